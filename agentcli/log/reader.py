@@ -57,7 +57,7 @@ def read_log(path: Path) -> LoadedLog:
     if recorded.fault is not None:
         raise SettingsError(
             f"{path}:{recorded.fault.line}: {recorded.fault.reason}",
-            hint="use another session, or a version that reads this one",
+            hint="use another session, or a newer version of agentcli",
         )
     return recorded
 
@@ -82,7 +82,7 @@ def read_valid_part(path: Path) -> LoadedLog:
     except OSError as error:
         raise SettingsError(
             f"cannot read the session log {path}: {error.strerror}",
-            hint="name a session that exists: agentcli sessions list",
+            hint="agentcli sessions list --all",
         ) from error
     return LoadedLog(
         entries=entries,
@@ -99,12 +99,12 @@ def _entry(line: bytes, prev: str, seq: int) -> tuple[Entry | None, str]:
     record, seal = _record(line), verify_seal(line)
     if seal is None:
         raise UnreadableRecord(
-            "this record was changed after it was written: its hash is not its own"
+            "this record was changed after it was written: its hash does not match"
         )
     if record.get("prev") != prev:
         raise UnreadableRecord("the chain is broken: this record does not follow the one before")
     if record.get("seq") != seq:
-        raise UnreadableRecord(f"numbered {record.get('seq')} where {seq} is due")
+        raise UnreadableRecord(f"its number is {record.get('seq')}, expected {seq}")
     given = upgrade_fact(record.get("fact"))
     if isinstance(given, dict) and given.get("type") not in _KNOWN_TYPES:
         return None, seal

@@ -101,7 +101,7 @@ class Conversation:
 
     async def prompt(self, blocks: Sequence[ContentBlock]) -> PromptResponse:
         if self._turn is not None:
-            raise RequestError.invalid_request({"details": "the prompt before is not done yet"})
+            raise RequestError.invalid_request({"details": "the previous prompt is still running"})
         self._spent = NO_SPENDING
         self._turn = asyncio.ensure_future(self._run_turn(blocks))
         await asyncio.wait([self._turn])  # if this is cancelled, `close` ends the turn
@@ -161,7 +161,9 @@ class Conversation:
     async def _ask_user(self, question: Question) -> Verdict:
         await self._flush()
         if question.form is not None and question.form.kind != "tools":
-            return Verdict(decision="deny", by="nobody", reason="editors are asked for no forms")
+            return Verdict(
+                decision="deny", by="nobody", reason="forms are not supported in editors"
+            )
         call, rules = question.call, self.session.suggest(question.call).rules
         answer = await self._client.request_permission(
             session_id=self.id,
@@ -219,7 +221,7 @@ def _read_blocks(blocks: Sequence[ContentBlock]) -> tuple[str, list[str | messag
                 attached += _read_image(data)
             case _:
                 raise build_invalid_params(
-                    f"a prompt may hold text, images and text resources, not {block.type}"
+                    f"a prompt can hold text, images and text resources, not {block.type}"
                 )
     if not "".join(typed).strip():
         raise build_invalid_params("the prompt is empty")

@@ -63,8 +63,8 @@ class Playback:
         """Return the notes that sent the recorded model back to work when it seemed done."""
         if not self._replies:
             return ()
-        told, self._replies[0].notes = self._replies[0].notes, []
-        return self._relocate.relocate_notes(told)
+        notes, self._replies[0].notes = self._replies[0].notes, []
+        return self._relocate.relocate_notes(notes)
 
     async def send(self, request: Request, show: OnDelta) -> AssistantMessage:
         if not self._replies:
