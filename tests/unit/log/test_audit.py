@@ -141,7 +141,7 @@ def test_extra_field_of_a_newer_version_is_passed_over(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"session": 1, "seq": "x", "hash": 2}'])
 def test_file_that_is_not_a_head_is_an_error(tmp_path: Path, text: str) -> None:
     (tmp_path / "head").write_text(text)
-    with pytest.raises(SettingsError, match="is not a head"):
+    with pytest.raises(SettingsError, match="is not an exported hash"):
         read_head(tmp_path / "head")
 
 
@@ -156,10 +156,10 @@ def test_head_is_signed_by_one_key_and_no_other(tmp_path: Path) -> None:
     assert sign_head(head, tmp_path / "mine") == tmp_path / "head.json.sig"
     assert sign_head(head, tmp_path / "mine") == tmp_path / "head.json.sig"
     assert "signed with the SSH key" in verify_signature(head, tmp_path / "mine.pub")
-    with pytest.raises(SettingsError, match="ssh-keygen says no"):
+    with pytest.raises(SettingsError, match="ssh-keygen failed"):
         verify_signature(head, tmp_path / "other.pub")
     head.write_text("{}")
-    with pytest.raises(SettingsError, match="ssh-keygen says no"):
+    with pytest.raises(SettingsError, match="ssh-keygen failed"):
         verify_signature(head, tmp_path / "mine.pub")
 
 
@@ -172,7 +172,7 @@ def test_head_is_signed_with_minisign(tmp_path: Path) -> None:
     assert sign_head(head, tmp_path / "mine") == tmp_path / "head.json.minisig"
     assert "signed with the minisign key" in verify_signature(head, tmp_path / "mine.pub")
     head.write_text("{ }")
-    with pytest.raises(SettingsError, match="minisign says no"):
+    with pytest.raises(SettingsError, match="minisign failed"):
         verify_signature(head, tmp_path / "mine.pub")
 
 

@@ -81,7 +81,7 @@ def test_log_cut_in_the_middle_of_a_line_reads_up_to_its_last_whole_record(tmp_p
         (b'{"v":99}', "written in format 99"),
         (b'{"v":1,"prev":"' + b"0" * 64 + b'","fact":{}}', "changed after it was written"),
         (sealed(b'{"v":1,"prev":"else","fact":{}}'), "the chain is broken"),
-        (sealed(b'{"v":1,"prev":"' + b"0" * 64 + b'","seq":7}'), "numbered 7 where 1 is due"),
+        (sealed(b'{"v":1,"prev":"' + b"0" * 64 + b'","seq":7}'), "its number is 7, expected 1"),
         (sealed(b'{"v":1,"prev":"' + b"0" * 64 + b'","seq":1}'), "not a record"),
     ],
 )
