@@ -327,7 +327,7 @@ def test_mode_can_be_chosen(tmp_path: Path) -> None:
         with pytest.raises(RequestError) as refused:
             await desk.agent.set_session_mode(session_id=opened.session_id, mode_id="fast")
         assert refused.value.data == {
-            "details": "there is no mode fast; there are plan, ask, auto-edit, auto"
+            "details": "no mode fast; the modes are plan, ask, auto-edit, auto"
         }
 
     desk = drive(tmp_path, [READ, EDIT, "Done."], play)

@@ -179,7 +179,7 @@ def _render_row(result: dict[str, Any]) -> str:
         f"[{result['id']}](tasks/{result['id']}/answer.md)",
         result["status"],
         format_duration((result.get("duration_ms") or 0) / 1000),
-        "unknown price" if cost is None else f"{format_estimate(result)}${cost:.4f}",
+        "price not known" if cost is None else f"{format_estimate(result)}${cost:.4f}",
         str(len(result.get("files_changed") or ())),
         quote_cell(" ".join(text.split())[:200]),
     )
