@@ -49,7 +49,7 @@ def explain(
     sandbox: SandboxKind = None,
     output: Output = PolicyOutput.TEXT,
 ) -> int:
-    """Explain what would happen to a call, by which rule, and how to allow it."""
+    """Explain the decision on a call, its rule, and how to allow it."""
     from agentcli.features.policy.render import show_explanation
     from agentcli.settings import load_settings
 
