@@ -154,7 +154,7 @@ def _write_whole(fd: int, data: bytes) -> None:
     """Write everything, normally at once. Continue a short write; undo a failed one."""
     found = os.fstat(fd)
     if found.st_nlink == 0:
-        raise FileNotFoundError(errno.ENOENT, "somebody removed it")
+        raise FileNotFoundError(errno.ENOENT, "it was removed")
     try:
         while data:
             data = data[os.write(fd, data) :]

@@ -114,5 +114,5 @@ def test_workspace_that_is_gone_is_an_error_with_a_way_out(tmp_path: Path) -> No
     workspace.rmdir()
     ran = agentcli("replay", session_log(home), home=home)
     assert ran.code == 3
-    assert "is gone" in ran.err
+    assert "no longer exists" in ran.err
     assert "--base DIR" in ran.err

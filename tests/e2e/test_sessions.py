@@ -192,7 +192,7 @@ def test_sessions_directory_that_cannot_be_written_is_an_error_with_a_way_out(de
     desk.sessions.write_text("")
     ran = desk.run(["x"])
     assert ran.code == 3
-    assert "cannot make a session's directory" in ran.err
+    assert "cannot create a session directory" in ran.err
     assert "XDG_STATE_HOME" in ran.err
 
 
