@@ -137,18 +137,18 @@ def test_broken_log_is_not_continued_but_what_is_whole_can_be(desk: Desk) -> Non
 def test_log_of_a_newer_version_is_refused_with_the_reason(desk: Desk) -> None:
     place = desk.sessions / "20260101-000000-abcd"
     place.mkdir(parents=True)
-    (place / "log.jsonl").write_text('{"v":2,"seq":1}\n')
+    (place / "log.jsonl").write_text('{"v":3,"seq":1}\n')
     ran = desk.ask("audit", "verify", "abcd")
     assert (ran.code, ran.out.splitlines()[1]) == (
         7,
-        "record 1: written in format 2, this program reads format 1",
+        "record 1: written in format 3, this program reads formats up to 2",
     )
     ran = desk.run(["x"], "--resume", "abcd")
     assert ran.code == 3
     log = desk.sessions / "20260101-000000-abcd/log.jsonl"
     assert f"see why: agentcli audit verify {log}" in ran.err
     assert "20260101-000000-abcd" in desk.ask("sessions", "list", "--all", "--json").out
-    assert (place / "log.jsonl").read_text() == '{"v":2,"seq":1}\n'
+    assert (place / "log.jsonl").read_text() == '{"v":3,"seq":1}\n'
 
 
 def test_log_of_a_gigabyte_is_refused_without_being_loaded(desk: Desk) -> None:

@@ -63,7 +63,7 @@ def test_trace_reads_from_top_to_bottom(tmp_path: Path) -> None:
         "session 20260101-090000-7f3a",
         "turn 1",
         "reply    2.0s",
-        "judged   allow by mode",
+        "judged   allowed by mode",
         "result   read_file a.py: 1 line (2ms)",
     ]
     assert heads[-3:] == ["reply    2.0s", "ended done", "session ended, exit code 0"]
