@@ -28,7 +28,7 @@ class RecordingProvider:
     async def send(self, request: Request, on_delta: OnDelta) -> AssistantMessage:
         reply = await self._provider.send(request, build_usage_recorder(self._emit, self._price))
         cost_usd = self._price(reply.usage)
-        self._emit(TokensSpent(why="opinion", usage=reply.usage, cost_usd=cost_usd))
+        self._emit(TokensSpent(why="evaluation", usage=reply.usage, cost_usd=cost_usd))
         return reply
 
     async def close(self) -> None:

@@ -182,7 +182,11 @@ def _report_error(error: AgentError, arguments: Sequence[str]) -> int:
 
 def _format_error(error: typer.exceptions.TyperException) -> str:
     formatted = getattr(error, "format_message", None)
-    return formatted() if formatted else str(error)
+    message = formatted() if formatted else str(error)
+    context = getattr(error, "ctx", None)
+    if message == "Missing command." and context is not None:
+        return f"choose one: {', '.join(context.command.list_commands(context))}"
+    return message
 
 
 def _find_command_path(error: typer.exceptions.TyperException, arguments: Sequence[str]) -> str:

@@ -90,7 +90,9 @@ def _children(path: Path, entries: Sequence[Entry]) -> tuple[list[LogFault], lis
             continue  # a server asked the model: there is no log
         log = path.parent / "out" / Path(child.log_path).name
         if not log.is_file():
-            notes.append(f"record {entry.seq}: its child agent's log, out/{log.name}, is not here")
+            notes.append(
+                f"record {entry.seq}: the log of its child agent, out/{log.name}, is missing"
+            )
             continue
         found = audit_log(log, with_children=False)
         faults += [
@@ -99,7 +101,7 @@ def _children(path: Path, entries: Sequence[Entry]) -> tuple[list[LogFault], lis
         ]
         is_same = found.head is not None and found.head.hash == child.log_head
         if child.log_head and not found.faults and not is_same:
-            reason = f"out/{log.name} is not the log that was written, or its end is missing"
+            reason = f"out/{log.name} was replaced, or its end is missing"
             faults.append(LogFault(line=entry.seq, reason=reason))
     return faults, notes
 
@@ -125,11 +127,12 @@ def read_head(path: Path) -> LogHead:
         return LogHead(session=str(kept["session"]), seq=int(kept["seq"]), hash=str(kept["hash"]))
     except OSError as error:
         raise SettingsError(
-            f"cannot read the head {path}: {error.strerror}", hint="agentcli audit head SESSION"
+            f"cannot read the exported hash {path}: {error.strerror}",
+            hint="agentcli audit head SESSION",
         ) from error
     except (ValueError, KeyError, TypeError) as error:
         raise SettingsError(
-            f"{path} is not a head: it needs session, seq and hash",
+            f"{path} is not an exported hash: it needs session, seq and hash",
             hint=f"agentcli audit head SESSION -o {path}",
         ) from error
 
@@ -141,9 +144,9 @@ def _head_faults(path: Path, recorded: LoadedLog, kept: LogHead) -> list[LogFaul
         if number == kept.seq:
             if verify_seal(line) == kept.hash:
                 return []
-            reason = "not the record whose head was kept: it, or one before it, was rewritten"
+            reason = "not the record whose hash was exported: it, or one before it, was rewritten"
             return [LogFault(line=number, reason=reason)]
-    reason = f"missing: the head that was kept is record {kept.seq}"
+    reason = f"missing: the exported hash is that of record {kept.seq}"
     return [LogFault(line=recorded.last_seq + 1, reason=reason)]
 
 
@@ -154,17 +157,17 @@ def _notes(path: Path, recorded: LoadedLog) -> list[str]:
         if unfinished_bytes:
             notes.append(
                 f"record {recorded.last_seq + 1} is unfinished: {unfinished_bytes} bytes "
-                "without an end, which are not part of the log"
+                "without a newline, which are not part of the log"
             )
         if not is_closed([entry.fact for entry in recorded.entries]):
             notes.append(
                 f"no closing record after {recorded.last_seq}: the session is running, was "
-                "killed, or was cut off at its end"
+                "killed, or the end of the log is missing"
             )
     if recorded.passed_over:
         notes.append(
             f"{recorded.passed_over} records are of types only a newer version knows: "
-            "their hashes hold, what they say was not checked"
+            "their hashes are right, their content was not checked"
         )
     back = sum(
         later.at < earlier.at

@@ -96,7 +96,7 @@ class OrderCheck:
         """End the session. If the end of its turn could not be recorded, it must have failed."""
         self._ended = True
         if self._in_turn and not self._goes_on and fact.exit_code == 0:
-            raise ImpossibleOrder("the session ends well within a turn")
+            raise ImpossibleOrder("the session ends without an error within a turn")
 
     def _resume(self) -> None:
         self._goes_on, self._forked, self._ended = self._forked, False, False
@@ -104,7 +104,7 @@ class OrderCheck:
             return  # a fork may be cut in the middle of a turn
         was_in_turn, self._in_turn = self._in_turn, False
         if was_in_turn:
-            raise ImpossibleOrder("resumed although the turn before had not ended")
+            raise ImpossibleOrder("resumed, but the turn before had not ended")
 
     def _start_turn(self) -> None:
         was_in_turn, self._in_turn = self._in_turn, True
@@ -121,7 +121,7 @@ class OrderCheck:
                 self._asked = [_Asked(call) for call in message.tool_calls]
                 if unanswered:
                     raise ImpossibleOrder(
-                        f"a reply before {_describe_calls(unanswered)} was answered"
+                        f"a reply before {_describe_calls(unanswered)} got a result"
                     )
             case CallJudged(call=call, verdict=verdict):
                 self._judge(call, verdict)
@@ -155,16 +155,16 @@ class OrderCheck:
         if asked.verdict is None:
             raise ImpossibleOrder(f"{result.call_id} ({result.name}) ran without a verdict")
         if asked.verdict.decision not in ("allow", "modify"):
-            raise ImpossibleOrder(f"{result.call_id} ({result.name}) ran although it was denied")
+            raise ImpossibleOrder(f"{result.call_id} ({result.name}) ran, but it was denied")
 
     def _end_turn(self, ended: TurnEnded) -> None:
         was_in_turn, self._in_turn = self._in_turn, False
         unanswered, self._asked = self._list_unanswered(), []
         if not was_in_turn and ended.ending is not Ending.DENIED:  # a prompt can be refused
-            raise ImpossibleOrder("a turn ends that had not started")
+            raise ImpossibleOrder("a turn ends that did not start")
         if unanswered and ended.ending not in LEAVE_CALLS_OPEN:
             raise ImpossibleOrder(
-                f"the turn ends before {_describe_calls(unanswered)} was answered"
+                f"the turn ends before {_describe_calls(unanswered)} got a result"
             )
 
     def _open(self, call_id: str) -> _Asked | None:

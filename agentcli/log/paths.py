@@ -65,8 +65,8 @@ def create_session_paths(sessions: Path | None = None) -> SessionPaths:
                 return paths
     except OSError as error:
         raise SettingsError(
-            f"cannot make a session's directory in {sessions}: {error.strerror}",
-            hint="export XDG_STATE_HOME=/a/directory/that/can/be/written",
+            f"cannot create a session directory in {sessions}: {error.strerror}",
+            hint="export XDG_STATE_HOME=/a/writable/directory",
         ) from error
 
 

@@ -12,6 +12,7 @@ from typing import Annotated, Any, get_args
 
 from pydantic import Field, TypeAdapter, ValidationError
 
+from agentcli.log.old_formats import READABLE_VERSIONS, upgrade_fact
 from agentcli.log.writer import FIRST_PREV, VERSION, read_lines, verify_seal
 from agentcli.types.errors import SettingsError
 from agentcli.types.events import Entry, Fact
@@ -43,7 +44,7 @@ class LoadedLog:
 
 def parse_fact(data: Any) -> Fact:
     """Return the fact. Raise ValueError if it is none that this version knows."""
-    return _fact.validate_python(data)
+    return _fact.validate_python(upgrade_fact(data))
 
 
 class UnreadableRecord(Exception):
@@ -56,7 +57,7 @@ def read_log(path: Path) -> LoadedLog:
     if recorded.fault is not None:
         raise SettingsError(
             f"{path}:{recorded.fault.line}: {recorded.fault.reason}",
-            hint="use another session, or a version that reads this one",
+            hint="use another session, or a newer version of agentcli",
         )
     return recorded
 
@@ -81,7 +82,7 @@ def read_valid_part(path: Path) -> LoadedLog:
     except OSError as error:
         raise SettingsError(
             f"cannot read the session log {path}: {error.strerror}",
-            hint="name a session that exists: agentcli sessions list",
+            hint="agentcli sessions list --all",
         ) from error
     return LoadedLog(
         entries=entries,
@@ -98,13 +99,13 @@ def _entry(line: bytes, prev: str, seq: int) -> tuple[Entry | None, str]:
     record, seal = _record(line), verify_seal(line)
     if seal is None:
         raise UnreadableRecord(
-            "this record was changed after it was written: its hash is not its own"
+            "this record was changed after it was written: its hash does not match"
         )
     if record.get("prev") != prev:
         raise UnreadableRecord("the chain is broken: this record does not follow the one before")
     if record.get("seq") != seq:
-        raise UnreadableRecord(f"numbered {record.get('seq')} where {seq} is due")
-    given = record.get("fact")
+        raise UnreadableRecord(f"its number is {record.get('seq')}, expected {seq}")
+    given = upgrade_fact(record.get("fact"))
     if isinstance(given, dict) and given.get("type") not in _KNOWN_TYPES:
         return None, seal
     try:
@@ -129,8 +130,8 @@ def _record(line: bytes) -> dict[str, Any]:
         raise UnreadableRecord(f"not JSON ({error})") from error
     if not isinstance(record, dict):
         raise UnreadableRecord("not a JSON object")
-    if record.get("v") != VERSION:
+    if record.get("v") not in READABLE_VERSIONS:
         raise UnreadableRecord(
-            f"written in format {record.get('v')}, this program reads format {VERSION}"
+            f"written in format {record.get('v')}, this program reads formats up to {VERSION}"
         )
     return record

@@ -30,29 +30,31 @@ def rebuild_at(
         base = beside
     if base is not None:
         copy_tree(base, into)
-        return f"the tree in {base}"
+        return f"the files in {base}"
     source = _workspace(entries)
     copy_tree(source, into)
     later = [entry for entry in entries if entry.seq > seq]
     count = restore_changes(later, find_store(source, paths.directory.parent), into)
-    return f"{source} as it is today, with {count} paths put back as they were"
+    return f"{source} as it is now, with {count} paths restored"
 
 
 def copy_tree(source: Path, into: Path) -> None:
     """Copy a tree. Raise SettingsError if there is nothing to copy, or too much."""
     if not source.is_dir():
-        raise SettingsError(f"the workspace {source} is gone", hint="name a copy of it: --base DIR")
+        raise SettingsError(
+            f"the workspace {source} no longer exists", hint="use a copy of it: --base DIR"
+        )
     try:
         size_bytes = sum(_size(Path(folder), names) for folder, _, names in os.walk(source))
         if size_bytes > COPY_LIMIT_BYTES:
             raise SettingsError(
-                f"the workspace {source} is too large to be copied ({size_bytes / 1e9:.1f} GB)",
-                hint="name a smaller copy of it: --base DIR",
+                f"the workspace {source} is too large to copy ({size_bytes / 1e9:.1f} GB)",
+                hint="use a smaller copy of it: --base DIR",
             )
         shutil.copytree(source, into, symlinks=True, ignore=_odd_files, dirs_exist_ok=True)
     except (OSError, shutil.Error) as error:
         raise SettingsError(
-            f"cannot copy {source} to {into}: {error}", hint="free some space, or name --base DIR"
+            f"cannot copy {source} to {into}: {error}", hint="free some space, or use --base DIR"
         ) from error
 
 
@@ -84,7 +86,7 @@ def _write_entries(
                 _write(store, root, os.fsdecode(path), kept)
     except OSError as error:
         raise SettingsError(
-            f"cannot lay out the tree in {root}: {error}", hint="name a copy of it: --base DIR"
+            f"cannot restore the files in {root}: {error}", hint="use a copy of them: --base DIR"
         ) from error
 
 

@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from agentcli.log.old_formats import upgrade_fact
 from agentcli.log.paths import LOG, SessionPaths, sessions_directory
 from agentcli.log.writer import read_lines, strip_seal
 from agentcli.types.errors import SettingsError, UsageError
@@ -53,7 +54,7 @@ def list_sessions(
     sessions: Path | None = None, *, workspace: Path | None = None
 ) -> list[SessionSummary]:
     """Return the sessions, the latest first; with `workspace` only those that worked there."""
-    found = [summarize(place) for place in _list_paths(sessions or sessions_directory())]
+    found = [summarize(paths) for paths in _list_paths(sessions or sessions_directory())]
     if workspace is not None:
         found = [one for one in found if one.workspace == str(workspace)]
     return sorted(found, key=lambda one: (one.last, one.id), reverse=True)
@@ -61,13 +62,13 @@ def list_sessions(
 
 def latest_session(workspace: Path, sessions: Path | None = None) -> SessionSummary:
     """Return the latest session of a workspace. Raise SettingsError if there is none."""
-    places = sorted(_list_paths(sessions or sessions_directory()), key=_last_written, reverse=True)
-    for summary in map(summarize, places):
+    candidates = sorted(
+        _list_paths(sessions or sessions_directory()), key=_last_written, reverse=True
+    )
+    for summary in map(summarize, candidates):
         if summary.turns and summary.workspace == str(workspace):
             return summary
-    raise SettingsError(
-        f"no session has worked in {workspace} yet", hint="agentcli sessions list --all"
-    )
+    raise SettingsError(f"no sessions in {workspace} yet", hint="agentcli sessions list --all")
 
 
 def choose_session(named: str | None, workspace: Path) -> SessionSummary:
@@ -77,7 +78,7 @@ def choose_session(named: str | None, workspace: Path) -> SessionSummary:
     summary = summarize(find_session(named))
     if not summary.started:
         raise SettingsError(
-            f"{summary.paths.log} holds no session that could be continued",
+            f"{summary.paths.log} holds no session to continue",
             hint=f"see why: agentcli audit verify {summary.paths.log}",
         )
     return summary
@@ -87,28 +88,26 @@ def find_session(named: str, sessions: Path | None = None) -> SessionPaths:
     """Find a session by its id, its start or end, its name, or a path to its directory or log."""
     if "/" in named or named.endswith(".jsonl"):
         return _at_path(Path(named))
-    places = list(_list_paths(sessions or sessions_directory()))
-    matching = [one for one in places if one.id == named] or [
-        one for one in places if one.id.startswith(named) or one.id.endswith(named)
+    candidates = list(_list_paths(sessions or sessions_directory()))
+    matching = [one for one in candidates if one.id == named] or [
+        one for one in candidates if one.id.startswith(named) or one.id.endswith(named)
     ]
     if not matching:
-        matching = [one for one in places if summarize(one).name == named]
+        matching = [one for one in candidates if summarize(one).name == named]
     if len(matching) == 1:
         return matching[0]
     if matching:
         ids = ", ".join(one.id for one in matching[:5])
-        raise UsageError(f"{named!r} could be {ids}", hint="give more of the id")
-    near = get_close_matches(named, [one.id for one in places], n=1)
+        raise UsageError(f"{named!r} matches several sessions: {ids}", hint="type more of the id")
+    near = get_close_matches(named, [one.id for one in candidates], n=1)
     meant = f" Did you mean {near[0]}?" if near else ""
-    raise SettingsError(
-        f"there is no session {named!r}.{meant}", hint="agentcli sessions list --all"
-    )
+    raise SettingsError(f"no session {named!r}.{meant}", hint="agentcli sessions list --all")
 
 
 def find_session_by_id(session_id: str, sessions: Path | None = None) -> SessionPaths | None:
     """Find a session by its whole id only: for programs, which know it and must not guess."""
-    places = _list_paths(sessions or sessions_directory())
-    return next((one for one in places if one.id == session_id), None)
+    candidates = _list_paths(sessions or sessions_directory())
+    return next((one for one in candidates if one.id == session_id), None)
 
 
 def find_log(named: str | None, workspace: Path = Path()) -> Path:
@@ -127,7 +126,7 @@ def find_session_to_read(named: str | None, workspace: Path = Path()) -> Session
         return _child(named, path) or find_session(named)
     except PermissionError as error:
         raise SettingsError(
-            f"cannot read {named}: {error.strerror}", hint="name a log that you may read"
+            f"cannot read {named}: {error.strerror}", hint="choose a log that you can read"
         ) from error
 
 
@@ -173,10 +172,10 @@ def _last_written(paths: SessionPaths) -> tuple[int, str]:
 def _at_path(path: Path) -> SessionPaths:
     log = path / LOG if path.is_dir() else path
     if not log.is_file():
-        raise SettingsError(f"there is no log at {log}", hint="agentcli sessions list --all")
+        raise SettingsError(f"no log at {log}", hint="agentcli sessions list --all")
     if log.name != LOG:
         raise SettingsError(
-            f"{log} is not named {LOG}", hint="put it into a directory of its own, so named"
+            f"{log} is not named {LOG}", hint=f"rename it to {LOG}, in a directory of its own"
         )
     directory = log.parent.resolve()
     return SessionPaths(id=directory.name, directory=directory)
@@ -197,7 +196,9 @@ def parse_record(line: bytes) -> dict[str, Any]:
 
 
 def get_fact(record: dict[str, Any]) -> dict[str, Any]:
-    return _inner(record, "fact")
+    """Return the fact of a record in today's words; empty if it has none."""
+    fact: dict[str, Any] = upgrade_fact(_inner(record, "fact"))
+    return fact
 
 
 def _inner(within: dict[str, Any], name: str) -> dict[str, Any]:

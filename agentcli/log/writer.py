@@ -19,7 +19,7 @@ from agentcli.types.errors import RecordError
 from agentcli.types.events import CallFinished, CallJudged, Entry, Fact, SessionEnded, TurnEnded
 from agentcli.types.tools import Effect
 
-VERSION = 1
+VERSION = 2
 FIRST_PREV = "0" * 64
 """The value in the first line in place of the previous hash."""
 
@@ -154,7 +154,7 @@ def _write_whole(fd: int, data: bytes) -> None:
     """Write everything, normally at once. Continue a short write; undo a failed one."""
     found = os.fstat(fd)
     if found.st_nlink == 0:
-        raise FileNotFoundError(errno.ENOENT, "somebody removed it")
+        raise FileNotFoundError(errno.ENOENT, "it was removed")
     try:
         while data:
             data = data[os.write(fd, data) :]

@@ -148,7 +148,7 @@ class PolicyDecider:
         if not permitting:
             return None
         verdict = _make_verdict(permitting[0], subject, decision="allow", says="allows it")
-        return replace(verdict, confinement=unite_grants(permitting))
+        return replace(verdict, grants=unite_grants(permitting))
 
     def _allow_by_parts(self, subject: CallSubject, line: PlainLine) -> Verdict | None:
         used = [] if self.find_uncovered(subject) else self._coverage().rules_used(line)
@@ -158,7 +158,7 @@ class PolicyDecider:
         return replace(
             verdict,
             rule=", ".join(dict.fromkeys(map(str, used))),
-            confinement=self._coverage().compute_grants(line),
+            grants=self._coverage().compute_grants(line),
         )
 
     def _decide_by_mode(self, subject: CallSubject, effect: Effect, *, mode: Mode) -> Verdict:
@@ -241,5 +241,5 @@ def _make_verdict(
         reason=f"rule {rule.cited} {says}",
         rule=str(rule),
         matched=matched or subject.tool,
-        confinement=rule.grants if decision != "deny" else NO_GRANTS,
+        grants=rule.grants if decision != "deny" else NO_GRANTS,
     )

@@ -183,9 +183,9 @@ class PolicyJudge:
             answer = await self._asker(question)
         finally:
             del self._asked_about[case.call.id]
-        if answer.confinement == NO_GRANTS:
+        if answer.grants == NO_GRANTS:
             # Approval of a call includes the grants of the rule that asks.
-            answer = replace(answer, confinement=verdict.confinement)
+            answer = replace(answer, grants=verdict.grants)
         return self._apply_answer(case, answer)
 
     async def _preview(self, case: _JudgedCall) -> Details | None:
@@ -205,7 +205,7 @@ class PolicyJudge:
     def _apply_answer(self, case: _JudgedCall, answer: Verdict) -> Verdict:
         """Return the user's answer as far as rules permit: typed arguments can be refused, too."""
         if answer.decision == "modify":
-            changed = self._change_input(case, answer.input, by="person")
+            changed = self._change_input(case, answer.input, by="user")
             return changed if isinstance(changed, Verdict) else answer
         if answer.decision == "allow" and answer.rule is not None:
             self._remember(case)

@@ -24,11 +24,13 @@ def why_no_reading_form(part: ShellPart) -> str | None:
     """
     check = READERS.get(part.program)
     if check is None:
-        return f"{part.program} is not known to only read"
+        return f"{part.program} is not read-only"
     try:
         check(part.words[1:])
     except Unproven as unproven:
-        return f"{part.program} is not known to only read with {unproven}"
+        if str(unproven).startswith(f"{part.program} "):
+            return f"{unproven} is not read-only"
+        return f"{part.program} is not read-only with {unproven}"
     return None
 
 

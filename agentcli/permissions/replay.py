@@ -40,7 +40,7 @@ class PastCall:
 
     @property
     def was(self) -> Plainly:
-        if self.verdict.by in ("person", "nobody"):
+        if self.verdict.by in ("user", "nobody"):
             return "ask"
         return "deny" if self.verdict.decision == "deny" else "allow"
 

@@ -29,50 +29,46 @@ COMMANDS: Mapping[str, CommandEntry] = {
     ),
     "review": _in_feature(
         "review",
-        "Review a change. Nothing is written; findings come as Markdown, JSON or SARIF.",
+        "Review a change, read-only. Findings as Markdown, JSON or SARIF.",
     ),
     "batch": _in_feature(
-        "batch", "Run many tasks, each in its own worktree and session, and report once."
+        "batch", "Run many tasks, each in its own worktree and session, with one report."
     ),
     "acp": _in_feature(
-        "acp", "Serve an editor over the Agent Client Protocol, on stdin and stdout."
+        "acp", "Run as an agent in your editor, over the Agent Client Protocol (stdio)."
     ),
-    "demo": _in_feature("demo", "Watch a recorded fix: no key, no network."),
+    "demo": _in_feature("demo", "Watch a recorded fix. No key, no network."),
     "context": _in_feature(
-        "context", "Show what fills a session's context, in tokens by source.", "context_app"
+        "context", "Show the context usage of a session, in tokens by source.", "context_app"
     ),
     "prompt": _in_feature(
-        "context", "Print what every request begins with, and what each part costs.", "prompt_app"
+        "context",
+        "Print the start of every request, with the token cost of each part.",
+        "prompt_app",
     ),
-    "tools": _in_feature("context", "List the tools and what declaring them costs.", "tools_app"),
-    "models": _in_feature("models", "List the models and what keeps them from use."),
+    "tools": _in_feature("context", "List the tools and their token cost.", "tools_app"),
+    "models": _in_feature("models", "List models and which are ready to use."),
     "mcp": _in_feature("mcp", "Add, list, test and remove MCP servers, or be one."),
-    "trust": _in_feature("trust", "Trust what a repository brings for agentcli."),
-    "policy": _in_feature("policy", "Explain verdicts, and try rules on past calls."),
-    "doctor": _in_feature("doctor", "Check this machine, and say how to fix it."),
+    "trust": _in_feature("trust", "Trust a repository's agentcli settings, hooks and servers."),
+    "policy": _in_feature("policy", "Explain permission decisions and test rules on past calls."),
+    "doctor": _in_feature("doctor", "Check your setup and suggest fixes."),
     "sessions": _in_feature("sessions", "List, show, search, name and delete sessions."),
-    "fork": _in_feature("fork", "Branch a session at any turn or call, and compare."),
-    "export": _in_feature(
-        "insights", "Write a session as Markdown, as one page of HTML, or as JSON.", "export_app"
-    ),
-    "replay": _in_feature(
-        "replay", "Play a session again without its model, and say what differs."
-    ),
-    "audit": _in_feature("audit", "Check a session's log; keep or sign its head."),
-    "undo": _in_feature(
-        "undo", "Take back what a session changed in the workspace, and nothing else."
-    ),
+    "fork": _in_feature("fork", "Branch a session at a turn or call and compare the results."),
+    "export": _in_feature("insights", "Export a session as Markdown, HTML or JSON.", "export_app"),
+    "replay": _in_feature("replay", "Replay a session without its model and show what differs."),
+    "audit": _in_feature("audit", "Verify a session's log; export or sign its latest hash."),
+    "undo": _in_feature("undo", "Undo a session's file changes; your own edits stay."),
     "triage": _in_feature(
-        "insights", "Say what went wrong in a session, the most important first.", "triage_app"
+        "insights", "Diagnose a session: problems, most important first.", "triage_app"
     ),
     "trace": _in_feature(
         "insights",
-        "Print a session from top to bottom: turns, requests, calls, outcomes, cost.",
+        "Print everything in a session: turns, requests, calls, outcomes, cost.",
         "trace_app",
     ),
     "stats": _in_feature(
         "insights",
-        "Show what sessions used: tokens, cost, cache, tools, failures, denials.",
+        "Show token usage, cost, cache, tools, failures and denials.",
         "stats_app",
     ),
 }

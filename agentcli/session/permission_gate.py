@@ -145,9 +145,9 @@ class PermissionGate:
         verdict = await self._judge(call, tool=tool, effect=effect, preview=preview, child=child)
         if self._no_sandbox and verdict.by == "nobody" and tool.spec.name == "bash":
             raise self._no_sandbox  # the machine, not a rule, prevents the command
-        if verdict.confinement != NO_GRANTS:
-            self._grants[call.id] = verdict.confinement
-        if verdict.confinement.network:
+        if verdict.grants != NO_GRANTS:
+            self._grants[call.id] = verdict.grants
+        if verdict.grants.network:
             self._networked_ids.add(call.id)
         return verdict
 

@@ -31,7 +31,7 @@ class Exit(IntEnum):
     TIMEOUT = 124
     HANGUP = 129
     INTERRUPTED = 130
-    READER_LEFT = 141
+    OUTPUT_CLOSED = 141
     TERMINATED = 143
 
 
@@ -54,7 +54,7 @@ EXIT_OF_ENDING: dict[Ending, Exit] = {
     Ending.CANCELLED: Exit.INTERRUPTED,
     Ending.TERMINATED: Exit.TERMINATED,
     Ending.HUNG_UP: Exit.HANGUP,
-    Ending.READER_LEFT: Exit.READER_LEFT,
+    Ending.OUTPUT_CLOSED: Exit.OUTPUT_CLOSED,
     Ending.USAGE: Exit.USAGE,
     Ending.INTERNAL: Exit.INTERNAL,
 }
@@ -69,7 +69,7 @@ _STATUS_OF_EXIT: dict[Exit, str] = {
     Exit.SCHEMA_UNMET: "failed",
     Exit.HANGUP: "interrupted",
     Exit.INTERRUPTED: "interrupted",
-    Exit.READER_LEFT: "interrupted",
+    Exit.OUTPUT_CLOSED: "interrupted",
     Exit.TERMINATED: "interrupted",
 }
 

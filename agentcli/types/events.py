@@ -87,7 +87,7 @@ class Ending(StrEnum):
     CANCELLED = "cancelled"
     TERMINATED = "terminated"
     HUNG_UP = "hung_up"
-    READER_LEFT = "reader_left"
+    OUTPUT_CLOSED = "output_closed"
     USAGE = "usage"
     INTERNAL = "internal"
 
@@ -174,7 +174,7 @@ class TurnWithdrawn:
 class NoteReason(StrEnum):
     """The reason for a context note. `docs/reference/log.md` says when each of them occurs."""
 
-    USER = "person"
+    USER = "user"
     SHELL = "user ran"
     INSTRUCTIONS = "instructions"
     ROLE = "role"
@@ -201,7 +201,7 @@ class ContextNote:
     why: NoteReason | str
     """A plain string when read from a log: another version may have had other reasons."""
     attached: Content = ()
-    type: Literal["told"] = "told"
+    type: Literal["context_note"] = "context_note"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -263,7 +263,7 @@ class ModelFailed:
 class TokensSpent:
     """A request to a provider used tokens that no other fact counts."""
 
-    why: Literal["broken_off", "opinion"]
+    why: Literal["broken_off", "evaluation"]
     """An attempt that gave no reply, or a model's evaluation of a call."""
     usage: Usage
     cost_usd: float | None

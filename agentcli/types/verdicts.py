@@ -62,7 +62,7 @@ Mode = Literal["plan", "ask", "auto-edit", "auto"]
 MODES: tuple[Mode, ...] = ("plan", "ask", "auto-edit", "auto")
 
 Decision = Literal["allow", "modify", "ask", "deny"]
-By = Literal["mode", "rule", "hook", "evaluator", "person", "nobody"]
+By = Literal["mode", "rule", "hook", "evaluator", "user", "nobody"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +89,7 @@ class Verdict:
     """With `modify`, the arguments to run instead. The model is informed."""
     remedy: str = ""
     """With `nobody`, the command-line options that would have permitted the call."""
-    confinement: Grants = NO_GRANTS
+    grants: Grants = NO_GRANTS
     """The grants of the command beyond the workspace, if it runs."""
 
 
@@ -121,7 +121,7 @@ class AskUser(Protocol):
     """A front end that can ask the user a question."""
 
     async def __call__(self, question: Question) -> Verdict:
-        """Return allow, modify or deny, by `person`."""
+        """Return allow, modify or deny, by `user`."""
         ...
 
 

@@ -16,10 +16,10 @@ from agentcli.types.events import Ending
 class OutputClosed(AgentError):
     """The reader of stdout has closed it, as in `agentcli run … | head -1`."""
 
-    ending = Ending.READER_LEFT
+    ending = Ending.OUTPUT_CLOSED
 
     def __init__(self) -> None:
-        super().__init__("whoever read the output has left")
+        super().__init__("the output was closed by its reader")
 
 
 def write_out(text: str, *, encoding: str | None = None) -> None:

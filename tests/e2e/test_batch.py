@@ -98,7 +98,7 @@ def test_results_inside_the_repository_are_no_changes_of_it(ground: Ground) -> N
     assert subprocess.check_output(["git", "status", "--porcelain"], cwd=ground.work) == b""
     ground.tasks(ground.task("b", EDIT))
     (ground.work / "a.txt").write_text("two\n")
-    assert "warning: what is not committed" in ground.run("--out", str(out)).err
+    assert "warning: the worktrees of the tasks do not include" in ground.run("--out", str(out)).err
 
 
 def test_every_task_changes_a_worktree_of_its_own_and_leaves_a_patch(ground: Ground) -> None:
@@ -112,7 +112,7 @@ def test_every_task_changes_a_worktree_of_its_own_and_leaves_a_patch(ground: Gro
     assert subprocess.check_output(listed, cwd=ground.work).count(b"\n") == 1
     before = ground.sessions()
     again = ground.run()
-    assert (again.code, again.err) == (0, "2 of 2 tasks are done already\n")
+    assert (again.code, again.err) == (0, "2 of 2 tasks are already done\n")
     assert ground.sessions() == before
 
 
@@ -126,9 +126,9 @@ def test_wrong_lines_and_failures_are_told_and_the_rest_is_done(ground: Ground) 
     ran = ground.run()
     assert ran.code == 5
     assert ran.out == (
-        f"1 of 3 succeeded, 2 failed, 1 line of the file wrong: {ground.out / 'report.md'}\n"
+        f"1 of 3 succeeded, 2 failed, 1 line of the file invalid: {ground.out / 'report.md'}\n"
     )
-    assert ran.err.startswith("error: line 2 is not a task: not JSON: ")
+    assert ran.err.startswith("error: invalid task in line 2: not JSON: ")
     results = {result["id"]: result for result in ground.report["results"]}
     assert {name: result["status"] for name, result in results.items()} == {
         "good": "ok",
@@ -184,7 +184,7 @@ def test_killed_worker_loses_nothing(engine: str, victim: str, ground: Ground) -
     ground.tasks(ground.task("a", replies, mode="auto"), ground.task("b", ["Done."]))
     ran = ground.run("--sandbox", "off", "--engine", engine)
     assert ran.code == 0
-    assert "a: its worker was killed by SIGKILL; nothing of it is kept\n" in ran.err
+    assert "a: worker killed by SIGKILL; its changes are discarded\n" in ran.err
     results = {it["id"]: (it["answer"], it["attempts"]) for it in ground.report["results"]}
     assert results == {"a": ("Survived.", 2), "b": ("Done.", 1)}
 
@@ -233,7 +233,7 @@ def test_stopped_batch_goes_on_where_it_was(
     kept = json.loads((ground.out / "tasks" / "a" / "done.json").read_text())["session"]
     ran = ground.run("--sandbox", "off")
     assert (ran.code, ground.sessions()["a"], ground.report["ok"]) == (0, kept, 3)
-    assert "1 of 3 tasks are done already\n" in ran.err
+    assert "1 of 3 tasks are already done\n" in ran.err
 
 
 def test_two_batches_do_not_write_to_one_place(ground: Ground) -> None:

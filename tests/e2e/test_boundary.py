@@ -83,7 +83,7 @@ def test_network_and_directories_are_given_by_rule_to_that_command_alone(
     assert ["hello from outside" in text for text in results(ran)] == [True, False, False]
     assert [path.name for path in other.iterdir()] == ["made"]
     judged = [
-        json.loads(line)["fact"]["verdict"].get("confinement")
+        json.loads(line)["fact"]["verdict"].get("grants")
         for line in session_log(home).read_text().splitlines()
         if '"call_judged"' in line
     ]

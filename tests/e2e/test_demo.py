@@ -16,7 +16,7 @@ def test_demo_fixes_the_sample_and_says_that_the_model_is_a_recording(tmp_path: 
     for _ in range(2):
         ran = agentcli("demo", home=tmp_path)
         assert ran.code == 0, ran.err
-        assert "The model's part is a recording" in ran.err
+        assert "Demo: the model's replies are recorded" in ran.err
         assert "-        total = int(number) * UNITS[unit]" in ran.err
         assert "+        total += int(number) * UNITS[unit]" in ran.err
         outcomes = [line for line in ran.err.splitlines() if "bash python3" in line]

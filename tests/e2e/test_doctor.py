@@ -44,16 +44,18 @@ def test_weaker_layer_of_the_settings_is_named_beside_the_stronger(
     if working != ["bubblewrap", "landlock"]:
         pytest.skip("this machine does not have two layers")
     said = sandbox_line(tmp_path, settings='sandbox = "landlock"')
-    assert said.startswith("warn  sandbox    landlock, as asked for. It leaves open: ")
+    assert said.startswith("warn  sandbox    landlock, as requested. Not covered: ")
     assert "bubblewrap works here and is stronger.\n" in said
     assert "fix: agentcli --sandbox bubblewrap" in said
     overruled = sandbox_line(tmp_path, "--sandbox", "bubblewrap", settings='sandbox = "landlock"')
-    assert overruled.startswith("ok    sandbox    bubblewrap, as asked for.\n")
+    assert overruled.startswith("ok    sandbox    bubblewrap, as requested.\n")
 
 
 def test_sandbox_that_is_off_is_named_as_such(tmp_path: Path, working: list[str]) -> None:
     said = sandbox_line(tmp_path, "--sandbox", "off")
-    assert said.startswith("warn  sandbox    off, as asked for: commands run as you would.")
+    assert said.startswith(
+        "warn  sandbox    off, as requested: commands run with your permissions."
+    )
     assert (f"{working[0]} works here." if working else "") in said
 
 

@@ -85,9 +85,9 @@ def test_fork_with_another_result_never_runs_the_call(tmp_path: Path, workspace:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["--at", "9"], "there is no turn 9: the session has 1"),
-        (["--at", "call_1_3"], "there is no call 'call_1_3' in this session. Did you mean"),
-        (["--at", "1", "--result-file", "/dev/null"], "a result is given to a call"),
+        (["--at", "9"], "no turn 9: the session has 1"),
+        (["--at", "call_1_3"], "no call 'call_1_3' in this session. Did you mean"),
+        (["--at", "1", "--result-file", "/dev/null"], "--result-file needs a call"),
         (["--at", "1", "--result-file", "/none"], "cannot read /none"),
     ],
 )

@@ -32,9 +32,9 @@ def test_model_that_made_a_session_would_get_all_of_it(talked: Path) -> None:
     ran = agentcli("models", "--check", session, "--model", "opus", home=talked)
     assert (ran.code, ran.out) == (
         0,
-        "anthropic/claude-opus-5-5 would get all of it.\n"
-        "The next prompt has about 90,034 tokens and fits the 1,000,000 it takes. "
-        "Sent once, with nothing in the cache, it costs about $0.3601.\n",
+        "anthropic/claude-opus-5-5 would receive the whole conversation.\n"
+        "The next prompt has about 90,034 tokens and fits into the 1,000,000 of the model. "
+        "Sent without a cache, it costs about $0.3601.\n",
     )
 
 
@@ -48,14 +48,14 @@ def test_swap_to_a_smaller_model_is_told_beforehand(talked: Path) -> None:
         )
     assert (ran.code, ran.out) == (
         0,
-        "vllm/qwen would not get:\n"
+        "vllm/qwen would not receive:\n"
         "  - 1 thought of another model: qwen cannot read them.\n"
-        "The next prompt has about 90,034 tokens and does not fit the 32,768 it takes: "
-        "shorten it first, /compact. Its price is not known.\n",
+        "The next prompt has about 90,034 tokens, more than the 32,768 of the model: "
+        "use /compact first. Its price is unknown.\n",
     )
 
 
 def test_session_that_is_not_there_is_told(tmp_path: Path) -> None:
     ran = agentcli("models", "--check", "nobody", "--model", "opus", home=tmp_path)
     assert ran.code == 3
-    assert "there is no session 'nobody'" in ran.err
+    assert "no session 'nobody'" in ran.err

@@ -64,7 +64,7 @@ def test_past_calls_are_put_before_changed_rules(home: Path, workspace: Path) ->
     agentcli("run", "-C", workspace, "--mode", "auto", "--model", model, "x", home=home)
 
     same = agentcli("policy", "test", "--runs", "30d", home=home)
-    assert (same.code, same.out) == (0, "4 calls of 1 sessions judged again: 0 differ\n")
+    assert (same.code, same.out) == (0, "Checked 4 calls of 1 sessions: 0 would differ.\n")
 
     rules = home / "policy.toml"
     rules.write_text('[[rule]]\ndecision = "deny"\nrule = "bash(touch:*)"\n')
@@ -99,5 +99,5 @@ def test_broken_log_is_named_and_the_rest_is_read(home: Path, workspace: Path) -
 
     assert ran.code == 0
     assert str(log) in ran.err
-    assert "of 2 sessions judged again: 0 differ" in ran.out
+    assert "of 2 sessions: 0 would differ" in ran.out
     assert agentcli("policy", "test", "--runs", "soon", home=home).code == 2

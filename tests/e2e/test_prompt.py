@@ -98,7 +98,7 @@ def test_prompt_declares_the_tools_of_plugins_and_servers(tmp_path: Path) -> Non
 def test_first_request_is_small(tmp_path: Path) -> None:
     assert estimate(load_system_prompt()) <= SYSTEM_TOKENS_MAX
     ran = agentcli("prompt", "Say hello.", home=tmp_path)
-    total = int(ran.out.splitlines()[-1].removeprefix("# all: about ").split()[0])
+    total = int(ran.out.splitlines()[-1].removeprefix("# total: about ").split()[0])
     assert total <= FIRST_REQUEST_TOKENS_MAX
 
 

@@ -171,7 +171,7 @@ def test_saved_rule_lets_the_next_identical_call_pass(tmp_path: Path) -> None:
         rules = (session.home / ".config/agentcli/rules.toml").read_text()
         assert 'rule = "bash(make build:*)"' in rules
         first, second = judged(session.home)
-        assert (first["by"], second["by"]) == ("person", "rule")
+        assert (first["by"], second["by"]) == ("user", "rule")
 
 
 def test_yes_for_the_session_is_listed_and_not_saved(tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ def test_yes_for_the_session_is_listed_and_not_saved(tmp_path: Path) -> None:
         _open(term)
         _answer(term, "s")
         term.wait("The end.")
-        assert [verdict["by"] for verdict in judged(session.home)] == ["person", "rule"]
+        assert [verdict["by"] for verdict in judged(session.home)] == ["user", "rule"]
         term.wait_gone("esc to interrupt")
         term.send("/permissions")
         term.wait("  allow bash(make build:*)  this session")

@@ -26,10 +26,10 @@ def test_change_is_shown_undone_and_redone(tmp_path: Path) -> None:
         term.wait("Changed.")
         assert term.shows("+     return a // b")
         term.send("/undo")
-        term.wait("took back change 1")
+        term.wait("Undid edit_file calc.py")
         assert path.read_text() == FILES["calc.py"]
         term.send("/redo")
-        term.wait("put back change 1")
+        term.wait("Redid edit_file calc.py")
         assert "a // b" in path.read_text()
         term.send("/rewind 1")
         term.wait_for(lambda: path.read_text() == FILES["calc.py"], "it is taken back")

@@ -69,7 +69,7 @@ def test_image_in_a_message_to_the_running_turn_is_attached(tmp_path: Path) -> N
         facts = [entry.fact for entry in read_log(log).entries]
         (steered,) = [fact for fact in facts if isinstance(fact, ContextNote) and fact.attached]
         assert (steered.why, [part.type for part in steered.attached]) == (
-            "person",
+            "user",
             ["text", "image", "text"],
         )
         assert "image here.png" in agentcli("export", log, home=session.home).out

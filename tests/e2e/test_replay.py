@@ -69,7 +69,7 @@ def test_rules_of_today_may_judge_otherwise(tmp_path: Path) -> None:
     rules.write_text('[[rule]]\ndecision = "deny"\nrule = "edit_file"\n')
     ran = agentcli("replay", "--policy", rules, FIXTURES / "demo", home=tmp_path)
     assert ran.code == 0, ran.err
-    assert "judged by the rules of today" in ran.out
+    assert "judged by the current rules" in ran.out
     assert "-  call_3_1 edit_file: ok" in ran.out
     assert "+  call_3_1 edit_file: denied" in ran.out
 
@@ -114,5 +114,5 @@ def test_workspace_that_is_gone_is_an_error_with_a_way_out(tmp_path: Path) -> No
     workspace.rmdir()
     ran = agentcli("replay", session_log(home), home=home)
     assert ran.code == 3
-    assert "is gone" in ran.err
+    assert "no longer exists" in ran.err
     assert "--base DIR" in ran.err

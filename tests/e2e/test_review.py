@@ -161,7 +161,7 @@ def test_folder_without_a_repository_is_a_usage_error(tmp_path: Path) -> None:
 
 
 def test_commit_that_is_not_there_is_named(home: Path) -> None:
-    assert review(home, "--base", "nowhere").err.startswith("error: there is no commit 'nowhere'\n")
+    assert review(home, "--base", "nowhere").err.startswith("error: no commit 'nowhere'\n")
 
 
 def test_first_files_of_a_repository_can_be_reviewed(tmp_path: Path) -> None:

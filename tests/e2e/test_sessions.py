@@ -137,18 +137,18 @@ def test_broken_log_is_not_continued_but_what_is_whole_can_be(desk: Desk) -> Non
 def test_log_of_a_newer_version_is_refused_with_the_reason(desk: Desk) -> None:
     place = desk.sessions / "20260101-000000-abcd"
     place.mkdir(parents=True)
-    (place / "log.jsonl").write_text('{"v":2,"seq":1}\n')
+    (place / "log.jsonl").write_text('{"v":3,"seq":1}\n')
     ran = desk.ask("audit", "verify", "abcd")
     assert (ran.code, ran.out.splitlines()[1]) == (
         7,
-        "record 1: written in format 2, this program reads format 1",
+        "record 1: written in format 3, this program reads formats up to 2",
     )
     ran = desk.run(["x"], "--resume", "abcd")
     assert ran.code == 3
     log = desk.sessions / "20260101-000000-abcd/log.jsonl"
     assert f"see why: agentcli audit verify {log}" in ran.err
     assert "20260101-000000-abcd" in desk.ask("sessions", "list", "--all", "--json").out
-    assert (place / "log.jsonl").read_text() == '{"v":2,"seq":1}\n'
+    assert (place / "log.jsonl").read_text() == '{"v":3,"seq":1}\n'
 
 
 def test_log_of_a_gigabyte_is_refused_without_being_loaded(desk: Desk) -> None:
@@ -192,7 +192,7 @@ def test_sessions_directory_that_cannot_be_written_is_an_error_with_a_way_out(de
     desk.sessions.write_text("")
     ran = desk.run(["x"])
     assert ran.code == 3
-    assert "cannot make a session's directory" in ran.err
+    assert "cannot create a session directory" in ran.err
     assert "XDG_STATE_HOME" in ran.err
 
 
@@ -255,12 +255,12 @@ def test_logs_of_child_agents_are_verified_with_their_session(desk: Desk) -> Non
 
     child.write_text("".join(whole.splitlines(keepends=True)[:-1]))
     cut = desk.ask("audit", "verify", desk.log.parent)
-    assert "record 6: out/child-1.jsonl is not the log that was written" in cut.out
+    assert "record 6: out/child-1.jsonl was replaced, or its end is missing" in cut.out
 
     child.unlink()
     gone = desk.ask("audit", "verify", desk.log.parent)
     assert gone.code == 0
-    assert "record 6: its child agent's log, out/child-1.jsonl, is not here" in gone.out
+    assert "record 6: the log of its child agent, out/child-1.jsonl, is missing" in gone.out
 
 
 def test_without_a_name_it_is_the_latest_session_of_the_workspace(desk: Desk) -> None:

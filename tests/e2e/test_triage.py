@@ -63,7 +63,7 @@ def test_trace_reads_from_top_to_bottom(tmp_path: Path) -> None:
         "session 20260101-090000-7f3a",
         "turn 1",
         "reply    2.0s",
-        "judged   allow by mode",
+        "judged   allowed by mode",
         "result   read_file a.py: 1 line (2ms)",
     ]
     assert heads[-3:] == ["reply    2.0s", "ended done", "session ended, exit code 0"]
@@ -103,4 +103,4 @@ def test_stats_add_up_sessions(tmp_path: Path) -> None:
 def test_stats_of_nothing_and_of_a_time_that_is_none(since: str, code: int, tmp_path: Path) -> None:
     ran = agentcli("stats", f"--since={since}", home=tmp_path)
     assert ran.code == code
-    assert ran.out == ("no session in this time\n" if code == 0 else "")
+    assert ran.out == ("no sessions in this period\n" if code == 0 else "")

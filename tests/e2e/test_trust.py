@@ -254,10 +254,10 @@ def test_trust_command_shows_lists_and_revokes(
         f"{repository}: not trusted",
     ]
     trusted = agentcli("trust", repository, home=home)
-    assert trusted.out.splitlines()[-1] == f"trusted {repository}, as it is now"
+    assert trusted.out.splitlines()[-1] == f"Trusted {repository}"
     assert str(repository) in agentcli("trust", "--list", home=home).out
     revoked = agentcli("trust", "--revoke", cwd=repository, home=home)
-    assert revoked.out == f"{repository} is trusted no longer\n"
+    assert revoked.out == f"{repository} is no longer trusted\n"
     assert agentcli("trust", "--list", home=home).out == ""
     assert agentcli("trust", "--revoke", repository, home=home).code == 2
 

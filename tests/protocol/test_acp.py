@@ -327,7 +327,7 @@ def test_mode_can_be_chosen(tmp_path: Path) -> None:
         with pytest.raises(RequestError) as refused:
             await desk.agent.set_session_mode(session_id=opened.session_id, mode_id="fast")
         assert refused.value.data == {
-            "details": "there is no mode fast; there are plan, ask, auto-edit, auto"
+            "details": "no mode fast; the modes are plan, ask, auto-edit, auto"
         }
 
     desk = drive(tmp_path, [READ, EDIT, "Done."], play)
@@ -503,7 +503,7 @@ def test_without_an_editor_it_says_so(tmp_path: Path) -> None:
     agent = started(tmp_path, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=-1)
     _, err = agent.communicate(timeout=30)
     assert agent.returncode == 2
-    assert err.startswith(b"error: agentcli acp is for an editor at the other end of its pipes\n")
+    assert err.startswith(b"error: agentcli acp must be started by an editor\n")
 
 
 def sent_at_once(tmp_path: Path, *messages: tuple[str, dict[str, Any]]) -> dict[int, Any]:
@@ -546,7 +546,7 @@ def test_second_of_two_prompts_that_come_together_is_refused(tmp_path: Path) -> 
     answers = sent_at_once(tmp_path, PROMPT, PROMPT)
     assert answers[2]["result"]["stopReason"] == "end_turn"
     assert answers[3]["error"]["code"] == -32600
-    assert answers[3]["error"]["data"] == {"details": "the prompt before is not done yet"}
+    assert answers[3]["error"]["data"] == {"details": "the previous prompt is still running"}
     facts = [json.loads(line)["fact"]["type"] for line in session_log(tmp_path).open()]
     assert facts.count("turn_started") == 1
 

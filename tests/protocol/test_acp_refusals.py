@@ -36,7 +36,7 @@ def test_only_a_whole_id_loads_a_session(tmp_path: Path) -> None:
         before = sorted(copied.iterdir())
         for wrong in (session[-4:], session[:13], "", str(copied), "../sessions", "a\ud800"):
             asked = desk.agent.load_session(cwd=str(desk.work), session_id=wrong, mcp_servers=[])
-            assert await refusal(asked) == (-32602, f"there is no session {wrong!a}")
+            assert await refusal(asked) == (-32602, f"no session {wrong!a}")
         assert sorted(copied.iterdir()) == before
         await desk.agent.load_session(cwd=str(desk.work), session_id=session, mcp_servers=[])
         assert await desk.say(session) == "end_turn"
@@ -101,6 +101,6 @@ def test_prompt_that_cannot_be_taken_says_why(tmp_path: Path) -> None:
         for told, block in wrong.items():
             asked = desk.agent.prompt(session_id=session, prompt=[block])
             assert await refusal(asked) == (-32602, told)
-        assert (await refusal(desk.say("none"))) == (-32602, "there is no session 'none'")
+        assert (await refusal(desk.say("none"))) == (-32602, "no session 'none'")
 
     drive(tmp_path, [], play)

@@ -29,12 +29,12 @@ from tests.support.mcp_links import NASTY
 from tests.support.program import script
 
 ASKING = NASTY.with_name("asking.py")
-YES = Verdict(decision="allow", by="person", reason="yes")
-NO = Verdict(decision="deny", by="person", reason="no")
-DISMISSED = Verdict(decision="ask", by="person", reason="no answer")
+YES = Verdict(decision="allow", by="user", reason="yes")
+NO = Verdict(decision="deny", by="user", reason="no")
+DISMISSED = Verdict(decision="ask", by="user", reason="no answer")
 FILLED = Verdict(
     decision="modify",
-    by="person",
+    by="user",
     reason="filled in",
     input={"city": "Oslo", "nights": 3, "by_train": True, "seat": "window"},
 )

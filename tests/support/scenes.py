@@ -139,8 +139,8 @@ def edit() -> Step:
         {"path": "calc.py", "old_text": "…", "new_text": "…"},
         diff_of(OLD_CALC, NEW_CALC),
         effect=Effect.WRITE,
-        by="person",
-        reason="the person agreed once",
+        by="user",
+        reason="the user approved it once",
         duration_s=0.011,
     )
 
@@ -199,8 +199,8 @@ def passing() -> Step:
         {"command": line},
         command,
         effect=Effect.EXECUTE,
-        by="person",
-        reason="the person agreed once",
+        by="user",
+        reason="the user approved it once",
         duration_s=64.2,
     )
 
@@ -233,7 +233,7 @@ def steps() -> list[Step]:
         write(),
         failing(),
         passing(),
-        denied("person", "the person said no"),
+        denied("user", "the user denied it"),
         denied("rule", "rule deny bash(rm:*) (user settings) forbids it", "deny bash(rm:*)"),
         denied("nobody", "no rule matches, and nobody can be asked here; --allow 'bash(rm:*)'"),
         step(
@@ -258,8 +258,8 @@ def steps() -> list[Step]:
             {"repository": "demo/calc", "number": 12, "title": "divide by zero"},
             Raw(text="\n".join(f"line {number} of the issue" for number in range(1, 10))),
             effect=Effect.NETWORK,
-            by="person",
-            reason="the person agreed once",
+            by="user",
+            reason="the user approved it once",
             duration_s=0.4,
             truncated=True,
         ),

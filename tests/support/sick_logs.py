@@ -107,7 +107,7 @@ def denied() -> list[Fact]:
 
 def killed() -> list[Fact]:
     call = a_call(1, "bash", command="make release")
-    return [STARTED, asked("make a release"), replied(call), judged(call, by="person")]
+    return [STARTED, asked("make a release"), replied(call), judged(call, by="user")]
 
 
 def circling() -> list[Fact]:

@@ -90,10 +90,10 @@ def _clean_name(text: str) -> str:
 
 
 MODE_WORDS: dict[Mode, tuple[str, str]] = {
-    "plan": ("Plan", "Only reads"),
+    "plan": ("Plan", "Read-only"),
     "ask": ("Ask", "Asks before it changes or runs anything"),
     "auto-edit": ("Edit", "Edits files in the workspace without asking"),
-    "auto": ("Auto", "Edits, and runs commands in the sandbox, without asking"),
+    "auto": ("Auto", "Edits files and runs commands in the sandbox without asking"),
 }
 LISTED = 100
 
@@ -170,7 +170,7 @@ class EditorAgent:
     async def set_session_mode(self, session_id: str, mode_id: str, **_: Any) -> None:
         mode = next((mode for mode in MODES if mode == mode_id), None)
         if mode is None:
-            raise build_invalid_params(f"there is no mode {mode_id}; there are {', '.join(MODES)}")
+            raise build_invalid_params(f"no mode {mode_id}; the modes are {', '.join(MODES)}")
         self._find_conversation(session_id).session.set_mode(mode)
 
     async def prompt(self, session_id: str, prompt: list[ContentBlock], **_: Any) -> PromptResponse:
@@ -242,7 +242,7 @@ def _parse_cwd(cwd: str) -> Path:
 
 
 def _session_not_found(session_id: str) -> RequestError:
-    return build_invalid_params(f"there is no session {session_id!a}")
+    return build_invalid_params(f"no session {session_id!a}")
 
 
 def _list_stored_sessions(cwd: str | None) -> list[SessionSummary]:

@@ -36,7 +36,7 @@ def acp(
     mask: Mask = None,
     trust_project: TrustProject = False,
 ) -> int:
-    """Serve an editor over the Agent Client Protocol, on stdin and stdout."""
+    """Run as an agent in your editor, over the Agent Client Protocol (stdio)."""
     from agentcli.features.acp.stdio_server import serve
     from agentcli.session.keys import export_keys
     from agentcli.settings import load_settings

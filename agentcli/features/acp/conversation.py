@@ -101,7 +101,7 @@ class Conversation:
 
     async def prompt(self, blocks: Sequence[ContentBlock]) -> PromptResponse:
         if self._turn is not None:
-            raise RequestError.invalid_request({"details": "the prompt before is not done yet"})
+            raise RequestError.invalid_request({"details": "the previous prompt is still running"})
         self._spent = NO_SPENDING
         self._turn = asyncio.ensure_future(self._run_turn(blocks))
         await asyncio.wait([self._turn])  # if this is cancelled, `close` ends the turn
@@ -161,7 +161,9 @@ class Conversation:
     async def _ask_user(self, question: Question) -> Verdict:
         await self._flush()
         if question.form is not None and question.form.kind != "tools":
-            return Verdict(decision="deny", by="nobody", reason="editors are asked for no forms")
+            return Verdict(
+                decision="deny", by="nobody", reason="forms are not supported in editors"
+            )
         call, rules = question.call, self.session.suggest(question.call).rules
         answer = await self._client.request_permission(
             session_id=self.id,
@@ -176,20 +178,20 @@ class Conversation:
             options=_build_options(rules),
         )
         if not isinstance(answer.outcome, AllowedOutcome):
-            return Verdict(decision="deny", by="person", reason="the person gave no answer")
+            return Verdict(decision="deny", by="user", reason="the user gave no answer")
         return self._build_verdict(answer.outcome.option_id, rules)
 
     def _build_verdict(self, chosen: str, rules: Sequence[str]) -> Verdict:
         match chosen:
             case "allow":
-                return Verdict(decision="allow", by="person", reason="the person agreed once")
+                return Verdict(decision="allow", by="user", reason="the user approved it once")
             case "always" if rules:
                 for rule in rules:
                     self.session.store_rule(rule)
-                reason = "the person agreed always"
-                return Verdict(decision="allow", by="person", reason=reason, rule=", ".join(rules))
+                reason = "the user approved it always"
+                return Verdict(decision="allow", by="user", reason=reason, rule=", ".join(rules))
             case _:
-                return Verdict(decision="deny", by="person", reason="the person said no")
+                return Verdict(decision="deny", by="user", reason="the user denied it")
 
 
 def _build_options(rules: Sequence[str]) -> list[PermissionOption]:
@@ -219,7 +221,7 @@ def _read_blocks(blocks: Sequence[ContentBlock]) -> tuple[str, list[str | messag
                 attached += _read_image(data)
             case _:
                 raise build_invalid_params(
-                    f"a prompt may hold text, images and text resources, not {block.type}"
+                    f"a prompt can hold text, images and text resources, not {block.type}"
                 )
     if not "".join(typed).strip():
         raise build_invalid_params("the prompt is empty")

@@ -75,7 +75,7 @@ class LineTransport:
                 return line
             size_bytes = dropped_bytes + len(line)
             raise InvalidMessage(
-                _build_invalid_request(f"a line of {size_bytes} bytes is longer than can be read")
+                _build_invalid_request(f"a line of {size_bytes} bytes is too long")
             )
 
 
@@ -135,9 +135,7 @@ EDITOR_HINT = 'in the editor: {"command": "agentcli", "args": ["acp"]}'
 def serve(load_settings: LoadSettings) -> Exit:
     """Serve until the editor closes stdin. Raise UsageError if stdin or stdout is no pipe."""
     if not (_is_pipe(0) and _is_pipe(1)):
-        raise UsageError(
-            "agentcli acp is for an editor at the other end of its pipes", hint=EDITOR_HINT
-        )
+        raise UsageError("agentcli acp must be started by an editor", hint=EDITOR_HINT)
     with suppress(asyncio.CancelledError):
         asyncio.run(_serve_editor(load_settings))
     return Exit.DONE
@@ -178,10 +176,10 @@ class _BriefFormatter(logging.Formatter):
 def _log_to_stderr() -> None:
     """Log to stderr, which editors keep for the user. Faults of MCP servers are reported
     elsewhere."""
-    told = logging.StreamHandler(sys.stderr)
-    told.addFilter(lambda record: record.name.partition(".")[0] not in LIBRARY)
-    told.setFormatter(_BriefFormatter())
-    logging.basicConfig(handlers=[told], level=logging.WARNING)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(lambda record: record.name.partition(".")[0] not in LIBRARY)
+    handler.setFormatter(_BriefFormatter())
+    logging.basicConfig(handlers=[handler], level=logging.WARNING)
 
 
 def _is_pipe(descriptor: int) -> bool:

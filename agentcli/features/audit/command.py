@@ -1,4 +1,4 @@
-"""`agentcli audit`: the check that a log is unchanged, and a head to compare it with."""
+"""`agentcli audit`: verify that a log is unchanged, and export its latest hash."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,7 +7,7 @@ import typer
 
 from agentcli.ui.arguments import STYLE, AsJson, SessionName, SessionOrLatest
 
-app = typer.Typer(help="Check a session's log; keep or sign its head.", **STYLE)
+app = typer.Typer(help="Verify a session's log; export or sign its latest hash.", **STYLE)
 
 
 @app.command()
@@ -15,16 +15,16 @@ def verify(
     session: SessionOrLatest = None,
     head: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="A head that was kept: nothing before it may differ."),
+        typer.Option(metavar="FILE", help="An exported hash: nothing before it may differ."),
     ] = None,
     key: Annotated[
         Path | None,
-        typer.Option("--key", metavar="FILE", help="Whose signature the head must carry."),
+        typer.Option("--key", metavar="FILE", help="The key that must have signed it."),
     ] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Check the chain, the order and every verdict of a log."""
-    from agentcli.features.audit.render import verify_log as verify_log
+    """Verify the hash chain, the order and every verdict of a log."""
+    from agentcli.features.audit.render import verify_log
 
     return verify_log(session, head=head, key=key, as_json=as_json)
 
@@ -33,10 +33,11 @@ def verify(
 def write_log_head(
     session: SessionOrLatest = None,
     out: Annotated[
-        Path | None, typer.Option("-o", "--out", metavar="FILE", help="Where to; default: stdout.")
+        Path | None,
+        typer.Option("-o", "--out", metavar="FILE", help="Output file. Default: stdout."),
     ] = None,
 ) -> None:
-    """Write the head of a log, to be kept where the log is not."""
+    """Export the log's latest hash, to store elsewhere."""
     from agentcli.features.audit.render import write_head
 
     write_head(session, out)
@@ -47,16 +48,14 @@ def sign(
     session: SessionName,
     key: Annotated[
         Path,
-        typer.Option(
-            "--key", metavar="FILE", help="An SSH or minisign key of yours: the secret half."
-        ),
+        typer.Option("--key", metavar="FILE", help="Your private SSH or minisign key."),
     ],
     head: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Where to write the head; its signature goes beside it."),
+        typer.Option(metavar="FILE", help="Output file; the signature is written beside it."),
     ] = None,
 ) -> None:
-    """Sign the head of a log with a key of your own."""
-    from agentcli.features.audit.render import sign_head as sign_head
+    """Sign the log's latest hash with your key."""
+    from agentcli.features.audit.render import sign_head
 
     sign_head(session, key=key, out=head)

@@ -15,27 +15,28 @@ from agentcli.types.errors import Exit, SettingsError, UsageError
 SHOWN_FAULTS = 10
 
 CHAINED = (
-    "proven: no record was changed, dropped, moved or inserted by itself; every call that ran was "
-    "judged before, and every call was answered once"
+    "proven: no single record was changed, removed, moved or inserted; every call that ran was "
+    "judged before, and every call has one result"
 )
-HELD = "proven: nothing up to record {seq} differs from when the head was kept"
+HELD = "proven: nothing up to record {seq} changed since the hash was exported"
 UNFINISHED = (
-    "proven: no record was changed, dropped, moved or inserted by itself; every call that ran was "
-    "judged before. The last turn may lack answers: its process was killed, or is at work"
+    "proven: no single record was changed, removed, moved or inserted; every call that ran was "
+    "judged before. The last turn may lack results: its process was killed, or is still running"
 )
-EMPTY = "nothing is proven: there is no record"
+EMPTY = "nothing is proven: the log has no records"
 NOT_PROVEN = (
-    "not proven: that the model said this, that nothing else happened on the machine, or who ran it"
+    "not proven: that the model replied this, that nothing else happened on the machine, or who "
+    "ran it"
 )
 NO_HEAD = (
-    "not proven without a head kept elsewhere: that nobody rewrote the whole log, or cut off its "
+    "not proven without a hash stored elsewhere: that nobody rewrote the whole log or removed its "
     "end (agentcli audit head)"
 )
 
 
 def verify_log(named: str | None, *, head: Path | None, key: Path | None, as_json: bool) -> Exit:
     if key is not None and head is None:
-        raise UsageError("--key needs the head it signed", hint="add --head FILE")
+        raise UsageError("--key needs the exported hash that it signed", hint="add --head FILE")
     kept = read_head(head) if head else None
     signed = verify_signature(head, key) if head and key else ""
     found = audit_log(find_log(named), kept=kept)
@@ -60,14 +61,14 @@ def sign_head(named: str, *, key: Path, out: Path | None) -> None:
     out = out or Path(f"{head.session}.head")
     _write(out, _head_text(head))
     signature = sign_file(out, key)
-    sys.stdout.write(f"{out} and {signature}: keep both where the log is not\n")
+    sys.stdout.write(f"{out} and {signature}: store both away from the log\n")
 
 
 def _read_sound_head(named: str | None) -> LogHead:
     found = audit_log(find_log(named))
     if found.status == "broken" or found.head is None:
         raise SettingsError(
-            "this log has no sound head",
+            "this log is broken: its latest hash proves nothing",
             hint=f"see why: agentcli audit verify {named or ''}".rstrip(),
         )
     return found.head
@@ -82,7 +83,7 @@ def _write(path: Path, text: str) -> None:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise SettingsError(
-            f"cannot write {path}: {error.strerror}", hint="name a file that can be written"
+            f"cannot write {path}: {error.strerror}", hint="choose a writable file"
         ) from error
 
 
@@ -92,7 +93,7 @@ def _render_audit(found: AuditResult, stored_head: LogHead | None, signed: str) 
     if faults:
         return ["BROKEN", *faults, *([f"and {more} more"] if more else []), *found.notes]
     return [
-        f"{'intact' if found.is_closed else 'sound so far'}: {found.records} records",
+        f"{'intact' if found.is_closed else 'intact so far'}: {found.records} records",
         *([signed] if signed else []),
         *found.notes,
         (CHAINED if found.is_closed else UNFINISHED) if found.records else EMPTY,

@@ -53,7 +53,7 @@ def _text(path: Path) -> str:
     except OSError as error:
         raise SettingsError(
             f"cannot read the key {path}: {error.strerror}",
-            hint="ssh-keygen -t ed25519 makes one; sign with it, verify with its .pub",
+            hint="create one: ssh-keygen -t ed25519; sign with it, verify with its .pub",
         ) from error
 
 
@@ -72,8 +72,8 @@ def _run(argv: list[str], *, stdin: Path | None = None) -> None:
             f"{argv[0]} is not installed", hint=f"apt-get install {package}"
         ) from None
     if ran.returncode != 0:
-        said = (ran.stderr or ran.stdout).decode("utf-8", "replace").strip().splitlines()
+        lines = (ran.stderr or ran.stdout).decode("utf-8", "replace").strip().splitlines()
         raise SettingsError(
-            f"{argv[0]} says no: {said[-1] if said else 'nothing'}",
-            hint="check the key, the head and its signature",
+            f"{argv[0]} failed: {lines[-1] if lines else 'no message'}",
+            hint="check the key, the exported hash and its signature",
         )

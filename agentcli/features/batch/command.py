@@ -26,22 +26,24 @@ from agentcli.ui.arguments import (
 
 
 Tasks = Annotated[Path, typer.Argument(metavar="TASKS", help="A file of tasks, one per line.")]
-Workers = Annotated[int, typer.Option(min=1, max=64, metavar="N", help="How many run at a time.")]
+Workers = Annotated[
+    int, typer.Option(min=1, max=64, metavar="N", help="Number of tasks to run at the same time.")
+]
 Out = Annotated[
     Path | None,
-    typer.Option(metavar="DIR", help="Where results go. [default: TASKS with .out instead]"),
+    typer.Option(metavar="DIR", help="Output directory. [default: TASKS with the suffix .out]"),
 ]
-MaxCostEach = Annotated[str | None, typer.Option("--max-cost", metavar="USD", help="Of each task.")]
-TimeoutEach = Annotated[str | None, typer.Option("--timeout", metavar="TIME", help="Of each task.")]
+MaxCostEach = Annotated[
+    str | None, typer.Option("--max-cost", metavar="USD", help="Cost limit of each task.")
+]
+TimeoutEach = Annotated[
+    str | None, typer.Option("--timeout", metavar="TIME", help="Time limit of each task.")
+]
 EngineName = Annotated[
-    str, typer.Option(metavar="local|ray", help="What runs them: this machine, or Ray.")
+    str, typer.Option(metavar="local|ray", help="Run on this machine, or on Ray.")
 ]
-RetryFailed = Annotated[
-    bool, typer.Option("--retry-failed", help="Run tasks again that did not succeed.")
-]
-Keep = Annotated[
-    bool, typer.Option("--keep", help="Keep the worktrees of tasks that succeeded, too.")
-]
+RetryFailed = Annotated[bool, typer.Option("--retry-failed", help="Run failed tasks again.")]
+Keep = Annotated[bool, typer.Option("--keep", help="Also keep the worktrees of successful tasks.")]
 
 
 app = typer.Typer(**STYLE)
@@ -70,7 +72,7 @@ def batch(
     retry_failed: RetryFailed = False,
     keep: Keep = False,
 ) -> int:
-    """Run many tasks, each in its own worktree and session, and report once."""
+    """Run many tasks, each in its own worktree and session, with one report."""
     from agentcli.features.batch.engine import BatchPlan
     from agentcli.features.batch.render import run_batch
     from agentcli.features.batch.tasks import read_tasks

@@ -129,7 +129,7 @@ class TaskTrees:
             else:
                 shutil.copytree(self._workspace, tree, symlinks=True, ignore=self._ignore_names)
         except (OSError, shutil.Error) as error:
-            raise SettingsError(f"cannot make {tree}: {error}", hint="free some space") from error
+            raise SettingsError(f"cannot create {tree}: {error}", hint="free some space") from error
         return tree / self._workspace.relative_to(self._root)
 
     def remove(self, name: str) -> None:
@@ -145,13 +145,13 @@ class TaskTrees:
 
     def _ignore_names(self, directory: str, names: list[str]) -> list[str]:
         """Return the names not to copy: the batch's own output, and sockets and pipes."""
-        places = {name: Path(directory, name) for name in names}
+        paths = {name: Path(directory, name) for name in names}
         return [
             name
-            for name, place in places.items()
-            if place == self._out
-            or place == self._directory
-            or not (place.is_symlink() or place.is_dir() or place.is_file())
+            for name, path in paths.items()
+            if path == self._out
+            or path == self._directory
+            or not (path.is_symlink() or path.is_dir() or path.is_file())
         ]
 
 
@@ -309,7 +309,7 @@ class Batch:
         if results and results[-1].get("status") != "interrupted":
             return results[-1], ""
         by = signal_of_death(code)
-        return None, f"killed by {by}" if by else f"left with exit code {code}"
+        return None, f"killed by {by}" if by else f"exited with code {code}"
 
     def _build_argv(self, task: Task, tree: Path) -> tuple[str, ...]:
         return (
@@ -351,7 +351,7 @@ def build_engine(name: EngineName, *, workers: int) -> BatchEngine:
         from agentcli.features.batch.ray_engine import RayEngine
     except ImportError as error:
         raise SettingsError(
-            f"the engine {name} cannot be used: {error}", hint="pip install 'agentcli[ray]'"
+            f"cannot use the engine {name}: {error}", hint="pip install 'agentcli[ray]'"
         ) from error
     return RayEngine(workers=workers)
 
@@ -363,7 +363,7 @@ def _lock_output(out: Path) -> SessionLock:
         return SessionLock(out)
     except SessionInUse as error:
         raise SettingsError(
-            f"another batch is writing to {out}", hint="wait for it, or name another --out"
+            f"another batch is writing to {out}", hint="wait for it, or use another --out"
         ) from error
     except OSError as error:
         raise SettingsError(f"cannot write to {out}: {error.strerror}", hint="--out DIR") from error

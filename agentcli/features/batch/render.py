@@ -42,7 +42,7 @@ class BatchProgress:
     def skip(self, count: int) -> None:
         """Count tasks that were done before."""
         self._done += count
-        write_err(f"{count} of {self._total} tasks are done already\n")
+        write_err(f"{count} of {self._total} tasks are already done\n")
 
     def on_start(self, task: Task) -> None:
         self._doing[task.id] = "starting"
@@ -60,7 +60,7 @@ class BatchProgress:
         self._draw_line()
 
     def on_crash(self, task: Task, how: str) -> None:
-        self._write_line(f"{task.id}: its worker was {how}; nothing of it is kept")
+        self._write_line(f"{task.id}: worker {how}; its changes are discarded")
 
     def on_end(self, task: Task, result: dict[str, Any]) -> None:
         self._doing.pop(task.id, None)
@@ -134,7 +134,7 @@ class BatchReport:
         parts += [f"{len(self.failed)} failed"] if self.failed else []
         parts += [f"{len(self.waiting)} not run"] if self.waiting else []
         if self.file.bad:
-            parts.append(f"{pluralize(len(self.file.bad), 'line')} of the file wrong")
+            parts.append(f"{pluralize(len(self.file.bad), 'line')} of the file invalid")
         return ", ".join(parts)
 
     def write(self, out: Path) -> None:
@@ -167,7 +167,7 @@ class BatchReport:
             yield _render_row(result)
         if self.file.bad:
             yield ""
-            yield "## Lines that are wrong"
+            yield "## Invalid lines"
             yield ""
             yield from (f"- line {it.number}: {quote_cell(it.message)}" for it in self.file.bad)
 
@@ -195,11 +195,9 @@ def _replace_file(path: Path, text: str) -> None:
 def run_batch(plan: BatchPlan, file: TaskFile, *, engine: str = "local") -> int:
     named = next((name for name in ENGINES if name == engine), None)
     if named is None:
-        raise UsageError(
-            f"there is no engine {engine}", hint=f"--engine takes {' or '.join(ENGINES)}"
-        )
+        raise UsageError(f"no engine {engine}", hint=f"--engine takes {' or '.join(ENGINES)}")
     for bad in file.bad:
-        write_err(f"error: line {bad.number} is not a task: {bad.message}\n")
+        write_err(f"error: invalid task in line {bad.number}: {bad.message}\n")
     runs = build_engine(named, workers=plan.workers)
     try:
         return asyncio.run(_run_tasks(plan, file, runs))
@@ -213,7 +211,7 @@ async def _run_tasks(plan: BatchPlan, file: TaskFile, engine: BatchEngine) -> in
     if batch.results:
         progress.skip(len(batch.results))
     if batch.trees.lacks_changes:
-        write_err("warning: what is not committed is not in the tasks' worktrees\n")
+        write_err("warning: the worktrees of the tasks do not include uncommitted changes\n")
     stopped: signal.Signals | None = None
     try:
         stopped = await _run_until_signal(batch.run())

@@ -25,7 +25,7 @@ LISTS = ("allow", "deny", "verify")
 KEYS = ("id", "prompt", *VALUES, *LISTS)
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-_EXAMPLE = 'write one on each line, as {"id": "fix-1", "prompt": "fix the failing test"}'
+_EXAMPLE = 'write one task per line: {"id": "fix-1", "prompt": "fix the failing test"}'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,12 +68,12 @@ def read_tasks(path: Path) -> TaskFile:
         try:
             task = _parse_task(line, number)
             if task.id.lower() in tasks:
-                raise ValueError(f"another task is called {task.id}, too")
+                raise ValueError(f"another task has the id {task.id}")
             tasks[task.id.lower()] = task
         except ValueError as error:
             bad.append(BadLine(number=number, message=str(error)))
     if not tasks and not bad:
-        raise UsageError(f"there is no task in {path}", hint=_EXAMPLE)
+        raise UsageError(f"no tasks in {path}", hint=_EXAMPLE)
     return TaskFile(tasks=tuple(tasks.values()), bad=tuple(bad))
 
 
@@ -87,12 +87,12 @@ def _parse_task(line: bytes, number: int) -> Task:
         raise ValueError("not a JSON object")
     unknown = [key for key in given if key not in KEYS]
     if unknown:
-        raise ValueError(f"a task has no {unknown[0]!r}, only {', '.join(KEYS)}")
+        raise ValueError(f"unknown field {unknown[0]!r}; the fields are {', '.join(KEYS)}")
     prompt, name = given.get("prompt"), given.get("id", f"task-{number}")
     if not isinstance(prompt, str) or not prompt.strip():
-        raise ValueError("it has no prompt")
+        raise ValueError("no prompt")
     if not isinstance(name, str) or not _ID.fullmatch(name):
-        raise ValueError(f"{name!r} is no id: letters, digits, dots, - and _, 100 at most")
+        raise ValueError(f"{name!r} is not an id: use up to 100 letters, digits, dots, - and _")
     return Task(id=name, prompt=prompt, options=tuple(_iter_options(given)))
 
 
@@ -101,13 +101,15 @@ def _iter_options(fields: dict[str, Any]) -> Iterator[str]:
         value = fields.get(key)
         if value is not None:
             if isinstance(value, bool) or not isinstance(value, str | int | float):
-                raise ValueError(f"{key} must be a text or a number, not {json.dumps(value)}")
+                raise ValueError(f"{key} must be a string or a number, not {json.dumps(value)}")
             yield f"{_format_option(key)}={value}"
     for key in LISTS:
         values = fields.get(key) or ()
         values = (values,) if isinstance(values, str) else values
         if not isinstance(values, list | tuple) or not all(isinstance(it, str) for it in values):
-            raise ValueError(f"{key} must be a text or several, not {json.dumps(values)}")
+            raise ValueError(
+                f"{key} must be a string or a list of strings, not {json.dumps(values)}"
+            )
         yield from (f"{_format_option(key)}={value}" for value in values)
 
 

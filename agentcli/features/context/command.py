@@ -1,4 +1,4 @@
-"""`agentcli context`: where the tokens of a session's next request come from."""
+"""`agentcli context`: the tokens of a session's next request, by source."""
 
 from pathlib import Path
 from typing import Annotated
@@ -14,12 +14,12 @@ context_app = typer.Typer(**STYLE)
 def context(
     session: Annotated[
         str | None,
-        typer.Argument(help="By id, name or path. Default: the latest of this workspace."),
+        typer.Argument(help="Session id, name or path. Default: the latest of this workspace."),
     ] = None,
     workspace: Workspace = Path(),
     as_json: AsJson = False,
 ) -> None:
-    """Show what fills a session's context, in tokens by source."""
+    """Show the context usage of a session, in tokens by source."""
     from agentcli.features.context.render import show_context
 
     show_context(session, workspace, as_json=as_json)
@@ -33,7 +33,7 @@ prompt_app = typer.Typer(**STYLE)
 
 @prompt_app.command()
 def prompt(
-    prompt: Annotated[str, typer.Argument(help="What would be asked.", show_default=False)] = "",
+    prompt: Annotated[str, typer.Argument(help="The prompt to include.", show_default=False)] = "",
     workspace: Workspace = Path(),
     model: Model = None,
     mode: SessionMode = None,
@@ -41,11 +41,11 @@ def prompt(
     as_json: Annotated[
         bool,
         typer.Option(
-            "--json", help="The request itself, as it would be sent; of images the beginning."
+            "--json", help="Print the request as it would be sent, with images shortened."
         ),
     ] = False,
 ) -> None:
-    """Print what every request begins with, and what each part costs."""
+    """Print the start of every request, with the token cost of each part."""
     from agentcli.features.context.render import show_prompt
     from agentcli.settings import load_settings
 
@@ -62,7 +62,7 @@ tools_app = typer.Typer(**STYLE)
 
 @tools_app.command()
 def tools() -> None:
-    """List the tools and what declaring them costs."""
+    """List the tools and their token cost."""
     from agentcli.features.context.render_tools import show_tools
 
     show_tools()

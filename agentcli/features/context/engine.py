@@ -92,11 +92,11 @@ class FirstRequest:
     takes_images: bool
 
     def build_request(self, prompt: str, attachments: Sequence[Text | Image]) -> Request:
-        said = TurnStarted(message=UserMessage(content=(Text(text=prompt), *attachments)))
+        turn = TurnStarted(message=UserMessage(content=(Text(text=prompt), *attachments)))
         return Request(
             model=self.settings.model or "",
             system=self.system,
-            messages=build_messages((*self.notes, said, *self.notes_after)),
+            messages=build_messages((*self.notes, turn, *self.notes_after)),
             tools=self.toolset.declared,
             deferred=self.toolset.deferred,
             effort=self.settings.effort,
@@ -108,7 +108,7 @@ def build_first_request(settings: Settings) -> FirstRequest:
     settings = apply_project(settings, project)
     toolset = build_toolset(settings, project)
     model = _find_known_model(settings)
-    told = (
+    facts = (
         *ProjectInstructions(settings).build_start_notes(),
         *load_roles(settings, tools=toolset.specs)[1],
     )
@@ -116,7 +116,7 @@ def build_first_request(settings: Settings) -> FirstRequest:
         settings=settings,
         system=load_system_prompt(),
         toolset=toolset,
-        notes=tuple(fact for fact in told if isinstance(fact, ContextNote)),
+        notes=tuple(fact for fact in facts if isinstance(fact, ContextNote)),
         notes_after=(
             *PlanTracker([ModeChanged(mode=settings.mode)]).collect_notes(),
             *EnvironmentNotes(settings.workspace).collect_notes(),
@@ -130,7 +130,9 @@ def encode_first_request(
 ) -> dict[str, Json]:
     """Return the request in the model's own protocol. Raise AgentError if there is no model."""
     if (settings.model or "").startswith(f"{SCRIPT}/"):
-        raise UsageError("a script is sent nothing", hint="agentcli prompt --json --model opus")
+        raise UsageError(
+            "a script model has no request", hint="agentcli prompt --json --model opus"
+        )
     from agentcli.providers.connection import prepare_request
     from agentcli.providers.normalize import NormalizedHistory
     from agentcli.providers.transport import find_dialect

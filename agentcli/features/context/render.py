@@ -47,7 +47,7 @@ def render_chart(contents: ContextReport) -> list[str]:
         bar = "#" * max(round(share * BAR_COLUMNS), tokens > 0)
         lines.append(f"{name:<{width}}  {tokens:>8}  {share:>4.0%}  {bar}")
     if window is None:
-        lines.append("the model's window is not known: shares are of the request")
+        lines.append("unknown context size: shares are of the request")
     return lines
 
 
@@ -67,7 +67,7 @@ def show_prompt(settings: Settings, prompt: str, *, as_json: bool) -> None:
     for title, text, tokens in _list_parts(build_first_request(settings), prompt, attached):
         total += tokens
         sys.stdout.write(f"# {title} ({tokens} tokens)\n\n{show_controls(text)}\n\n")
-    sys.stdout.write(f"# all: about {total} tokens\n")
+    sys.stdout.write(f"# total: about {total} tokens\n")
 
 
 def _shorten_image(part: str | Image) -> Text | Image:
@@ -86,8 +86,8 @@ def _list_parts(
         declared = f"{spec.description}\n{json.dumps(spec.schema, ensure_ascii=False)}"
         source = "" if spec.source == "built-in" else f", {spec.source}"
         yield f"tool {spec.name}{source}", declared, count_spec_tokens(spec)
-    for told in parts.notes:
-        yield told.why, told.text, estimate(told.text)
+    for note in parts.notes:
+        yield note.why, note.text, estimate(note.text)
     yield "prompt", prompt, estimate(prompt)
     for part in attachments:
         if isinstance(part, Text):
@@ -95,9 +95,9 @@ def _list_parts(
         elif parts.takes_images:
             yield part.media_type, part.data, IMAGE_TOKENS
         else:
-            yield part.media_type, "(not sent: the model takes no images)", 0
-    for told in parts.notes_after:
-        yield told.why, told.text, estimate(told.text)
+            yield part.media_type, "(not sent: the model does not accept images)", 0
+    for note in parts.notes_after:
+        yield note.why, note.text, estimate(note.text)
 
 
 def _context_json(contents: ContextReport) -> dict[str, object]:

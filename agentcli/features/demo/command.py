@@ -9,10 +9,10 @@ app = typer.Typer(**STYLE)
 
 @app.command()
 def demo() -> int:
-    """Watch a recorded fix: no key, no network.
+    """Watch a recorded fix. No key, no network.
 
-    A sample project with a failing test is copied to a temporary directory and fixed there by a
-    recording. The tools, the edit and the test runs are real; nothing of yours is touched."""
+    Copies a sample project with a failing test to a temporary directory and fixes it there. The
+    model's replies are recorded, the tools are real. Your files are not touched."""
     from agentcli.features.demo.player import play_demo
 
     return play_demo()

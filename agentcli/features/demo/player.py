@@ -14,13 +14,12 @@ SHIPPED = Path(__file__).parents[1] / "demo"
 PROMPT = "fix the failing test"
 
 WHAT_IT_IS = """\
-This is a demonstration. The model's part is a recording: no key is used and nothing leaves this
-machine. The rest is real: the tools run, the file is edited, the tests are run again.
+Demo: the model's replies are recorded, the tools are real. No key, no network.
 
 > {prompt}
 """
 WHAT_NEXT = """
-Next: export ANTHROPIC_API_KEY=…, OPENAI_API_KEY=… or GEMINI_API_KEY=…, and in your repository:
+Next: export ANTHROPIC_API_KEY=…, OPENAI_API_KEY=… or GEMINI_API_KEY=…, then in your project:
   agentcli run --mode auto-edit "{prompt}"
 """
 
@@ -41,8 +40,8 @@ def play_demo() -> Exit:
             sessions=Path(scratch) / "sessions",
         )
         sys.stderr.write(WHAT_IT_IS.format(prompt=PROMPT))
-        order = OneShotTask(settings=settings, prompt=PROMPT)
-        code = run_once(lambda: order, [ProgressRenderer(StderrSink(bodies=True)), TextAnswer()])
+        task = OneShotTask(settings=settings, prompt=PROMPT)
+        code = run_once(lambda: task, [ProgressRenderer(StderrSink(bodies=True)), TextAnswer()])
         if code is Exit.DONE:
             sys.stderr.write(WHAT_NEXT.format(prompt=PROMPT))
         return code

@@ -80,7 +80,7 @@ def check_machine(
         "bash", bash, "the bash tool cannot run", "apt-get install bash", needed=True
     )
     yield _check_program(
-        "git", git, "no repository can be looked at", "apt-get install git", needed=False
+        "git", git, "agentcli cannot see git changes", "apt-get install git", needed=False
     )
     yield _check_sandbox(settings)
     yield _check_ripgrep(settings)
@@ -100,9 +100,9 @@ def _check_state() -> HealthCheck:
         sessions = sessions_directory()
         sessions.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=sessions):
-            return HealthCheck(subject="sessions", words=f"kept in {sessions}")
+            return HealthCheck(subject="sessions", words=f"stored in {sessions}")
     except (AgentError, OSError) as error:
-        fix = "export XDG_STATE_HOME=/a/directory/that/can/be/written"
+        fix = "export XDG_STATE_HOME=/a/writable/directory"
         return HealthCheck(subject="sessions", words=str(error), status="FAIL", fix=fix)
 
 
@@ -134,10 +134,10 @@ def _check_project(settings: Settings) -> HealthCheck:
     except AgentError as error:
         return HealthCheck(subject="project", words=str(error), status="FAIL", fix=error.hint)
     if project is None:
-        return HealthCheck(subject="project", words=f"brings no {DIRECTORY}")
+        return HealthCheck(subject="project", words=f"no {DIRECTORY} directory")
     if project.warning:
         return HealthCheck(subject="project", words=project.warning, status="warn")
-    return HealthCheck(subject="project", words=f"{project.files.directory} is used")
+    return HealthCheck(subject="project", words=f"{project.files.directory} is loaded")
 
 
 def _check_program(
@@ -165,7 +165,7 @@ def _check_sandbox(settings: Settings) -> HealthCheck:
     better = found[: found.index(used)] if used else found
     if best := next((one for one in better if one.works), None):
         words += f" {best.layer} works here{' and is stronger' if used else ''}."
-        fix = f"agentcli --sandbox {best.layer}, or the same in {get_settings_file()}"
+        fix = f"agentcli --sandbox {best.layer}, or set sandbox in {get_settings_file()}"
         return HealthCheck(subject="sandbox", words=words, status="warn", fix=fix)
     if used and better:
         words += f" Stronger would be {better[0].layer}: {better[0].reason}"
@@ -181,19 +181,19 @@ def _describe_layers(settings: Settings) -> tuple[Layer, ...]:
 
 def _describe_used_layer(settings: Settings, used: Layer | None) -> str:
     if used is None:
-        return "off, as asked for: commands run as you would."
-    why = "the strongest that works here" if settings.sandbox == "auto" else "as asked for"
-    gaps = f" It leaves open: {' '.join(used.gaps)}" if used.gaps else ""
+        return "off, as requested: commands run with your permissions."
+    why = "the strongest that works here" if settings.sandbox == "auto" else "as requested"
+    gaps = f" Not covered: {' '.join(used.gaps)}" if used.gaps else ""
     return f"{used.layer}, {why}.{gaps}"
 
 
 def _describe_no_layer(settings: Settings, candidates: Sequence[Layer]) -> str:
     reasons = " ".join(one.reason for one in candidates)
     if not candidates and settings.sandbox == "auto":
-        reasons = "There is none for this system."
+        reasons = "There is no sandbox for this system."
     elif not candidates:
-        reasons = f"{settings.sandbox} is not for this system."
-    return f"none works: every command needs a yes. {reasons}"
+        reasons = f"{settings.sandbox} does not exist on this system."
+    return f"no sandbox works: every command needs your approval. {reasons}"
 
 
 def _check_workspace(settings: Settings) -> HealthCheck:
@@ -211,7 +211,7 @@ def _check_ripgrep(settings: Settings) -> HealthCheck:
         return HealthCheck(subject="ripgrep", words=str(path))
     return HealthCheck(
         subject="ripgrep",
-        words="not found: grep and find_files do not work without it",
+        words="not found: grep and find_files need it",
         status="FAIL",
         fix=f"pip install {PACKAGE}",
     )

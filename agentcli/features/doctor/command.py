@@ -1,4 +1,4 @@
-"""`agentcli doctor`: what this machine has, and what it lacks."""
+"""`agentcli doctor`: checks of the setup, with fixes."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ app = typer.Typer(**STYLE)
 
 @app.command()
 def doctor(workspace: Workspace = Path(), model: Model = None, sandbox: SandboxKind = None) -> int:
-    """Check this machine, and say how to fix it."""
+    """Check your setup and suggest fixes."""
     from agentcli.features.doctor.checks import run_checks
 
     return run_checks({"model": model, "sandbox": sandbox}, workspace=workspace)

@@ -33,10 +33,10 @@ class CourseSummary:
 
 def summarize_course(facts: Iterable[Fact], *, model: str = "") -> CourseSummary:
     """Summarize the facts. `model` is the model of the session before them."""
-    course, said = CourseSummary(model=model), AnswerParts()
+    course, answer = CourseSummary(model=model), AnswerParts()
     for fact in facts:
         course.spending += compute_spending(fact)
-        said(fact)
+        answer(fact)
         match fact:
             case SessionStarted(model=name) | SessionResumed(model=name) | ModelChanged(model=name):
                 course.model = name
@@ -46,7 +46,7 @@ def summarize_course(facts: Iterable[Fact], *, model: str = "") -> CourseSummary
                 course.ending = ending
             case _:
                 pass
-    course.answer = said.whole
+    course.answer = answer.whole
     return course
 
 

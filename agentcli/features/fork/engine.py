@@ -89,7 +89,7 @@ def fork(
 
 def make_user_result(call: ToolCall, text: str) -> tuple[Fact, Fact]:
     """Return the facts of a call whose result the user provides, as if it had run."""
-    verdict = Verdict(decision="allow", by="person", reason="its result was given instead of run")
+    verdict = Verdict(decision="allow", by="user", reason="the user provided its result")
     result = ToolResult(call_id=call.id, name=call.name, status="ok", content=(Text(text=text),))
     return (
         CallJudged(call=call, effect=Effect.READ, verdict=verdict),
@@ -113,7 +113,7 @@ def _before_turn(entries: Sequence[Entry], number: int) -> ForkPoint:
     starts = [entry for entry in entries if isinstance(entry.fact, TurnStarted)]
     if not 1 <= number <= len(starts):
         raise UsageError(
-            f"there is no turn {number}: the session has {len(starts)}",
+            f"no turn {number}: the session has {len(starts)}",
             hint="agentcli sessions show SESSION lists them",
         )
     start = starts[number - 1]
@@ -167,7 +167,7 @@ def _no_such_call(entries: Sequence[Entry], call_id: str) -> UsageError:
     near = get_close_matches(call_id, ids, n=1)
     meant = f" Did you mean {near[0]}?" if near else ""
     return UsageError(
-        f"there is no call {call_id!r} in this session.{meant}",
+        f"no call {call_id!r} in this session.{meant}",
         hint="agentcli trace SESSION shows them; a number means a turn",
     )
 
@@ -217,12 +217,12 @@ def fork_session(
     recorded = read_valid_part(origin.log)
     if not recorded.entries:
         raise SettingsError(
-            f"{origin.log} holds no session that could be forked",
+            f"{origin.log} holds no session to fork",
             hint=f"see why: agentcli audit verify {origin.log}",
         )
     cut = find_cut(recorded.entries, changes.at)
     if changes.result is not None and cut.call is None:
-        raise UsageError("a result is given to a call", hint="name the call: --at CALL_ID")
+        raise UsageError("--result-file needs a call", hint="add --at CALL_ID")
     paths = fork(origin, recorded.entries, cut, sessions=sessions)
     if changes.result is not None and cut.call is not None:
         last = read_valid_part(paths.log)
@@ -269,7 +269,7 @@ async def _run_continuation(session: Session, cut: ForkPoint, changes: ForkChang
         return await session.run_turn(changes.prompt)
     prompt, *attached = _split_message(cut.prompt)
     if not isinstance(prompt, str) or not prompt.strip():
-        raise UsageError("nothing is asked of the fork", hint="agentcli fork SESSION PROMPT")
+        raise UsageError("the fork has no prompt", hint="agentcli fork SESSION PROMPT")
     return await session.repeat_turn(prompt, attachments=attached)
 
 

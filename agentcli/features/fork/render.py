@@ -38,17 +38,17 @@ class ForkOptions:
 
 def fork_and_compare(named: str, *, at: str | None, prompt: str, options: ForkOptions) -> Exit:
     origin = find_session(named)
-    wish = ForkChanges(at=at, prompt=prompt, result=_read_result(options.result_file))
-    made = fork_session(origin, wish)
+    changes = ForkChanges(at=at, prompt=prompt, result=_read_result(options.result_file))
+    made = fork_session(origin, changes)
     if at is None and not prompt:
         sys.stdout.write(f"{made.paths.id}\n")
-        sys.stderr.write(f"go on with it: agentcli run --resume {made.paths.id} PROMPT\n")
+        sys.stderr.write(f"continue it: agentcli run --resume {made.paths.id} PROMPT\n")
         return Exit.DONE
     recorded = summarize(origin)
     branches = asyncio.run(
         continue_fork(
             made,
-            wish,
+            changes,
             lambda tree: options.load_settings(recorded, tree),
             listeners=[ProgressRenderer(StderrSink(bodies=False))],
         )
@@ -65,7 +65,7 @@ def _read_result(path: Path | None) -> str | None:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
         raise SettingsError(
-            f"cannot read {path}: {error.strerror}", hint="name the file with the result"
+            f"cannot read {path}: {error.strerror}", hint="choose a file with the result"
         ) from error
 
 
@@ -74,10 +74,10 @@ def _render_comparison(made: Fork, branches: ForkComparison) -> list[str]:
     sides = [_format_cells(branches.original), _format_cells(branches.fork)]
     rows += [(name, sides[0][name], sides[1][name]) for name in sides[0]]
     table = [f"{name:<9} {_cut(one):<{COLUMN}}  {_cut(other)}" for name, one, other in rows]
-    diff = branches.diff.splitlines() or ["both leave the same files"]
+    diff = branches.diff.splitlines() or ["no difference in the files"]
     return [
         *(line.rstrip() for line in table),
-        f"the fork worked in {branches.tree}",
+        f"the fork ran in {branches.tree}",
         "",
         *(["--- original", "+++ fork"] if branches.diff else []),
         *diff,

@@ -16,6 +16,7 @@ from agentcli.types.events import Ending
 from agentcli.types.messages import Json
 from agentcli.types.tools import Command, ErrorKind
 from agentcli.types.verdicts import Verdict
+from agentcli.ui.render.wording import describe_decision
 
 # A comparison of arguments with a tool's schema, as far as it helps a reader of the log
 
@@ -92,8 +93,8 @@ def find_unanswered(case: TriageCase) -> Iterator[TriageFinding]:
             level=Level.ERROR,
             record=call.record,
             what=f"{name_call(call.call)} ({call.call.id}) was never answered",
-            why="whether it ran is not known; providers refuse a history with an open call",
-            fix="look whether it had an effect; resuming answers it with a stand-in",
+            why="it is unknown whether it ran; providers reject a history with an open call",
+            fix="check whether it had an effect; resuming adds a placeholder result",
         )
 
 
@@ -102,9 +103,9 @@ def find_orphans(case: TriageCase) -> Iterator[TriageFinding]:
         yield TriageFinding(
             level=Level.ERROR,
             record=record,
-            what=f"a result for {finished.result.call_id}, which nobody had asked for",
-            why="a reply is missing before it, or the id is not the one the model gave",
-            fix="agentcli audit verify tells whether the log was changed",
+            what=f"a result for {finished.result.call_id}, but there is no such call",
+            why="the reply before it is missing, or its id differs from the model's",
+            fix="agentcli audit verify shows whether the log was changed",
         )
 
 
@@ -115,13 +116,13 @@ def find_bad_arguments(case: TriageCase) -> Iterator[TriageFinding]:
         wrong = find_mismatch(call.call.input, schema)
         if wrong is None and not rejected:
             continue
-        said = wrong or _first_words(call)
+        problem = wrong or _first_words(call)
         yield TriageFinding(
             level=Level.WARNING if rejected else Level.NOTE,
             record=call.record,
-            what=f"the arguments of {name_call(call.call)} do not fit its schema: {said}",
-            why="a request is lost with every such call" if rejected else "it ran all the same",
-            fix="say in the prompt how the tool is called, if it comes often",
+            what=f"the arguments of {name_call(call.call)} do not match its schema: {problem}",
+            why="each such call wastes a request" if rejected else "it ran anyway",
+            fix="if it happens often, explain in the prompt how to call the tool",
         )
 
 
@@ -132,8 +133,8 @@ def find_unknown_tools(case: TriageCase) -> Iterator[TriageFinding]:
                 level=Level.WARNING,
                 record=call.record,
                 what=f"there is no tool {call.call.name}",
-                why="the model believes in a tool that it was not given",
-                fix="give it the tool, or say in the prompt what to use instead",
+                why="the model called a tool that it does not have",
+                fix="add the tool, or say in the prompt what to use instead",
             )
 
 
@@ -151,13 +152,11 @@ def find_errors(case: TriageCase) -> Iterator[TriageFinding]:
             record=call.finished_record,
             what=f"{name_call(call.call)} failed: {_first_words(call)}",
             why=(
-                f"made up for in record {recovered.finished_record}"
+                f"recovered in record {recovered.finished_record}"
                 if recovered
-                else "nothing after it did the same successfully"
+                else "no later call did the same successfully"
             ),
-            fix="nothing, if it was to be expected"
-            if recovered
-            else "read the result in the trace",
+            fix="nothing, if you expected it" if recovered else "read the result in the trace",
         )
 
 
@@ -176,8 +175,8 @@ def find_repeats(case: TriageCase) -> Iterator[TriageFinding]:
                 what=(
                     f"{name_call(first[key].call)} was called {count} times with the same arguments"
                 ),
-                why="the model goes in circles, or waits for something by asking again",
-                fix="read what the result tells it: it should say what to do instead",
+                why="the model is looping, or polling for something",
+                fix="read the result: it should tell the model what to do instead",
             )
 
 
@@ -192,8 +191,8 @@ def find_cut_results(case: TriageCase) -> Iterator[TriageFinding]:
                 level=Level.WARNING,
                 record=call.finished_record,
                 what=f"the result of {name_call(call.call)} was cut, and the rest was never read",
-                why="what the model said and did after it rests on a part",
-                fix="look whether the rest matters; ask for a narrower search or range",
+                why="the model continued with only a part of it",
+                fix="check whether the rest matters; ask for a narrower search or range",
             )
 
 
@@ -201,10 +200,11 @@ def find_denials(case: TriageCase) -> Iterator[TriageFinding]:
     for call in case.trace.calls:
         if call.judged is not None and call.was_denied:
             verdict = call.judged.verdict
+            reason = "" if verdict.by == "user" else f": {verdict.reason}"
             yield TriageFinding(
                 level=Level.WARNING,
                 record=call.finished_record or call.record,
-                what=f"{name_call(call.call)} was denied by {verdict.by}: {verdict.reason}",
+                what=f"{name_call(call.call)} was {describe_decision(verdict)}{reason}",
                 why="the model had to find another way, or gave up",
                 fix=_permission(call, verdict),
             )
@@ -219,7 +219,7 @@ def find_slowest(case: TriageCase) -> Iterator[TriageFinding]:
             record=call.finished_record,
             what=f"{name_call(call.call)} took {duration_s:.1f} s",
             why="one of the slowest calls",
-            fix="run less of it, or in the background",
+            fix="run less at once, or run it in the background",
         )
 
 
@@ -233,7 +233,7 @@ def find_missing_expected(case: TriageCase) -> Iterator[TriageFinding]:
                 record=0,
                 what=f"{name} was expected and never called",
                 why=f"the model used {others}",
-                fix="say in the prompt when to use it, or look at what it says of itself",
+                fix="say in the prompt when to use it, or improve its description",
             )
 
 
@@ -266,12 +266,12 @@ def _first_words(call: TracedCall) -> str:
 
 def _permission(call: TracedCall, verdict: Verdict) -> str:
     match verdict.by:
-        case "person":
-            return "nothing: it was the person's decision"
+        case "user":
+            return "nothing: you decided it"
         case "rule" | "hook" | "evaluator":
-            return f"if it should be allowed: change the {verdict.by} that forbids it"
+            return f"to allow it, change the {verdict.by} that denied it"
         case _:
-            return f"if it should be allowed: --allow '{_rule(call)}'"
+            return f"to allow it: --allow '{_rule(call)}'"
 
 
 def _rule(call: TracedCall) -> str:

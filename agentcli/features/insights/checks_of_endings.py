@@ -21,17 +21,17 @@ from agentcli.types.events import (
 FAULTS_SHOWN = 5
 
 _FIXES = {
-    Ending.DENIED: "allow the call: a mode that does, or --allow with the rule the denial names",
-    Ending.STEP_LIMIT: "look for a loop in the trace; if the task is that long, raise max_turns",
+    Ending.DENIED: "allow the call: another --mode, or --allow with the rule that the denial names",
+    Ending.STEP_LIMIT: "look for a loop in the trace; raise max_turns if the task needs more",
     Ending.TIME_LIMIT: "look at the slowest calls; raise the timeout if all of them were needed",
     Ending.COST_LIMIT: "look at the cost by turn; raise max_cost if it was worth it",
     Ending.TOKEN_LIMIT: "look at the cost by turn; raise the limit if it was worth it",
-    Ending.REPEATED: "look at the repeated call: its result does not help the model",
+    Ending.REPEATED: "read the result of the repeated call: it does not help the model",
     Ending.LENGTH: "ask for less at once, or use a model with a larger output limit",
-    Ending.OVERFLOW: "start a new session, or split the task: the conversation did not fit",
-    Ending.REFUSED: "say what the task is for, or use another model",
+    Ending.OVERFLOW: "start a new session, or split the task: the conversation was too long",
+    Ending.REFUSED: "explain what the task is for, or use another model",
     Ending.MISCONFIGURED: "agentcli doctor",
-    Ending.PROVIDER_FAILED: "agentcli doctor, then run it again: the session can be resumed",
+    Ending.PROVIDER_FAILED: "agentcli doctor, then resume the session",
 }
 
 
@@ -41,8 +41,8 @@ def find_damage(case: TriageCase) -> Iterator[TriageFinding]:
             level=Level.ERROR,
             record=fault.line,
             what=f"line {fault.line} of the log is damaged: {fault.reason}",
-            why="nothing proves any more that what follows is what happened",
-            fix="agentcli audit verify says more; agentcli fork goes on from before the damage",
+            why="what follows can no longer be verified",
+            fix="agentcli audit verify shows more; agentcli fork continues from before the damage",
         )
     if len(case.trace.faults) > FAULTS_SHOWN:
         yield TriageFinding(
@@ -60,8 +60,8 @@ def find_crash(case: TriageCase) -> Iterator[TriageFinding]:
         yield TriageFinding(
             level=Level.ERROR,
             record=0,
-            what="the log has no record that can be read",
-            why="nothing can be said about this session",
+            what="the log has no readable record",
+            why="nothing is known about this session",
             fix="name another session: agentcli sessions list --all",
         )
         return
@@ -74,17 +74,17 @@ def find_crash(case: TriageCase) -> Iterator[TriageFinding]:
         yield TriageFinding(
             level=Level.NOTE,
             record=entries[-1].seq,
-            what="the session is running: this is how far it is",
-            why="what looks unfinished may be at work",
-            fix="look again when it has ended",
+            what="the session is still running",
+            why="what looks unfinished may still be in progress",
+            fix="run triage again when it has ended",
         )
         return
     yield TriageFinding(
         level=Level.ERROR if in_turn else Level.WARNING,
         record=entries[-1].seq,
-        what="there is no closing record" + (": it stopped in the middle of a turn" * in_turn),
-        why="the process was killed, crashed, or lost its disk",
-        fix="agentcli --resume goes on; a crash of agentcli itself leaves a report",
+        what="the session was not closed" + (": it stopped in the middle of a turn" * in_turn),
+        why="the process was killed, it crashed, or the disk failed",
+        fix="continue it with agentcli --resume; a crash of agentcli leaves a report",
     )
 
 
@@ -93,14 +93,14 @@ def find_bad_ending(case: TriageCase) -> Iterator[TriageFinding]:
     if not ended or ended[-1][1].ending is Ending.DONE:
         return
     record, last = ended[-1]
-    said = f": {last.message}" if last.message else ""
-    by_person = last.ending is Ending.CANCELLED
+    reason = f": {last.message}" if last.message else ""
+    by_user = last.ending is Ending.CANCELLED
     yield TriageFinding(
-        level=Level.WARNING if by_person else Level.ERROR,
+        level=Level.WARNING if by_user else Level.ERROR,
         record=record,
-        what=f"the last turn ended with {last.ending}{said}",
+        what=f"the last turn ended with {last.ending}{reason}",
         why="the task was not finished",
-        fix=last.hint or _FIXES.get(last.ending, "agentcli --resume goes on"),
+        fix=last.hint or _FIXES.get(last.ending, "continue it: agentcli --resume"),
     )
 
 
@@ -112,16 +112,16 @@ def find_stop_reasons(case: TriageCase) -> Iterator[TriageFinding]:
             yield TriageFinding(
                 level=Level.WARNING,
                 record=record,
-                what=f"a reply stopped for {stop}{detail}",
-                why="what it was going to say or call is lost, or had to be asked for again",
+                what=f"a reply ended early: {stop}{detail}",
+                why="the rest of it is lost, or had to be requested again",
                 fix=_STOP_FIXES[stop],
             )
 
 
 _STOP_FIXES = {
     "length": "ask for smaller steps, or use a model with a larger output limit",
-    "refusal": "say what the task is for, or use another model",
-    "error": "if it comes again, use another model: this one's calls cannot be read",
+    "refusal": "explain what the task is for, or use another model",
+    "error": "if it happens again, use another model: the calls of this one are unreadable",
     "overflow": "start a new session, or split the task",
 }
 
@@ -132,7 +132,7 @@ def find_failed_requests(case: TriageCase) -> Iterator[TriageFinding]:
             level=Level.WARNING,
             record=record,
             what=f"a request got no reply ({failed.kind}): {failed.message}",
-            why="after all retries; the turn ended here or had to be shortened",
+            why="all retries failed; the turn ended, or the conversation was shortened",
             fix=failed.hint or "agentcli doctor",
         )
 
@@ -145,17 +145,17 @@ def find_failed_checks(case: TriageCase) -> Iterator[TriageFinding]:
                 level=Level.ERROR,
                 record=record,
                 what=f"the check {run.command} failed with exit code {run.exit_code}",
-                why="the task counts as done only when it passes",
-                fix="its output is in the record; run it by hand",
+                why="the task is done only if it passes",
+                fix="read its output in the trace, or run it by hand",
             )
     answers = case.trace.facts(AnswerChecked)
     if answers and answers[-1][1].problem:
         yield TriageFinding(
             level=Level.ERROR,
             record=answers[-1][0],
-            what=f"the answer has not the form it must have: {answers[-1][1].problem}",
-            why="whoever reads it as data cannot",
-            fix="make the schema simpler, or say in the prompt what it is",
+            what=f"the answer does not match the required form: {answers[-1][1].problem}",
+            why="programs cannot read it as data",
+            fix="simplify the schema, or describe it in the prompt",
         )
 
 
@@ -166,7 +166,7 @@ def find_unsupported_claims(case: TriageCase) -> Iterator[TriageFinding]:
                 yield TriageFinding(
                     level=Level.WARNING,
                     record=record,
-                    what=f"the answer says what the record does not: {claim.text}",
+                    what=f"the log does not support the answer: {claim.text}",
                     why=claim.evidence,
                     fix="check it by hand before you rely on it",
                 )
@@ -188,8 +188,8 @@ def find_cache_misses(case: TriageCase) -> Iterator[TriageFinding]:
                 level=Level.WARNING,
                 record=record,
                 what=warned.message,
-                why="the whole prompt was paid for again, and the reply came later",
-                fix="leave what is named there as it is within a session, and do not wait long",
+                why="the whole prompt was billed again, and the reply was slower",
+                fix="do not change it within a session, and avoid long pauses",
             )
 
 
@@ -202,9 +202,9 @@ def find_missing_cache(case: TriageCase) -> Iterator[TriageFinding]:
     yield TriageFinding(
         level=Level.NOTE,
         record=case.trace.replies[0][0],
-        what=f"{prompts} tokens of prompt in {len(usages)} requests, none of them from a cache",
-        why="every request paid for the whole conversation",
-        fix="use a model whose provider caches prompts, if it is a long task",
+        what=f"{prompts} prompt tokens in {len(usages)} requests, none of them cached",
+        why="every request was billed for the whole conversation",
+        fix="for long tasks, use a model whose provider caches prompts",
     )
 
 
@@ -216,7 +216,7 @@ def find_retries(case: TriageCase) -> Iterator[TriageFinding]:
                 record=record,
                 what=f"the request was sent again {_times(reply.retries)} before a reply came",
                 why=f"the reply took {reply.duration_s:.1f} s",
-                fix="nothing, if it is rare; else a higher rate limit, or another model",
+                fix="nothing, if it is rare; else raise the rate limit, or use another model",
             )
 
 
@@ -235,8 +235,8 @@ def find_expensive_turns(case: TriageCase) -> Iterator[TriageFinding]:
                     f"turn {turn.number} cost {about}${cost:.4f} ({share}): "
                     f"{turn.spending.request_summary}"
                 ),
-                why="the dearest turns, in order",
-                fix="agentcli trace shows what each request of it cost",
+                why="most expensive turns",
+                fix="agentcli trace shows the cost of each request",
             )
 
 
@@ -245,8 +245,8 @@ def find_shortenings(case: TriageCase) -> Iterator[TriageFinding]:
         yield TriageFinding(
             level=Level.NOTE,
             record=record,
-            what=f"the conversation of {compacted.tokens_before} tokens was summarised",
-            why="what the summary leaves out the model no longer knows",
+            what=f"the conversation of {compacted.tokens_before} tokens was summarized",
+            why="the model no longer knows what the summary omits",
             fix="start a new session for a new task",
         )
     trimmed = case.trace.facts(ResultsTrimmed)
@@ -256,8 +256,8 @@ def find_shortenings(case: TriageCase) -> Iterator[TriageFinding]:
             level=Level.NOTE,
             record=trimmed[0][0],
             what=f"old results were trimmed {_times(len(trimmed))}, {freed} tokens in all",
-            why="the model has to read a file again if it needs it",
-            fix="nothing: it can",
+            why="the model must read a file again if it needs it",
+            fix="nothing",
         )
 
 
@@ -268,8 +268,8 @@ def find_failed_hooks(case: TriageCase) -> Iterator[TriageFinding]:
                 level=Level.WARNING,
                 record=record,
                 what=f"the hook {hook.hook} failed: {hook.reason}",
-                why="what it should have seen to was not seen to",
-                fix="run it by hand with the input that the hooks' documentation names",
+                why="its check or action did not happen",
+                fix="run it by hand with the input described in the documentation of hooks",
             )
 
 
@@ -280,8 +280,8 @@ def find_other_warnings(case: TriageCase) -> Iterator[TriageFinding]:
                 level=Level.NOTE,
                 record=record,
                 what=warned.message,
-                why=f"the person was warned of it ({warned.code})",
-                fix="nothing, if it was known",
+                why=f"you were warned during the session ({warned.code})",
+                fix="nothing, if you know about it",
             )
 
 

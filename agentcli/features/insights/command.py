@@ -1,4 +1,4 @@
-"""`agentcli export`: a session as a document to read, send or keep."""
+"""`agentcli export`: a session as a document to read, send or store."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -25,14 +25,15 @@ def export(
         typer.Option(
             "--format",
             metavar="markdown|html|json",
-            help="The form. Default: as FILE is named, else markdown.",
+            help="Output format. Default: by the name of FILE, else markdown.",
         ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("-o", "--out", metavar="FILE", help="Where to; default: stdout.")
+        Path | None,
+        typer.Option("-o", "--out", metavar="FILE", help="Output file. Default: stdout."),
     ] = None,
 ) -> None:
-    """Write a session as Markdown, as one page of HTML, or as JSON."""
+    """Export a session as Markdown, HTML or JSON."""
     from agentcli.features.insights.export import export_session as write
 
     write(session, form=(form or _choose_format(out)).value, out=out)
@@ -54,11 +55,11 @@ stats_app = typer.Typer(**STYLE)
 @stats_app.command()
 def stats(
     since: Annotated[
-        str, typer.Option(metavar="DURATION", help="How far back: 12h, 30d, 8w, or all.")
+        str, typer.Option(metavar="DURATION", help="Period: 12h, 30d, 8w, or all.")
     ] = "30d",
     output: OutputOption = TextOrJson.TEXT,
 ) -> None:
-    """Show what sessions used: tokens, cost, cache, tools, failures, denials."""
+    """Show token usage, cost, cache, tools, failures and denials."""
     from agentcli.features.insights.render import show_stats
 
     show_stats(since, as_json=output is TextOrJson.JSON)
@@ -73,9 +74,9 @@ trace_app = typer.Typer(**STYLE)
 @trace_app.command()
 def trace(
     session: SessionOrLatest = None,
-    full: Annotated[bool, typer.Option("--full", help="Nothing is shortened.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Shorten nothing.")] = False,
 ) -> None:
-    """Print a session from top to bottom: turns, requests, calls, outcomes, cost."""
+    """Print everything in a session: turns, requests, calls, outcomes, cost."""
     from agentcli.features.insights.render_trace import show_trace
 
     show_trace(session, full=full)
@@ -92,16 +93,16 @@ def triage(
     session: SessionOrLatest = None,
     expect_tool: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="A tool that should have been called; repeatable."),
+        typer.Option(metavar="NAME", help="Report it if this tool was not called; repeatable."),
     ] = None,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Let warnings decide the exit code, too.")
+        bool, typer.Option("--strict", help="Exit with 7 for warnings, too.")
     ] = False,
     output: OutputOption = TextOrJson.TEXT,
 ) -> int:
-    """Say what went wrong in a session, the most important first.
+    """Diagnose a session: problems, most important first.
 
-    Exit code: 0, or 7 when there is an error among the findings. No model is asked.
+    Exit code: 0, or 7 if an error was found. Uses no model.
     """
     from agentcli.features.insights.render import show_triage
 

@@ -16,7 +16,7 @@ def export_session(named: str | None, *, form: str, out: Path | None) -> None:
     recorded = read_valid_part(log)
     if not recorded.entries:
         raise SettingsError(
-            f"{log} holds no session that could be exported",
+            f"{log} holds no session to export",
             hint=f"see why: agentcli audit verify {log}",
         )
     made = build_transcript(recorded.entries)
@@ -36,7 +36,9 @@ def export_session(named: str | None, *, form: str, out: Path | None) -> None:
         _write_file(out, data)
     if recorded.fault is not None:
         fault = recorded.fault
-        sys.stderr.write(f"read up to record {fault.line}, which does not fit: {fault.reason}\n")
+        sys.stderr.write(
+            f"warning: read up to record {fault.line}, which is damaged: {fault.reason}\n"
+        )
 
 
 def _write_file(out: Path, data: bytes) -> None:
@@ -44,5 +46,5 @@ def _write_file(out: Path, data: bytes) -> None:
         out.write_bytes(data)
     except OSError as error:
         raise SettingsError(
-            f"cannot write {out}: {error.strerror}", hint="name a file that can be written: -o FILE"
+            f"cannot write {out}: {error.strerror}", hint="choose a writable file: -o FILE"
         ) from error

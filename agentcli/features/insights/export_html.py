@@ -37,12 +37,12 @@ STYLE = """\
 :root {
   color-scheme: light dark;
   --text: #1f2328; --soft: #59636e; --ground: #ffffff; --raised: #f6f8fa; --line: #d1d9e0;
-  --good: #1a7f37; --bad: #cf222e; --added: #dafbe1; --removed: #ffebe9; --place: #ddf4ff;
+  --good: #1a7f37; --bad: #cf222e; --added: #dafbe1; --removed: #ffebe9; --hunk: #ddf4ff;
 }
 @media (prefers-color-scheme: dark) {
   :root {
     --text: #e6edf3; --soft: #9198a1; --ground: #0d1117; --raised: #161b22; --line: #30363d;
-    --good: #3fb950; --bad: #f85149; --added: #12361f; --removed: #42171c; --place: #122d4a;
+    --good: #3fb950; --bad: #f85149; --added: #12361f; --removed: #42171c; --hunk: #122d4a;
   }
 }
 * { box-sizing: border-box; }
@@ -61,12 +61,12 @@ dd { margin: 0; }
   background: var(--raised); border-left: 3px solid var(--soft);
   padding: 0.5rem 0.75rem; white-space: pre-wrap;
 }
-.said { margin: 1rem 0 0; }
-.said :is(h1, h2, h3, h4) {
+.reply { margin: 1rem 0 0; }
+.reply :is(h1, h2, h3, h4) {
   font-size: 1.05rem; font-weight: 600; color: var(--text); margin: 1rem 0 0;
 }
-.said table { border-collapse: collapse; display: block; overflow-x: auto; }
-.said :is(td, th) { border: 1px solid var(--line); padding: 0.2rem 0.6rem; text-align: left; }
+.reply table { border-collapse: collapse; display: block; overflow-x: auto; }
+.reply :is(td, th) { border: 1px solid var(--line); padding: 0.2rem 0.6rem; text-align: left; }
 .sums, .outcome, .verdict, .note { color: var(--soft); font-size: 0.8rem; margin: 0.25rem 0; }
 .note { white-space: pre-wrap; border-left: 3px solid var(--line); padding-left: 0.75rem; }
 .call {
@@ -85,7 +85,7 @@ summary { color: var(--soft); font-size: 0.8rem; cursor: pointer; }
 .diff span { display: block; width: max-content; min-width: 100%; }
 .added { background: var(--added); }
 .removed { background: var(--removed); }
-.place { background: var(--place); color: var(--soft); }
+.hunk { background: var(--hunk); color: var(--soft); }
 img { max-width: 100%; }
 """
 
@@ -134,13 +134,13 @@ def _render_turn_html(number: int, turn: TranscriptTurn) -> Iterator[str]:
     yield "</section>\n"
 
 
-def _render_reply_html(said: TranscriptReply) -> Iterator[str]:
-    if said.thinking:
+def _render_reply_html(reply: TranscriptReply) -> Iterator[str]:
+    if reply.thinking:
         yield "<details><summary>thinking</summary>"
-        yield f"<pre>{_text(said.thinking)}</pre></details>\n"
-    if said.text.strip():
-        yield f'<div class="said">{_render_prose_html(said.text)}</div>\n'
-    yield f'<p class="sums">{_text(reply_sums(said))}</p>\n'
+        yield f"<pre>{_text(reply.thinking)}</pre></details>\n"
+    if reply.text.strip():
+        yield f'<div class="reply">{_render_prose_html(reply.text)}</div>\n'
+    yield f'<p class="sums">{_text(reply_sums(reply))}</p>\n'
 
 
 def _render_call_html(called: TranscriptCall) -> Iterator[str]:
@@ -172,9 +172,9 @@ def _result(result: ToolResult) -> Iterator[str]:
 
 
 def _diff_line(line: str) -> str:
-    kind = {"+": "added", "-": "removed", "@": "place"}.get(line[:1], "")
+    kind = {"+": "added", "-": "removed", "@": "hunk"}.get(line[:1], "")
     if line.startswith(("+++", "---")):
-        kind = "place"
+        kind = "hunk"
     return f'<span class="{kind}">{_text(line)}\n</span>' if kind else f"{_text(line)}\n"
 
 

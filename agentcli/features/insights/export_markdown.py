@@ -87,15 +87,15 @@ def _render_turn(number: int, turn: TranscriptTurn) -> Iterator[str]:
         yield f"**{turn.ended.ending}**{why}"
 
 
-def _render_reply(said: TranscriptReply) -> Iterator[str]:
-    if said.thinking:
+def _render_reply(reply: TranscriptReply) -> Iterator[str]:
+    if reply.thinking:
         yield from ("<details><summary>thinking</summary>", "")
-        yield from _fence(said.thinking)
+        yield from _fence(reply.thinking)
         yield from ("", "</details>", "")
-    if said.text.strip():
-        yield from _render_prose(said.text.strip())
+    if reply.text.strip():
+        yield from _render_prose(reply.text.strip())
         yield ""
-    yield f"*{reply_sums(said)}*"
+    yield f"*{reply_sums(reply)}*"
 
 
 def _render_call(called: TranscriptCall) -> Iterator[str]:
@@ -116,9 +116,9 @@ def _render_call(called: TranscriptCall) -> Iterator[str]:
 def _render_prose(text: str) -> Iterator[str]:
     fence = ""
     for line in to_plain_text(text).split("\n"):
-        mark = _FENCE.match(line)
-        if mark and (not fence or line.strip().startswith(fence)):
-            fence = "" if fence else mark[1]
+        found = _FENCE.match(line)
+        if found and (not fence or line.strip().startswith(fence)):
+            fence = "" if fence else found[1]
             yield line
         else:
             yield line if fence else _TAG.sub("&lt;", line).replace("![", "!\\[")

@@ -23,7 +23,7 @@ from agentcli.ui.tally import build_cost_json
 
 SHOWN_OF_A_KIND = 5
 
-_MARKS = {Level.ERROR: "ERROR", Level.WARNING: "WARN", Level.NOTE: "note"}
+_LABELS = {Level.ERROR: "ERROR", Level.WARNING: "WARN", Level.NOTE: "note"}
 
 
 def show_triage(
@@ -66,20 +66,20 @@ def _render_trace_summary(trace: Trace) -> str:
 def _render_findings(found: Sequence[TriageFinding]) -> Iterator[str]:
     if not found:
         yield "nothing to report"
-    told: Counter[tuple[Level, str]] = Counter()
+    shown: Counter[tuple[Level, str]] = Counter()
     for finding in found:
         kind = (finding.level, finding.check)
-        told[kind] += 1
-        if told[kind] > SHOWN_OF_A_KIND:
+        shown[kind] += 1
+        if shown[kind] > SHOWN_OF_A_KIND:
             continue
         where = f"record {finding.record}" if finding.record else "session"
         yield ""
-        yield f"{_MARKS[finding.level]:<5}  {where}: {finding.what}  [{finding.check}]"
+        yield f"{_LABELS[finding.level]:<5}  {where}: {finding.what}  [{finding.check}]"
         yield f"       why: {finding.why}"
         yield f"       do:  {finding.fix}"
-    for (_, check), number in told.items():
+    for (_, check), number in shown.items():
         if number > SHOWN_OF_A_KIND:
-            yield f"\n… {number - SHOWN_OF_A_KIND} more of [{check}]: -o json has all of them"
+            yield f"\n… {number - SHOWN_OF_A_KIND} more of [{check}]: -o json shows all"
 
 
 def _triage_json(trace: Trace, found: Sequence[TriageFinding], code: Exit) -> dict[str, Any]:
@@ -140,7 +140,7 @@ def show_stats(since: str, *, as_json: bool) -> None:
 def render_stats(stats: UsageStats, *, blocks: str) -> Iterator[str]:
     total = stats.total
     if not stats.sessions:
-        yield "no session in this time"
+        yield "no sessions in this period"
         return
     spending, usage = total.spending, total.spending.usage
     yield f"sessions  {stats.sessions:>10}     turns  {total.turns}, {spending.request_summary}"

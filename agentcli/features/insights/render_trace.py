@@ -37,7 +37,12 @@ from agentcli.types.events import (
 from agentcli.types.messages import Text, Thinking, ToolCall
 from agentcli.types.spending import Spending, compute_spending
 from agentcli.types.words import pluralize
-from agentcli.ui.render.wording import format_call, format_duration, format_target
+from agentcli.ui.render.wording import (
+    describe_decision,
+    format_call,
+    format_duration,
+    format_target,
+)
 
 BODY_LINES = 6
 BODY_CHARS = 160
@@ -51,11 +56,11 @@ def show_trace(session: str | None, *, full: bool) -> None:
 
 
 def render_trace(trace: Trace, *, full: bool = False) -> Iterator[str]:
-    told = _TraceRenderer(trace, full=full)
+    renderer = _TraceRenderer(trace, full=full)
     for fault in trace.faults:
         yield show_controls(f"damaged: line {fault.line}: {fault.reason}")
     for entry in trace.entries:
-        yield from told.render_entry(entry)
+        yield from renderer.render_entry(entry)
 
 
 class _TraceRenderer:
@@ -93,8 +98,8 @@ class _TraceRenderer:
             case TurnEnded():
                 return [self._render_turn_end(fact)]
             case _:
-                tell = _RENDERERS.get(type(fact))
-                return [tell(fact) if tell else f"  {fact.type}"]
+                render = _RENDERERS.get(type(fact))
+                return [render(fact) if render else f"  {fact.type}"]
 
     def _render_reply(self, reply: ModelReplied) -> list[str]:
         message = reply.message
@@ -127,12 +132,12 @@ class _TraceRenderer:
         return [f"  result   {format_call(call, result, finished.duration_s)}{cut}", result.text]
 
     def _render_turn_end(self, ended: TurnEnded) -> str:
-        said = f": {ended.message}" if ended.message else ""
+        reason = f": {ended.message}" if ended.message else ""
         turn, self._turn = self._turn, None
         if turn is None:
-            return f"ended {ended.ending}{said}"
+            return f"ended {ended.ending}{reason}"
         return (
-            f"ended {ended.ending}{said} · {turn.spending.request_summary} · "
+            f"ended {ended.ending}{reason} · {turn.spending.request_summary} · "
             f"{pluralize(len(turn.calls), 'call')} · {_format_usage(turn.spending)}"
         )
 
@@ -154,8 +159,8 @@ def _render_verdict(judged: CallJudged) -> str:
     verdict = judged.verdict
     rule = f" {verdict.rule}" if verdict.rule else ""
     call = f"{judged.call.name} {format_target(judged.call)}"
-    reason = verdict.reason
-    return f"{verdict.decision} by {verdict.by}{rule} · {judged.effect} · {call} · {reason}"
+    reason = "" if verdict.by == "user" else f" · {verdict.reason}"
+    return f"{describe_decision(verdict)}{rule} · {judged.effect} · {call}{reason}"
 
 
 def _format_usage(spent: Spending) -> str:
@@ -165,7 +170,7 @@ def _format_usage(spent: Spending) -> str:
 
 
 def _render_spent_tokens(fact: TokensSpent) -> str:
-    what = "an attempt that broke off" if fact.why == "broken_off" else "an opinion on a call"
+    what = "a cut-off attempt" if fact.why == "broken_off" else "the evaluation of a call"
     return f"  spent    on {what} · {_format_usage(compute_spending(fact))}"
 
 
@@ -183,8 +188,8 @@ def _render_session_start(fact: SessionStarted | SessionResumed) -> str:
 
 
 def _render_session_end(fact: SessionEnded) -> str:
-    said = f": {fact.message}" if fact.message else ""
-    return f"session ended, exit code {fact.exit_code}{said}"
+    reason = f": {fact.message}" if fact.message else ""
+    return f"session ended, exit code {fact.exit_code}{reason}"
 
 
 def _render_check(fact: Verified) -> str:
@@ -195,15 +200,15 @@ def _render_check(fact: Verified) -> str:
 def _render_changes(fact: Checkpointed) -> str:
     more = fact.paths_total - len(fact.paths[:5])
     shown = ", ".join(fact.paths[:5]) + (f" and {more} more" if more > 0 else "")
-    lost = f" · not kept: {', '.join(fact.not_kept[:5])}" if fact.not_kept else ""
+    lost = f" · not stored: {', '.join(fact.not_kept[:5])}" if fact.not_kept else ""
     return f"  changed  {shown}{lost}"
 
 
 def _render_undo(fact: Undone) -> str:
-    verb = "took back" if fact.action == "undo" else "put back"
+    verb = "undid" if fact.action == "undo" else "redid"
     numbers = ", ".join(map(str, fact.numbers))
     lost = f" · conflicts: {', '.join(fact.conflicts)}" if fact.conflicts else ""
-    return f"the person {verb} change {numbers}: {', '.join(fact.paths)}{lost}"
+    return f"you {verb} change {numbers}: {', '.join(fact.paths)}{lost}"
 
 
 _RENDERERS: dict[type[Fact], Callable[..., str]] = {
@@ -214,7 +219,7 @@ _RENDERERS: dict[type[Fact], Callable[..., str]] = {
     SessionEnded: _render_session_end,
     ModeChanged: lambda fact: f"mode {fact.mode}",
     ModelChanged: lambda fact: f"model {fact.model}",
-    ContextNote: lambda fact: f"  told     ({fact.why}) {fact.text[:BODY_CHARS]}",
+    ContextNote: lambda fact: f"  note     ({fact.why}) {fact.text[:BODY_CHARS]}",
     Warned: lambda fact: f"  warning  {fact.message}",
     FileAttached: lambda fact: f"  attached {fact.name}, {fact.size_bytes} bytes",
     ServerAsked: lambda fact: f"  asked    by {fact.server}: {fact.message} ({fact.answer})",

@@ -59,12 +59,12 @@ class SpanListener:
         self._calls: dict[str, tuple[Span, ToolCall]] = {}
         self._free_ns = 0
         """The time since which only the model can have been waited for."""
-        self._said = AnswerParts()
+        self._answer = AnswerParts()
         self._spent = NO_SPENDING
 
     def __call__(self, event: Event) -> None:
         self._spent += compute_spending(event)
-        self._said(event)
+        self._answer(event)
         match event:
             case SessionStarted() | SessionResumed():
                 self._session, self._model = event.session, event.model
@@ -88,8 +88,8 @@ class SpanListener:
             f"invoke_agent {AGENT}", {"gen_ai.operation.name": "invoke_agent"}, at_ns=self._free_ns
         )
         if self._content:
-            said = "".join(block.text for block in event.message.content if isinstance(block, Text))
-            self._turn.set_attribute("gen_ai.input.messages", _messages("user", said))
+            text = "".join(block.text for block in event.message.content if isinstance(block, Text))
+            self._turn.set_attribute("gen_ai.input.messages", _messages("user", text))
 
     def _end_turn(self, event: TurnEnded) -> None:
         for span, _ in self._calls.values():
@@ -99,8 +99,8 @@ class SpanListener:
         if turn is None:
             return
         turn.set_attributes({**_usage(self._spent.usage), "agentcli.ending": event.ending})
-        if self._content and self._said.text:
-            turn.set_attribute("gen_ai.output.messages", _messages("assistant", self._said.text))
+        if self._content and self._answer.text:
+            turn.set_attribute("gen_ai.output.messages", _messages("assistant", self._answer.text))
         if event.ending is not Ending.DONE:
             _fail(turn, event.ending, event.message if self._content else "")
         turn.end()
@@ -228,14 +228,14 @@ def _reply(message: AssistantMessage) -> str:
                 {"type": "tool_call", "id": block.id, "name": block.name, "arguments": block.input}
             )
     finish = _FINISH.get(message.stop, message.stop)
-    told = [{"role": "assistant", "parts": parts, "finish_reason": finish}]
-    return json.dumps(told, ensure_ascii=False)
+    messages = [{"role": "assistant", "parts": parts, "finish_reason": finish}]
+    return json.dumps(messages, ensure_ascii=False)
 
 
 # Export of spans to a collector, in the background: a dead one costs a session nothing
 
 
-LAST_WORDS_S = 1.0
+FLUSH_LIMIT_S = 1.0
 """The time that the end of a session waits for unsent spans."""
 
 
@@ -258,7 +258,7 @@ class SpanExport:
         """Send what is left, for a moment, and return whether everything arrived."""
         closing = Thread(target=self._provider.shutdown, daemon=True)
         closing.start()
-        closing.join(LAST_WORDS_S)
+        closing.join(FLUSH_LIMIT_S)
         return not closing.is_alive() and not self._exporter.has_failed
 
 

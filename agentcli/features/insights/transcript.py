@@ -31,6 +31,7 @@ from agentcli.types.messages import Text, Thinking, ToolCall, UserMessage
 from agentcli.types.spending import NO_SPENDING, Spending, compute_spending
 from agentcli.types.tools import Command, Diff, ToolResult
 from agentcli.types.verdicts import Verdict
+from agentcli.ui.render.wording import describe_decision
 
 
 @dataclass(slots=True)
@@ -136,7 +137,7 @@ def _add_to_turn(made: Transcript, turn: TranscriptTurn, fact: Fact) -> None:
         case CallFinished(result=result, duration_s=duration_s):
             _finish(made, turn, result, duration_s)
         case TokensSpent(why=why):
-            what = "An attempt broke off" if why == "broken_off" else "An opinion was asked for"
+            what = "An attempt was cut off" if why == "broken_off" else "A model evaluated the call"
             turn.items.append(
                 TranscriptNote(f"{what}: {describe_spending(compute_spending(fact))}")
             )
@@ -179,16 +180,16 @@ def _find_call(turn: TranscriptTurn, call_id: str) -> TranscriptCall | None:
 def _note(fact: Fact) -> str:
     match fact:
         case ContextNote(text=text, why=why, attached=attached):
-            said = prompt_text(UserMessage(content=(Text(text=text), *attached)))
-            return f"Told the model ({why}): {said}"
+            note = prompt_text(UserMessage(content=(Text(text=text), *attached)))
+            return f"Context note ({why}): {note}"
         case Warned(message=message):
             return f"Warning: {message}"
         case ModelFailed(kind=kind, message=message):
             return f"No reply ({kind}): {message}"
         case Compacted(summary=summary):
-            return f"The conversation was shortened to this summary:\n{summary}"
+            return f"The conversation was summarized:\n{summary}"
         case Undone(action=action, paths=paths):
-            return f"The person's {action}: {', '.join(paths)}"
+            return f"{'Undid' if action == 'undo' else 'Redid'} changes in {', '.join(paths)}"
         case Verified(command=command, exit_code=exit_code):
             return f"Checked with {command}: exit {exit_code}"
         case SessionForked(origin=origin):
@@ -240,9 +241,9 @@ def verdict(called: TranscriptCall) -> str:
     given = called.verdict
     if given is None:
         return "not judged"
-    word = "allowed" if given.decision in ALLOWED else "denied"
     rule = f" ({given.rule})" if given.rule else ""
-    return f"{word} by {given.by}{rule}: {given.reason}"
+    reason = "" if given.by == "user" else f": {given.reason}"
+    return f"{describe_decision(given)}{rule}{reason}"
 
 
 def result_body(result: ToolResult) -> str:
@@ -258,8 +259,8 @@ def duration(seconds: float) -> str:
     return f"{seconds:.1f} s" if seconds < 60 else f"{seconds / 60:.1f} min"
 
 
-def reply_sums(said: TranscriptReply) -> str:
-    return f"{describe_spending(said.spent)}, {duration(said.duration_s)}"
+def reply_sums(reply: TranscriptReply) -> str:
+    return f"{describe_spending(reply.spent)}, {duration(reply.duration_s)}"
 
 
 def session_sums(made: Transcript) -> list[tuple[str, str]]:

@@ -20,7 +20,7 @@ _NAMING = ("session_started", "session_resumed", "model_changed")
 """The records that say which model answers from there on."""
 _PAID = ("model_replied", "tokens_spent", "compacted")
 _COUNTED = (*_NAMING, *_PAID, "turn_started", "call_judged", "call_finished")
-_MARKS = tuple(f'"type":"{name}"'.encode() for name in _COUNTED)
+_TYPE_FIELDS = tuple(f'"type":"{name}"'.encode() for name in _COUNTED)
 
 
 @dataclass(slots=True)
@@ -86,7 +86,7 @@ class UsageStats:
 
 def _facts(log: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     for line in read_lines(log):
-        if not any(mark in line for mark in _MARKS):
+        if not any(field in line for field in _TYPE_FIELDS):
             continue
         try:
             record = json.loads(line)

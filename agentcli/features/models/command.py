@@ -1,4 +1,4 @@
-"""`agentcli models`: which models can be used, why others cannot, and what a swap would lose."""
+"""`agentcli models`: which models are ready to use, and what a switch would drop."""
 
 from pathlib import Path
 from typing import Annotated
@@ -13,19 +13,19 @@ app = typer.Typer(**STYLE)
 @app.command()
 def models(
     local: Annotated[
-        bool, typer.Option("--local", help="Look for servers on their usual ports, too.")
+        bool, typer.Option("--local", help="Also look for local servers on their usual ports.")
     ] = False,
     check: Annotated[
         str | None,
         typer.Option(
             "--check",
             metavar="SESSION",
-            help="What a session would lose with --model, whether it fits, what it costs.",
+            help="Check a switch of this session to --model: what is dropped, size, cost.",
         ),
     ] = None,
     model: Model = None,
 ) -> None:
-    """List the models and what keeps them from use."""
+    """List models and which are ready to use."""
     if check is None:
         from agentcli.features.models.render import show_models
 

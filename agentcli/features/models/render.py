@@ -22,23 +22,23 @@ def show_models(*, local: bool) -> None:
     models = [resolve(name) for name in list_model_names()]
     width = max(len(_format_name(model)) for model in models)
     for model in models:
-        mark, why = _check_key(model)
+        status, why = _check_key(model)
         facts = "  ".join((_format_limits(model), _format_price(model), why))
-        sys.stdout.write(f"{mark}  {_format_name(model):<{width}}  {facts}\n")
+        sys.stdout.write(f"{status}  {_format_name(model):<{width}}  {facts}\n")
     aliases = ", ".join(f"{alias} = {name}" for alias, name in ALIASES.items())
     sys.stdout.write(f"\nShort names: {aliases}\n")
-    sys.stdout.write(f"Any other model of a provider: PROVIDER/NAME ({', '.join(PROVIDERS)})\n")
+    sys.stdout.write(f"Other models: PROVIDER/NAME ({', '.join(PROVIDERS)})\n")
     if local:
         _show_local()
     else:
-        sys.stdout.write("Servers on this machine: agentcli models --local\n")
+        sys.stdout.write("Local servers: agentcli models --local\n")
 
 
 def _show_local() -> None:
     dialect = find_dialect("openai-chat")
     servers = asyncio.run(find_local_servers(dialect=dialect, environ=os.environ))
     if not servers:
-        sys.stdout.write("No server answered on the usual ports of this machine.\n")
+        sys.stdout.write("No local server found on the usual ports.\n")
     for server in servers:
         sys.stdout.write(f"\n{server.provider.name} at {server.base_url}\n")
         for model in server.models:
@@ -85,10 +85,10 @@ def show_swap(session: str, settings: Settings) -> None:
 def render_swap(found: "SwapForecast") -> Iterator[str]:
     name = f"{found.model.provider}/{found.model.name}"
     if found.dropped:
-        yield f"{name} would not get:"
+        yield f"{name} would not receive:"
         yield from (f"  - {sentence}" for sentence in found.dropped)
     else:
-        yield f"{name} would get all of it."
+        yield f"{name} would receive the whole conversation."
     yield f"{_format_size(found)} {_format_cost(found)}"
 
 
@@ -96,15 +96,15 @@ def _format_size(found: "SwapForecast") -> str:
     tokens = f"The next prompt has about {found.prompt_tokens:,} tokens"
     match found.fits:
         case None:
-            return f"{tokens}; how many the model takes is not known."
+            return f"{tokens}; the context size of the model is unknown."
         case True:
-            return f"{tokens} and fits the {found.model.window_tokens:,} it takes."
+            return f"{tokens} and fits into the {found.model.window_tokens:,} of the model."
         case False:
             window = f"{found.model.window_tokens:,}"
-            return f"{tokens} and does not fit the {window} it takes: shorten it first, /compact."
+            return f"{tokens}, more than the {window} of the model: use /compact first."
 
 
 def _format_cost(found: "SwapForecast") -> str:
     if found.cost_usd is None:
-        return "Its price is not known."
-    return f"Sent once, with nothing in the cache, it costs about ${found.cost_usd:.4f}."
+        return "Its price is unknown."
+    return f"Sent without a cache, it costs about ${found.cost_usd:.4f}."

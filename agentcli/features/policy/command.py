@@ -1,4 +1,4 @@
-"""`agentcli policy`: the verdict of the rules on a call, and on past calls."""
+"""`agentcli policy`: the decision of the rules on a call, and on past calls."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -8,7 +8,7 @@ import typer
 
 from agentcli.ui.arguments import STYLE, SandboxKind, Workspace
 
-app = typer.Typer(help="Explain verdicts, and try rules on past calls.", **STYLE)
+app = typer.Typer(help="Explain permission decisions and test rules on past calls.", **STYLE)
 
 
 class PolicyOutput(StrEnum):
@@ -18,20 +18,18 @@ class PolicyOutput(StrEnum):
 
 ModeOption = Annotated[
     str | None,
-    typer.Option("--mode", metavar="plan|ask|auto-edit|auto", help="The mode to judge in."),
+    typer.Option("--mode", metavar="plan|ask|auto-edit|auto", help="Permission mode to use."),
 ]
 Allow = Annotated[
-    list[str] | None, typer.Option("--allow", metavar="RULE", help="One more rule that allows.")
+    list[str] | None, typer.Option("--allow", metavar="RULE", help="Add a rule that allows.")
 ]
 Deny = Annotated[
-    list[str] | None, typer.Option("--deny", metavar="RULE", help="One more rule that denies.")
+    list[str] | None, typer.Option("--deny", metavar="RULE", help="Add a rule that denies.")
 ]
 PolicyFile = Annotated[
-    Path | None, typer.Option("--policy", metavar="FILE", help="A file of more rules.")
+    Path | None, typer.Option("--policy", metavar="FILE", help="Add the rules of a file.")
 ]
-Output = Annotated[
-    PolicyOutput, typer.Option("-o", "--output", help="For people, or for programs.")
-]
+Output = Annotated[PolicyOutput, typer.Option("-o", "--output", help="Output format.")]
 
 
 @app.command()
@@ -40,7 +38,7 @@ def explain(
         str,
         typer.Argument(
             metavar="CALL",
-            help="""As 'bash: git push', 'edit_file: src/a.py', or with arguments in JSON.""",
+            help="""A call: 'bash: git push', 'edit_file: src/a.py', or with JSON arguments.""",
         ),
     ],
     workspace: Workspace = Path(),
@@ -51,7 +49,7 @@ def explain(
     sandbox: SandboxKind = None,
     output: Output = PolicyOutput.TEXT,
 ) -> int:
-    """Say what would happen to a call, by which rule, and what would allow it."""
+    """Explain the decision on a call, its rule, and how to allow it."""
     from agentcli.features.policy.render import show_explanation
     from agentcli.settings import load_settings
 
@@ -69,21 +67,23 @@ def explain(
 def test(
     runs: Annotated[
         str,
-        typer.Option(metavar="SPAN", help="How far back: 30d, 12h, 2w, or the latest N sessions."),
+        typer.Option(metavar="SPAN", help="Period: 30d, 12h, 2w, or N for the latest N sessions."),
     ] = "30d",
     workspace: Workspace = Path(),
     mode: Annotated[
         str | None,
-        typer.Option(metavar="plan|ask|auto-edit|auto", help="Instead of the mode of the time."),
+        typer.Option(
+            metavar="plan|ask|auto-edit|auto", help="Use this mode instead of the recorded one."
+        ),
     ] = None,
     allow: Allow = None,
     deny: Deny = None,
     policy: PolicyFile = None,
     output: Output = PolicyOutput.TEXT,
 ) -> int:
-    """Put past calls before the rules as they are now, and list what would differ.
+    """Re-check past calls against the current rules and list differences.
 
-    Exits with 0 when nothing differs, with 7 when something does.
+    Exit code: 0, or 7 if a decision would differ.
     """
     from agentcli.features.policy.render import show_replay
     from agentcli.settings import load_settings

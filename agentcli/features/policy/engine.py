@@ -98,10 +98,10 @@ def replay_policy(settings: Settings, runs: str, *, mode: Mode | None) -> Policy
     policy is about calls, not about the machine.
     """
     own = load_rules(settings)
-    places = _find_sessions(settings, runs)
+    found_sessions = _find_sessions(settings, runs)
     pasts: list[PastCall] = []
     unreadable = []
-    for paths in places:
+    for paths in found_sessions:
         try:
             recorded = read_valid_part(paths.log)
         except SettingsError as error:
@@ -124,7 +124,7 @@ def replay_policy(settings: Settings, runs: str, *, mode: Mode | None) -> Policy
 
     judged = judge_again(pasts, build_decider)
     return PolicyReplay(
-        sessions=len(places),
+        sessions=len(found_sessions),
         judged=judged,
         reliefs=propose_rules(judged, build_decider),
         unreadable=tuple(unreadable),
@@ -161,8 +161,8 @@ def _find_sessions(settings: Settings, runs: str) -> list[SessionPaths]:
     wanted = re.fullmatch(r"(\d{1,6})([hdw]?)", runs)
     if wanted is None:
         raise UsageError(
-            f"--runs {runs!r} is no span of time",
-            hint="write --runs 30d, 12h or 2w, or --runs 20 for the latest 20 sessions",
+            f"--runs {runs!r} is not a period",
+            hint="use --runs 30d, 12h or 2w, or --runs 20 for the latest 20 sessions",
         )
     if not wanted[2]:
         return [one.paths for one in summaries[: int(wanted[1])]]

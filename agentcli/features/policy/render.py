@@ -16,7 +16,7 @@ from agentcli.types.verdicts import Mode
 
 _VERDICTS = {
     "allow": "would be allowed",
-    "ask": "would be asked about (and denied where nobody can be asked)",
+    "ask": "would ask (denied in non-interactive runs)",
     "deny": "would be denied",
 }
 _LABEL = 10
@@ -37,7 +37,9 @@ def show_replay(settings: Settings, runs: str, *, mode: Mode | None, as_json: bo
     """Show the replay. Exit with a code of its own if a verdict would differ, for checks in CI."""
     replay = replay_policy(settings, runs, mode=mode)
     for reason in replay.unreadable:
-        sys.stderr.write(f"warning: not all of a session was read: {show_controls(reason)}\n")
+        sys.stderr.write(
+            f"warning: a session could not be read completely: {show_controls(reason)}\n"
+        )
     if as_json:
         _write_json(_replay_json(replay))
     else:
@@ -46,35 +48,38 @@ def show_replay(settings: Settings, runs: str, *, mode: Mode | None, as_json: bo
 
 
 def _render_explanation(answer: PolicyAnswer) -> Iterator[str]:
-    told = answer.explanation
-    yield f"{told.tool}: {_format_input(told.input)}"
-    yield f"{_VERDICTS[told.verdict.decision]}: {told.verdict.reason}"
+    explained = answer.explanation
+    yield f"{explained.tool}: {_format_input(explained.input)}"
+    yield f"{_VERDICTS[explained.verdict.decision]}: {explained.verdict.reason}"
     for label, words in _list_facts(answer):
         yield f"  {label:<{_LABEL}}  {words}"
 
 
 def _list_facts(answer: PolicyAnswer) -> Iterator[tuple[str, str]]:
-    told = answer.explanation
-    yield "mode", told.mode
-    if told.verdict.rule:
-        yield "rule", told.verdict.rule + (f", at {told.where}" if told.where else "")
-        yield "matched", told.verdict.matched or ""
-    if told.not_plain:
-        yield "parts", f"cannot be told: {told.not_plain}"
-    for part in told.parts:
+    explained = answer.explanation
+    yield "mode", explained.mode
+    if explained.verdict.rule:
+        yield (
+            "rule",
+            explained.verdict.rule + (f", at {explained.where}" if explained.where else ""),
+        )
+        yield "matched", explained.verdict.matched or ""
+    if explained.not_plain:
+        yield "parts", f"unclear: {explained.not_plain}"
+    for part in explained.parts:
         yield "part", f"{part.source}: {part.why}"
-    yield "reading", "yes, this only reads" if told.why_not_read is None else told.why_not_read
-    if told.tool == "bash":
+    yield "read-only", "yes" if explained.why_not_read is None else explained.why_not_read
+    if explained.tool == "bash":
         yield "sandbox", _describe_sandbox(answer)
-    yield from (("to allow", words) for words in _list_remedies(told))
+    yield from (("to allow", words) for words in _list_remedies(explained))
 
 
 def _describe_sandbox(answer: PolicyAnswer) -> str:
     if not answer.layer:
         return f"none: {answer.why_no_layer}"
-    given = answer.explanation.verdict.confinement
-    network = "with the network" if given.network else "no network"
-    also = f", may also write to {', '.join(map(str, given.writable))}" if given.writable else ""
+    given = answer.explanation.verdict.grants
+    network = "with network" if given.network else "no network"
+    also = f", can also write to {', '.join(map(str, given.writable))}" if given.writable else ""
     return f"{answer.layer}, {network}{also}"
 
 
@@ -84,34 +89,35 @@ def _list_remedies(explanation: Explanation) -> Iterator[str]:
     if explanation.suggestion.rules:
         yield explanation.suggestion.options
     else:
-        yield f"no rule can: {explanation.suggestion.reason}"
+        yield f"no rule can allow it: {explanation.suggestion.reason}"
 
 
 def _explanation_json(answer: PolicyAnswer) -> dict[str, Any]:
-    told = answer.explanation
-    verdict, suggestion = told.verdict, told.suggestion
+    explained = answer.explanation
+    verdict, suggestion = explained.verdict, explained.suggestion
     return {
-        "tool": told.tool,
-        "input": told.input,
-        "mode": told.mode,
+        "tool": explained.tool,
+        "input": explained.input,
+        "mode": explained.mode,
         "decision": verdict.decision,
         "by": verdict.by,
         "reason": verdict.reason,
         "rule": verdict.rule,
-        "where": told.where,
+        "where": explained.where,
         "matched": verdict.matched,
-        "plain": not told.not_plain,
-        "not_plain": told.not_plain,
+        "plain": not explained.not_plain,
+        "not_plain": explained.not_plain,
         "parts": [
-            {"command": part.source, "reads": part.reads, "why": part.why} for part in told.parts
+            {"command": part.source, "reads": part.reads, "why": part.why}
+            for part in explained.parts
         ],
-        "read_only": told.why_not_read is None,
-        "why_not_read": told.why_not_read,
+        "read_only": explained.why_not_read is None,
+        "why_not_read": explained.why_not_read,
         "sandbox": {
-            "applies": told.tool == "bash" and bool(answer.layer),
+            "applies": explained.tool == "bash" and bool(answer.layer),
             "layer": answer.layer,
-            "network": verdict.confinement.network,
-            "writable": list(map(str, verdict.confinement.writable)),
+            "network": verdict.grants.network,
+            "writable": list(map(str, verdict.grants.writable)),
         },
         "to_allow": list(suggestion.rules) if suggestion else [],
         "why_not_allowable": suggestion.reason if suggestion else "",
@@ -124,13 +130,13 @@ def _render_replay(replay: PolicyReplay) -> Iterator[str]:
         yield f"{one.past.was:<5} -> {one.would.decision:<5}  {_format_call(one)}"
         yield f"{'':<16}{one.would.reason}"
     if len(differences) > _MOST_ROWS:
-        yield f"… and {len(differences) - _MOST_ROWS} more (all of them with -o json)"
-    yield f"{calls} calls of {replay.sessions} sessions judged again: {len(differences)} differ"
+        yield f"… and {len(differences) - _MOST_ROWS} more (-o json lists all)"
+    yield f"Checked {calls} calls of {replay.sessions} sessions: {len(differences)} would differ."
     questions = sum(one.would.decision == "ask" for one in replay.judged)
     if not replay.reliefs:
         return
-    yield f"{questions} would be asked about. Rules that would spare questions, and let nothing"
-    yield "through that was refused before:"
+    yield f"{questions} would ask. These rules would save the most questions and allow nothing"
+    yield "that was denied before:"
     for relief in replay.reliefs:
         rules = " ".join(f"--allow '{rule}'" for rule in relief.rules)
         yield f"  {relief.questions:>4}  {rules}"

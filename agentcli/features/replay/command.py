@@ -1,4 +1,4 @@
-"""`agentcli replay`: sessions played again without their model, and held against the recording."""
+"""`agentcli replay`: run sessions again without their model, and compare with the log."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -20,31 +20,33 @@ class VerdictSource(StrEnum):
 def replay(
     sessions: Annotated[
         list[str] | None,
-        typer.Argument(help="Ids, names, or paths to logs. Default: the latest of this workspace."),
+        typer.Argument(
+            help="Session ids, names, or paths to logs. Default: the latest of this workspace."
+        ),
     ] = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Fail when anything differs: a test without a key.")
+        bool, typer.Option("--check", help="Exit with 7 if anything differs.")
     ] = False,
     stub_tools: Annotated[
-        bool, typer.Option("--stub-tools", help="Run no tool: play the control flow alone.")
+        bool, typer.Option("--stub-tools", help="Run no tools: replay the control flow only.")
     ] = False,
     judge: Annotated[
         VerdictSource,
-        typer.Option(help="Give the recorded verdicts, or let the rules of today judge."),
+        typer.Option(help="Use the recorded verdicts, or the current rules."),
     ] = VerdictSource.RECORDED,
     policy: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Judge by this file of rules instead.")
+        Path | None, typer.Option(metavar="FILE", help="Use the rules in this file instead.")
     ] = None,
     base: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="The tree to begin with, where none was recorded."),
+        typer.Option(metavar="DIR", help="The files to start with, if none were recorded."),
     ] = None,
     sandbox: Annotated[
         str, typer.Option(metavar="auto|off", help="off runs recorded commands without a sandbox.")
     ] = "auto",
     as_json: AsJson = False,
 ) -> int:
-    """Play a session again without its model, and say what differs."""
+    """Replay a session without its model and show what differs."""
     from agentcli.features.replay.engine import ReplayOptions
     from agentcli.features.replay.render import replay_sessions
 

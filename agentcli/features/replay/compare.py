@@ -84,9 +84,9 @@ def _lines(result: ToolResult, normal: Normal) -> list[str]:
     for block in result.content:
         match block:
             case Text(text=text):
-                told = normal(text).split("\n")
+                rows = normal(text).split("\n")
                 # The newest come first, and the files of a rebuilt tree have other dates.
-                lines.extend(sorted(told) if result.name == "find_files" else told)
+                lines.extend(sorted(rows) if result.name == "find_files" else rows)
             case Image(media_type=media_type, data=data):
                 lines.append(f"image: {media_type}, {len(data)} characters, {hash(data):x}")
     return [*lines, *_details(result.details, normal)]
@@ -109,7 +109,7 @@ def _words(value: Any, normal: Normal) -> list[str]:
     return normal(str(value)).split("\n") if value not in (None, "", (), False) else []
 
 
-_BY_THE_PERSON = (NoteReason.SHELL, NoteReason.UNDO, NoteReason.REDO)
+_BY_THE_USER = (NoteReason.SHELL, NoteReason.UNDO, NoteReason.REDO)
 """Context notes about what the user did beside the model. A replay does not produce them."""
 
 
@@ -129,8 +129,8 @@ def describe_flow(
         if call_id is not None and call_id.rpartition(".")[0] in order:
             continue  # a call of a program: the program's result is compared, and that covers it
         if call_id is not None:
-            place = order.index(call_id) if call_id in order else len(order)
-            pending.append((place, _line(fact, normal)))
+            position = order.index(call_id) if call_id in order else len(order)
+            pending.append((position, _line(fact, normal)))
             continue
         turn += isinstance(fact, TurnStarted)
         line = _line(fact, normal)
@@ -165,8 +165,8 @@ def _line(fact: Fact, normal: Normal) -> str:
             return f"model replied: {message.stop}{names}"
         case ModelFailed(kind=kind) if not is_overflow(fact):
             return f"model failed: {kind}"
-        case ContextNote(text=text, why=why) if why not in _BY_THE_PERSON:
-            return f"told ({why}): {normal(text)}"
+        case ContextNote(text=text, why=why) if why not in _BY_THE_USER:
+            return f"note ({why}): {normal(text)}"
         case CallJudged(call=call, verdict=verdict):
             return f"  {call.id} {call.name}: {verdict.decision} by {verdict.by}"
         case CallFinished(result=result):

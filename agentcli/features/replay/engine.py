@@ -119,8 +119,8 @@ class ReplayRunner:
                 self._playback.begin(turn)
                 for undone in turn.undone:
                     undo(undone)
-                for told in self._relocate.relocate_notes(turn.notes):
-                    journal.append(told)
+                for note in self._relocate.relocate_notes(turn.notes):
+                    journal.append(note)
                 with _absorb_interruption():
                     await loop.run_turn(turn.message)
         finally:
@@ -175,11 +175,11 @@ class ReplayRunner:
 
     def _explain_stub(self, name: str, *, has_real: bool) -> str:
         if self._options.stub_tools:
-            return "its result is the recorded one"
+            return "its recorded result is used"
         if not has_real:
-            return "there is no such tool here"
+            return "no such tool here"
         if name == "bash" and self._options.sandbox != "off" and self._gate.sandbox is None:
-            return "no sandbox works here, and a recording's commands are not run without one"
+            return "no sandbox works here, and recorded commands need one"
         return ""
 
 
@@ -302,7 +302,7 @@ def _classify_call(
     If the explanation is empty, they have to be compared.
     """
     if again is None:
-        return "differs", "it was not made again"
+        return "differs", "it was not called again"
     return "not re-runnable", played.why_not_again or stubbed
 
 

@@ -63,8 +63,8 @@ class Playback:
         """Return the notes that sent the recorded model back to work when it seemed done."""
         if not self._replies:
             return ()
-        told, self._replies[0].notes = self._replies[0].notes, []
-        return self._relocate.relocate_notes(told)
+        notes, self._replies[0].notes = self._replies[0].notes, []
+        return self._relocate.relocate_notes(notes)
 
     async def send(self, request: Request, show: OnDelta) -> AssistantMessage:
         if not self._replies:
@@ -153,7 +153,7 @@ class RecordedJudge:
             return Verdict(decision="deny", by="nobody", reason="the recording has no verdict")
         verdict = played.judged.verdict
         given = self._relocate.relocate_json(verdict.input)
-        return replace(verdict, input=given, confinement=NO_GRANTS)
+        return replace(verdict, input=given, grants=NO_GRANTS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

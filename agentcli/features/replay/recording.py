@@ -56,11 +56,11 @@ class RecordedCall:
         if self.was_interrupted:
             return "it was interrupted"
         if self._was_moved:
-            return "a person moved it to the background while it ran"
+            return "the user moved it to the background"
         if self.was_changed:
             return "a hook changed its result"
-        if self.judged is not None and self.judged.verdict.confinement != NO_GRANTS:
-            return "it was let out of the workspace or onto the network"
+        if self.judged is not None and self.judged.verdict.grants != NO_GRANTS:
+            return "it had access beyond the workspace or to the network"
         return ""
 
 
@@ -100,24 +100,24 @@ def is_overflow(outcome: AssistantMessage | ModelFailed) -> bool:
 
 def split_turns(entries: Iterable[Entry]) -> list[RecordedTurn]:
     turns: list[RecordedTurn] = []
-    told: list[ContextNote] = []
+    notes: list[ContextNote] = []
     undone: list[Undone] = []
     for entry in entries:
         match entry.fact:
             case TurnStarted(message=message):
-                turns.append(RecordedTurn(message=message, notes=list(told), undone=list(undone)))
-                told.clear()
+                turns.append(RecordedTurn(message=message, notes=list(notes), undone=list(undone)))
+                notes.clear()
                 undone.clear()
             case Undone() as one:
                 undone.append(one)
             case ContextNote() as words:
-                told.append(words)
+                notes.append(words)
             case TurnEnded() as ended if turns:
                 turns[-1].ended = ended
-                told.clear()
+                notes.clear()
             case ModelReplied(message=outcome) | (ModelFailed() as outcome) if turns:
-                turns[-1].replies.append(_reply(outcome, told))
-                told.clear()
+                turns[-1].replies.append(_reply(outcome, notes))
+                notes.clear()
             case fact if turns:
                 _add_to_call(turns[-1], fact)
             case _:
@@ -125,12 +125,12 @@ def split_turns(entries: Iterable[Entry]) -> list[RecordedTurn]:
     return turns
 
 
-def _reply(outcome: AssistantMessage | ModelFailed, told: list[ContextNote]) -> RecordedReply:
+def _reply(outcome: AssistantMessage | ModelFailed, notes: list[ContextNote]) -> RecordedReply:
     calls = outcome.tool_calls if isinstance(outcome, AssistantMessage) else ()
     return RecordedReply(
         outcome,
         # Without the notes that the loop writes by itself, and will write again.
-        notes=[one for one in told if one.why not in (NoteReason.LENGTH, NoteReason.ERROR)],
+        notes=[one for one in notes if one.why not in (NoteReason.LENGTH, NoteReason.ERROR)],
         calls=[RecordedCall(call) for call in calls],
     )
 
@@ -204,8 +204,8 @@ class PathRelocation:
         self._workspace = workspace
         self._directory = directory
 
-    def relocate_notes(self, told: Iterable[ContextNote]) -> list[ContextNote]:
-        return [replace(one, text=self.relocate_json(one.text)) for one in told]
+    def relocate_notes(self, notes: Iterable[ContextNote]) -> list[ContextNote]:
+        return [replace(one, text=self.relocate_json(one.text)) for one in notes]
 
     def relocate_json(self, value: Any) -> Any:
         """Rewrite every string in any JSON value."""

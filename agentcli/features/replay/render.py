@@ -17,8 +17,8 @@ INDENT = "    "
 def replay_sessions(
     named: Sequence[str | None], options: ReplayOptions, *, check: bool, as_json: bool
 ) -> Exit:
-    places = {name: find_session_to_read(name) for name in named}
-    found = {name or place.id: replay_session(place, options) for name, place in places.items()}
+    sessions = {name: find_session_to_read(name) for name in named}
+    found = {name or paths.id: replay_session(paths, options) for name, paths in sessions.items()}
     if as_json:
         report = {name: {"same": one.is_same, **asdict(one)} for name, one in found.items()}
         sys.stdout.write(json.dumps(report, ensure_ascii=False, indent=2) + "\n")
@@ -33,7 +33,7 @@ def replay_sessions(
 def _render_replay(name: str, found: ReplayResult, options: ReplayOptions) -> list[str]:
     counts = Counter(call.sameness for call in found.calls)
     sums = ", ".join(f"{count} {sameness}" for sameness, count in counts.items()) or "no calls"
-    judge = "the rules of today" if options.judges_anew else "recorded verdicts"
+    judge = "the current rules" if options.judges_anew else "recorded verdicts"
     lines = [
         f"{name}: {'same' if found.is_same else 'DIFFERS'} ({sums})",
         f"  in {found.tree}; judged by {judge}",
@@ -45,6 +45,6 @@ def _render_replay(name: str, found: ReplayResult, options: ReplayOptions) -> li
             lines.append(f"  {call.call_id} {call.name}: {call.sameness}")
             lines.extend(INDENT + line for line in call.words.splitlines())
     if found.flow:
-        lines.append("  the course differs")
+        lines.append("  the control flow differs")
         lines.extend(INDENT + line for line in found.flow.splitlines())
     return lines

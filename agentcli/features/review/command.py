@@ -1,4 +1,4 @@
-"""`agentcli review`: a change is read, and what is wrong with it comes back as findings."""
+"""`agentcli review`: the problems of a change, as findings."""
 
 from pathlib import Path
 from typing import Annotated
@@ -25,16 +25,16 @@ app = typer.Typer(**STYLE)
 
 @app.command()
 def review(
-    wish: Annotated[
-        str | None, typer.Argument(help="What to look at in particular, in words.")
-    ] = None,
+    focus: Annotated[str | None, typer.Argument(help="What to focus on, in your words.")] = None,
     base: Annotated[
         str | None,
-        typer.Option(metavar="REF", help="Everything since HEAD left this branch or commit."),
+        typer.Option(
+            metavar="REF", help="Review all changes since HEAD left this branch or commit."
+        ),
     ] = None,
-    commit: Annotated[str | None, typer.Option(metavar="SHA", help="One commit.")] = None,
+    commit: Annotated[str | None, typer.Option(metavar="SHA", help="Review one commit.")] = None,
     uncommitted: Annotated[
-        bool, typer.Option("--uncommitted", help="What is not committed yet. [default]")
+        bool, typer.Option("--uncommitted", help="Review uncommitted changes. [default]")
     ] = False,
     workspace: Workspace = Path(),
     model: Model = None,
@@ -43,7 +43,7 @@ def review(
     timeout: Timeout = None,
     output: OutputForm = "text",
     output_dir: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Write result, reports and log.")
+        Path | None, typer.Option(metavar="DIR", help="Write result, reports and log here.")
     ] = None,
     report: Reports = None,
     ci: InCi = None,
@@ -51,7 +51,7 @@ def review(
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> int:
-    """Review a change. Nothing is written; findings come as Markdown, JSON or SARIF."""
+    """Review a change, read-only. Findings as Markdown, JSON or SARIF."""
     from agentcli.features.review.review import (
         ReviewScope,
         build_review_task,
@@ -65,7 +65,7 @@ def review(
         parse_output_format,
     )
 
-    given = RunRequest(
+    request = RunRequest(
         prompt=None,
         flags={
             "model": model,
@@ -85,8 +85,8 @@ def review(
     )
     scope = ReviewScope(base=base, commit=commit, uncommitted=uncommitted)
     return execute_request(
-        given,
-        build_task=lambda: build_review_task(given, scope, wish),
+        request,
+        build_task=lambda: build_review_task(request, scope, focus),
         get_answer=render_review,
         collect_findings=collect_review_findings,
     )

@@ -1,4 +1,4 @@
-"""`agentcli sessions`: what was done before, listed, looked into, named and deleted."""
+"""`agentcli sessions`: list, show, search, name and delete sessions."""
 
 from pathlib import Path
 from typing import Annotated
@@ -9,14 +9,14 @@ from agentcli.ui.arguments import STYLE, AsJson, SessionName, SessionOrLatest, W
 
 app = typer.Typer(help="List, show, search, name and delete sessions.", **STYLE)
 
-All = Annotated[bool, typer.Option("--all", help="Of every workspace, not of this one alone.")]
+All = Annotated[bool, typer.Option("--all", help="List the sessions of all workspaces.")]
 
 
 @app.command("list")
 def list_sessions(
     workspace: Workspace = Path(), everywhere: All = False, as_json: AsJson = False
 ) -> None:
-    """List the sessions of this workspace, the latest first."""
+    """List the sessions of this workspace, latest first."""
     from agentcli.features.sessions.render import show_session_list
 
     show_session_list(None if everywhere else workspace.resolve(), as_json=as_json)
@@ -24,15 +24,15 @@ def list_sessions(
 
 @app.command()
 def show(session: SessionOrLatest = None, as_json: AsJson = False) -> None:
-    """Show what one session was asked, what it did, and what it cost."""
+    """Show a session: its prompts, changes, denials and cost."""
     from agentcli.features.sessions.render import show_session
 
     show_session(session, as_json=as_json)
 
 
 @app.command()
-def search(words: Annotated[str, typer.Argument(help="What to look for, in any case.")]) -> int:
-    """Find words in what was said and done, in all sessions."""
+def search(words: Annotated[str, typer.Argument(help="Text to find, ignoring case.")]) -> int:
+    """Search the prompts, replies, calls and results of all sessions."""
     from agentcli.features.sessions.render import show_search_hits
 
     return show_search_hits(words)
@@ -40,7 +40,7 @@ def search(words: Annotated[str, typer.Argument(help="What to look for, in any c
 
 @app.command()
 def name(session: SessionName, new_name: Annotated[str, typer.Argument(metavar="NAME")]) -> None:
-    """Give a session a name of its own."""
+    """Name a session."""
     from agentcli.features.sessions.render import rename_session
 
     rename_session(session, new_name)
@@ -49,9 +49,9 @@ def name(session: SessionName, new_name: Annotated[str, typer.Argument(metavar="
 @app.command()
 def delete(
     session: SessionName,
-    yes: Annotated[bool, typer.Option("-y", "--yes", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("-y", "--yes", help="Do not ask for confirmation.")] = False,
 ) -> int:
-    """Delete a session: its log, its outputs and its undo."""
-    from agentcli.features.sessions.render import delete_session as delete_session
+    """Delete a session: its log, outputs and undo history."""
+    from agentcli.features.sessions.render import delete_session
 
     return delete_session(session, is_confirmed=yes)

@@ -25,7 +25,9 @@ from agentcli.system.plain_text import show_controls
 from agentcli.types.errors import Exit, SettingsError, UsageError
 from agentcli.types.events import Fact, SessionNamed, TurnEnded, TurnStarted
 from agentcli.types.messages import UserMessage
+from agentcli.types.verdicts import Verdict
 from agentcli.types.words import pluralize
+from agentcli.ui.render.wording import describe_decision
 from agentcli.ui.tally import Tally, build_cost_json, build_usage_json
 
 MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86400
@@ -43,9 +45,9 @@ def show_session_list(workspace: Path | None, *, as_json: bool) -> None:
         sys.stdout.write(format_session_line(summary) + "\n")
     elsewhere = len(everything) - len(found)
     if elsewhere:
-        sys.stderr.write(f"{elsewhere} of other workspaces: agentcli sessions list --all\n")
+        sys.stderr.write(f"{elsewhere} more in other workspaces: agentcli sessions list --all\n")
     elif not found:
-        sys.stderr.write("there are no sessions yet\n")
+        sys.stderr.write("no sessions yet\n")
 
 
 def format_session_line(summary: SessionSummary) -> str:
@@ -54,7 +56,7 @@ def format_session_line(summary: SessionSummary) -> str:
     The list and the deletion prompt show it.
     """
     turns = pluralize(summary.turns, "turn")
-    title = show_controls(summary.title) or "(nothing was asked)"
+    title = show_controls(summary.title) or "(no prompt)"
     return (
         f"{summary.id[-4:]}  {format_age(summary.last):>8}  {turns:>9}  "
         f"{describe_state(summary):<17}  {title}"
@@ -63,7 +65,7 @@ def format_session_line(summary: SessionSummary) -> str:
 
 def show_search_hits(words: str) -> Exit:
     if not words.strip():
-        raise UsageError("there is nothing to look for", hint="agentcli sessions search 'timeout'")
+        raise UsageError("nothing to search for", hint="agentcli sessions search 'timeout'")
     found = False
     for summary in list_sessions():
         for hit in search_session(summary.paths, words):
@@ -72,13 +74,13 @@ def show_search_hits(words: str) -> Exit:
                 f"{summary.id}  {hit.seq:>5} {hit.fact:<14} {show_controls(hit.excerpt)}\n"
             )
     if not found:
-        sys.stderr.write("nothing found\n")
+        sys.stderr.write("no matches\n")
     return Exit.DONE
 
 
 def rename_session(named: str, name: str) -> None:
     if not name.strip():
-        raise UsageError("a name needs a letter", hint="agentcli sessions name 7f3a 'the parser'")
+        raise UsageError("the name is empty", hint="agentcli sessions name 7f3a 'the parser'")
     add_fact(find_session(named), SessionNamed(name=" ".join(name.split())))
 
 
@@ -86,7 +88,7 @@ def delete_session(named: str, *, is_confirmed: bool) -> Exit:
     paths = find_session(named)
     if paths.directory.parent != sessions_directory().resolve():
         raise UsageError(
-            f"{paths.directory} is not among the sessions", hint=f"rm -r {paths.directory}"
+            f"{paths.directory} is not in the sessions directory", hint=f"rm -r {paths.directory}"
         )
     if not is_confirmed and not _confirm_deletion(paths):
         return Exit.DONE
@@ -122,9 +124,11 @@ def format_age(at: str) -> str:
 def _confirm_deletion(paths: SessionPaths) -> bool:
     if not sys.stdin.isatty():
         raise UsageError(
-            "nobody is here to be asked", hint=f"agentcli sessions delete {paths.id} -y"
+            "cannot ask for confirmation here", hint=f"agentcli sessions delete {paths.id} -y"
         )
-    sys.stderr.write(f"{format_session_line(summarize(paths))}\ndelete it for good? [y/N] ")
+    sys.stderr.write(
+        f"{format_session_line(summarize(paths))}\nDelete this session permanently? [y/N] "
+    )
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
@@ -165,7 +169,7 @@ def show_session(named: str | None, *, as_json: bool) -> None:
     summary, recorded = summarize(paths), read_valid_part(paths.log)
     if not recorded.entries:
         raise SettingsError(
-            f"{paths.log} holds no session that could be shown",
+            f"{paths.log} holds no session to show",
             hint=f"see why: agentcli audit verify {paths.log}",
         )
     facts = [entry.fact for entry in recorded.entries]
@@ -179,7 +183,9 @@ def show_session(named: str | None, *, as_json: bool) -> None:
         sys.stdout.write("\n".join(_describe_session(summary, facts, tally)) + "\n")
     if recorded.fault is not None:
         fault = recorded.fault
-        sys.stderr.write(f"read up to record {fault.line}: {show_controls(fault.reason)}\n")
+        sys.stderr.write(
+            f"warning: read up to record {fault.line}: {show_controls(fault.reason)}\n"
+        )
 
 
 def _list_turns(facts: Iterable[Fact]) -> list[tuple[str, str]]:
@@ -204,7 +210,7 @@ def _describe_session(summary: SessionSummary, facts: list[Fact], tally: Tally) 
     usage = tally.usage
     origin = f", forked from {summary.origin}" if summary.origin else ""
     return [
-        show_controls(summary.title) or "(nothing was asked)",
+        show_controls(summary.title) or "(no prompt)",
         f"  session    {summary.id}{origin}",
         f"  workspace  {show_controls(summary.workspace)}",
         f"  model      {show_controls(summary.model)}, {summary.mode} mode",
@@ -218,7 +224,7 @@ def _describe_session(summary: SessionSummary, facts: list[Fact], tally: Tally) 
             for path, (added, removed) in tally.changed.items()
         ),
         *(
-            f"  denied     {call.name}: {show_controls(verdict.reason)}"
+            f"  denied     {call.name}: {show_controls(_describe_denial(verdict))}"
             for call, verdict in tally.denials
         ),
         *(
@@ -232,6 +238,10 @@ def _describe_session(summary: SessionSummary, facts: list[Fact], tally: Tally) 
             else []
         ),
     ]
+
+
+def _describe_denial(verdict: Verdict) -> str:
+    return describe_decision(verdict) if verdict.by == "user" else verdict.reason
 
 
 def _totals_json(tally: Tally) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`agentcli trust`: which repositories may bring settings, hooks, servers and commands."""
+"""`agentcli trust`: which repositories may set up hooks, servers and commands."""
 
 from pathlib import Path
 from typing import Annotated
@@ -16,24 +16,24 @@ def trust(
         Path, typer.Argument(metavar="[DIR]", help="The repository, or a directory in it.")
     ] = Path(),
     show: Annotated[
-        bool, typer.Option("--show", help="Only show what would be used and run.")
+        bool, typer.Option("--show", help="Only show what would be loaded and run.")
     ] = False,
-    listing: Annotated[bool, typer.Option("--list", help="List what is trusted.")] = False,
-    revoke: Annotated[bool, typer.Option("--revoke", help="Trust it no longer.")] = False,
+    listing: Annotated[bool, typer.Option("--list", help="List the trusted repositories.")] = False,
+    revoke: Annotated[bool, typer.Option("--revoke", help="Revoke the trust.")] = False,
 ) -> int:
-    """Trust what a repository brings for agentcli.
+    """Trust a repository's agentcli settings, hooks and servers.
 
-    Its .agentcli/settings.toml, hooks.json, mcp.json and commands are not used before. Trust is
-    for these files as they are now: when one changes, it is gone."""
-    from agentcli.features.trust import render as face
+    Until then, its .agentcli/settings.toml, hooks.json, mcp.json and commands are not used. Trust
+    applies to the files as they are now: if one changes, you are asked again."""
+    from agentcli.features.trust import render
     from agentcli.types.errors import UsageError
 
     if show + listing + revoke > 1:
         raise UsageError(
-            "--show, --list and --revoke exclude each other", hint="agentcli trust --help"
+            "use only one of --show, --list and --revoke", hint="agentcli trust --help"
         )
     if listing:
-        return face.list_trusted()
+        return render.list_trusted()
     if revoke:
-        return face.revoke_project_trust(directory)
-    return face.show_project(directory) if show else face.trust_project(directory)
+        return render.revoke_project_trust(directory)
+    return render.show_project(directory) if show else render.trust_project(directory)

@@ -8,32 +8,32 @@ from agentcli.settings import Settings
 from agentcli.system.plain_text import show_controls
 from agentcli.types.errors import Exit, UsageError
 
-_STANDING = {
+_STATUS = {
     "trusted": "trusted",
     "unknown": "not trusted",
     "changed": "changed since it was trusted",
-    "unusable": "cannot be trusted as it is",
+    "unusable": "cannot be trusted",
 }
 
 
 def trust_project(directory: Path) -> Exit:
     project = _open_project(directory)
     if project is None or not project.files.needs_trust:
-        _say(f"{directory.resolve()} brings nothing that needs trust")
+        _say(f"{directory.resolve()} has nothing that needs trust")
         return Exit.DONE
     _say_contents(project)
     project.trust()
-    _say(f"trusted {project.root}, as it is now")
+    _say(f"Trusted {project.root}")
     return Exit.DONE
 
 
 def show_project(directory: Path) -> Exit:
     project = _open_project(directory)
     if project is None:
-        _say(f"{directory.resolve()} brings nothing for agentcli")
+        _say(f"{directory.resolve()} has no agentcli config")
         return Exit.DONE
     _say_contents(project)
-    _say(f"{project.root}: {_STANDING[project.standing]}")
+    _say(f"{project.root}: {_STATUS[project.standing]}")
     return Exit.DONE
 
 
@@ -50,14 +50,14 @@ def revoke_project_trust(directory: Path) -> Exit:
         raise UsageError(f"{root} is not trusted", hint="agentcli trust --list")
     nearest = max(around, key=lambda path: len(path.parts))
     revoke_trust(nearest)
-    _say(f"{nearest} is trusted no longer")
+    _say(f"{nearest} is no longer trusted")
     return Exit.DONE
 
 
 def _open_project(directory: Path) -> Project | None:
     root = directory.resolve()
     if not root.is_dir():
-        raise UsageError(f"there is no directory {directory}", hint="agentcli trust DIR")
+        raise UsageError(f"no directory {directory}", hint="agentcli trust DIR")
     return load_project(root, environ={})
 
 
@@ -81,8 +81,9 @@ def ask_trust(settings: Settings) -> None:
     project = load_project(settings.workspace)
     if project is None or not project.waits_for_answer:
         return
-    _forget_typed()
-    question = f"Trust {project.root}? It has {show_controls(project.summary)}. [y/n/v] "
+    _discard_typed()
+    contents = show_controls(project.summary)
+    question = f"Trust this project's agentcli config ({contents})? [y]es [n]o [v]iew "
     while True:
         try:
             answer = input(question).strip().lower()
@@ -99,7 +100,7 @@ def ask_trust(settings: Settings) -> None:
                 sys.stdout.write(f"  {show_controls(line)}\n")
 
 
-def _forget_typed() -> None:
+def _discard_typed() -> None:
     """Discard what was typed before the question: it is no answer to it."""
     if sys.platform != "win32" and sys.stdin.isatty():
         termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)

@@ -1,4 +1,4 @@
-"""`agentcli undo`: take back what a session changed, or put it back again."""
+"""`agentcli undo`: undo or redo the file changes of a session."""
 
 from pathlib import Path
 from typing import Annotated
@@ -14,31 +14,33 @@ app = typer.Typer(**STYLE)
 def undo(
     session: Annotated[
         str | None,
-        typer.Argument(help="Its id, name or a part of it. Default: the latest of the workspace."),
+        typer.Argument(
+            help="Session id or name, or a part of it. Default: the latest of this workspace."
+        ),
     ] = None,
     call: Annotated[
         str | None,
-        typer.Argument(help="A number of --list, or a call's id. Default: the latest change."),
+        typer.Argument(
+            help="A number from --list, or the id of a call. Default: the latest change."
+        ),
     ] = None,
     workspace: Workspace = Path(),
     turn: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Take back all that turn N and those after it changed."),
+        typer.Option(metavar="N", help="Undo all changes from turn N on."),
     ] = None,
-    redo: Annotated[
-        bool, typer.Option("--redo", help="Put back what was last taken back.")
-    ] = False,
+    redo: Annotated[bool, typer.Option("--redo", help="Redo what was last undone.")] = False,
     list_only: Annotated[
-        bool, typer.Option("--list", help="List the changes that can be taken back.")
+        bool, typer.Option("--list", help="List the changes that can be undone.")
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would happen; change nothing.")
+        bool, typer.Option("--dry-run", help="Show what would happen; change nothing.")
     ] = False,
 ) -> int:
-    """Take back what a session changed in the workspace, and nothing else.
+    """Undo a session's file changes; your own edits stay.
 
-    Files that were changed since are merged; where that cannot be done they stay as they are.
-    Exit code: 0, or 7 when a file was left for that reason.
+    Files that you edited since are merged. A file that cannot be merged stays unchanged.
+    Exit code: 0, or 7 if a file could not be merged.
     """
     from agentcli.features.undo.render import UndoRequest, show_changes, undo_or_redo
 

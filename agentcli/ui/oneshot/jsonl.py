@@ -207,7 +207,13 @@ def _build_reply(event: ModelReplied, turn: int, window_tokens: int | None) -> l
     ]
 
 
-_USAGE_SOURCES = {"model_replied": "reply", "compacted": "summary"}
+_USAGE_SOURCES = {
+    "model_replied": "reply",
+    "compacted": "summary",
+    "evaluation": "opinion",
+    "broken_off": "broken_off",
+}
+"""The published words of this format, by the fact's type or reason."""
 
 
 def _build_usage(event: ModelReplied | TokensSpent | Compacted, turn: int) -> JsonRow:
@@ -215,7 +221,7 @@ def _build_usage(event: ModelReplied | TokensSpent | Compacted, turn: int) -> Js
     return {
         "type": "usage",
         "turn": turn,
-        "of": event.why if isinstance(event, TokensSpent) else _USAGE_SOURCES[event.type],
+        "of": _USAGE_SOURCES[event.why if isinstance(event, TokensSpent) else event.type],
         **build_usage_json(spent.usage),
         **build_cost_json(spent),
         "context_pct": None,

@@ -152,7 +152,7 @@ def _describe_denial(card: Card) -> str:
     if verdict.decision != "deny":
         return "result withheld by a hook"
     match verdict.by:
-        case "person":
+        case "user":
             return "denied by you"
         case "rule":
             return f"denied by rule {verdict.rule or ''}".rstrip()
@@ -195,9 +195,9 @@ def _describe_approver(card: Card) -> str:
     if judged is None or verdict is None or verdict.decision not in ("allow", "modify"):
         return ""
     if verdict.decision == "modify":
-        return "changed by you" if verdict.by == "person" else f"changed by a {verdict.by}"
+        return "changed by you" if verdict.by == "user" else f"changed by a {verdict.by}"
     match verdict.by:
-        case "person":
+        case "user":
             return "approved by you"
         case "rule":
             return f"rule {(verdict.rule or '').removeprefix('allow ')}".rstrip()

@@ -26,8 +26,8 @@ from agentcli.ui.render.diff import render_diff
 from agentcli.ui.render.paint import Paint, escape, fold, make_run, style_escaped, wrap
 from agentcli.ui.render.theme import PLAIN
 from agentcli.ui.render.wording import (
-    USER_SAID_INSTEAD,
     format_duration,
+    parse_instead,
     read_subject,
     shorten_home,
 )
@@ -163,8 +163,8 @@ def _render_reason(card: Card, paint: Paint) -> str:
     If the user said no, render what they want instead.
     """
     verdict = card.verdict
-    if verdict is not None and verdict.by == "person":
-        instead = verdict.reason.partition(USER_SAID_INSTEAD)[2]
+    if verdict is not None and verdict.by == "user":
+        instead = parse_instead(verdict)
         said = make_run(escape(f"you said: {instead}"), paint.theme.strong)
         return paint.render_lines(wrap(said, paint.prose_width, indent="  ")) if instead else ""
     why = (

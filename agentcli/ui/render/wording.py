@@ -21,7 +21,7 @@ from agentcli.types.tools import (
     Raw,
     ToolResult,
 )
-from agentcli.types.verdicts import Delegation
+from agentcli.types.verdicts import Delegation, Verdict
 from agentcli.types.words import pluralize
 from agentcli.ui.tally import Tally
 
@@ -32,9 +32,10 @@ if TYPE_CHECKING:
 TARGET_CHARS = 72
 TASK_CHARS = 300
 REASON_CHARS = 200
-USER_SAID_NO = "the person said no"
-USER_SAID_INSTEAD = f"{USER_SAID_NO}, and: "
+USER_DENIED = "the user denied it"
+USER_DENIED_AND_SAID = f"{USER_DENIED}, and said: "
 """The words before what the user wants instead."""
+_APPROVALS = ("once", "for this session", "always")
 
 _SUBJECT_ARGUMENTS = ("command", "path", "pattern", "glob")
 """The arguments that say by themselves what a call is about."""
@@ -50,6 +51,40 @@ def format_call(call: ToolCall, result: ToolResult, duration_s: float) -> str:
 def format_target(call: ToolCall) -> str:
     """Return the subject of a call on one line, shortened in the middle."""
     return shorten_middle(show_controls(read_subject(call)), TARGET_CHARS)
+
+
+_DECIDED = {"allow": "allowed", "modify": "changed", "ask": "not answered", "deny": "denied"}
+
+
+def describe_decision(verdict: Verdict) -> str:
+    """Return what was decided, and by whom: `allowed by mode`, `approved by you, once`."""
+    if verdict.by == "user":
+        return _describe_answer(verdict)
+    by = "" if verdict.by == "nobody" else f" by {verdict.by}"
+    return f"{_DECIDED[verdict.decision]}{by}"
+
+
+def _describe_answer(verdict: Verdict) -> str:
+    """Return the user's answer to a question, in words for the user.
+
+    Logs of older versions word the reasons differently, but end in the same words.
+    """
+    match verdict.decision:
+        case "deny":
+            instead = parse_instead(verdict)
+            return f'denied by you: "{instead}"' if instead else "denied by you"
+        case "modify":
+            return "changed by you"
+        case _ if verdict.reason.endswith(" ran it"):
+            return "run by you"
+        case _:
+            how = next((one for one in _APPROVALS if verdict.reason.endswith(one)), "")
+            return f"approved by you, {how}" if how else "approved by you"
+
+
+def parse_instead(verdict: Verdict) -> str:
+    """Return what the user wants instead of a call they denied; empty if they did not say."""
+    return verdict.reason.partition(": ")[2]
 
 
 def format_child_name(child: Delegation) -> str:

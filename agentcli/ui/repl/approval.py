@@ -13,7 +13,7 @@ from typing import Literal, TypeVar
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Json
 from agentcli.types.verdicts import Mode, Question, Verdict
-from agentcli.ui.render.wording import USER_SAID_INSTEAD, USER_SAID_NO
+from agentcli.ui.render.wording import USER_DENIED, USER_DENIED_AND_SAID
 
 TYPING_S = 1.0
 """The user is typing if a key came within this time."""
@@ -248,23 +248,23 @@ class ApprovalPrompt:
         if lasting and isinstance(self.pending, PendingApproval):
             rule = ", ".join(self.pending.offer.rules) or self.pending.offer.session
         self._resolve(
-            Verdict(decision="allow", by="person", reason=f"the person agreed {reason}", rule=rule)
+            Verdict(decision="allow", by="user", reason=f"the user approved it {reason}", rule=rule)
         )
 
     def deny(self, instead: str = "") -> None:
-        reason = f"{USER_SAID_INSTEAD}{instead}" if instead else USER_SAID_NO
-        self._resolve(Verdict(decision="deny", by="person", reason=reason))
+        reason = f"{USER_DENIED_AND_SAID}{instead}" if instead else USER_DENIED
+        self._resolve(Verdict(decision="deny", by="user", reason=reason))
 
     def dismiss(self) -> None:
         """Give a server's question no answer, which is not the same as a no."""
-        self._resolve(Verdict(decision="ask", by="person", reason="the person gave no answer"))
+        self._resolve(Verdict(decision="ask", by="user", reason="the user gave no answer"))
 
     def modify(self, new_input: Json) -> None:
         self._resolve(
             Verdict(
                 decision="modify",
-                by="person",
-                reason="the person changed it before it ran",
+                by="user",
+                reason="the user changed it before it ran",
                 input=new_input,
             )
         )

@@ -219,26 +219,26 @@ async def ask_form(form: ServerForm, *, say: Say, read_line: ReadLine) -> Verdic
         answer = await read_line()
         match (answer or "").strip().lower():
             case "n" | "no":
-                return Verdict(decision="deny", by="person", reason="the person said no")
+                return Verdict(decision="deny", by="user", reason="the user denied it")
             case "c" | "cancel":
                 return _build_no_answer()
             case "" if answer is None:
                 return _build_no_answer()
             case "y" | "yes" if not form.fields:
-                return Verdict(decision="allow", by="person", reason="the person agreed once")
+                return Verdict(decision="allow", by="user", reason="the user approved it once")
             case "y" | "yes":
                 values = await fill_in(form, say=say, read_line=read_line)
                 if values is not None:
                     return Verdict(
                         decision="modify",
-                        by="person",
-                        reason="the person filled it in",
+                        by="user",
+                        reason="the user filled it in",
                         input=cast("Json", values),
                     )
 
 
 def _build_no_answer() -> Verdict:
-    return Verdict(decision="ask", by="person", reason="the person gave no answer")
+    return Verdict(decision="ask", by="user", reason="the user gave no answer")
 
 
 def _explain(field: FormField, say: Say) -> None:

@@ -23,7 +23,7 @@ from agentcli.types.errors import AgentError, Exit, UsageError
 from agentcli.types.events import CallJudged, Event, NoteReason
 from agentcli.types.verdicts import Mode, Question, Verdict
 from agentcli.ui.render.paint import escape
-from agentcli.ui.render.wording import USER_SAID_INSTEAD, USER_SAID_NO, format_target
+from agentcli.ui.render.wording import USER_DENIED, USER_DENIED_AND_SAID, format_target
 from agentcli.ui.repl.answer_actions import MODE_BY_LETTER, apply_plan_answer, get_proposed_plan
 from agentcli.ui.repl.approval import PendingApproval, PlanAnswer, RuleOffer
 from agentcli.ui.repl.commands.registry import is_slash_command, switch_session
@@ -55,7 +55,7 @@ async def ask_for_approval(
         write(f"{APPROVAL_ANSWERS}: ")
         line = await read()
         if line is None:
-            return _deny("the person has left"), ()
+            return _deny("the user quit"), ()
         if verdict := _parse_verdict(line.strip(), offer):
             return verdict, offer.rules if line.strip().lower() == "a" else ()
 
@@ -65,25 +65,25 @@ def _parse_verdict(line: str, offer: RuleOffer) -> Verdict | None:
     rule = ", ".join(offer.rules) or offer.session
     match line.lower():
         case "y" | "yes":
-            return _allow("the person agreed once")
+            return _allow("the user approved it once")
         case "s" if offer.session:
-            return _allow("the person agreed for this session", rule)
+            return _allow("the user approved it for this session", rule)
         case "a" if offer.rules:
-            return _allow("the person agreed always", rule)
+            return _allow("the user approved it always", rule)
         case "n" | "no":
-            return _deny(USER_SAID_NO)
+            return _deny(USER_DENIED)
         case "" | "s" | "a":
             return None
         case _:
-            return _deny(f"{USER_SAID_INSTEAD}{line}")
+            return _deny(f"{USER_DENIED_AND_SAID}{line}")
 
 
 def _allow(reason: str, rule: str | None = None) -> Verdict:
-    return Verdict(decision="allow", by="person", reason=reason, rule=rule)
+    return Verdict(decision="allow", by="user", reason=reason, rule=rule)
 
 
 def _deny(reason: str) -> Verdict:
-    return Verdict(decision="deny", by="person", reason=reason)
+    return Verdict(decision="deny", by="user", reason=reason)
 
 
 # The question about a plan: typed answers, and nothing is redrawn

@@ -333,7 +333,7 @@ def _build_card(ran: ShellResult, settings: Settings) -> tuple[CallJudged, CallF
         details=details,
         error=ErrorKind.FAILED if ran.exit_code else None,
     )
-    verdict = Verdict(decision="allow", by="person", reason="the person ran it")
+    verdict = Verdict(decision="allow", by="user", reason="the user ran it")
     return (
         CallJudged(call=call, effect=Effect.EXECUTE, verdict=verdict),
         CallFinished(result=result, duration_s=ran.duration_s),

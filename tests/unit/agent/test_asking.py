@@ -102,4 +102,4 @@ def test_opinion_is_recorded_with_what_broke_off_before_it() -> None:
     wire = RecordingProvider(FragileWire(answer), emit=told.append, price=price)
     request = Request(model="m", system="", messages=(GO,))
     assert asyncio.run(wire.send(request, lambda delta: None)) == answer
-    assert told == [SPENT, TokensSpent(why="opinion", usage=used, cost_usd=5.0)]
+    assert told == [SPENT, TokensSpent(why="evaluation", usage=used, cost_usd=5.0)]

@@ -123,7 +123,7 @@ def test_denied_call_never_runs_and_its_verdict_is_recorded() -> None:
 
 def test_modified_call_runs_changed_and_the_model_is_told() -> None:
     async def soften(asked: ToolCall, *, tool: Tool, effect: Effect, preview: Preview) -> Verdict:
-        return Verdict(decision="modify", by="person", reason="by you", input={"n": 2})
+        return Verdict(decision="modify", by="user", reason="by you", input={"n": 2})
 
     tool = FunctionTool("do", lambda args, context: f"did {args['n']}")
     done = bench([reply(call("do", n=1)), reply("ok")], [tool], judge=soften)

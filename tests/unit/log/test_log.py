@@ -81,7 +81,7 @@ def test_log_cut_in_the_middle_of_a_line_reads_up_to_its_last_whole_record(tmp_p
         (b'{"v":99}', "written in format 99"),
         (b'{"v":1,"prev":"' + b"0" * 64 + b'","fact":{}}', "changed after it was written"),
         (sealed(b'{"v":1,"prev":"else","fact":{}}'), "the chain is broken"),
-        (sealed(b'{"v":1,"prev":"' + b"0" * 64 + b'","seq":7}'), "numbered 7 where 1 is due"),
+        (sealed(b'{"v":1,"prev":"' + b"0" * 64 + b'","seq":7}'), "its number is 7, expected 1"),
         (sealed(b'{"v":1,"prev":"' + b"0" * 64 + b'","seq":1}'), "not a record"),
     ],
 )
@@ -128,7 +128,7 @@ def test_log_that_was_removed_takes_no_more_records(tmp_path: Path) -> None:
     log = LogWriter(tmp_path / "log.jsonl")
     log.append(entry(1))
     log.path.unlink()
-    with pytest.raises(SettingsError, match=r"log\.jsonl: somebody removed it"):
+    with pytest.raises(SettingsError, match=r"log\.jsonl: it was removed"):
         log.append(entry(2))
     log.close()
 
@@ -150,7 +150,7 @@ def test_two_sessions_in_one_second_get_two_directories(tmp_path: Path) -> None:
 
 def test_state_directory_that_is_a_file_is_an_error_with_a_hint(tmp_path: Path) -> None:
     (tmp_path / "state").write_text("")
-    with pytest.raises(SettingsError, match="cannot make a session's directory") as raised:
+    with pytest.raises(SettingsError, match="cannot create a session directory") as raised:
         create_session_paths(tmp_path / "state")
     assert raised.value.hint.startswith("export XDG_STATE_HOME=")
 

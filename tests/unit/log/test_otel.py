@@ -12,7 +12,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
-from agentcli.features.insights.telemetry import LAST_WORDS_S, SpanExport, SpanListener
+from agentcli.features.insights.telemetry import FLUSH_LIMIT_S, SpanExport, SpanListener
 from agentcli.types.events import (
     CallFinished,
     CallJudged,
@@ -213,5 +213,5 @@ def test_dead_collector_is_told_of_and_costs_a_moment_at_most(
         began = time.monotonic()
         arrived = exported_to(f"http://127.0.0.1:{silent.getsockname()[1]}/v1/traces")
         assert not arrived
-        assert time.monotonic() - began < LAST_WORDS_S * 5
+        assert time.monotonic() - began < FLUSH_LIMIT_S * 5
     assert capfd.readouterr() == ("", "")

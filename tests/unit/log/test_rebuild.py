@@ -87,7 +87,7 @@ def test_tree_beside_the_log_is_the_one_it_began_with(tmp_path: Path, root: Path
     (place.directory / "base").mkdir(parents=True)
     (place.directory / "base" / "a").write_text("1")
     words = rebuild_at(place, [entry(STARTED)], 0, into=root)
-    assert (files(root), words) == ({"a": "1"}, f"the tree in {place.directory / 'base'}")
+    assert (files(root), words) == ({"a": "1"}, f"the files in {place.directory / 'base'}")
 
 
 def test_copy_keeps_links_and_leaves_pipes(tmp_path: Path, root: Path) -> None:
@@ -101,6 +101,6 @@ def test_copy_keeps_links_and_leaves_pipes(tmp_path: Path, root: Path) -> None:
 
 
 def test_tree_that_is_gone_is_an_error_with_a_way_out(tmp_path: Path, root: Path) -> None:
-    with pytest.raises(SettingsError, match="is gone") as raised:
+    with pytest.raises(SettingsError, match="no longer exists") as raised:
         copy_tree(tmp_path / "none", root)
-    assert raised.value.hint == "name a copy of it: --base DIR"
+    assert raised.value.hint == "use a copy of it: --base DIR"

@@ -124,7 +124,7 @@ def test_session_that_does_not_exist_is_an_error_with_the_nearest(tmp_path: Path
     session(tmp_path, "20260101-000000-abcd")
     with pytest.raises(SettingsError, match="Did you mean 20260101-000000-abcd"):
         find_session("20260101-000000-abce", tmp_path)
-    with pytest.raises(SettingsError, match="there is no log at"):
+    with pytest.raises(SettingsError, match="no log at"):
         find_session(str(tmp_path / "none"), tmp_path)
 
 
@@ -133,7 +133,7 @@ def test_latest_session_is_the_last_that_was_asked_something_here(tmp_path: Path
     session(tmp_path, "2", STARTED, asked("second"))
     session(tmp_path, "3", STARTED)
     assert latest_session(Path("/w"), tmp_path).title == "second"
-    with pytest.raises(SettingsError, match="no session has worked in /elsewhere"):
+    with pytest.raises(SettingsError, match="no sessions in /elsewhere"):
         latest_session(Path("/elsewhere"), tmp_path)
 
 

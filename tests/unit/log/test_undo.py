@@ -65,7 +65,7 @@ def test_file_that_the_person_removed_stays_removed(ground: Ground) -> None:
     change = ground.end()
     (ground.root / "a").unlink()
     result = ground.undo(change)
-    assert conflicts(result) == {"a": "was removed since: it stays removed"}
+    assert conflicts(result) == {"a": "deleted since then, and stays deleted"}
     assert list(ground.root.iterdir()) == []
 
 
@@ -75,7 +75,7 @@ def test_file_that_the_person_made_anew_stays(ground: Ground) -> None:
     (ground.root / "a").unlink()
     change = ground.end()
     (ground.root / "a").write_text("mine\n")
-    assert conflicts(ground.undo(change)) == {"a": "was made anew since: the new one stays"}
+    assert conflicts(ground.undo(change)) == {"a": "created again since then; the new one stays"}
     assert (ground.root / "a").read_text() == "mine\n"
 
 

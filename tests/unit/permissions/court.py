@@ -54,9 +54,9 @@ class Person:
         return self.answers.pop(0)
 
 
-YES = Verdict(decision="allow", by="person", reason="approved by you")
+YES = Verdict(decision="allow", by="user", reason="approved by you")
 YES_FOR_THE_SESSION = replace(YES, rule="session")
-NO = Verdict(decision="deny", by="person", reason="denied by you")
+NO = Verdict(decision="deny", by="user", reason="denied by you")
 
 
 @dataclass

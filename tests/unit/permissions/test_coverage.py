@@ -78,13 +78,13 @@ def test_line_gets_only_what_all_its_parts_are_given(
 ) -> None:
     verdict = decide(command)
 
-    assert (verdict.decision, verdict.confinement) == ("allow", given)
+    assert (verdict.decision, verdict.grants) == ("allow", given)
 
 
 def test_question_says_what_a_yes_would_give(decide: Decide) -> None:
     verdict = decide("git push origin main")
 
-    assert (verdict.decision, verdict.confinement) == ("ask", Grants(network=True))
+    assert (verdict.decision, verdict.grants) == ("ask", Grants(network=True))
 
 
 @pytest.mark.parametrize(

@@ -213,7 +213,7 @@ def test_yes_for_the_session_works_for_tools_of_plugins_and_servers(root: Path) 
     court = court_of(root, person=person)
 
     for name in ("fetch_page", "mcp__x__y"):
-        assert [court.hear(name).by for _ in range(2)] == ["person", "rule"]
+        assert [court.hear(name).by for _ in range(2)] == ["user", "rule"]
     assert person.answers == []
 
 
@@ -247,7 +247,7 @@ def test_answer_for_the_session_reaches_questions_that_wait(root: Path) -> None:
 
 def test_what_a_person_types_instead_is_judged_again(root: Path) -> None:
     def changed(command: str) -> Verdict:
-        return Verdict(decision="modify", by="person", reason="changed", input={"command": command})
+        return Verdict(decision="modify", by="user", reason="changed", input={"command": command})
 
     person = Person([changed("make b"), changed("git push")])
     court = court_of(root, deny=("bash(git push:*)",), person=person)

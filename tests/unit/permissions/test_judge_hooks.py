@@ -89,7 +89,7 @@ def test_preview_of_changed_arguments_is_not_shown(root: Path) -> None:
 
     assert (verdict.decision, verdict.by, verdict.input) == (
         "modify",
-        "person",
+        "user",
         {"command": "make b"},
     )
     assert (person.questions[0].call.input, person.questions[0].preview) == (

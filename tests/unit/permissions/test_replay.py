@@ -18,7 +18,7 @@ from agentcli.types.verdicts import By, Decision, Verdict
 ROOT = Path("/nowhere/workspace")
 
 
-def past(command: str, decision: Decision = "allow", by: By = "person") -> PastCall:
+def past(command: str, decision: Decision = "allow", by: By = "user") -> PastCall:
     return PastCall(
         session="s",
         at="2026-01-01T00:00:00.000Z",

@@ -358,7 +358,7 @@ def test_reason_says_which_part_no_rule_matches(root: Path) -> None:
     assert bench.bash("pytest && make").reason == "no rule matches make"
     assert bench.bash("git log --output=x").reason == (
         "rule allow bash(git log:*) does not reach that far: "
-        "git is not known to only read with option --output"
+        "git is not read-only with option --output"
     )
     assert bench.bash("ls $(pwd)").reason == (
         "command substitution $(…) cannot be matched by a rule, so it always asks"

@@ -34,7 +34,7 @@ def delegated(usage: Usage, cost_usd: float | None) -> CallFinished:
             Spending(broken_off=1, usage=ESTIMATED, known_usd=0.5),
         ),
         (
-            TokensSpent(why="opinion", usage=TOLD, cost_usd=0.5),
+            TokensSpent(why="evaluation", usage=TOLD, cost_usd=0.5),
             Spending(requests=1, usage=TOLD, known_usd=0.5),
         ),
         (

@@ -75,7 +75,7 @@ def test_turn_that_ended_at_a_limit_was_cut() -> None:
 
 
 def test_words_are_told_again_where_they_were_told() -> None:
-    before, between = ContextNote(text="1", why="instructions"), ContextNote(text="2", why="person")
+    before, between = ContextNote(text="1", why="instructions"), ContextNote(text="2", why="user")
     own = ContextNote(text="3", why="length")
     (turn,) = turns(before, asked("x"), replied(A), finished(A), between, own, replied(), DONE)
     assert (turn.notes, turn.replies[1].notes) == ([before], [between])
@@ -119,7 +119,7 @@ def ran(playback: Playback, tool: RecordedTool, call: ToolCall) -> Output:
 
 
 def test_call_is_run_where_it_can_be_and_answered_where_not() -> None:
-    letting_out = replace(ALLOWED, confinement=Grants(network=True))
+    letting_out = replace(ALLOWED, grants=Grants(network=True))
     (turn,) = turns(
         asked("x"),
         replied(A, B),
@@ -161,7 +161,7 @@ def test_call_that_never_came_to_a_verdict_fails_as_it_did() -> None:
 
 
 def test_recorded_verdict_lets_nothing_out_of_the_workspace() -> None:
-    letting_out = replace(ALLOWED, confinement=Grants(network=True, writable=(Path("/"),)))
+    letting_out = replace(ALLOWED, grants=Grants(network=True, writable=(Path("/"),)))
     (turn,) = turns(asked("x"), replied(A), judged(A, letting_out), finished(A), DONE)
     playback = playing(turn)
     asked_again(playback)
@@ -170,7 +170,7 @@ def test_recorded_verdict_lets_nothing_out_of_the_workspace() -> None:
     given = asyncio.run(
         RecordedJudge(playback, NOWHERE)(A, tool=tool, effect=effect, preview=nothing)
     )
-    assert given.confinement == Grants()
+    assert given.grants == Grants()
 
 
 async def nothing() -> None:

@@ -216,14 +216,14 @@ def test_denial_names_the_rule_that_would_allow_it() -> None:
     denied: list[Fact] = [replied(call), judged(call, "deny"), finished(call, ErrorKind.DENIED)]
     (finding,) = run_checks(case([STARTED, ASKED, *denied, *DONE]))
     assert (finding.check, finding.level) == ("denied", Level.WARNING)
-    assert finding.fix == "if it should be allowed: --allow 'bash(pytest:*)'"
+    assert finding.fix == "to allow it: --allow 'bash(pytest:*)'"
 
 
 @pytest.mark.parametrize(
     ("by", "fix"),
     [
-        ("rule", "if it should be allowed: change the rule that forbids it"),
-        ("person", "nothing: it was the person's decision"),
+        ("rule", "to allow it, change the rule that denied it"),
+        ("user", "nothing: you decided it"),
     ],
 )
 def test_denial_that_no_allow_can_lift_says_so(by: By, fix: str) -> None:

@@ -28,7 +28,7 @@ def test_reads_in_a_row_become_one_line() -> None:
 
 def test_reads_are_held_back_until_something_else_comes() -> None:
     drawn = cards()
-    first, second, last = read("a.py"), read("b.py"), denied("person", "no")
+    first, second, last = read("a.py"), read("b.py"), denied("user", "no")
     assert drawn.add_finished(first.judged, first.finished) == ""
     assert "a.py" in drawn.render_held()
     assert drawn.add_finished(second.judged, second.finished) == ""
@@ -62,7 +62,7 @@ def test_failing_command_shows_both_ends_its_code_and_its_log() -> None:
 @pytest.mark.parametrize(
     ("verdict", "said"),
     [
-        (denied("person", "no"), "denied by you\n"),
+        (denied("user", "no"), "denied by you\n"),
         (
             denied("rule", "rule deny bash(rm:*) forbids it", "deny bash(rm:*)"),
             "denied by rule deny bash(rm:*)\n  rule deny bash(rm:*) forbids it\n",

@@ -118,10 +118,10 @@ def test_answers_say_who_gave_them_and_what_they_store() -> None:
         return [(it.decision, it.by, it.rule, it.input) for it in verdicts]
 
     assert asyncio.run(go()) == [
-        ("allow", "person", None, None),
-        ("allow", "person", "bash(pytest:*)", None),
-        ("deny", "person", None, None),
-        ("modify", "person", None, {"command": "pytest -q"}),
+        ("allow", "user", None, None),
+        ("allow", "user", "bash(pytest:*)", None),
+        ("deny", "user", None, None),
+        ("modify", "user", None, {"command": "pytest -q"}),
     ]
 
 

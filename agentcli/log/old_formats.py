@@ -1,0 +1,39 @@
+"""Facts of older formats, in today's words. The only place that knows the old ones.
+
+The hash of a line is over its bytes as they were written, so a log is never rewritten: every
+reader of its facts takes them through here.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+READABLE_VERSIONS = (1, 2)
+"""The changes from one format to the next are listed in `docs/reference/log.md`."""
+_OLD_FIELDS = {"confinement": "grants"}
+
+
+def upgrade_fact(fact: Any) -> Any:
+    """Return a fact, as read from JSON, in the words of the format that is written today.
+
+    What is not a fact of an older format is returned unchanged.
+    """
+    match fact:
+        case {"type": "told"}:
+            return _replace({**fact, "type": "context_note"}, "why", {"person": "user"})
+        case {"type": "tokens_spent"}:
+            return _replace(fact, "why", {"opinion": "evaluation"})
+        case {"type": "call_judged", "verdict": {} as verdict}:
+            verdict = {_OLD_FIELDS.get(name, name): value for name, value in verdict.items()}
+            return {**fact, "verdict": _replace(verdict, "by", {"person": "user"})}
+        case {"type": "turn_ended" | "session_ended"}:
+            return _replace(fact, "ending", {"reader_left": "output_closed"})
+        case _:
+            return fact
+
+
+def _replace(within: Any, name: str, new_words: Mapping[str, str]) -> Any:
+    """Return the object with another word in one of its fields, if it holds an old one."""
+    value = within.get(name)
+    if not isinstance(value, str) or value not in new_words:
+        return within
+    return {**within, name: new_words[value]}
