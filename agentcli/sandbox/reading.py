@@ -13,7 +13,6 @@ from pathlib import Path
 from subprocess import Popen
 
 from agentcli.sandbox import kernel, landlock_rules, seatbelt
-from agentcli.sandbox.launcher import Launcher
 from agentcli.system import process
 
 _PROGRAMS = tuple(
@@ -44,7 +43,9 @@ def start_reading(
     if sys.platform == "darwin":
         real = [Path(os.path.realpath(path)) for path in (program, *readable)]
         argv = [*seatbelt.only_reading(real), *argv]
-        return process.start(argv, cwd=cwd, env=env, stdout=stdout, stderr=stderr)
+    launch = partial(process.start, argv, cwd=cwd, env=env, stdout=stdout, stderr=stderr)
+    if sys.platform == "darwin":
+        return launch()
     if sys.platform != "linux" or not landlock_rules.version():
         raise OSError(errno.ENOTSUP, "no process can be kept from reading here")
     ruleset = landlock_rules.make_ruleset(
@@ -56,9 +57,9 @@ def start_reading(
         tcp=False,
     )
     try:
-        launcher = Launcher(partial(_keep_only, ruleset), name="search launcher")
+        launcher = kernel.Launcher(partial(_keep_only, ruleset), name="search launcher")
         try:
-            return launcher.start(argv, cwd=cwd, env=env, stdout=stdout, stderr=stderr)
+            return launcher.start(launch)
         finally:
             launcher.close()
     finally:

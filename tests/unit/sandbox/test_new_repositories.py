@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.sandbox.new_repositories import NewRepositoryScan
-from agentcli.sandbox.restore import GuardedPaths, OriginalState
+from agentcli.sandbox.restore import GuardedPaths
+from agentcli.sandbox.supervisor import NewRepositoryScan, OriginalState
 
 APART_S = 0.3
 """Seconds between commands, more than the times of files may be off."""

@@ -17,13 +17,13 @@ from tests.support.confined import Confined, confined
 def place(tmp_path: Path) -> Iterator[Confined]:
     with confined("bubblewrap", tmp_path) as made:
         subprocess.run(["git", "init", "-q", made.workspace], check=True)
-        if not is_in_rooms(made):
-            pytest.skip("no rooms can be made here")
+        if not keeps_mounts(made):
+            pytest.skip("no mounts can be kept here")
         yield made
 
 
-def is_in_rooms(place: Confined) -> bool:
-    return isinstance(place.sandbox, BubblewrapSandbox) and place.sandbox.has_rooms
+def keeps_mounts(place: Confined) -> bool:
+    return isinstance(place.sandbox, BubblewrapSandbox) and place.sandbox.keeps_mounts
 
 
 def test_nothing_of_the_room_but_the_view_is_mounted_for_a_command(place: Confined) -> None:
@@ -119,7 +119,7 @@ def test_machine_without_rooms_confines_commands_one_by_one(
 ) -> None:
     monkeypatch.setattr(namespaces, "_CUT_OFF", ("/no/such/unshare",))
     with confined("bubblewrap", tmp_path) as place:
-        assert not is_in_rooms(place)
+        assert not keeps_mounts(place)
         subprocess.run(["git", "init", "-q", place.workspace], check=True)
         ran = place.run(f"cat {place.secret}; touch here {place.outside}/there /usr/there; id -u")
         assert "the secret outside" not in ran.output

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.sandbox.mounts import MountState, MountView
+from agentcli.sandbox.mounts import MountCheck, MountState, MountView
 from agentcli.sandbox.namespaces import MountNamespaceCache, make_private_network
 from agentcli.sandbox.paths import survey_paths
 from agentcli.sandbox.protect import Protection
@@ -15,8 +15,9 @@ from agentcli.types.verdicts import Grants
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is for Linux")
 
 ALONE, ONLINE = Grants(), Grants(network=True)
-BEFORE: MountState = ((1,),)
-AFTER: MountState = ((2,),)
+HELD = MountCheck([])
+BEFORE = MountState(1, HELD, ())
+AFTER = MountState(2, HELD, ())
 
 
 @pytest.fixture

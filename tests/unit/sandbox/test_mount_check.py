@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.sandbox.limits import CommandLimits, count_tasks
-from agentcli.sandbox.mount_check import MountCheck, MountChecks
+from agentcli.sandbox.limits import CommandLimits, CommandWatch, count_tasks
+from agentcli.sandbox.mounts import MountCheck, MountChecks
 from agentcli.sandbox.protect import GuardedPath
 from agentcli.sandbox.restore import GuardedPaths
-from agentcli.sandbox.watch import CommandWatch
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "O_PATH"), reason="handles are those of Linux")
 
@@ -44,7 +43,8 @@ class Held:
         self.before = self.keeper.snapshot()
 
     def undo(self) -> tuple[str, ...]:
-        return self.keeper.undo(self.grip.select_to_undo(self.before, self.keeper))
+        held, stale = self.grip.paths, self.grip.find_stale()
+        return self.keeper.undo(self.keeper.select_to_undo(self.before, held=held, stale=stale))
 
 
 def replace(path: Path, text: str) -> None:
@@ -162,14 +162,24 @@ def test_grip_is_shared_until_something_is_lost(git: Path) -> None:
     assert grips.take() is not first
 
 
+def test_file_that_was_removed_and_linked_again_is_checked_anew(git: Path) -> None:
+    grips = MountChecks([git / "config"])
+    first = grips.take()
+    (git / "other").hardlink_to(git / "config")
+    (git / "config").unlink()
+    (git / "config").hardlink_to(git / "other")
+    assert first.find_stale() == ()
+    assert grips.take() is not first
+
+
 def test_command_is_stopped_when_a_place_is_lost(git: Path) -> None:
     watch = CommandWatch(CommandLimits())
     grip = MountCheck([git / "config"])
     process = subprocess.Popen(["sleep", "60"], start_new_session=True)
     later = subprocess.Popen(["sleep", "60"], start_new_session=True)
-    watch.add(process, tasks_before=count_tasks(), mount_check=grip)
+    watch.add(process, tasks_before=count_tasks(), find_stale=grip.find_stale)
     replace(git / "config", OLD)
-    watch.add(later, tasks_before=count_tasks(), mount_check=MountCheck([git / "config"]))
+    watch.add(later, tasks_before=count_tasks(), find_stale=MountCheck([git / "config"]).find_stale)
     process.wait()
     assert watch.remove(process) == (
         f"Stopped: {git}/config was replaced or removed while it ran, "
