@@ -26,7 +26,7 @@ from threading import Lock
 from agentcli.sandbox import kernel, landlock_rules, seccomp
 from agentcli.sandbox.kernel import Launcher, Restrict
 from agentcli.sandbox.limits import CommandLimits
-from agentcli.sandbox.paths import SandboxPaths, list_granted, resolver_files
+from agentcli.sandbox.paths import SandboxPaths, list_granted, list_resolver_files
 from agentcli.sandbox.protect import GuardedPath, find_pins, find_protection
 from agentcli.sandbox.restore import GuardedPaths
 from agentcli.sandbox.supervisor import CommandSupervisor
@@ -209,8 +209,7 @@ class LandlockSandbox:
     def _rules(self, grants: Grants) -> list[landlock_rules.Rule]:
         paths, protection = self._paths, self._protection
         run = (*_without(paths.system, paths.hidden), *paths.toolchains, *paths.readable)
-        names = resolver_files() if grants.network else ()
-        read = (_PROCESSES, *names, *protection.readable)
+        read = (_PROCESSES, *list_resolver_files(grants), *protection.readable)
         change = self._changeable(grants)
         return [
             *((path, landlock_rules.RUN) for path in run),

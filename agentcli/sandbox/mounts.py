@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from agentcli.sandbox.paths import SandboxPaths, list_granted, resolver_files
+from agentcli.sandbox.paths import SandboxPaths, list_granted, list_resolver_files
 from agentcli.sandbox.protect import Protection, find_pins
 from agentcli.system.kinds import is_directory, is_link
 from agentcli.types.verdicts import Grants
@@ -175,7 +175,7 @@ class MountView:
             paths.workspace,
         )
         read_only = (
-            *(resolver_files() if grants.network else ()),
+            *list_resolver_files(grants),
             *paths.toolchains,
             *paths.readable,
             *protection.readable,

@@ -27,7 +27,7 @@ SYSTEM = tuple(
 )
 """World-readable, the same on every machine of its kind, and read-only to commands."""
 
-_ETC = Path("/etc")
+ETC = Path("/etc")
 _RESOLVER = Path("/etc/resolv.conf")
 _GIT_LIMIT_S = 5.0
 
@@ -106,7 +106,7 @@ def survey_paths(
         private=private,
         readable=tuple(map(_real, readable)),
         system=system,
-        hidden=(*_find_hidden(_ETC), *filter(exists, reserved.secrets())),
+        hidden=(*_find_hidden(ETC), *filter(exists, reserved.secrets())),
         protected=(
             *_within(workspace, (private, *protected)),
             *reserved.startup(),
@@ -146,10 +146,11 @@ def _within(workspace: Path, paths: Iterable[Path]) -> Iterator[Path]:
     return (path for path in map(_real, paths) if path.is_relative_to(workspace))
 
 
-def resolver_files() -> tuple[Path, ...]:
-    """Return the file that resolv.conf links to, if name resolution needs it outside of /etc."""
+def list_resolver_files(grants: Grants) -> tuple[Path, ...]:
+    """Return what a granted network needs outside of /etc: the file that resolv.conf links to."""
     real = Path(os.path.realpath(_RESOLVER))
-    return () if real.is_relative_to(_ETC) or not exists(real) else (real,)
+    is_needed = grants.network and not real.is_relative_to(ETC) and exists(real)
+    return (real,) if is_needed else ()
 
 
 def _find_hidden(directory: Path) -> Iterator[Path]:

@@ -138,22 +138,20 @@ class Placeholder:
         except OSError:
             return False
         try:
-            is_stamped = os.fstat(handle).st_mtime == _MADE_AT_S
-            return is_stamped and self._is_ours(handle) and not self._has_children(handle)
+            return os.fstat(handle).st_mtime == _MADE_AT_S and self._is_ours(handle)
         finally:
             os.close(handle)
-
-    def _has_children(self, handle: int) -> bool:
-        return self.is_directory and bool(os.listdir(handle))
 
     def _is_still(self, handle: int, *, at: Path) -> bool:
         return self._is_ours(handle) and os.path.samestat(at.lstat(), os.fstat(handle))
 
     def _is_ours(self, handle: int) -> bool:
         found = os.fstat(handle)
-        return self._may_be_ours(found) and (
-            self.is_directory or os.pread(handle, found.st_size, 0) == self.filler
-        )
+        if not self._may_be_ours(found):
+            return False
+        if self.is_directory:
+            return not os.listdir(handle)
+        return os.pread(handle, found.st_size, 0) == self.filler
 
     def _may_be_ours(self, found: os.stat_result) -> bool:
         if self.is_directory:

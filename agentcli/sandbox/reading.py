@@ -13,17 +13,10 @@ from pathlib import Path
 from subprocess import Popen
 
 from agentcli.sandbox import kernel, landlock_rules, seatbelt
+from agentcli.sandbox.paths import ETC, SYSTEM
 from agentcli.system import process
 
-_PROGRAMS = tuple(
-    map(
-        Path,
-        (
-            *("/usr", "/bin", "/lib", "/lib32", "/lib64", "/libx32", "/etc/ld.so.cache"),
-            *("/nix/store", "/gnu/store"),
-        ),
-    )
-)
+_PROGRAMS = (*(path for path in SYSTEM if path != ETC), ETC / "ld.so.cache")
 """The files that programs consist of. The rest of /etc may hold what only we may read."""
 
 _NULL = Path(os.devnull)  # the empty stdin, opened by the launcher

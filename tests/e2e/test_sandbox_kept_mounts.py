@@ -26,7 +26,7 @@ def keeps_mounts(place: Confined) -> bool:
     return isinstance(place.sandbox, BubblewrapSandbox) and place.sandbox.keeps_mounts
 
 
-def test_nothing_of_the_room_but_the_view_is_mounted_for_a_command(place: Confined) -> None:
+def test_only_the_view_is_mounted_for_a_command(place: Confined) -> None:
     lines = place.run("cat /proc/self/mountinfo").output.splitlines()
     fields = [line.split() for line in lines]
     assert [one[4] for one in fields if one[3] == "/" and "proc" in one[-3:]] == ["/proc"]
@@ -37,7 +37,7 @@ def test_nothing_of_the_room_but_the_view_is_mounted_for_a_command(place: Confin
     assert ran.output == "/usr\n"
 
 
-def test_command_meets_no_other_of_its_room(place: Confined) -> None:
+def test_command_meets_no_other_in_the_same_mounts(place: Confined) -> None:
     other, output = place.start("echo mine > /dev/shm/mine; touch ready; exec sleep 300")
     try:
         ran = place.run(
@@ -114,7 +114,7 @@ def test_no_library_of_a_command_is_loaded_outside(place: Confined) -> None:
     assert list(place.outside.iterdir()) == [place.secret]
 
 
-def test_machine_without_rooms_confines_commands_one_by_one(
+def test_machine_that_keeps_no_mounts_confines_commands_one_by_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(namespaces, "_CUT_OFF", ("/no/such/unshare",))

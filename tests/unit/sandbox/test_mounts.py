@@ -112,7 +112,7 @@ def test_directories_on_the_way_in_tmp_are_fresh_and_sealed(places: SandboxPaths
     assert sealed[-2:] == ["/", "/proc"]
 
 
-def test_room_has_all_mounts_below_its_view_and_a_command_there_only_its_own(
+def test_namespace_has_all_mounts_below_its_view_and_a_command_there_only_its_own(
     places: SandboxPaths,
 ) -> None:
     guarded = GuardedPath(places.workspace / ".git/hooks", "directory")
