@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
@@ -22,6 +22,7 @@ from agentcli.sandbox.bubblewrap import BubblewrapSandbox
 from agentcli.sandbox.landlock import OLDEST_VERSION, LandlockSandbox
 from agentcli.sandbox.limits import CommandLimits, kill_tree, lower_own_limits
 from agentcli.sandbox.paths import SandboxPaths, survey_paths
+from agentcli.sandbox.paths import SandboxScope as SandboxScope
 from agentcli.sandbox.seatbelt import PROGRAM as SANDBOX_EXEC
 from agentcli.sandbox.seatbelt import SeatbeltSandbox
 from agentcli.system import own_process
@@ -35,24 +36,6 @@ _PROBE = ("/bin/sh", "-c", '{ echo > "$1"; } 2>/dev/null && exit 3; echo > "$2"'
 _PROBE_LIMIT_S = 10.0
 _SAID_CHARS = 1000
 _WITHOUT = "--sandbox off, if commands may do everything that you can"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SandboxScope:
-    """The paths and limits of a sandbox."""
-
-    workspace: Path
-    private: Path
-    """A directory of this session alone; commands get their HOME and their /tmp in it."""
-    readable: tuple[Path, ...] = ()
-    """Other paths that commands may read: the session's stored outputs."""
-    protected: tuple[Path, ...] = ()
-    """agentcli's settings, which stay unchanged if they lie in the workspace."""
-    records: tuple[Path, ...] = ()
-    """Paths agentcli writes while commands run: held, but not put back over its own writing."""
-    rejected: Path | None = None
-    """The directory for removed content. If None, it is kept only as long as the session."""
-    limits: CommandLimits = field(default_factory=CommandLimits)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,15 +118,7 @@ def _attempts(
             hint="Start agentcli in the directory of a project.",
         )
     lower_own_limits()
-    paths = survey_paths(
-        workspace=scope.workspace,
-        private=scope.private,
-        readable=scope.readable,
-        protected=scope.protected,
-        records=scope.records,
-        rejected=scope.rejected,
-        environ=environ,
-    )
+    paths = survey_paths(scope, environ)
     for layer, build in builders.items():
         if only in (None, layer):
             try:
@@ -254,31 +229,26 @@ def _run(sandbox: Sandbox, argv: Sequence[str], *, cwd: Path) -> tuple[int, str]
     """Run a program to its end. Return its exit code and the beginning of its output.
 
     It has a tag, by which it is ended if we are killed meanwhile."""
-    mark = new_tag(confined=True)
-    will = OrphanReaper(mark)
-    try:
-        return _run_marked(sandbox, argv, cwd=cwd, mark=mark)
-    finally:
-        will.dismiss()
-
-
-def _run_marked(sandbox: Sandbox, argv: Sequence[str], *, cwd: Path, mark: str) -> tuple[int, str]:
+    tag = new_tag(confined=True)
+    reaper = OrphanReaper(tag)
     reader, writer = os.pipe()
     try:
-        process = sandbox.start(argv, cwd=cwd, env={MARK: mark}, stdout=writer, grants=Grants())
-    except OSError:
-        os.close(reader)
-        raise
+        with os.fdopen(reader, encoding="utf-8", errors="replace") as output:
+            try:
+                process = sandbox.start(
+                    argv, cwd=cwd, env={MARK: tag}, stdout=writer, grants=Grants()
+                )
+            finally:
+                os.close(writer)
+            try:
+                code = process.wait(_PROBE_LIMIT_S)
+            except subprocess.TimeoutExpired:
+                kill_tree(process.pid)
+                code = process.wait()
+            sandbox.finish(process)
+            return code, output.read(_SAID_CHARS).strip()
     finally:
-        os.close(writer)
-    with os.fdopen(reader, encoding="utf-8", errors="replace") as output:
-        try:
-            code = process.wait(_PROBE_LIMIT_S)
-        except subprocess.TimeoutExpired:
-            kill_tree(process.pid)
-            code = process.wait()
-        sandbox.finish(process)
-        return code, output.read(_SAID_CHARS).strip()
+        reaper.dismiss()
 
 
 # The reasons why a layer does not work here, and the gaps of one that does.

@@ -7,10 +7,11 @@ what the next one sees.
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from subprocess import TimeoutExpired
 
+from agentcli.sandbox.limits import CommandLimits
 from agentcli.system import own_process
 from agentcli.system.kinds import exists, is_directory, is_file
 from agentcli.system.reserved import Reserved
@@ -30,6 +31,24 @@ SYSTEM = tuple(
 ETC = Path("/etc")
 _RESOLVER = Path("/etc/resolv.conf")
 _GIT_LIMIT_S = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SandboxScope:
+    """The paths and limits of a sandbox."""
+
+    workspace: Path
+    private: Path
+    """A directory of this session alone; commands get their HOME and their /tmp in it."""
+    readable: tuple[Path, ...] = ()
+    """Other paths that commands may read: the session's stored outputs."""
+    protected: tuple[Path, ...] = ()
+    """agentcli's settings, which stay unchanged if they lie in the workspace."""
+    records: tuple[Path, ...] = ()
+    """Paths agentcli writes while commands run: held, but not put back over its own writing."""
+    rejected: Path | None = None
+    """The directory for removed content. If None, it is kept only as long as the session."""
+    limits: CommandLimits = field(default_factory=CommandLimits)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,18 +102,9 @@ def sandbox_home(private: Path) -> Path:
     return private / "shared" / "home"
 
 
-def survey_paths(
-    *,
-    workspace: Path,
-    private: Path,
-    readable: Iterable[Path],
-    protected: Iterable[Path],
-    records: Iterable[Path] = (),
-    rejected: Path | None = None,
-    environ: Mapping[str, str],
-) -> SandboxPaths:
+def survey_paths(scope: SandboxScope, environ: Mapping[str, str]) -> SandboxPaths:
     """Return the paths of a sandbox. Also prepare the private directory."""
-    workspace, private = _real(workspace), _real(private)
+    workspace, private = _real(scope.workspace), _real(scope.private)
     user_home = _real(Path(environ.get("HOME") or Path.home()))
     system = tuple(path for path in SYSTEM if exists(path))
     reserved = Reserved(workspace, home=user_home)
@@ -104,18 +114,18 @@ def survey_paths(
     paths = SandboxPaths(
         workspace=workspace,
         private=private,
-        readable=tuple(map(_real, readable)),
+        readable=tuple(map(_real, scope.readable)),
         system=system,
         hidden=(*_find_hidden(ETC), *filter(exists, reserved.secrets())),
         protected=(
-            *_within(workspace, (private, *protected)),
+            *_within(workspace, (private, *scope.protected)),
             *reserved.startup(),
         ),
-        records=tuple(_within(workspace, records)),
+        records=tuple(_within(workspace, scope.records)),
         toolchains=tuple(outermost(tools, beside=(*system, workspace))),
         variables=variables,
         is_home=user_home.is_relative_to(workspace),
-        rejected=rejected or private / "rejected",
+        rejected=scope.rejected or private / "rejected",
         needs_override=os.geteuid() == 0 and workspace.stat().st_uid != 0,
     )
     _prepare(paths)

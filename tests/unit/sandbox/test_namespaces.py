@@ -8,7 +8,7 @@ import pytest
 
 from agentcli.sandbox.mounts import MountCheck, MountState, MountView
 from agentcli.sandbox.namespaces import MountNamespaceCache, make_private_network
-from agentcli.sandbox.paths import survey_paths
+from agentcli.sandbox.paths import SandboxScope, survey_paths
 from agentcli.sandbox.protect import Protection
 from agentcli.types.verdicts import Grants
 
@@ -27,11 +27,8 @@ def cache(tmp_path: Path) -> Iterator[MountNamespaceCache]:
         pytest.skip("bubblewrap is not installed")
     (tmp_path / "ws").mkdir()
     places = survey_paths(
-        workspace=tmp_path / "ws",
-        private=tmp_path / "private",
-        readable=(),
-        protected=(),
-        environ={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},
+        SandboxScope(workspace=tmp_path / "ws", private=tmp_path / "private"),
+        {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},
     )
     network = make_private_network(Path(program))
     view = MountView(places, protection=Protection(guarded=()), version=(0, 4, 0))
