@@ -41,7 +41,7 @@ _PROCESSES = Path("/proc")
 _INTERNET = (seccomp.AF_INET, seccomp.AF_INET6, seccomp.AF_NETLINK)
 _KEPT_DOMAINS = 16
 
-Launch = Callable[[], "Popen[bytes]"]
+_Launch = Callable[[], "Popen[bytes]"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ class LandlockSandbox:
         )
         return self._supervisor.start(partial(self._launch, start, grants), waits=waits)
 
-    def _launch(self, start: Launch, grants: Grants) -> "Popen[bytes]":
+    def _launch(self, start: _Launch, grants: Grants) -> "Popen[bytes]":
         with self._lock:
             self._outsider = self._outsider or Outsider()
             enclosure = self._enclosures.take(self._domain(grants).enter)
