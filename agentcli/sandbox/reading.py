@@ -33,12 +33,10 @@ def start_reading(
 ) -> "Popen[bytes]":
     """Start a program. Raise OSError if it cannot be confined. `argv[0]` is an absolute path."""
     program = Path(argv[0])
+    start = partial(process.start, cwd=cwd, env=env, stdout=stdout, stderr=stderr)
     if sys.platform == "darwin":
         real = [Path(os.path.realpath(path)) for path in (program, *readable)]
-        argv = [*seatbelt.only_reading(real), *argv]
-    launch = partial(process.start, argv, cwd=cwd, env=env, stdout=stdout, stderr=stderr)
-    if sys.platform == "darwin":
-        return launch()
+        return start([*seatbelt.only_reading(real), *argv])
     if sys.platform != "linux" or not landlock_rules.version():
         raise OSError(errno.ENOTSUP, "no process can be kept from reading here")
     ruleset = landlock_rules.make_ruleset(
@@ -52,7 +50,7 @@ def start_reading(
     try:
         launcher = kernel.Launcher(partial(_keep_only, ruleset), name="search launcher")
         try:
-            return launcher.start(launch)
+            return launcher.start(partial(start, argv))
         finally:
             launcher.close()
     finally:
