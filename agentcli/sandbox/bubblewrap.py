@@ -3,31 +3,30 @@
 import json
 import os
 import signal
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from select import select
 from subprocess import DEVNULL, STDOUT, Popen
 
 from agentcli.sandbox import kernel, landlock_rules, seccomp
-from agentcli.sandbox.launcher import Launcher
-from agentcli.sandbox.limits import CommandLimits, count_allowed_tasks
-from agentcli.sandbox.mount_check import MountChecks
-from agentcli.sandbox.mounts import MountState, MountView
+from agentcli.sandbox.kernel import Launcher
+from agentcli.sandbox.limits import CommandLimits
+from agentcli.sandbox.mounts import MountChecks, MountState, MountView
 from agentcli.sandbox.namespaces import (
     Entrance,
     MountNamespaceCache,
     MountTable,
     make_private_network,
-    wrap_command,
 )
-from agentcli.sandbox.new_repositories import NewRepositoryScan
 from agentcli.sandbox.paths import SandboxPaths
 from agentcli.sandbox.placeholders import PlaceholderHolder
-from agentcli.sandbox.protect import GuardedPath, find_protection, guard_new_repository
-from agentcli.sandbox.restore import GuardedPaths, find_original
-from agentcli.sandbox.supervisor import CommandSupervisor, MachineBefore
+from agentcli.sandbox.protect import GuardedPath, find_protection
+from agentcli.sandbox.restore import GuardedPaths
+from agentcli.sandbox.supervisor import CommandSupervisor
+from agentcli.system import process
 from agentcli.system.kinds import exists, is_directory
 from agentcli.types.verdicts import Grants
 
@@ -54,41 +53,37 @@ class _Status:
 class BubblewrapSandbox:
     def __init__(
         self,
-        places: SandboxPaths,
+        paths: SandboxPaths,
         *,
         program: Path,
         version: tuple[int, ...],
         limits: CommandLimits,
-        has_rooms: bool = True,
+        keeps_mounts: bool = True,
     ) -> None:
-        """If `has_rooms` is false, everything is mounted anew for each command."""
-        protection = find_protection(places.workspace, (*places.protected, *places.records))
+        """If `keeps_mounts` is false, everything is mounted anew for each command."""
+        protection = find_protection(paths.workspace, (*paths.protected, *paths.records))
         held = tuple(filter(_can_be_held, protection.guarded))[:_MOUNTED_GUARDS]
         self._network = make_private_network(program)
         self._view = MountView(
-            places,
+            paths,
             protection=replace(protection, guarded=held),
             version=version,
             has_private_network=self._network is not None,
         )
         self._mount_table = MountTable()
-        self._rooms = MountNamespaceCache(self._view, program=program, network=self._network)
-        self.has_rooms = has_rooms
-        self._places = places
+        self._namespaces = MountNamespaceCache(self._view, program=program, network=self._network)
+        self.keeps_mounts = keeps_mounts
+        self._paths = paths
         self._program = program
-        self._limits = limits
-        self._holding = PlaceholderHolder(held)
-        roots = (places.workspace, *protection.writable)
+        self._placeholders = PlaceholderHolder(held)
+        self._mount_checks = MountChecks((*(one.path for one in held), *paths.hidden))
         keeper = GuardedPaths(
-            (*protection.guarded, *_new_ones(places.workspace, held)),
-            roots=roots,
-            rejected=places.rejected,
+            (*protection.guarded, *protection.new_repository),
+            roots=(paths.workspace, *protection.writable),
+            rejected=paths.rejected,
         )
-        self._grips = MountChecks((*(one.path for one in held), *places.hidden))
-        original = find_original(places.workspace)
-        newcomers = NewRepositoryScan(places.workspace, original=original, rejected=places.rejected)
-        self._attendance = CommandSupervisor(
-            original, keeper=keeper, newcomers=newcomers, limits=limits
+        self._supervisor = CommandSupervisor(
+            paths.workspace, keeper=keeper, rejected=paths.rejected, limits=limits
         )
         self._launcher = Launcher(_block_session_sockets, name="bubblewrap launcher")
         self._inside = Launcher(_block_session_sockets, name="bubblewrap launcher in its network")
@@ -111,37 +106,27 @@ class BubblewrapSandbox:
         stderr: int = STDOUT,
         waits: bool = False,
     ) -> "Popen[bytes]":
-        self._holding.take()
-        before: MachineBefore | None = None
+        stdio = (stdin, stdout, stderr)
+        self._placeholders.take()
         try:
-            grip = self._grips.take()
             mounted = self._state(grants)
-            before = None if waits else self._attendance.prepare(grip)
-            with self._entrance(grants, mounted) as entrance:
-                process, status = self._launch(
-                    argv, cwd, env, grants, entrance, stdio=(stdin, stdout, stderr)
-                )
+            launch = partial(self._launch, argv, cwd, env, grants, mounted, stdio=stdio)
+            started = self._supervisor.start(launch, mount_check=mounted.check, waits=waits)
         except BaseException:
-            self._holding.release()
-            if before:
-                self._attendance.give_up()
+            self._placeholders.release()
             raise
-        self._status[process] = status
-        if before:
-            self._attendance.begin(process, before)
-        else:
-            self._waiting[process] = grants, mounted
-        return process
+        if waits:
+            self._waiting[started] = grants, mounted
+        return started
 
     def attend(self, process: "Popen[bytes]") -> bool:
         grants, mounted = self._waiting.pop(process)
         try:
-            grip = self._grips.take()
             is_same = self._state(grants) == mounted
         except OSError:
             return False
         if is_same:
-            self._attendance.begin(process, self._attendance.prepare(grip))
+            self._supervisor.attend(process, mounted.check)
         return is_same
 
     def finish(self, process: "Popen[bytes]") -> tuple[str, ...]:
@@ -149,28 +134,30 @@ class BubblewrapSandbox:
         status = self._status.pop(process, None)
         if status is None:
             return ()
-        told = (*_end(status, process), *self._attendance.end(process))
-        self._holding.release()
+        told = (*_end(status, process), *self._supervisor.end(process))
+        self._placeholders.release()
         return told
 
     def close(self) -> None:
         """Release everything. Commands that still run end with the thread that started them."""
-        self._attendance.close()
+        self._supervisor.close()
         self._launcher.close()
         self._inside.close()
-        self._rooms.close()
+        self._namespaces.close()
         self._mount_table.close()
         if self._network:
             self._network.close()
             self._network = None
 
     def _state(self, grants: Grants) -> MountState:
-        return ((self._mount_table.changes(),), *self._view.state(grants))
+        """Return the state before anything is mounted, so that later changes show."""
+        check = self._mount_checks.take()
+        return MountState(self._mount_table.changes(), check, self._view.identify_sources(grants))
 
     @contextmanager
     def _entrance(self, grants: Grants, mounted: MountState) -> Iterator[Entrance]:
-        if self.has_rooms:
-            with self._rooms.entrance(grants, mounted) as entrance:
+        if self.keeps_mounts:
+            with self._namespaces.entrance(grants, mounted) as entrance:
                 yield entrance
         else:
             yield (None if grants.network else self._network) or Entrance()
@@ -181,47 +168,49 @@ class BubblewrapSandbox:
         cwd: Path,
         env: dict[str, str],
         grants: Grants,
-        entrance: Entrance,
+        mounted: MountState,
         *,
         stdio: tuple[int, int, int],
-    ) -> tuple["Popen[bytes]", "_Status"]:
+    ) -> "Popen[bytes]":
         status = os.memfd_create("agentcli-status")
-        filter_file = _memory_file(seccomp.build_program(_FILTER))
-        view = self._view
-        variables = {**env, **self._places.variables, "TMPDIR": str(view.temporary)}
+        variables = {**env, **self._paths.variables, "TMPDIR": str(self._view.temporary)}
         loaders = [name for name in variables if name.startswith(_LOADERS)]
         options = [
-            *(view.options_in_room if self.has_rooms else view.options)(grants),
+            *(self._view.options_kept if self.keeps_mounts else self._view.options)(grants),
             *(word for name in loaders for word in ("--setenv", name, variables.pop(name))),
             *("--chdir", str(cwd)),
-            *("--seccomp", str(filter_file)),
             *("--json-status-fd", str(status)),
         ]
-        options_file = _memory_file(b"".join(os.fsencode(word) + b"\0" for word in options))
-        command = wrap_command(
-            argv, descriptors=entrance.descriptors, most_tasks=count_allowed_tasks(self._limits)
-        )
-        words = [str(self._program), "--args", str(options_file), "--", *command]
-        launcher = self._inside if entrance.network is not None else self._launcher
-        own = (filter_file, options_file)
         try:
-            process = launcher.start(
-                [*entrance.words, *words],
-                cwd=Path("/"),
-                env=variables,
-                stdin=stdio[0],
-                stdout=stdio[1],
-                stderr=stdio[2],
-                pass_fds=(status, *own, *entrance.descriptors),
-                enter=entrance.enter,
-            )
+            with ExitStack() as handles, self._entrance(grants, mounted) as entrance:
+                filter_file = _memory_file(seccomp.build_program(_FILTER), handles)
+                options_file = _memory_file(
+                    _join([*options, "--seccomp", str(filter_file)]), handles
+                )
+                command = entrance.wrap_command(argv)
+                words = [str(self._program), "--args", str(options_file), "--", *command]
+                start = partial(
+                    process.start,
+                    [*entrance.words, *words],
+                    cwd=Path("/"),
+                    env=variables,
+                    stdin=stdio[0],
+                    stdout=stdio[1],
+                    stderr=stdio[2],
+                    pass_fds=(status, filter_file, options_file, *entrance.descriptors),
+                )
+                launcher = self._inside if entrance.network is not None else self._launcher
+                started = launcher.start(partial(_start_inside, entrance, start))
         except BaseException:
             os.close(status)
             raise
-        finally:
-            for handle in own:
-                os.close(handle)
-        return process, _Status(status, tuple(words))
+        self._status[started] = _Status(status, tuple(words))
+        return started
+
+
+def _start_inside(entrance: Entrance, start: Callable[[], "Popen[bytes]"]) -> "Popen[bytes]":
+    entrance.enter()
+    return start()
 
 
 def _can_be_held(one: GuardedPath) -> bool:
@@ -235,24 +224,23 @@ def _can_be_held(one: GuardedPath) -> bool:
     return is_unseen and is_directory(directory) and os.access(directory, os.W_OK)
 
 
-def _new_ones(workspace: Path, held: Iterable[GuardedPath]) -> tuple[GuardedPath, ...]:
-    """Return the paths to watch if there is no repository yet: a command may create one."""
-    git = workspace / ".git"
-    has_repository = any(one.path.is_relative_to(git) for one in held)
-    return () if has_repository else guard_new_repository(workspace)
-
-
 def _block_session_sockets() -> None:
     """Cut off abstract sockets of the user's session, which a shared network would expose."""
     kernel.forbid_new_privileges()
     landlock_rules.restrict_scope()
 
 
-def _memory_file(content: bytes) -> int:
+def _memory_file(content: bytes, handles: ExitStack) -> int:
     handle = os.memfd_create("agentcli")
+    handles.callback(os.close, handle)
     os.write(handle, content)
     os.lseek(handle, 0, os.SEEK_SET)
     return handle
+
+
+def _join(words: Sequence[str]) -> bytes:
+    """Return the words as in /proc/PID/cmdline."""
+    return b"".join(os.fsencode(word) + b"\0" for word in words)
 
 
 def _end(status: _Status, process: "Popen[bytes]") -> tuple[str, ...]:
@@ -272,7 +260,7 @@ def _end_namespace(first: int, words: Sequence[str]) -> None:
 
     That process dies with its parent, but not if the parent was killed before it could ask for it.
     """
-    ours = b"".join(os.fsencode(word) + b"\0" for word in words)
+    ours = _join(words)
     try:
         handle = os.pidfd_open(first)
     except OSError:

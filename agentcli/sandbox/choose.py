@@ -4,23 +4,25 @@ A layer counts only after a program really ran in it, could write where it may, 
 where it may not. If no layer passes, nothing is started: there is no fallback to none.
 """
 
+import errno
 import os
 import re
+import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 
-from agentcli.sandbox import landlock_rules, remedies, seccomp
+from agentcli.sandbox import landlock_rules, seccomp
 from agentcli.sandbox.bubblewrap import BubblewrapSandbox
 from agentcli.sandbox.landlock import OLDEST_VERSION, LandlockSandbox
-from agentcli.sandbox.limits import CommandLimits, lower_own_limits
+from agentcli.sandbox.limits import CommandLimits, kill_tree, lower_own_limits
 from agentcli.sandbox.paths import SandboxPaths, survey_paths
-from agentcli.sandbox.processes import kill_tree
-from agentcli.sandbox.remedies import Remedy
+from agentcli.sandbox.paths import SandboxScope as SandboxScope
 from agentcli.sandbox.seatbelt import PROGRAM as SANDBOX_EXEC
 from agentcli.sandbox.seatbelt import SeatbeltSandbox
 from agentcli.system import own_process
@@ -37,24 +39,6 @@ _WITHOUT = "--sandbox off, if commands may do everything that you can"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SandboxScope:
-    """The paths and limits of a sandbox."""
-
-    workspace: Path
-    private: Path
-    """A directory of this session alone; commands get their HOME and their /tmp in it."""
-    readable: tuple[Path, ...] = ()
-    """Other paths that commands may read: the session's stored outputs."""
-    protected: tuple[Path, ...] = ()
-    """agentcli's settings, which stay unchanged if they lie in the workspace."""
-    records: tuple[Path, ...] = ()
-    """Paths agentcli writes while commands run: held, but not put back over its own writing."""
-    rejected: Path | None = None
-    """The directory for removed content. If None, it is kept only as long as the session."""
-    limits: CommandLimits = field(default_factory=CommandLimits)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LayerFinding:
     """The state of one layer on this machine."""
 
@@ -66,6 +50,14 @@ class LayerFinding:
     """One command that fixes it, if there is one."""
     gaps: tuple[str, ...] = ()
     """The gaps it leaves open, though it works."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """Why a layer does not work here, and the one command that would fix it."""
+
+    reason: str
+    fix: str = ""
 
 
 class _Unusable(Exception):
@@ -91,7 +83,7 @@ def choose_sandbox(
     for sandbox, finding in _attempts(scope, environ, only):
         if sandbox is not None:
             for failure in failures:
-                if failure.reason != remedies.not_installed().reason:
+                if failure.reason != not_installed().reason:
                     broken(failure)
             return sandbox
         failures.append(finding)
@@ -126,19 +118,11 @@ def _attempts(
             hint="Start agentcli in the directory of a project.",
         )
     lower_own_limits()
-    places = survey_paths(
-        workspace=scope.workspace,
-        private=scope.private,
-        readable=scope.readable,
-        protected=scope.protected,
-        records=scope.records,
-        rejected=scope.rejected,
-        environ=environ,
-    )
+    paths = survey_paths(scope, environ)
     for layer, build in builders.items():
         if only in (None, layer):
             try:
-                sandbox = build(places, scope.limits, environ)
+                sandbox = build(paths, scope.limits, environ)
             except _Unusable as error:
                 remedy = error.remedy
                 yield (
@@ -146,13 +130,13 @@ def _attempts(
                     LayerFinding(layer=layer, works=False, reason=remedy.reason, fix=remedy.fix),
                 )
             else:
-                yield sandbox, LayerFinding(layer=layer, works=True, gaps=_gaps(sandbox, places))
+                yield sandbox, LayerFinding(layer=layer, works=True, gaps=_gaps(sandbox, paths))
 
 
 def _gaps(sandbox: Sandbox, paths: SandboxPaths) -> tuple[str, ...]:
     match sandbox:
         case LandlockSandbox(has_view=has_view, has_network=has_network):
-            return remedies.list_landlock_gaps(
+            return list_landlock_gaps(
                 has_view=has_view, has_network=has_network, is_home=paths.is_home
             )
         case SeatbeltSandbox():
@@ -171,7 +155,7 @@ def _builders() -> dict[str, _Build]:
 def _bubblewrap(paths: SandboxPaths, limits: CommandLimits, environ: Mapping[str, str]) -> Sandbox:
     program = _find_bubblewrap(environ, paths.workspace)
     if program is None:
-        raise _Unusable(remedies.not_installed())
+        raise _Unusable(not_installed())
     version = _version(program)
     if version is None or not seccomp.is_supported():
         raise _Unusable(Remedy(f"{program} cannot be used on this machine."))
@@ -179,14 +163,14 @@ def _bubblewrap(paths: SandboxPaths, limits: CommandLimits, environ: Mapping[str
     try:
         return _prove(make(), paths, Remedy)
     except _Unusable:
-        sandbox = make(has_rooms=False)
-        return _prove(sandbox, paths, lambda said: remedies.bubblewrap_failed(said, program))
+        sandbox = make(keeps_mounts=False)
+        return _prove(sandbox, paths, lambda said: bubblewrap_failed(said, program))
 
 
 def _landlock(paths: SandboxPaths, limits: CommandLimits, environ: Mapping[str, str]) -> Sandbox:
     version = landlock_rules.version()
     if version < OLDEST_VERSION or not seccomp.is_supported():
-        raise _Unusable(remedies.landlock_missing(version, OLDEST_VERSION))
+        raise _Unusable(landlock_missing(version, OLDEST_VERSION))
     sandbox = LandlockSandbox(paths, limits=limits)
     return _prove(sandbox, paths, lambda said: Remedy(f"Landlock failed ({said})."))
 
@@ -225,7 +209,7 @@ def _prove(sandbox: Sandbox, paths: SandboxPaths, remedy: Callable[[str], Remedy
             code, said = _run(sandbox, [*_PROBE, str(outside), str(inside)], cwd=paths.workspace)
         except OSError as error:
             sandbox.close()
-            unwritable = remedies.workspace_unwritable(error, paths.workspace)
+            unwritable = workspace_unwritable(error, paths.workspace)
             raise _Unusable(unwritable or remedy(str(error))) from error
         works = code == 0 and inside.exists() and not outside.exists()
     inside.unlink(missing_ok=True)
@@ -245,28 +229,119 @@ def _run(sandbox: Sandbox, argv: Sequence[str], *, cwd: Path) -> tuple[int, str]
     """Run a program to its end. Return its exit code and the beginning of its output.
 
     It has a tag, by which it is ended if we are killed meanwhile."""
-    mark = new_tag(confined=True)
-    will = OrphanReaper(mark)
-    try:
-        return _run_marked(sandbox, argv, cwd=cwd, mark=mark)
-    finally:
-        will.dismiss()
-
-
-def _run_marked(sandbox: Sandbox, argv: Sequence[str], *, cwd: Path, mark: str) -> tuple[int, str]:
+    tag = new_tag(confined=True)
+    reaper = OrphanReaper(tag)
     reader, writer = os.pipe()
     try:
-        process = sandbox.start(argv, cwd=cwd, env={MARK: mark}, stdout=writer, grants=Grants())
-    except OSError:
-        os.close(reader)
-        raise
+        with os.fdopen(reader, encoding="utf-8", errors="replace") as output:
+            try:
+                process = sandbox.start(
+                    argv, cwd=cwd, env={MARK: tag}, stdout=writer, grants=Grants()
+                )
+            finally:
+                os.close(writer)
+            try:
+                code = process.wait(_PROBE_LIMIT_S)
+            except subprocess.TimeoutExpired:
+                kill_tree(process.pid)
+                code = process.wait()
+            sandbox.finish(process)
+            return code, output.read(_SAID_CHARS).strip()
     finally:
-        os.close(writer)
-    with os.fdopen(reader, encoding="utf-8", errors="replace") as output:
-        try:
-            code = process.wait(_PROBE_LIMIT_S)
-        except subprocess.TimeoutExpired:
-            kill_tree(process.pid)
-            code = process.wait()
-        sandbox.finish(process)
-        return code, output.read(_SAID_CHARS).strip()
+        reaper.dismiss()
+
+
+# The reasons why a layer does not work here, and the gaps of one that does.
+
+
+_SYSCTL = Path("/proc/sys")
+_CONTAINER_MARKS = (Path("/.dockerenv"), Path("/run/.containerenv"))
+
+_INSTALLERS = {
+    "apt-get": "sudo apt-get install -y bubblewrap",
+    "dnf": "sudo dnf install -y bubblewrap",
+    "pacman": "sudo pacman -S --noconfirm bubblewrap",
+    "zypper": "sudo zypper install -y bubblewrap",
+    "apk": "sudo apk add bubblewrap",
+}
+
+# Lets this one program create user namespaces, and no other.
+_APPARMOR_FIX = (
+    "printf 'abi <abi/4.0>,\\nprofile bwrap {program} flags=(unconfined) {{\\n  userns,\\n}}\\n'"
+    " | sudo tee /etc/apparmor.d/bwrap && sudo apparmor_parser -r /etc/apparmor.d/bwrap"
+)
+
+
+def not_installed() -> Remedy:
+    found = next((fix for name, fix in _INSTALLERS.items() if shutil.which(name)), "")
+    return Remedy("bubblewrap is not installed.", found)
+
+
+def bubblewrap_failed(output: str, program: Path, *, settings: Path = _SYSCTL) -> Remedy:
+    """Return the remedy, based on bubblewrap's output and the kernel's settings."""
+    if _setting(settings / "kernel/apparmor_restrict_unprivileged_userns") == "1":
+        return Remedy(
+            "AppArmor does not let bubblewrap make user namespaces "
+            "(kernel.apparmor_restrict_unprivileged_userns is 1, as on Ubuntu 24.04).",
+            _APPARMOR_FIX.format(program=program),
+        )
+    if _setting(settings / "kernel/unprivileged_userns_clone") == "0":
+        return Remedy(
+            "The kernel lets only root make user namespaces.",
+            "sudo sysctl -w kernel.unprivileged_userns_clone=1",
+        )
+    if _setting(settings / "user/max_user_namespaces") == "0":
+        return Remedy(
+            "The kernel is set to allow no user namespaces.",
+            "sudo sysctl -w user.max_user_namespaces=15000",
+        )
+    said = output.strip().splitlines()[-1] if output.strip() else "it printed nothing"
+    if any(mark.exists() for mark in _CONTAINER_MARKS):
+        return Remedy(f"This container does not let bubblewrap work ({said}).")
+    return Remedy(f"bubblewrap failed ({said}).")
+
+
+def workspace_unwritable(error: OSError, workspace: Path) -> Remedy | None:
+    """Return the remedy if a file for the sandbox cannot be created, or None for other errors."""
+    if error.filename is None or not Path(error.filename).is_relative_to(workspace):
+        return None
+    place = shlex.quote(str(workspace))
+    fixes = {
+        errno.ENOSPC: f"df -h {place} && df -i {place}  # and make room there",
+        errno.EDQUOT: "quota -s  # and make room",
+        errno.EROFS: f'sudo mount -o remount,rw "$(findmnt -no TARGET -T {place})"',
+        errno.EACCES: f'sudo chown -R "$USER" {place}',
+        errno.EPERM: f"sudo chattr -R -i {place}",
+    }
+    said = f"The workspace cannot be written: {error.strerror} ({error.filename})."
+    return Remedy(said, fixes.get(error.errno or 0, ""))
+
+
+def landlock_missing(version: int, needed: int) -> Remedy:
+    if version == 0:
+        return Remedy("This kernel has no Landlock, or it is not switched on (lsm=landlock,...).")
+    return Remedy(f"This kernel's Landlock is version {version}; {needed} is needed (Linux 6.7).")
+
+
+def list_landlock_gaps(*, has_view: bool, has_network: bool, is_home: bool) -> tuple[str, ...]:
+    """Return the gaps that Landlock leaves open, worded for the user."""
+    is_unscoped = landlock_rules.version() < landlock_rules.SCOPE_VERSION
+    gaps = {
+        "Git's hooks and settings are put back after a command, not held during it.": True,
+        "After kill -9 of agentcli nothing is put back.": True,
+        "Commands see the list of processes, and cannot use /tmp and /dev/shm.": True,
+        "Commands can change modes and times of your files anywhere.": not has_view,
+        "Commands have no loopback network, so no servers.": not has_network,
+        "Commands can signal your other programs.": is_unscoped,
+        "A process that sheds its marks can outlive its command.": is_unscoped,
+        "The workspace holds your home directory: commands can read your keys, and change the "
+        "records of sessions (agentcli audit shows it).": is_home,
+    }
+    return tuple(gap for gap, is_open in gaps.items() if is_open)
+
+
+def _setting(path: Path) -> str:
+    try:
+        return path.read_text(encoding="ascii").strip()
+    except OSError:
+        return ""

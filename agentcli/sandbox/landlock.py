@@ -11,23 +11,26 @@ the command's reach, stays to end what the command leaves behind.
 """
 
 import os
+import signal
+import time
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from subprocess import DEVNULL, STDOUT, Popen
+from subprocess import DEVNULL, PIPE, STDOUT, Popen
 from threading import Lock
 
 from agentcli.sandbox import kernel, landlock_rules, seccomp
-from agentcli.sandbox.enclosure import Enclosure, Outsider
-from agentcli.sandbox.launcher import LauncherAhead
+from agentcli.sandbox.kernel import Launcher, Restrict
 from agentcli.sandbox.limits import CommandLimits
-from agentcli.sandbox.new_repositories import NewRepositoryScan
-from agentcli.sandbox.paths import SandboxPaths, list_granted, resolver_files
-from agentcli.sandbox.protect import GuardedPath, find_pins, find_protection, guard_new_repository
-from agentcli.sandbox.restore import GuardedPaths, find_original
+from agentcli.sandbox.paths import SandboxPaths, list_granted, list_resolver_files
+from agentcli.sandbox.protect import GuardedPath, find_pins, find_protection
+from agentcli.sandbox.restore import GuardedPaths
 from agentcli.sandbox.supervisor import CommandSupervisor
+from agentcli.system import process, process_tree
 from agentcli.system.kinds import exists
 from agentcli.types.verdicts import Grants
 
@@ -37,6 +40,8 @@ _DEVICES = tuple(map(Path, ("/dev/null", "/dev/zero", "/dev/full", "/dev/random"
 _PROCESSES = Path("/proc")
 _INTERNET = (seccomp.AF_INET, seccomp.AF_INET6, seccomp.AF_NETLINK)
 _KEPT_DOMAINS = 16
+
+_Launch = Callable[[], "Popen[bytes]"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,35 +73,24 @@ class _LandlockDomain:
                 os.close(handle)
 
 
-@dataclass(frozen=True, slots=True)
-class _RunningCommand:
-    """A command that was started and not yet finished."""
-
-    grants: Grants
-    enclosure: Enclosure
-
-
 class LandlockSandbox:
-    def __init__(self, places: SandboxPaths, *, limits: CommandLimits) -> None:
+    def __init__(self, paths: SandboxPaths, *, limits: CommandLimits) -> None:
         kernel.forbid_inspection()
-        self._places = places
+        self._paths = paths
         # Commands work in a part of the private directory, and Landlock cannot exclude a part.
-        protected = [path for path in places.protected if path != places.private]
-        self._protection = find_protection(places.workspace, protected)
-        self._roots = (places.workspace, *self._protection.writable)
-        keeper = GuardedPaths(self._list_guarded(), roots=self._roots, rejected=places.rejected)
-        original = find_original(places.workspace)
-        newcomers = NewRepositoryScan(places.workspace, original=original, rejected=places.rejected)
-        self._attendance = CommandSupervisor(
-            original, keeper=keeper, newcomers=newcomers, limits=limits
+        protected = [path for path in paths.protected if path != paths.private]
+        self._protection = find_protection(paths.workspace, protected)
+        self._roots = (paths.workspace, *self._protection.writable)
+        keeper = GuardedPaths(self._list_guarded(), roots=self._roots, rejected=paths.rejected)
+        self._supervisor = CommandSupervisor(
+            paths.workspace, keeper=keeper, rejected=paths.rejected, limits=limits
         )
         self._network = kernel.make_private_network()
         self._domains: OrderedDict[Grants, _LandlockDomain] = OrderedDict()
-        name = "landlock launcher"
-        self._enclosures = LauncherAhead(partial(Enclosure, name=name), name=name)
+        self._enclosures = EnclosureAhead()
         self._outsider: Outsider | None = None
         self._lock = Lock()
-        self._commands: dict[Popen[bytes], _RunningCommand] = {}
+        self._commands: dict[Popen[bytes], tuple[Grants, Enclosure]] = {}
 
     @property
     def name(self) -> str:
@@ -125,61 +119,49 @@ class LandlockSandbox:
         stderr: int = STDOUT,
         waits: bool = False,
     ) -> "Popen[bytes]":
-        before = None if waits else self._attendance.prepare()
-        try:
-            process, enclosure = self._launch(argv, cwd, env, grants, stdio=(stdin, stdout, stderr))
-        except BaseException:
-            if before:
-                self._attendance.give_up()
-            raise
-        self._commands[process] = _RunningCommand(grants, enclosure)
-        if before:
-            self._attendance.begin(process, before)
-        return process
+        environment = {**env, **self._paths.variables, "TMPDIR": str(self._paths.temporary)}
+        start = partial(
+            process.start,
+            argv,
+            cwd=cwd,
+            env=environment,
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+        )
+        return self._supervisor.start(partial(self._launch, start, grants), waits=waits)
 
-    def _launch(
-        self,
-        argv: Sequence[str],
-        cwd: Path,
-        env: dict[str, str],
-        grants: Grants,
-        *,
-        stdio: tuple[int, int, int],
-    ) -> "tuple[Popen[bytes], Enclosure]":
-        temporary = {"TMPDIR": str(self._places.temporary)}
-        environment = {**env, **self._places.variables, **temporary}
-        stdin, stdout, stderr = stdio
+    def _launch(self, start: _Launch, grants: Grants) -> "Popen[bytes]":
         with self._lock:
             self._outsider = self._outsider or Outsider()
             enclosure = self._enclosures.take(self._domain(grants).enter)
             try:
-                process = enclosure.launcher.start(
-                    argv, cwd=cwd, env=environment, stdout=stdout, stdin=stdin, stderr=stderr
-                )
+                started = enclosure.launcher.start(start)
             except BaseException:
                 enclosure.close()
                 raise
             enclosure.launcher.close()
-        return process, enclosure
+        self._commands[started] = grants, enclosure
+        return started
 
     def attend(self, process: "Popen[bytes]") -> bool:
-        self._attendance.begin(process, self._attendance.prepare())
+        self._supervisor.attend(process)
         return True
 
     def finish(self, process: "Popen[bytes]") -> tuple[str, ...]:
-        command = self._commands.pop(process, None)
-        if command is None:
+        if process not in self._commands:
             return ()
-        self._clear(command)  # before the undo: it could repeat its changes
-        told = self._attendance.end(process)
+        grants, enclosure = self._commands.pop(process)
+        self._clear(enclosure)  # before the undo: it could repeat its changes
+        told = self._supervisor.end(process)
         with self._lock:
-            self._enclosures.prepare(self._domain(command.grants).enter)
+            self._enclosures.prepare(self._domain(grants).enter)
         return told
 
     def close(self) -> None:
         while self._commands:
-            self._clear(self._commands.popitem()[1])
-        self._attendance.close()
+            self._clear(self._commands.popitem()[1][1])
+        self._supervisor.close()
         with self._lock:
             self._enclosures.close()
             if self._outsider is not None:
@@ -191,17 +173,16 @@ class LandlockSandbox:
                 os.close(self._network)
                 self._network = None
 
-    def _clear(self, command: _RunningCommand) -> None:
+    def _clear(self, enclosure: "Enclosure") -> None:
         if self._outsider is not None:
-            command.enclosure.clear(self._outsider)
-        command.enclosure.close()
+            enclosure.clear(self._outsider)
+        enclosure.close()
 
     def _list_guarded(self) -> tuple[GuardedPath, ...]:
         guarded = self._protection.guarded
         on_the_way = find_pins(self._roots, (one.path for one in guarded))
-        has_repository = self._places.workspace / ".git" in on_the_way
-        new = () if has_repository else guard_new_repository(self._places.workspace)
-        return (*guarded, *(GuardedPath(path, "entry") for path in on_the_way), *new)
+        entries = (GuardedPath(path, "entry") for path in on_the_way)
+        return (*guarded, *entries, *self._protection.new_repository)
 
     def _domain(self, grants: Grants) -> _LandlockDomain:
         if grants not in self._domains:
@@ -213,7 +194,7 @@ class LandlockSandbox:
                 view=kernel.make_read_only_view(self._changeable(grants)),
                 network=None if grants.network else self._network,
                 filter=seccomp.SyscallFilter(families=families, sees_others=True),
-                overrides=self._places.needs_override,
+                overrides=self._paths.needs_override,
             )
         self._domains.move_to_end(grants)
         if len(self._domains) > _KEPT_DOMAINS:
@@ -221,15 +202,14 @@ class LandlockSandbox:
         return self._domains[grants]
 
     def _changeable(self, grants: Grants) -> tuple[Path, ...]:
-        others = list_granted(grants, self._places)
-        paths = (*others, *self._roots, self._places.shared)
+        others = list_granted(grants, self._paths)
+        paths = (*others, *self._roots, self._paths.shared)
         return tuple(sorted(filter(exists, paths), key=lambda path: len(path.parts)))
 
     def _rules(self, grants: Grants) -> list[landlock_rules.Rule]:
-        places, protection = self._places, self._protection
-        run = (*_without(places.system, places.hidden), *places.toolchains, *places.readable)
-        names = resolver_files() if grants.network else ()
-        read = (_PROCESSES, *names, *protection.readable)
+        paths, protection = self._paths, self._protection
+        run = (*_without(paths.system, paths.hidden), *paths.toolchains, *paths.readable)
+        read = (_PROCESSES, *list_resolver_files(grants), *protection.readable)
         change = self._changeable(grants)
         return [
             *((path, landlock_rules.RUN) for path in run),
@@ -251,3 +231,130 @@ def _without(paths: Iterable[Path], hidden: Iterable[Path]) -> Iterator[Path]:
             waiting += [Path(entry.path) for entry in os.scandir(path) if not entry.is_symlink()]
         elif path not in left_out:
             yield path
+
+
+# An enclosure for one command: all its processes end together, however they detached.
+#
+# Two Landlock domains, one inside the other: a thread in the outer one creates the command's
+# launcher, which enters the inner one. Signals do not leave a domain. So a signal to all processes,
+# sent by that thread, reaches the command's processes and no others. They cannot signal the thread.
+#
+# Outside a domain, the same signal would end everything the user runs. It is sent only by a thread
+# that entered its domain, and just before failed to signal a process outside.
+
+
+_LONGEST_WAIT_S = 1.0
+"""The wait after a kill. What still lives then cannot be killed: its disk does not answer."""
+_LOOK_AGAIN_S = 0.002
+
+
+class Outsider:
+    """A process of the same user that is in no domain, and ends with this one."""
+
+    def __init__(self) -> None:
+        self._process = Popen(
+            ["/bin/sh", "-c", "read -r _"],
+            cwd="/",
+            env={},
+            stdin=PIPE,
+            stdout=DEVNULL,
+            stderr=DEVNULL,
+            start_new_session=True,
+        )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
+
+    def close(self) -> None:
+        with self._process:
+            self._process.kill()
+
+
+class Enclosure:
+    """All processes of one command, which end together."""
+
+    def __init__(self, restrict: Restrict) -> None:
+        """`restrict` gives up the launcher's rights. Before Linux 6.12 nothing is enclosed."""
+        self._is_entered = False
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="landlock enclosure")
+        self.launcher = self._thread.submit(self._enclose, restrict).result()
+
+    def clear(self, outsider: Outsider) -> None:
+        """Kill the remaining processes of the command, and wait until they are gone."""
+        if self._is_entered and outsider.is_alive:
+            self._thread.submit(_kill_all, outsider.pid).result()
+
+    def close(self) -> None:
+        self.launcher.close()
+        self._thread.shutdown(wait=False)
+
+    def _enclose(self, restrict: Restrict) -> Launcher:
+        """Create the launcher. This thread starts its thread, so that is in the domain at once."""
+        if landlock_rules.version() >= landlock_rules.SCOPE_VERSION:
+            # An error here also stops the launcher, which reports it when it starts a process.
+            with suppress(OSError):
+                kernel.forbid_new_privileges()
+                landlock_rules.enclose_thread()
+                self._is_entered = True
+        return Launcher(restrict, name="landlock launcher")
+
+
+class EnclosureAhead:
+    """Enclosures for one command each. The next one is prepared while nobody waits for it."""
+
+    def __init__(self) -> None:
+        self._maker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="landlock maker")
+        self._ready: tuple[Restrict, Future[Enclosure]] | None = None
+
+    def take(self, restrict: Restrict) -> Enclosure:
+        """Return the prepared one if it gave up these rights, else a new one. The caller closes."""
+        if self._ready and self._ready[0] == restrict:
+            ready, self._ready = self._ready[1], None
+            return ready.result()
+        self._drop()
+        return Enclosure(restrict)
+
+    def prepare(self, restrict: Restrict) -> None:
+        if self._ready is None:
+            self._ready = (restrict, self._maker.submit(Enclosure, restrict))
+
+    def close(self) -> None:
+        self._drop()
+        self._maker.shutdown()
+
+    def _drop(self) -> None:
+        if self._ready:
+            self._ready[1].result().close()
+            self._ready = None
+
+
+def _kill_all(outsider: int) -> None:
+    if _reaches(outsider) is not False:
+        return
+    # One step for all of them: no process can be created meanwhile, so they only get fewer.
+    with suppress(ProcessLookupError, PermissionError):
+        os.kill(-1, signal.SIGKILL)
+    deadline = time.monotonic() + _LONGEST_WAIT_S
+    while any(map(process_tree.start_time, _reach())) and time.monotonic() < deadline:
+        time.sleep(_LOOK_AGAIN_S)
+
+
+def _reach() -> Iterator[int]:
+    """Yield all processes, dead or alive, that the calling thread can signal, but not its own."""
+    return (pid for pid in process_tree.list_pids() if pid != os.getpid() and _reaches(pid))
+
+
+def _reaches(pid: int) -> bool | None:
+    """Return whether the thread can signal a process, or None if there is no such process."""
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return False
+    except ProcessLookupError:
+        return None
+    return True

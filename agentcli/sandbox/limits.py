@@ -1,14 +1,23 @@
-"""The limits on a command's use of the machine, as far as the kernel itself can enforce them.
+"""The limits on a command's use of the machine, and the watch that stops whoever exceeds them.
 
-Limits are set once, on this process, because every child inherits them. Set on a child, they would
-come too late for processes it has already started. Memory and processes are counted by a watch:
-RLIMIT_AS stops node and RLIMIT_DATA stops the sanitizers of C at their first step. RLIMIT_NPROC
-counts everything the user runs and does not apply to root.
+What the kernel itself can limit is set once, on this process, because every child inherits it. Set
+on a child, it would come too late for processes it has already started. Memory and processes are
+counted by a watch: RLIMIT_AS stops node and RLIMIT_DATA stops the sanitizers of C at their first
+step. RLIMIT_NPROC counts everything the user runs and does not apply to root.
 """
 
 import os
+import signal
 import sys
+import time
+from collections.abc import Callable, Iterator, Sequence, Set
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
+from subprocess import Popen
+from threading import Condition, Lock, Thread
+
+from agentcli.system.process_tree import signal_processes
 
 if sys.platform != "win32":
     import resource
@@ -50,17 +59,12 @@ def lower_own_limits() -> None:
 def limit_processes(limits: CommandLimits, *, tasks_now: int) -> None:
     """Limit how many more processes than now the user may have. Called before each command.
 
-    It is only the soft limit, and does not apply to root: a second net, under the watch.
+    It is only the soft limit, and does not apply to root: a second net if the watch cannot run. In
+    a user namespace the kernel counts the processes there alone.
     """
     _, hard = resource.getrlimit(resource.RLIMIT_NPROC)
     most = tasks_now + limits.most_processes
     resource.setrlimit(resource.RLIMIT_NPROC, (_at_most(hard, most), hard))
-
-
-def count_allowed_tasks(limits: CommandLimits) -> int:
-    """Return the number that the limits allow, or that the user may have at all if smaller."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NPROC)
-    return _at_most(hard, limits.most_tasks)
 
 
 def count_tasks() -> int:
@@ -79,3 +83,253 @@ def _lower(which: int, most: int) -> None:
 
 def _at_most(value: int, most: int) -> int:
     return most if value == resource.RLIM_INFINITY else min(value, most)
+
+
+# The machine's processes as the kernel lists them, and the end of one with its descendants.
+
+
+_PROC = Path("/proc")
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
+_ROUNDS = 200
+_EMPTY_LOOKS = 3
+_LOOK_AGAIN_S = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    parent: int
+    session: int
+    memory_bytes: int
+    """Resident memory of its own: memory mapped from files is not counted."""
+
+
+def list_processes(*, but: Set[int] = frozenset()) -> dict[int, Process]:
+    """Return all running processes except those in `but`. The dead, even unreaped, are left out."""
+    found = {}
+    with os.scandir(_PROC) as entries:
+        pids = [int(entry.name) for entry in entries if entry.name.isdigit()]
+    for pid in pids:
+        if pid not in but:
+            with suppress(OSError):  # it has ended meanwhile
+                process = _read(_PROC / str(pid))
+                if process:
+                    found[pid] = process
+    return found
+
+
+def _read(directory: Path) -> Process | None:
+    stat = directory.joinpath("stat").read_text(encoding="utf-8", errors="replace")
+    # The name, in parentheses, may hold anything; the fields after it are plain words.
+    state, parent, _, session = stat.rpartition(")")[2].split()[:4]
+    if state in "ZX":
+        return None
+    _, resident, shared = directory.joinpath("statm").read_text(encoding="ascii").split()[:3]
+    return Process(int(parent), int(session), (int(resident) - int(shared)) * _PAGE_BYTES)
+
+
+def find_tree(pid: int, table: dict[int, Process]) -> set[int]:
+    """Return a process, its descendants, and the rest of the session it leads."""
+    return _descendants({pid}, table)
+
+
+def kill_tree(pid: int) -> None:
+    """Kill a tree. Stop all before killing one: without its parent, a child cannot be found."""
+    stopped: set[int] = set()
+    empty_looks = 0
+    for _ in range(_ROUNDS):
+        # Only new processes are read, so that this is faster than they can be created.
+        running = _descendants(stopped | {pid}, list_processes(but=stopped))
+        signal_processes(running, signal.SIGSTOP)
+        stopped |= running
+        empty_looks = 0 if running else empty_looks + 1
+        if empty_looks == _EMPTY_LOOKS:
+            break
+        if not running:
+            time.sleep(_LOOK_AGAIN_S)  # one may have been in the middle of a fork
+    signal_processes(stopped, signal.SIGKILL)
+
+
+def _descendants(first: set[int], table: dict[int, Process]) -> set[int]:
+    children: dict[int, list[int]] = {}
+    for child, process in table.items():
+        for elder in {process.parent, process.session}:
+            children.setdefault(elder, []).append(child)
+    found: set[int] = set()
+    waiting = list(first)
+    while waiting:
+        one = waiting.pop()
+        if one not in found:
+            found.add(one)
+            waiting += children.get(one, ())
+    return found & table.keys()
+
+
+# The watch. The machine as a whole is checked often, which costs next to nothing. A command's own
+# share is counted only if the whole shows much use.
+
+
+_MEMORY_SHARE = 0.7
+_LEFT_SHARE = 0.03
+_LARGE_SHARE = 0.1
+_LOOK_EVERY_S = 0.05
+
+FindStale = Callable[[], Sequence[Path]]
+"""Returns the paths that a mount holds no longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Memory:
+    total_bytes: int
+    available_bytes: int
+    shared_bytes: int
+    """Files that exist in memory only; no process is charged for them."""
+
+    @classmethod
+    def now(cls) -> "_Memory":
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        kib = {name: int(rest.split()[0]) for name, _, rest in (x.partition(":") for x in lines)}
+        return cls(*(kib[name] * 1024 for name in ("MemTotal", "MemAvailable", "Shmem")))
+
+    @property
+    def is_short(self) -> bool:
+        return self.available_bytes < self.total_bytes * _LEFT_SHARE
+
+
+@dataclass(slots=True)
+class _WatchedCommand:
+    process: "Popen[bytes]"
+    tasks_before: int
+    find_stale: FindStale
+    before: _Memory | None = None
+    """Memory at the first check, soon after the command's start."""
+    reason: str = ""
+
+    @property
+    def is_alive(self) -> bool:
+        """True as far as is known: once it was waited for, its pid may be another process's."""
+        return not self.reason and self.process.returncode is None
+
+
+class CommandWatch:
+    """Stops commands that use too much, or whose mounts are stale. Sleeps while none runs."""
+
+    def __init__(self, limits: CommandLimits) -> None:
+        self._limits = limits
+        self._running: dict[Popen[bytes], _WatchedCommand] = {}
+        self._has_work = Condition()
+        self._looking = Lock()
+        self._thread: Thread | None = None
+        self._is_closed = False
+
+    def add(
+        self, process: "Popen[bytes]", *, tasks_before: int, find_stale: FindStale = tuple
+    ) -> None:
+        with self._has_work:
+            self._running[process] = _WatchedCommand(process, tasks_before, find_stale)
+            if self._thread is None:
+                self._thread = Thread(target=self._watch, name="command limits", daemon=True)
+                self._thread.start()
+            self._has_work.notify()
+
+    def remove(self, process: "Popen[bytes]") -> tuple[str, ...]:
+        """Return why the command was stopped, if it was. All of it has been killed then."""
+        with self._looking, self._has_work:
+            watched = self._running.pop(process, None)
+        return (watched.reason,) if watched and watched.reason else ()
+
+    def close(self) -> None:
+        with self._has_work:
+            self._is_closed = True
+            self._has_work.notify()
+
+    def _watch(self) -> None:
+        while True:
+            with self._has_work:
+                self._has_work.wait_for(lambda: self._running or self._is_closed)
+                if self._is_closed:
+                    return
+            time.sleep(_LOOK_EVERY_S)
+            with self._has_work:
+                alive = [one for one in self._running.values() if one.is_alive]
+            if alive:
+                with self._looking:
+                    self._stop_stale(alive)
+                    self._look([one for one in alive if one.is_alive])
+
+    def _stop_stale(self, running: list[_WatchedCommand]) -> None:
+        for one in running:
+            if stale := one.find_stale():
+                one.reason = (
+                    f"Stopped: {stale[0]} was replaced or removed while it ran, "
+                    "and could not be kept from it any more."
+                )
+                kill_tree(one.process.pid)
+
+    def _look(self, running: list[_WatchedCommand]) -> None:
+        if not running:
+            return
+        memory = _Memory.now()
+        for one in running:
+            one.before = one.before or memory
+        new_tasks = count_tasks() - min(one.tasks_before for one in running)
+        if self._is_much(running, new_tasks, memory):
+            with _ahead_of_others():
+                self._compare(running, new_tasks, memory)
+                for one in running:
+                    if one.reason:
+                        kill_tree(one.process.pid)
+
+    def _is_much(self, running: list[_WatchedCommand], new_tasks: int, memory: _Memory) -> bool:
+        before = max(one.before.available_bytes for one in running if one.before)
+        return (
+            new_tasks > self._limits.most_processes // 2
+            or before - memory.available_bytes > self._most_memory(memory) // 2
+            or memory.is_short
+        )
+
+    def _compare(self, running: list[_WatchedCommand], new_tasks: int, memory: _Memory) -> None:
+        most = self._limits.most_tasks
+        is_alone = len(running) == 1
+        if is_alone and new_tasks > most:
+            # Counting them would take longer than they leave us.
+            running[0].reason = f"Stopped: it had more than {most} processes and threads."
+            return
+        table = list_processes()
+        for one in running:
+            members = [table[pid] for pid in find_tree(one.process.pid, table)]
+            used_bytes = sum(member.memory_bytes for member in members)
+            if is_alone and one.before:
+                used_bytes += max(0, memory.shared_bytes - one.before.shared_bytes)
+            one.reason = self._excess(len(members), used_bytes, memory)
+
+    def _excess(self, processes: int, used_bytes: int, memory: _Memory) -> str:
+        if processes > self._limits.most_processes:
+            return f"Stopped: it had more than {self._limits.most_processes} processes."
+        most = self._most_memory(memory)
+        if used_bytes > most:
+            return f"Stopped: it used more than {most / GIB:.1f} GiB of memory."
+        if memory.is_short and used_bytes > memory.total_bytes * _LARGE_SHARE:
+            return "Stopped: the machine was running out of memory."
+        return ""
+
+    def _most_memory(self, memory: _Memory) -> int:
+        return self._limits.memory_bytes or int(memory.total_bytes * _MEMORY_SHARE)
+
+
+@contextmanager
+def _ahead_of_others() -> Iterator[None]:
+    """Run ahead of other processes: thousands of busy ones must not stop us. Only root may do so.
+
+    It applies to all our threads, because they wait for each other.
+    """
+    _schedule_own_threads(os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, 1)
+    try:
+        yield
+    finally:
+        _schedule_own_threads(os.SCHED_OTHER, 0)
+
+
+def _schedule_own_threads(policy: int, priority: int) -> None:
+    with suppress(OSError):
+        for task in Path("/proc/self/task").iterdir():
+            os.sched_setscheduler(int(task.name), policy, os.sched_param(priority))

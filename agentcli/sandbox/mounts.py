@@ -8,13 +8,13 @@ on the way to one is a mount itself, and those can neither be renamed nor remove
 """
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+import weakref
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TypeAlias
 
-from agentcli.sandbox.paths import SandboxPaths, list_granted, resolver_files
+from agentcli.sandbox.paths import SandboxPaths, list_granted, list_resolver_files
 from agentcli.sandbox.protect import Protection, find_pins
 from agentcli.system.kinds import is_directory, is_link
 from agentcli.types.verdicts import Grants
@@ -38,8 +38,6 @@ _KEPT_VIEWS = 16
 _ROOT = Path("/")
 _VIEW = Path("/view")
 """Path of the view in a mount namespace, beside the files bubblewrap needs to start there."""
-
-MountState: TypeAlias = tuple[tuple[int, ...], ...]
 
 _READ = "--ro-bind"
 _CHANGE = "--bind"
@@ -69,41 +67,34 @@ class MountView:
         `has_private_network` is true if commands are in one already, unless they may use the whole
         network.
         """
-        self.places = paths
+        self.paths = paths
         self.protection = protection
         self.version = version
         self.has_private_network = has_private_network
         self.options = lru_cache(maxsize=_KEPT_VIEWS)(self._options)
-        self.options_in_room = lru_cache(maxsize=_KEPT_VIEWS)(self._options_in_namespace)
-        self.room = lru_cache(maxsize=_KEPT_VIEWS)(self._namespace_options)
-        self._mounted = lru_cache(maxsize=_KEPT_VIEWS)(self._list_mounted)
+        self.options_kept = lru_cache(maxsize=_KEPT_VIEWS)(self._options_kept)
+        self.namespace_options = lru_cache(maxsize=_KEPT_VIEWS)(self._namespace_options)
+        self._sources = lru_cache(maxsize=_KEPT_VIEWS)(self._list_sources)
         mounts = self._mounts(Grants())
         free = (path for path in _TEMPORARY if not _is_covered(path, mounts))
         self.temporary = next((path for path in free if not _tops([path], mounts)), paths.temporary)
         """The path for commands' temporary files: nothing else is mounted there."""
 
-    def state(self, grants: Grants) -> MountState:
-        """Return the identity of all mounted files: once a source is replaced, its mount is void.
+    def identify_sources(self, grants: Grants) -> tuple[tuple[int, int], ...]:
+        """Return the identity of what is mounted, but for held and hidden paths: see MountCheck."""
+        found = (path.stat() for path in self._sources(grants))
+        return tuple((one.st_dev, one.st_ino) for one in found)
 
-        The inode number of a deleted file may be reused. So for guarded and hidden paths the ctime
-        counts, too.
-        """
-        found = ((path.stat(), counts) for path, counts in self._mounted(grants))
-        return tuple(
-            (one.st_dev, one.st_ino, one.st_ctime_ns if counts else 0) for one, counts in found
-        )
-
-    def _list_mounted(self, grants: Grants) -> tuple[tuple[Path, bool], ...]:
-        """Return the mounted paths, each with whether its ctime counts."""
-        timed = {*(one.path for one in self.protection.guarded), *self.places.hidden}
-        places = (*self.places.system, *(one.at for one in self._mounts(grants)))
-        return tuple((path, path in timed) for path in places)
+    def _list_sources(self, grants: Grants) -> tuple[Path, ...]:
+        checked = {*(one.path for one in self.protection.guarded), *self.paths.hidden}
+        mounted = (*self.paths.system, *(one.at for one in self._mounts(grants)))
+        return tuple(path for path in mounted if path not in checked)
 
     def _options(self, grants: Grants) -> tuple[str, ...]:
         """Return the options of a command without a cached namespace, except the program to run."""
         return (*self._apart(grants), *self._tree(grants, _ROOT), *self._own())
 
-    def _options_in_namespace(self, grants: Grants) -> tuple[str, ...]:
+    def _options_kept(self, grants: Grants) -> tuple[str, ...]:
         """Return the options of a command that starts in a cached namespace for these grants."""
         return (*self._apart(grants), "--dev-bind", str(_VIEW), str(_ROOT), *self._own())
 
@@ -149,7 +140,7 @@ class MountView:
             yield "--unshare-net"
 
     def _user(self) -> Iterator[str]:
-        if self.places.needs_override:
+        if self.paths.needs_override:
             # A right to the files of others counts only in a namespace that knows those users.
             yield from ("--cap-add", "CAP_DAC_OVERRIDE")
             return
@@ -158,7 +149,7 @@ class MountView:
             yield "--disable-userns"
 
     def _system(self, root: Path) -> Iterator[str]:
-        for path in self.places.system:
+        for path in self.paths.system:
             if is_link(path):
                 yield from ("--symlink", str(path.readlink()), _in(root, path))
             else:
@@ -170,44 +161,44 @@ class MountView:
         Mounts below it lie in a fresh directory."""
         for path in paths:
             if path in (paths[0], self.temporary):
-                yield from (_CHANGE, str(self.places.temporary), _in(root, path))
+                yield from (_CHANGE, str(self.paths.temporary), _in(root, path))
             else:
                 yield from ("--symlink", str(paths[0]), _in(root, path))
         for top in tops:
             yield from ("--tmpfs", _in(root, top))
 
     def _mounts(self, grants: Grants) -> list[_Mount]:
-        places, protection = self.places, self.protection
+        paths, protection = self.paths, self.protection
         writable = (
             *protection.writable,
-            *list_granted(grants, places),
-            places.workspace,
+            *list_granted(grants, paths),
+            paths.workspace,
         )
         read_only = (
-            *(resolver_files() if grants.network else ()),
-            *places.toolchains,
-            *places.readable,
+            *list_resolver_files(grants),
+            *paths.toolchains,
+            *paths.readable,
             *protection.readable,
         )
         guarded = tuple(one.path for one in protection.guarded)
         between = find_pins(
-            writable, (*read_only, *writable, places.shared, *guarded, *places.hidden)
+            writable, (*read_only, *writable, paths.shared, *guarded, *paths.hidden)
         )
         held = [path for path in between if any(one in path.parents for one in guarded)]
         layers = (
             (_READ, read_only),
-            (_CHANGE, (*writable, places.shared, *between)),
+            (_CHANGE, (*writable, paths.shared, *between)),
             (_READ, (*guarded, *held)),
         )
         mounts = {
             at: _Mount(option, os.path.realpath(at), at) for option, paths in layers for at in paths
         }
-        hidden = {at: _Mount(_READ, self._empty(at), at) for at in places.hidden}
+        hidden = {at: _Mount(_READ, self._empty(at), at) for at in paths.hidden}
         return sorted((mounts | hidden).values(), key=lambda one: len(one.at.parts))
 
     def _empty(self, path: Path) -> str:
-        places = self.places
-        return str(places.empty_directory if is_directory(path) else places.empty_file)
+        paths = self.paths
+        return str(paths.empty_directory if is_directory(path) else paths.empty_file)
 
 
 def _in(root: Path, path: Path | str) -> str:
@@ -229,3 +220,73 @@ def _tops(temporary: Iterable[Path], mounts: Sequence[_Mount]) -> list[Path]:
             if path in one.at.parent.parents
         }
     )
+
+
+# The check that mounts still hold. The kernel drops a mount as soon as anyone renames over its
+# mount point or removes it, and git writes its settings by renaming. Every path is kept open: as
+# long as it is, no other file can get its inode number.
+
+
+_PATH = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_CLOEXEC", 0)
+
+
+class MountCheck:
+    """A check on paths as they are now. It ends with the last command that was started on it."""
+
+    def __init__(self, paths: Iterable[Path]) -> None:
+        """Raise OSError if a path does not exist."""
+        handles: list[int] = []
+        weakref.finalize(self, _close, handles)
+        self._found: dict[Path, os.stat_result] = {}
+        for path in paths:
+            handles.append(os.open(path, _PATH))
+            self._found[path] = os.fstat(handles[-1])
+
+    @property
+    def paths(self) -> Collection[Path]:
+        return self._found.keys()
+
+    def find_stale(self) -> tuple[Path, ...]:
+        """Return the paths where there is another file by now, or no file at all."""
+        return tuple(path for path, was in self._found.items() if not _is_at(path, was))
+
+    def is_untouched(self) -> bool:
+        """Return whether nothing changed at all: a file may be removed and then linked again."""
+        return all(_is_at(path, was, as_it_was=True) for path, was in self._found.items())
+
+
+class MountChecks:
+    """The checks on all paths that are held from a sandbox's commands or hidden from them."""
+
+    def __init__(self, paths: Iterable[Path]) -> None:
+        self._paths = tuple(paths)
+        self._latest: MountCheck | None = None
+
+    def take(self) -> MountCheck:
+        """Return a current check. Called before anything is mounted, so that later changes show."""
+        latest = self._latest
+        if latest is None or not latest.is_untouched():
+            latest = self._latest = MountCheck(self._paths)
+        return latest
+
+
+@dataclass(frozen=True, slots=True)
+class MountState:
+    """What mounts were made of. As long as it is equal, they show and hold what they should."""
+
+    mount_changes: int
+    check: MountCheck
+    sources: tuple[tuple[int, int], ...]
+
+
+def _is_at(path: Path, was: os.stat_result, *, as_it_was: bool = False) -> bool:
+    try:
+        now = path.stat()
+    except OSError:
+        return False
+    return os.path.samestat(now, was) and (not as_it_was or now.st_ctime_ns == was.st_ctime_ns)
+
+
+def _close(handles: list[int]) -> None:
+    for handle in handles:
+        os.close(handle)

@@ -1,20 +1,17 @@
-"""The last step before a command, already in its sandbox: a shell that becomes the command.
+"""Namespaces of which only handles are left: a private network, and mounts that are made once.
 
-It closes the handles by which the sandbox was entered. It also sets the kernel's limit on
-processes, where that counts those of one user namespace alone; root's are not counted. The watch
-comes first: this limit holds if the watch is kept from running.
+Most of what bubblewrap does is to mount. So it mounts once for all commands of a session with the
+same grants, and each command is started in those mounts. Root enters them by a thread; an ordinary
+user needs `nsenter`, since only a process without other threads can enter a user namespace.
 """
 
 import json
 import os
-import platform
-import re
 import select
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, Popen, call
 from threading import Lock
@@ -23,29 +20,8 @@ from agentcli.sandbox import kernel
 from agentcli.sandbox.mounts import MountState, MountView
 from agentcli.types.verdicts import Grants
 
-_BASH = Path("/bin/bash")
-
-
-def wrap_command(argv: Sequence[str], *, descriptors: Sequence[int], most_tasks: int) -> list[str]:
-    """Return the command with that step before it, if there is anything to do."""
-    steps = [f"exec {one}<&-" for one in descriptors]
-    if os.geteuid() != 0 and _counts_by_namespace() and _BASH.exists():
-        steps.append(f"ulimit -u {most_tasks}")
-    if not steps:
-        return list(argv)
-    # Privileged mode: it must run nothing that the environment names.
-    return [str(_BASH), "-p", "-c", " && ".join((*steps, 'exec "$@"')), "bash", *argv]
-
-
-@cache
-def _counts_by_namespace() -> bool:
-    return tuple(map(int, re.findall(r"\d+", platform.release())[:2])) >= (5, 14)
-
-
-# The entrance to namespaces of which only handles are left.
-
-
 _NSENTER = "/usr/bin/nsenter"
+_SHELL = ("/bin/bash", "-p", "-c")
 _HOLDER = ("--", "/bin/cat")
 _ECHO = b"\n"
 
@@ -84,6 +60,14 @@ class Entrance:
     @property
     def _namespaces(self) -> dict[str, int | None]:
         return {"user": self.owner, "net": self.network, "mount": self.mounts}
+
+    def wrap_command(self, argv: Sequence[str]) -> list[str]:
+        """Return the command, with a shell before it that closes the descriptors and becomes it."""
+        if not self.descriptors:
+            return list(argv)
+        steps = [f"exec {one}<&-" for one in self.descriptors]
+        # Privileged mode: it must run nothing that the environment names.
+        return [*_SHELL, " && ".join((*steps, 'exec "$@"')), "bash", *argv]
 
     def close(self) -> None:
         for handle in self._namespaces.values():
@@ -171,8 +155,7 @@ def make_private_network(bubblewrap: Path) -> Entrance | None:
 
 
 def _can_be_entered(network: Entrance) -> bool:
-    handles = network.descriptors
-    words = [*network.words, *wrap_command(["/bin/true"], descriptors=handles, most_tasks=64)]
+    words = [*network.words, *network.wrap_command(["/bin/true"])]
     try:
         return call(words, pass_fds=network.descriptors, stderr=DEVNULL) == 0
     except OSError:
@@ -182,7 +165,7 @@ def _can_be_entered(network: Entrance) -> bool:
 # Mount namespaces created once, in which many commands are started.
 
 
-_MOST_ROOMS = 4
+_MOST_KEPT = 4
 _CUT_OFF = ("/usr/bin/unshare", "--mount", "--propagation", "private")
 """Prefix that stops propagation: later mounts would appear inside, writable and with devices."""
 
@@ -211,13 +194,13 @@ class MountNamespaceCache:
                 self._drop_oldest()
 
     def _find_namespace(self, grants: Grants, mounted: MountState) -> int:
-        state, handle = self._made.pop(grants, ((), -1))
-        if handle >= 0 and state != mounted:
-            os.close(handle)
+        state, handle = self._made.pop(grants, (None, -1))
         if state != mounted:
-            (handle,) = self._build(self._view.room(grants))
+            if handle >= 0:
+                os.close(handle)
+            (handle,) = self._build(self._view.namespace_options(grants))
         self._made[grants] = mounted, handle
-        if len(self._made) > _MOST_ROOMS:
+        if len(self._made) > _MOST_KEPT:
             self._drop_oldest()
         return handle
 

@@ -7,13 +7,13 @@ what the next one sees.
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from subprocess import TimeoutExpired
 
-from agentcli.sandbox.toolchains import find_toolchains, tool_homes, tool_variables
+from agentcli.sandbox.limits import CommandLimits
 from agentcli.system import own_process
-from agentcli.system.kinds import exists
+from agentcli.system.kinds import exists, is_directory, is_file
 from agentcli.system.reserved import Reserved
 from agentcli.types.verdicts import Grants
 
@@ -28,9 +28,27 @@ SYSTEM = tuple(
 )
 """World-readable, the same on every machine of its kind, and read-only to commands."""
 
-_ETC = Path("/etc")
+ETC = Path("/etc")
 _RESOLVER = Path("/etc/resolv.conf")
 _GIT_LIMIT_S = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SandboxScope:
+    """The paths and limits of a sandbox."""
+
+    workspace: Path
+    private: Path
+    """A directory of this session alone; commands get their HOME and their /tmp in it."""
+    readable: tuple[Path, ...] = ()
+    """Other paths that commands may read: the session's stored outputs."""
+    protected: tuple[Path, ...] = ()
+    """agentcli's settings, which stay unchanged if they lie in the workspace."""
+    records: tuple[Path, ...] = ()
+    """Paths agentcli writes while commands run: held, but not put back over its own writing."""
+    rejected: Path | None = None
+    """The directory for removed content. If None, it is kept only as long as the session."""
+    limits: CommandLimits = field(default_factory=CommandLimits)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,43 +102,34 @@ def sandbox_home(private: Path) -> Path:
     return private / "shared" / "home"
 
 
-def survey_paths(
-    *,
-    workspace: Path,
-    private: Path,
-    readable: Iterable[Path],
-    protected: Iterable[Path],
-    records: Iterable[Path] = (),
-    rejected: Path | None = None,
-    environ: Mapping[str, str],
-) -> SandboxPaths:
+def survey_paths(scope: SandboxScope, environ: Mapping[str, str]) -> SandboxPaths:
     """Return the paths of a sandbox. Also prepare the private directory."""
-    workspace, private = _real(workspace), _real(private)
-    person_home = _real(Path(environ.get("HOME") or Path.home()))
+    workspace, private = _real(scope.workspace), _real(scope.private)
+    user_home = _real(Path(environ.get("HOME") or Path.home()))
     system = tuple(path for path in SYSTEM if exists(path))
-    reserved = Reserved(workspace, home=person_home)
+    reserved = Reserved(workspace, home=user_home)
     search_path = environ.get("PATH", "")
-    tools = find_toolchains(search_path, home=person_home, workspace=workspace)
-    variables = tool_variables(tool_homes(search_path, person_home), environ)
-    places = SandboxPaths(
+    tools = find_toolchains(search_path, home=user_home, workspace=workspace)
+    variables = tool_variables(tool_homes(search_path, user_home), environ)
+    paths = SandboxPaths(
         workspace=workspace,
         private=private,
-        readable=tuple(map(_real, readable)),
+        readable=tuple(map(_real, scope.readable)),
         system=system,
-        hidden=(*_find_hidden(_ETC), *filter(exists, reserved.secrets())),
+        hidden=(*_find_hidden(ETC), *filter(exists, reserved.secrets())),
         protected=(
-            *_within(workspace, (private, *protected)),
+            *_within(workspace, (private, *scope.protected)),
             *reserved.startup(),
         ),
-        records=tuple(_within(workspace, records)),
+        records=tuple(_within(workspace, scope.records)),
         toolchains=tuple(outermost(tools, beside=(*system, workspace))),
         variables=variables,
-        is_home=person_home.is_relative_to(workspace),
-        rejected=rejected or private / "rejected",
+        is_home=user_home.is_relative_to(workspace),
+        rejected=scope.rejected or private / "rejected",
         needs_override=os.geteuid() == 0 and workspace.stat().st_uid != 0,
     )
-    _prepare(places)
-    return replace(places, variables=variables | {"HOME": str(places.home)})
+    _prepare(paths)
+    return replace(paths, variables=variables | {"HOME": str(paths.home)})
 
 
 def _real(path: Path) -> Path:
@@ -147,10 +156,11 @@ def _within(workspace: Path, paths: Iterable[Path]) -> Iterator[Path]:
     return (path for path in map(_real, paths) if path.is_relative_to(workspace))
 
 
-def resolver_files() -> tuple[Path, ...]:
-    """Return the file that resolv.conf links to, if name resolution needs it outside of /etc."""
+def list_resolver_files(grants: Grants) -> tuple[Path, ...]:
+    """Return what a granted network needs outside of /etc: the file that resolv.conf links to."""
     real = Path(os.path.realpath(_RESOLVER))
-    return () if real.is_relative_to(_ETC) or not exists(real) else (real,)
+    is_needed = grants.network and not real.is_relative_to(ETC) and exists(real)
+    return (real,) if is_needed else ()
 
 
 def _find_hidden(directory: Path) -> Iterator[Path]:
@@ -202,3 +212,165 @@ def _git_identity(workspace: Path) -> list[str]:
     quoted = str.maketrans({'"': '\\"', "\\": "\\\\"})
     settings = (line.removeprefix("user.").translate(quoted).partition(" ") for line in lines)
     return [f'\t{key} = "{value}"' for key, _, value in settings]
+
+
+# The compilers, interpreters and package caches outside the system's own directories. Only the
+# parts of a tool's installation are shown to commands, never a directory that also holds personal
+# files. A repository can name a path here, but it cannot make one pass the checks.
+
+
+# The parts of a version manager or compiler in the home directory; () for all of it.
+_IN_HOME: dict[str, tuple[str, ...]] = {
+    ".asdf": (),
+    ".bun": ("bin", "install"),
+    ".cargo": ("bin", "registry", "git"),  # not its credentials
+    ".deno": ("bin",),
+    ".dotnet": (),
+    ".elan": (),
+    ".ghcup": (),
+    ".goenv": (),
+    ".juliaup": (),
+    ".local": ("bin", "lib"),
+    ".local/share/fnm": (),
+    ".local/share/mise": (),
+    ".local/share/pipx": (),
+    ".local/share/pnpm": (),
+    ".local/share/uv": ("python", "tools"),
+    ".local/pipx": (),
+    ".nodenv": (),
+    ".nvm": (),
+    ".opam": (),
+    ".pyenv": (),
+    ".rbenv": (),
+    ".rustup": (),
+    ".rvm": (),
+    ".sdkman": (),
+    ".volta": ("bin", "tools"),
+    "go": ("bin", "pkg"),
+}
+
+# The parts of an installation prefix by convention, so that nothing else beside it is shown.
+_IN_PREFIX = (
+    "bin",
+    "sbin",
+    "lib",
+    "lib64",
+    "libexec",
+    "include",
+    "share",
+    "ssl",
+    "conda-meta",
+    "pyvenv.cfg",
+)
+_PROGRAM_DIRECTORIES = ("bin", "sbin")
+_DISTRIBUTION = ("/usr/bin", "/usr/sbin", "/bin", "/sbin")
+_LINK_LIMIT = 1000
+"""Limit of programs in one directory that are checked for links into other installations."""
+
+# Tools that find their data through HOME, which is another directory for commands.
+_HOME_VARIABLES = {
+    "CARGO_HOME": ".cargo",
+    "GOMODCACHE": "go/pkg/mod",
+    "PYTHONUSERBASE": ".local",
+    "RUSTUP_HOME": ".rustup",
+}
+
+
+def tool_homes(search_path: str, home: Path) -> tuple[Path, ...]:
+    """Return the homes of version managers: the home directory, and owners of programs on PATH."""
+    on_path = (
+        parent.parent
+        for entry in search_path.split(os.pathsep)
+        for parent in (Path(entry), *Path(entry).parents)
+        if parent.is_absolute() and parent.name in _IN_HOME and parent.name.startswith(".")
+    )
+    return tuple(dict.fromkeys((home, *on_path)))
+
+
+def tool_variables(homes: Iterable[Path], environ: Mapping[str, str]) -> dict[str, str]:
+    """Return variables that tell tools where their installation is, since HOME is elsewhere."""
+    found: dict[str, str] = {}
+    for name, at in _HOME_VARIABLES.items():
+        given = environ.get(name)
+        candidates = [Path(given)] if given else [home / at for home in homes]
+        existing = next(filter(is_directory, candidates), None)
+        if existing:
+            found[name] = str(existing)
+    return found
+
+
+def find_toolchains(search_path: str, *, home: Path, workspace: Path) -> tuple[Path, ...]:
+    """Return the paths that the user's tools need to run: as named, and as resolved."""
+    homes = tool_homes(search_path, home)
+    found: set[Path] = set()
+    for one in homes:
+        if not one.is_relative_to(workspace):
+            found |= set(_home_installations(one))
+    directories = set(_program_directories(search_path, workspace))
+    linked = {
+        program.parent for directory in directories for program in _find_linked_programs(directory)
+    }
+    interpreters = {program.parent for program in _workspace_interpreters(workspace)}
+    for directory in directories | linked | interpreters:
+        found |= set(_installation(directory, homes))
+    return tuple(sorted(found))
+
+
+def _home_installations(home: Path) -> Iterator[Path]:
+    for name, parts in _IN_HOME.items():
+        root = home / name
+        yield from _filter_existing((root,) if not parts else (root / part for part in parts))
+
+
+def _program_directories(search_path: str, workspace: Path) -> Iterator[Path]:
+    for entry in dict.fromkeys(filter(None, search_path.split(os.pathsep))):
+        directory = Path(entry)
+        inside = Path(os.path.realpath(entry)).is_relative_to(workspace)
+        if directory.is_absolute() and is_directory(directory) and not inside:
+            yield directory
+
+
+def _installation(directory: Path, homes: Iterable[Path]) -> Iterator[Path]:
+    """Yield the parts of the prefix that a directory of programs belongs to, if it is one."""
+    prefix = directory.parent
+    is_home = any(prefix in (home, home / ".local") for home in homes)
+    if directory.name in _PROGRAM_DIRECTORIES and not is_home and len(prefix.parts) > 1:
+        yield from _filter_existing(prefix / part for part in _IN_PREFIX)
+    else:
+        yield from _filter_existing((directory,))
+
+
+def _find_linked_programs(directory: Path) -> Iterator[Path]:
+    """Yield programs that lie elsewhere: pipx, uv and manual links in a directory of PATH."""
+    if os.path.realpath(directory) in _DISTRIBUTION:
+        return  # its links lead to paths that are already shown
+    try:
+        with os.scandir(directory) as entries:
+            links = [entry.path for entry in entries if entry.is_symlink()]
+    except OSError:
+        return
+    for link in links[:_LINK_LIMIT]:
+        target = Path(os.path.realpath(link))
+        if target.parent.name in _PROGRAM_DIRECTORIES and os.access(target, os.X_OK):
+            yield target
+
+
+def _workspace_interpreters(workspace: Path) -> Iterator[Path]:
+    """Yield the Pythons that virtual environments in the workspace were made from.
+
+    A link in a repository may lead anywhere, so its target must really be an interpreter with a
+    standard library beside it.
+    """
+    for config in workspace.glob("*/pyvenv.cfg"):
+        target = Path(os.path.realpath(config.parent / "bin" / "python"))
+        libraries = target.parent.parent.glob("lib/python3*/os.py")
+        if target.name.startswith("python") and is_file(target) and any(libraries):
+            yield target
+
+
+def _filter_existing(paths: Iterable[Path]) -> Iterator[Path]:
+    for path in paths:
+        real = Path(os.path.realpath(path))
+        if exists(real) and len(real.parts) > 2:
+            yield path
+            yield real

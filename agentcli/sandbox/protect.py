@@ -48,6 +48,8 @@ class Protection:
     readable: tuple[Path, ...] = ()
     writable: tuple[Path, ...] = ()
     """Paths outside the workspace, in the repository that a linked worktree belongs to."""
+    new_repository: tuple[GuardedPath, ...] = ()
+    """Paths to put back if the workspace has no repository: a command may create one, even bare."""
 
 
 def find_protection(workspace: Path, also: Iterable[Path] = ()) -> Protection:
@@ -61,15 +63,19 @@ def find_protection(workspace: Path, also: Iterable[Path] = ()) -> Protection:
     # A link in a repository may lead anywhere, and what is held is also shown.
     tops = (workspace, *outside.writable)
     inside = (one for one in found if any(top in one.path.parents for top in tops))
-    return Protection(
-        guarded=tuple({one.path: one for one in inside}.values()),
-        readable=outside.readable,
-        writable=outside.writable,
+    guarded = {one.path: one for one in inside}
+    git = workspace / ".git"
+    has_repository = any(
+        one.kind != "entry" and one.path.is_relative_to(git) for one in guarded.values()
+    )
+    return replace(
+        outside,
+        guarded=tuple(guarded.values()),
+        new_repository=() if has_repository else guard_new_repository(workspace),
     )
 
 
 def guard_new_repository(workspace: Path) -> tuple[GuardedPath, ...]:
-    """Return the paths to guard without a repository: a command may create one, even a bare one."""
     git = workspace / ".git"
     entries = (GuardedPath(git, "entry"), GuardedPath(workspace / "HEAD", "entry"))
     return (*entries, *_guard_git_directory(git, workspace))

@@ -13,18 +13,10 @@ from pathlib import Path
 from subprocess import Popen
 
 from agentcli.sandbox import kernel, landlock_rules, seatbelt
-from agentcli.sandbox.launcher import Launcher
+from agentcli.sandbox.paths import ETC, SYSTEM
 from agentcli.system import process
 
-_PROGRAMS = tuple(
-    map(
-        Path,
-        (
-            *("/usr", "/bin", "/lib", "/lib32", "/lib64", "/libx32", "/etc/ld.so.cache"),
-            *("/nix/store", "/gnu/store"),
-        ),
-    )
-)
+_PROGRAMS = (*(path for path in SYSTEM if path != ETC), ETC / "ld.so.cache")
 """The files that programs consist of. The rest of /etc may hold what only we may read."""
 
 _NULL = Path(os.devnull)  # the empty stdin, opened by the launcher
@@ -41,10 +33,10 @@ def start_reading(
 ) -> "Popen[bytes]":
     """Start a program. Raise OSError if it cannot be confined. `argv[0]` is an absolute path."""
     program = Path(argv[0])
+    start = partial(process.start, cwd=cwd, env=env, stdout=stdout, stderr=stderr)
     if sys.platform == "darwin":
         real = [Path(os.path.realpath(path)) for path in (program, *readable)]
-        argv = [*seatbelt.only_reading(real), *argv]
-        return process.start(argv, cwd=cwd, env=env, stdout=stdout, stderr=stderr)
+        return start([*seatbelt.only_reading(real), *argv])
     if sys.platform != "linux" or not landlock_rules.version():
         raise OSError(errno.ENOTSUP, "no process can be kept from reading here")
     ruleset = landlock_rules.make_ruleset(
@@ -56,9 +48,9 @@ def start_reading(
         tcp=False,
     )
     try:
-        launcher = Launcher(partial(_keep_only, ruleset), name="search launcher")
+        launcher = kernel.Launcher(partial(_keep_only, ruleset), name="search launcher")
         try:
-            return launcher.start(argv, cwd=cwd, env=env, stdout=stdout, stderr=stderr)
+            return launcher.start(partial(start, argv))
         finally:
             launcher.close()
     finally:

@@ -7,13 +7,11 @@ a link gets nothing written.
 """
 
 import os
-import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from threading import Lock
 from typing import TypeAlias
 
 from agentcli.sandbox.contents import (
@@ -27,8 +25,8 @@ from agentcli.sandbox.contents import (
     outline,
     put_back,
 )
-from agentcli.sandbox.git_settings import is_harmless
-from agentcli.sandbox.placeholder import Placeholder
+from agentcli.sandbox.git_paths import risky_lines
+from agentcli.sandbox.placeholders import Placeholder
 from agentcli.sandbox.protect import GuardedPath
 from agentcli.system.kinds import is_directory
 
@@ -80,6 +78,22 @@ class GuardedPaths:
                     sentences += self._undo_in(parent, group, before)
         return tuple(sentences)
 
+    def select_to_undo(
+        self, before: Snapshot, *, held: Collection[Path], stale: Collection[Path]
+    ) -> Snapshot:
+        """Return the part of `before` that a command can have changed: unheld paths and stale ones.
+
+        The one who replaced a path cannot be told from the one who then wrote to it. So a
+        replacement stays only if it can do no harm.
+        """
+        now = self.snapshot() if stale else {}
+        return {
+            one: was
+            for one, was in before.items()
+            if one.path not in held
+            or (one.path in stale and not _is_harmless(one.path, was, now.get(one)))
+        }
+
     def _undo_in(self, parent: int, group: _Group, before: Snapshot) -> Iterator[str]:
         for one in filter(before.__contains__, group.members):
             was, now = before[one], self._read(one, parent)
@@ -100,7 +114,7 @@ class GuardedPaths:
         if one.kind == "entry":
             return outline(name, parent)
         # Another session may create and remove its own placeholder at any time.
-        is_held = Placeholder(one.path, one.kind, one.filler).is_untouched(name, parent)
+        is_held = Placeholder.at(one).is_untouched(name, parent)
         return None if is_held else self._reader.read(name, parent)
 
     def _undo_one(
@@ -121,6 +135,7 @@ class GuardedPaths:
         return f"{done}. {_RULE}{kept}"
 
 
+_SETTINGS = ("config", "config.worktree")
 _RULE = "Git's hooks and settings and agentcli's own are read-only."
 _WHAT_WAS_DONE = {
     (True, False): "made by the command, and has been removed",
@@ -135,7 +150,7 @@ def _is_innocent(path: Path, before: Entry | None, after: Entry | None) -> bool:
         return False
     match path.name, after:
         case "config", FileContent(content=content):
-            return is_harmless(content.decode("utf-8", "replace"))
+            return not risky_lines(_text(content))
         case "hooks", DirectoryContent(children=children):
             return all(name.endswith(".sample") for name in children)
         case ".git", DirectoryContent():
@@ -144,6 +159,26 @@ def _is_innocent(path: Path, before: Entry | None, after: Entry | None) -> bool:
             # Beside these two it would make the whole workspace a repository of its own.
             return not all((path.parent / name).is_dir() for name in ("objects", "refs"))
     return False
+
+
+def _is_harmless(path: Path, before: Entry | None, after: Entry | None) -> bool:
+    """Return whether it only removes something, or adds settings that make git run nothing."""
+    match before, after:
+        case _, None:
+            return True
+        case ((DirectoryContent() | None), DirectoryContent(children=children)):
+            known = before.children if isinstance(before, DirectoryContent) else {}
+            return children.items() <= known.items()
+        case ((FileContent() | None), FileContent(content=content, has_other_names=False)) if (
+            path.name in _SETTINGS
+        ):
+            known_text = _text(before.content) if isinstance(before, FileContent) else ""
+            return risky_lines(_text(content)) == risky_lines(known_text)
+    return False
+
+
+def _text(content: bytes) -> str:
+    return content.decode("utf-8", "surrogateescape")
 
 
 @contextmanager
@@ -176,51 +211,3 @@ def _below(handle: int, name: str, *, make: bool) -> int | None:
         return None
     finally:
         os.close(handle)
-
-
-# The guarded paths before the first of the running commands, and the times commands ran.
-
-
-_TICK_S = 0.1
-"""The delay of file times: their clock moves in steps, and may be that much behind."""
-
-
-class OriginalState:
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._running = 0
-        self._began_at = 0.0
-        self._spans: list[tuple[float, float]] = []
-        self._entries: dict[GuardedPath, Entry | None] = {}
-
-    def begin(self, keeper: GuardedPaths) -> Snapshot:
-        """Record the state before a command starts. `end` must be called once for each."""
-        with self._lock:
-            seen = keeper.snapshot()
-            if self._running == 0:
-                self._entries.clear()
-                self._began_at = time.time() - _TICK_S
-            self._running += 1
-            # What another sandbox guards as another kind was replaced before this one existed.
-            known = {one.path for one in self._entries}
-            self._entries |= {one: entry for one, entry in seen.items() if one.path not in known}
-            return {one: self._entries[one] for one in seen if one in self._entries}
-
-    def end(self) -> None:
-        with self._lock:
-            self._running -= 1
-            if self._running == 0:
-                self._spans.append((self._began_at, time.time()))
-
-    def saw_command_at(self, at: float) -> bool:
-        """Return whether a command ran at that time, in seconds since the epoch."""
-        with self._lock:
-            runs_since_then = self._running > 0 and at >= self._began_at
-            return runs_since_then or any(start <= at <= end for start, end in self._spans)
-
-
-_ORIGINALS: dict[Path, OriginalState] = {}
-
-
-def find_original(workspace: Path) -> OriginalState:
-    return _ORIGINALS.setdefault(workspace, OriginalState())

@@ -5,12 +5,12 @@ rules. There is no process namespace here: whoever started a command must also e
 running.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from subprocess import DEVNULL, STDOUT, Popen
 
 from agentcli.sandbox.paths import SandboxPaths, list_granted
-from agentcli.sandbox.protect import GuardedPath, find_pins, find_protection, guard_new_repository
+from agentcli.sandbox.protect import find_pins, find_protection
 from agentcli.sandbox.restore import GuardedPaths, Snapshot
 from agentcli.system.process import start
 from agentcli.types.verdicts import Grants
@@ -106,12 +106,13 @@ def _build_argv(text: str, parameters: dict[str, str]) -> list[str]:
 
 class SeatbeltSandbox:
     def __init__(self, paths: SandboxPaths) -> None:
-        self._places = paths
+        self._paths = paths
         self._protection = find_protection(paths.workspace, paths.protected)
         self._roots = (paths.workspace, *self._protection.writable)
-        self._keeper = GuardedPaths(
-            self._list_watched(), roots=self._roots, rejected=paths.rejected
-        )
+        # A rule on the target of a link does not cover the link.
+        links = (one for one in self._protection.guarded if one.kind == "entry")
+        watched = (*links, *self._protection.new_repository)
+        self._keeper = GuardedPaths(watched, roots=self._roots, rejected=paths.rejected)
         self._snapshots: dict[Popen[bytes], Snapshot] = {}
 
     @property
@@ -131,11 +132,11 @@ class SeatbeltSandbox:
         waits: bool = False,
     ) -> "Popen[bytes]":
         snapshot = self._keeper.snapshot()
-        temporary = {"TMPDIR": str(self._places.temporary)}
+        temporary = {"TMPDIR": str(self._paths.temporary)}
         process = start(
             [*self.prefix(grants), *argv],
             cwd=cwd,
-            env={**env, **self._places.variables, **temporary},
+            env={**env, **self._paths.variables, **temporary},
             stdout=stdout,
             stdin=stdin,
             stderr=stderr,
@@ -156,21 +157,14 @@ class SeatbeltSandbox:
 
     def prefix(self, grants: Grants) -> list[str]:
         """Return the arguments that come before a command's own."""
-        places, guarded = self._places, [one.path for one in self._protection.guarded]
-        others = list_granted(grants, places)
+        paths, guarded = self._paths, [one.path for one in self._protection.guarded]
+        others = list_granted(grants, paths)
         text, parameters = build_profile(
-            read=(*_SYSTEM, *places.toolchains, *places.readable, *self._protection.readable),
-            change=(*self._roots, places.shared, *others),
-            hide=places.hidden,
-            guard=[path for path in guarded if path != places.private],
+            read=(*_SYSTEM, *paths.toolchains, *paths.readable, *self._protection.readable),
+            change=(*self._roots, paths.shared, *others),
+            hide=paths.hidden,
+            guard=[path for path in guarded if path != paths.private],
             pinned=find_pins(self._roots, guarded),
             network=grants.network,
         )
         return _build_argv(text, parameters)
-
-    def _list_watched(self) -> Iterator[GuardedPath]:
-        """Yield links, which a rule on their target does not cover, and future repositories."""
-        workspace = self._places.workspace
-        yield from (one for one in self._protection.guarded if one.kind == "entry")
-        if not any(one.path.is_relative_to(workspace / ".git") for one in self._protection.guarded):
-            yield from guard_new_repository(workspace)

@@ -3,18 +3,25 @@
 The layers differ in how they confine a command, not in how they supervise it.
 """
 
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from subprocess import Popen
+from threading import Lock
 
-from agentcli.sandbox.limits import CommandLimits, count_tasks, limit_processes
-from agentcli.sandbox.mount_check import MountCheck
-from agentcli.sandbox.new_repositories import NewRepositoryScan
-from agentcli.sandbox.restore import GuardedPaths, OriginalState, Snapshot
-from agentcli.sandbox.watch import CommandWatch
+from agentcli.sandbox.contents import Entry
+from agentcli.sandbox.git_paths import find_repositories, git_directory
+from agentcli.sandbox.limits import CommandLimits, CommandWatch, count_tasks, limit_processes
+from agentcli.sandbox.mounts import MountCheck
+from agentcli.sandbox.protect import GuardedPath
+from agentcli.sandbox.restore import GuardedPaths, Snapshot
+from agentcli.system.kinds import is_directory, is_link
 
 
 @dataclass(frozen=True, slots=True)
-class MachineBefore:
+class _MachineBefore:
     """The machine and the guarded paths before a command."""
 
     tasks: int
@@ -24,36 +31,40 @@ class MachineBefore:
 
 class CommandSupervisor:
     def __init__(
-        self,
-        original: OriginalState,
-        *,
-        keeper: GuardedPaths,
-        newcomers: NewRepositoryScan,
-        limits: CommandLimits,
+        self, workspace: Path, *, keeper: GuardedPaths, rejected: Path, limits: CommandLimits
     ) -> None:
         self._keeper = keeper
-        self._newcomers = newcomers
         self._limits = limits
-        self._original = original
+        self._original = find_original(workspace)
+        self._scan = NewRepositoryScan(workspace, original=self._original, rejected=rejected)
         self._watch = CommandWatch(limits)
-        self._before: dict[Popen[bytes], MachineBefore] = {}
+        self._before: dict[Popen[bytes], _MachineBefore] = {}
 
-    def prepare(self, mount_check: MountCheck | None = None) -> MachineBefore:
-        """Record the state just before a command starts. Then call `begin` or `give_up`.
+    def start(
+        self,
+        launch: Callable[[], "Popen[bytes]"],
+        *,
+        mount_check: MountCheck | None = None,
+        waits: bool = False,
+    ) -> "Popen[bytes]":
+        """Launch a process and supervise it. With `waits`, only once it is attended.
 
         The user may change the paths of `mount_check`. Once one is stale, the command is stopped.
         """
-        tasks = count_tasks()
-        limit_processes(self._limits, tasks_now=tasks)
-        return MachineBefore(tasks, self._original.begin(self._keeper), mount_check)
+        if waits:
+            limit_processes(self._limits, tasks_now=count_tasks())
+            return launch()
+        before = self._record(mount_check)
+        try:
+            process = launch()
+        except BaseException:
+            self._original.end()
+            raise
+        self._begin(process, before)
+        return process
 
-    def give_up(self) -> None:
-        """Release the recorded state: no command was started after all."""
-        self._original.end()
-
-    def begin(self, process: "Popen[bytes]", before: MachineBefore) -> None:
-        self._before[process] = before
-        self._watch.add(process, tasks_before=before.tasks, mount_check=before.mount_check)
+    def attend(self, process: "Popen[bytes]", mount_check: MountCheck | None = None) -> None:
+        self._begin(process, self._record(mount_check))
 
     def end(self, process: "Popen[bytes]") -> tuple[str, ...]:
         """Return why the command was stopped, if it was, and which of its changes were undone."""
@@ -62,17 +73,162 @@ class CommandSupervisor:
             return ()
         try:
             stopped = self._watch.remove(process)
-            grip, snapshot = before.mount_check, before.snapshot
-            wanted = grip.select_to_undo(snapshot, self._keeper) if grip else snapshot
-            told = (*stopped, *self._keeper.undo(wanted))
+            told = (*stopped, *self._keeper.undo(self._select_to_undo(before)))
         finally:
             self._original.end()
-        found = self._newcomers.take_notes()
-        self._newcomers.look()
+        found = self._scan.take_notes()
+        self._scan.look()
         return (*told, *found)
 
     def close(self) -> None:
         for process in tuple(self._before):
             self.end(process)
         self._watch.close()
-        self._newcomers.close()
+        self._scan.close()
+
+    def _select_to_undo(self, before: _MachineBefore) -> Snapshot:
+        if (check := before.mount_check) is None:
+            return before.snapshot
+        stale = check.find_stale()
+        return self._keeper.select_to_undo(before.snapshot, held=check.paths, stale=stale)
+
+    def _record(self, mount_check: MountCheck | None) -> _MachineBefore:
+        tasks = count_tasks()
+        limit_processes(self._limits, tasks_now=tasks)
+        return _MachineBefore(tasks, self._original.begin(self._keeper), mount_check)
+
+    def _begin(self, process: "Popen[bytes]", before: _MachineBefore) -> None:
+        self._before[process] = before
+        check = before.mount_check
+        self._watch.add(
+            process, tasks_before=before.tasks, find_stale=check.find_stale if check else tuple
+        )
+
+
+# The guarded paths before the first of the running commands, and the times commands ran.
+
+
+_TICK_S = 0.1
+"""The delay of file times: their clock moves in steps, and may be that much behind."""
+
+
+class OriginalState:
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._running = 0
+        self._began_at = 0.0
+        self._spans: list[tuple[float, float]] = []
+        self._entries: dict[GuardedPath, Entry | None] = {}
+
+    def begin(self, keeper: GuardedPaths) -> Snapshot:
+        """Record the state before a command starts. `end` must be called once for each."""
+        with self._lock:
+            seen = keeper.snapshot()
+            if self._running == 0:
+                self._entries.clear()
+                self._began_at = time.time() - _TICK_S
+            self._running += 1
+            # What another sandbox guards as another kind was replaced before this one existed.
+            known = {one.path for one in self._entries}
+            self._entries |= {one: entry for one, entry in seen.items() if one.path not in known}
+            return {one: self._entries[one] for one in seen if one in self._entries}
+
+    def end(self) -> None:
+        with self._lock:
+            self._running -= 1
+            if self._running == 0:
+                self._spans.append((self._began_at, time.time()))
+
+    def saw_command_at(self, at: float) -> bool:
+        """Return whether a command ran at that time, in seconds since the epoch."""
+        with self._lock:
+            runs_since_then = self._running > 0 and at >= self._began_at
+            return runs_since_then or any(start <= at <= end for start, end in self._spans)
+
+
+_ORIGINALS: dict[Path, OriginalState] = {}
+
+
+def find_original(workspace: Path) -> OriginalState:
+    return _ORIGINALS.setdefault(workspace, OriginalState())
+
+
+# The scan for repositories that commands create below the workspace root, in the background. What
+# was there before is held, or put back at once. What is new belongs to the command, except what git
+# would run for the user: hooks, and settings that are not known to be harmless. These are removed.
+# Changes between commands belong to the user.
+
+
+_OF_LINKED_WORKTREE = "../.."
+_GUARDED = {"hooks": "directory", "config": "file", "config.worktree": "file", "commondir": "file"}
+
+
+class NewRepositoryScan:
+    def __init__(self, workspace: Path, *, original: OriginalState, rejected: Path) -> None:
+        self._workspace = workspace
+        self._original = original
+        self._since = time.time()
+        self._rejected = rejected
+        self._known = {git_directory(root / ".git") for root in find_repositories(workspace)}
+        self._looker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="new repositories")
+        self._latest: Future[tuple[str, ...]] | None = None
+
+    def look(self) -> None:
+        """Start a scan. `take_notes` returns its results later."""
+        if self._latest is None:
+            self._latest = self._looker.submit(self._sweep)
+
+    def take_notes(self) -> tuple[str, ...]:
+        """Wait for a started scan. Return a sentence for each path that was cleared."""
+        latest, self._latest = self._latest, None
+        return latest.result() if latest else ()
+
+    def close(self) -> None:
+        self.take_notes()
+        self._looker.shutdown()
+
+    def _sweep(self) -> tuple[str, ...]:
+        sentences: list[str] = []
+        for root in find_repositories(self._workspace):
+            git = git_directory(root / ".git")
+            if git is None or git in self._known:
+                continue
+            # A `.git` that leads out of the workspace leads to where nothing can be guarded.
+            is_inside = git.is_relative_to(self._workspace)
+            paths = _guards(git) if is_inside else (GuardedPath(root / ".git", "file"),)
+            guarded = [one for one in paths if self._is_of_command(one.path)]
+            keeper = GuardedPaths(guarded, roots=(self._workspace,), rejected=self._rejected)
+            sentences += keeper.undo(dict.fromkeys(guarded))
+        return tuple(sentences)
+
+    def _is_of_command(self, path: Path) -> bool:
+        """Return whether a command changed the path or its entries. Nobody can set back a ctime.
+
+        A path older than the first scan, which did not find it, was moved here. The ctime does not
+        say by whom, so it counts as the command's.
+        """
+        try:
+            times = [one.lstat().st_ctime for one in (path, *_children(path))]
+        except FileNotFoundError:
+            return False
+        except PermissionError:  # git can still run it from there
+            return True
+        return any(at < self._since or self._original.saw_command_at(at) for at in times)
+
+
+def _children(path: Path) -> Iterator[Path]:
+    return path.iterdir() if is_directory(path) and not is_link(path) else iter(())
+
+
+def _guards(git: Path) -> Iterator[GuardedPath]:
+    for name, kind in _GUARDED.items():
+        if name != "commondir" or not _is_of_linked_worktree(git):
+            yield GuardedPath(git / name, "directory" if kind == "directory" else "file")
+
+
+def _is_of_linked_worktree(git: Path) -> bool:
+    """Return whether `commondir` is exactly what `git worktree add` writes."""
+    pointer = git / "commondir"
+    if git.parent.name != "worktrees" or not pointer.is_file():
+        return False
+    return pointer.read_bytes()[:100].strip() == _OF_LINKED_WORKTREE.encode()

@@ -15,13 +15,12 @@ ALLOWED = {
     "system/process.py": "commands: in a sandbox, or without one by the user's own yes",
     "permissions/hook_process.py": "the user's hooks; their environment is made by own_process",
     "sandbox/namespaces.py": "starts bubblewrap itself",
-    "sandbox/enclosure.py": "starts bubblewrap itself",
+    "sandbox/landlock.py": "a process outside of every domain, to check against",
     "features/batch/engine.py": "agentcli itself, which needs the environment it was given",
     "features/batch/ray_engine.py": "agentcli itself, on a node of a cluster",
     "ui/repl/shell.py": "`!command`: typed by the user, for their own shell",
 }
 STARTS_COMMANDS = {
-    "sandbox/launcher.py": "in a thread that has given up its rights",
     "sandbox/reading.py": "confined to reading",
     "sandbox/bubblewrap.py": "in bubblewrap",
     "sandbox/landlock.py": "under Landlock",

@@ -12,8 +12,7 @@ import pytest
 
 from agentcli.sandbox.choose import SandboxScope, choose_sandbox
 from agentcli.sandbox.environment import build_environment
-from agentcli.sandbox.limits import CommandLimits
-from agentcli.sandbox.processes import kill_tree
+from agentcli.sandbox.limits import CommandLimits, kill_tree
 from agentcli.types.errors import SettingsError
 from agentcli.types.verdicts import Grants, Sandbox
 from tests.support.layers import LAYERS as LAYERS

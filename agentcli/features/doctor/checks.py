@@ -14,8 +14,7 @@ from typing import Literal
 from agentcli import __version__
 from agentcli.log.paths import sessions_directory
 from agentcli.sandbox.choose import LayerFinding as Layer
-from agentcli.sandbox.choose import SandboxScope, describe_layers
-from agentcli.sandbox.remedies import Remedy, workspace_unwritable
+from agentcli.sandbox.choose import Remedy, SandboxScope, describe_layers, workspace_unwritable
 from agentcli.session.hooks import read_user_hooks
 from agentcli.session.model import open_model
 from agentcli.session.project import DIRECTORY, load_project, load_project_rules

@@ -8,14 +8,12 @@ import pytest
 from agentcli.sandbox import landlock_rules
 from agentcli.sandbox.choose import (
     LayerFinding,
+    Remedy,
     SandboxScope,
     _find_bubblewrap,
+    bubblewrap_failed,
     choose_sandbox,
     describe_layers,
-)
-from agentcli.sandbox.remedies import (
-    Remedy,
-    bubblewrap_failed,
     landlock_missing,
     list_landlock_gaps,
     workspace_unwritable,

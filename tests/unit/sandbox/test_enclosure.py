@@ -4,12 +4,14 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from agentcli.sandbox import landlock_rules
-from agentcli.sandbox.enclosure import Enclosure, Outsider
+from agentcli.sandbox.landlock import Enclosure, EnclosureAhead, Outsider
+from agentcli.system import process
 from tests.support.processes import running, unique_seconds, until
 
 pytestmark = pytest.mark.skipif(
@@ -37,8 +39,8 @@ def outsider() -> Iterator[Outsider]:
 @pytest.fixture
 def enclosures() -> Iterator[tuple[Enclosure, Enclosure]]:
     made = (
-        Enclosure(landlock_rules.restrict_scope, name="one"),
-        Enclosure(lambda: None, name="other"),
+        Enclosure(landlock_rules.restrict_scope),
+        Enclosure(lambda: None),
     )
     yield made
     for enclosure in made:
@@ -46,7 +48,8 @@ def enclosures() -> Iterator[tuple[Enclosure, Enclosure]]:
 
 
 def started(enclosure: Enclosure, *argv: str) -> "subprocess.Popen[bytes]":
-    return enclosure.launcher.start(argv, cwd=Path("/"), env={}, stdout=subprocess.DEVNULL)
+    start = partial(process.start, argv, cwd=Path("/"), env={}, stdout=subprocess.DEVNULL)
+    return enclosure.launcher.start(start)
 
 
 def test_whatever_a_command_shed_ends_with_it_and_nothing_else(
@@ -93,9 +96,30 @@ def test_launcher_that_cannot_give_up_its_rights_still_says_so(outsider: Outside
     def refuse() -> None:
         raise PermissionError(1, "Operation not permitted")
 
-    enclosure = Enclosure(refuse, name="refused")
+    enclosure = Enclosure(refuse)
     with pytest.raises(PermissionError):
         started(enclosure, "/bin/true")
     enclosure.clear(outsider)
     enclosure.close()
     assert outsider.is_alive
+
+
+def test_enclosure_made_ahead_is_taken_once_and_only_for_the_same_rights() -> None:
+    made = []
+
+    def first() -> None:
+        made.append("first")
+
+    def second() -> None:
+        made.append("second")
+
+    ahead = EnclosureAhead()
+    ahead.prepare(first)
+    ahead.prepare(second)
+    for wanted in (first, first, second):
+        enclosure = ahead.take(wanted)
+        assert started(enclosure, "/bin/true").wait() == 0
+        enclosure.close()
+    ahead.prepare(first)
+    ahead.close()
+    assert made[:3] == ["first", "first", "second"]

@@ -4,16 +4,20 @@ import sys
 import threading
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from agentcli.sandbox import kernel
-from agentcli.sandbox.launcher import Launcher, LauncherAhead
+from agentcli.sandbox.kernel import Launcher
+from agentcli.system import process
 
 
 def start(launcher: Launcher, *argv: str) -> "subprocess.Popen[bytes]":
-    return launcher.start(argv, cwd=Path("/"), env={}, stdout=subprocess.DEVNULL)
+    return launcher.start(command(*argv))
+
+
+def command(*argv: str, stdout: int = subprocess.DEVNULL) -> "partial[subprocess.Popen[bytes]]":
+    return partial(process.start, argv, cwd=Path("/"), env={}, stdout=stdout)
 
 
 def test_processes_are_started_by_the_thread_that_gave_up_its_rights() -> None:
@@ -32,24 +36,6 @@ def test_nothing_is_started_when_rights_could_not_be_given_up() -> None:
     for _ in range(2):
         with pytest.raises(PermissionError):
             start(launcher, "/bin/true")
-    launcher.close()
-
-
-def test_thread_goes_first_where_its_process_is_to_be() -> None:
-    went = []
-
-    def go() -> None:
-        went.append(threading.current_thread().name)
-
-    def refuse() -> None:
-        raise PermissionError(1, "Operation not permitted")
-
-    launcher = Launcher(lambda: None, name="launcher")
-    words: dict[str, Any] = {"cwd": Path("/"), "env": {}, "stdout": subprocess.DEVNULL}
-    assert launcher.start(["/bin/true"], enter=go, **words).wait() == 0
-    with pytest.raises(PermissionError):
-        launcher.start(["/bin/true"], enter=refuse, **words)
-    assert went == ["launcher_0"]
     launcher.close()
 
 
@@ -74,32 +60,10 @@ def test_process_has_its_own_session_and_no_input() -> None:
 def test_rights_are_given_up_by_one_thread_only() -> None:
     launcher = Launcher(kernel.forbid_new_privileges, name="launcher")
     reader, writer = os.pipe()
-    launcher.start(
-        ["/bin/grep", "NoNewPrivs", "/proc/self/status"], cwd=Path("/"), env={}, stdout=writer
-    ).wait()
+    look = command("/bin/grep", "NoNewPrivs", "/proc/self/status", stdout=writer)
+    launcher.start(look).wait()
     os.close(writer)
     with os.fdopen(reader) as output:
         assert output.read() == "NoNewPrivs:\t1\n"
     assert "NoNewPrivs:\t0\n" in Path("/proc/self/status").read_text()
     launcher.close()
-
-
-def test_launcher_made_ahead_is_taken_once_and_only_for_the_same_rights() -> None:
-    made = []
-
-    def first() -> None:
-        made.append("first")
-
-    def second() -> None:
-        made.append("second")
-
-    ahead = LauncherAhead(partial(Launcher, name="launcher"), name="launcher")
-    ahead.prepare(first)
-    ahead.prepare(second)
-    for wanted in (first, first, second):
-        launcher = ahead.take(wanted)
-        assert start(launcher, "/bin/true").wait() == 0
-        launcher.close()
-    ahead.prepare(first)
-    ahead.close()
-    assert made[:3] == ["first", "first", "second"]

@@ -4,9 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.sandbox.limits import CommandLimits, count_tasks
-from agentcli.sandbox.processes import Process, find_tree, kill_tree, list_processes
-from agentcli.sandbox.watch import CommandWatch
+from agentcli.sandbox.limits import (
+    CommandLimits,
+    CommandWatch,
+    Process,
+    count_tasks,
+    find_tree,
+    kill_tree,
+    list_processes,
+)
 
 LOWERED = """
 import resource

@@ -112,14 +112,14 @@ def test_directories_on_the_way_in_tmp_are_fresh_and_sealed(places: SandboxPaths
     assert sealed[-2:] == ["/", "/proc"]
 
 
-def test_room_has_all_mounts_below_its_view_and_a_command_there_only_its_own(
+def test_namespace_has_all_mounts_below_its_view_and_a_command_there_only_its_own(
     places: SandboxPaths,
 ) -> None:
     guarded = GuardedPath(places.workspace / ".git/hooks", "directory")
     made = view(places, guarded)
-    alone, in_room = mounted(made.options(Grants())), mounted(made.room(Grants()))
-    assert [(option, f"/view{at}") for option, at in alone] == in_room[-len(alone) :]
-    options = made.options_in_room(Grants())
+    alone, kept = mounted(made.options(Grants())), mounted(made.namespace_options(Grants()))
+    assert [(option, f"/view{at}") for option, at in alone] == kept[-len(alone) :]
+    options = made.options_kept(Grants())
     assert mounted(options) == []
     assert options[options.index("--dev-bind") :][:3] == ("--dev-bind", "/view", "/")
     assert set(made.options(Grants())) >= set(options) - {"--dev-bind", "/view"}

@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from agentcli.sandbox.paths import survey_paths
+from agentcli.sandbox.paths import SandboxScope, survey_paths
 from agentcli.sandbox.seatbelt import SeatbeltSandbox, build_profile, only_reading
 from agentcli.types.verdicts import Grants
 
@@ -52,11 +52,10 @@ def test_network_is_denied_unless_granted() -> None:
 def test_command_line_defines_every_parameter(tmp_path: Path) -> None:
     (tmp_path / "ws/.git").mkdir(parents=True)
     places = survey_paths(
-        workspace=tmp_path / "ws",
-        private=tmp_path / "private",
-        readable=(tmp_path / "kept",),
-        protected=(),
-        environ={"HOME": str(tmp_path / "home")},
+        SandboxScope(
+            workspace=tmp_path / "ws", private=tmp_path / "private", readable=(tmp_path / "kept",)
+        ),
+        {"HOME": str(tmp_path / "home")},
     )
     words = SeatbeltSandbox(places).prefix(Grants(writable=(tmp_path,)))
     assert words[:2] == ["/usr/bin/sandbox-exec", "-p"]

@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from agentcli.sandbox.toolchains import find_toolchains, tool_variables
+from agentcli.sandbox.paths import find_toolchains, tool_variables
 
 
 def program(path: Path) -> Path:

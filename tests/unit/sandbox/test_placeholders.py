@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.sandbox.placeholder import Placeholder, remove_abandoned
-from agentcli.sandbox.placeholders import PlaceholderHolder
+from agentcli.sandbox.placeholders import REAPER, Placeholder, PlaceholderHolder
 from agentcli.sandbox.protect import GuardedPath
 from tests.support.processes import until
 
@@ -183,7 +182,8 @@ def test_place_that_is_taken_away_is_made_for_the_next_command(tmp_path: Path) -
 
 def leave_for_another(top: Path) -> None:
     """As the process does that outlives the session."""
-    remove_abandoned([Placeholder(top / "a", "directory"), Placeholder(top / "b", "file")])
+    left = (Placeholder(top / "a", is_directory=True), Placeholder(top / "b", is_directory=False))
+    subprocess.run([*REAPER, *(one.word for one in left)], capture_output=True)
 
 
 def test_file_that_took_the_place_of_one_held_stays(tmp_path: Path) -> None:

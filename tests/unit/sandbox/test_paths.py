@@ -4,7 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.sandbox.paths import SandboxPaths, _find_hidden, list_granted, outermost, survey_paths
+from agentcli.sandbox.paths import (
+    SandboxPaths,
+    SandboxScope,
+    _find_hidden,
+    list_granted,
+    outermost,
+    survey_paths,
+)
 from agentcli.sandbox.protect import find_protection
 from agentcli.types.verdicts import Grants
 
@@ -12,11 +19,13 @@ from agentcli.types.verdicts import Grants
 def look(base: Path, **environ: str) -> SandboxPaths:
     (base / "ws").mkdir(exist_ok=True)
     return survey_paths(
-        workspace=base / "ws",
-        private=base / "private",
-        readable=(base / "kept",),
-        protected=(base / "ws/own", base / "elsewhere"),
-        environ={"HOME": str(base / "home"), "PATH": "/usr/bin", **environ},
+        SandboxScope(
+            workspace=base / "ws",
+            private=base / "private",
+            readable=(base / "kept",),
+            protected=(base / "ws/own", base / "elsewhere"),
+        ),
+        {"HOME": str(base / "home"), "PATH": "/usr/bin", **environ},
     )
 
 
@@ -35,11 +44,8 @@ def test_only_what_is_in_the_workspace_needs_protection(tmp_path: Path) -> None:
 def test_private_directory_in_the_workspace_is_protected(tmp_path: Path) -> None:
     (tmp_path / "ws").mkdir()
     places = survey_paths(
-        workspace=tmp_path / "ws",
-        private=tmp_path / "ws/private",
-        readable=(),
-        protected=(),
-        environ={"HOME": str(tmp_path / "home")},
+        SandboxScope(workspace=tmp_path / "ws", private=tmp_path / "ws/private"),
+        {"HOME": str(tmp_path / "home")},
     )
     assert places.protected == (tmp_path / "ws/private",)
 
@@ -84,11 +90,8 @@ def test_whole_machine_is_not_granted(tmp_path: Path) -> None:
     (tmp_path / "ws").mkdir()
     (tmp_path / "other").mkdir()
     places = survey_paths(
-        workspace=tmp_path / "ws",
-        private=tmp_path / "private",
-        readable=(),
-        protected=(),
-        environ={"HOME": str(tmp_path / "nobody")},
+        SandboxScope(workspace=tmp_path / "ws", private=tmp_path / "private"),
+        {"HOME": str(tmp_path / "nobody")},
     )
     wanted = (Path("/"), tmp_path / "link", tmp_path / "other", tmp_path / "ws", Path("/nowhere"))
     assert list_granted(Grants(writable=wanted), places) == (tmp_path / "other",)

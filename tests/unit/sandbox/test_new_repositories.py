@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.sandbox.new_repositories import NewRepositoryScan
-from agentcli.sandbox.restore import GuardedPaths, OriginalState
+from agentcli.sandbox.restore import GuardedPaths
+from agentcli.sandbox.supervisor import NewRepositoryScan, OriginalState
 
 APART_S = 0.3
 """Seconds between commands, more than the times of files may be off."""
@@ -32,12 +32,10 @@ def original() -> OriginalState:
 
 
 @pytest.fixture
-def newcomers(
-    workspace: Path, original: OriginalState, tmp_path: Path
-) -> Iterator[NewRepositoryScan]:
-    newcomers = NewRepositoryScan(workspace, original=original, rejected=tmp_path / "rejected")
-    yield newcomers
-    newcomers.close()
+def scan(workspace: Path, original: OriginalState, tmp_path: Path) -> Iterator[NewRepositoryScan]:
+    scan = NewRepositoryScan(workspace, original=original, rejected=tmp_path / "rejected")
+    yield scan
+    scan.close()
 
 
 @contextmanager
@@ -54,26 +52,26 @@ def between_commands() -> None:
         time.sleep(0.01)
 
 
-def swept(newcomers: NewRepositoryScan) -> tuple[str, ...]:
-    newcomers.look()
-    return newcomers.take_notes()
+def swept(scan: NewRepositoryScan) -> tuple[str, ...]:
+    scan.look()
+    return scan.take_notes()
 
 
 def test_new_repository_loses_what_would_run_and_keeps_the_rest(
-    workspace: Path, tmp_path: Path, newcomers: NewRepositoryScan, original: OriginalState
+    workspace: Path, tmp_path: Path, scan: NewRepositoryScan, original: OriginalState
 ) -> None:
     new = workspace / "deep/new"
     with command(original, tmp_path):
         git("init", "-q", new)
         git("-C", new, "remote", "add", "origin", "git@example.com:a/b.git")
-    assert swept(newcomers) == ()
+    assert swept(scan) == ()
 
     with command(original, tmp_path):
         (new / ".git/hooks/pre-commit").write_text("evil")
-    told = swept(newcomers)
+    told = swept(scan)
     with command(original, tmp_path):
         git("-C", new, "config", "core.fsmonitor", "evil")
-    told += swept(newcomers)
+    told += swept(scan)
 
     assert [sentence.split(" was made")[0] for sentence in told] == [
         "deep/new/.git/hooks",
@@ -84,36 +82,36 @@ def test_new_repository_loses_what_would_run_and_keeps_the_rest(
 
 
 def test_clones_and_linked_worktrees_are_left_alone(
-    workspace: Path, tmp_path: Path, newcomers: NewRepositoryScan, original: OriginalState
+    workspace: Path, tmp_path: Path, scan: NewRepositoryScan, original: OriginalState
 ) -> None:
     with command(original, tmp_path):
         git("clone", "-q", workspace, workspace / "clone")
         url = "ssh://git@example.com:22/a/b.git"
         git("-C", workspace / "clone", "remote", "set-url", "origin", url)
         git("-C", workspace, "worktree", "add", "-q", workspace / "tree")
-    assert swept(newcomers) == ()
+    assert swept(scan) == ()
 
     git("-C", workspace / "tree", "status")
     with command(original, tmp_path):
         (workspace / ".git/worktrees/tree/commondir").write_text("../../../evil")
-    assert len(swept(newcomers)) == 1
+    assert len(swept(scan)) == 1
 
 
 def test_repositories_of_before_are_not_newcomers(
     workspace: Path, tmp_path: Path, original: OriginalState
 ) -> None:
     (workspace / ".git/hooks/pre-commit").write_text("mine")
-    newcomers = NewRepositoryScan(workspace, original=original, rejected=tmp_path / "rejected")
+    scan = NewRepositoryScan(workspace, original=original, rejected=tmp_path / "rejected")
     with command(original, tmp_path):
         (workspace / ".git/hooks/other").write_text("put back by whoever holds it")
 
-    assert swept(newcomers) == ()
+    assert swept(scan) == ()
     assert (workspace / ".git/hooks/pre-commit").read_text() == "mine"
-    newcomers.close()
+    scan.close()
 
 
 def test_what_the_person_does_between_commands_stays(
-    workspace: Path, tmp_path: Path, newcomers: NewRepositoryScan, original: OriginalState
+    workspace: Path, tmp_path: Path, scan: NewRepositoryScan, original: OriginalState
 ) -> None:
     between_commands()
     git("init", "-q", workspace / "mine")
@@ -122,27 +120,27 @@ def test_what_the_person_does_between_commands_stays(
     between_commands()
     with command(original, tmp_path):
         git("-C", workspace / "mine", "status")
-    assert swept(newcomers) == ()
+    assert swept(scan) == ()
 
     between_commands()
     with command(original, tmp_path):
         (workspace / "mine/.git/hooks/pre-push").write_text("evil")
-    [told] = swept(newcomers)
+    [told] = swept(scan)
     assert told.startswith("mine/.git/hooks was made by the command")
     assert "alias" in (workspace / "mine/.git/config").read_text()
 
 
 def test_repository_that_is_moved_to_its_place_later_is_a_commands(
-    workspace: Path, tmp_path: Path, newcomers: NewRepositoryScan, original: OriginalState
+    workspace: Path, tmp_path: Path, scan: NewRepositoryScan, original: OriginalState
 ) -> None:
     with command(original, tmp_path):
         git("init", "-q", workspace / "node_modules/made")
         (workspace / "node_modules/made/.git/hooks/pre-commit").write_text("evil")
-    assert swept(newcomers) == ()
+    assert swept(scan) == ()
     between_commands()
     with command(original, tmp_path):
         (workspace / "node_modules/made").rename(workspace / "made")
-    [told] = swept(newcomers)
+    [told] = swept(scan)
     assert told.startswith("made/.git/hooks was made by the command")
 
 
@@ -152,16 +150,16 @@ def test_repository_of_before_that_is_moved_to_its_place_is_a_commands(
     git("init", "-q", workspace / "node_modules/made")
     (workspace / "node_modules/made/.git/hooks/pre-commit").write_text("evil")
     between_commands()
-    newcomers = NewRepositoryScan(workspace, original=original, rejected=tmp_path / "rejected")
+    scan = NewRepositoryScan(workspace, original=original, rejected=tmp_path / "rejected")
     with command(original, tmp_path):
         (workspace / "node_modules/made").rename(workspace / "made")
-    [told] = swept(newcomers)
+    [told] = swept(scan)
     assert told.startswith("made/.git/hooks was made by the command")
-    newcomers.close()
+    scan.close()
 
 
 def test_pointer_out_of_the_workspace_is_taken_away(
-    workspace: Path, tmp_path: Path, newcomers: NewRepositoryScan, original: OriginalState
+    workspace: Path, tmp_path: Path, scan: NewRepositoryScan, original: OriginalState
 ) -> None:
     git("init", "-q", tmp_path / "outside")
     with command(original, tmp_path):
@@ -169,7 +167,7 @@ def test_pointer_out_of_the_workspace_is_taken_away(
         (workspace / "by-file/.git").write_text(f"gitdir: {tmp_path}/outside/.git\n")
         (workspace / "by-link").mkdir()
         (workspace / "by-link/.git").symlink_to(tmp_path / "outside/.git")
-    told = swept(newcomers)
+    told = swept(scan)
     assert [sentence.split(" was made")[0] for sentence in told] == ["by-file/.git", "by-link/.git"]
     assert [*workspace.glob("by-*/.git")] == []
     assert (tmp_path / "outside/.git/config").exists()
@@ -184,7 +182,7 @@ def add_link(root: Path, path: str) -> None:
 def test_repository_that_git_enters_by_itself_is_found_wherever_it_is(
     workspace: Path,
     tmp_path: Path,
-    newcomers: NewRepositoryScan,
+    scan: NewRepositoryScan,
     original: OriginalState,
     place: str,
 ) -> None:
@@ -194,12 +192,12 @@ def test_repository_that_git_enters_by_itself_is_found_wherever_it_is(
         git("init", "-q", workspace / place)
         git("-C", workspace / place, "config", "core.fsmonitor", "evil")
         add_link(workspace, place)
-    [told] = swept(newcomers)
+    [told] = swept(scan)
     assert told.startswith(f"{place}/.git/config was made by the command")
 
 
 def test_any_number_of_repositories_does_not_hide_another(
-    workspace: Path, tmp_path: Path, newcomers: NewRepositoryScan, original: OriginalState
+    workspace: Path, tmp_path: Path, scan: NewRepositoryScan, original: OriginalState
 ) -> None:
     with command(original, tmp_path):
         for number in range(70):
@@ -207,5 +205,5 @@ def test_any_number_of_repositories_does_not_hide_another(
             (workspace / f"a{number}/.git/HEAD").touch()
         git("init", "-q", workspace / "z")
         git("-C", workspace / "z", "config", "core.fsmonitor", "evil")
-    [told] = swept(newcomers)
+    [told] = swept(scan)
     assert told.startswith("z/.git/config was made by the command")

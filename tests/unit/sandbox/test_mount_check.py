@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.sandbox.limits import CommandLimits, count_tasks
-from agentcli.sandbox.mount_check import MountCheck, MountChecks
+from agentcli.sandbox.limits import CommandLimits, CommandWatch, count_tasks
+from agentcli.sandbox.mounts import MountCheck, MountChecks
 from agentcli.sandbox.protect import GuardedPath
 from agentcli.sandbox.restore import GuardedPaths
-from agentcli.sandbox.watch import CommandWatch
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "O_PATH"), reason="handles are those of Linux")
 
@@ -40,11 +39,12 @@ class Held:
         )
         self.rejected = git.parents[1] / "rejected"
         self.keeper = GuardedPaths(held, roots=[git.parent], rejected=self.rejected)
-        self.grip = MountCheck(one.path for one in held)
+        self.check = MountCheck(one.path for one in held)
         self.before = self.keeper.snapshot()
 
     def undo(self) -> tuple[str, ...]:
-        return self.keeper.undo(self.grip.select_to_undo(self.before, self.keeper))
+        held, stale = self.check.paths, self.check.find_stale()
+        return self.keeper.undo(self.keeper.select_to_undo(self.before, held=held, stale=stale))
 
 
 def replace(path: Path, text: str) -> None:
@@ -57,27 +57,27 @@ def test_place_is_lost_when_it_is_replaced_or_removed_and_not_when_it_is_changed
     git: Path,
 ) -> None:
     paths = (git / "config", git / "hooks", git / "commondir")
-    grip = MountCheck(paths)
+    check = MountCheck(paths)
     (git / "config").write_text("changed in place")
     (git / "hooks/post-commit").write_text("added")
-    assert grip.find_stale() == ()
+    assert check.find_stale() == ()
     replace(git / "config", OLD)
     shutil.rmtree(git / "hooks")
-    assert grip.find_stale() == paths[:2]
+    assert check.find_stale() == paths[:2]
 
 
 def test_place_stays_lost_however_often_it_is_replaced(git: Path) -> None:
-    grip = MountCheck([git / "config"])
+    check = MountCheck([git / "config"])
     for _ in range(20):  # a file system gives a free number to the next file
         replace(git / "config", OLD)
-        assert grip.find_stale() == (git / "config",)
+        assert check.find_stale() == (git / "config",)
 
 
-def test_handles_are_closed_with_the_grip(git: Path) -> None:
+def test_handles_are_closed_with_the_check(git: Path) -> None:
     before = len(list(Path("/proc/self/fd").iterdir()))
-    grip = MountCheck([git / "config", git / "hooks"])
+    check = MountCheck([git / "config", git / "hooks"])
     assert len(list(Path("/proc/self/fd").iterdir())) == before + 2
-    del grip
+    del check
     assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
@@ -154,22 +154,32 @@ def test_what_was_taken_away_stays_away_and_what_came_instead_does_not(git: Path
     assert {path.name for path in (git / "hooks").iterdir()} == {"pre-commit"}
 
 
-def test_grip_is_shared_until_something_is_lost(git: Path) -> None:
-    grips = MountChecks([git / "config"])
-    first = grips.take()
-    assert grips.take() is first
+def test_check_is_shared_until_something_is_lost(git: Path) -> None:
+    checks = MountChecks([git / "config"])
+    first = checks.take()
+    assert checks.take() is first
     replace(git / "config", OLD)
-    assert grips.take() is not first
+    assert checks.take() is not first
+
+
+def test_file_that_was_removed_and_linked_again_is_checked_anew(git: Path) -> None:
+    checks = MountChecks([git / "config"])
+    first = checks.take()
+    (git / "other").hardlink_to(git / "config")
+    (git / "config").unlink()
+    (git / "config").hardlink_to(git / "other")
+    assert first.find_stale() == ()
+    assert checks.take() is not first
 
 
 def test_command_is_stopped_when_a_place_is_lost(git: Path) -> None:
     watch = CommandWatch(CommandLimits())
-    grip = MountCheck([git / "config"])
+    check = MountCheck([git / "config"])
     process = subprocess.Popen(["sleep", "60"], start_new_session=True)
     later = subprocess.Popen(["sleep", "60"], start_new_session=True)
-    watch.add(process, tasks_before=count_tasks(), mount_check=grip)
+    watch.add(process, tasks_before=count_tasks(), find_stale=check.find_stale)
     replace(git / "config", OLD)
-    watch.add(later, tasks_before=count_tasks(), mount_check=MountCheck([git / "config"]))
+    watch.add(later, tasks_before=count_tasks(), find_stale=MountCheck([git / "config"]).find_stale)
     process.wait()
     assert watch.remove(process) == (
         f"Stopped: {git}/config was replaced or removed while it ran, "

@@ -6,31 +6,29 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.sandbox.mounts import MountState, MountView
+from agentcli.sandbox.mounts import MountCheck, MountState, MountView
 from agentcli.sandbox.namespaces import MountNamespaceCache, make_private_network
-from agentcli.sandbox.paths import survey_paths
+from agentcli.sandbox.paths import SandboxScope, survey_paths
 from agentcli.sandbox.protect import Protection
 from agentcli.types.verdicts import Grants
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is for Linux")
 
 ALONE, ONLINE = Grants(), Grants(network=True)
-BEFORE: MountState = ((1,),)
-AFTER: MountState = ((2,),)
+HELD = MountCheck([])
+BEFORE = MountState(1, HELD, ())
+AFTER = MountState(2, HELD, ())
 
 
 @pytest.fixture
-def rooms(tmp_path: Path) -> Iterator[MountNamespaceCache]:
+def cache(tmp_path: Path) -> Iterator[MountNamespaceCache]:
     program = shutil.which("bwrap")
     if program is None:
         pytest.skip("bubblewrap is not installed")
     (tmp_path / "ws").mkdir()
     places = survey_paths(
-        workspace=tmp_path / "ws",
-        private=tmp_path / "private",
-        readable=(),
-        protected=(),
-        environ={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},
+        SandboxScope(workspace=tmp_path / "ws", private=tmp_path / "private"),
+        {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},
     )
     network = make_private_network(Path(program))
     view = MountView(places, protection=Protection(guarded=()), version=(0, 4, 0))
@@ -38,16 +36,16 @@ def rooms(tmp_path: Path) -> Iterator[MountNamespaceCache]:
     try:
         entered(made, ALONE, BEFORE)
     except OSError as error:
-        pytest.skip(f"no rooms here: {error}")
+        pytest.skip(f"no mounts can be kept here: {error}")
     yield made
     made.close()
     if network:
         network.close()
 
 
-def entered(rooms: MountNamespaceCache, confinement: Grants, state: MountState) -> int:
+def entered(cache: MountNamespaceCache, confinement: Grants, state: MountState) -> int:
     """Which mounts these are: the number that the kernel gave them."""
-    with rooms.entrance(confinement, state) as entrance:
+    with cache.entrance(confinement, state) as entrance:
         assert entrance.mounts is not None
         return os.fstat(entrance.mounts).st_ino
 
@@ -56,52 +54,52 @@ def handles() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-def test_room_is_the_same_until_something_it_was_made_of_changes(
-    rooms: MountNamespaceCache,
+def test_namespace_is_the_same_until_something_it_was_made_of_changes(
+    cache: MountNamespaceCache,
 ) -> None:
-    first, online = entered(rooms, ALONE, BEFORE), entered(rooms, ONLINE, BEFORE)
+    first, online = entered(cache, ALONE, BEFORE), entered(cache, ONLINE, BEFORE)
     assert len({Path("/proc/self/ns/mnt").stat().st_ino, first, online}) == 3
-    assert entered(rooms, ALONE, BEFORE) == first
-    with rooms.entrance(ALONE, BEFORE) as entrance:
+    assert entered(cache, ALONE, BEFORE) == first
+    with cache.entrance(ALONE, BEFORE) as entrance:
         assert entrance.mounts is not None
         kept = os.dup(entrance.mounts)  # or its number is given to the next
-    assert entered(rooms, ALONE, AFTER) != first
-    assert entered(rooms, ONLINE, BEFORE) == online
+    assert entered(cache, ALONE, AFTER) != first
+    assert entered(cache, ONLINE, BEFORE) == online
     os.close(kept)
 
 
-def test_only_rooms_of_late_are_kept(rooms: MountNamespaceCache, tmp_path: Path) -> None:
-    first = entered(rooms, ALONE, BEFORE)
+def test_only_namespaces_of_late_are_kept(cache: MountNamespaceCache, tmp_path: Path) -> None:
+    first = entered(cache, ALONE, BEFORE)
     kept = handles()
     for number in range(5):
-        entered(rooms, Grants(writable=(tmp_path / str(number),)), BEFORE)
+        entered(cache, Grants(writable=(tmp_path / str(number),)), BEFORE)
     assert handles() == kept + 3
-    assert entered(rooms, ALONE, BEFORE) != first
-    rooms.close()
+    assert entered(cache, ALONE, BEFORE) != first
+    cache.close()
     assert handles() == kept - 1
 
 
-def test_room_without_the_network_of_the_machine_leads_into_the_private_one(
-    rooms: MountNamespaceCache,
+def test_namespace_without_the_network_of_the_machine_leads_into_the_private_one(
+    cache: MountNamespaceCache,
 ) -> None:
-    with rooms.entrance(ALONE, BEFORE) as alone:
+    with cache.entrance(ALONE, BEFORE) as alone:
         pass
-    with rooms.entrance(ONLINE, BEFORE) as online:
+    with cache.entrance(ONLINE, BEFORE) as online:
         pass
     assert alone.network is not None and online.network is None
     assert alone.owner == online.owner
     assert (alone.words == ()) == (os.geteuid() == 0)
 
 
-def test_why_a_room_cannot_be_made_is_told_in_the_words_of_bubblewrap(
-    rooms: MountNamespaceCache, tmp_path: Path
+def test_why_a_namespace_cannot_be_made_is_told_in_the_words_of_bubblewrap(
+    cache: MountNamespaceCache, tmp_path: Path
 ) -> None:
     granted = tmp_path / "granted"
     granted.mkdir()
     confinement = Grants(writable=(granted,))
-    entered(rooms, confinement, BEFORE)
+    entered(cache, confinement, BEFORE)
     granted.rmdir()
     open_before = handles()
     with pytest.raises(OSError, match=f"bwrap: .*{granted}"):
-        entered(rooms, confinement, AFTER)
+        entered(cache, confinement, AFTER)
     assert handles() == open_before - 1

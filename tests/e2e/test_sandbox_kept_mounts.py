@@ -17,16 +17,16 @@ from tests.support.confined import Confined, confined
 def place(tmp_path: Path) -> Iterator[Confined]:
     with confined("bubblewrap", tmp_path) as made:
         subprocess.run(["git", "init", "-q", made.workspace], check=True)
-        if not is_in_rooms(made):
-            pytest.skip("no rooms can be made here")
+        if not keeps_mounts(made):
+            pytest.skip("no mounts can be kept here")
         yield made
 
 
-def is_in_rooms(place: Confined) -> bool:
-    return isinstance(place.sandbox, BubblewrapSandbox) and place.sandbox.has_rooms
+def keeps_mounts(place: Confined) -> bool:
+    return isinstance(place.sandbox, BubblewrapSandbox) and place.sandbox.keeps_mounts
 
 
-def test_nothing_of_the_room_but_the_view_is_mounted_for_a_command(place: Confined) -> None:
+def test_only_the_view_is_mounted_for_a_command(place: Confined) -> None:
     lines = place.run("cat /proc/self/mountinfo").output.splitlines()
     fields = [line.split() for line in lines]
     assert [one[4] for one in fields if one[3] == "/" and "proc" in one[-3:]] == ["/proc"]
@@ -37,7 +37,7 @@ def test_nothing_of_the_room_but_the_view_is_mounted_for_a_command(place: Confin
     assert ran.output == "/usr\n"
 
 
-def test_command_meets_no_other_of_its_room(place: Confined) -> None:
+def test_command_meets_no_other_in_the_same_mounts(place: Confined) -> None:
     other, output = place.start("echo mine > /dev/shm/mine; touch ready; exec sleep 300")
     try:
         ran = place.run(
@@ -114,12 +114,12 @@ def test_no_library_of_a_command_is_loaded_outside(place: Confined) -> None:
     assert list(place.outside.iterdir()) == [place.secret]
 
 
-def test_machine_without_rooms_confines_commands_one_by_one(
+def test_machine_that_keeps_no_mounts_confines_commands_one_by_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(namespaces, "_CUT_OFF", ("/no/such/unshare",))
     with confined("bubblewrap", tmp_path) as place:
-        assert not is_in_rooms(place)
+        assert not keeps_mounts(place)
         subprocess.run(["git", "init", "-q", place.workspace], check=True)
         ran = place.run(f"cat {place.secret}; touch here {place.outside}/there /usr/there; id -u")
         assert "the secret outside" not in ran.output
