@@ -77,7 +77,9 @@ class MountView:
         self._sources = lru_cache(maxsize=_KEPT_VIEWS)(self._list_sources)
         mounts = self._mounts(Grants())
         free = (path for path in _TEMPORARY if not _is_covered(path, mounts))
-        self.temporary = next((path for path in free if not _tops([path], mounts)), paths.temporary)
+        self.temporary = next(
+            (path for path in free if not _holds_mounts(path, mounts)), paths.temporary
+        )
         """The path for commands' temporary files: nothing else is mounted there."""
 
     def identify_sources(self, grants: Grants) -> tuple[tuple[int, int], ...]:
@@ -123,7 +125,7 @@ class MountView:
         return (
             *self._system(root),
             *("--dir", _in(root, "/proc"), "--dev", _in(root, "/dev"), "--dir", _in(root, "/run")),
-            *self._temporary(temporary, tops, root),
+            *self._temporary(temporary, tops, mounts, root),
             *(word for one in mounts for word in (one.option, one.source, _in(root, one.at))),
             *(word for path in sealed for word in ("--remount-ro", _in(root, path))),
         )
@@ -155,12 +157,18 @@ class MountView:
             else:
                 yield from (_READ, str(path), _in(root, path))
 
-    def _temporary(self, paths: Sequence[Path], tops: Iterable[Path], root: Path) -> Iterator[str]:
+    def _temporary(
+        self,
+        paths: Sequence[Path],
+        tops: Iterable[Path],
+        mounts: Sequence[_Mount],
+        root: Path,
+    ) -> Iterator[str]:
         """Yield the mounts of /tmp, which is kept between commands.
 
-        Mounts below it lie in a fresh directory."""
+        Mounts further below it lie in a fresh directory."""
         for path in paths:
-            if path in (paths[0], self.temporary):
+            if path in (paths[0], self.temporary) or _holds_mounts(path, mounts):
                 yield from (_CHANGE, str(self.paths.temporary), _in(root, path))
             else:
                 yield from ("--symlink", str(paths[0]), _in(root, path))
@@ -210,16 +218,19 @@ def _is_covered(path: Path, mounts: Iterable[_Mount]) -> bool:
     return any(path.is_relative_to(one.at) for one in mounts)
 
 
+def _holds_mounts(path: Path, mounts: Iterable[_Mount]) -> bool:
+    return any(path in one.at.parents for one in mounts)
+
+
 def _tops(temporary: Iterable[Path], mounts: Sequence[_Mount]) -> list[Path]:
-    """Return the first directories on the way to mounts below /tmp."""
-    return sorted(
-        {
-            path / one.at.relative_to(path).parts[0]
-            for path in temporary
-            for one in mounts
-            if path in one.at.parent.parents
-        }
-    )
+    """Return the first directories on the way to mounts below /tmp, except what is a mount itself."""
+    tops = {
+        path / one.at.relative_to(path).parts[0]
+        for path in temporary
+        for one in mounts
+        if path in one.at.parent.parents
+    }
+    return sorted(tops - {one.at for one in mounts})
 
 
 # The check that mounts still hold. The kernel drops a mount as soon as anyone renames over its

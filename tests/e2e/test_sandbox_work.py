@@ -13,6 +13,7 @@ import pytest
 from agentcli.sandbox.limits import CommandLimits
 from agentcli.types.verdicts import Grants
 from tests.support.confined import LAYERS, Confined, confined
+from tests.support.program import agentcli, script
 
 
 @pytest.fixture(params=LAYERS)
@@ -323,3 +324,21 @@ def test_long_command_line_is_passed(place: Confined) -> None:
 def test_python_of_the_tests_is_there(place: Confined) -> None:
     ran = place.run("python3 -c 'import sys; print(sys.version_info[:2])'")
     assert ran.output == f"{sys.version_info[:2]}\n"
+
+
+@pytest.mark.parametrize("parent", ["/tmp", "/var/tmp"])
+def test_workspace_right_below_a_temporary_directory_is_written(
+    parent: str, tmp_path: Path
+) -> None:
+    model = script(
+        tmp_path / "script.json",
+        [{"calls": [{"name": "bash", "input": {"command": "echo 1 > made"}}]}, {"text": "done"}],
+    )
+    with TemporaryDirectory(dir=parent) as workspace:
+        ran = agentcli(
+            *("run", "--mode", "auto", "--model", model, "write it"),
+            home=tmp_path,
+            cwd=Path(workspace),
+        )
+        assert (Path(workspace, "made").read_text(), ran.code) == ("1\n", 0)
+        assert "weaker sandbox" not in ran.err
