@@ -13,10 +13,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import get_ident
 
-from agentcli.log.checkpoint.capture import CapturedFile, capture_paths
 from agentcli.log.checkpoint.scan import IgnoreScope, WorkspaceScan
 from agentcli.log.checkpoint.store import ObjectStore
-from agentcli.log.checkpoint.trees import StoredEntry, TreeDifference, find_differences, write_state
+from agentcli.log.checkpoint.trees import (
+    CapturedFile,
+    StoredEntry,
+    TreeDifference,
+    capture_paths,
+    find_differences,
+    write_state,
+)
 from agentcli.system.text import printable
 from agentcli.types.events import Checkpointed
 
