@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from agentcli.agent.toolset import Load
 from agentcli.log.paths import SessionPaths
 from agentcli.types.errors import SettingsError, ToolError
-from agentcli.types.events import Emit, Warned
+from agentcli.types.events import Checkpointed, Emit, Warned
 from agentcli.types.messages import Json
 from agentcli.types.tools import Details, Effect, Output, Tool, ToolContext, ToolSpec
 
 if TYPE_CHECKING:
+    from agentcli.log.checkpoint.changes import ChangedFile
     from agentcli.log.checkpoint.keep import CheckpointBefore, CheckpointKeeper
 
 T = TypeVar("T")
@@ -61,6 +62,37 @@ class Checkpoints:
         from agentcli.system.process import run_to_completion
 
         await run_to_completion(self._record(before))
+
+    async def capture_workspace(self) -> str:
+        """Return the id of the workspace's state. Raise SettingsError if it cannot be stored."""
+        before = await self._run_alone(lambda: self._keeper.before("", None))
+        return before.tree
+
+    async def find_changes(
+        self, facts: Sequence[Checkpointed], *, since: str | None
+    ) -> "tuple[ChangedFile, ...]":
+        """Return the files that differ from the states before these changes.
+
+        `since` is a state of the whole workspace, to find also what no call changed. Raise
+        SettingsError if a state is gone.
+        """
+        if not facts and since is None:
+            return ()
+        return await self._run_alone(lambda: self._keeper.find_changes(facts, since=since))
+
+    async def _run_alone(self, work: Callable[[], T]) -> T:
+        """Run `work` in a thread, to its end. Raise SettingsError if it fails."""
+        from agentcli.log.checkpoint.scan import WorkspaceTooLarge
+        from agentcli.system.process import run_to_completion
+
+        async with self._one_at_a_time:
+            try:
+                return await run_to_completion(asyncio.to_thread(work))
+            except (OSError, WorkspaceTooLarge) as error:
+                raise SettingsError(
+                    f"cannot keep the workspace's state: {error}",
+                    hint="leave out what need not be kept, by a line in .gitignore",
+                ) from error
 
     async def _record(self, before: "CheckpointBefore") -> None:
         fact = await self._capture(lambda: self._keeper.after(before))
