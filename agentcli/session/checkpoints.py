@@ -65,7 +65,7 @@ class Checkpoints:
 
     async def capture_workspace(self) -> str:
         """Return the id of the workspace's state. Raise SettingsError if it cannot be stored."""
-        before = await self._run_alone(lambda: self._keeper.before("", None))
+        before = await self._demand(lambda: self._keeper.before("", None))
         return before.tree
 
     async def find_changes(
@@ -78,21 +78,7 @@ class Checkpoints:
         """
         if not facts and since is None:
             return ()
-        return await self._run_alone(lambda: self._keeper.find_changes(facts, since=since))
-
-    async def _run_alone(self, work: Callable[[], T]) -> T:
-        """Run `work` in a thread, to its end. Raise SettingsError if it fails."""
-        from agentcli.log.checkpoint.scan import WorkspaceTooLarge
-        from agentcli.system.process import run_to_completion
-
-        async with self._one_at_a_time:
-            try:
-                return await run_to_completion(asyncio.to_thread(work))
-            except (OSError, WorkspaceTooLarge) as error:
-                raise SettingsError(
-                    f"cannot keep the workspace's state: {error}",
-                    hint="leave out what need not be kept, by a line in .gitignore",
-                ) from error
+        return await self._demand(lambda: self._keeper.find_changes(facts, since=since))
 
     async def _record(self, before: "CheckpointBefore") -> None:
         fact = await self._capture(lambda: self._keeper.after(before))
@@ -109,17 +95,34 @@ class Checkpoints:
     async def _capture(self, work: Callable[[], T]) -> T | None:
         """Run `work` in a thread. Return None if it failed; the user is warned then."""
         from agentcli.log.checkpoint.scan import WorkspaceTooLarge
+
+        try:
+            return await self._run_alone(work)
+        except WorkspaceTooLarge as error:
+            self._is_too_large = True
+            self._warn(f"what commands change in this workspace cannot be taken back: {error}")
+        except (OSError, SettingsError) as error:
+            self._warn(f"what this call changes cannot be taken back: {error}")
+        return None
+
+    async def _demand(self, work: Callable[[], T]) -> T:
+        """Run `work` in a thread. Raise SettingsError if it failed."""
+        from agentcli.log.checkpoint.scan import WorkspaceTooLarge
+
+        try:
+            return await self._run_alone(work)
+        except (OSError, WorkspaceTooLarge) as error:
+            raise SettingsError(
+                f"cannot keep the workspace's state: {error}",
+                hint="leave out what need not be kept, by a line in .gitignore",
+            ) from error
+
+    async def _run_alone(self, work: Callable[[], T]) -> T:
+        """Run `work` in a thread to its end, after all work before it."""
         from agentcli.system.process import run_to_completion
 
         async with self._one_at_a_time:
-            try:
-                return await run_to_completion(asyncio.to_thread(work))
-            except WorkspaceTooLarge as error:
-                self._is_too_large = True
-                self._warn(f"what commands change in this workspace cannot be taken back: {error}")
-            except (OSError, SettingsError) as error:
-                self._warn(f"what this call changes cannot be taken back: {error}")
-        return None
+            return await run_to_completion(asyncio.to_thread(work))
 
     def _warn(self, message: str) -> None:
         self._emit(Warned(code="checkpoint.failed", message=message))

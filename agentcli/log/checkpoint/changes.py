@@ -147,15 +147,13 @@ def _quote(path: bytes) -> str:
     text = path.decode("utf-8", "surrogateescape")
     if not set(text) & {'"', "\\"} and text.isprintable():
         return text
-    quoted = "".join(
-        f"\\{chr(byte)}"
-        if byte in b'"\\'
-        else chr(byte)
-        if 0x20 <= byte < 0x7F
-        else f"\\{byte:03o}"
-        for byte in path
-    )
-    return f'"{quoted}"'
+    return f'"{"".join(map(_escape_byte, path))}"'
+
+
+def _escape_byte(byte: int) -> str:
+    if byte in b'"\\':
+        return f"\\{chr(byte)}"
+    return chr(byte) if 0x20 <= byte < 0x7F else f"\\{byte:03o}"
 
 
 def _literal(data: bytes) -> str:
