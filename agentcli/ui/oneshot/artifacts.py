@@ -105,40 +105,18 @@ _DIRECTORY_FORMATS = (ReportFormat.JUNIT, ReportFormat.MARKDOWN, ReportFormat.SA
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ArtifactOptions:
-    patch: Path | None = None
-    last_message: Path | None = None
-    directory: Path | None = None
+class ArtifactFiles:
+    """Everything that will be written, opened for writing."""
+
+    directory: OutputFolder | None = None
+    patch: OutputFile | None = None
+    last_message: OutputFile | None = None
     reports: frozenset[ReportFormat] = frozenset()
 
     @property
     def wants_patch(self) -> bool:
         has_page = bool(self.reports & {ReportFormat.MARKDOWN, ReportFormat.GITHUB})
         return bool(self.patch or self.directory or has_page)
-
-    def open_files(self) -> "ArtifactFiles":
-        """Open everything that will be written. Raise UsageError if a part of it cannot be."""
-        for form in _DIRECTORY_FORMATS:
-            if form in self.reports and self.directory is None:
-                raise UsageError(
-                    f"--report {form} needs a directory to write to", hint="add --output-dir DIR"
-                )
-        return ArtifactFiles(
-            directory=OutputFolder(self.directory) if self.directory else None,
-            patch=OutputFile(self.patch) if self.patch else None,
-            last_message=OutputFile(self.last_message) if self.last_message else None,
-            reports=self.reports,
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArtifactFiles:
-    """The files of an `ArtifactOptions`, opened for writing."""
-
-    directory: OutputFolder | None = None
-    patch: OutputFile | None = None
-    last_message: OutputFile | None = None
-    reports: frozenset[ReportFormat] = frozenset()
 
     def write_named_files(self, *, answer: str, patch: str) -> None:
         """Write the files that the user named.
@@ -195,6 +173,27 @@ class ArtifactFiles:
         for form in _DIRECTORY_FORMATS:
             if form in self.reports:
                 yield _FILE_NAMES[form], _render_report(form, summary)
+
+
+def open_files(
+    *,
+    directory: Path | None = None,
+    patch: Path | None = None,
+    last_message: Path | None = None,
+    reports: frozenset[ReportFormat] = frozenset(),
+) -> ArtifactFiles:
+    """Open everything that will be written. Raise UsageError if a part of it cannot be."""
+    for form in _DIRECTORY_FORMATS:
+        if form in reports and directory is None:
+            raise UsageError(
+                f"--report {form} needs a directory to write to", hint="add --output-dir DIR"
+            )
+    return ArtifactFiles(
+        directory=OutputFolder(directory) if directory else None,
+        patch=OutputFile(patch) if patch else None,
+        last_message=OutputFile(last_message) if last_message else None,
+        reports=reports,
+    )
 
 
 @contextmanager
@@ -279,7 +278,6 @@ class Artifacts:
         self._request = request
         self._on_github = on_github
         self._files: ArtifactFiles | None = None
-        self._wants_patch = False
         self._is_named_written = False
         self.since: str | None = None
         """The stored state of the workspace before the first request, if a patch is wanted."""
@@ -291,18 +289,16 @@ class Artifacts:
     def open_files(self) -> None:
         """Open the files. Raise UsageError if one cannot be written; then none will be."""
         request = self._request
-        options = ArtifactOptions(
+        self._files = open_files(
+            directory=request.output_dir,
             patch=request.patch,
             last_message=request.last_message,
-            directory=request.output_dir,
             reports=parse_reports(request.reports) | (GITHUB if self._on_github else frozenset()),
         )
-        self._files = options.open_files()
-        self._wants_patch = options.wants_patch
 
     async def begin(self, session: Session) -> None:
         """Store the state of the workspace. Raise SettingsError if a patch would be incomplete."""
-        if not self._wants_patch:
+        if self._files is None or not self._files.wants_patch:
             return
         try:
             self.since = await session.checkpoints.capture_workspace()
