@@ -14,7 +14,6 @@ import shutil
 import struct
 import time
 import zlib
-from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -181,7 +180,7 @@ class ObjectStore:
             if index.name not in self._packs:
                 try:
                     self._packs[index.name] = Pack(index)
-                except (OSError, ValueError):
+                except (OSError, ValueError, struct.error):
                     continue  # half written by a process that died, or removed
 
 
@@ -243,7 +242,7 @@ class PackWriter:
 
 
 class Pack:
-    """A finished pack. Raises OSError or ValueError if it is not one."""
+    """A finished pack. Raises OSError, ValueError or struct.error if it is not one."""
 
     def __init__(self, index: Path) -> None:
         data = index.read_bytes()
@@ -252,28 +251,20 @@ class Pack:
         self.name = index.name
         self._path = index.with_suffix(".pack")
         count = struct.unpack_from(">I", data, 8 + 255 * 4)[0]
-        ids_at = 8 + 256 * 4
-        self._ids = [
-            data[at : at + _ID_BYTES] for at in range(ids_at, ids_at + count * _ID_BYTES, _ID_BYTES)
-        ]
-        offsets_at = ids_at + count * (_ID_BYTES + 4)
-        self._offsets = struct.unpack_from(f">{count}I", data, offsets_at)
+        start = 8 + 256 * 4
+        end = start + count * _ID_BYTES
+        ids = (data[at : at + _ID_BYTES] for at in range(start, end, _ID_BYTES))
+        # A checksum of four bytes for each id stands between the ids and the offsets.
+        offsets = struct.unpack_from(f">{count}I", data, end + count * 4)
+        self._offsets = dict(zip(ids, offsets, strict=True))
 
     def __contains__(self, object_id: str) -> bool:
-        return self._position(object_id) is not None
+        return bytes.fromhex(object_id) in self._offsets
 
     def read(self, object_id: str) -> tuple[str, bytes] | None:
         """Return its type and content; None if it is not in this pack."""
-        position = self._position(object_id)
-        if position is None:
-            return None
-        return _read_at(self._path, self._offsets[position])
-
-    def _position(self, object_id: str) -> int | None:
-        wanted = bytes.fromhex(object_id)
-        position = bisect_left(self._ids, wanted)
-        found = position < len(self._ids) and self._ids[position] == wanted
-        return position if found else None
+        offset = self._offsets.get(bytes.fromhex(object_id))
+        return None if offset is None else _read_at(self._path, offset)
 
 
 def _read_at(pack: Path, offset: int) -> tuple[str, bytes]:
