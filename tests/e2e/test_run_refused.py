@@ -60,8 +60,10 @@ def test_what_cannot_be_left_is_the_same_in_exit_code_result_and_log(
     home, work, out = tmp_path / "home", tmp_path / "work", tmp_path / "out"
     home.mkdir()
     work.mkdir()
+    (work / "a.txt").write_text("a\n")
     gone = lost.format(out=out, state=home / ".local/state/agentcli")
-    model = script(home / "s.json", [{"calls": [{"bash": {"command": f"rm -r {gone}"}}]}, "Done."])
+    command = f"rm -r {gone}; echo b > a.txt"
+    model = script(home / "s.json", [{"calls": [{"bash": {"command": command}}]}, "Done."])
     options = ["--mode", "auto", "--sandbox", "off", "-o", "json"]
     files: list[str | Path] = ["--output-dir", out, "--patch", tmp_path / "p.diff"]
     ran = agentcli("run", "--model", model, *options, *files, "go", home=home, cwd=work)
