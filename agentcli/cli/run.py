@@ -1,13 +1,9 @@
 """`agentcli run`: one task, without a user to ask."""
 
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
-from agentcli.types.errors import UsageError
 from agentcli.ui.arguments import (
     STYLE,
     Allow,
@@ -49,9 +45,6 @@ from agentcli.ui.arguments import (
     Workspace,
     WrapUp,
 )
-
-if TYPE_CHECKING:
-    from agentcli.log.sessions import SessionSummary
 
 app = typer.Typer(**STYLE)
 
@@ -102,13 +95,13 @@ def run(
         typer.echo("warning: --check-claims is gone; check the work itself: --verify CMD", err=True)
     from agentcli.ui.oneshot.request import (
         RunRequest,
-        execute_request,
         is_ci,
         parse_on_deny,
         parse_output_format,
     )
+    from agentcli.ui.oneshot.runner import run_once
 
-    given = RunRequest(
+    request = RunRequest(
         prompt=prompt,
         prompt_file=file,
         images=tuple(image or ()),
@@ -132,7 +125,8 @@ def run(
         pass_env=tuple(pass_env or ()),
         mask=tuple(mask or ()),
         trust_project=trust_project,
-        find_past=_build_past_finder(resume, latest=latest, workspace=workspace),
+        resume=resume,
+        latest=latest,
         output=parse_output_format(output),
         partial=partial,
         quiet=quiet,
@@ -148,18 +142,4 @@ def run(
         output_dir=output_dir,
         reports=tuple(report or ()),
     )
-    return execute_request(given)
-
-
-def _build_past_finder(
-    resume: str | None, *, latest: bool, workspace: Path
-) -> "Callable[[], SessionSummary] | None":
-    if resume is None and not latest:
-        return None
-    if resume is not None and latest:
-        raise UsageError(
-            "--continue and --resume name two sessions", hint="agentcli run --resume ID"
-        )
-    from agentcli.log.sessions import choose_session
-
-    return partial(choose_session, resume, workspace)
+    return run_once(request)

@@ -11,6 +11,7 @@ import stat
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from agentcli.log.checkpoint.changes import merge_changes
 from agentcli.log.checkpoint.keep import find_store
 from agentcli.log.checkpoint.store import ObjectStore
 from agentcli.log.checkpoint.trees import StoredEntry, find_differences
@@ -31,7 +32,7 @@ def rebuild_at(
     if base is not None:
         copy_tree(base, into)
         return f"the files in {base}"
-    source = _workspace(entries)
+    source = find_workspace(entries)
     copy_tree(source, into)
     later = [entry for entry in entries if entry.seq > seq]
     count = restore_changes(later, find_store(source, paths.directory.parent), into)
@@ -60,12 +61,9 @@ def copy_tree(source: Path, into: Path) -> None:
 
 def restore_changes(entries: Iterable[Entry], store: ObjectStore, root: Path) -> int:
     """Undo below `root` what calls changed in these entries. Return the number of paths."""
-    earliest: dict[bytes, StoredEntry | None] = {}
-    for fact in _changes(entries):
-        for change in find_differences(store, fact.before, fact.after):
-            earliest.setdefault(change.path, change.before)
-    _write_entries(earliest, store, root)
-    return len(earliest)
+    changes = merge_changes(store, _changes(entries))
+    _write_entries({path: change.before for path, change in changes.items()}, store, root)
+    return len(changes)
 
 
 def repeat_undo(undone: Undone, store: ObjectStore, root: Path) -> None:
@@ -95,7 +93,8 @@ def _changes(entries: Iterable[Entry]) -> list[Checkpointed | Undone]:
     return [fact for fact in facts if isinstance(fact, Checkpointed | Undone)]
 
 
-def _workspace(entries: Sequence[Entry]) -> Path:
+def find_workspace(entries: Sequence[Entry]) -> Path:
+    """Return the directory that the session last worked in. Raise SettingsError."""
     opened = (entry.fact for entry in reversed(entries))
     for fact in opened:
         if isinstance(fact, SessionStarted | SessionResumed):

@@ -1,28 +1,52 @@
 """A connection to a model: a dialect and a socket put together, with retries.
 
-The only module that retries. A retry is announced before each wait and can be cancelled at any
-moment. A message is returned whole or not at all, so nothing was acted on when a stream breaks.
+`send` calls `_send_with_retries`, which calls `_send_once`; nothing else retries. A retry is
+announced before each wait and can be cancelled at any moment. A message is returned whole or not at
+all, so nothing was acted on when a stream breaks.
+
+An attempt that the provider has accepted costs something, however it ends. If it ends without a
+reply, it shows an `AttemptBrokenOff`. Usage that the provider has not reported is estimated from
+the prompt and from everything received.
 """
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import replace
 
-from agentcli.providers.attempt import SingleAttempt
-from agentcli.providers.dialect import Dialect, Model
+from agentcli.providers.dialect import Decoder, Dialect, Model
 from agentcli.providers.failures import (
     AttemptFailure,
     FailureExplainer,
     describe_reason,
     to_failure,
 )
-from agentcli.providers.http.sockets import ConnectionBroken, HttpError, Socket, Timeouts
+from agentcli.providers.http.body import RequestBody
+from agentcli.providers.http.sockets import (
+    Body,
+    ConnectionBroken,
+    HttpError,
+    Socket,
+    Timeouts,
+    make_stall_error,
+)
+from agentcli.providers.http.sse import Event
 from agentcli.providers.incremental import memoize
+from agentcli.providers.length import request_tokens
 from agentcli.providers.names import decode_names, encode_name
 from agentcli.providers.normalize import NormalizedHistory, restore_names
 from agentcli.providers.providers import Key, Provider
-from agentcli.types.deltas import CallDelta, Delta, RetryDelta, TextDelta
+from agentcli.system.tokens import estimate
+from agentcli.types.deltas import (
+    AttemptBrokenOff,
+    CallDelta,
+    Delta,
+    RetryDelta,
+    TextDelta,
+    ThinkingDelta,
+    join_deltas,
+)
 from agentcli.types.errors import ProviderError, ProviderErrorKind
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import AssistantMessage, Usage
@@ -58,6 +82,9 @@ class LearnedModel:
     async def _learn(self, ask: Callable[[], Awaitable[Model]]) -> None:
         self.model = await ask()
 
+
+_PART_OF_REPLY = ("type", "event_type", "index", "output_index", "item_id")
+"""The fields that say what an event is and which part of a reply it belongs to."""
 
 _MAY_BE_FORGOTTEN = (ProviderErrorKind.REJECTED, ProviderErrorKind.MODEL)
 """The errors of a server that no longer has the reply we continue.
@@ -95,14 +122,10 @@ class ProviderConnection:
         self._learning = learning or LearnedModel(model)
         self._dialect = dialect
         self._socket = socket
-        headers = dialect.headers(key.value if key else None)
-        self._attempt: ModelProvider = SingleAttempt(
-            dialect=dialect,
-            model=model,
-            socket=socket,
-            headers=headers,
-            timeouts=timeouts or Timeouts(),
-        )
+        self._headers = dialect.headers(key.value if key else None)
+        self._timeouts = timeouts or Timeouts()
+        self._body_text = RequestBody()
+        self._limited: ModelProvider = _SingleAttempts(self._send_once, socket.close)
         self._explain = FailureExplainer(provider=provider, model=model, key=key)
         self._patience = patience or RetryPolicy()
         self._normal = NormalizedHistory(model)
@@ -124,7 +147,7 @@ class ProviderConnection:
 
     def wrap_attempts(self, limit: ProviderWrapper) -> ModelProvider:
         """Pass every attempt through `limit` from now on; return this connection."""
-        self._attempt = limit(self._attempt)
+        self._limited = limit(self._limited)
         return self
 
     def hurry(self) -> None:
@@ -138,7 +161,7 @@ class ProviderConnection:
 
     async def close(self) -> None:
         await self._learning.close()
-        await self._attempt.close()
+        await self._limited.close()
 
     async def _send_with_retries(
         self, wired: Request, show: OnDelta, names: Mapping[str, str]
@@ -148,12 +171,59 @@ class ProviderConnection:
         while True:
             screen = _AttemptProgress(show, names)
             try:
-                return await self._attempt.send(wired, screen.show)
+                # The limit of the session may refuse or reduce it, then it calls `_send_once`.
+                return await self._limited.send(wired, screen.show)
             except (HttpError, ConnectionBroken, ProviderError) as error:
                 if isinstance(error, ProviderError) and not error.was_sent:
                     raise
                 await self._wait(self._failure(error), attempt=attempt, screen=screen)
                 attempt += 1
+
+    async def _send_once(self, request: Request, show: OnDelta) -> AssistantMessage:
+        """Send one request and read its answer to the end. Raise what the socket raises."""
+        encoded = self._dialect.encode(request, self.model)
+        heard = _ReceivedReply(self._dialect.decoder(self.model), show)
+        try:
+            await self._read(self._body_text.write(encoded, self._dialect.HISTORY_KEY), heard)
+            message = heard.decoder.message()
+        except (HttpError, ConnectionBroken, ProviderError, asyncio.CancelledError) as error:
+            if heard.is_paid_for(error):
+                show(AttemptBrokenOff(usage=heard.usage(request)))
+            raise
+        if message.usage.prompt_tokens:
+            return message
+        return replace(message, usage=heard.usage(request))  # or no limit would ever be reached
+
+    async def _read(self, body: Body, heard: "_ReceivedReply") -> None:
+        path = self._dialect.path(self.model)
+        events = self._socket.exchange(path, headers=self._headers, body=body)
+        try:
+            await self._take_all(events, heard)
+        except ConnectionBroken as broken:
+            if broken.kind is not ProviderErrorKind.CUT or not _is_complete(heard.decoder):
+                raise  # otherwise it broke after the end of the reply
+
+    async def _take_all(
+        self, events: AsyncGenerator[Sequence[Event], None], heard: "_ReceivedReply"
+    ) -> None:
+        """Feed all events to `heard`.
+
+        Raise ConnectionBroken if no content comes for too long, even if bytes still come.
+        """
+        loop, limit_s = asyncio.get_running_loop(), self._timeouts.content_s
+        try:
+            async with asyncio.timeout(self._timeouts.taken_on_s) as patience, aclosing(events):
+                async for together in events:
+                    if not together and _is_complete(heard.decoder):
+                        return  # the reply is complete, although the connection is still open
+                    if heard.take(together):
+                        patience.reschedule(loop.time() + limit_s)
+        except TimeoutError:
+            if heard.is_taken_on:
+                raise make_stall_error(
+                    "the provider", f"sent no content for {limit_s:g} s"
+                ) from None
+            raise make_stall_error("the provider", "does not answer") from None
 
     def _failure(self, error: HttpError | ConnectionBroken | ProviderError) -> AttemptFailure:
         if isinstance(error, HttpError):
@@ -192,6 +262,24 @@ class ProviderConnection:
             return
 
 
+class _SingleAttempts:
+    """The single attempts of a connection as a `ModelProvider`, so that a limit can wrap them."""
+
+    def __init__(
+        self,
+        send: Callable[[Request, OnDelta], Awaitable[AssistantMessage]],
+        close: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._send = send
+        self._close = close
+
+    async def send(self, request: Request, on_delta: OnDelta) -> AssistantMessage:
+        return await self._send(request, on_delta)
+
+    async def close(self) -> None:
+        await self._close()
+
+
 class _AttemptProgress:
     """The output of one attempt. Counts the characters that are lost if it breaks."""
 
@@ -207,6 +295,90 @@ class _AttemptProgress:
             case CallDelta():
                 delta = replace(delta, name=self._names.get(delta.name, delta.name))
         self._show(delta)
+
+
+class _ReceivedReply:
+    """The part of an answer received so far."""
+
+    def __init__(self, decoder: Decoder, show: OnDelta) -> None:
+        self.decoder = decoder
+        self._show = show
+        self.is_taken_on = False
+        self._passed: set[tuple[str, ...]] = set()
+        """The kinds of events so far that showed nothing, by their values of `_PART_OF_REPLY`."""
+        self._pieces: list[str] = []
+
+    def take(self, events: Sequence[Event]) -> bool:
+        """Show the deltas of these events; return whether the reply made progress.
+
+        An event with nothing to show counts once for its part of the reply, because a ping comes
+        again and again."""
+        is_progress, self.is_taken_on = not self.is_taken_on, True
+        deltas: list[Delta] = []
+        try:
+            for event in events:
+                shown = self.decoder.feed(event)
+                deltas += shown
+                is_progress |= any(map(_says_something, shown)) or self._is_new(event)
+        finally:
+            for delta in join_deltas(deltas):
+                self._note(delta)
+                self._show(delta)
+        return is_progress
+
+    def _is_new(self, event: Event) -> bool:
+        kind = tuple(str(event.get(name)) for name in _PART_OF_REPLY)
+        is_new = kind not in self._passed
+        self._passed.add(kind)
+        return is_new
+
+    def is_paid_for(self, error: BaseException) -> bool:
+        """Return whether the provider charges for the attempt that ended with this error.
+
+        It does if it has reported usage or sent any content. If it has only accepted the request,
+        it does unless it reported in the end that it cannot answer."""
+        if self._pieces or self.decoder.usage() != Usage():
+            return True
+        is_broken = (
+            not isinstance(error, ConnectionBroken | ProviderError)
+            or error.kind is ProviderErrorKind.CUT
+        )
+        return self.is_taken_on and is_broken
+
+    def usage(self, request: Request) -> Usage:
+        told = self.decoder.usage()
+        is_read = told.prompt_tokens > 0
+        return Usage(
+            input_tokens=told.input_tokens if is_read else request_tokens(request),
+            cache_read_tokens=told.cache_read_tokens,
+            cache_write_tokens=told.cache_write_tokens,
+            output_tokens=max(told.output_tokens, estimate("".join(self._pieces))),
+            reasoning_tokens=told.reasoning_tokens,
+            is_estimate=True,
+        )
+
+    def _note(self, delta: Delta) -> None:
+        match delta:
+            case TextDelta(text=piece) | ThinkingDelta(text=piece) | CallDelta(arguments=piece):
+                self._pieces.append(piece)
+            case _:
+                pass
+
+
+def _says_something(delta: Delta) -> bool:
+    match delta:
+        case TextDelta(text=piece) | ThinkingDelta(text=piece) | CallDelta(arguments=piece):
+            return bool(piece)
+        case _:
+            return True
+
+
+def _is_complete(decoder: Decoder) -> bool:
+    try:
+        decoder.message()
+    except ProviderError:
+        return False
+    return True
 
 
 def prepare_request(request: Request, normal: NormalizedHistory) -> Request:

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from agentcli.agent.toolset import Load
 from agentcli.log.paths import SessionPaths
 from agentcli.types.errors import SettingsError, ToolError
-from agentcli.types.events import Emit, Warned
+from agentcli.types.events import Checkpointed, Emit, Warned
 from agentcli.types.messages import Json
 from agentcli.types.tools import Details, Effect, Output, Tool, ToolContext, ToolSpec
 
 if TYPE_CHECKING:
+    from agentcli.log.checkpoint.changes import ChangedFile
     from agentcli.log.checkpoint.keep import CheckpointBefore, CheckpointKeeper
 
 T = TypeVar("T")
@@ -62,6 +63,23 @@ class Checkpoints:
 
         await run_to_completion(self._record(before))
 
+    async def capture_workspace(self) -> str:
+        """Return the id of the workspace's state. Raise SettingsError if it cannot be stored."""
+        before = await self._demand(lambda: self._keeper.before("", None))
+        return before.tree
+
+    async def find_changes(
+        self, facts: Sequence[Checkpointed], *, since: str | None
+    ) -> "tuple[ChangedFile, ...]":
+        """Return the files that differ from the states before these changes.
+
+        `since` is a state of the whole workspace, to find also what no call changed. Raise
+        SettingsError if a state is gone.
+        """
+        if not facts and since is None:
+            return ()
+        return await self._demand(lambda: self._keeper.find_changes(facts, since=since))
+
     async def _record(self, before: "CheckpointBefore") -> None:
         fact = await self._capture(lambda: self._keeper.after(before))
         if fact is not None:
@@ -77,17 +95,34 @@ class Checkpoints:
     async def _capture(self, work: Callable[[], T]) -> T | None:
         """Run `work` in a thread. Return None if it failed; the user is warned then."""
         from agentcli.log.checkpoint.scan import WorkspaceTooLarge
+
+        try:
+            return await self._run_alone(work)
+        except WorkspaceTooLarge as error:
+            self._is_too_large = True
+            self._warn(f"what commands change in this workspace cannot be taken back: {error}")
+        except (OSError, SettingsError) as error:
+            self._warn(f"what this call changes cannot be taken back: {error}")
+        return None
+
+    async def _demand(self, work: Callable[[], T]) -> T:
+        """Run `work` in a thread. Raise SettingsError if it failed."""
+        from agentcli.log.checkpoint.scan import WorkspaceTooLarge
+
+        try:
+            return await self._run_alone(work)
+        except (OSError, WorkspaceTooLarge) as error:
+            raise SettingsError(
+                f"cannot keep the workspace's state: {error}",
+                hint="leave out what need not be kept, by a line in .gitignore",
+            ) from error
+
+    async def _run_alone(self, work: Callable[[], T]) -> T:
+        """Run `work` in a thread to its end, after all work before it."""
         from agentcli.system.process import run_to_completion
 
         async with self._one_at_a_time:
-            try:
-                return await run_to_completion(asyncio.to_thread(work))
-            except WorkspaceTooLarge as error:
-                self._is_too_large = True
-                self._warn(f"what commands change in this workspace cannot be taken back: {error}")
-            except (OSError, SettingsError) as error:
-                self._warn(f"what this call changes cannot be taken back: {error}")
-        return None
+            return await run_to_completion(asyncio.to_thread(work))
 
     def _warn(self, message: str) -> None:
         self._emit(Warned(code="checkpoint.failed", message=message))

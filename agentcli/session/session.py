@@ -128,7 +128,7 @@ class Session:
         asking.fall_back = tooling.children.fall_back = self._fall_back
         self._log = log
         self._builtin_tools = builtin_tools
-        self._checkpoints = tooling.checkpoints
+        self.checkpoints = tooling.checkpoints
         self._telemetry = telemetry
         self._gate = gate
         self._catalogue = tooling.catalogue
@@ -353,7 +353,7 @@ class Session:
                 last_first.push_async_callback(self._gate.evaluator.close)
             last_first.callback(self._gate.close)
             last_first.callback(self._telemetry.close, self._journal.append)
-            last_first.callback(self._checkpoints.close)
+            last_first.callback(self.checkpoints.close)
             last_first.push_async_callback(self._builtin_tools.close)
             last_first.push_async_callback(self._catalogue.close)
             last_first.callback(self._environment.close)

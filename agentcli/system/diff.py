@@ -53,9 +53,17 @@ class _Window:
     new: list[str]
 
 
-def compare(old: str, new: str, *, path: str, created: bool = False) -> Comparison:
+def compare(
+    old: str,
+    new: str,
+    *,
+    path: str,
+    created: bool = False,
+    limit_chars: int | None = LIMIT_CHARS,
+) -> Comparison:
+    """Return the diff. Without `limit_chars` it is complete, however long."""
     window = _Window(old_before=0, new_before=0, old=split_lines(old), new=split_lines(new))
-    return _comparison([window], path=path, created=created)
+    return _comparison([window], path=path, created=created, limit_chars=limit_chars)
 
 
 def compare_spliced(old: str, splices: Sequence[Splice], *, path: str) -> Comparison:
@@ -147,7 +155,13 @@ def _lines_on(text: str, position: int) -> int:
     return position
 
 
-def _comparison(windows: Sequence[_Window], *, path: str, created: bool) -> Comparison:
+def _comparison(
+    windows: Sequence[_Window],
+    *,
+    path: str,
+    created: bool,
+    limit_chars: int | None = LIMIT_CHARS,
+) -> Comparison:
     shown = printable(path)
     before = "/dev/null" if created else f"a/{shown}"
     parts = [f"--- {before}\n+++ b/{shown}\n"]
@@ -162,7 +176,7 @@ def _comparison(windows: Sequence[_Window], *, path: str, created: bool) -> Comp
             last_line = max(first_line, window.new_before + changes[-1].new_end)
         for hunk in _hunks(window, changes):
             size_chars += len(hunk)
-            complete = complete and size_chars <= LIMIT_CHARS
+            complete = complete and (limit_chars is None or size_chars <= limit_chars)
             if complete:
                 parts.append(hunk)
     return Comparison(

@@ -73,13 +73,6 @@ def list_paths(*arguments: str, cwd: Path) -> list[str]:
         return [os.fsdecode(path) for path in _run(command, cwd=cwd, env=env).split(b"\0") if path]
 
 
-def git_in(directory: Path, *arguments: str, work_tree: Path, given: bytes | None = None) -> bytes:
-    """Return what git prints in a git directory of our own. Raise SettingsError if it fails."""
-    own = {"GIT_DIR": str(directory), "GIT_WORK_TREE": str(work_tree)}
-    env = {**_environment(work_tree), **own, **_ALONE, **_as_environment(_OURS)}
-    return _run(["git", *arguments], cwd=work_tree, env=env, given=given)
-
-
 @contextmanager
 def prepare_git(
     *arguments: str, cwd: Path, timeout_s: float = TIME_LIMIT_S
@@ -174,13 +167,10 @@ def _run(
     *,
     cwd: Path,
     env: Mapping[str, str],
-    given: bytes | None = None,
     timeout_s: float = TIME_LIMIT_S,
 ) -> bytes:
     try:
-        ran = own_process.run(
-            command, beside=cwd, cwd=cwd, env=env, given=given, timeout_s=timeout_s
-        )
+        ran = own_process.run(command, beside=cwd, cwd=cwd, env=env, timeout_s=timeout_s)
     except (OSError, subprocess.TimeoutExpired) as error:
         is_missing = isinstance(error, FileNotFoundError) and error.filename == "git"
         why = "git is not installed" if is_missing else f"git did not work: {error}"

@@ -1,8 +1,9 @@
 """The totals of a run, added up from its events: the figures of every report and summary."""
 
 import time
+from collections.abc import Iterable
 from dataclasses import field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agentcli.types.answers import AnswerParts
 from agentcli.types.errors import RunOutcome
@@ -10,6 +11,7 @@ from agentcli.types.events import (
     AnswerChecked,
     CallFinished,
     CallJudged,
+    Checkpointed,
     Event,
     ModelReplied,
     SessionResumed,
@@ -23,6 +25,9 @@ from agentcli.types.messages import Json, ToolCall, Usage
 from agentcli.types.spending import NO_SPENDING, Spending, compute_spending
 from agentcli.types.tools import Diff
 from agentcli.types.verdicts import Verdict
+
+if TYPE_CHECKING:
+    from agentcli.log.checkpoint.changes import ChangedFile
 
 
 @dataclass(slots=True, kw_only=True)
@@ -42,7 +47,9 @@ class Tally:
     calls: int = 0
     failed_tools: int = 0
     changed: dict[str, tuple[int, int]] = field(default_factory=dict)
-    diffs: list[Diff] = field(default_factory=list)
+    diffs: dict[str, Diff] = field(default_factory=dict)
+    """What tools reported of their changes, by call id."""
+    checkpoints: list[Checkpointed] = field(default_factory=list)
     denials: list[tuple[ToolCall, Verdict]] = field(default_factory=list)
     verified: dict[str, Verified] = field(default_factory=dict)
     """The latest run of each check, by command."""
@@ -101,6 +108,21 @@ class Tally:
             "verify": [_check_json(run) for run in self.verified.values()],
         }
 
+    def list_unstored_diffs(self) -> list[Diff]:
+        """Return what tools reported of calls that have no stored states."""
+        stored = {fact.call_id for fact in self.checkpoints}
+        return [diff for call_id, diff in self.diffs.items() if call_id not in stored]
+
+    def replace_changes(self, changes: Iterable["Diff | ChangedFile"]) -> None:
+        """Take these for all that was changed."""
+        self.changed.clear()
+        for change in changes:
+            self._add_change(change)
+
+    def _add_change(self, change: "Diff | ChangedFile") -> None:
+        added, removed = self.changed.get(change.path, (0, 0))
+        self.changed[change.path] = (added + change.added, removed + change.removed)
+
     def _add_session(self, event: SessionStarted | SessionResumed) -> None:
         self.session, self.model, self.mode = event.session, event.model, event.mode
         self.workspace, self.version = event.workspace, event.version
@@ -114,10 +136,8 @@ class Tally:
         self.calls += 1
         self.failed_tools += result.status == "error"
         if isinstance(result.details, Diff) and result.status == "ok":
-            diff = result.details
-            added, removed = self.changed.get(diff.path, (0, 0))
-            self.changed[diff.path] = (added + diff.added, removed + diff.removed)
-            self.diffs.append(diff)
+            self._add_change(result.details)
+            self.diffs[result.call_id] = result.details
 
     def _add_check(self, event: Event) -> None:
         match event:
@@ -125,6 +145,8 @@ class Tally:
                 self.verified[command] = event
             case AnswerChecked(value=value):
                 self.structured = value
+            case Checkpointed():
+                self.checkpoints.append(event)
             case Warned(message=message):
                 self.warnings.append(message)
             case _:

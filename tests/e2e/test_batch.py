@@ -106,7 +106,7 @@ def test_every_task_changes_a_worktree_of_its_own_and_leaves_a_patch(ground: Gro
     assert ground.run().code == 0
     for name in ("a", "b"):
         patch = (ground.out / "tasks" / name / "patch.diff").read_text()
-        assert "+++ b/made.txt\n@@ -0,0 +1 @@\n+made\n" in patch
+        assert "+++ b/made.txt\n@@ -0,0 +1,1 @@\n+made\n" in patch
     assert not (ground.work / "made.txt").exists()
     listed = ["git", "worktree", "list"]
     assert subprocess.check_output(listed, cwd=ground.work).count(b"\n") == 1

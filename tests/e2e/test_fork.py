@@ -98,3 +98,9 @@ def test_fork_that_makes_no_sense_is_refused(
     assert ran.code in (2, 3)
     assert complaint in ran.err
     assert session_log(tmp_path).exists()
+
+
+def test_table_names_what_commands_changed(tmp_path: Path, workspace: Path) -> None:
+    ran = fork(tmp_path, "--at", "1")
+    row = next(line for line in ran.out.splitlines() if line.startswith("changed"))
+    assert row.split(maxsplit=1)[1] == "a.txt +1 -1, ran +0 -0              a.txt +1 -1"

@@ -3,16 +3,18 @@
 import os
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
 
 from agentcli.features.batch.engine import TaskTrees
 from agentcli.features.review.review import ReviewScope, _read_change
+from agentcli.log.checkpoint.keep import CheckpointKeeper
+from agentcli.log.checkpoint.store import ObjectStore
+from agentcli.session.ignore_rules import IgnoreRules
 from agentcli.system import own_process
 from agentcli.system.git import run_git
-from agentcli.system.snapshot import WorkspaceSnapshot
 from agentcli.system.worktree import UncommittedChanges, find_branch
 from agentcli.types.errors import AgentError
 from agentcli.ui.repl.commands.inspect import _read_changes
@@ -37,12 +39,19 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return home
 
 
-def take_snapshot(workspace: Path, base: Path) -> None:
-    snapshot = WorkspaceSnapshot(workspace, base / "kept.git")
-    (workspace / "a.txt").write_text("four\n")
-    with suppress(OSError):
-        (workspace / "inner/a.txt").write_text("four\n")
-    snapshot.patch()
+def find_patch(workspace: Path, base: Path) -> None:
+    keeper = CheckpointKeeper(
+        ObjectStore(base / "kept.git"),
+        session="s",
+        root=workspace,
+        scope=lambda: IgnoreRules.for_workspace(workspace),
+    )
+    with closing(keeper):
+        since = keeper.before("", None).tree
+        (workspace / "a.txt").write_text("four\n")
+        with suppress(OSError):
+            (workspace / "inner/a.txt").write_text("four\n")
+        assert keeper.find_changes((), since=since)
 
 
 def make_tree(workspace: Path, base: Path) -> None:
@@ -63,7 +72,7 @@ ACTIONS: dict[str, Callable[[Path, Path], object]] = {
     "diff": lambda workspace, base: _read_changes(workspace, ""),
     "mentions": lambda workspace, base: list_files(workspace),
     "batch": make_tree,
-    "patch": take_snapshot,
+    "patch": find_patch,
 }
 
 

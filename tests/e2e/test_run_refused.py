@@ -53,15 +53,17 @@ def test_stdout_that_is_full_is_an_error(tmp_path: Path, form: str) -> None:
     assert "error: cannot write to stdout: No space left on device\n" in ran.stderr
 
 
-@pytest.mark.parametrize("lost", ["{out}", "{state}/*/snapshot.git"])
+@pytest.mark.parametrize("lost", ["{out}", "{state}/checkpoints"])
 def test_what_cannot_be_left_is_the_same_in_exit_code_result_and_log(
     tmp_path: Path, lost: str
 ) -> None:
     home, work, out = tmp_path / "home", tmp_path / "work", tmp_path / "out"
     home.mkdir()
     work.mkdir()
-    gone = lost.format(out=out, state=home / ".local/state/agentcli/sessions")
-    model = script(home / "s.json", [{"calls": [{"bash": {"command": f"rm -r {gone}"}}]}, "Done."])
+    (work / "a.txt").write_text("a\n")
+    gone = lost.format(out=out, state=home / ".local/state/agentcli")
+    command = f"rm -r {gone}; echo b > a.txt"
+    model = script(home / "s.json", [{"calls": [{"bash": {"command": command}}]}, "Done."])
     options = ["--mode", "auto", "--sandbox", "off", "-o", "json"]
     files: list[str | Path] = ["--output-dir", out, "--patch", tmp_path / "p.diff"]
     ran = agentcli("run", "--model", model, *options, *files, "go", home=home, cwd=work)

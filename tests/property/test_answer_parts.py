@@ -1,12 +1,14 @@
 """An answer in several replies is one answer, for everybody who takes it."""
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agentcli.agent.context_notes import PlanTracker
 from agentcli.features.fork.course import summarize_course
+from agentcli.log.checkpoint.store import ObjectStore
 from agentcli.types.answers import AnswerParts
 from agentcli.types.events import Ending, Fact, ModeChanged
 from agentcli.types.messages import Stop
@@ -31,7 +33,7 @@ def planned(facts: Sequence[Fact]) -> str:
 READERS: dict[str, Callable[[Sequence[Fact]], str]] = {
     "outputs of a run": tallied,
     "plan": planned,
-    "fork": lambda facts: summarize_course(facts).answer,
+    "fork": lambda facts: summarize_course(facts, ObjectStore(Path("nowhere"))).answer,
     "last words": lambda facts: AnswerParts(facts).last_said,
 }
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from agentcli.settings import Settings
 from agentcli.types.errors import Exit
 from agentcli.ui.oneshot.plain import ProgressRenderer, StderrSink, TextAnswer
-from agentcli.ui.oneshot.runner import OneShotTask, run_once
+from agentcli.ui.oneshot.request import OneShotTask
+from agentcli.ui.oneshot.runner import run_task
 
 SHIPPED = Path(__file__).parents[1] / "demo"
 PROMPT = "fix the failing test"
@@ -41,7 +42,7 @@ def play_demo() -> Exit:
         )
         sys.stderr.write(WHAT_IT_IS.format(prompt=PROMPT))
         task = OneShotTask(settings=settings, prompt=PROMPT)
-        code = run_once(lambda: task, [ProgressRenderer(StderrSink(bodies=True)), TextAnswer()])
+        code = run_task(task, [ProgressRenderer(StderrSink(bodies=True)), TextAnswer()])
         if code is Exit.DONE:
             sys.stderr.write(WHAT_NEXT.format(prompt=PROMPT))
         return code

@@ -1,12 +1,15 @@
 """The summary of a part of a session: its end, its cost, its calls and changes."""
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from agentcli.log.checkpoint.changes import describe_changes, merge_changes
+from agentcli.log.checkpoint.store import ObjectStore
 from agentcli.system.diff import compare
 from agentcli.types.answers import AnswerParts
+from agentcli.types.errors import SettingsError
 from agentcli.types.events import (
     CallFinished,
     Fact,
@@ -16,7 +19,8 @@ from agentcli.types.events import (
     TurnEnded,
 )
 from agentcli.types.spending import NO_SPENDING, Spending, compute_spending
-from agentcli.types.tools import Diff, ErrorKind
+from agentcli.types.tools import ErrorKind
+from agentcli.ui.tally import Tally
 
 
 @dataclass(slots=True)
@@ -31,8 +35,13 @@ class CourseSummary:
     answer: str = ""
 
 
-def summarize_course(facts: Iterable[Fact], *, model: str = "") -> CourseSummary:
-    """Summarize the facts. `model` is the model of the session before them."""
+def summarize_course(
+    facts: Sequence[Fact], store: ObjectStore, *, model: str = ""
+) -> CourseSummary:
+    """Summarize the facts.
+
+    `store` holds the states around their calls, `model` is the model of the session before them.
+    """
     course, answer = CourseSummary(model=model), AnswerParts()
     for fact in facts:
         course.spending += compute_spending(fact)
@@ -47,6 +56,7 @@ def summarize_course(facts: Iterable[Fact], *, model: str = "") -> CourseSummary
             case _:
                 pass
     course.answer = answer.whole
+    course.changed = _find_changes(facts, store)
     return course
 
 
@@ -55,12 +65,19 @@ def _finish(course: CourseSummary, fact: CallFinished) -> None:
     course.calls += 1
     course.denied += result.error is ErrorKind.DENIED
     course.failed += result.status == "error" and result.error is not ErrorKind.DENIED
-    if isinstance(result.details, Diff) and result.status == "ok":
-        added, removed = course.changed.get(result.details.path, (0, 0))
-        course.changed[result.details.path] = (
-            added + result.details.added,
-            removed + result.details.removed,
-        )
+
+
+def _find_changes(facts: Sequence[Fact], store: ObjectStore) -> dict[str, tuple[int, int]]:
+    """Return the lines added and removed by path, also by commands."""
+    tally = Tally()
+    for fact in facts:
+        tally(fact)
+    try:
+        files = describe_changes(store, merge_changes(store, tally.checkpoints).values())
+    except SettingsError:
+        return tally.changed  # the states were deleted: only what tools reported is left
+    tally.replace_changes((*tally.list_unstored_diffs(), *files))
+    return tally.changed
 
 
 # The difference between two directories as one unified diff.

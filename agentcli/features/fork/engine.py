@@ -12,9 +12,10 @@ from pathlib import Path
 
 from agentcli.agent.journal import Listener
 from agentcli.features.fork.course import CourseSummary, diff_trees, summarize_course
+from agentcli.log.checkpoint.keep import find_store
 from agentcli.log.paths import SessionPaths, create_session_paths, fork_tree
 from agentcli.log.reader import read_valid_part
-from agentcli.log.rebuild import rebuild_at
+from agentcli.log.rebuild import find_workspace, rebuild_at
 from agentcli.log.writer import FIRST_PREV, LogWriter, read_lines, verify_seal
 from agentcli.session.builder import open_session
 from agentcli.session.session import Session
@@ -26,8 +27,10 @@ from agentcli.types.events import (
     CallJudged,
     Entry,
     Fact,
+    ModelChanged,
     ModelReplied,
     SessionForked,
+    SessionResumed,
     SessionStarted,
     TurnEnded,
     TurnStarted,
@@ -255,7 +258,7 @@ async def continue_fork(
         await session.close(code)
     return ForkComparison(
         original=_build_original_course(new_fork),
-        fork=summarize_course(seen),
+        fork=summarize_course(seen, find_store(tree, new_fork.paths.directory.parent)),
         tree=tree,
         diff=_diff_trees(new_fork, tree),
         exit_code=code,
@@ -280,12 +283,14 @@ def _split_message(message: UserMessage | None) -> list[str | Image]:
 
 
 def _build_original_course(new_fork: Fork) -> CourseSummary:
-    first = new_fork.entries[0].fact
-    model = first.model if isinstance(first, SessionStarted) else ""
-    seq, until = new_fork.cut.seq, new_fork.cut.until
-    before = summarize_course((one.fact for one in new_fork.entries if one.seq <= seq), model=model)
-    after = (one.fact for one in new_fork.entries if seq < one.seq <= until)
-    return summarize_course(after, model=before.model)
+    seq, until, model = new_fork.cut.seq, new_fork.cut.until, ""
+    for entry in new_fork.entries:
+        fact = entry.fact
+        if entry.seq <= seq and isinstance(fact, SessionStarted | SessionResumed | ModelChanged):
+            model = fact.model
+    store = find_store(find_workspace(new_fork.entries), new_fork.origin.directory.parent)
+    after = [one.fact for one in new_fork.entries if seq < one.seq <= until]
+    return summarize_course(after, store, model=model)
 
 
 def _diff_trees(new_fork: Fork, tree: Path) -> str:

@@ -52,21 +52,14 @@ def review(
     verbose: Verbose = False,
 ) -> int:
     """Review a change, read-only. Findings as Markdown, JSON or SARIF."""
-    from agentcli.features.review.review import (
-        ReviewScope,
-        build_review_task,
-        collect_review_findings,
-        render_review,
-    )
-    from agentcli.ui.oneshot.request import (
-        RunRequest,
-        execute_request,
-        is_ci,
-        parse_output_format,
-    )
+    from agentcli.features.review.review import ReviewRequest, ReviewScope
+    from agentcli.ui.oneshot.request import is_ci, parse_output_format
+    from agentcli.ui.oneshot.runner import run_once
 
-    request = RunRequest(
+    request = ReviewRequest(
         prompt=None,
+        scope=ReviewScope(base=base, commit=commit, uncommitted=uncommitted),
+        focus=focus or "",
         flags={
             "model": model,
             "mode": "plan",
@@ -83,10 +76,4 @@ def review(
         output_dir=output_dir,
         reports=tuple(report or ()),
     )
-    scope = ReviewScope(base=base, commit=commit, uncommitted=uncommitted)
-    return execute_request(
-        request,
-        build_task=lambda: build_review_task(request, scope, focus),
-        get_answer=render_review,
-        collect_findings=collect_review_findings,
-    )
+    return run_once(request)

@@ -1,14 +1,16 @@
 """The engine of `agentcli review`: reads a change, writes nothing, and returns findings as data."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from agentcli.log.sessions import SessionSummary
 from agentcli.session.requirements import RunRequirements
+from agentcli.settings import Settings
 from agentcli.system.git import PLAIN_DIFF, run_git
 from agentcli.system.output import cap
 from agentcli.types.errors import RunOutcome, SettingsError, UsageError
+from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Json
 from agentcli.ui.oneshot.reports import (
     ReportFinding,
@@ -16,8 +18,7 @@ from agentcli.ui.oneshot.reports import (
     fence,
     quote_code,
 )
-from agentcli.ui.oneshot.request import RunRequest
-from agentcli.ui.oneshot.runner import OneShotTask
+from agentcli.ui.oneshot.request import OneShotTask, RunRequest
 from agentcli.ui.tally import Tally
 
 DIFF_BYTES = 200_000
@@ -85,20 +86,35 @@ class ReviewScope:
             )
 
 
-def build_review_task(request: RunRequest, scope: ReviewScope, focus: str | None) -> OneShotTask:
-    """Build the task. Raise UsageError if the change does not exist or is empty."""
-    scope.check()
-    settings = request.load_settings(None)
-    what, diff = _read_change(scope, settings.workspace)
-    if not diff.strip():
-        raise UsageError(f"nothing to review in {what}", hint="agentcli review --base REF")
-    prompt = PROMPT.format(
-        what=what,
-        focus=f"\nThe user asks you to focus on: {focus}\n" if focus else "",
-        diff="\n".join(fence(cap(diff, DIFF_BYTES)[0], kind="diff")),
-    )
-    requirements = RunRequirements(answer_schema=SCHEMA, on_deny="ignore")
-    return OneShotTask(settings=settings, prompt=prompt, requirements=requirements)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewRequest(RunRequest):
+    """A run whose task is a change to read, and whose answer is a list of findings."""
+
+    scope: ReviewScope
+    focus: str = ""
+    """What to look at in particular."""
+
+    def build_task(self, settings: Settings, past: SessionSummary | None) -> OneShotTask:
+        """Build the task. Raise UsageError if the change does not exist or is empty."""
+        what, diff = _read_change(self.scope, settings.workspace)
+        if not diff.strip():
+            raise UsageError(f"nothing to review in {what}", hint="agentcli review --base REF")
+        prompt = PROMPT.format(
+            what=what,
+            focus=f"\nThe user asks you to focus on: {self.focus}\n" if self.focus else "",
+            diff="\n".join(fence(cap(diff, DIFF_BYTES)[0], kind="diff")),
+        )
+        requirements = RunRequirements(answer_schema=SCHEMA, on_deny="ignore")
+        return OneShotTask(settings=settings, prompt=prompt, requirements=requirements)
+
+    def refuse_conflicts(self) -> None:
+        self.scope.check()
+
+    def render_answer(self, tally: Tally) -> str:
+        return render_review(tally)
+
+    def collect_findings(self, tally: Tally, outcome: RunOutcome) -> list[ReportFinding]:
+        return [*_parse_findings(tally.structured), *collect_run_findings(tally, outcome)]
 
 
 def _read_change(scope: ReviewScope, workspace: Path) -> tuple[str, str]:
@@ -153,10 +169,6 @@ def _diff_uncommitted(workspace: Path) -> str:
     untracked = run_git("ls-files", "--others", "--exclude-standard", "-z", cwd=workspace)
     new = [name for name in untracked.split("\0") if name]
     return changed + "".join(f"new file, read it: {name}\n" for name in new)
-
-
-def collect_review_findings(tally: Tally, outcome: RunOutcome) -> list[ReportFinding]:
-    return [*_parse_findings(tally.structured), *collect_run_findings(tally, outcome)]
 
 
 def _parse_findings(structured: Any) -> Iterator[ReportFinding]:

@@ -12,9 +12,8 @@ from pathlib import Path
 
 from agentcli.features.undo.apply import UndoStep, apply_steps
 from agentcli.features.undo.merge import ThreeStates, UndoConflict, resolve
-from agentcli.log.checkpoint.capture import capture_paths
 from agentcli.log.checkpoint.store import ObjectStore
-from agentcli.log.checkpoint.trees import StoredEntry, find_differences, write_state
+from agentcli.log.checkpoint.trees import StoredEntry, capture_paths, find_differences, write_state
 from agentcli.system.text import printable
 
 NAME_CHARS = 100

@@ -13,10 +13,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import get_ident
 
-from agentcli.log.checkpoint.capture import CapturedFile, capture_paths
+from agentcli.log.checkpoint.changes import ChangedFile, describe_changes, merge_changes
 from agentcli.log.checkpoint.scan import IgnoreScope, WorkspaceScan
 from agentcli.log.checkpoint.store import ObjectStore
-from agentcli.log.checkpoint.trees import StoredEntry, TreeDifference, find_differences, write_state
+from agentcli.log.checkpoint.trees import (
+    CapturedFile,
+    StoredEntry,
+    TreeDifference,
+    capture_paths,
+    find_differences,
+    write_state,
+)
 from agentcli.system.text import printable
 from agentcli.types.events import Checkpointed
 
@@ -119,6 +126,30 @@ class CheckpointKeeper:
             paths=_display_paths(kept),
             paths_total=len(kept),
             not_kept=_display_paths(lost),
+        )
+
+    def find_changes(
+        self, facts: Iterable[Checkpointed], *, since: str | None
+    ) -> tuple[ChangedFile, ...]:
+        """Return what differs now from the states before these changes.
+
+        With `since`, a state of the whole workspace, everything that differs from it is returned
+        too, whoever changed it.
+        """
+        first = {path: change.before for path, change in merge_changes(self._store, facts).items()}
+        if since is not None:
+            now = self.before("", None).tree
+            changes = find_differences(self._store, since, now)
+            first.update({change.path: change.before for change in changes})
+        with self._writing():
+            # Not from the state above: a new ignore rule hides files that are still there.
+            found = capture_paths(self._store, tuple(first), self._root)
+        return describe_changes(
+            self._store,
+            (
+                TreeDifference(path=path, before=before, after=found.get(path))
+                for path, before in first.items()
+            ),
         )
 
     def close(self) -> None:

@@ -3,19 +3,22 @@
 Nothing of the user's git is involved: no program is started, and no configuration, hook, filter or
 environment is read. Any git can read the result. Writers need no lock: an object's name is its
 content's hash, and it appears under that name whole or not at all.
+
+A few objects get a file each. Many at once share a pack, without deltas: twenty thousand separate
+files would take a second to make and a block each on disk.
 """
 
 import hashlib
 import os
 import shutil
+import struct
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import get_ident
 
-from agentcli.log.checkpoint.pack import Pack, PackWriter
 from agentcli.types.errors import SettingsError
 
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
@@ -28,6 +31,12 @@ RESERVE_BYTES = 100_000_000
 
 _CONFIG = "[core]\n\trepositoryformatversion = 0\n\tbare = true\n[gc]\n\tauto = 0\n"
 _CONFIG += "[fsck]\n\tbadFilemode = ignore\n"  # every permission bit is stored
+_TYPES = {1: "commit", 2: "tree", 3: "blob"}
+_NUMBERS = {name: number for number, name in _TYPES.items()}
+_INDEX_MAGIC = b"\xfftOc\x00\x00\x00\x02"
+_ID_BYTES = 20
+_HEAD_BYTES = 32
+"""More than the header of an object can take."""
 
 
 class ObjectStore:
@@ -171,9 +180,143 @@ class ObjectStore:
             if index.name not in self._packs:
                 try:
                     self._packs[index.name] = Pack(index)
-                except (OSError, ValueError):
+                except (OSError, ValueError, struct.error):
                     continue  # half written by a process that died, or removed
 
 
 def _missing_object(message: str) -> SettingsError:
     return SettingsError(message, hint="what was kept cannot be restored; nothing was changed")
+
+
+# Packs
+
+
+class PackWriter:
+    """Takes objects one by one; nobody else sees any of them before `finish`.
+
+    What is put at once is far below the 2 GiB from which an index needs a second table.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._temporary = directory / f"tmp_pack_{os.getpid()}_{id(self):x}"
+        self._file = self._temporary.open("xb")
+        self._file.write(struct.pack(">4sII", b"PACK", 2, 0))
+        self._entries: dict[bytes, tuple[int, int]] = {}
+
+    def __contains__(self, object_id: str) -> bool:
+        return bytes.fromhex(object_id) in self._entries
+
+    def add(self, object_id: str, kind: str, data: bytes) -> None:
+        # Not compressed: the caller waits for the write, and objects are hardly ever read.
+        entry = _head(_NUMBERS[kind], len(data)) + zlib.compress(data, 0)
+        self._entries[bytes.fromhex(object_id)] = (self._file.tell(), zlib.crc32(entry))
+        self._file.write(entry)
+
+    def read(self, object_id: str) -> tuple[str, bytes] | None:
+        entry = self._entries.get(bytes.fromhex(object_id))
+        if entry is None:
+            return None
+        self._file.flush()
+        return _read_at(self._temporary, entry[0])
+
+    def finish(self) -> "Pack":
+        with self._file as file:
+            file.seek(0)
+            file.write(struct.pack(">4sII", b"PACK", 2, len(self._entries)))
+        with self._temporary.open("rb") as file:
+            checksum = hashlib.file_digest(file, "sha1").digest()
+        with self._temporary.open("ab") as file:
+            file.write(checksum)
+        path = self._directory / f"pack-{checksum.hex()}.pack"
+        index = self._temporary.with_suffix(".idx")
+        index.write_bytes(_index(self._entries, checksum))
+        self._temporary.replace(path)
+        index.replace(path.with_suffix(".idx"))
+        return Pack(path.with_suffix(".idx"))
+
+    def abandon(self) -> None:
+        self._file.close()
+        with suppress(OSError):
+            self._temporary.unlink()
+
+
+class Pack:
+    """A finished pack. Raises OSError, ValueError or struct.error if it is not one."""
+
+    def __init__(self, index: Path) -> None:
+        data = index.read_bytes()
+        if data[:8] != _INDEX_MAGIC:
+            raise ValueError(f"{index} is not the index of a pack")
+        self.name = index.name
+        self._path = index.with_suffix(".pack")
+        count = struct.unpack_from(">I", data, 8 + 255 * 4)[0]
+        start = 8 + 256 * 4
+        end = start + count * _ID_BYTES
+        ids = (data[at : at + _ID_BYTES] for at in range(start, end, _ID_BYTES))
+        # A checksum of four bytes for each id stands between the ids and the offsets.
+        offsets = struct.unpack_from(f">{count}I", data, end + count * 4)
+        self._offsets = dict(zip(ids, offsets, strict=True))
+
+    def __contains__(self, object_id: str) -> bool:
+        return bytes.fromhex(object_id) in self._offsets
+
+    def read(self, object_id: str) -> tuple[str, bytes] | None:
+        """Return its type and content; None if it is not in this pack."""
+        offset = self._offsets.get(bytes.fromhex(object_id))
+        return None if offset is None else _read_at(self._path, offset)
+
+
+def _read_at(pack: Path, offset: int) -> tuple[str, bytes]:
+    with pack.open("rb") as file:
+        file.seek(offset)
+        number, size_bytes, used = _read_head(file.read(_HEAD_BYTES))
+        file.seek(offset + used)
+        deflated = file.read(size_bytes * 2 + 1024)
+    data = zlib.decompressobj().decompress(deflated, size_bytes) if size_bytes else b""
+    return _TYPES[number], data
+
+
+def _head(number: int, size_bytes: int) -> bytes:
+    """Encode type and size: four bits of the size in the first byte, seven in each that follows."""
+    first, size_bytes = number << 4 | size_bytes & 0x0F, size_bytes >> 4
+    head = bytearray()
+    while size_bytes:
+        head.append(first | 0x80)
+        first, size_bytes = size_bytes & 0x7F, size_bytes >> 7
+    head.append(first)
+    return bytes(head)
+
+
+def _read_head(data: bytes) -> tuple[int, int, int]:
+    """Return type, size, and the length of the header in bytes."""
+    number, size_bytes, shift, used = data[0] >> 4 & 7, data[0] & 0x0F, 4, 1
+    while data[used - 1] & 0x80:
+        size_bytes |= (data[used] & 0x7F) << shift
+        shift, used = shift + 7, used + 1
+    return number, size_bytes, used
+
+
+def _index(entries: dict[bytes, tuple[int, int]], checksum: bytes) -> bytes:
+    ids = sorted(entries)
+    body = b"".join(
+        (
+            _INDEX_MAGIC,
+            struct.pack(">256I", *_fanout(ids)),
+            b"".join(ids),
+            struct.pack(f">{len(ids)}I", *(entries[each][1] for each in ids)),
+            struct.pack(f">{len(ids)}I", *(entries[each][0] for each in ids)),
+            checksum,
+        )
+    )
+    return body + hashlib.sha1(body, usedforsecurity=False).digest()
+
+
+def _fanout(ids: Sequence[bytes]) -> list[int]:
+    """Return for each byte how many ids begin with it or a lower one."""
+    counts = [0] * 256
+    for each in ids:
+        counts[each[0]] += 1
+    for byte in range(1, 256):
+        counts[byte] += counts[byte - 1]
+    return counts

@@ -3,11 +3,10 @@
 They are checked for writing before the first model request, and written however the run ends.
 """
 
-import asyncio
 import json
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
 from enum import StrEnum
@@ -18,19 +17,17 @@ from urllib.parse import urlsplit, urlunsplit
 from agentcli.session.session import Session
 from agentcli.settings import Settings
 from agentcli.system.folder import Folder
-from agentcli.system.snapshot import WorkspaceSnapshot
 from agentcli.types.errors import SettingsError, UsageError
 from agentcli.ui.oneshot.reports import (
-    CollectFindings,
     RunSummary,
     render_junit,
     render_markdown,
     render_sarif,
     write_job_files,
 )
+from agentcli.ui.oneshot.request import RunRequest
 from agentcli.ui.oneshot.runner import RunState
 from agentcli.ui.streams import write_err
-from agentcli.ui.tally import Tally
 
 # Files that a run writes at its end, opened before the model can do anything.
 
@@ -108,40 +105,18 @@ _DIRECTORY_FORMATS = (ReportFormat.JUNIT, ReportFormat.MARKDOWN, ReportFormat.SA
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ArtifactOptions:
-    patch: Path | None = None
-    last_message: Path | None = None
-    directory: Path | None = None
+class ArtifactFiles:
+    """Everything that will be written, opened for writing."""
+
+    directory: OutputFolder | None = None
+    patch: OutputFile | None = None
+    last_message: OutputFile | None = None
     reports: frozenset[ReportFormat] = frozenset()
 
     @property
     def wants_patch(self) -> bool:
         has_page = bool(self.reports & {ReportFormat.MARKDOWN, ReportFormat.GITHUB})
         return bool(self.patch or self.directory or has_page)
-
-    def open_files(self) -> "ArtifactFiles":
-        """Open everything that will be written. Raise UsageError if a part of it cannot be."""
-        for form in _DIRECTORY_FORMATS:
-            if form in self.reports and self.directory is None:
-                raise UsageError(
-                    f"--report {form} needs a directory to write to", hint="add --output-dir DIR"
-                )
-        return ArtifactFiles(
-            directory=OutputFolder(self.directory) if self.directory else None,
-            patch=OutputFile(self.patch) if self.patch else None,
-            last_message=OutputFile(self.last_message) if self.last_message else None,
-            reports=self.reports,
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArtifactFiles:
-    """The files of an `ArtifactOptions`, opened for writing."""
-
-    directory: OutputFolder | None = None
-    patch: OutputFile | None = None
-    last_message: OutputFile | None = None
-    reports: frozenset[ReportFormat] = frozenset()
 
     def write_named_files(self, *, answer: str, patch: str) -> None:
         """Write the files that the user named.
@@ -198,6 +173,27 @@ class ArtifactFiles:
         for form in _DIRECTORY_FORMATS:
             if form in self.reports:
                 yield _FILE_NAMES[form], _render_report(form, summary)
+
+
+def open_files(
+    *,
+    directory: Path | None = None,
+    patch: Path | None = None,
+    last_message: Path | None = None,
+    reports: frozenset[ReportFormat] = frozenset(),
+) -> ArtifactFiles:
+    """Open everything that will be written. Raise UsageError if a part of it cannot be."""
+    for form in _DIRECTORY_FORMATS:
+        if form in reports and directory is None:
+            raise UsageError(
+                f"--report {form} needs a directory to write to", hint="add --output-dir DIR"
+            )
+    return ArtifactFiles(
+        directory=OutputFolder(directory) if directory else None,
+        patch=OutputFile(patch) if patch else None,
+        last_message=OutputFile(last_message) if last_message else None,
+        reports=reports,
+    )
 
 
 @contextmanager
@@ -272,59 +268,52 @@ def _without_userinfo(text: str) -> str:
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
 
 
-# All artifacts of a run, from the snapshot before its first request to its last file.
-
-
-SNAPSHOT = "snapshot.git"
-"""A directory in that of the session, which exists while the run lasts."""
+# All artifacts of a run, from the state before its first request to its last file.
 
 
 class Artifacts:
-    def __init__(
-        self,
-        read_options: Callable[[], ArtifactOptions],
-        *,
-        get_answer: Callable[[Tally], str],
-        collect_findings: CollectFindings,
-    ) -> None:
-        self._read_options = read_options
-        self._get_answer = get_answer
-        self._options = ArtifactOptions()
-        self._files: ArtifactFiles | None = None
-        self._collect_findings = collect_findings
-        self._session: Session | None = None
-        self._snapshot: WorkspaceSnapshot | None = None
-        self._patch = ""
-        self._is_collected = False
+    """The files of a request, besides the output of its renderers."""
 
-    def check(self) -> None:
+    def __init__(self, request: RunRequest, *, on_github: bool) -> None:
+        self._request = request
+        self._on_github = on_github
+        self._files: ArtifactFiles | None = None
+        self._is_named_written = False
+        self.since: str | None = None
+        """The stored state of the workspace before the first request, if a patch is wanted."""
+
+    @property
+    def has_named_patch(self) -> bool:
+        return self._request.patch is not None
+
+    def open_files(self) -> None:
         """Open the files. Raise UsageError if one cannot be written; then none will be."""
-        self._options = self._read_options()
-        self._files = self._options.open_files()
+        request = self._request
+        self._files = open_files(
+            directory=request.output_dir,
+            patch=request.patch,
+            last_message=request.last_message,
+            reports=parse_reports(request.reports) | (GITHUB if self._on_github else frozenset()),
+        )
 
     async def begin(self, session: Session) -> None:
-        self._session = session
-        if not self._options.wants_patch:
+        """Store the state of the workspace. Raise SettingsError if a patch would be incomplete."""
+        if self._files is None or not self._files.wants_patch:
             return
-        directory: Path = session.paths.directory / SNAPSHOT
         try:
-            self._snapshot = await asyncio.to_thread(
-                WorkspaceSnapshot, session.settings.workspace, directory
-            )
+            self.since = await session.checkpoints.capture_workspace()
         except SettingsError:
-            if self._options.patch is not None:
+            if self.has_named_patch:
                 raise
-            # Nobody asked for a patch itself: the reports show what the tools recorded.
+            # Nobody asked for a patch itself: the reports show what the calls changed.
 
-    def collect(self, tally: Tally) -> None:
+    def write_named_files(self, run: RunState) -> None:
         """Write the files that the user named. Raise SettingsError if that fails."""
-        if self._files is None or self._is_collected:
+        if self._files is None or self._is_named_written:
             return
-        self._is_collected = True
-        fault = self._collect_patch(tally)
-        self._files.write_named_files(answer=self._get_answer(tally), patch=self._patch)
-        if fault is not None and self._files.patch is not None:
-            raise fault
+        self._is_named_written = True
+        answer = self._request.render_answer(run.tally)
+        self._files.write_named_files(answer=answer, patch=run.patch)
 
     def write(self, run: RunState) -> None:
         """Write everything, including the reports on the outcome.
@@ -333,30 +322,13 @@ class Artifacts:
         """
         if self._files is None:
             return
-        self.collect(run.tally)
-        outcome, tally = run.outcome, run.tally
-        account = RunSummary(
-            outcome=outcome,
-            tally=tally,
-            findings=tuple(self._collect_findings(tally, outcome)),
-            answer=self._get_answer(tally),
-            patch=self._patch,
+        self.write_named_files(run)
+        summary = RunSummary(
+            outcome=run.outcome,
+            tally=run.tally,
+            findings=tuple(self._request.collect_findings(run.tally, run.outcome)),
+            answer=self._request.render_answer(run.tally),
+            patch=run.patch,
         )
         settings = run.task.settings if run.task else None
-        self._files.write(account, settings=settings, log=run.log)
-
-    def _collect_patch(self, tally: Tally) -> SettingsError | None:
-        """Set the patch to everything that has changed.
-
-        If that fails, use what the tools recorded, and return the error.
-        """
-        self._patch = "".join(diff.unified for diff in tally.diffs)
-        if self._session is None or self._snapshot is None:
-            return None
-        try:
-            self._patch = self._session.clean(self._snapshot.patch())
-        except SettingsError as fault:
-            return fault
-        finally:
-            self._snapshot.close()
-        return None
+        self._files.write(summary, settings=settings, log=run.log)

@@ -1,37 +1,35 @@
-"""The request of a one-shot run, its renderers and artifacts, each imported only if it is used."""
+"""The request of a one-shot run: everything that its command line says, as one value.
+
+`runner.run_once` carries it out. A command that reports in another way subclasses it.
+"""
 
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import field, replace
+from collections.abc import Mapping
+from dataclasses import field
 from enum import StrEnum
-from fnmatch import fnmatchcase
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentcli.agent.loop import OnDeny
+from agentcli.log.paths import SessionPaths
 from agentcli.session.requirements import RunRequirements
 from agentcli.settings import Settings, load_settings
-from agentcli.system.plain_text import show_controls
-from agentcli.types.errors import Exit, UsageError
+from agentcli.types.errors import RunOutcome, UsageError
 from agentcli.types.fast_dataclass import dataclass
-from agentcli.types.messages import Json
-from agentcli.ui.oneshot.plain import ProgressRenderer, StderrSink, TextAnswer, format_answer
+from agentcli.types.messages import Image, Json
+from agentcli.ui.oneshot.plain import format_answer
 from agentcli.ui.oneshot.prompt import (
     read_images,
     read_prompt,
     read_schema,
     read_stdin_attachment,
 )
-from agentcli.ui.oneshot.runner import OneShotTask, RunRenderer, run_once
-from agentcli.ui.streams import err_is_pipe, err_is_terminal, out_is_file, write_err
+from agentcli.ui.streams import err_is_terminal
 from agentcli.ui.tally import Tally
 
 if TYPE_CHECKING:
     from agentcli.log.sessions import SessionSummary
-    from agentcli.ui.oneshot.artifacts import Artifacts
-    from agentcli.ui.oneshot.pretty_view import TerminalView
-    from agentcli.ui.oneshot.reports import CollectFindings
+    from agentcli.ui.oneshot.reports import ReportFinding
 
 
 # Detection of the environment: a terminal, a CI, and which CI.
@@ -87,6 +85,17 @@ def parse_on_deny(word: str) -> OnDeny:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OneShotTask:
+    """One task, with the requirements for its result."""
+
+    settings: Settings
+    prompt: str
+    attachments: tuple[str | Image, ...] = ()
+    requirements: RunRequirements = field(default_factory=RunRequirements)
+    resume: SessionPaths | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunRequest:
     prompt: str | None
     prompt_file: Path | None = None
@@ -100,8 +109,10 @@ class RunRequest:
     pass_env: tuple[str, ...] = ()
     mask: tuple[str, ...] = ()
     trust_project: bool = False
-    find_past: "Callable[[], SessionSummary] | None" = None
-    """A function that finds the session to continue."""
+    resume: str | None = None
+    """The session to continue, as the user named it."""
+    latest: bool = False
+    """True to continue the latest session of the workspace."""
     output: OutputFormat = OutputFormat.TEXT
     partial: bool = False
     quiet: bool = False
@@ -116,6 +127,14 @@ class RunRequest:
     last_message: Path | None = None
     output_dir: Path | None = None
     reports: tuple[str, ...] = ()
+
+    def find_past(self) -> "SessionSummary | None":
+        """Return the session to continue, or None for a new one. Raise AgentError."""
+        if self.resume is None and not self.latest:
+            return None
+        from agentcli.log.sessions import choose_session
+
+        return choose_session(self.resume, self.workspace)
 
     def load_settings(self, past: "SessionSummary | None") -> Settings:
         flags, workspace = dict(self.flags), self.workspace
@@ -135,16 +154,10 @@ class RunRequest:
             defaults={"max_turns": MAX_TURNS} if self.is_ci else {},
         )
 
-    def build_task(self, *, find_schema_fault: Callable[[Json], str]) -> OneShotTask:
-        """Build the task. Raise AgentError if the request cannot be carried out.
-
-        `find_schema_fault` returns why a schema cannot be used, or an empty string if it can.
-        """
-        self._refuse_conflicts()
-        past = self.find_past() if self.find_past else None
-        settings = self.load_settings(past)
+    def build_task(self, settings: Settings, past: "SessionSummary | None") -> OneShotTask:
+        """Build the task. Raise AgentError if the request cannot be carried out."""
         prompt = read_prompt(self.prompt, self.prompt_file)
-        schema = self._read_schema(find_schema_fault)
+        schema = self._read_schema()
         is_from_pipe = self.prompt == "-"
         return OneShotTask(
             settings=settings,
@@ -162,10 +175,24 @@ class RunRequest:
             resume=past.paths if past else None,
         )
 
-    def _refuse_conflicts(self) -> None:
+    def render_answer(self, tally: Tally) -> str:
+        """Return the answer as text."""
+        return format_answer(tally)
+
+    def collect_findings(self, tally: Tally, outcome: RunOutcome) -> "list[ReportFinding]":
+        """Return what annotations and reports list."""
+        from agentcli.ui.oneshot.reports import collect_run_findings
+
+        return collect_run_findings(tally, outcome)
+
+    def refuse_conflicts(self) -> None:
+        """Raise UsageError if options contradict each other."""
         conflicts = {
             ("-q and -v contradict each other", "leave one of them out"): (
                 self.quiet and self.verbose
+            ),
+            ("--continue and --resume name two sessions", "agentcli run --resume ID"): (
+                self.resume is not None and self.latest
             ),
             ("--partial needs -o stream-json", "add -o stream-json"): (
                 self.partial and self.output is not OutputFormat.STREAM_JSON
@@ -180,149 +207,15 @@ class RunRequest:
         if any(not command.strip() for command in self.checks):
             raise UsageError("--verify needs a command", hint="--verify 'pytest -q'")
 
-    def _read_schema(self, find_fault: Callable[[Json], str]) -> Json:
+    def _read_schema(self) -> Json:
         if self.schema is None:
             return None
+        from agentcli.system.jsonschema import find_schema_fault
+
         schema = read_schema(self.schema)
-        if fault := find_fault(schema):
+        if fault := find_schema_fault(schema):
             raise UsageError(
                 f"{self.schema} cannot be the form of an answer: {fault}",
                 hint=f"edit {self.schema}",
             )
         return schema
-
-
-def execute_request(
-    request: RunRequest,
-    *,
-    build_task: Callable[[], OneShotTask] | None = None,
-    get_answer: Callable[[Tally], str] = format_answer,
-    collect_findings: "CollectFindings | None" = None,
-) -> Exit:
-    """Run the request.
-
-    `build_task` replaces the request's own if the request is not all there is.
-    """
-    on_github = request.annotations and is_github()
-    leaving = _build_artifacts(request, get_answer, collect_findings, on_github=on_github)
-    progress, *further = _build_stderr_renderers(request, collect_findings, on_github=on_github)
-    beat = None
-    if request.is_ci and isinstance(progress, ProgressRenderer):
-        beat = progress.report_alive
-
-    def prepare_task() -> OneShotTask:
-        if leaving is not None:
-            leaving.check()
-        made = (
-            build_task() if build_task else request.build_task(find_schema_fault=_find_schema_fault)
-        )
-        return replace(made, beat=beat)
-
-    on_stdout = _build_stdout_renderer(request, get_answer, on_github=on_github)
-    return run_once(prepare_task, [progress, *further, on_stdout], leaving)
-
-
-def _build_stdout_renderer(
-    request: RunRequest, get_answer: Callable[[Tally], str], *, on_github: bool
-) -> RunRenderer:
-    if request.output is not OutputFormat.TEXT:
-        from agentcli.ui.oneshot.jsonl import JsonRenderer
-
-        is_stream = request.output is OutputFormat.STREAM_JSON
-        return JsonRenderer(stream=is_stream, partial=request.partial, get_window=_get_window)
-    if on_github and not out_is_file():
-        from agentcli.ui.oneshot.github_actions import neutralize_commands
-
-        return TextAnswer(lambda tally: neutralize_commands(get_answer(tally)))
-    return TextAnswer(get_answer, draw=_render_prose if _may_draw(request) else show_controls)
-
-
-def _build_stderr_renderers(
-    request: RunRequest, collect_findings: "CollectFindings | None", *, on_github: bool
-) -> list[RunRenderer]:
-    draws = err_is_terminal() and _may_draw(request) and not (request.quiet or request.verbose)
-    if draws and not on_github:
-        from agentcli.ui.oneshot.pretty import TerminalRenderer
-
-        return [TerminalRenderer(partial(_open_view, 2))]
-    if not on_github:
-        return [ProgressRenderer(StderrSink(bodies=request.verbose), quiet=request.quiet)]
-    from agentcli.ui.oneshot.github_actions import Annotations, Workflow
-    from agentcli.ui.oneshot.reports import collect_run_findings
-
-    workflow = Workflow(write_err)
-    workflow.open(masked=_list_masked_values(request) if err_is_pipe() else ())
-    annotations = Annotations(workflow, collect_findings or collect_run_findings)
-    return [ProgressRenderer(workflow, quiet=request.quiet), annotations]
-
-
-def _list_masked_values(request: RunRequest) -> list[str]:
-    """Return the values that the user named secret.
-
-    Only for the runner, which reads us by a pipe.
-    """
-    return [
-        value
-        for name, value in os.environ.items()
-        if any(fnmatchcase(name, pattern) for pattern in request.mask)
-    ]
-
-
-def _build_artifacts(
-    request: RunRequest,
-    get_answer: Callable[[Tally], str],
-    collect_findings: "CollectFindings | None",
-    *,
-    on_github: bool,
-) -> "Artifacts | None":
-    if not (
-        on_github or request.patch or request.last_message or request.output_dir or request.reports
-    ):
-        return None
-    from agentcli.ui.oneshot.artifacts import (
-        GITHUB,
-        ArtifactOptions,
-        Artifacts,
-        parse_reports,
-    )
-    from agentcli.ui.oneshot.reports import collect_run_findings
-
-    def read_options() -> ArtifactOptions:
-        return ArtifactOptions(
-            patch=request.patch,
-            last_message=request.last_message,
-            directory=request.output_dir,
-            reports=parse_reports(request.reports) | (GITHUB if on_github else frozenset()),
-        )
-
-    return Artifacts(
-        read_options,
-        get_answer=get_answer,
-        collect_findings=collect_findings or collect_run_findings,
-    )
-
-
-def _may_draw(request: RunRequest) -> bool:
-    return not request.is_ci and os.environ.get("TERM", "dumb") != "dumb"
-
-
-def _get_window(model: str) -> int | None:
-    from agentcli.session.model import find_window
-
-    return find_window(model)
-
-
-def _render_prose(text: str) -> str:
-    return _open_view(1).render_prose(text)
-
-
-def _open_view(descriptor: int) -> "TerminalView":
-    from agentcli.ui.oneshot.pretty_view import open_view
-
-    return open_view(descriptor, os.environ)
-
-
-def _find_schema_fault(schema: Json) -> str:
-    from agentcli.system.jsonschema import find_schema_fault
-
-    return find_schema_fault(schema)

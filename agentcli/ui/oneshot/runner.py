@@ -1,59 +1,35 @@
-"""One task, one run, one exit code: opens a session, notifies the renderers, never waits for input.
+"""One request, one run, one exit code: opens a session, shows it, never waits for input.
 
 However the run ends, by itself, by a signal or by a bug, its outcome is reported exactly once,
 last.
 """
 
 import asyncio
+import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import field
+from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from agentcli.log.paths import SessionPaths
 from agentcli.session.builder import open_session
-from agentcli.session.requirements import RunRequirements
 from agentcli.session.session import Session
-from agentcli.settings import Settings
-from agentcli.types.errors import AgentError, Exit, RunOutcome
+from agentcli.system.plain_text import show_controls
+from agentcli.types.errors import AgentError, Exit, RunOutcome, SettingsError
 from agentcli.types.events import Ending, Event
 from agentcli.types.fast_dataclass import dataclass
-from agentcli.types.messages import Image
-from agentcli.ui.oneshot.plain import print_error
-from agentcli.ui.streams import OutputClosed
+from agentcli.ui.oneshot.plain import ProgressRenderer, StderrSink, TextAnswer, print_error
+from agentcli.ui.oneshot.request import OneShotTask, OutputFormat, RunRequest, is_github
+from agentcli.ui.streams import OutputClosed, err_is_pipe, err_is_terminal, out_is_file, write_err
 from agentcli.ui.tally import Tally
 
-# Heartbeat lines: a CI that sees no output for long takes a job for dead.
-
-
-EVERY_S = 30.0
-
-
-@asynccontextmanager
-async def run_heartbeat(
-    report_alive: Callable[[float], None] | None, *, every_s: float = EVERY_S
-) -> AsyncIterator[None]:
-    """Call `report_alive` regularly while the body runs, or never if it is None."""
-    if report_alive is None:
-        yield
-        return
-    task = asyncio.ensure_future(_report_regularly(report_alive, every_s))
-    try:
-        yield
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
-
-
-async def _report_regularly(report_alive: Callable[[float], None], every_s: float) -> None:
-    while True:
-        await asyncio.sleep(every_s / 2)
-        report_alive(every_s)
+if TYPE_CHECKING:
+    from agentcli.ui.oneshot.artifacts import Artifacts
+    from agentcli.ui.oneshot.pretty_view import TerminalView
 
 
 class RunRenderer(Protocol):
@@ -66,74 +42,64 @@ class RunRenderer(Protocol):
         ...
 
 
-class ArtifactWriter(Protocol):
-    """A writer of the files of a run that has ended, besides the output of its renderers."""
-
-    async def begin(self, session: Session) -> None:
-        """Prepare before the first request. Raise AgentError if writing would fail later."""
-        ...
-
-    def collect(self, tally: Tally) -> None:
-        """Write after the last turn. The log is still open, so a failure can become the outcome."""
-        ...
-
-    def write(self, run: "RunState") -> None:
-        """Write the rest. Raise AgentError if something could not be written."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OneShotTask:
-    """One task, with the requirements for its result."""
-
-    settings: Settings
-    prompt: str
-    attachments: tuple[str | Image, ...] = ()
-    requirements: RunRequirements = field(default_factory=RunRequirements)
-    resume: SessionPaths | None = None
-    beat: Callable[[float], None] | None = None
-    """A function that reports that the run is alive, called regularly."""
-
-
 @dataclass(slots=True, kw_only=True)
 class RunState:
-    """The state of a task so far."""
+    """A run so far: where it is shown, and what is known of it."""
 
+    renderers: Sequence[RunRenderer]
+    artifacts: "Artifacts | None" = None
+    """The files to write besides the output, if any are wanted."""
+    report_alive: Callable[[float], None] | None = None
+    """A function to call regularly: a CI that sees no output for long takes a job for dead."""
     task: OneShotTask | None = None
     outcome: RunOutcome = field(default_factory=lambda: RunOutcome(ending=Ending.INTERNAL))
     tally: Tally = field(default_factory=Tally)
     log: Path | None = None
+    patch: str = ""
+    """What the run changed in the workspace."""
 
 
-class InterruptedBySignal(AgentError):
-    """A signal ended the run; what was done until then is recorded."""
+def run_once(request: RunRequest) -> Exit:
+    """Carry out the request and return its exit code."""
+    run = _prepare_run(request)
+    with _record_outcome(run):
+        if run.artifacts is not None:
+            run.artifacts.open_files()
+        request.refuse_conflicts()
+        past = request.find_past()
+        settings = request.load_settings(past)
+        run.task = request.build_task(settings, past)
+        run.outcome = asyncio.run(_TaskRunner(run).run(run.task))
+    return _finish(run)
 
-    def __init__(self, name: str) -> None:
-        super().__init__(f"interrupted by {name}")
-        self.ending = _ENDING_OF_SIGNAL[name]
+
+def run_task(task: OneShotTask, renderers: Sequence[RunRenderer]) -> Exit:
+    """Run a task that needs no request and leaves no files."""
+    run = RunState(renderers=renderers, task=task)
+    with _record_outcome(run):
+        run.outcome = asyncio.run(_TaskRunner(run).run(task))
+    return _finish(run)
 
 
-_ENDING_OF_SIGNAL = {
-    "SIGINT": Ending.CANCELLED,
-    "SIGTERM": Ending.TERMINATED,
-    "SIGHUP": Ending.HUNG_UP,
-}
+def _prepare_run(request: RunRequest) -> RunState:
+    on_github = request.annotations and is_github()
+    progress, *further = _build_stderr_renderers(request, on_github=on_github)
+    report_alive = None
+    if request.is_ci and isinstance(progress, ProgressRenderer):
+        report_alive = progress.report_alive
+    return RunState(
+        renderers=[progress, *further, _build_stdout_renderer(request, on_github=on_github)],
+        artifacts=_build_artifacts(request, on_github=on_github),
+        report_alive=report_alive,
+    )
 
 
-def run_once(
-    build_task: Callable[[], OneShotTask],
-    renderers: Sequence[RunRenderer],
-    artifacts: ArtifactWriter | None = None,
-) -> Exit:
-    """Run one task and return its exit code.
-
-    `build_task` may raise AgentError if there is nothing to do: that is an outcome, too.
-    """
-    run = RunState()
+@contextmanager
+def _record_outcome(run: RunState) -> Iterator[None]:
+    """Make every end of the body the outcome of the run. Only bugs leave it, after their report."""
     _raise_on_signals()
     try:
-        run.task = build_task()
-        run.outcome = asyncio.run(_TaskRunner(run, renderers, artifacts).run(run.task))
+        yield
     except AgentError as error:
         run.outcome = error.outcome
     except KeyboardInterrupt:
@@ -142,23 +108,21 @@ def run_once(
         run.outcome = RunOutcome(
             ending=Ending.INTERNAL, message=f"internal error: {type(bug).__name__}"
         )
-        _finish(run, renderers, artifacts)
+        _finish(run)
         raise
-    return _finish(run, renderers, artifacts)
 
 
-def _finish(
-    run: RunState, renderers: Sequence[RunRenderer], artifacts: ArtifactWriter | None
-) -> Exit:
+def _finish(run: RunState) -> Exit:
+    """Write the artifacts, show the outcome, and return the exit code."""
     _ignore_first_signal()
     try:
-        if artifacts is not None:
-            artifacts.write(run)
+        if run.artifacts is not None:
+            run.artifacts.write(run)
     except AgentError as error:
         run.outcome = _merge_outcome(run.outcome, error)
     try:
-        for face in renderers:
-            face.finish(run.outcome, run.tally)
+        for renderer in run.renderers:
+            renderer.finish(run.outcome, run.tally)
     except OutputClosed as left:
         return left.exit_code
     except AgentError as error:
@@ -178,12 +142,8 @@ def _merge_outcome(outcome: RunOutcome, error: AgentError) -> RunOutcome:
 class _TaskRunner:
     """A running task, and the signals that may stop it."""
 
-    def __init__(
-        self, state: RunState, renderers: Sequence[RunRenderer], artifacts: ArtifactWriter | None
-    ) -> None:
-        self._state = state
-        self._renderers = renderers
-        self._artifacts = artifacts
+    def __init__(self, run: RunState) -> None:
+        self._run = run
         self._session: Session | None = None
         self._task: asyncio.Task[Any] | None = None
         self._interruption: Exception | None = None
@@ -195,13 +155,13 @@ class _TaskRunner:
         session = self._session = open_session(
             task.settings,
             listeners=(
-                self._state.tally,
-                *(partial(self._notify, face) for face in self._renderers),
+                self._run.tally,
+                *(partial(self._notify, renderer) for renderer in self._run.renderers),
             ),
             resume=task.resume,
             requirements=task.requirements,
         )
-        self._state.log = session.paths.log
+        self._run.log = session.paths.log
         outcome = RunOutcome(ending=Ending.INTERNAL)
         try:
             outcome = await self._run_turn(session, task)
@@ -209,36 +169,61 @@ class _TaskRunner:
             outcome = error.outcome
         finally:
             self._is_closing = True
-            outcome = await self._collect_artifacts(outcome)
+            outcome = await self._collect(session, outcome)
             await session.close(outcome.exit_code, outcome=outcome)
         return outcome
 
-    async def _collect_artifacts(self, outcome: RunOutcome) -> RunOutcome:
-        if self._artifacts is None:
+    async def _collect(self, session: Session, outcome: RunOutcome) -> RunOutcome:
+        """Find what the run changed, and write the files that the user named.
+
+        The log is still open, so a failure can become the outcome.
+        """
+        fault = await self._find_changes(session)
+        artifacts = self._run.artifacts
+        if artifacts is None:
             return outcome
         try:
-            await asyncio.to_thread(self._artifacts.collect, self._state.tally)
+            await asyncio.to_thread(artifacts.write_named_files, self._run)
+            if fault is not None and artifacts.has_named_patch:
+                raise fault
         except AgentError as error:
             return _merge_outcome(outcome, error)
         return outcome
 
+    async def _find_changes(self, session: Session) -> SettingsError | None:
+        """Take the changes from the stored states, which know what commands changed, too.
+
+        If that fails, what the tools reported stays, and the error is returned.
+        """
+        run, tally = self._run, self._run.tally
+        since = run.artifacts.since if run.artifacts else None
+        try:
+            files = await session.checkpoints.find_changes(tally.checkpoints, since=since)
+        except SettingsError as fault:
+            run.patch = "".join(diff.unified for diff in tally.diffs.values())
+            return fault
+        unstored = [] if since else tally.list_unstored_diffs()
+        tally.replace_changes((*unstored, *files))
+        patches = (*(diff.unified for diff in unstored), *(file.patch for file in files))
+        run.patch = session.clean("".join(patches))
+        return None
+
     async def _run_turn(self, session: Session, task: OneShotTask) -> RunOutcome:
         try:
-            if self._artifacts is not None:
-                await self._artifacts.begin(session)
+            if self._run.artifacts is not None:
+                await self._run.artifacts.begin(session)
             if session.mode != "plan" and session.plan_tracker.proposed:
                 # The user chose another mode and cannot be asked: that accepts the plan.
                 session.accept_plan(session.plan_tracker.proposed, mode=session.mode)
-            async with run_heartbeat(task.beat):
+            async with run_heartbeat(self._run.report_alive):
                 attached = (*task.attachments, *task.requirements.notes)
                 ended = await session.run_turn(task.prompt, attachments=attached)
         except asyncio.CancelledError:
             if self._interruption is None:
                 raise
             raise self._interruption from None
-        if (
-            self._interruption is not None
-        ):  # it came too late to interrupt anything, but it must be reported
+        if self._interruption is not None:
+            # It came too late to interrupt anything, but it must be reported.
             raise self._interruption
         return RunOutcome(ending=ended.ending, message=ended.message, hint=ended.hint)
 
@@ -263,6 +248,21 @@ class _TaskRunner:
         loop = asyncio.get_running_loop()
         for name in _list_handled_signals():
             loop.add_signal_handler(signal.Signals[name], self._stop, InterruptedBySignal(name))
+
+
+class InterruptedBySignal(AgentError):
+    """A signal ended the run; what was done until then is recorded."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"interrupted by {name}")
+        self.ending = _ENDING_OF_SIGNAL[name]
+
+
+_ENDING_OF_SIGNAL = {
+    "SIGINT": Ending.CANCELLED,
+    "SIGTERM": Ending.TERMINATED,
+    "SIGHUP": Ending.HUNG_UP,
+}
 
 
 def _list_handled_signals() -> list[str]:
@@ -293,3 +293,107 @@ def _ignore_first_signal() -> None:
 
     for name in _list_handled_signals():
         signal.signal(signal.Signals[name], wait)
+
+
+# Heartbeat lines
+
+
+EVERY_S = 30.0
+
+
+@asynccontextmanager
+async def run_heartbeat(
+    report_alive: Callable[[float], None] | None, *, every_s: float = EVERY_S
+) -> AsyncIterator[None]:
+    """Call `report_alive` regularly while the body runs, or never if it is None."""
+    if report_alive is None:
+        yield
+        return
+    task = asyncio.ensure_future(_report_regularly(report_alive, every_s))
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def _report_regularly(report_alive: Callable[[float], None], every_s: float) -> None:
+    while True:
+        await asyncio.sleep(every_s / 2)
+        report_alive(every_s)
+
+
+# The renderers and the files of a request, each imported only if it is used
+
+
+def _build_artifacts(request: RunRequest, *, on_github: bool) -> "Artifacts | None":
+    named = (request.patch, request.last_message, request.output_dir, request.reports)
+    if not on_github and not any(named):
+        return None
+    from agentcli.ui.oneshot.artifacts import Artifacts
+
+    return Artifacts(request, on_github=on_github)
+
+
+def _build_stdout_renderer(request: RunRequest, *, on_github: bool) -> RunRenderer:
+    if request.output is not OutputFormat.TEXT:
+        from agentcli.ui.oneshot.jsonl import JsonRenderer
+
+        is_stream = request.output is OutputFormat.STREAM_JSON
+        return JsonRenderer(stream=is_stream, partial=request.partial, get_window=_get_window)
+    if on_github and not out_is_file():
+        from agentcli.ui.oneshot.github_actions import neutralize_commands
+
+        return TextAnswer(lambda tally: neutralize_commands(request.render_answer(tally)))
+    return TextAnswer(
+        request.render_answer, draw=_render_prose if _may_draw(request) else show_controls
+    )
+
+
+def _build_stderr_renderers(request: RunRequest, *, on_github: bool) -> list[RunRenderer]:
+    draws = err_is_terminal() and _may_draw(request) and not (request.quiet or request.verbose)
+    if draws and not on_github:
+        from agentcli.ui.oneshot.pretty import TerminalRenderer
+
+        return [TerminalRenderer(partial(_open_view, 2))]
+    if not on_github:
+        return [ProgressRenderer(StderrSink(bodies=request.verbose), quiet=request.quiet)]
+    from agentcli.ui.oneshot.github_actions import Annotations, Workflow
+
+    workflow = Workflow(write_err)
+    workflow.open(masked=_list_masked_values(request) if err_is_pipe() else ())
+    annotations = Annotations(workflow, request.collect_findings)
+    return [ProgressRenderer(workflow, quiet=request.quiet), annotations]
+
+
+def _list_masked_values(request: RunRequest) -> list[str]:
+    """Return the values that the user named secret.
+
+    Only for the runner, which reads us by a pipe.
+    """
+    return [
+        value
+        for name, value in os.environ.items()
+        if any(fnmatchcase(name, pattern) for pattern in request.mask)
+    ]
+
+
+def _may_draw(request: RunRequest) -> bool:
+    return not request.is_ci and os.environ.get("TERM", "dumb") != "dumb"
+
+
+def _get_window(model: str) -> int | None:
+    from agentcli.session.model import find_window
+
+    return find_window(model)
+
+
+def _render_prose(text: str) -> str:
+    return _open_view(1).render_prose(text)
+
+
+def _open_view(descriptor: int) -> "TerminalView":
+    from agentcli.ui.oneshot.pretty_view import open_view
+
+    return open_view(descriptor, os.environ)

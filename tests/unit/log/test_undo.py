@@ -157,7 +157,7 @@ def test_rehearsal_touches_nothing(ground: Ground) -> None:
 def test_file_that_grew_too_large_to_be_kept_is_left(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agentcli.log.checkpoint.capture.LIMIT_BYTES", 10)
+    monkeypatch.setattr("agentcli.log.checkpoint.trees.LIMIT_BYTES", 10)
     (ground.root / "a").write_text("one\n")
     ground.begin()
     (ground.root / "a").write_text("x" * 100)

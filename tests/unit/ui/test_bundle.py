@@ -6,9 +6,9 @@ from agentcli.settings import CustomProvider, Settings
 from agentcli.types.errors import RunOutcome, SettingsError, UsageError
 from agentcli.types.events import Ending
 from agentcli.ui.oneshot.artifacts import (
-    ArtifactOptions,
     ReportFormat,
     build_settings_json,
+    open_files,
     parse_reports,
 )
 from agentcli.ui.oneshot.reports import RunSummary
@@ -35,13 +35,12 @@ def test_settings_lose_passwords_in_addresses() -> None:
 
 
 def test_files_are_written_where_they_are_wanted(tmp_path: Path) -> None:
-    leavings = ArtifactOptions(
+    bundle = open_files(
         patch=tmp_path / "p.diff",
         last_message=tmp_path / "answer.md",
         directory=tmp_path / "out",
         reports=frozenset(ReportFormat) - {ReportFormat.GITHUB},
     )
-    bundle = leavings.open_files()
     bundle.write_named_files(answer=ACCOUNT.answer, patch=ACCOUNT.patch)
     bundle.write(ACCOUNT, settings=Settings(workspace=tmp_path), log=None)
     assert (tmp_path / "answer.md").read_text() == "Hi.\n"
@@ -59,12 +58,12 @@ def test_files_are_written_where_they_are_wanted(tmp_path: Path) -> None:
 
 def test_check_of_files_leaves_what_is_in_them(tmp_path: Path) -> None:
     (tmp_path / "p.diff").write_text("old")
-    ArtifactOptions(patch=tmp_path / "p.diff").open_files()
+    open_files(patch=tmp_path / "p.diff")
     assert (tmp_path / "p.diff").read_text() == "old"
 
 
 def test_disk_that_fails_later_is_said(tmp_path: Path) -> None:
-    bundle = ArtifactOptions(directory=tmp_path / "out").open_files()
+    bundle = open_files(directory=tmp_path / "out")
     (tmp_path / "out").rmdir()
     with pytest.raises(SettingsError):
         bundle.write_named_files(answer="", patch="")
@@ -76,10 +75,9 @@ def test_link_that_was_planted_meanwhile_is_not_followed(tmp_path: Path) -> None
     victim = tmp_path / "victim"
     victim.mkdir()
     (victim / "file").write_text("mine")
-    leavings = ArtifactOptions(
+    bundle = open_files(
         directory=tmp_path / "out", patch=tmp_path / "p.diff", last_message=tmp_path / "m.md"
     )
-    bundle = leavings.open_files()
     (tmp_path / "out").rename(tmp_path / "moved")
     (tmp_path / "out").symlink_to(victim)
     (tmp_path / "moved/answer.md").symlink_to(victim / "file")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.log.checkpoint import capture, keep, scan
+from agentcli.log.checkpoint import keep, scan, trees
 from agentcli.log.checkpoint.keep import CheckpointKeeper
 from agentcli.log.checkpoint.scan import WorkspaceTooLarge
 from agentcli.log.checkpoint.store import EMPTY_TREE, ObjectStore
@@ -117,7 +117,7 @@ def test_rule_that_goes_away_does_not_make_files_look_new(ground: Ground) -> Non
 def test_what_has_no_content_to_keep_is_named(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(capture, "LIMIT_BYTES", 10)
+    monkeypatch.setattr(trees, "LIMIT_BYTES", 10)
     before = ground.keeper.before("c", None)
     ground.write("large", "x" * 11)
     ground.write("small", "x")
@@ -224,9 +224,9 @@ def test_later_session_does_not_read_again_what_is_kept(
 ) -> None:
     read: list[bytes] = []
 
-    def noted(store: ObjectStore, path: bytes, root: bytes) -> capture.CapturedFile | None:
+    def noted(store: ObjectStore, path: bytes, root: bytes) -> trees.CapturedFile | None:
         read.append(path)
-        return capture.capture(store, path, root)
+        return trees.capture(store, path, root)
 
     remembering.write("dir/b", "changed between the sessions\n")
     monkeypatch.setattr(scan, "capture", noted)

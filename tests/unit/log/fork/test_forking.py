@@ -5,6 +5,7 @@ import pytest
 from agentcli.features.fork.course import diff_trees, summarize_course
 from agentcli.features.fork.engine import append_facts, find_cut, fork, make_user_result
 from agentcli.log.audit import audit_log
+from agentcli.log.checkpoint.store import ObjectStore
 from agentcli.log.paths import SessionPaths
 from agentcli.log.reader import read_log
 from agentcli.types.errors import UsageError
@@ -84,8 +85,8 @@ def test_given_result_answers_the_call(tmp_path: Path) -> None:
     assert "so it said" in place.log.read_text()
 
 
-def test_course_says_what_a_stretch_amounts_to() -> None:
-    course = summarize_course(SESSION)
+def test_course_says_what_a_stretch_amounts_to(tmp_path: Path) -> None:
+    course = summarize_course(SESSION, ObjectStore(tmp_path / "kept.git"))
     assert (course.model, course.ending, course.spending.requests) == ("m/n", "done", 4)
     assert (course.calls, course.failed, course.denied) == (3, 1, 1)
     assert course.answer == "It hangs."

@@ -11,7 +11,6 @@ from markdown_it import MarkdownIt
 from agentcli.types.errors import RunOutcome
 from agentcli.types.events import Ending, Event, SessionStarted, Verified
 from agentcli.types.messages import ToolCall
-from agentcli.types.tools import Diff
 from agentcli.types.verdicts import Verdict
 from agentcli.ui.oneshot.reports import (
     ReportFinding,
@@ -118,8 +117,7 @@ def test_code_in_a_line_cannot_be_closed(text: str) -> None:
 
 
 def test_markdown_says_what_happened() -> None:
-    diff = Diff(path="a.py", unified="", added=3, removed=1)
-    tally = Tally(model="anthropic/opus", turns=4, changed={"a.py": (3, 1)}, diffs=[diff])
+    tally = Tally(model="anthropic/opus", turns=4, changed={"a.py": (3, 1)})
     page = render_markdown(account(DONE, tally=tally, answer="Fixed.", patch="+new"))
     assert page.startswith("## ✅ agentcli: ok (exit code 0)\n")
     for part in ("`anthropic/opus`", "- `a.py` +3 −1", "```diff\n+new\n```", "Fixed."):

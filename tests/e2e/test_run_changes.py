@@ -1,0 +1,93 @@
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.program import Ran, agentcli, script
+
+EDIT = {"edit_file": {"path": "a.txt", "old_text": "two", "new_text": "2"}}
+COMMAND = {
+    "bash": {
+        "command": "echo three >> a.txt; rm old.txt; mkdir -p new/__pycache__;"
+        " printf 'x\\ny\\n' > new/b.txt; printf '\\0' > new/__pycache__/m.pyc;"
+        " touch new/top.o; echo gone > gone.txt; chmod +x run.sh"
+    }
+}
+UNDONE = {"bash": {"command": "rm gone.txt"}}
+CHANGED = [
+    {"path": "a.txt", "added": 2, "removed": 1},
+    {"path": "new/b.txt", "added": 2, "removed": 0},
+    {"path": "old.txt", "added": 0, "removed": 1},
+    {"path": "run.sh", "added": 0, "removed": 0},
+]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    home = tmp_path / "home"
+    home.mkdir()
+    return home
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    workspace = tmp_path / "work"
+    workspace.mkdir()
+    (workspace / "a.txt").write_text("one\ntwo\n")
+    (workspace / "old.txt").write_text("old\n")
+    (workspace / "run.sh").write_text("echo\n")
+    (workspace / ".gitignore").write_text("*.o\n")
+    return workspace
+
+
+def run(home: Path, workspace: Path, *calls: dict[str, Any], options: tuple[Any, ...] = ()) -> Ran:
+    model = script(home / "s.json", [*({"calls": [call]} for call in calls), "Done."])
+    return agentcli(
+        *("run", "-C", workspace, "--mode", "auto", "--sandbox", "off", "--model", model),
+        *("-o", "json", *options, "go"),
+        home=home,
+    )
+
+
+READ = {"read_file": {"path": "a.txt"}}
+
+
+def test_result_names_what_commands_changed(home: Path, workspace: Path) -> None:
+    (result,) = run(home, workspace, READ, EDIT, COMMAND, UNDONE).events
+    assert result["files_changed"] == CHANGED
+
+
+def test_result_and_patch_of_a_run_agree(home: Path, workspace: Path, tmp_path: Path) -> None:
+    before, patch, out = tmp_path / "before", tmp_path / "p.diff", tmp_path / "out"
+    shutil.copytree(workspace, before)
+    options = ("--patch", patch, "--output-dir", out)
+    (result,) = run(home, workspace, READ, EDIT, COMMAND, UNDONE, options=options).events
+    assert result["files_changed"] == CHANGED
+    assert json.loads((out / "result.json").read_text())["files_changed"] == CHANGED
+    named = [line.split(" b/")[1] for line in patch.read_text().splitlines() if " b/" in line[5:]]
+    assert [one for one in named if one] == [each["path"] for each in CHANGED]
+    assert (out / "patch.diff").read_text() == patch.read_text()
+    subprocess.run(["git", "apply", patch], cwd=before, check=True)
+    assert (before / "a.txt").read_text() == (workspace / "a.txt").read_text()
+    assert (before / "run.sh").stat().st_mode & 0o100
+
+
+def test_changes_stay_known_where_no_state_can_be_kept(home: Path, workspace: Path) -> None:
+    state = home / ".local/state/agentcli"
+    state.mkdir(parents=True)
+    (state / "checkpoints").write_text("not a directory")
+    ran = run(home, workspace, READ, EDIT)
+    assert ran.events[0]["files_changed"] == [{"path": "a.txt", "added": 1, "removed": 1}]
+    refused = run(home, workspace, READ, EDIT, options=("--patch", home / "p.diff"))
+    assert refused.code == 3
+    assert "cannot keep the workspace's state" in refused.events[0]["error"]["message"]
+
+
+def test_resumed_run_names_only_its_own_changes(home: Path, workspace: Path) -> None:
+    run(home, workspace, COMMAND)
+    more = {"bash": {"command": "echo more > more.txt"}}
+    (result,) = run(home, workspace, more, options=("--continue",)).events
+    assert result["files_changed"] == [{"path": "more.txt", "added": 1, "removed": 0}]
