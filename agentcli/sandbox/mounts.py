@@ -223,7 +223,7 @@ def _holds_mounts(path: Path, mounts: Iterable[_Mount]) -> bool:
 
 
 def _tops(temporary: Iterable[Path], mounts: Sequence[_Mount]) -> list[Path]:
-    """Return the first directories on the way to mounts below /tmp, except what is a mount itself."""
+    """Return the first directories on the way to mounts below /tmp, but for mounts themselves."""
     tops = {
         path / one.at.relative_to(path).parts[0]
         for path in temporary
