@@ -68,9 +68,10 @@ def interact(options: InteractiveOptions, *, run: Callable[[Sequence[str]], int]
     export_keys()
     model = settings.model or _find_default_model()
     if not model:
+        from agentcli.features.demo.player import play_demo
         from agentcli.ui.repl.first_run import choose_model
 
-        chosen = choose_model(settings)
+        chosen = choose_model(settings, play_demo=play_demo)
         if chosen is None:
             return Exit.DONE
         settings, model = chosen, chosen.model or _find_default_model()

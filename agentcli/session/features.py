@@ -1,7 +1,7 @@
 """The features of the program: one folder each below `agentcli/features`, listed only here.
 
 A feature keeps its engine, its commands and its wording together. It is imported when one of its
-commands is called: `--help` needs only this table.
+commands is called: `--help` and the menu of slash commands need only this table.
 """
 
 from collections.abc import Mapping
@@ -76,3 +76,59 @@ COMMANDS: Mapping[str, CommandEntry] = {
         "stats_app",
     ),
 }
+
+
+# Slash commands of the interactive session
+
+
+class SlashEntry(NamedTuple):
+    """A slash command of a feature. `run_NAME` in the module runs it."""
+
+    module: str
+    usage: str
+    """The arguments of the command, as help shows them."""
+    summary: str
+    lists_arguments: bool = False
+    """True if `list_NAME_arguments` in the module lists the possible first arguments."""
+    works_alone: bool = False
+    """True if the command also works when the session cannot be opened."""
+
+
+def _slash_in_feature(
+    name: str, usage: str, summary: str, *, lists_arguments: bool = False, works_alone: bool = False
+) -> SlashEntry:
+    module = f"agentcli.features.{name}.slash"
+    return SlashEntry(module, usage, summary, lists_arguments, works_alone)
+
+
+SLASH_COMMANDS: Mapping[str, SlashEntry] = {
+    "model": _slash_in_feature(
+        "models",
+        "[NAME [--check]]",
+        "which model, use another, or what that would drop",
+        lists_arguments=True,
+    ),
+    "resume": _slash_in_feature(
+        "sessions", "[SESSION]", "continue another session of this folder", lists_arguments=True
+    ),
+    "name": _slash_in_feature("sessions", "NAME", "give this session a name"),
+    "rewind": _slash_in_feature("undo", "[TURN]", "take back what was changed since a turn"),
+    "undo": _slash_in_feature("undo", "[CHANGE]", "take back the latest change"),
+    "redo": _slash_in_feature("undo", "", "put back what was taken back"),
+    "compact": _slash_in_feature(
+        "context", "[--undo]", "shorten the conversation, or tell it in full again"
+    ),
+    "context": _slash_in_feature("context", "", "what fills the model's window"),
+    "tools": _slash_in_feature("context", "", "what the model can call"),
+    "cost": _slash_in_feature("insights", "", "tokens and money so far"),
+    "export": _slash_in_feature("insights", "FILE", "the transcript as a text file"),
+    "mcp": _slash_in_feature(
+        "mcp",
+        "[NAME | retry NAME]",
+        "MCP servers, the tools of one, or start one anew",
+        lists_arguments=True,
+    ),
+    "permissions": _slash_in_feature("policy", "", "the mode and the rules in force"),
+    "doctor": _slash_in_feature("doctor", "", "check this machine", works_alone=True),
+}
+"""The slash commands of features, in the order of the menu."""

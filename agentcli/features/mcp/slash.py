@@ -1,6 +1,5 @@
-"""Slash commands for what the model can call: its tools, and the servers of some of them."""
+"""The slash command that lists MCP servers and restarts them."""
 
-from agentcli.features.context.render_tools import list_token_costs, list_tool_rows
 from agentcli.features.mcp.render_server import (
     NO_SERVERS,
     describe_terms,
@@ -12,32 +11,15 @@ from agentcli.session.project import load_project
 from agentcli.types.errors import UsageError
 from agentcli.ui.render.paint import escape
 from agentcli.ui.render.wording import shorten_home
-from agentcli.ui.repl.commands.registry import CommandHost, SlashCommand
+from agentcli.ui.repl.commands.registry import CommandHost
 
 
-def list_tool_commands() -> list[SlashCommand]:
-    return [
-        SlashCommand(name="tools", usage="", help="what the model can call", run=_show_tools),
-        SlashCommand(
-            name="mcp",
-            usage="[NAME | retry NAME]",
-            help="MCP servers, the tools of one, or start one anew",
-            run=_handle_mcp,
-            list_arguments=lambda desk: [
-                ("retry", "start one anew"),
-                *((one.entry.name, one.status) for one in _list_states(desk)),
-            ],
-        ),
-    ]
+def list_mcp_arguments(host: CommandHost) -> list[tuple[str, str]]:
+    servers = [(one.entry.name, one.status) for one in _list_states(host)]
+    return [("retry", "start one anew"), *servers]
 
 
-async def _show_tools(host: CommandHost, rest: str) -> None:
-    toolset = host.session.catalogue.toolset
-    host.print_table(list_tool_rows(toolset))
-    host.say("\n".join(list_token_costs(toolset)), "dim")
-
-
-async def _handle_mcp(host: CommandHost, rest: str) -> None:
+async def run_mcp(host: CommandHost, rest: str) -> None:
     match rest.split():
         case []:
             _list_servers(host)

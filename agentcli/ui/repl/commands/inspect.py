@@ -9,15 +9,12 @@ import time
 from pathlib import Path
 
 from agentcli import __version__
-from agentcli.features.context.engine import measure_context
-from agentcli.features.context.render import render_chart
 from agentcli.settings import get_settings_file
 from agentcli.system import own_process
 from agentcli.system.git import PLAIN_DIFF, run_git
 from agentcli.system.parsing import parse_whole_number
 from agentcli.system.plain_text import show_controls
 from agentcli.types.errors import SettingsError, UsageError
-from agentcli.types.words import pluralize
 from agentcli.ui.render.paint import escape
 from agentcli.ui.render.wording import format_elapsed, shorten_home
 from agentcli.ui.repl.commands.registry import CommandHost, SlashCommand
@@ -33,10 +30,6 @@ def list_inspect_commands() -> list[SlashCommand]:
             help="a card, whole, or what the model got of it",
             run=_show_card,
         ),
-        SlashCommand(
-            name="context", usage="", help="what fills the model's window", run=_show_context
-        ),
-        SlashCommand(name="cost", usage="", help="tokens and money so far", run=_show_cost),
         SlashCommand(name="diff", usage="[PATH]", help="what has changed, by git", run=_show_diff),
         SlashCommand(
             name="bg",
@@ -53,6 +46,19 @@ def list_inspect_commands() -> list[SlashCommand]:
             list_arguments=lambda desk: [("on", ""), ("off", "")],
         ),
         SlashCommand(name="config", usage="", help="the settings in use", run=_show_config),
+        SlashCommand(
+            name="copy",
+            usage="[N|code|all]",
+            help="the last answer, a card, its code, or all",
+            run=_copy,
+            list_arguments=lambda desk: [("code", "the last block of code"), ("all", "")],
+        ),
+        SlashCommand(
+            name="feedback",
+            usage="",
+            help="what to send when something is wrong",
+            run=_show_feedback,
+        ),
     ]
 
 
@@ -63,33 +69,6 @@ async def _show_card(host: CommandHost, rest: str) -> None:
     if number is None:
         raise UsageError("which card?", hint="/show 7   or, as the model got it: /show 7 --model")
     host.print(host.renderer.transcript.cards.render_card(number, for_model="--model" in words))
-
-
-async def _show_context(host: CommandHost, rest: str) -> None:
-    session = host.session
-    found = measure_context(
-        session.facts,
-        session=session.paths.id,
-        tools=session.catalogue.toolset.declared,
-        window_tokens=session.get_window(),
-    )
-    host.say("\n".join(render_chart(found)), "dim")
-
-
-async def _show_cost(host: CommandHost, rest: str) -> None:
-    tally = host.renderer.transcript.tally
-    usage, broken_off = tally.usage, tally.spending.broken_off
-    cached = 100 * usage.cache_read_tokens / usage.prompt_tokens if usage.prompt_tokens else 0
-    host.print_table(
-        [
-            ("requests", str(tally.spending.requests)),
-            *([("broken off", pluralize(broken_off, "attempt"))] if broken_off else []),
-            ("tokens in", f"{usage.prompt_tokens} ({cached:.0f} % from the cache)"),
-            ("tokens out", f"{usage.output_tokens} ({usage.reasoning_tokens} thinking)"),
-            ("model time", format_elapsed(tally.model_s)),
-            ("cost", tally.spending.cost_text),
-        ]
-    )
 
 
 async def _show_diff(host: CommandHost, rest: str) -> None:
@@ -201,7 +180,7 @@ def find_code_blocks(text: str) -> list[str]:
     return blocks
 
 
-# Commands that take something out of the session: copy, export, feedback
+# Commands that take something out of the session: copy, feedback
 
 
 OSC52_BYTES_MAX = 74_000
@@ -212,27 +191,6 @@ CLIPBOARDS = (
     ("xsel", "--clipboard", "--input"),
     ("clip.exe",),
 )
-
-
-def list_copy_commands() -> list[SlashCommand]:
-    return [
-        SlashCommand(
-            name="copy",
-            usage="[N|code|all]",
-            help="the last answer, a card, its code, or all",
-            run=_copy,
-            list_arguments=lambda desk: [("code", "the last block of code"), ("all", "")],
-        ),
-        SlashCommand(
-            name="export", usage="FILE", help="the transcript as a text file", run=_export
-        ),
-        SlashCommand(
-            name="feedback",
-            usage="",
-            help="what to send when something is wrong",
-            run=_show_feedback,
-        ),
-    ]
 
 
 async def _copy(host: CommandHost, rest: str) -> None:
@@ -288,25 +246,6 @@ def _feed_program(command: tuple[str, ...], text: str, workspace: Path) -> bool:
     except (OSError, subprocess.TimeoutExpired):
         return False
     return child.returncode == 0
-
-
-async def _export(host: CommandHost, rest: str) -> None:
-    if not rest:
-        raise UsageError("to which file?", hint="/export session.md")
-    try:
-        path = _write_new(host.settings.workspace, rest, host.renderer.transcript.render_plain())
-    except FileExistsError:
-        raise UsageError(f"{rest} exists already", hint="name a new file") from None
-    except OSError as error:
-        raise UsageError(f"cannot write {rest}: {error.strerror}") from None
-    host.say(f"written to {path}", "dim")
-
-
-def _write_new(workspace: Path, named: str, text: str) -> Path:
-    path = workspace / Path(named).expanduser()
-    with path.open("x", encoding="utf-8") as file:
-        file.write(text)
-    return path
 
 
 async def _show_feedback(host: CommandHost, rest: str) -> None:

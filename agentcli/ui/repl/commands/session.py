@@ -1,16 +1,16 @@
-"""Commands about the session itself: help, keys, modes, models, quitting."""
+"""Commands about the session itself: help, keys, modes, its look, what it remembers."""
 
-from collections.abc import Iterable
-from dataclasses import replace
+import errno
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 
-from agentcli.agent.history import build_messages
-from agentcli.features.models.engine import check_swap
-from agentcli.features.models.render import render_swap
-from agentcli.providers.catalog import ALIASES, list_model_names
+from agentcli.agent.context_notes import NAMES
+from agentcli.settings import Settings, get_settings_file
 from agentcli.types.errors import UsageError
-from agentcli.types.events import TurnStarted
+from agentcli.types.events import NoteReason, TurnStarted
 from agentcli.types.verdicts import MODES
 from agentcli.ui.render.paint import escape
+from agentcli.ui.render.wording import shorten_home
 from agentcli.ui.repl.commands.registry import CommandHost, SlashCommand
 
 _MODES = {
@@ -44,13 +44,6 @@ def list_session_commands(all_commands: "Iterable[SlashCommand]") -> list[SlashC
         ),
         SlashCommand(
             name="keys", usage="", help="which key does what", run=_show_keys, works_alone=True
-        ),
-        SlashCommand(
-            name="model",
-            usage="[NAME [--check]]",
-            help="which model, use another, or what that would drop",
-            run=_change_model,
-            list_arguments=_list_models,
         ),
         SlashCommand(
             name="mode",
@@ -113,25 +106,6 @@ async def _handle_plan(host: CommandHost, rest: str) -> None:
                 host.send(rest)
 
 
-def _list_models(host: CommandHost) -> list[tuple[str, str]]:
-    return [*ALIASES.items(), *((name, "") for name in list_model_names())]
-
-
-async def _change_model(host: CommandHost, rest: str) -> None:
-    if not rest:
-        host.say(f"model {host.session.model.name}; /model NAME uses another", "dim")
-        return
-    if rest.endswith("--check"):
-        wanted = replace(host.settings, model=rest.removesuffix("--check").strip())
-        checking = check_swap(build_messages(host.session.facts), wanted)
-        found = await host.wait_for("Checking", checking)
-        host.say("\n".join(map(escape, render_swap(found))), "dim")
-        return
-    await host.session.use_model(rest)
-    host.settings = replace(host.settings, model=rest)
-    host.say(f"model {host.session.model.name} from the next request on", "dim")
-
-
 async def _start_session(host: CommandHost, rest: str) -> None:
     before = host.session
     await host.renew()
@@ -185,3 +159,93 @@ async def _toggle_vi(host: CommandHost, rest: str) -> None:
 
 async def _open_editor(host: CommandHost, rest: str) -> None:
     await host.edit()
+
+
+# What every session is told: AGENTS.md of the project and of the user
+
+
+INIT_PROMPT = (
+    "Look around in this repository and write AGENTS.md for the agents that will work in it: how "
+    "to build it and run its tests, how it is laid out, which conventions its code keeps. At most "
+    "one page, only what is true here and cannot be guessed. If there is one already, improve it."
+)
+MEMORY_EXAMPLE = "/memory add --project Tests run with make check"
+
+
+def list_memory_commands() -> list[SlashCommand]:
+    return [
+        SlashCommand(
+            name="memory",
+            usage="[add [--project|--user] TEXT]",
+            help="what every session is told",
+            run=_handle_memory,
+            list_arguments=lambda desk: [("add", "--project or --user, then the text")],
+        ),
+        SlashCommand(
+            name="init", usage="", help="let the model write AGENTS.md", run=_send_init_prompt
+        ),
+    ]
+
+
+async def _handle_memory(host: CommandHost, rest: str) -> None:
+    verb, _, added = rest.partition(" ")
+    if not verb:
+        host.print_table(
+            [
+                (shorten_home(path), _format_size(path))
+                for path in _find_memory_files(host.settings).values()
+            ]
+        )
+        return
+    if verb != "add":
+        raise UsageError(f"/memory knows no {verb}, only add", hint=MEMORY_EXAMPLE)
+    whose, text = _split_scope(added.strip())
+    if not text:
+        raise UsageError("add what?", hint=MEMORY_EXAMPLE)
+    whose = whose or await host.ask("for this project or for you in all of them? [project/user]")
+    path = next(
+        (one for name, one in _find_memory_files(host.settings).items() if name == whose), None
+    )
+    if path is None:
+        raise UsageError("nothing was added", hint=MEMORY_EXAMPLE)
+    try:
+        _append(path, text)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}") from None
+    host.session.add_note(
+        f"The person added to {path.name}: {text}", reason=NoteReason.INSTRUCTIONS
+    )
+    host.say(f"added to {path}: {escape(text)}", "dim")
+
+
+def _split_scope(text: str) -> tuple[str, str]:
+    """Return whose memory the text is for, if it says so, and what to remember."""
+    option, _, rest = text.partition(" ")
+    return (option[2:], rest.strip()) if option in ("--project", "--user") else ("", text)
+
+
+def _find_memory_files(settings: Settings) -> Mapping[str, Path]:
+    project = (settings.workspace / name for name in NAMES)
+    return {
+        "project": next((path for path in project if path.exists()), settings.workspace / NAMES[0]),
+        "user": get_settings_file().with_name(NAMES[0]),
+    }
+
+
+def _append(path: Path, text: str) -> None:
+    """Append to a file. Raise OSError. Follow no link, which might lead anywhere."""
+    if path.is_symlink():
+        raise OSError(errno.ELOOP, "it is a link")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    before = path.read_text(encoding="utf-8") if path.exists() else ""
+    gap = "" if not before or before.endswith("\n") else "\n"
+    with path.open("a", encoding="utf-8") as file:
+        file.write(f"{gap}- {text}\n")
+
+
+def _format_size(path: Path) -> str:
+    return f"{path.stat().st_size} bytes" if path.exists() else "not there yet"
+
+
+async def _send_init_prompt(host: CommandHost, rest: str) -> None:
+    host.send(INIT_PROMPT)

@@ -1,8 +1,11 @@
 import asyncio
+from importlib import import_module
+from inspect import iscoroutinefunction
 from pathlib import Path
 
 import pytest
 
+from agentcli.session.features import SLASH_COMMANDS
 from agentcli.settings import Settings
 from agentcli.ui.repl.commands.registry import (
     ALIASES,
@@ -97,6 +100,14 @@ def test_command_that_breaks_is_reported_and_leaves_the_session(
 def test_every_command_has_a_line_of_help(tmp_path: object) -> None:
     found = build_registry(Settings(workspace=tmp_path)).commands.values()  # type: ignore[arg-type]
     assert [one.name for one in found if not one.help or len(one.help) > 60] == []
+
+
+@pytest.mark.parametrize("name", SLASH_COMMANDS)
+def test_every_command_of_a_feature_is_where_the_table_says(name: str) -> None:
+    entry = SLASH_COMMANDS[name]
+    module = import_module(entry.module)
+    assert iscoroutinefunction(getattr(module, f"run_{name}"))
+    assert hasattr(module, f"list_{name}_arguments") is entry.lists_arguments
 
 
 def test_words_of_other_programs_lead_to_ours(tmp_path: Path) -> None:

@@ -1,0 +1,43 @@
+"""Slash commands about sessions: continue another one, name this one."""
+
+from agentcli.features.sessions.picker import LISTED, format_age, format_session_row
+from agentcli.log.sessions import SessionSummary, choose_session, list_sessions
+from agentcli.types.errors import UsageError
+from agentcli.ui.render.paint import escape
+from agentcli.ui.repl.commands.registry import CommandHost
+
+
+async def run_resume(host: CommandHost, rest: str) -> None:
+    if rest:
+        past = choose_session(rest, host.settings.workspace).paths
+        if past.directory.samefile(host.session.paths.directory):
+            raise UsageError("this is the session that you are in", hint="/resume lists others")
+        await host.renew(resume=past)
+        host.say(f"session {past.id}", "dim")
+        return
+    found = _list_other_sessions(host)
+    shown, older = found[:LISTED], len(found[LISTED:])
+    host.print_table([(one.id, escape(format_session_row(one).strip())) for one in shown])
+    if older:
+        host.say(f"and {older} older: !!agentcli sessions, then /resume ID", "dim")
+    if not found:
+        host.say("no other session has worked in this folder", "dim")
+
+
+def list_resume_arguments(host: CommandHost) -> list[tuple[str, str]]:
+    return [
+        (one.id, f"{format_age(one.last)}  {escape(one.title)}")
+        for one in _list_other_sessions(host)[:LISTED]
+    ]
+
+
+def _list_other_sessions(host: CommandHost) -> list[SessionSummary]:
+    found = list_sessions(workspace=host.settings.workspace)
+    return [one for one in found if one.turns and one.id != host.session.paths.id]
+
+
+async def run_name(host: CommandHost, rest: str) -> None:
+    if not rest:
+        raise UsageError("which name?", hint="/name fix the parser")
+    host.session.rename(rest)
+    host.say(f"named {escape(rest)}", "dim")
