@@ -151,7 +151,7 @@ def _load_settings(options: InteractiveOptions) -> "tuple[Settings, SessionPaths
 
 
 def _pick_session(workspace: Path) -> str:
-    from agentcli.features.sessions.picker import pick_session
+    from agentcli.features.sessions.render import pick_session
 
     return pick_session(workspace)
 

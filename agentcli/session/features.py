@@ -78,6 +78,11 @@ COMMANDS: Mapping[str, CommandEntry] = {
 }
 
 
+TOOL_LISTS = ("agentcli.features.plugins.engine", "agentcli.features.mcp.server_files")
+"""The modules that list tools from elsewhere. `list_known_tools(settings, project)` of each returns
+their specs, as known without asking any server, and problems for the user."""
+
+
 # Slash commands of the interactive session
 
 

@@ -54,7 +54,7 @@ class PausableTimeout:
             timeout.reschedule(None)
 
 
-# The library's own log, kept off the screen: without a handler Python prints it to stderr
+# The library's own log, kept off the screen: faults of servers are reported elsewhere
 
 
 LIBRARY = ("mcp", "client", "server")
@@ -63,4 +63,6 @@ LIBRARY = ("mcp", "client", "server")
 
 def silence_library_log() -> None:
     for name in LIBRARY:
-        logging.getLogger(name).addHandler(logging.NullHandler())
+        logger = logging.getLogger(name)
+        logger.addHandler(logging.NullHandler())
+        logger.propagate = False

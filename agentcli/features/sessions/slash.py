@@ -1,9 +1,10 @@
 """Slash commands about sessions: continue another one, name this one."""
 
-from agentcli.features.sessions.picker import LISTED, format_age, format_session_row
+from agentcli.features.sessions.render import LISTED, format_session_row
 from agentcli.log.sessions import SessionSummary, choose_session, list_sessions
 from agentcli.types.errors import UsageError
 from agentcli.ui.render.paint import escape
+from agentcli.ui.render.wording import format_age
 from agentcli.ui.repl.commands.registry import CommandHost
 
 
