@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,16 +10,16 @@ from agentcli.agent.history import PINNED, SUMMARISED, History, build_messages
 from agentcli.agent.model_client import load_system_prompt
 from agentcli.agent.request_size import count_message_tokens, count_spec_tokens
 from agentcli.agent.toolset import Toolset
+from agentcli.features.context.tools import fail_if_called, list_foreign_tools
 from agentcli.log.reader import read_valid_part
 from agentcli.log.sessions import find_session_to_read
 from agentcli.session.context_sources import ProjectInstructions, is_foreign, load_roles
-from agentcli.session.features import TOOL_LISTS
 from agentcli.session.model import SCRIPT, choose_model, find_window
 from agentcli.session.project import Project, apply_project, load_project
 from agentcli.session.tool_catalog import ToolCatalog
 from agentcli.settings import Settings, load_settings
 from agentcli.system.tokens import estimate
-from agentcli.tools.contracts import BUILT_IN, USUAL, load_spec
+from agentcli.tools.contracts import BUILT_IN, load_spec
 from agentcli.tools.patch.contract import load_patch_spec
 from agentcli.types.errors import SettingsError, UsageError
 from agentcli.types.events import (
@@ -34,7 +33,7 @@ from agentcli.types.events import (
 )
 from agentcli.types.messages import Image, Json, Text, UserMessage
 from agentcli.types.provider import Message, Request
-from agentcli.types.tools import Tool, ToolMessage, ToolSpec
+from agentcli.types.tools import ToolMessage, ToolSpec
 
 if TYPE_CHECKING:
     from agentcli.providers.dialect import Model
@@ -149,34 +148,12 @@ def build_toolset(
 
     `past` is the facts of a session to resume: tools found in it are declared again."""
     model = _find_known_model(settings)
-    toolset = Toolset((spec, _fail_if_called) for spec in _iter_own_specs(settings, model))
+    toolset = Toolset((spec, fail_if_called) for spec in _iter_own_specs(settings, model))
     sizes = (settings.window, model.window_tokens if model else None)
     window = min((size for size in sizes if size), default=None)
     catalogue = ToolCatalog(toolset, servers=None, window_tokens=window, past=past)
-    catalogue.admit((spec, _fail_if_called) for spec in list_foreign_tools(settings, project)[0])
+    catalogue.admit((spec, fail_if_called) for spec in list_foreign_tools(settings, project)[0])
     return toolset
-
-
-def list_usual_tools(settings: Settings) -> tuple[Toolset, list[str]]:
-    """Return the tools that any model gets, and problems with plugins and servers."""
-    toolset = Toolset((load_spec(name), _fail_if_called) for name in USUAL)
-    foreign, problems = list_foreign_tools(settings, load_project(settings.workspace))
-    catalogue = ToolCatalog(toolset, servers=None, window_tokens=None)
-    catalogue.admit((spec, _fail_if_called) for spec in foreign)
-    return toolset, problems
-
-
-def list_foreign_tools(
-    settings: Settings, project: Project | None
-) -> tuple[list[ToolSpec], list[str]]:
-    """Return the tools that are not built in, and problems with where they come from."""
-    specs: list[ToolSpec] = []
-    problems: list[str] = []
-    for module in TOOL_LISTS:
-        known, bad = import_module(module).list_known_tools(settings, project)
-        specs += known
-        problems += bad
-    return specs, problems
 
 
 def _iter_own_specs(settings: Settings, model: "Model | None") -> Iterable[ToolSpec]:
@@ -196,10 +173,6 @@ def _find_known_model(settings: Settings) -> "Model | None":
         return choose_model(settings)[0]
     except SettingsError:
         return None
-
-
-def _fail_if_called() -> Tool:
-    raise AssertionError("a tool that is only listed was called")
 
 
 # The next request of a session, by source

@@ -1,27 +1,23 @@
-"""Tokens by source as a small bar chart, the prompt as it is sent, and the declared tools."""
+"""Tokens by source as a small bar chart, and the prompt as it is sent."""
 
 import json
 import sys
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from agentcli.agent.request_size import IMAGE_TOKENS, count_spec_tokens
-from agentcli.agent.toolset import Toolset
 from agentcli.features.context.engine import (
     ContextReport,
     FirstRequest,
     build_first_request,
     encode_first_request,
-    list_usual_tools,
     measure_saved_session,
 )
-from agentcli.settings import Settings, load_settings
+from agentcli.settings import Settings
 from agentcli.system.plain_text import show_controls
 from agentcli.system.tokens import estimate
 from agentcli.types.messages import Image, Text
-from agentcli.types.tools import ToolSpec
 from agentcli.ui.oneshot.prompt import read_images
 
 BAR_COLUMNS = 30
@@ -112,46 +108,3 @@ def _context_json(contents: ContextReport) -> dict[str, object]:
         "window_tokens": contents.window_tokens,
         "sources": {source.name: source.tokens for source in contents.sources},
     }
-
-
-# The tools as declared to a model, with source and cost
-
-
-def show_tools() -> None:
-    toolset, problems = list_usual_tools(load_settings({}, workspace=Path()))
-    rows = list_tool_rows(toolset)
-    width = max(len(name) for name, _ in rows)
-    for name, what in rows:
-        sys.stdout.write(f"{name:<{width}}  {what}\n")
-    for problem in problems:
-        sys.stderr.write(f"warning: {show_controls(problem)}\n")
-    for line in list_token_costs(toolset):
-        sys.stdout.write(f"{line}\n")
-
-
-def list_tool_rows(toolset: Toolset) -> list[tuple[str, str]]:
-    """Return each tool's name with its cost, source and purpose."""
-    declared = {spec.name for spec in toolset.declared}
-    return [
-        (
-            show_controls(spec.name),
-            _describe_tool(spec) + ("" if spec.name in declared else "  (found by search_tools)"),
-        )
-        for spec in toolset.specs
-    ]
-
-
-def list_token_costs(toolset: Toolset) -> Iterator[str]:
-    """Yield what each source would cost, and what every request really costs."""
-    costs: Counter[str] = Counter()
-    for spec in toolset.specs:
-        costs[spec.source] += count_spec_tokens(spec)
-    if len(costs) > 1:
-        yield from (f"{source}: {tokens} tokens in all" for source, tokens in costs.items())
-    total = sum(map(count_spec_tokens, toolset.declared))
-    yield f"{total} tokens are declared in every request (estimated)"
-
-
-def _describe_tool(spec: ToolSpec) -> str:
-    first_sentence = spec.description.split(". ")[0].split("\n")[0].rstrip(".")
-    return show_controls(f"{count_spec_tokens(spec):>4} tokens  {spec.source}  {first_sentence}.")

@@ -1,0 +1,83 @@
+"""The tools as declared to a model, with source and cost."""
+
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+
+from agentcli.agent.request_size import count_spec_tokens
+from agentcli.agent.toolset import Toolset
+from agentcli.session.features import TOOL_LISTS
+from agentcli.session.project import Project, load_project
+from agentcli.session.tool_catalog import ToolCatalog
+from agentcli.settings import Settings, load_settings
+from agentcli.system.plain_text import show_controls
+from agentcli.tools.contracts import USUAL, load_spec
+from agentcli.types.tools import Tool, ToolSpec
+
+
+def show_tools() -> None:
+    toolset, problems = list_usual_tools(load_settings({}, workspace=Path()))
+    rows = list_tool_rows(toolset)
+    width = max(len(name) for name, _ in rows)
+    for name, what in rows:
+        sys.stdout.write(f"{name:<{width}}  {what}\n")
+    for problem in problems:
+        sys.stderr.write(f"warning: {show_controls(problem)}\n")
+    for line in list_token_costs(toolset):
+        sys.stdout.write(f"{line}\n")
+
+
+def list_usual_tools(settings: Settings) -> tuple[Toolset, list[str]]:
+    """Return the tools that any model gets, and problems with plugins and servers."""
+    toolset = Toolset((load_spec(name), fail_if_called) for name in USUAL)
+    foreign, problems = list_foreign_tools(settings, load_project(settings.workspace))
+    catalogue = ToolCatalog(toolset, servers=None, window_tokens=None)
+    catalogue.admit((spec, fail_if_called) for spec in foreign)
+    return toolset, problems
+
+
+def list_foreign_tools(
+    settings: Settings, project: Project | None
+) -> tuple[list[ToolSpec], list[str]]:
+    """Return the tools that are not built in, and problems with where they come from."""
+    specs: list[ToolSpec] = []
+    problems: list[str] = []
+    for module in TOOL_LISTS:
+        known, bad = import_module(module).list_known_tools(settings, project)
+        specs += known
+        problems += bad
+    return specs, problems
+
+
+def fail_if_called() -> Tool:
+    raise AssertionError("a tool that is only listed was called")
+
+
+def list_tool_rows(toolset: Toolset) -> list[tuple[str, str]]:
+    """Return each tool's name with its cost, source and purpose."""
+    declared = {spec.name for spec in toolset.declared}
+    return [
+        (
+            show_controls(spec.name),
+            _describe_tool(spec) + ("" if spec.name in declared else "  (found by search_tools)"),
+        )
+        for spec in toolset.specs
+    ]
+
+
+def list_token_costs(toolset: Toolset) -> Iterator[str]:
+    """Yield what each source would cost, and what every request really costs."""
+    costs: Counter[str] = Counter()
+    for spec in toolset.specs:
+        costs[spec.source] += count_spec_tokens(spec)
+    if len(costs) > 1:
+        yield from (f"{source}: {tokens} tokens in all" for source, tokens in costs.items())
+    total = sum(map(count_spec_tokens, toolset.declared))
+    yield f"{total} tokens are declared in every request (estimated)"
+
+
+def _describe_tool(spec: ToolSpec) -> str:
+    first_sentence = spec.description.split(". ")[0].split("\n")[0].rstrip(".")
+    return show_controls(f"{count_spec_tokens(spec):>4} tokens  {spec.source}  {first_sentence}.")
