@@ -110,30 +110,30 @@ SLASH_COMMANDS: Mapping[str, SlashEntry] = {
     "model": _slash_in_feature(
         "models",
         "[NAME [--check]]",
-        "which model, use another, or what that would drop",
+        "show or switch the model",
         lists_arguments=True,
     ),
     "resume": _slash_in_feature(
-        "sessions", "[SESSION]", "continue another session of this folder", lists_arguments=True
+        "sessions", "[SESSION]", "continue another session of this project", lists_arguments=True
     ),
-    "name": _slash_in_feature("sessions", "NAME", "give this session a name"),
-    "rewind": _slash_in_feature("undo", "[TURN]", "take back what was changed since a turn"),
-    "undo": _slash_in_feature("undo", "[CHANGE]", "take back the latest change"),
-    "redo": _slash_in_feature("undo", "", "put back what was taken back"),
+    "name": _slash_in_feature("sessions", "NAME", "name this session"),
+    "rewind": _slash_in_feature("undo", "[N]", "undo all changes from turn N on"),
+    "undo": _slash_in_feature("undo", "[CHANGE]", "undo the latest change"),
+    "redo": _slash_in_feature("undo", "", "redo what was undone"),
     "compact": _slash_in_feature(
-        "context", "[--undo]", "shorten the conversation, or tell it in full again"
+        "context", "[--undo]", "summarize the conversation (--undo restores it)"
     ),
-    "context": _slash_in_feature("context", "", "what fills the model's window"),
-    "tools": _slash_in_feature("context", "", "what the model can call"),
-    "cost": _slash_in_feature("insights", "", "tokens and money so far"),
-    "export": _slash_in_feature("insights", "FILE", "the transcript as a text file"),
+    "context": _slash_in_feature("context", "", "show context usage"),
+    "tools": _slash_in_feature("context", "", "list the tools of the model"),
+    "cost": _slash_in_feature("insights", "", "show token usage and cost"),
+    "export": _slash_in_feature("insights", "FILE", "write the transcript to a file"),
     "mcp": _slash_in_feature(
         "mcp",
-        "[NAME | retry NAME]",
-        "MCP servers, the tools of one, or start one anew",
+        "[NAME | restart NAME]",
+        "MCP servers, the tools of one, or restart one",
         lists_arguments=True,
     ),
-    "permissions": _slash_in_feature("policy", "", "the mode and the rules in force"),
-    "doctor": _slash_in_feature("doctor", "", "check this machine", works_alone=True),
+    "permissions": _slash_in_feature("policy", "", "show the permission mode and the rules"),
+    "doctor": _slash_in_feature("doctor", "", "check your setup", works_alone=True),
 }
 """The slash commands of features, in the order of the menu."""

@@ -268,7 +268,7 @@ def test_vi_keys_leave_insert_mode_before_they_interrupt(tmp_path: Path) -> None
         term = session.term
         term.ready()
         term.send("/vim")
-        term.wait("vi keys")
+        term.wait("vi mode on")
         term.type("wrong")
         term.wait("> wrong")
         term.key("escape")

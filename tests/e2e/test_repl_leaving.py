@@ -152,10 +152,10 @@ def test_session_is_picked_from_a_list(tmp_path: Path) -> None:
         session.term.wait("The answer.")
     with live(tmp_path, [], arguments=["--resume"]) as session:
         term = session.term
-        term.wait("which? [1-1]")
+        term.wait("Which session? [1-1]")
         assert term.shows("a first question")
         term.key("down", "enter")
-        term.wait("type a number from 1 to 1, or ctrl+d for none")
+        term.wait("Type a number from 1 to 1, or Ctrl+D to cancel.")
         term.send("1")
         term.wait("The answer.")
     with live(tmp_path, [], arguments=["--resume", "nonsense"]) as session:

@@ -70,8 +70,8 @@ def test_undo_takes_back_the_latest_call_then_the_one_before(home: Path, workspa
     undone = agentcli("undo", "-C", workspace, home=home)
     assert undone.code == 0
     first, *_, last = undone.out.splitlines()
-    assert first == "took back change 3 (bash)"
-    assert last == "2 more can be taken back, first new, new/b.txt"
+    assert first == f"Undid bash {BASH['bash']['command']}"
+    assert last == "2 more to undo (next: new, new/b.txt)"
     assert files(workspace) == {"a.txt": "one\n2\nthree\n", "new/b.txt": "b\n"}
     assert agentcli("undo", "-C", workspace, "--turn", "1", home=home).code == 0
     assert files(workspace) == before
@@ -110,8 +110,8 @@ def test_conflict_stays_as_the_person_has_it_and_nothing_is_lost(
     (workspace / "a.txt").write_text("one\nzwei\nthree\n")
     undone = agentcli("undo", "-C", workspace, home=home)
     assert undone.code == 7
-    assert undone.out.startswith("could not take back change 1 (edit_file)\n")
-    assert "CONFLICT a.txt: was changed since in the same place" in undone.out
+    assert undone.out.startswith("Could not undo edit_file a.txt\n")
+    assert "CONFLICT a.txt: the same lines were changed since then" in undone.out
     assert files(workspace) == {"a.txt": "one\nzwei\nthree\n"}
     saved = session_log(home).parent / "conflicts" / "undo-1" / "1-a.txt"
     assert saved.read_text() == "one\ntwo\nthree\n"
@@ -122,7 +122,7 @@ def test_dry_run_and_list_change_nothing(home: Path, workspace: Path) -> None:
     log, found = session_log(home).read_bytes(), files(workspace)
     rehearsed = agentcli("undo", "-C", workspace, "--dry-run", home=home)
     assert rehearsed.out.splitlines() == [
-        "would take back change 1 (write_file)",
+        "Would undo write_file new/b.txt",
         "  new: removed",
         "  new/b.txt: removed",
     ]
@@ -139,7 +139,7 @@ def test_model_is_told_of_an_undo(home: Path, workspace: Path) -> None:
     agentcli("undo", "-C", workspace, home=home)
     last = build_messages(entry.fact for entry in read_log(session_log(home)).entries)[-1]
     assert isinstance(last, UserMessage)
-    assert "took back the changes of your write_file call" in str(last.content)
+    assert "undid the changes of your write_file call" in str(last.content)
 
 
 def test_what_the_person_made_in_a_directory_of_the_agents_stays(
@@ -229,7 +229,7 @@ def test_undo_works_without_git(home: Path, workspace: Path, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["--redo"], 0, "there is nothing to put back"),
+        (["--redo"], 0, "Nothing to redo."),
         (["nosuch"], 3, "there is no session 'nosuch'"),
     ],
 )
@@ -246,7 +246,7 @@ def test_undo_in_a_workspace_that_was_moved(home: Path, workspace: Path, tmp_pat
     moved = workspace.rename(tmp_path / "elsewhere")
     session = session_log(home).parent
     gone = agentcli("undo", session, home=home)
-    assert (gone.code, "is gone" in gone.err) == (3, True)
+    assert (gone.code, "no longer exists" in gone.err) == (3, True)
     assert agentcli("undo", session, "-C", moved, home=home).code == 0
     assert files(moved) == {"a.txt": "one\ntwo\nthree\n"}
 

@@ -176,9 +176,9 @@ class _BriefFormatter(logging.Formatter):
 
 def _log_to_stderr() -> None:
     """Log to stderr, which editors keep for the user."""
-    told = logging.StreamHandler(sys.stderr)
-    told.setFormatter(_BriefFormatter())
-    logging.basicConfig(handlers=[told], level=logging.WARNING)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_BriefFormatter())
+    logging.basicConfig(handlers=[handler], level=logging.WARNING)
 
 
 def _is_pipe(descriptor: int) -> bool:

@@ -21,21 +21,18 @@ async def run_context(host: CommandHost, rest: str) -> None:
 
 async def run_compact(host: CommandHost, rest: str) -> None:
     if host.is_busy:
-        raise UsageError("a turn is running", hint="wait for its end, or esc")
+        raise UsageError("a turn is running", hint="stop it with esc, then try again")
     if rest and rest != "--undo":
-        raise UsageError(f"/compact knows no {rest}", hint="did you mean /compact --undo?")
+        raise UsageError(f"unknown argument {rest}", hint="/compact --undo")
     if rest:
         if not host.session.restore():
-            raise UsageError("there is nothing to undo: the model is told everything in full")
-        host.say("the model is told everything in full again", "dim")
+            raise UsageError("nothing to restore: the conversation is not compacted")
+        host.say("Restored the full conversation.", "dim")
         return
     before = host.renderer.transcript.context_tokens
     if not await host.wait_for("Compacting", host.session.compact()):
-        raise UsageError("there is nothing to shorten yet", hint="/context")
-    host.say(
-        f"the conversation until here is a summary now (it was {format_tokens(before)} tokens)",
-        "dim",
-    )
+        raise UsageError("nothing to compact yet", hint="/context")
+    host.say(f"Compacted {format_tokens(before)} tokens. /compact --undo restores them.", "dim")
 
 
 async def run_tools(host: CommandHost, rest: str) -> None:

@@ -73,9 +73,9 @@ def list_token_costs(toolset: Toolset) -> Iterator[str]:
     for spec in toolset.specs:
         costs[spec.source] += count_spec_tokens(spec)
     if len(costs) > 1:
-        yield from (f"{source}: {tokens} tokens in all" for source, tokens in costs.items())
+        yield from (f"{source}: {tokens} tokens in total" for source, tokens in costs.items())
     total = sum(map(count_spec_tokens, toolset.declared))
-    yield f"{total} tokens are declared in every request (estimated)"
+    yield f"about {total} tokens in every request"
 
 
 def _describe_tool(spec: ToolSpec) -> str:

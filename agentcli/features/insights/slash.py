@@ -5,7 +5,7 @@ from pathlib import Path
 from agentcli.types.errors import UsageError
 from agentcli.types.words import pluralize
 from agentcli.ui.render.wording import format_elapsed
-from agentcli.ui.repl.commands.registry import CommandHost
+from agentcli.ui.repl.commands.registry import CommandHost, WrongArguments
 
 
 async def run_cost(host: CommandHost, rest: str) -> None:
@@ -16,7 +16,7 @@ async def run_cost(host: CommandHost, rest: str) -> None:
         [
             ("requests", str(tally.spending.requests)),
             *([("broken off", pluralize(broken_off, "attempt"))] if broken_off else []),
-            ("tokens in", f"{usage.prompt_tokens} ({cached:.0f} % from the cache)"),
+            ("tokens in", f"{usage.prompt_tokens} ({cached:.0f} % cached)"),
             ("tokens out", f"{usage.output_tokens} ({usage.reasoning_tokens} thinking)"),
             ("model time", format_elapsed(tally.model_s)),
             ("cost", tally.spending.cost_text),
@@ -26,14 +26,14 @@ async def run_cost(host: CommandHost, rest: str) -> None:
 
 async def run_export(host: CommandHost, rest: str) -> None:
     if not rest:
-        raise UsageError("to which file?", hint="/export session.md")
+        raise WrongArguments
     try:
         path = _write_new(host.settings.workspace, rest, host.renderer.transcript.render_plain())
     except FileExistsError:
-        raise UsageError(f"{rest} exists already", hint="name a new file") from None
+        raise UsageError(f"{rest} already exists", hint="/export another-file.md") from None
     except OSError as error:
         raise UsageError(f"cannot write {rest}: {error.strerror}") from None
-    host.say(f"written to {path}", "dim")
+    host.say(f"Written to {path}", "dim")
 
 
 def _write_new(workspace: Path, named: str, text: str) -> Path:

@@ -143,7 +143,7 @@ def _describe_trial(entry: ServerEntry) -> str:
     """Describe a server whose tools were not accepted yet."""
     trial = open_trials().find(entry)
     if trial is None:
-        return "not asked yet"
+        return "not started yet"
     if trial.tools is None:
         return f"failed when tested, {format_age(trial.at)}"
     return (

@@ -253,7 +253,7 @@ class Servers:
             words = f"failed: {link.fault}" if link.fault else "ready" if link.is_up else "starting"
         else:
             is_known = bool(self._offered.get(entry.name))
-            words = "is started when a tool of it is called" if is_known else "not asked yet"
+            words = "is started when a tool of it is called" if is_known else "not started yet"
         log_path = self._connections.get_log_path(entry)
         return ServerState(
             entry=entry,

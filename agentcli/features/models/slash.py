@@ -16,7 +16,7 @@ def list_model_arguments(host: CommandHost) -> list[tuple[str, str]]:
 
 async def run_model(host: CommandHost, rest: str) -> None:
     if not rest:
-        host.say(f"model {host.session.model.name}; /model NAME uses another", "dim")
+        host.say(f"Model: {host.session.model.name} (/model NAME switches)", "dim")
         return
     if rest.endswith("--check"):
         wanted = replace(host.settings, model=rest.removesuffix("--check").strip())
@@ -26,4 +26,4 @@ async def run_model(host: CommandHost, rest: str) -> None:
         return
     await host.session.use_model(rest)
     host.settings = replace(host.settings, model=rest)
-    host.say(f"model {host.session.model.name} from the next request on", "dim")
+    host.say(f"Model: {host.session.model.name}, from the next request on", "dim")

@@ -244,13 +244,17 @@ def pick_session(workspace: Path) -> str:
     """
     found = [one for one in list_sessions(workspace=workspace.resolve()) if one.turns]
     if not found:
-        raise UsageError(f"no session worked in {workspace.resolve()}", hint="agentcli sessions")
+        raise UsageError(
+            f"no sessions in {workspace.resolve()}", hint="agentcli sessions list --all"
+        )
     shown, more = found[:LISTED], len(found[LISTED:])
     width = shutil.get_terminal_size().columns - 1
     for index, one in enumerate(shown, start=1):
         sys.stdout.write(shorten_end(f"{index:>3}  {format_session_row(one)}", width) + "\n")
     if more:
-        sys.stdout.write(f"     and {more} older: agentcli sessions, then agentcli --resume ID\n")
+        sys.stdout.write(
+            f"     and {more} older: agentcli sessions list, then agentcli --resume ID\n"
+        )
     return shown[_ask_number(len(shown)) - 1].id
 
 
@@ -258,10 +262,10 @@ def _ask_number(most: int) -> int:
     """Ask until there is a valid number: a key the terminal does not edit with is no choice."""
     try:
         while True:
-            number = parse_whole_number(input(f"which? [1-{most}] ").strip() or "1") or 0
+            number = parse_whole_number(input(f"Which session? [1-{most}] ").strip() or "1") or 0
             if 1 <= number <= most:
                 return number
-            sys.stdout.write(f"type a number from 1 to {most}, or ctrl+d for none\n")
+            sys.stdout.write(f"Type a number from 1 to {most}, or Ctrl+D to cancel.\n")
     except (EOFError, KeyboardInterrupt):
         sys.stdout.write("\n")
         raise UsageError("no session was chosen", hint="agentcli --resume ID") from None

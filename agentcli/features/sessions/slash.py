@@ -5,24 +5,24 @@ from agentcli.log.sessions import SessionSummary, choose_session, list_sessions
 from agentcli.types.errors import UsageError
 from agentcli.ui.render.paint import escape
 from agentcli.ui.render.wording import format_age
-from agentcli.ui.repl.commands.registry import CommandHost
+from agentcli.ui.repl.commands.registry import CommandHost, WrongArguments
 
 
 async def run_resume(host: CommandHost, rest: str) -> None:
     if rest:
         past = choose_session(rest, host.settings.workspace).paths
         if past.directory.samefile(host.session.paths.directory):
-            raise UsageError("this is the session that you are in", hint="/resume lists others")
+            raise UsageError("this is the current session", hint="/resume lists others")
         await host.renew(resume=past)
-        host.say(f"session {past.id}", "dim")
+        host.say(f"Session {past.id}", "dim")
         return
     found = _list_other_sessions(host)
     shown, older = found[:LISTED], len(found[LISTED:])
     host.print_table([(one.id, escape(format_session_row(one).strip())) for one in shown])
     if older:
-        host.say(f"and {older} older: !!agentcli sessions, then /resume ID", "dim")
+        host.say(f"{older} older: !!agentcli sessions list, then /resume ID", "dim")
     if not found:
-        host.say("no other session has worked in this folder", "dim")
+        host.say("No other sessions in this project.", "dim")
 
 
 def list_resume_arguments(host: CommandHost) -> list[tuple[str, str]]:
@@ -39,6 +39,6 @@ def _list_other_sessions(host: CommandHost) -> list[SessionSummary]:
 
 async def run_name(host: CommandHost, rest: str) -> None:
     if not rest:
-        raise UsageError("which name?", hint="/name fix the parser")
+        raise WrongArguments
     host.session.rename(rest)
-    host.say(f"named {escape(rest)}", "dim")
+    host.say(f"Named this session {escape(rest)}", "dim")

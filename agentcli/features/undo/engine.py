@@ -20,9 +20,9 @@ from agentcli.system.text import printable
 NAME_CHARS = 100
 
 REMOVED = "removed"
-PUT_BACK = "put back"
-MODE_PUT_BACK = "permissions put back"
-CHANGED_BACK = "changed back"
+PUT_BACK = "restored"
+MODE_PUT_BACK = "permissions restored"
+CHANGED_BACK = "reverted"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -100,7 +100,9 @@ def resolve(store: ObjectStore, three: ThreeStates) -> StoredEntry | None:
     if mine == theirs:
         return mine
     if any(kept is not None and not kept.has_content for kept in (base, mine, theirs)):
-        raise UndoConflict("its content was not kept (too large, unreadable, or no regular file)")
+        raise UndoConflict(
+            "its content was not stored (too large, unreadable, or not a regular file)"
+        )
     if mine == base:
         return theirs
     return _merge_sides(store, base, mine, theirs)
@@ -113,15 +115,15 @@ def _merge_sides(
     theirs: StoredEntry | None,
 ) -> StoredEntry | None:
     if mine is None:
-        raise UndoConflict("was removed since: it stays removed")
+        raise UndoConflict("deleted since then, and stays deleted")
     if base is None:
-        raise UndoConflict("was made anew since: the new one stays")
+        raise UndoConflict("created again since then; the new one stays")
     if base.is_dir and mine.is_dir:
         return _directory(base, mine, theirs)
     if theirs is None:
-        raise UndoConflict("was changed since the call made it: it stays")
+        raise UndoConflict("changed since the call created it; it stays")
     if any(kept.is_dir or kept.is_link for kept in (base, mine, theirs)):
-        raise UndoConflict("is of another kind since: it stays")
+        raise UndoConflict("replaced by another kind of file since then; it stays")
     return StoredEntry(_mode(base, mine, theirs), _content(store, base, mine, theirs))
 
 
@@ -131,7 +133,7 @@ def _directory(
     if theirs is None:
         return None  # it is removed only if it is empty by then
     if not theirs.is_dir:
-        raise UndoConflict("is of another kind since: it stays")
+        raise UndoConflict("replaced by another kind of file since then; it stays")
     return StoredEntry(_mode(base, mine, theirs))
 
 
@@ -147,5 +149,5 @@ def _content(store: ObjectStore, base: StoredEntry, mine: StoredEntry, theirs: S
     texts = [store.get("blob", kept.id) for kept in (base, mine, theirs)]
     merged = merge_three_way(texts[0], mine=texts[1], theirs=texts[2])
     if merged is None:
-        raise UndoConflict("was changed since in the same place: it stays as it is")
+        raise UndoConflict("the same lines were changed since then; it stays unchanged")
     return store.put("blob", merged)

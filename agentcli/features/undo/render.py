@@ -19,7 +19,7 @@ OUTCOMES_SHOWN = 40
 
 _AGAIN = {
     REMOVED: "removed again",
-    PUT_BACK: "put back",
+    PUT_BACK: "restored",
     MODE_PUT_BACK: "permissions changed again",
     CHANGED_BACK: "changed again",
 }
@@ -47,8 +47,7 @@ def undo_or_redo(session: str | None, workspace: Path, request: UndoRequest) -> 
         report = apply_request(undoing, request)
         left = () if request.redo or request.dry_run else render_remaining(undoing.build_stack())
     if report is None:
-        nothing = "put back" if request.redo else "take back"
-        sys.stdout.write(f"there is nothing to {nothing}\n")
+        sys.stdout.write(f"Nothing to {'redo' if request.redo else 'undo'}.\n")
         return Exit.DONE
     for line in (*render_report(report, dry_run=request.dry_run), *left):
         sys.stdout.write(line + "\n")
@@ -77,22 +76,18 @@ def _select_changes(stack: UndoStack, request: UndoRequest) -> Sequence[Recorded
         return [latest] if latest else []
     named = stack.find(request.call)
     if named is None:
-        raise UsageError(
-            f"no call {request.call!r} changed anything that was kept", hint="agentcli undo --list"
-        )
+        raise UsageError(f"no stored change of call {request.call!r}", hint="agentcli undo --list")
     if named.number not in stack.standing:
-        raise UsageError(
-            f"change {named.number} is taken back already", hint="agentcli undo --redo"
-        )
+        raise UsageError(f"change {named.number} is already undone", hint="agentcli undo --redo")
     return [named]
 
 
 def render_changes(stack: UndoStack) -> Iterator[str]:
     """Render the changes, the latest last, as in the log."""
     if not stack.changes:
-        yield "no call has changed anything that was kept"
+        yield "No changes to undo."
     for each in stack.changes:
-        state = "" if each.number in stack.standing else "  (taken back)"
+        state = "" if each.number in stack.standing else "  (undone)"
         call = (
             f"{each.call.name} {format_target(each.call)}"
             if each.call
@@ -104,43 +99,56 @@ def render_changes(stack: UndoStack) -> Iterator[str]:
 
 def render_report(report: UndoReport, *, dry_run: bool) -> Iterator[str]:
     done, conflicts = report.result.done, report.result.conflicts
-    calls = ", ".join(f"{c.number} ({c.call.name if c.call else '?'})" for c in report.changes)
-    changes = "change" if len(report.changes) == 1 else "changes"
-    yield f"{_format_outcome(report, dry_run=dry_run)} {changes} {calls}"
-    for outcome in done[:OUTCOMES_SHOWN]:
+    yield f"{_format_outcome(report, dry_run=dry_run)} {_format_changes(report.changes)}"
+    for outcome in () if _is_named_above(report) else done[:OUTCOMES_SHOWN]:
         words = outcome.words if report.action == "undo" else _AGAIN[outcome.words]
         yield f"  {outcome.path}: {words}"
     if len(done) > OUTCOMES_SHOWN:
         yield f"  … {len(done) - OUTCOMES_SHOWN} more"
     if not done and not conflicts:
-        yield "  everything is as it was already"
+        yield "  nothing had to be changed"
     for outcome in conflicts:
         yield f"  CONFLICT {outcome.path}: {outcome.words}"
     if report.saved:
-        yield f"  what these were before is in {show_controls(str(report.saved))}"
+        yield f"  their earlier versions are in {show_controls(str(report.saved))}"
     not_kept = [path for change in report.changes for path in change.fact.not_kept]
     if not_kept:
-        yield f"  not kept, and so left as they are: {', '.join(not_kept[:OUTCOMES_SHOWN])}"
+        yield f"  not stored, so left unchanged: {', '.join(not_kept[:OUTCOMES_SHOWN])}"
+
+
+def _is_named_above(report: UndoReport) -> bool:
+    """Return whether the first line names the only file there is to report."""
+    files = [outcome.path for outcome in (*report.result.done, *report.result.conflicts)]
+    call = report.changes[0].call
+    return len(report.changes) == 1 and call is not None and files == [format_target(call)]
 
 
 def render_remaining(stack: UndoStack) -> Iterator[str]:
     """Render what can be undone next, for a user who thinks in tasks rather than calls."""
     latest = stack.latest()
     if latest:
-        yield f"{len(stack.standing)} more can be taken back, first {_format_paths(latest)}"
+        yield f"{len(stack.standing)} more to undo (next: {_format_paths(latest)})"
 
 
 def _format_outcome(report: UndoReport, *, dry_run: bool) -> str:
-    verb = "take back" if report.action == "undo" else "put back"
+    verb, past = ("undo", "Undid") if report.action == "undo" else ("redo", "Redid")
     if report.result.conflicts and not report.result.done:
-        return f"{'would not' if dry_run else 'could not'} {verb}"
-    did = f"would {verb}" if dry_run else verb.replace("take", "took")
+        return f"{'Would not' if dry_run else 'Could not'} {verb}"
+    did = f"Would {verb}" if dry_run else past
     return f"{did} part of" if report.result.conflicts else did
+
+
+def _format_changes(changes: Sequence[RecordedChange]) -> str:
+    """Return one change by its call, several by their numbers."""
+    if len(changes) == 1 and (call := changes[0].call):
+        return f"{call.name} {format_target(call)}"
+    names = ", ".join(f"{c.number} ({c.call.name if c.call else '?'})" for c in changes)
+    return f"{'change' if len(changes) == 1 else 'changes'} {names}"
 
 
 def _format_paths(changed: RecordedChange) -> str:
     fact = changed.fact
     shown = ", ".join(fact.paths[:PATHS_SHOWN])
     more = fact.paths_total - min(len(fact.paths), PATHS_SHOWN)
-    lost = f"; not kept: {', '.join(fact.not_kept[:PATHS_SHOWN])}" if fact.not_kept else ""
+    lost = f"; not stored: {', '.join(fact.not_kept[:PATHS_SHOWN])}" if fact.not_kept else ""
     return f"{shown}{f' and {more} more' if more > 0 else ''}{lost}"

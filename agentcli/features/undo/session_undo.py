@@ -72,7 +72,7 @@ class UndoManager:
         )
 
     def redo(self, undone: Undone, *, rehearsal: bool = False) -> UndoReport:
-        """Redo what an undo took back."""
+        """Redo what an undo reverted."""
         changes = tuple(c for c in self.build_stack().changes if c.number in undone.numbers)
         states = [StateChange(before=undone.before, after=undone.after)]
         result = self._apply(changes, states, rehearsal=rehearsal)
@@ -88,14 +88,14 @@ class UndoManager:
         root = self._moved_to or changes[0].workspace
         if not root.is_dir():
             raise SettingsError(
-                f"the workspace {root} is gone",
+                f"the workspace {root} no longer exists",
                 hint="name the directory it was moved to: agentcli undo -C DIR …",
             )
         try:
             return undo_changes(store, root, states, dry_run=rehearsal)
         except OSError as error:
             raise SettingsError(
-                f"cannot use the kept states in {store.directory}: {error.strerror}",
+                f"cannot use the stored states in {store.directory}: {error.strerror}",
                 hint="free some space, or make it writable",
             ) from error
 
@@ -129,7 +129,7 @@ class UndoManager:
         if len(workspaces) > 1:
             raise SettingsError(
                 "these changes were made in several workspaces",
-                hint="take them back one by one: agentcli undo SESSION NUMBER",
+                hint="undo them one by one: agentcli undo SESSION NUMBER",
             )
         return find_store(workspaces.pop(), self._paths.directory.parent)
 
@@ -157,13 +157,15 @@ def open_closed_session(paths: SessionPaths, moved_to: Path | None) -> Iterator[
 
 def _format_note(fact: Undone, report: UndoReport) -> str:
     """Return the context note for the model."""
-    did = "took back" if fact.action == "undo" else "put back"
+    did = "undid" if fact.action == "undo" else "redid"
     calls = ", ".join(_describe_change(each) for each in report.changes)
     done = [each.path for each in report.result.done]
-    parts = [f"[The person {did} the changes of {calls}: {_format_paths(done) or 'no file'}."]
+    parts = [f"[The user {did} the changes of {calls}: {_format_paths(done) or 'no file'}."]
     if fact.conflicts:
-        parts.append(f"Left as they are, changed since: {_format_paths(fact.conflicts)}.")
-    parts.append("Read these files again before you rely on what they hold.]")
+        parts.append(
+            f"Left unchanged, because they were edited since: {_format_paths(fact.conflicts)}."
+        )
+    parts.append("Read these files again before you rely on their content.]")
     return " ".join(parts)
 
 

@@ -52,13 +52,11 @@ def build_skills_command(user_commands: UserCommands) -> SlashCommand:
         rows += [(f"/{one.name} {one.usage}", one.help) for one in user_commands.commands]
         host.print_table(rows)
         for problem in (*(warned.message for warned in bad), *user_commands.problems):
-            host.say(f"not used: {escape(problem)}", "dim")
+            host.say(f"Not used: {escape(problem)}", "dim")
         if not rows:
-            host.say("none yet: .agentcli/skills/NAME/SKILL.md, .agentcli/commands/NAME.md", "dim")
+            host.say("None yet: .agentcli/skills/NAME/SKILL.md, .agentcli/commands/NAME.md", "dim")
 
-    return SlashCommand(
-        name="skills", usage="", help="what the model can read up on, and your commands", run=run
-    )
+    return SlashCommand(name="skills", usage="", help="skills and your custom commands", run=run)
 
 
 def _read_texts(folder: Path) -> dict[str, str]:

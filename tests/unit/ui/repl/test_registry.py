@@ -114,4 +114,13 @@ def test_words_of_other_programs_lead_to_ours(tmp_path: Path) -> None:
     every = build_registry(Settings(workspace=tmp_path))
     assert set(ALIASES.values()) <= set(every.commands)
     assert not set(ALIASES) & set(every.commands)
-    assert every.find_fault("/exit") == "no command /exit: did you mean /quit?"
+    assert every.find_fault("/exit") == ""
+    assert every.works_alone("/exit")
+
+
+@pytest.mark.parametrize("text", ["?", "help", " Help "])
+def test_bare_word_for_help_is_a_command(text: str, tmp_path: Path) -> None:
+    every = build_registry(Settings(workspace=tmp_path))
+    assert is_slash_command(text)
+    assert every.find_fault(text) == ""
+    assert every.works_alone(text)
