@@ -218,7 +218,7 @@ def test_servers_are_listed_and_started_anew_and_their_tools_with_them(tmp_path:
         ]
         term.wait_gone("esc to interrupt")
         term.send("/mcp nobody")
-        term.wait("error: there is no MCP server nobody")
+        term.wait("error: no MCP server nobody")
 
 
 def test_compaction_is_waited_for_alone_and_can_be_stopped(tmp_path: Path) -> None:

@@ -6,12 +6,11 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from agentcli.features.mcp.approvals import compare_tools
+from agentcli.features.mcp.approvals import OfferedTool, compare_tools
 from agentcli.features.mcp.entries import ServerEntry
 from agentcli.features.mcp.faults import ServerFault
 from agentcli.features.mcp.login import LoginBrowser, LoginError, log_in
 from agentcli.features.mcp.login_store import ServerLoginStore, forget_logins
-from agentcli.features.mcp.offered import OfferedTool
 from agentcli.features.mcp.render_server import (
     NO_SERVERS,
     describe_terms,

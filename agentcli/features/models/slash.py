@@ -3,8 +3,7 @@
 from dataclasses import replace
 
 from agentcli.agent.history import build_messages
-from agentcli.features.models.engine import check_swap
-from agentcli.features.models.render import render_swap
+from agentcli.features.models.render import check_swap, render_swap
 from agentcli.providers.catalog import ALIASES, list_model_names
 from agentcli.ui.render.paint import escape
 from agentcli.ui.repl.commands.registry import CommandHost

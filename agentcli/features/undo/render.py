@@ -6,8 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agentcli.features.undo.engine import CHANGED_BACK, MODE_PUT_BACK, PUT_BACK, REMOVED
-from agentcli.features.undo.session_undo import UndoManager, UndoReport, open_closed_session
-from agentcli.features.undo.stack import RecordedChange, UndoStack, build_undo_stack
+from agentcli.features.undo.session_undo import (
+    RecordedChange,
+    UndoManager,
+    UndoReport,
+    UndoStack,
+    build_undo_stack,
+    open_closed_session,
+)
 from agentcli.log.reader import read_valid_part
 from agentcli.log.sessions import choose_session
 from agentcli.system.plain_text import show_controls
