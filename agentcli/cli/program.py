@@ -182,7 +182,11 @@ def _report_error(error: AgentError, arguments: Sequence[str]) -> int:
 
 def _format_error(error: typer.exceptions.TyperException) -> str:
     formatted = getattr(error, "format_message", None)
-    return formatted() if formatted else str(error)
+    message = formatted() if formatted else str(error)
+    group = getattr(getattr(error, "ctx", None), "command", None)
+    if isinstance(group, TyperGroup) and message == "Missing command.":
+        return f"choose one: {', '.join(group.commands)}"
+    return message
 
 
 def _find_command_path(error: typer.exceptions.TyperException, arguments: Sequence[str]) -> str:

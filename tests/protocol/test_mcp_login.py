@@ -248,7 +248,7 @@ def test_address_can_be_pasted_from_another_machine() -> None:
         ),
         (lambda good: good.replace("http://", "https://"), "must begin with http://127.0.0.1:"),
         (lambda good: good.replace("state=", "state=x"), "does not belong to this login"),
-        (lambda good: good.replace("code=", "kode="), "there is no code in it"),
+        (lambda good: good.replace("code=", "kode="), "it has no code"),
         (lambda good: "nonsense", "must begin with http://127.0.0.1:"),
     ],
 )

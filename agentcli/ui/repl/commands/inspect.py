@@ -39,14 +39,14 @@ def list_inspect_commands() -> list[SlashCommand]:
             usage="[stop PID]",
             help="list background commands, or stop one",
             run=_handle_background,
-            list_arguments=lambda desk: [("stop", "stop the command with this pid")],
+            list_arguments=lambda host: [("stop", "stop the command with this pid")],
         ),
         SlashCommand(
             name="thinking",
             usage="[on|off]",
             help="show or hide the model's thinking",
             run=_toggle_thinking,
-            list_arguments=lambda desk: [("on", ""), ("off", "")],
+            list_arguments=lambda host: [("on", ""), ("off", "")],
         ),
         SlashCommand(name="config", usage="", help="show the settings", run=_show_config),
         SlashCommand(
@@ -54,7 +54,7 @@ def list_inspect_commands() -> list[SlashCommand]:
             usage="[N|code|all]",
             help="copy the last answer, a card, its code or everything",
             run=_copy,
-            list_arguments=lambda desk: [
+            list_arguments=lambda host: [
                 ("code", "the last code block"),
                 ("all", "the whole transcript"),
             ],

@@ -39,7 +39,7 @@ def list_session_commands(all_commands: "Iterable[SlashCommand]") -> list[SlashC
             usage="[COMMAND]",
             help="list the commands",
             run=show_help,
-            list_arguments=lambda desk: [(one.name, one.help) for one in all_commands],
+            list_arguments=lambda host: [(one.name, one.help) for one in all_commands],
             works_alone=True,
         ),
         SlashCommand(name="keys", usage="", help="list the keys", run=_show_keys, works_alone=True),
@@ -48,14 +48,14 @@ def list_session_commands(all_commands: "Iterable[SlashCommand]") -> list[SlashC
             usage="[MODE]",
             help="show or change the permission mode",
             run=_change_mode,
-            list_arguments=lambda desk: list(_MODES.items()),
+            list_arguments=lambda host: list(_MODES.items()),
         ),
         SlashCommand(
             name="plan",
             usage="[TASK|show|review]",
             help="plan mode: read-only until you approve a plan",
             run=_handle_plan,
-            list_arguments=lambda desk: [
+            list_arguments=lambda host: [
                 ("show", "show the plan"),
                 ("review", "approve or reject it"),
             ],
@@ -132,7 +132,7 @@ def list_look_commands() -> list[SlashCommand]:
             usage="[NAME]",
             help="show or change the colors",
             run=_change_theme,
-            list_arguments=lambda desk: [(name, "") for name in THEME_CHOICES],
+            list_arguments=lambda host: [(name, "") for name in THEME_CHOICES],
             works_alone=True,
         ),
         SlashCommand(name="vim", usage="", help="turn vi mode on or off", run=_toggle_vi),
@@ -183,7 +183,7 @@ def list_memory_commands() -> list[SlashCommand]:
             usage="[add [--project|--user] TEXT]",
             help="show or add instructions for every session",
             run=_handle_memory,
-            list_arguments=lambda desk: [("add", "--project or --user, then the text")],
+            list_arguments=lambda host: [("add", "--project or --user, then the text")],
         ),
         SlashCommand(
             name="init", usage="", help="let the model write AGENTS.md", run=_send_init_prompt
