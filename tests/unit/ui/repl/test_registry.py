@@ -1,4 +1,6 @@
 import asyncio
+import subprocess
+import sys
 from importlib import import_module
 from inspect import iscoroutinefunction
 from pathlib import Path
@@ -15,6 +17,7 @@ from agentcli.ui.repl.commands.registry import (
     is_slash_command,
 )
 from agentcli.ui.repl.commands.table import build_registry
+from tests.support.program import environment
 
 
 async def nothing(desk: CommandHost, rest: str) -> None:
@@ -108,6 +111,28 @@ def test_every_command_of_a_feature_is_where_the_table_says(name: str) -> None:
     module = import_module(entry.module)
     assert iscoroutinefunction(getattr(module, f"run_{name}"))
     assert hasattr(module, f"list_{name}_arguments") is entry.lists_arguments
+
+
+LOADED_FEATURES = """
+import sys
+from pathlib import Path
+from agentcli.settings import Settings
+from agentcli.ui.repl.commands.table import build_registry
+build_registry(Settings(workspace=Path()))
+print([name for name in sys.modules if name.startswith("agentcli.features")])
+"""
+
+
+def test_menu_needs_no_feature(tmp_path: Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", LOADED_FEATURES],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=environment(tmp_path),
+        check=True,
+    )
+    assert ran.stdout == "[]\n"
 
 
 def test_words_of_other_programs_lead_to_ours(tmp_path: Path) -> None:
