@@ -84,7 +84,7 @@ class RedirectListener:
         given = {key: values[-1] for key, values in parse_qs(parts.query).items()}
         state = given.get("state", "")
         if self._state is None or not hmac.compare_digest(state.encode(), self._state.encode()):
-            raise WrongRedirect("it belongs to another login (its state differs)")
+            raise WrongRedirect("it does not belong to this login (its state differs)")
         if not given.get("code") and not given.get("error"):
             raise WrongRedirect("it has no code")
         return RedirectResult(
