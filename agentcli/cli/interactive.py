@@ -68,9 +68,10 @@ def interact(options: InteractiveOptions, *, run: Callable[[Sequence[str]], int]
     export_keys()
     model = settings.model or _find_default_model()
     if not model:
+        from agentcli.features.demo.player import play_demo
         from agentcli.ui.repl.first_run import choose_model
 
-        chosen = choose_model(settings)
+        chosen = choose_model(settings, play_demo=play_demo)
         if chosen is None:
             return Exit.DONE
         settings, model = chosen, chosen.model or _find_default_model()
@@ -150,7 +151,7 @@ def _load_settings(options: InteractiveOptions) -> "tuple[Settings, SessionPaths
 
 
 def _pick_session(workspace: Path) -> str:
-    from agentcli.features.sessions.picker import pick_session
+    from agentcli.features.sessions.render import pick_session
 
     return pick_session(workspace)
 

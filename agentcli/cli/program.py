@@ -183,9 +183,9 @@ def _report_error(error: AgentError, arguments: Sequence[str]) -> int:
 def _format_error(error: typer.exceptions.TyperException) -> str:
     formatted = getattr(error, "format_message", None)
     message = formatted() if formatted else str(error)
-    context = getattr(error, "ctx", None)
-    if message == "Missing command." and context is not None:
-        return f"choose one: {', '.join(context.command.list_commands(context))}"
+    group = getattr(getattr(error, "ctx", None), "command", None)
+    if isinstance(group, TyperGroup) and message == "Missing command.":
+        return f"choose one: {', '.join(group.commands)}"
     return message
 
 

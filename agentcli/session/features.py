@@ -1,7 +1,7 @@
 """The features of the program: one folder each below `agentcli/features`, listed only here.
 
 A feature keeps its engine, its commands and its wording together. It is imported when one of its
-commands is called: `--help` needs only this table.
+commands is called: `--help` and the menu of slash commands need only this table.
 """
 
 from collections.abc import Mapping
@@ -72,3 +72,64 @@ COMMANDS: Mapping[str, CommandEntry] = {
         "stats_app",
     ),
 }
+
+
+TOOL_LISTS = ("agentcli.features.plugins.engine", "agentcli.features.mcp.server_files")
+"""The modules that list tools from elsewhere. `list_known_tools(settings, project)` of each returns
+their specs, as known without asking any server, and problems for the user."""
+
+
+# Slash commands of the interactive session
+
+
+class SlashEntry(NamedTuple):
+    """A slash command of a feature. `run_NAME` in the module runs it."""
+
+    module: str
+    usage: str
+    """The arguments of the command, as help shows them."""
+    summary: str
+    lists_arguments: bool = False
+    """True if `list_NAME_arguments` in the module lists the possible first arguments."""
+    works_alone: bool = False
+    """True if the command also works when the session cannot be opened."""
+
+
+def _slash_in_feature(
+    name: str, usage: str, summary: str, *, lists_arguments: bool = False, works_alone: bool = False
+) -> SlashEntry:
+    module = f"agentcli.features.{name}.slash"
+    return SlashEntry(module, usage, summary, lists_arguments, works_alone)
+
+
+SLASH_COMMANDS: Mapping[str, SlashEntry] = {
+    "model": _slash_in_feature(
+        "models",
+        "[NAME [--check]]",
+        "show or switch the model",
+        lists_arguments=True,
+    ),
+    "resume": _slash_in_feature(
+        "sessions", "[SESSION]", "continue another session of this project", lists_arguments=True
+    ),
+    "name": _slash_in_feature("sessions", "NAME", "name this session"),
+    "rewind": _slash_in_feature("undo", "[N]", "undo all changes from turn N on"),
+    "undo": _slash_in_feature("undo", "[CHANGE]", "undo the latest change"),
+    "redo": _slash_in_feature("undo", "", "redo what was undone"),
+    "compact": _slash_in_feature(
+        "context", "[--undo]", "summarize the conversation (--undo restores it)"
+    ),
+    "context": _slash_in_feature("context", "", "show context usage"),
+    "tools": _slash_in_feature("context", "", "list the tools of the model"),
+    "cost": _slash_in_feature("insights", "", "show token usage and cost"),
+    "export": _slash_in_feature("insights", "FILE", "write the transcript to a file"),
+    "mcp": _slash_in_feature(
+        "mcp",
+        "[NAME | restart NAME]",
+        "MCP servers, the tools of one, or restart one",
+        lists_arguments=True,
+    ),
+    "permissions": _slash_in_feature("policy", "", "show the permission mode and the rules"),
+    "doctor": _slash_in_feature("doctor", "", "check your setup", works_alone=True),
+}
+"""The slash commands of features, in the order of the menu."""

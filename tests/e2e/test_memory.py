@@ -19,7 +19,7 @@ def test_memory_asks_whose_it_is_and_lasts(tmp_path: Path, env: dict[str, str], 
         term.send("/memory add Tests run with make")
         term.wait(QUESTION)
         term.send("project")
-        term.wait("added to")
+        term.wait("Added to")
         term.send("/memory add --user Be brief")
         own = session.home / ".config/agentcli/AGENTS.md"
         term.wait_for(own.exists, "both are added")

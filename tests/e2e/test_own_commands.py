@@ -24,7 +24,7 @@ def test_commands_of_the_person_and_of_a_trusted_project(tmp_path: Path) -> None
         term.wait("/tidy [TEXT]: project: Tidy up")
         term.send("/skills")
         term.wait("release: Releases.")
-        term.wait("not used: yours commands/help.md")
+        term.wait("Not used: yours commands/help.md")
         shown = " ".join(" ".join(term.screen()).split())
         assert "bad/SKILL.md: it does not begin with front matter" in shown
         term.send("/greet Ann")

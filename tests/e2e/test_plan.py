@@ -68,7 +68,7 @@ def test_accepted_plan_changes_the_mode_and_is_carried_out(tmp_path: Path) -> No
             f"{ACCEPTED} Where it turns out to be wrong, say so before you do otherwise.\n\n{PLAN}"
         ]
         term.send("/plan show")
-        term.wait("plan, accepted:")
+        term.wait("Plan (accepted):")
         term.wait("2. Read it back")
 
 

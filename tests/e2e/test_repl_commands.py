@@ -32,7 +32,7 @@ def test_change_is_shown_undone_and_redone(tmp_path: Path) -> None:
         term.wait("Redid edit_file calc.py")
         assert "a // b" in path.read_text()
         term.send("/rewind 1")
-        term.wait_for(lambda: path.read_text() == FILES["calc.py"], "it is taken back")
+        term.wait_for(lambda: path.read_text() == FILES["calc.py"], "it is undone")
         term.send("/show 1 --model")
         term.wait("calc.py")
 
@@ -92,31 +92,36 @@ def test_commands_that_only_look_all_work(tmp_path: Path) -> None:
             "/cost": "requests",
             "/tools": "read_file",
             "/mcp": "no servers; add one",
-            "/bg": "no command runs in the background",
-            "/bg stop ²": "² is not the pid of a command",
+            "/bg": "No background commands.",
+            "/bg stop ²": "² is not a pid",
             "/bg stop 1": "no command with pid 1 is running",
-            "/resume": "no other session has worked in this folder",
-            "/diff": "this folder is in no git repository",
+            "/resume": "No other sessions in this project.",
+            "/diff": "this project is not in a git repository",
             "/doctor": "ok    agentcli",
             "/config": "workspace",
             "/permissions": "your rules",
             "/memory": "AGENTS.md",
             "/keys": "Shift-Tab",
-            "/theme": "theme auto",
-            "/thinking on": "thinking is shown",
-            "/export out.md": "written to",
-            "/feedback": "as a page  agentcli export ",
-            "/memory foo": "/memory knows no foo, only add",
-            "/memory add": "add what?",
+            "/theme": "Theme: auto",
+            "/thinking on": "Thinking: on",
+            "/export out.md": "Written to",
+            "/feedback": "as HTML  agentcli export ",
+            "/memory foo": "Usage: /memory [add",
+            "/memory add": "Usage: /memory [add",
             "/memory add --project Tests run with make": "AGENTS.md: Tests run with make",
-            "/compact --bogus": "did you mean /compact --undo?",
-            "/compact --undo": "there is nothing to undo",
-            "/mcp retry": "start which server anew?",
-            "/bg stop": "which one?",
-            "/show ²": "which card?",
-            "/copy ²": "copy what?",
-            "/rewind ²": "is not the number of a turn",
-            "/help mode": "what needs no question",
+            "/compact --bogus": "unknown argument --bogus",
+            "/compact --undo": "nothing to restore",
+            "/mcp restart": "Usage: /mcp [NAME | restart NAME]",
+            "/bg stop": "Usage: /bg [stop PID]",
+            "/show ²": "Usage: /show N [--model]",
+            "/copy ²": "Usage: /copy [N|code|all]",
+            "/export": "Usage: /export FILE",
+            "/name": "Usage: /name NAME",
+            "/usage": "requests",
+            "?": "/help [COMMAND]",
+            "help": "/help [COMMAND]",
+            "/rewind ²": "² is not a turn number",
+            "/help mode": "show or change the permission mode",
         }
         for command, answer in expected.items():
             term.send(command)
@@ -124,7 +129,7 @@ def test_commands_that_only_look_all_work(tmp_path: Path) -> None:
         assert "ls -la" in (session.project / "out.md").read_text()
         assert (session.project / "AGENTS.md").read_text() == "- Tests run with make\n"
         term.send("/copy code")
-        term.wait("copied 1 line")
+        term.wait("Copied 1 line")
 
 
 def test_diff_shows_what_git_tracks_and_names_the_rest(tmp_path: Path) -> None:
@@ -143,12 +148,12 @@ def test_diff_shows_what_git_tracks_and_names_the_rest(tmp_path: Path) -> None:
         (project / "new.py").write_text("")
         term.send("/diff")
         term.wait("+ a = 2")
-        term.wait("not tracked: new.py")
+        term.wait("Untracked: new.py")
         term.send("/diff new.py")
-        term.wait_for(lambda: len(_rows(term, "not tracked: new.py")) == 2, "it is named again")
+        term.wait_for(lambda: len(_rows(term, "Untracked: new.py")) == 2, "it is named again")
         assert len(_rows(term, "calc.py")) == 2
         term.send("/diff nosuch")
-        term.wait("there is no file nosuch")
+        term.wait("no file nosuch")
 
 
 def test_project_command_is_a_prompt_once_the_project_is_trusted(tmp_path: Path) -> None:
@@ -185,7 +190,7 @@ def test_servers_are_listed_and_started_anew_and_their_tools_with_them(tmp_path:
         term = session.term
         term.ready()
         term.send("/mcp")
-        term.wait("  good  not asked yet")
+        term.wait("  good  not started yet")
         term.send("hi")
         term.wait("One.")
         term.wait_gone("esc to interrupt")
@@ -198,7 +203,7 @@ def test_servers_are_listed_and_started_anew_and_their_tools_with_them(tmp_path:
         term.send("/mcp late")
         term.wait_for(lambda: len(_rows(term, "  late  failed")) == 2, "the server by its name")
         ready.touch()
-        term.send("/mcp retry late")
+        term.send("/mcp restart late")
         term.wait("  late   ready; 2 tools, ")
         term.wait("  echo   Says the text again.")
         term.send("/tools")
@@ -213,7 +218,7 @@ def test_servers_are_listed_and_started_anew_and_their_tools_with_them(tmp_path:
         ]
         term.wait_gone("esc to interrupt")
         term.send("/mcp nobody")
-        term.wait("error: there is no MCP server nobody")
+        term.wait("error: no MCP server nobody")
 
 
 def test_compaction_is_waited_for_alone_and_can_be_stopped(tmp_path: Path) -> None:
@@ -247,7 +252,7 @@ def test_session_that_cannot_be_had_loses_nothing_and_is_had_later(tmp_path: Pat
 
         term.wait("error: the rules in")
         term.send("/help mode")
-        term.wait("what needs no question")
+        term.wait("show or change the permission mode")
         term.send("/cost")
         term.wait_for(lambda: is_back("/cost", after=2), "it is in the input again")
         term.key("c-u")

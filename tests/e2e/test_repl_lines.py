@@ -40,7 +40,7 @@ def test_dumb_and_accessible_sessions_write_no_control_sequence(
         term.wait("All done.")
         assert not (session.project / "made").exists()
         term.send("/mode plan")
-        term.wait("plan mode: only reads")
+        term.wait("Plan mode: read-only")
         term.send("!echo out")
         term.wait("exit 0")
         term.send("more")

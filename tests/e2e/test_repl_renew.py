@@ -30,7 +30,7 @@ def test_session_that_another_process_has_leaves_the_person_in_their_own(
         lock.release()
         (own,) = [one for one in sessions.iterdir() if one != theirs]
         term.send(f"/resume {own.name}")
-        term.wait("this is the session that you are in")
+        term.wait("this is the current session")
         term.send("and now")
         term.wait("Two.")
         assert session.prompts() == ["hi", "and now"]
@@ -46,7 +46,7 @@ def test_new_session_counts_anew_and_keeps_the_mode(tmp_path: Path, terminal: st
         term.send("hi")
         term.wait("One.")
         term.send("/mode auto-edit")
-        term.wait("auto-edit mode:")
+        term.wait("Auto-edit mode:")
         sessions = session.home / ".local/state/agentcli/sessions"
         (first,) = sessions.iterdir()
         term.send("/new")

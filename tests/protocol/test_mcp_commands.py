@@ -42,7 +42,7 @@ def test_server_is_added_listed_tested_and_removed(home: Path) -> None:
     assert file.stat().st_mode & 0o777 == 0o600
 
     code, told = mcp(home, "list")
-    assert "not asked yet; in the sandbox, without network" in told
+    assert "not started yet; in the sandbox, without network" in told
 
     code, told = mcp(home, "test")
     assert code == 0
@@ -65,7 +65,7 @@ def test_server_that_failed_its_test_is_listed_so_until_it_is_another(home: Path
     assert "  failed when tested, " in mcp(home, "list")[1]
     mcp(home, "remove", "one")
     mcp(home, "add", "one", "--", "true")
-    assert "  not asked yet; " in mcp(home, "list")[1]
+    assert "  not started yet; " in mcp(home, "list")[1]
 
 
 def test_server_elsewhere_is_added_by_its_address(home: Path) -> None:

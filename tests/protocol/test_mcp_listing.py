@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from agentcli.features.mcp.offered import public_name
+from agentcli.features.mcp.approvals import public_name
 from agentcli.types.tools import Output
 from tests.support.mcp_links import Nasty
 

@@ -15,9 +15,14 @@ import pytest
 from agentcli.features.mcp.connection import ServerConnection
 from agentcli.features.mcp.entries import OAuthClient, ServerEntry
 from agentcli.features.mcp.faults import ServerFault
-from agentcli.features.mcp.login import LoginBrowser, LoginError, log_in
+from agentcli.features.mcp.login import (
+    LoginBrowser,
+    LoginError,
+    WrongRedirect,
+    log_in,
+    open_redirect_listener,
+)
 from agentcli.features.mcp.login_store import ServerLoginStore
-from agentcli.features.mcp.redirect import WrongRedirect, open_redirect_listener
 from agentcli.features.mcp.tokens import Login, StoredLogin
 from agentcli.features.mcp.transports import RemoteServer
 from agentcli.types.errors import SettingsError
@@ -243,7 +248,7 @@ def test_address_can_be_pasted_from_another_machine() -> None:
         ),
         (lambda good: good.replace("http://", "https://"), "must begin with http://127.0.0.1:"),
         (lambda good: good.replace("state=", "state=x"), "does not belong to this login"),
-        (lambda good: good.replace("code=", "kode="), "there is no code in it"),
+        (lambda good: good.replace("code=", "kode="), "it has no code"),
         (lambda good: "nonsense", "must begin with http://127.0.0.1:"),
     ],
 )

@@ -222,7 +222,7 @@ def test_media_becomes_images_and_notes(tmp_path: Path) -> None:
     images = [block.media_type for block in output.content if isinstance(block, Image)]
     assert images == ["image/png"]
     assert said(output) == (
-        "[an image that is not base64]\n"
+        "[an image that is not valid base64]\n"
         f"[audio of type audio/wav, 4 bytes: {kept}]\n"
         "[resource a: file:///a.txt text/plain]\n"
         "[resource file:///b.txt]\ninside"

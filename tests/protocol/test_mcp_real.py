@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from agentcli.features.mcp import library
-from agentcli.features.mcp.content import ContentStore, convert_result
 from agentcli.features.mcp.entries import ServerEntry
 from agentcli.features.mcp.server_list import open_server
+from agentcli.features.mcp.tool import ContentStore, convert_result
 from agentcli.settings import Settings
 from agentcli.types.messages import Image, Text
 from agentcli.types.tools import Output

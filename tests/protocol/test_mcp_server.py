@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from agentcli.features.mcp.content import ContentStore, convert_result
 from agentcli.features.mcp.entries import ServerEntry
 from agentcli.features.mcp.server_list import open_server
+from agentcli.features.mcp.tool import ContentStore, convert_result
 from agentcli.log.reader import read_log
 from agentcli.settings import Settings
 from agentcli.types.events import CallFinished, CallJudged, SessionEnded

@@ -11,13 +11,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+from agentcli.features.mcp.approvals import OfferedTool
 from agentcli.features.mcp.connection import ServerConnection
-from agentcli.features.mcp.content import ContentStore
 from agentcli.features.mcp.entries import ServerEntry
 from agentcli.features.mcp.host import Sample
-from agentcli.features.mcp.offered import OfferedTool
 from agentcli.features.mcp.stdio import Handles, StartedServer
-from agentcli.features.mcp.tool import ServerTool
+from agentcli.features.mcp.tool import ContentStore, ServerTool
 from agentcli.features.mcp.transports import LocalMcpServer
 from agentcli.system import process
 from agentcli.system.environment import build_child_environment

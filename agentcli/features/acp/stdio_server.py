@@ -18,7 +18,6 @@ from acp.stdio import stdio_streams
 from pydantic import ValidationError
 
 from agentcli.features.acp.agent import EditorAgent, LoadSettings
-from agentcli.features.mcp.patience import LIBRARY
 from agentcli.types.errors import Exit, UsageError
 
 # Messages on two pipes, one on each line, as a transport for the SDK
@@ -174,10 +173,8 @@ class _BriefFormatter(logging.Formatter):
 
 
 def _log_to_stderr() -> None:
-    """Log to stderr, which editors keep for the user. Faults of MCP servers are reported
-    elsewhere."""
+    """Log to stderr, which editors keep for the user."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.addFilter(lambda record: record.name.partition(".")[0] not in LIBRARY)
     handler.setFormatter(_BriefFormatter())
     logging.basicConfig(handlers=[handler], level=logging.WARNING)
 

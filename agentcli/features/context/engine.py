@@ -10,8 +10,7 @@ from agentcli.agent.history import PINNED, SUMMARISED, History, build_messages
 from agentcli.agent.model_client import load_system_prompt
 from agentcli.agent.request_size import count_message_tokens, count_spec_tokens
 from agentcli.agent.toolset import Toolset
-from agentcli.features.mcp.server_files import iter_accepted_tools, read_entries
-from agentcli.features.plugins.engine import load_plugins
+from agentcli.features.context.tools import fail_if_called, list_foreign_tools
 from agentcli.log.reader import read_valid_part
 from agentcli.log.sessions import find_session_to_read
 from agentcli.session.context_sources import ProjectInstructions, is_foreign, load_roles
@@ -34,7 +33,7 @@ from agentcli.types.events import (
 )
 from agentcli.types.messages import Image, Json, Text, UserMessage
 from agentcli.types.provider import Message, Request
-from agentcli.types.tools import Tool, ToolMessage, ToolSpec
+from agentcli.types.tools import ToolMessage, ToolSpec
 
 if TYPE_CHECKING:
     from agentcli.providers.dialect import Model
@@ -151,14 +150,11 @@ def build_toolset(
 
     `past` is the facts of a session to resume: tools found in it are declared again."""
     model = _find_known_model(settings)
-    toolset = Toolset((spec, _fail_if_called) for spec in _iter_own_specs(settings, model))
-    entries = read_entries(settings, project)
-    servers = iter_accepted_tools(entries) if entries else ()
+    toolset = Toolset((spec, fail_if_called) for spec in _iter_own_specs(settings, model))
     sizes = (settings.window, model.window_tokens if model else None)
     window = min((size for size in sizes if size), default=None)
     catalogue = ToolCatalog(toolset, servers=None, window_tokens=window, past=past)
-    plugins = load_plugins(settings.workspace).iter_offers()
-    catalogue.admit((*plugins, *((spec, _fail_if_called) for spec in servers)))
+    catalogue.admit((spec, fail_if_called) for spec in list_foreign_tools(settings, project)[0])
     return toolset
 
 
@@ -179,10 +175,6 @@ def _find_known_model(settings: Settings) -> "Model | None":
         return choose_model(settings)[0]
     except SettingsError:
         return None
-
-
-def _fail_if_called() -> Tool:
-    raise AssertionError("a tool that is only listed was called")
 
 
 # The next request of a session, by source

@@ -203,23 +203,27 @@ class ServerMenu:
     def names(self) -> list[str]:
         return [entry.name for entry in self._servers.entries]
 
-    async def list_resources(self, server: str) -> "Sequence[ResourceOffer]":
+    async def list_resources(self, server: str) -> list[tuple[str, str]]:
+        """Return the URI and a description of each resource."""
         from agentcli.features.mcp import library
 
         if (entry := self._servers.find_entry(server)) is None:
-            return ()
+            return []
         link = self._servers.connect(entry)
-        return await _list_with_timeout(
+        found = await _list_with_timeout(
             self._resources, server, lambda: library.list_resources(link)
         )
+        return [(one.uri, one.about) for one in found]
 
-    async def list_prompts(self, server: str) -> "Sequence[PromptOffer]":
+    async def list_prompts(self, server: str) -> list[tuple[str, str]]:
+        """Return the name of each prompt, and its arguments with a description."""
         from agentcli.features.mcp import library
 
         if (entry := self._servers.find_entry(server)) is None:
-            return ()
+            return []
         link = self._servers.connect(entry)
-        return await _list_with_timeout(self._prompts, server, lambda: library.list_prompts(link))
+        found = await _list_with_timeout(self._prompts, server, lambda: library.list_prompts(link))
+        return [(one.name, f"{one.usage}  {one.about}".strip()) for one in found]
 
 
 async def _list_with_timeout(

@@ -144,7 +144,7 @@ def serve(
     sandbox: SandboxKind = None,
 ) -> int:
     """Offer the tools, and whole tasks as `run`, to another program over stdin and stdout."""
-    from agentcli.features.mcp import server_command as face
+    from agentcli.features.mcp.serve import run_server
     from agentcli.settings import load_settings
 
     settings = load_settings(
@@ -154,4 +154,4 @@ def serve(
         deny=deny or (),
         policy=policy,
     )
-    return face.run_server(settings)
+    return run_server(settings)

@@ -16,6 +16,7 @@ from mcp_types import CallToolResult, Implementation, ToolListChangedNotificatio
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from agentcli import __version__
+from agentcli.features.mcp.approvals import OfferedTool
 from agentcli.features.mcp.entries import ServerEntry
 from agentcli.features.mcp.faults import (
     FAULTS,
@@ -24,10 +25,9 @@ from agentcli.features.mcp.faults import (
     SessionGone,
     is_gone,
     is_lost,
+    silence_library_log,
 )
-from agentcli.features.mcp.host import FillIn, Sample, ServerHost, decline
-from agentcli.features.mcp.offered import OfferedTool
-from agentcli.features.mcp.patience import PausableTimeout, silence_library_log
+from agentcli.features.mcp.host import FillIn, PausableTimeout, Sample, ServerHost, decline
 from agentcli.features.mcp.stdio import Incoming, MessageFilter
 from agentcli.features.mcp.tool_list import fit_message, list_all_tools
 

@@ -1,5 +1,6 @@
 """Faults of a server, each in one sentence that names it."""
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -126,3 +127,17 @@ def is_lost(error: BaseException | None) -> bool:
         )
         for one in _leaves(error)
     )
+
+
+# The library's own log, kept off the screen: faults of servers are reported elsewhere
+
+
+LIBRARY = ("mcp", "client", "server")
+"""The loggers of the library. Not all of its modules log under its name."""
+
+
+def silence_library_log() -> None:
+    for name in LIBRARY:
+        logger = logging.getLogger(name)
+        logger.addHandler(logging.NullHandler())
+        logger.propagate = False

@@ -20,7 +20,7 @@ from mcp_types import (
 )
 
 from agentcli.features.mcp.connection import ServerConnection
-from agentcli.features.mcp.content import ContentStore, convert_result
+from agentcli.features.mcp.tool import ContentStore, convert_result
 from agentcli.system.plain_text import show_controls
 from agentcli.types.tools import Output
 

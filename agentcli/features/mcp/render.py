@@ -6,12 +6,11 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from agentcli.features.mcp.approvals import compare_tools
+from agentcli.features.mcp.approvals import OfferedTool, compare_tools
 from agentcli.features.mcp.entries import ServerEntry
 from agentcli.features.mcp.faults import ServerFault
 from agentcli.features.mcp.login import LoginBrowser, LoginError, log_in
 from agentcli.features.mcp.login_store import ServerLoginStore, forget_logins
-from agentcli.features.mcp.offered import OfferedTool
 from agentcli.features.mcp.render_server import (
     NO_SERVERS,
     describe_terms,
@@ -28,13 +27,13 @@ from agentcli.features.mcp.server_list import (
     remove_server,
 )
 from agentcli.features.mcp.servers import Servers
-from agentcli.features.sessions.render import format_age
 from agentcli.session.project import Project, load_project
 from agentcli.settings import Settings, load_settings
 from agentcli.system.browser import is_page, open_page, parse_host
 from agentcli.system.plain_text import show_controls
 from agentcli.types.errors import Exit, SettingsError, UsageError
 from agentcli.types.words import pluralize
+from agentcli.ui.render.wording import format_age
 from agentcli.ui.repl.external import LineReader
 
 
@@ -143,7 +142,7 @@ def _describe_trial(entry: ServerEntry) -> str:
     """Describe a server whose tools were not accepted yet."""
     trial = open_trials().find(entry)
     if trial is None:
-        return "not asked yet"
+        return "not started yet"
     if trial.tools is None:
         return f"failed when tested, {format_age(trial.at)}"
     return (

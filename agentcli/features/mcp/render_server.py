@@ -10,8 +10,8 @@ from agentcli.types.words import pluralize
 from agentcli.ui.render.wording import shorten_home
 
 if TYPE_CHECKING:
+    from agentcli.features.mcp.approvals import OfferedTool
     from agentcli.features.mcp.entries import ServerEntry
-    from agentcli.features.mcp.offered import OfferedTool
 
 DESCRIPTION_CHARS = 90
 NO_SERVERS = "no servers; add one: agentcli mcp add NAME -- COMMAND ARGS"

@@ -1,7 +1,4 @@
-"""JSON-RPC errors for client messages that cannot be read, so that no client waits in vain.
-
-The library silently drops what it cannot read. A client that sent it with an id waits for ever.
-"""
+"""agentcli as an MCP server on stdin and stdout: a front end without a user."""
 
 import asyncio
 import json
@@ -33,11 +30,17 @@ from mcp_types import (
 from pydantic import ValidationError
 
 from agentcli import __version__
-from agentcli.features.mcp.faults import summarize_error
-from agentcli.features.mcp.patience import silence_library_log
+from agentcli.features.mcp.faults import silence_library_log, summarize_error
 from agentcli.features.mcp.stdio import Incoming, MessageFilter
+from agentcli.features.mcp.tool_server import ToolServer
+from agentcli.settings import Settings
+from agentcli.types.errors import Exit
 from agentcli.types.messages import Image, Json, Text
 from agentcli.types.tools import ToolResult, ToolSpec
+
+# Errors for client messages that cannot be read. The library silently drops them, and a client that
+# sent one with an id would wait for ever.
+
 
 _NOT_JSON = "json_invalid"
 _WHOLE = ("model_type", "missing")
@@ -170,3 +173,17 @@ def _answer(result: ToolResult) -> CallToolResult:
             case Image(media_type=media_type, data=data):
                 content.append(ImageContent(type="image", data=data, mime_type=media_type))
     return CallToolResult(content=content, is_error=result.status == "error")
+
+
+def run_server(settings: Settings) -> Exit:
+    """Run agentcli as an MCP server: a front end without a user."""
+    return asyncio.run(_run_server(settings))
+
+
+async def _run_server(settings: Settings) -> Exit:
+    serving = ToolServer(settings)
+    try:
+        await serve(serving.specs, serving.call_tool, instructions=serving.instructions)
+    finally:
+        await serving.close()
+    return Exit.DONE

@@ -4,7 +4,6 @@ If no file configures servers, no other module of `agentcli.features.mcp` is loa
 """
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -62,12 +61,18 @@ def read_entries(settings: Settings, project: Project | None) -> "Entries | None
     )
 
 
-def iter_accepted_tools(entries: "Entries") -> Iterator[ToolSpec]:
-    """Yield the tools of servers that are known without asking any server."""
-    known = open_approvals()
-    for entry in entries.servers:
-        for tool in known.find(entry) or ():
-            yield tool.spec(entry.name)
+def list_known_tools(
+    settings: Settings, project: Project | None
+) -> tuple[list[ToolSpec], list[str]]:
+    """Return the accepted tools of servers, and problems of the files that configure servers."""
+    entries = read_entries(settings, project)
+    if entries is None:
+        return [], []
+    approvals = open_approvals()
+    specs = [
+        tool.spec(entry.name) for entry in entries.servers for tool in approvals.find(entry) or ()
+    ]
+    return specs, list(entries.problems)
 
 
 def _read_text(path: Path) -> str | None:

@@ -31,12 +31,11 @@ from agentcli.types.tools import Details, Diff, Effect, Tool, ToolSpec
 from agentcli.types.verdicts import FormAnswer, FormValues, Question, ServerForm, Verdict
 
 if TYPE_CHECKING:
-    from agentcli.features.mcp.approvals import ToolListChange
+    from agentcli.features.mcp.approvals import OfferedTool, ToolListChange
     from agentcli.features.mcp.connection import ServerConnection
-    from agentcli.features.mcp.content import ContentStore
     from agentcli.features.mcp.entries import ServerEntry
-    from agentcli.features.mcp.offered import OfferedTool
     from agentcli.features.mcp.session_sampling import ServerSampling
+    from agentcli.features.mcp.tool import ContentStore
 
 
 # Questions of servers to the user: always with the server's name, never by accident
@@ -253,7 +252,7 @@ class Servers:
             words = f"failed: {link.fault}" if link.fault else "ready" if link.is_up else "starting"
         else:
             is_known = bool(self._offered.get(entry.name))
-            words = "is started when a tool of it is called" if is_known else "not asked yet"
+            words = "is started when a tool of it is called" if is_known else "not started yet"
         log_path = self._connections.get_log_path(entry)
         return ServerState(
             entry=entry,
@@ -302,7 +301,7 @@ class Servers:
         return next((entry for entry in self.entries if entry.name == name), None)
 
     def build_content_store(self) -> "ContentStore":
-        from agentcli.features.mcp.content import ContentStore
+        from agentcli.features.mcp.tool import ContentStore
 
         return ContentStore(directory=self._paths.out, takes_images=self._takes_images)
 

@@ -1,6 +1,5 @@
-"""Slash commands for what the model can call: its tools, and the servers of some of them."""
+"""The slash command that lists MCP servers and restarts them."""
 
-from agentcli.features.context.render_tools import list_token_costs, list_tool_rows
 from agentcli.features.mcp.render_server import (
     NO_SERVERS,
     describe_terms,
@@ -12,43 +11,26 @@ from agentcli.session.project import load_project
 from agentcli.types.errors import UsageError
 from agentcli.ui.render.paint import escape
 from agentcli.ui.render.wording import shorten_home
-from agentcli.ui.repl.commands.registry import CommandHost, SlashCommand
+from agentcli.ui.repl.commands.registry import CommandHost, WrongArguments
 
 
-def list_tool_commands() -> list[SlashCommand]:
-    return [
-        SlashCommand(name="tools", usage="", help="what the model can call", run=_show_tools),
-        SlashCommand(
-            name="mcp",
-            usage="[NAME | retry NAME]",
-            help="MCP servers, the tools of one, or start one anew",
-            run=_handle_mcp,
-            list_arguments=lambda desk: [
-                ("retry", "start one anew"),
-                *((one.entry.name, one.status) for one in _list_states(desk)),
-            ],
-        ),
-    ]
+def list_mcp_arguments(host: CommandHost) -> list[tuple[str, str]]:
+    servers = [(one.entry.name, one.status) for one in _list_states(host)]
+    return [("restart", "restart one"), *servers]
 
 
-async def _show_tools(host: CommandHost, rest: str) -> None:
-    toolset = host.session.catalogue.toolset
-    host.print_table(list_tool_rows(toolset))
-    host.say("\n".join(list_token_costs(toolset)), "dim")
-
-
-async def _handle_mcp(host: CommandHost, rest: str) -> None:
+async def run_mcp(host: CommandHost, rest: str) -> None:
     match rest.split():
         case []:
             _list_servers(host)
-        case ["retry"]:
-            raise UsageError("start which server anew?", hint="/mcp lists them")
-        case ["retry", name]:
+        case ["restart" | "retry"]:
+            raise WrongArguments
+        case ["restart" | "retry", name]:
             await _restart_server(host, _find_server(host, name))
         case [name]:
             _list_tools(host, _find_server(host, name))
         case _:
-            raise UsageError("which server?", hint="/mcp lists them")
+            raise WrongArguments
 
 
 def _list_servers(host: CommandHost) -> None:
@@ -56,7 +38,7 @@ def _list_servers(host: CommandHost) -> None:
     host.print_table([(one.entry.name, _describe_server(one)) for one in states])
     servers = host.session.catalogue.servers
     for warned in servers.warnings if servers else ():
-        host.say(escape(f"problem: {warned.message}"), "dim")
+        host.say(escape(f"Problem: {warned.message}"), "dim")
     settings = host.session.settings
     project = load_project(settings.workspace, trust_project=settings.trust_project)
     if project and project.warning:
@@ -92,4 +74,4 @@ def _find_server(host: CommandHost, name: str) -> ServerState:
     for state in _list_states(host):
         if state.entry.name == name:
             return state
-    raise UsageError(f"there is no MCP server {name}", hint="/mcp lists them")
+    raise UsageError(f"no MCP server {name}", hint="/mcp lists them")

@@ -14,8 +14,8 @@ from mcp_types import METHOD_NOT_FOUND, JSONRPCResponse, Tool
 from mcp_types.methods import validate_server_result
 from pydantic import ValidationError
 
+from agentcli.features.mcp.approvals import OfferedTool, clean_offer
 from agentcli.features.mcp.faults import summarize_error
-from agentcli.features.mcp.offered import OfferedTool, clean_offer
 from agentcli.features.mcp.stdio import Incoming
 from agentcli.system.plain_text import show_controls
 

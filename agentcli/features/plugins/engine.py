@@ -17,7 +17,8 @@ from typing import Any
 
 from agentcli.agent.completion import ANSWER_TOOL
 from agentcli.agent.toolset import Load
-from agentcli.settings import get_settings_file
+from agentcli.session.project import Project
+from agentcli.settings import Settings, get_settings_file
 from agentcli.types.errors import ToolError
 from agentcli.types.events import Warned
 from agentcli.types.fast_dataclass import dataclass
@@ -110,6 +111,14 @@ def load_plugins(workspace: Path, *, import_path: Iterable[str] | None = None) -
         if not path.name.startswith("_"):
             _load_file(plugins, path, workspace=workspace)
     return plugins
+
+
+def list_known_tools(
+    settings: Settings, project: Project | None
+) -> tuple[list[ToolSpec], list[str]]:
+    """Return the tools of all plugins, and why others are not used."""
+    plugins = load_plugins(settings.workspace)
+    return [tool.spec for tool in plugins.tools.values()], [one.message for one in plugins.warnings]
 
 
 def _find_packages(import_path: Iterable[str], workspace: Path) -> Iterator[tuple[str, Path]]:

@@ -6,8 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agentcli.features.undo.engine import CHANGED_BACK, MODE_PUT_BACK, PUT_BACK, REMOVED
-from agentcli.features.undo.session_undo import UndoManager, UndoReport, open_closed_session
-from agentcli.features.undo.stack import RecordedChange, UndoStack, build_undo_stack
+from agentcli.features.undo.session_undo import (
+    RecordedChange,
+    UndoManager,
+    UndoReport,
+    UndoStack,
+    build_undo_stack,
+    open_closed_session,
+)
 from agentcli.log.reader import read_valid_part
 from agentcli.log.sessions import choose_session
 from agentcli.system.plain_text import show_controls
@@ -100,7 +106,7 @@ def render_changes(stack: UndoStack) -> Iterator[str]:
 def render_report(report: UndoReport, *, dry_run: bool) -> Iterator[str]:
     done, conflicts = report.result.done, report.result.conflicts
     yield f"{_format_outcome(report, dry_run=dry_run)} {_format_changes(report.changes)}"
-    for outcome in done[:OUTCOMES_SHOWN]:
+    for outcome in () if _is_named_above(report) else done[:OUTCOMES_SHOWN]:
         words = outcome.words if report.action == "undo" else _AGAIN[outcome.words]
         yield f"  {outcome.path}: {words}"
     if len(done) > OUTCOMES_SHOWN:
@@ -114,6 +120,13 @@ def render_report(report: UndoReport, *, dry_run: bool) -> Iterator[str]:
     not_kept = [path for change in report.changes for path in change.fact.not_kept]
     if not_kept:
         yield f"  not stored, so left unchanged: {', '.join(not_kept[:OUTCOMES_SHOWN])}"
+
+
+def _is_named_above(report: UndoReport) -> bool:
+    """Return whether the first line names the only file there is to report."""
+    files = [outcome.path for outcome in (*report.result.done, *report.result.conflicts)]
+    call = report.changes[0].call
+    return len(report.changes) == 1 and call is not None and files == [format_target(call)]
 
 
 def render_remaining(stack: UndoStack) -> Iterator[str]:

@@ -3,7 +3,7 @@
 Each is a fact, and the model gets a context note: what it believes about these files is outdated.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -12,7 +12,6 @@ from typing import Literal
 
 from agentcli.agent.journal import Journal
 from agentcli.features.undo.engine import StateChange, UndoResult, save_conflicts, undo_changes
-from agentcli.features.undo.stack import RecordedChange, UndoStack, build_undo_stack
 from agentcli.log.checkpoint.keep import find_store
 from agentcli.log.checkpoint.store import ObjectStore
 from agentcli.log.paths import SessionPaths
@@ -21,7 +20,96 @@ from agentcli.log.writer import LogWriter
 from agentcli.session.start import end_open_turn, open_existing
 from agentcli.system.plain_text import show_controls
 from agentcli.types.errors import SettingsError, UsageError
-from agentcli.types.events import ContextNote, Emit, Fact, NoteReason, Undone
+from agentcli.types.events import (
+    CallJudged,
+    Checkpointed,
+    ContextNote,
+    Emit,
+    Fact,
+    NoteReason,
+    SessionResumed,
+    SessionStarted,
+    TurnStarted,
+    Undone,
+)
+from agentcli.types.messages import ToolCall
+
+# The changes of a session that are in effect, and those undone: a fold over its facts.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedChange:
+    """One call that changed the workspace."""
+
+    number: int
+    """1, 2, 3, ... in the order of the log: the number that the user names it by."""
+    turn: int
+    workspace: Path
+    """The workspace it was made in."""
+    call: ToolCall | None
+    """The call; None if the log does not have it."""
+    fact: Checkpointed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndoStack:
+    changes: tuple[RecordedChange, ...]
+    standing: frozenset[int]
+    """The numbers of the changes that are not undone."""
+    redoable: tuple[Undone, ...]
+    """The undos that were not redone, the latest last."""
+
+    def latest(self) -> RecordedChange | None:
+        return next((each for each in reversed(self.changes) if each.number in self.standing), None)
+
+    def since_turn(self, turn: int) -> Sequence[RecordedChange]:
+        """Return the changes in effect of that turn and the turns after it."""
+        return [c for c in self.changes if c.turn >= turn and c.number in self.standing]
+
+    def find(self, name: str) -> RecordedChange | None:
+        """Find a change by its number, or by the id of the call."""
+        return next((c for c in self.changes if str(c.number) == name), None) or next(
+            (c for c in reversed(self.changes) if c.fact.call_id == name), None
+        )
+
+
+def build_undo_stack(facts: Iterable[Fact]) -> UndoStack:
+    changes: list[RecordedChange] = []
+    standing: set[int] = set()
+    redoable: dict[str, Undone] = {}
+    calls: dict[str, ToolCall] = {}
+    turn, workspace = 0, Path()
+    for fact in facts:
+        match fact:
+            case SessionStarted() | SessionResumed():
+                workspace = Path(fact.workspace)
+            case TurnStarted():
+                turn += 1
+            case CallJudged(call=call):
+                calls[call.id] = call
+            case Checkpointed():
+                standing.add(len(changes) + 1)
+                changes.append(
+                    RecordedChange(
+                        number=len(changes) + 1,
+                        turn=turn,
+                        workspace=workspace,
+                        call=calls.get(fact.call_id),
+                        fact=fact,
+                    )
+                )
+            case Undone(action="undo"):
+                standing -= set(fact.numbers)
+                redoable[fact.id] = fact
+            case Undone():
+                standing |= set(fact.numbers)
+                redoable.pop(fact.of, None)
+            case _:
+                pass
+    return UndoStack(
+        changes=tuple(changes), standing=frozenset(standing), redoable=tuple(redoable.values())
+    )
+
 
 PATHS_SHOWN = 20
 PATHS_RECORDED = 50

@@ -2,6 +2,7 @@
 
 import json
 import locale
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -258,6 +259,18 @@ def format_cost(spending: Spending) -> str:
     usd = spending.known_usd
     digits = 2 if usd == 0 or usd >= 0.005 else 4
     return f"{spending.estimate_prefix}${usd:.{digits}f}"
+
+
+def format_age(at: str) -> str:
+    """Return the age of a time in its largest unit, as in `5m ago`; `?` if it cannot be parsed."""
+    try:
+        seconds = (datetime.now(UTC) - datetime.fromisoformat(at)).total_seconds()
+    except (ValueError, TypeError):
+        return "?"
+    for unit, length_s in (("d", 86400), ("h", 3600), ("m", 60)):
+        if seconds >= length_s:
+            return f"{int(seconds // length_s)}{unit} ago"
+    return "just now"
 
 
 def format_elapsed(seconds: float) -> str:

@@ -5,13 +5,9 @@ the server itself lists.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import Protocol, TypeVar
 
 from agentcli.system.plain_text import show_controls
-
-if TYPE_CHECKING:
-    from agentcli.features.mcp.attachments import ServerMenu
-
 
 # Fuzzy matching: all typed letters, in order, the closer together the better
 
@@ -63,8 +59,19 @@ def _count_gaps(query: str, name: Sequence[str] | str) -> int | None:
     return position - (first or 0)
 
 
+class ServerOffers(Protocol):
+    """The servers of a session, and what each lists: names or URIs with descriptions."""
+
+    @property
+    def names(self) -> Sequence[str]: ...
+
+    async def list_prompts(self, server: str) -> Sequence[tuple[str, str]]: ...
+
+    async def list_resources(self, server: str) -> Sequence[tuple[str, str]]: ...
+
+
 class ServerCompletions:
-    def __init__(self, get_menu: "Callable[[], ServerMenu | None]") -> None:
+    def __init__(self, get_menu: Callable[[], ServerOffers | None]) -> None:
         """`get_menu` returns None if there are no servers, or if it is too early to know."""
         self._get_menu = get_menu
 
@@ -77,11 +84,8 @@ class ServerCompletions:
         if not colon:
             found = find_best(server, menu.names)
             return [(f"/{one}:", f"prompts of the MCP server {one}") for one in found]
-        prompts = find_best(name, await menu.list_prompts(server), text=lambda one: one.name)
-        return [
-            (f"/{server}:{show_controls(one.name)}", f"{one.usage}  {one.about}".strip())
-            for one in prompts
-        ]
+        prompts = find_best(name, await menu.list_prompts(server), text=lambda one: one[0])
+        return [(f"/{server}:{show_controls(prompt)}", about) for prompt, about in prompts]
 
     async def complete_resources(self, typed: str) -> list[tuple[str, str]]:
         """Return completions with descriptions for what is typed after an @."""
@@ -92,5 +96,5 @@ class ServerCompletions:
         if not colon:
             found = find_best(server, menu.names)
             return [(f"{one}:", f"resources of the MCP server {one}") for one in found]
-        resources = find_best(uri, await menu.list_resources(server), text=lambda one: one.uri)
-        return [(f"{server}:{show_controls(one.uri)}", one.about) for one in resources]
+        resources = find_best(uri, await menu.list_resources(server), text=lambda one: one[0])
+        return [(f"{server}:{show_controls(found_uri)}", about) for found_uri, about in resources]

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 
-from agentcli.features.demo.player import play_demo
 from agentcli.providers.catalog import default_name
 from agentcli.providers.discovery import LocalModelServer, find_local_servers
 from agentcli.providers.providers import PROVIDERS
@@ -29,7 +28,9 @@ _KEY_PREFIXES = (("sk-ant-", "anthropic"), ("AIza", "gemini"), ("sk-", "openai")
 AskLine = Callable[[str], str]
 
 
-def choose_model(settings: Settings, *, ask: AskLine = input) -> Settings | None:
+def choose_model(
+    settings: Settings, *, play_demo: Callable[[], object], ask: AskLine = input
+) -> Settings | None:
     """Return settings with a usable model, or None if the user quit."""
     servers = asyncio.run(
         find_local_servers(dialect=find_dialect("openai-chat"), environ=os.environ)
@@ -41,6 +42,9 @@ def choose_model(settings: Settings, *, ask: AskLine = input) -> Settings | None
             answer = ask("> ").strip()
             if answer in ("4", "q", "quit"):
                 return None
+            if answer == "3":
+                play_demo()
+                continue
             chosen = _handle_choice(answer, settings, servers, ask)
         except (EOFError, KeyboardInterrupt):
             _say("\n")
@@ -60,8 +64,6 @@ def _handle_choice(
             return _paste_key(settings, ask)
         case "2":
             return _use_server(settings, servers, ask)
-        case "3":
-            play_demo()
         case _:
             _say("1, 2, 3 or 4\n")
     return None

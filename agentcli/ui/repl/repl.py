@@ -22,7 +22,7 @@ from agentcli.ui.repl.actions import Actions, SlashCommandRunner
 from agentcli.ui.repl.answer_actions import apply_plan_answer, get_proposed_plan
 from agentcli.ui.repl.answer_keys import AnswerKeys, Rhythm
 from agentcli.ui.repl.approval import ApprovalPrompt, PendingApproval
-from agentcli.ui.repl.completion import ServerCompletions
+from agentcli.ui.repl.completion import ServerCompletions, ServerOffers
 from agentcli.ui.repl.composer import Composer
 from agentcli.ui.repl.external import ask_line
 from agentcli.ui.repl.input_history import InputHistory
@@ -42,7 +42,6 @@ from agentcli.ui.repl.terminal import (
 from agentcli.ui.repl.turns import Turns, send_steering
 
 if TYPE_CHECKING:
-    from agentcli.features.mcp.attachments import ServerMenu
     from agentcli.log.paths import SessionPaths
     from agentcli.session.session import Session
     from agentcli.ui.repl.renderer import TranscriptRenderer
@@ -260,7 +259,7 @@ class Repl:
             self.terminal.ring_bell()
         self.terminal.redraw()
 
-    def _get_server_menu(self) -> "ServerMenu | None":
+    def _get_server_menu(self) -> ServerOffers | None:
         session = self.sessions.session
         return session.server_menu if session else None
 

@@ -113,6 +113,10 @@ class CommandHost(Protocol):
         ...
 
 
+class WrongArguments(Exception):
+    """The arguments of a command do not fit: the user is shown its usage."""
+
+
 RunCommand = Callable[[CommandHost, str], Awaitable[None]]
 ListArguments = Callable[[CommandHost], Sequence[tuple[str, str]]]
 
@@ -145,11 +149,17 @@ async def switch_session(
     await previous.close(Exit.DONE)
 
 
+HELP_WORDS = ("?", "help")
+"""Whole messages that show help. No model could do anything with them."""
+
+
 def is_slash_command(text: str) -> bool:
-    """Return whether the text is a slash command.
+    """Return whether the text is a slash command, or one of the words for help.
 
     The path of a file that was dragged into the input also begins with a slash.
     """
+    if text.strip().lower() in HELP_WORDS:
+        return True
     if not text.startswith("/"):
         return False
     is_path = "/" in text.split(maxsplit=1)[0][1:]
@@ -167,7 +177,7 @@ ALIASES = {
     "status": "context",
     "usage": "cost",
 }
-"""The names that other programs use for these commands."""
+"""The names that other programs use for these commands. A command of the user's own wins."""
 
 
 class CommandRegistry:
@@ -186,7 +196,7 @@ class CommandRegistry:
         if not space:
             found = completion.find_best(name, self.commands.values(), text=lambda one: one.name)
             return [(f"/{one.name}", one.help, len(typed)) for one in found]
-        command = self.commands.get(name)
+        command = self._find(name)
         if command is None or command.list_arguments is None or " " in rest:
             return []
         choices = completion.find_best(
@@ -196,29 +206,42 @@ class CommandRegistry:
 
     async def run(self, line: str, host: CommandHost) -> None:
         """Run a line for which `find_fault` returns nothing."""
-        name, _, rest = line[1:].strip().partition(" ")
-        command = self.commands[name]
+        name, rest = _split_line(line)
+        command = self._find(name)
+        assert command is not None, line
+        usage = f"/{command.name} {command.usage}".strip()
         try:
-            await command.run(host, rest.strip())
+            await command.run(host, rest)
+        except WrongArguments:
+            host.say(f"Usage: {usage}", "dim")
         except AgentError as error:
-            usage = f"/{command.name} {command.usage}".strip()
             host.fail(str(error), error.hint or usage)
         except Exception as bug:  # noqa: BLE001 - a command that breaks must not end the session
             host.fail(*describe_crash(bug))
 
     def works_alone(self, line: str) -> bool:
         """Return whether the line can be run without a session."""
-        command = self.commands.get(line[1:].strip().partition(" ")[0])
+        command = self._find(_split_line(line)[0])
         return command is not None and command.works_alone
 
     def find_fault(self, line: str) -> str:
         """Return why the line cannot be run, or an empty string if the command exists."""
-        name = line[1:].strip().partition(" ")[0]
-        if name in self.commands:
+        name, _ = _split_line(line)
+        if self._find(name) is not None:
             return ""
         if not re.fullmatch(r"[\w:.-]+", name):
             return "a command is / and a name: /help lists them"
-        near = [ALIASES[name]] if name in ALIASES else []
-        near = near or get_close_matches(name, self.commands, n=1, cutoff=0.5)
+        near = get_close_matches(name, self.commands, n=1, cutoff=0.5)
         near = near or [one for one in self.commands if one.startswith(name)]
         return f"no command /{name}: " + (f"did you mean /{near[0]}?" if near else "see /help")
+
+    def _find(self, name: str) -> SlashCommand | None:
+        return self.commands.get(name) or self.commands.get(ALIASES.get(name, ""))
+
+
+def _split_line(line: str) -> tuple[str, str]:
+    """Return the name of the command and its arguments."""
+    if line.strip().lower() in HELP_WORDS:
+        return "help", ""
+    name, _, rest = line[1:].strip().partition(" ")
+    return name, rest.strip()

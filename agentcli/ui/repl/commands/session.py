@@ -1,23 +1,23 @@
-"""Commands about the session itself: help, keys, modes, models, quitting."""
+"""Commands about the session itself: help, keys, modes, its look, what it remembers."""
 
-from collections.abc import Iterable
-from dataclasses import replace
+import errno
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 
-from agentcli.agent.history import build_messages
-from agentcli.features.models.engine import check_swap
-from agentcli.features.models.render import render_swap
-from agentcli.providers.catalog import ALIASES, list_model_names
+from agentcli.agent.context_notes import NAMES
+from agentcli.settings import Settings, get_settings_file
 from agentcli.types.errors import UsageError
-from agentcli.types.events import TurnStarted
+from agentcli.types.events import NoteReason, TurnStarted
 from agentcli.types.verdicts import MODES
 from agentcli.ui.render.paint import escape
-from agentcli.ui.repl.commands.registry import CommandHost, SlashCommand
+from agentcli.ui.render.wording import shorten_home
+from agentcli.ui.repl.commands.registry import CommandHost, SlashCommand, WrongArguments
 
 _MODES = {
-    "plan": "only reads",
-    "ask": "asks before it changes or runs anything",
-    "auto-edit": "edits files of the workspace without asking",
-    "auto": "runs everything inside the sandbox; deny rules hold",
+    "plan": "read-only",
+    "ask": "confirm edits and commands",
+    "auto-edit": "edits without asking",
+    "auto": "everything, in the sandbox",
 }
 
 
@@ -30,7 +30,7 @@ def list_session_commands(all_commands: "Iterable[SlashCommand]") -> list[SlashC
         if wanted:
             rows = [row for row in rows if row[0].split()[0] == f"/{wanted}"]
             if not rows:
-                raise UsageError(f"there is no command /{wanted}", hint="/help")
+                raise UsageError(f"no command /{wanted}", hint="/help")
         host.print_table(rows)
 
     return [
@@ -39,35 +39,29 @@ def list_session_commands(all_commands: "Iterable[SlashCommand]") -> list[SlashC
             usage="[COMMAND]",
             help="list the commands",
             run=show_help,
-            list_arguments=lambda desk: [(one.name, one.help) for one in all_commands],
+            list_arguments=lambda host: [(one.name, one.help) for one in all_commands],
             works_alone=True,
         ),
-        SlashCommand(
-            name="keys", usage="", help="which key does what", run=_show_keys, works_alone=True
-        ),
-        SlashCommand(
-            name="model",
-            usage="[NAME [--check]]",
-            help="which model, use another, or what that would drop",
-            run=_change_model,
-            list_arguments=_list_models,
-        ),
+        SlashCommand(name="keys", usage="", help="list the keys", run=_show_keys, works_alone=True),
         SlashCommand(
             name="mode",
             usage="[MODE]",
-            help="what needs no question",
+            help="show or change the permission mode",
             run=_change_mode,
-            list_arguments=lambda desk: list(_MODES.items()),
+            list_arguments=lambda host: list(_MODES.items()),
         ),
         SlashCommand(
             name="plan",
             usage="[TASK|show|review]",
-            help="plan mode: only read, then follow a plan you agreed to",
+            help="plan mode: read-only until you approve a plan",
             run=_handle_plan,
-            list_arguments=lambda desk: [("show", "the plan"), ("review", "decide on it")],
+            list_arguments=lambda host: [
+                ("show", "show the plan"),
+                ("review", "approve or reject it"),
+            ],
         ),
-        SlashCommand(name="new", usage="", help="begin a new session", run=_start_session),
-        SlashCommand(name="quit", usage="", help="leave", run=_quit, works_alone=True),
+        SlashCommand(name="new", usage="", help="start a new session", run=_start_session),
+        SlashCommand(name="quit", usage="", help="quit", run=_quit, works_alone=True),
     ]
 
 
@@ -86,9 +80,9 @@ async def _change_mode(host: CommandHost, rest: str) -> None:
         return
     mode = next((mode for mode in MODES if mode == rest), None)
     if mode is None:
-        raise UsageError(f"there is no mode {rest}", hint=f"/mode {' | '.join(MODES)}")
+        raise UsageError(f"no mode {rest}", hint=f"/mode {' | '.join(MODES)}")
     host.set_mode(mode)
-    host.say(f"{mode} mode: {_MODES[mode]}", "dim")
+    host.say(f"{mode.capitalize()} mode: {_MODES[mode]}", "dim")
 
 
 async def _handle_plan(host: CommandHost, rest: str) -> None:
@@ -97,47 +91,28 @@ async def _handle_plan(host: CommandHost, rest: str) -> None:
     match rest:
         case "show" if planning.accepted or planning.proposed:
             state = "proposed, not accepted" if planning.proposed else "accepted"
-            host.say(f"plan, {state}:", "dim")
+            host.say(f"Plan ({state}):", "dim")
             host.print(host.renderer.render_markdown(planning.proposed or planning.accepted))
         case "show":
-            host.say("there is no plan yet: /plan TASK", "dim")
+            host.say("No plan yet: /plan TASK", "dim")
         case "review" if decidable and host.mode == "plan" and not host.is_busy:
             planning.proposed = decidable
             host.print(host.renderer.render_markdown(planning.proposed))
             await host.decide_on_plan()
         case "review":
-            raise UsageError("there is no plan to decide on", hint="/plan TASK")
+            raise UsageError("no plan to review", hint="/plan TASK")
         case _:
             await _change_mode(host, "plan")
             if rest:
                 host.send(rest)
 
 
-def _list_models(host: CommandHost) -> list[tuple[str, str]]:
-    return [*ALIASES.items(), *((name, "") for name in list_model_names())]
-
-
-async def _change_model(host: CommandHost, rest: str) -> None:
-    if not rest:
-        host.say(f"model {host.session.model.name}; /model NAME uses another", "dim")
-        return
-    if rest.endswith("--check"):
-        wanted = replace(host.settings, model=rest.removesuffix("--check").strip())
-        checking = check_swap(build_messages(host.session.facts), wanted)
-        found = await host.wait_for("Checking", checking)
-        host.say("\n".join(map(escape, render_swap(found))), "dim")
-        return
-    await host.session.use_model(rest)
-    host.settings = replace(host.settings, model=rest)
-    host.say(f"model {host.session.model.name} from the next request on", "dim")
-
-
 async def _start_session(host: CommandHost, rest: str) -> None:
     before = host.session
     await host.renew()
     was_used = any(isinstance(fact, TurnStarted) for fact in before.facts)
-    way_back = f"; back: /resume {before.paths.id}" if was_used else ""
-    host.say(f"new session {host.session.paths.id}{way_back}", "dim")
+    way_back = f" (back: /resume {before.paths.id})" if was_used else ""
+    host.say(f"New session {host.session.paths.id}{way_back}", "dim")
 
 
 async def _quit(host: CommandHost, rest: str) -> None:
@@ -155,33 +130,124 @@ def list_look_commands() -> list[SlashCommand]:
         SlashCommand(
             name="theme",
             usage="[NAME]",
-            help="the colours",
+            help="show or change the colors",
             run=_change_theme,
-            list_arguments=lambda desk: [(name, "") for name in THEME_CHOICES],
+            list_arguments=lambda host: [(name, "") for name in THEME_CHOICES],
             works_alone=True,
         ),
-        SlashCommand(name="vim", usage="", help="vi keys in the input, on or off", run=_toggle_vi),
-        SlashCommand(name="editor", usage="", help="write in $VISUAL or $EDITOR", run=_open_editor),
+        SlashCommand(name="vim", usage="", help="turn vi mode on or off", run=_toggle_vi),
+        SlashCommand(
+            name="editor",
+            usage="",
+            help="write the message in $VISUAL or $EDITOR",
+            run=_open_editor,
+        ),
     ]
 
 
 async def _change_theme(host: CommandHost, rest: str) -> None:
     if rest not in THEME_CHOICES:
         if rest:
-            raise UsageError(
-                f"there is no theme {rest}", hint=f"/theme {' | '.join(THEME_CHOICES)}"
-            )
-        host.say(f"theme {host.renderer.theme_name} ({host.renderer.theme.name})", "dim")
+            raise UsageError(f"no theme {rest}", hint=f"/theme {' | '.join(THEME_CHOICES)}")
+        host.say(f"Theme: {host.renderer.theme_name} ({host.renderer.theme.name})", "dim")
         return
     host.renderer.use_theme(rest)
     host.apply_theme()
-    host.say(f'theme {rest}; to keep it: theme = "{rest}" in the settings', "dim")
+    host.say(f'Theme: {rest} (to keep it: theme = "{rest}" in settings.toml)', "dim")
 
 
 async def _toggle_vi(host: CommandHost, rest: str) -> None:
     host.set_editing("emacs" if host.editing == "vi" else "vi")
-    host.say(f"{host.editing} keys", "dim")
+    host.say(f"vi mode {'on' if host.editing == 'vi' else 'off'}", "dim")
 
 
 async def _open_editor(host: CommandHost, rest: str) -> None:
     await host.edit()
+
+
+# What every session is told: AGENTS.md of the project and of the user
+
+
+INIT_PROMPT = (
+    "Look around in this repository and write AGENTS.md for the agents that will work in it: how "
+    "to build it and run its tests, how it is laid out, which conventions its code keeps. At most "
+    "one page, only what is true here and cannot be guessed. If there is one already, improve it."
+)
+MEMORY_EXAMPLE = "/memory add --project Tests run with make check"
+
+
+def list_memory_commands() -> list[SlashCommand]:
+    return [
+        SlashCommand(
+            name="memory",
+            usage="[add [--project|--user] TEXT]",
+            help="show or add instructions for every session",
+            run=_handle_memory,
+            list_arguments=lambda host: [("add", "--project or --user, then the text")],
+        ),
+        SlashCommand(
+            name="init", usage="", help="let the model write AGENTS.md", run=_send_init_prompt
+        ),
+    ]
+
+
+async def _handle_memory(host: CommandHost, rest: str) -> None:
+    verb, _, added = rest.partition(" ")
+    if not verb:
+        host.print_table(
+            [
+                (shorten_home(path), _format_size(path))
+                for path in _find_memory_files(host.settings).values()
+            ]
+        )
+        return
+    if verb != "add":
+        raise WrongArguments
+    whose, text = _split_scope(added.strip())
+    if not text:
+        raise WrongArguments
+    whose = whose or await host.ask("Save for this project or for all projects? [project/user]")
+    path = next(
+        (one for name, one in _find_memory_files(host.settings).items() if name == whose), None
+    )
+    if path is None:
+        raise UsageError("nothing was added", hint=MEMORY_EXAMPLE)
+    try:
+        _append(path, text)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}") from None
+    host.session.add_note(f"The user added to {path.name}: {text}", reason=NoteReason.INSTRUCTIONS)
+    host.say(f"Added to {path}: {escape(text)}", "dim")
+
+
+def _split_scope(text: str) -> tuple[str, str]:
+    """Return whose memory the text is for, if it says so, and what to remember."""
+    option, _, rest = text.partition(" ")
+    return (option[2:], rest.strip()) if option in ("--project", "--user") else ("", text)
+
+
+def _find_memory_files(settings: Settings) -> Mapping[str, Path]:
+    project = (settings.workspace / name for name in NAMES)
+    return {
+        "project": next((path for path in project if path.exists()), settings.workspace / NAMES[0]),
+        "user": get_settings_file().with_name(NAMES[0]),
+    }
+
+
+def _append(path: Path, text: str) -> None:
+    """Append to a file. Raise OSError. Follow no link, which might lead anywhere."""
+    if path.is_symlink():
+        raise OSError(errno.ELOOP, "it is a link")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    before = path.read_text(encoding="utf-8") if path.exists() else ""
+    gap = "" if not before or before.endswith("\n") else "\n"
+    with path.open("a", encoding="utf-8") as file:
+        file.write(f"{gap}- {text}\n")
+
+
+def _format_size(path: Path) -> str:
+    return f"{path.stat().st_size} bytes" if path.exists() else "does not exist yet"
+
+
+async def _send_init_prompt(host: CommandHost, rest: str) -> None:
+    host.send(INIT_PROMPT)

@@ -1,17 +1,18 @@
 """All slash commands of a session, in the order of the menu. The user's own come last."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 
 from agentcli.agent.markdown_files import LIMIT_BYTES, CustomCommand, find_skills, read_commands
-from agentcli.features.mcp import slash
 from agentcli.session.context_sources import find_skill_folders
+from agentcli.session.features import SLASH_COMMANDS, SlashEntry
 from agentcli.session.project import load_project
 from agentcli.settings import Settings, get_settings_file
 from agentcli.system.plain_text import show_controls
 from agentcli.ui.render.paint import escape
-from agentcli.ui.repl.commands import history, inspect, project, session
+from agentcli.ui.repl.commands import inspect, session
 from agentcli.ui.repl.commands.registry import CommandHost, CommandRegistry, SlashCommand
 
 # Commands and skills that the user and the project have written
@@ -51,13 +52,11 @@ def build_skills_command(user_commands: UserCommands) -> SlashCommand:
         rows += [(f"/{one.name} {one.usage}", one.help) for one in user_commands.commands]
         host.print_table(rows)
         for problem in (*(warned.message for warned in bad), *user_commands.problems):
-            host.say(f"not used: {escape(problem)}", "dim")
+            host.say(f"Not used: {escape(problem)}", "dim")
         if not rows:
-            host.say("none yet: .agentcli/skills/NAME/SKILL.md, .agentcli/commands/NAME.md", "dim")
+            host.say("None yet: .agentcli/skills/NAME/SKILL.md, .agentcli/commands/NAME.md", "dim")
 
-    return SlashCommand(
-        name="skills", usage="", help="what the model can read up on, and your commands", run=run
-    )
+    return SlashCommand(name="skills", usage="", help="skills and your custom commands", run=run)
 
 
 def _read_texts(folder: Path) -> dict[str, str]:
@@ -77,15 +76,35 @@ def _build_slash_command(command: CustomCommand, source: str) -> SlashCommand:
     return SlashCommand(name=command.name, usage=show_controls(command.usage), help=shown, run=run)
 
 
+# Commands of features, which are imported when they are used
+
+
+def _build_feature_command(name: str, entry: SlashEntry) -> SlashCommand:
+    async def run(host: CommandHost, rest: str) -> None:
+        await getattr(import_module(entry.module), f"run_{name}")(host, rest)
+
+    def list_arguments(host: CommandHost) -> Sequence[tuple[str, str]]:
+        found: Sequence[tuple[str, str]]
+        found = getattr(import_module(entry.module), f"list_{name}_arguments")(host)
+        return found
+
+    return SlashCommand(
+        name=name,
+        usage=entry.usage,
+        help=entry.summary,
+        run=run,
+        list_arguments=list_arguments if entry.lists_arguments else None,
+        works_alone=entry.works_alone,
+    )
+
+
 def build_registry(settings: Settings) -> CommandRegistry:
     found: list[SlashCommand] = []
     found += session.list_session_commands(found)
-    found += history.list_history_commands()
+    found += (_build_feature_command(name, entry) for name, entry in SLASH_COMMANDS.items())
     found += inspect.list_inspect_commands()
-    found += slash.list_tool_commands()
-    found += inspect.list_copy_commands()
     found += session.list_look_commands()
-    found += project.list_project_commands()
+    found += session.list_memory_commands()
     own = load_user_commands(settings, used_names={"skills", *(one.name for one in found)})
     found += [build_skills_command(own), *own.commands]
     return CommandRegistry(found, problems=own.problems)

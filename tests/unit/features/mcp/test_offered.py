@@ -5,9 +5,15 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentcli.features.mcp.approvals import ToolListApprovals, ToolListChange, compare_tools
+from agentcli.features.mcp.approvals import (
+    OfferedTool,
+    ToolListApprovals,
+    ToolListChange,
+    clean_offer,
+    compare_tools,
+    public_name,
+)
 from agentcli.features.mcp.entries import NAME, ServerEntry
-from agentcli.features.mcp.offered import OfferedTool, clean_offer, public_name
 from agentcli.types.tools import ToolSpec
 
 ENTRY = ServerEntry(name="s", command="x")

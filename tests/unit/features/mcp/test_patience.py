@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from agentcli.features.mcp.patience import PausableTimeout
+from agentcli.features.mcp.host import PausableTimeout
 
 
 def test_limit_ends_what_takes_too_long() -> None:

@@ -1,8 +1,13 @@
 import asyncio
+import subprocess
+import sys
+from importlib import import_module
+from inspect import iscoroutinefunction
 from pathlib import Path
 
 import pytest
 
+from agentcli.session.features import SLASH_COMMANDS
 from agentcli.settings import Settings
 from agentcli.ui.repl.commands.registry import (
     ALIASES,
@@ -12,6 +17,7 @@ from agentcli.ui.repl.commands.registry import (
     is_slash_command,
 )
 from agentcli.ui.repl.commands.table import build_registry
+from tests.support.program import environment
 
 
 async def nothing(desk: CommandHost, rest: str) -> None:
@@ -99,8 +105,47 @@ def test_every_command_has_a_line_of_help(tmp_path: object) -> None:
     assert [one.name for one in found if not one.help or len(one.help) > 60] == []
 
 
+@pytest.mark.parametrize("name", SLASH_COMMANDS)
+def test_every_command_of_a_feature_is_where_the_table_says(name: str) -> None:
+    entry = SLASH_COMMANDS[name]
+    module = import_module(entry.module)
+    assert iscoroutinefunction(getattr(module, f"run_{name}"))
+    assert hasattr(module, f"list_{name}_arguments") is entry.lists_arguments
+
+
+LOADED_FEATURES = """
+import sys
+from pathlib import Path
+from agentcli.settings import Settings
+from agentcli.ui.repl.commands.table import build_registry
+build_registry(Settings(workspace=Path()))
+print([name for name in sys.modules if name.startswith("agentcli.features")])
+"""
+
+
+def test_menu_needs_no_feature(tmp_path: Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", LOADED_FEATURES],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=environment(tmp_path),
+        check=True,
+    )
+    assert ran.stdout == "[]\n"
+
+
 def test_words_of_other_programs_lead_to_ours(tmp_path: Path) -> None:
     every = build_registry(Settings(workspace=tmp_path))
     assert set(ALIASES.values()) <= set(every.commands)
     assert not set(ALIASES) & set(every.commands)
-    assert every.find_fault("/exit") == "no command /exit: did you mean /quit?"
+    assert every.find_fault("/exit") == ""
+    assert every.works_alone("/exit")
+
+
+@pytest.mark.parametrize("text", ["?", "help", " Help "])
+def test_bare_word_for_help_is_a_command(text: str, tmp_path: Path) -> None:
+    every = build_registry(Settings(workspace=tmp_path))
+    assert is_slash_command(text)
+    assert every.find_fault(text) == ""
+    assert every.works_alone(text)

@@ -1,15 +1,15 @@
-"""The tools as declared to a model, with source and cost, for the user."""
+"""The tools as declared to a model, with source and cost."""
 
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 from agentcli.agent.request_size import count_spec_tokens
 from agentcli.agent.toolset import Toolset
-from agentcli.features.mcp.server_files import iter_accepted_tools, read_entries
-from agentcli.features.plugins.engine import load_plugins
-from agentcli.session.project import load_project
+from agentcli.session.features import TOOL_LISTS
+from agentcli.session.project import Project, load_project
 from agentcli.session.tool_catalog import ToolCatalog
 from agentcli.settings import Settings, load_settings
 from agentcli.system.plain_text import show_controls
@@ -18,26 +18,41 @@ from agentcli.types.tools import Tool, ToolSpec
 
 
 def show_tools() -> None:
-    plugins = load_plugins(Path.cwd().resolve())
-    toolset = Toolset((load_spec(name), _refuse_call) for name in USUAL)
-    servers, problems = _load_server_tools(load_settings({}, workspace=Path()))
-    catalogue = ToolCatalog(toolset, servers=None, window_tokens=None)
-    catalogue.admit((*plugins.iter_offers(), *((spec, _refuse_call) for spec in servers)))
+    toolset, problems = list_usual_tools(load_settings({}, workspace=Path()))
     rows = list_tool_rows(toolset)
     width = max(len(name) for name, _ in rows)
     for name, what in rows:
         sys.stdout.write(f"{name:<{width}}  {what}\n")
-    for warning in (*(warned.message for warned in plugins.warnings), *problems):
-        sys.stderr.write(f"warning: {show_controls(warning)}\n")
+    for problem in problems:
+        sys.stderr.write(f"warning: {show_controls(problem)}\n")
     for line in list_token_costs(toolset):
         sys.stdout.write(f"{line}\n")
 
 
-def _load_server_tools(settings: Settings) -> tuple[list[ToolSpec], tuple[str, ...]]:
-    entries = read_entries(settings, load_project(settings.workspace))
-    if entries is None:
-        return [], ()
-    return list(iter_accepted_tools(entries)), entries.problems
+def list_usual_tools(settings: Settings) -> tuple[Toolset, list[str]]:
+    """Return the tools that any model gets, and problems with plugins and servers."""
+    toolset = Toolset((load_spec(name), fail_if_called) for name in USUAL)
+    foreign, problems = list_foreign_tools(settings, load_project(settings.workspace))
+    catalogue = ToolCatalog(toolset, servers=None, window_tokens=None)
+    catalogue.admit((spec, fail_if_called) for spec in foreign)
+    return toolset, problems
+
+
+def list_foreign_tools(
+    settings: Settings, project: Project | None
+) -> tuple[list[ToolSpec], list[str]]:
+    """Return the tools that are not built in, and problems with where they come from."""
+    specs: list[ToolSpec] = []
+    problems: list[str] = []
+    for module in TOOL_LISTS:
+        known, bad = import_module(module).list_known_tools(settings, project)
+        specs += known
+        problems += bad
+    return specs, problems
+
+
+def fail_if_called() -> Tool:
+    raise AssertionError("a tool that is only listed was called")
 
 
 def list_tool_rows(toolset: Toolset) -> list[tuple[str, str]]:
@@ -61,10 +76,6 @@ def list_token_costs(toolset: Toolset) -> Iterator[str]:
         yield from (f"{source}: {tokens} tokens in total" for source, tokens in costs.items())
     total = sum(map(count_spec_tokens, toolset.declared))
     yield f"about {total} tokens in every request"
-
-
-def _refuse_call() -> Tool:
-    raise AssertionError("a tool that is only listed was called")
 
 
 def _describe_tool(spec: ToolSpec) -> str:

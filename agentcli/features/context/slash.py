@@ -1,0 +1,41 @@
+"""Slash commands about the context: what fills it, and compacting it."""
+
+from agentcli.features.context.engine import measure_context
+from agentcli.features.context.render import render_chart
+from agentcli.features.context.tools import list_token_costs, list_tool_rows
+from agentcli.types.errors import UsageError
+from agentcli.ui.render.wording import format_tokens
+from agentcli.ui.repl.commands.registry import CommandHost
+
+
+async def run_context(host: CommandHost, rest: str) -> None:
+    session = host.session
+    found = measure_context(
+        session.facts,
+        session=session.paths.id,
+        tools=session.catalogue.toolset.declared,
+        window_tokens=session.get_window(),
+    )
+    host.say("\n".join(render_chart(found)), "dim")
+
+
+async def run_compact(host: CommandHost, rest: str) -> None:
+    if host.is_busy:
+        raise UsageError("a turn is running", hint="stop it with esc, then try again")
+    if rest and rest != "--undo":
+        raise UsageError(f"unknown argument {rest}", hint="/compact --undo")
+    if rest:
+        if not host.session.restore():
+            raise UsageError("nothing to restore: the conversation is not compacted")
+        host.say("Restored the full conversation.", "dim")
+        return
+    before = host.renderer.transcript.context_tokens
+    if not await host.wait_for("Compacting", host.session.compact()):
+        raise UsageError("nothing to compact yet", hint="/context")
+    host.say(f"Compacted {format_tokens(before)} tokens. /compact --undo restores them.", "dim")
+
+
+async def run_tools(host: CommandHost, rest: str) -> None:
+    toolset = host.session.catalogue.toolset
+    host.print_table(list_tool_rows(toolset))
+    host.say("\n".join(list_token_costs(toolset)), "dim")
