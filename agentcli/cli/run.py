@@ -97,9 +97,11 @@ def run(
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> int:
-    """Do one task and leave. The answer goes to stdout, the progress to stderr."""
+    """Run one task and exit. Answer on stdout, progress on stderr."""
     if check_claims:
-        typer.echo("warning: --check-claims is gone; check the work itself: --verify CMD", err=True)
+        typer.echo(
+            "warning: --check-claims was removed; check the result with --verify CMD", err=True
+        )
     from agentcli.ui.oneshot.request import (
         RunRequest,
         execute_request,
@@ -158,7 +160,7 @@ def _build_past_finder(
         return None
     if resume is not None and latest:
         raise UsageError(
-            "--continue and --resume name two sessions", hint="agentcli run --resume ID"
+            "--continue and --resume cannot be used together", hint="agentcli run --resume ID"
         )
     from agentcli.log.sessions import choose_session
 

@@ -210,7 +210,7 @@ def _parse_settings(text: str, path: Path) -> Mapping[str, Any]:
     try:
         document = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise SettingsError(f"{path} is not TOML: {error}", hint=f"edit {path}") from None
+        raise SettingsError(f"{path} is not valid TOML: {error}", hint=f"edit {path}") from None
     for key in document:
         if key not in MAY_SET:
             raise SettingsError(

@@ -166,7 +166,7 @@ def test_option_before_the_command_is_refused_instead_of_being_ignored(
     options = OPTIONS_OF_THE_SESSION[case]
     ran = agentcli(*options, "run", "--model", script(home / "s.json", ["Hi."]), "go", home=home)
     assert (ran.code, ran.out) == (2, "")
-    assert "stands before the command" in ran.err
+    assert "must come after the command" in ran.err
     assert "fix: agentcli run --" in ran.err
 
 

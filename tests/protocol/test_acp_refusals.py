@@ -48,8 +48,8 @@ def test_directory_that_is_none_is_refused_in_words_for_an_editor(tmp_path: Path
     nowhere, file = tmp_path / "nowhere", tmp_path / "file"
     file.touch()
     expected = {
-        str(nowhere): f"cannot use the workspace {nowhere}: No such file or directory",
-        str(file): f"the workspace {file} is not a directory",
+        str(nowhere): f"cannot open {nowhere}: No such file or directory",
+        str(file): f"{file} is not a directory",
     }
     odd = ("work", ".", "", "/a\ud800", "/a\0b")
     expected |= {cwd: f"cwd must be the absolute path of a directory, not {cwd!a}" for cwd in odd}

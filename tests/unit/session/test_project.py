@@ -60,9 +60,9 @@ def test_flags_and_environment_win_over_a_project(root: Path) -> None:
         ('mode = "auto"\n', ":1: a project may only tighten the mode"),
         ('mode = "yolo"\n', "mode must be one of"),
         ('model = "script/evil.json"\n', ":1: a project may not bring a script"),
-        ("max_turns = ", "is not TOML"),
+        ("max_turns = ", "is not valid TOML"),
         ("max_turns = 0", "max_turns must be"),
-        ("a = " + "[" * 5000, "is not TOML"),
+        ("a = " + "[" * 5000, "is not valid TOML"),
     ],
 )
 def test_setting_that_is_not_a_projects_is_refused_with_its_line(
