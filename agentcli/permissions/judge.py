@@ -128,7 +128,7 @@ class PolicyJudge:
                 call, tool=case.tool, effect=effect, preview=None, child=case.child
             )
         except ToolError as error:
-            reason = f"the arguments as changed by a {by} are not valid: {error}"
+            reason = f"the changed arguments are not valid: {error}"
             return Verdict(decision="deny", by=by, reason=reason)
         return self._refuse(changed) or changed
 
@@ -227,15 +227,15 @@ class PolicyJudge:
         suggestion = suggest_rules(case.subject, self._decider)
         remedy, way = "", ""
         if verdict.by != "mode":
-            way = "; a person would have to agree"
+            way = "; only a user can approve it"
         elif suggestion.rules:
             remedy = suggestion.options
         elif case.subject.line is not None:
             remedy = "--allow bash"
-            way = "; in plainer words a rule could permit it"
+            way = "; a rule could allow a simpler command"
         else:
-            way = f"; no rule can permit it ({suggestion.reason})"
-        reason = f"{verdict.reason}, and nobody can be asked here{way}"
+            way = f"; no rule can allow it ({suggestion.reason})"
+        reason = f"{verdict.reason}, and this run cannot ask{way}"
         return replace(verdict, decision="deny", by="nobody", reason=reason, remedy=remedy)
 
 

@@ -286,7 +286,7 @@ def test_interrupt_ends_a_hook(home: Path, workspace: Path) -> None:
     ("text", "message"),
     [
         ('{"hooks":', ":1 is not JSON"),
-        ('{"hooks": {\n "PreToolUs": []}}', ":2: there is no hook event PreToolUs"),
+        ('{"hooks": {\n "PreToolUs": []}}', ":2: unknown hook event PreToolUs"),
         ('{"hooks": {"Stop": [{"hooks": [\n{"command": 3}]}]}}', "a hook of Stop has no command"),
     ],
 )

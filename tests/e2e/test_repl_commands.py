@@ -242,10 +242,10 @@ def test_session_that_cannot_be_had_loses_nothing_and_is_had_later(tmp_path: Pat
         term = session.term
 
         def is_back(line: str, *, after: int) -> bool:
-            errors = len(_rows(term, "error: the rules in"))
+            errors = len(_rows(term, "error: cannot read the rules in"))
             return errors == after and _rows(term, "> ")[-1] == f"> {line}"
 
-        term.wait("error: the rules in")
+        term.wait("error: cannot read the rules in")
         term.send("/help mode")
         term.wait("what needs no question")
         term.send("/cost")

@@ -64,7 +64,7 @@ def test_foreign_tool_is_asked_about_and_labelled(home: Path, workspace: Path) -
     servers = config(home, "plain")
     run(home, workspace, [{"calls": [ECHO]}], "--mode", "auto", "--mcp-config", servers)
     assert results(home) == [
-        "Denied: it uses the network, and nobody can be asked here\n"
+        "Denied: it uses the network, and this run cannot ask\n"
         "To permit it: --allow 'mcp(nasty:echo)'"
     ]
 
