@@ -137,4 +137,4 @@ def test_model_that_takes_no_images_is_told_that_there_is_one(home: Path) -> Non
     assert ran.code == 0, ran.err
     assert "warning: vllm/qwen takes no images: it is told that there is one" in ran.err
     asked = json.dumps(provider.bodies[0], ensure_ascii=False)
-    assert "An image (image/png) stood here. This model cannot see it." in asked
+    assert "An image (image/png) was here. This model cannot see it." in asked
