@@ -25,7 +25,7 @@ class WorkspaceSnapshot:
             self._before = self._tree()
         except OSError as error:
             raise SettingsError(
-                f"cannot keep the workspace's state: {error}", hint=f"ls -ld {directory}"
+                f"cannot save the workspace state: {error}", hint=f"ls -ld {directory}"
             ) from error
 
     def patch(self) -> str:

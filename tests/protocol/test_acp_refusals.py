@@ -91,7 +91,7 @@ def test_prompt_that_cannot_be_taken_says_why(tmp_path: Path) -> None:
     wrong: dict[str, ContentBlock] = {
         "the prompt is empty": text_block(" "),
         "an image of the prompt is not base64": image_block("!!!", "image/png"),
-        "an image of the prompt is no PNG, JPEG, GIF or WebP image": image_block(
+        "an image of the prompt is not a PNG, JPEG, GIF or WebP image": image_block(
             "aGk=", "image/png"
         ),
     }

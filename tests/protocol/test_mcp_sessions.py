@@ -187,7 +187,7 @@ def test_bad_servers_cost_a_warning_each_and_the_rest_works(home: Path, workspac
         "server 'odd name': a server's name is 1 to 32 letters",
         'server \'empty\': it must have either a "command" or a "url"',
         "server 'unset': the variable NOT_SET_ANYWHERE is not set",
-        "The MCP server gone cannot be started: there is no such program: no-such-program-anywhere",
+        "The MCP server gone cannot be started: program not found: no-such-program-anywhere",
         "The MCP server dead ended the connection (exit code 7)",
     ):
         assert part in told
