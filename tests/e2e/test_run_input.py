@@ -282,7 +282,7 @@ def test_large_request_is_told_with_its_price_before_it_is_sent(home: Path) -> N
         ran = run_against(provider, "-f", "task.md", home=home)
     assert ran.code == 0, ran.err
     assert re.search(
-        r"warning: the next request has about \d+,\d{3} tokens of prompt, none known to be cached "
+        r"warning: the next request has about \d+,\d{3} prompt tokens, not cached "
         r"\(it is the first request\): about \$0\.\d\d\n",
         ran.err,
     )

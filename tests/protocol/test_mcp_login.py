@@ -438,7 +438,7 @@ def test_keyring_is_used_where_there_is_one(
     monkeypatch.delitem(sys.modules, "keyring", raising=False)
     with guarded() as (resource, authority):
         entry, store = stored(resource, authority)
-        assert store.location == "the keyring of this system"
+        assert store.location == "the system keyring"
         assert not any(secret in store.path.read_text() for secret in authority.given)
         assert listed(entry, StoredLogin(store)) == ["echo"]
         assert store.forget()
