@@ -185,7 +185,7 @@ def test_servers_are_listed_and_started_anew_and_their_tools_with_them(tmp_path:
         term = session.term
         term.ready()
         term.send("/mcp")
-        term.wait("  good  not asked yet")
+        term.wait("  good  not started yet")
         term.send("hi")
         term.wait("One.")
         term.wait_gone("esc to interrupt")
@@ -193,7 +193,7 @@ def test_servers_are_listed_and_started_anew_and_their_tools_with_them(tmp_path:
         term.wait("  good  ready; 2 tools, ")
         term.wait("  late  failed: The MCP server late")
         shown = " ".join(" ".join(term.screen()).split())
-        assert "NOT confined; " in shown
+        assert "NOT sandboxed; " in shown
         assert "/mcp/late.log" in shown
         term.send("/mcp late")
         term.wait_for(lambda: len(_rows(term, "  late  failed")) == 2, "the server by its name")

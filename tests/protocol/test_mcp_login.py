@@ -136,7 +136,7 @@ def test_server_without_a_login_says_which_command_to_run() -> None:
     with guarded() as (resource, _), pytest.raises(ServerFault) as raised:
         listed(entry_of(resource), None)
     assert str(raised.value) == (
-        "The MCP server issues wants you to log in: agentcli mcp login issues"
+        "The MCP server issues needs you to log in: agentcli mcp login issues"
     )
 
 
@@ -170,7 +170,7 @@ def test_login_that_was_revoked_has_to_be_made_again() -> None:
         with pytest.raises(ServerFault) as raised:
             listed(entry, StoredLogin(store))
     assert str(raised.value) == (
-        "The MCP server issues wants you to log in again, as your login is not valid any more: "
+        "The MCP server issues needs you to log in again (your login expired): "
         "agentcli mcp login issues"
     )
 
@@ -190,7 +190,7 @@ def test_login_that_others_could_read_is_not_used(mode: int) -> None:
     with guarded() as (resource, authority):
         entry, store = stored(resource, authority)
         store.path.chmod(mode)
-        with pytest.raises(SettingsError, match="can be read or written by others"):
+        with pytest.raises(SettingsError, match="is accessible to other users"):
             store.read()
         with pytest.raises(ServerFault, match=r"issues cannot be started: .* by others"):
             listed(entry, StoredLogin(store))
@@ -243,7 +243,7 @@ def test_address_can_be_pasted_from_another_machine() -> None:
         ),
         (lambda good: good.replace("http://", "https://"), "must begin with http://127.0.0.1:"),
         (lambda good: good.replace("state=", "state=x"), "does not belong to this login"),
-        (lambda good: good.replace("code=", "kode="), "there is no code in it"),
+        (lambda good: good.replace("code=", "kode="), "it has no code"),
         (lambda good: "nonsense", "must begin with http://127.0.0.1:"),
     ],
 )
@@ -264,7 +264,7 @@ def test_pasted_address_that_is_another_is_told_and_asked_for_again(
 def test_answer_with_another_state_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agentcli.features.mcp.login.WAIT_S", 0.5)
     person = Person()
-    assert refused("other_state", person) == "nobody logged in within 0.5 s"
+    assert refused("other_state", person) == "no login within 0.5 s"
     assert set(person.pages) == {400}
 
 
@@ -282,7 +282,7 @@ def test_authorization_server_that_says_to_be_another_is_refused() -> None:
 
 def test_token_endpoint_on_an_open_line_is_refused() -> None:
     assert refused("open_line") == (
-        "the authorization server is not on https, so nothing secret is sent to it: "
+        "the authorization server does not use https, so no secret is sent to it: "
         "http://elsewhere.example/token"
     )
 
@@ -355,7 +355,7 @@ def test_program_logs_in_uses_the_login_and_tells_nobody(tmp_path: Path) -> None
         code, refused = said_by(command(home, "test", "issues"))
         assert code == 4
         assert refused == (
-            "issues: The MCP server issues wants you to log in: agentcli mcp login issues\n"
+            "issues: The MCP server issues needs you to log in: agentcli mcp login issues\n"
         )
         login = command(home, "login", "issues", "--no-browser")
         assert login.stdout is not None
@@ -380,7 +380,7 @@ def test_program_logs_in_uses_the_login_and_tells_nobody(tmp_path: Path) -> None
         assert said_by(command(home, "logout", "issues")) == (0, "logged out of issues\n")
         ran = agentcli("run", "--model", model, "--allow", "mcp(issues)", "go", home=home)
         assert (
-            "issues__echo : failed: The MCP server issues wants you to log in: "
+            "issues__echo : failed: The MCP server issues needs you to log in: "
             "agentcli mcp login issues" in ran.err
         )
 
@@ -388,7 +388,7 @@ def test_program_logs_in_uses_the_login_and_tells_nobody(tmp_path: Path) -> None
 def test_sdk_s_own_authorization_server_is_logged_in_to_and_tokens_are_renewed() -> None:
     with served(MEMBERS) as url:
         entry = ServerEntry(name="members", url=url)
-        with pytest.raises(ServerFault, match="wants you to log in: agentcli mcp login members"):
+        with pytest.raises(ServerFault, match="needs you to log in: agentcli mcp login members"):
             listed(entry, StoredLogin(ServerLoginStore(entry)))
         store = ServerLoginStore(entry)
         first = logged_in(entry, Person())
@@ -418,7 +418,7 @@ def test_login_without_a_server_elsewhere_is_explained(tmp_path: Path) -> None:
     code, said = said_by(command(home, "login", "here"))
     assert (code, said.splitlines()[0]) == (
         2,
-        "error: here is a process on this machine, which takes no login",
+        "error: here runs on this machine and needs no login",
     )
 
 

@@ -100,5 +100,5 @@ def test_task_without_a_model_is_an_error_and_the_server_goes_on(
     calls: Calls = [("run", {"task": "x"}), ("run", {}), ("read_file", {"path": "a.txt"})]
     first, second, third = answers(home, workspace, calls)
     assert first.startswith("error: no model")
-    assert second == "error: Invalid input: task must be a text."
+    assert second == "error: Invalid input: task must be a string."
     assert third == "1\tone"

@@ -102,7 +102,7 @@ def _image(data: str, media_type: str, keeping: ContentStore) -> str | Image:
         return _store_block("image", data, media_type, keeping)
     raw = _decode(data)
     if raw is None:
-        return "[an image that is not base64]"
+        return "[an image that is not valid base64]"
     try:
         return decode_picture(raw).image
     except ImageRefused:
@@ -113,7 +113,7 @@ def _store_block(what: str, data: str, media_type: str, keeping: ContentStore) -
     """Store what a model cannot be shown, and return a note that says where it is."""
     named = f"{what} of type {media_type[:80]}"
     if len(data) > KEPT_BYTES * 4 // 3:
-        return f"[{named}, more than {group_digits(KEPT_BYTES)} bytes: not kept]"
+        return f"[{named}, more than {group_digits(KEPT_BYTES)} bytes: not saved]"
     raw = _decode(data)
     if raw is None:
         return f"[{named} that is not base64]"
@@ -147,7 +147,7 @@ def _write_file(path: Path, raw: bytes) -> str:
     try:
         path.write_bytes(raw)
     except OSError as error:
-        return f"not kept, {error.strerror}"
+        return f"not saved, {error.strerror}"
     return str(path)
 
 

@@ -18,7 +18,7 @@ READ_S = 10.0
 
 _DONE = "You are logged in to {name}. This page can be closed."
 _REFUSED = "The login to {name} was refused. This page can be closed."
-_NOT_OURS = "This is not the answer that is waited for."
+_NOT_OURS = "This is not the expected answer."
 
 
 class WrongRedirect(ValueError):
@@ -60,9 +60,9 @@ class RedirectListener:
         given = {key: values[-1] for key, values in parse_qs(parts.query).items()}
         state = given.get("state", "")
         if self._state is None or not hmac.compare_digest(state.encode(), self._state.encode()):
-            raise WrongRedirect("it does not belong to this login (its state is another)")
+            raise WrongRedirect("it belongs to another login (its state differs)")
         if not given.get("code") and not given.get("error"):
-            raise WrongRedirect("there is no code in it")
+            raise WrongRedirect("it has no code")
         return RedirectResult(
             code=given.get("code", ""),
             state=state,
