@@ -93,7 +93,7 @@ def test_retry_is_announced_in_one_sentence(home: Path) -> None:
         "the connection was closed in the middle of the answer (dropping 48 characters): "
         "retrying in "
     )
-    assert words.endswith(" s, try 2 of 6")
+    assert words.endswith(" s, attempt 2 of 6")
 
 
 def test_denial_names_its_remedy_once(home: Path) -> None:

@@ -247,6 +247,5 @@ def test_client_is_told_that_commands_are_not_confined(home: Path) -> None:
 def test_client_is_told_what_confines_commands(layer: str, home: Path, tmp_path: Path) -> None:
     with confined(layer, tmp_path / "try"):  # skips where it does not work
         assert instructions(home, "--sandbox", layer) == (
-            f"Commands run in a sandbox ({layer}), without network access unless a rule "
-            "grants it."
+            f"Commands run in a sandbox ({layer}), without network access unless a rule grants it."
         )

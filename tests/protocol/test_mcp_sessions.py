@@ -142,8 +142,8 @@ def test_tool_that_cannot_be_used_is_a_warning_and_costs_no_other(
     run(home, workspace, [{"calls": [ECHO]}], "--allow", "mcp", "--mcp-config", servers)
     assert results(home)[0].endswith("\nhi")
     assert (
-        "the MCP server nasty: its tool array cannot be used: its input is not an object (type 'array')"
-        in warnings(home)
+        "the MCP server nasty: its tool array cannot be used: "
+        "its input is not an object (type 'array')" in warnings(home)
     )
 
 

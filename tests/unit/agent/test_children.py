@@ -101,7 +101,8 @@ def test_a_child_that_loops_ends_at_its_limit_with_one_result() -> None:
     output = family.run()
     assert output.error is ErrorKind.FAILED
     assert text(output) == (
-        "The child agent did not finish: the limit of 3 requests is reached. Its last message: Again."
+        "The child agent did not finish: the limit of 3 requests is reached. "
+        "Its last message: Again."
     )
 
 
