@@ -88,7 +88,7 @@ def test_server_elsewhere_is_added_by_its_address(home: Path) -> None:
         (("add", "a b", "--", "x"), "a server's name is 1 to 32 letters"),
         (("add", "a", "--url", "x"), "url must begin with"),
         (("add", "a", "--env", "A", "--", "x"), "'A' is not NAME=VALUE"),
-        (("remove", "a"), "there is no server a in"),
+        (("remove", "a"), "no server a in"),
         (("test", "a"), "there is no server a"),
         (("test",), "no servers to test"),
         (("approve", "a"), "there is no server a"),

@@ -85,7 +85,7 @@ def test_what_agentcli_adds_to_the_shape_is_read() -> None:
         ({"command": "x", "network": "no"}, "network must be true or false"),
         ({"command": "${GONE}"}, "the variable GONE is not set"),
         ({"url": "ftp://x"}, "url must begin with https:// or http://"),
-        ({"url": "https://x", "type": "sse"}, "type 'sse' is not known"),
+        ({"url": "https://x", "type": "sse"}, "unknown type 'sse'"),
     ],
 )
 def test_bad_entry_costs_one_sentence(entry: Any, why: str) -> None:
