@@ -192,7 +192,7 @@ def test_login_that_others_could_read_is_not_used(mode: int) -> None:
         store.path.chmod(mode)
         with pytest.raises(SettingsError, match="is accessible to other users"):
             store.read()
-        with pytest.raises(ServerFault, match=r"issues cannot be started: .* by others"):
+        with pytest.raises(ServerFault, match=r"issues cannot be started: .* to other users"):
             listed(entry, StoredLogin(store))
         assert store.forget()
         assert store.read() is None
@@ -222,7 +222,7 @@ def test_code_cannot_be_used_again() -> None:
                     f"{listening.redirect_uri}?code={used['code'][0]}&state={used['state'][0]}"
                 )
                 assert (await asyncio.to_thread(got, address))[0] == 400
-                with pytest.raises(WrongRedirect, match="does not belong to this login"):
+                with pytest.raises(WrongRedirect, match="belongs to another login"):
                     listening.take(address)
 
         asyncio.run(replayed())
@@ -242,7 +242,7 @@ def test_address_can_be_pasted_from_another_machine() -> None:
             "must begin with http://127.0.0.1:",
         ),
         (lambda good: good.replace("http://", "https://"), "must begin with http://127.0.0.1:"),
-        (lambda good: good.replace("state=", "state=x"), "does not belong to this login"),
+        (lambda good: good.replace("state=", "state=x"), "belongs to another login"),
         (lambda good: good.replace("code=", "kode="), "it has no code"),
         (lambda good: "nonsense", "must begin with http://127.0.0.1:"),
     ],
@@ -297,7 +297,7 @@ def test_authorization_server_without_pkce_is_refused() -> None:
 
 def test_server_on_an_open_line_is_not_logged_in_to() -> None:
     entry = ServerEntry(name="far", url="http://mcp.example.com/mcp")
-    with pytest.raises(LoginError, match="the server far is not on https"):
+    with pytest.raises(LoginError, match="the server far does not use https"):
         logged_in(entry, Person())
 
 

@@ -135,7 +135,7 @@ def test_task_that_runs_a_prompt_that_is_not_there_is_an_answer(home: Path) -> N
         return [said(await server.call_tool("run", {"task": task})) for task in tasks]
 
     assert used(home, use, "--model", script(home / "s.json", ["Hello."])) == [
-        "the MCP server asking has no prompt sing (it has greet)",
+        "the MCP server asking has no prompt sing (its prompts: greet)",
         "Hello.",
     ]
 
