@@ -350,7 +350,7 @@ def test_prompt_that_does_not_exist_is_explained(tmp_path: Path) -> None:
         fetched(Trial(tmp_path), "/asking:sing")
     assert (str(raised.value), raised.value.hint) == (
         "the MCP server asking has no prompt sing",
-        "it has greet",
+        "its prompts: greet",
     )
 
 
