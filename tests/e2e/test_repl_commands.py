@@ -285,8 +285,8 @@ def test_yolo_is_shown_and_asks_nothing(tmp_path: Path) -> None:
 
 def test_yolo_is_refused_beside_a_mode_and_for_root(tmp_path: Path) -> None:
     beside = agentcli("--yolo", "--mode", "ask", home=tmp_path)
-    assert (beside.code, beside.err.splitlines()[1]) == (2, "  fix: leave out --mode and --sandbox")
+    assert (beside.code, beside.err.splitlines()[1]) == (2, "  fix: agentcli --yolo")
     alone = agentcli("--yolo", home=tmp_path)
     is_refused = os.geteuid() == 0 and not Path("/.dockerenv").exists()
-    assert ("--yolo is not for root" in alone.err) is is_refused
+    assert ("--yolo is not allowed as root" in alone.err) is is_refused
     assert alone.code == 2  # or else there is no prompt on stdin
