@@ -150,7 +150,7 @@ def load_settings(
     path = get_settings_file()
     own = check_values(_read_file(path), f"{path}: ", SettingsError)
     given = {
-        **check_values(_read_environment(environ), "the environment: ", SettingsError),
+        **check_values(_read_environment(environ), "environment: ", SettingsError),
         **check_values(flags, "", UsageError),
     }
     return Settings(
@@ -194,12 +194,12 @@ def _read_file(path: Path) -> RawValues:
 def build_unreadable_error(path: Path, error: OSError) -> SettingsError:
     """Return the error for one of the user's own files that cannot be read."""
     is_folder = isinstance(error, IsADirectoryError)
-    hint = f"it has to be a file: rmdir {path}" if is_folder else f"chmod u+r {path}"
+    hint = f"rmdir {path}" if is_folder else f"chmod u+r {path}"
     return SettingsError(f"cannot read {path}: {error.strerror}", hint=hint)
 
 
 def _build_toml_error(path: Path, error: ValueError) -> SettingsError:
-    return SettingsError(f"{path} is not TOML: {error}", hint=f"edit {path}")
+    return SettingsError(f"{path} is not valid TOML: {error}", hint=f"edit {path}")
 
 
 def _read_environment(environ: Mapping[str, str]) -> RawValues:
@@ -220,7 +220,7 @@ def check_values(
     for key, value in values.items():
         check = _CHECKS.get(key)
         if check is None:
-            raise error(f"{source}there is no setting {key!r}", hint=_suggest_key(key))
+            raise error(f"{source}unknown setting {key!r}", hint=_suggest_key(key))
         if value is None:
             continue
         try:
@@ -237,30 +237,30 @@ def _suggest_key(key: str) -> str:
     from difflib import get_close_matches
 
     near = get_close_matches(key, _CHECKS, n=2, cutoff=0.75)
-    return f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(_CHECKS)}"
+    return f"did you mean {' or '.join(near)}?" if near else f"settings: {', '.join(_CHECKS)}"
 
 
 _FIX_HINTS: dict[type, str] = {
-    SettingsError: "correct it there",
+    SettingsError: "correct the value",
     UsageError: "agentcli run --help",
 }
 
 
 def _resolve_workspace(path: Path) -> Path:
-    hint = "name a directory you can read: -C DIR"
+    hint = "agentcli -C DIR"
     try:
         resolved = path.resolve(strict=True)
         if not resolved.is_dir():
-            raise UsageError(f"the workspace {path} is not a directory", hint=hint)
+            raise UsageError(f"{path} is not a directory", hint=hint)
         os.listdir(resolved)  # noqa: PTH208 - a permission check, not a listing
     except (OSError, RuntimeError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise UsageError(f"cannot use the workspace {path}: {reason}", hint=hint) from error
+        raise UsageError(f"cannot open {path}: {reason}", hint=hint) from error
     return resolved
 
 
 def _parse_providers(value: Any) -> tuple[CustomProvider, ...]:
-    wanted = "tables [providers.NAME] with protocol, base_url and, if it needs a key, key_env"
+    wanted = "tables [providers.NAME] with protocol, base_url and (if it needs a key) key_env"
     try:
         made = [CustomProvider(name=name, **table) for name, table in value.items()]
     except (AttributeError, TypeError):
@@ -272,7 +272,7 @@ def _parse_providers(value: Any) -> tuple[CustomProvider, ...]:
 
 
 def _parse_keys(value: Any) -> tuple[tuple[str, str], ...]:
-    wanted = 'a table [keys] of actions and keys, such as transcript = "c-t"'
+    wanted = 'a table [keys] of actions and keys, like transcript = "c-t"'
     if not isinstance(value, dict) or not all(isinstance(key, str) for key in value.values()):
         raise ValueError(wanted)
     return tuple(value.items())

@@ -178,5 +178,5 @@ def _describe_failure(ended: TurnEnded, answer: str) -> str:
     if ended.ending is Ending.DONE:
         return "The child agent ended without an answer."
     why = ended.message or ended.ending.value.replace("_", " ")
-    last = f" Its last words: {answer}" if answer else ""
+    last = f" Its last message: {answer}" if answer else ""
     return f"The child agent did not finish: {why}.{last}"

@@ -282,9 +282,9 @@ class Compactor:
         if least > CERTAIN * window:
             raise ProviderError(
                 f"the window of {window} tokens is too small: system prompt, tools, instructions "
-                f"and the task alone have about {least}",
+                f"and the task alone need about {least}",
                 kind=ProviderErrorKind.OVERFLOW,
-                hint="see what they are: agentcli prompt; then another model, or less of them",
+                hint="agentcli prompt shows their sizes; use a model with a larger window",
             )
 
     def _measure_smallest(self, request: Request) -> int:
@@ -363,7 +363,7 @@ class Compactor:
 
     def _warn(self, why: str) -> None:
         self._journal.append(
-            Warned(code="compaction.failed", message=f"the conversation was not shortened: {why}")
+            Warned(code="compaction.failed", message=f"the conversation was not compacted: {why}")
         )
 
 

@@ -174,13 +174,13 @@ class CompletionChecks:
         assert self._form is not None
         return TurnEnded(
             ending=Ending.SCHEMA_UNMET,
-            message=f"the answer does not meet the schema: {self._form.problem}",
-            hint="make the schema simpler, say in the prompt what it means, or use another model",
+            message=f"the answer does not match the schema: {self._form.problem}",
+            hint="simplify the schema, explain it in the prompt, or use another model",
         )
 
 
 def _describe_failed_check(run: Verified) -> str:
-    how = "did not end by itself" if run.exit_code is None else f"exit code {run.exit_code}"
+    how = "did not finish" if run.exit_code is None else f"exit code {run.exit_code}"
     return f"--verify {run.command!r} failed ({how})"
 
 

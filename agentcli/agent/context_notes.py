@@ -70,7 +70,7 @@ class InstructionFiles:
 
     def build_start_notes(self) -> list[ContextNote | Warned]:
         return [
-            *self._read_folder(self._user_root, PurePosixPath(), owner="the person"),
+            *self._read_folder(self._user_root, PurePosixPath(), owner="the user"),
             *self.collect_notes(self._base),
         ]
 
@@ -137,13 +137,13 @@ class InstructionFiles:
             used = self._limit_data(data)
             text = to_lf(decode(used)[0])
         except (ToolError, NotText, OSError) as error:
-            self._skipped.append(f"{path} is not read: {error}")
+            self._skipped.append(f"{path} was not read: {error}")
             return ""
         self._left_bytes -= len(used)
         if len(used) < len(data):
-            self._skipped.append(f"{path} is too long: only its first {len(used)} bytes are used")
+            self._skipped.append(f"{path} is too long; only its first {len(used)} bytes are used")
         if (shown := show_controls(text)) != text:
-            self._skipped.append(f"{path} has characters that nobody sees: they are taken out")
+            self._skipped.append(f"{path} has invisible characters, which are removed")
             text = shown
         folder = PurePosixPath(path).parent
 
@@ -173,7 +173,7 @@ def _find_repository(workspace: Path) -> Path:
 
 
 def _format_instructions(path: str, text: str, owner: str) -> str:
-    heading = f"Instructions of {owner}, from {path}; follow them unless the person says otherwise."
+    heading = f"Instructions of {owner}, from {path}; follow them unless the user says otherwise."
     return f"{heading}\n\n{text.strip()}"
 
 
@@ -274,17 +274,19 @@ def describe_changes(changes: Sequence[str]) -> str:
 # The plan of a session: the result of a turn in plan mode, and what the user accepted.
 
 
+_PLANNING = "Plan mode: "
+"""The start of the note in every version, so that a resumed session recognizes its own."""
 BEGINS = (
-    "Plan mode: calls that do more than read are denied, and nothing may be changed yet. Find out "
+    f"{_PLANNING}calls that do more than read are denied, and nothing may be changed yet. Find out "
     "what you need to know, then end with the plan: the steps in order, the files each of them "
-    "changes, how each is checked, and what the person has to decide. They read it, may change it, "
+    "changes, how each is checked, and what the user has to decide. They read it, may change it, "
     "and say when it is carried out. If only they can tell you something first, ask just that: a "
     "reply that ends with a question and has no steps is not taken for the plan."
 )
 ENDS = "Plan mode is over: whatever the mode now in force allows can be done again."
-ACCEPTED = "Plan mode is over. The person accepted this plan: carry it out, step by step."
+ACCEPTED = "Plan mode is over. The user accepted this plan: carry it out, step by step."
 CHANGED = (
-    "Plan mode is over. The person changed your plan and accepted it as it stands here: carry it "
+    "Plan mode is over. The user changed your plan and accepted it in this form: carry it "
     "out, step by step."
 )
 DEPARTING = " Where it turns out to be wrong, say so before you do otherwise."
@@ -347,7 +349,7 @@ class PlanTracker:
             self.accepted, self.proposed, self.asked = note.text.partition("\n\n")[2], "", ""
             self._is_noted = False
         elif note.why == NoteReason.PLAN_MODE:
-            self._is_noted = note.text == BEGINS
+            self._is_noted = note.text.startswith(_PLANNING)
 
 
 def is_question(reply: str) -> bool:

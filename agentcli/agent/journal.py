@@ -127,7 +127,7 @@ class Journal:
         try:
             listener(event)
         except Exception:  # a front end that breaks must not take the session with it
-            log.exception("a listener failed and is no longer told")
+            log.exception("a listener failed and was removed")
             self._listeners.remove(listener)
 
 

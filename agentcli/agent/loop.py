@@ -91,7 +91,7 @@ def find_final_denial(facts: Iterable[Fact]) -> TurnEnded | None:
     return TurnEnded(
         ending=Ending.DENIED,
         message=f"{first.call.name} was denied: {first.verdict.reason}{more}",
-        hint=" ".join(filter(None, remedies)) or "nothing on the command line permits it",
+        hint=" ".join(filter(None, remedies)) or "no command line option allows it",
     )
 
 
@@ -314,7 +314,7 @@ class Loop:
             return TurnEnded(
                 ending=Ending.REPEATED,
                 message=self._breaker.tripped,
-                hint="see what led there: agentcli triage",
+                hint="agentcli triage",
             )
         if self._on_deny == "fail":
             denied = find_final_denial(self._journal.facts[first_fact:])
@@ -343,8 +343,8 @@ class Loop:
         if self._is_silent:
             return TurnEnded(
                 ending=Ending.PROVIDER_FAILED,
-                message="the model replied with nothing, twice in a row",
-                hint="try again, or another model: --model",
+                message="the model sent two empty replies in a row",
+                hint="try again, or use another model: --model",
             )
         self._is_silent = True
         self._journal.append(ContextNote(text=EMPTY_REPLY, why=NoteReason.EMPTY))

@@ -85,7 +85,7 @@ def read_front_matter(path: Path, *, default_name: str) -> FrontMatter:
         given = repr(name[:NAME_SHOWN]) if isinstance(name, str) else type(name).__name__
         raise InvalidFile(f"its name must be lower-case letters, digits and hyphens, not {given}")
     if not isinstance(description, str) or not description.strip():
-        raise InvalidFile("it has no description, which says when to use it")
+        raise InvalidFile("it has no description")
     said = show_controls(" ".join(description.split()))[:DESCRIPTION_CHARS]
     return FrontMatter(name, said, fields, show_controls(body.strip()))
 
@@ -105,7 +105,7 @@ def split_front_matter(text: str) -> tuple[Mapping[str, Any], str]:
 
 def _read_text(path: Path) -> str:
     if not path.is_file():  # reading from a pipe could block for ever
-        raise InvalidFile("it is no regular file")
+        raise InvalidFile("it is not a regular file")
     try:
         with path.open("rb") as file:
             return file.read(LIMIT_BYTES).decode("utf-8-sig", "replace")
@@ -194,12 +194,12 @@ def _parse_tools(value: Any, *, known: Collection[str]) -> tuple[str, ...] | Non
         return None
     names = value.split(",") if isinstance(value, str) else value
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise InvalidFile("tools must be names with commas between them")
+        raise InvalidFile("tools must be comma-separated names")
     names = [_normalise_tool_name(name.strip()) for name in names]
     unknown = [name for name in names if name not in known and "__" not in name]
     if unknown:
         raise InvalidFile(
-            f"there is no tool {unknown[0][:NAME_SHOWN]!r}; the tools are {', '.join(known)}"
+            f"unknown tool {unknown[0][:NAME_SHOWN]!r}; the tools are {', '.join(known)}"
         )
     return tuple(dict.fromkeys(names))
 
@@ -259,9 +259,9 @@ def read_commands(
 def read_command(name: str, text: str, *, reserved: Collection[str] = ()) -> CustomCommand:
     """Read one command; raise InvalidFile if it cannot be used."""
     if not COMMAND_NAME.fullmatch(name):
-        raise InvalidFile("a command's name is letters, digits and - _ . :")
+        raise InvalidFile("a command name may have letters, digits and - _ . :")
     if name in reserved:
-        raise InvalidFile(f"there is a command /{name} already")
+        raise InvalidFile(f"a command /{name} already exists")
     fields, body = split_front_matter(text) if text.startswith("---") else ({}, text)
     body = body.strip()
     if not body:
@@ -269,7 +269,7 @@ def read_command(name: str, text: str, *, reserved: Collection[str] = ()) -> Cus
     described = fields.get("description") or body.splitlines()[0].lstrip("# ")
     usage = fields.get("argument-hint") or _derive_usage(body)
     if not isinstance(described, str) or not isinstance(usage, str):
-        raise InvalidFile("description and argument-hint must be texts")
+        raise InvalidFile("description and argument-hint must be strings")
     description = " ".join(described.split())[:HELP_CHARS]
     return CustomCommand(name=name, description=description, usage=usage[:HELP_CHARS], text=body)
 

@@ -62,7 +62,7 @@ class CacheWatch:
         why = _find_first_change(before, request) or _explain_expiry(idle_s)
         uncached = usage.prompt_tokens - usage.cache_read_tokens
         some = f"{uncached} of {usage.prompt_tokens}" if usage.cache_read_tokens else f"{uncached}"
-        return f"{some} tokens of prompt were not read from the cache: {why}"
+        return f"{some} prompt tokens were not read from the cache: {why}"
 
 
 def _sum_cache_tokens(usage: Usage) -> int:
@@ -71,11 +71,8 @@ def _sum_cache_tokens(usage: Usage) -> int:
 
 def _explain_expiry(idle_s: float) -> str:
     if idle_s < CACHE_LIFETIME_S:
-        return "nothing in it changed, so its provider did not keep it"
-    return (
-        f"nothing in it changed, so it had expired, {_format_minutes(idle_s)} after "
-        "the last request"
-    )
+        return "nothing changed, so the provider dropped it"
+    return f"nothing changed, so it expired {_format_minutes(idle_s)} after the last request"
 
 
 def _format_minutes(seconds: float) -> str:
@@ -90,12 +87,12 @@ def _find_first_change(before: Request, now: Request) -> str:
         ("the tools", before.tools, now.tools),
         ("the system prompt", before.system, now.system),
         ("the choice of tools", before.tool_choice, now.tool_choice),
-        ("the form of the answer", before.answer_schema, now.answer_schema),
+        ("the answer format", before.answer_schema, now.answer_schema),
     ):
         if was is not is_now and was != is_now:
             return f"{name} changed"
     if len(now.messages) < len(before.messages):
-        return "the conversation was shortened"
+        return "the conversation was compacted"
     for number, (old, new) in enumerate(zip(before.messages, now.messages, strict=False), 1):
         if old is not new and old != new:
             return _describe_change(number, old, new)
@@ -125,9 +122,9 @@ def forecast_cost(*, tokens: int, cached_tokens: int, why_cold: str, price: Pric
     cost_usd = price(Usage(input_tokens=tokens - cached, cache_read_tokens=cached))
     if (tokens - cached < LARGE_TOKENS) if cost_usd is None else cost_usd < LARGE_USD:
         return None
-    cost = "its price is not known" if cost_usd is None else f"about ${cost_usd:.2f}"
-    where = f"none known to be cached ({why_cold})" if why_cold else "most of it cached"
-    return f"the next request has about {tokens:,} tokens of prompt, {where}: {cost}"
+    cost = "price unknown" if cost_usd is None else f"about ${cost_usd:.2f}"
+    where = f"not cached ({why_cold})" if why_cold else "most of it cached"
+    return f"the next request has about {tokens:,} prompt tokens, {where}: {cost}"
 
 
 OVERFLOWS_MAX = 2

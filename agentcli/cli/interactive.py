@@ -57,8 +57,8 @@ def interact(options: InteractiveOptions, *, run: Callable[[Sequence[str]], int]
     if not sys.stdin.isatty():
         if options.resume == "":
             raise UsageError(
-                "there is no terminal to choose a session in",
-                hint="agentcli --resume ID; agentcli sessions lists them",
+                "choosing a session needs a terminal",
+                hint="agentcli --resume ID (agentcli sessions lists them)",
             )
         return run(options.build_run_arguments())
     settings, resume = _load_settings(options)
@@ -93,13 +93,13 @@ def interact(options: InteractiveOptions, *, run: Callable[[Sequence[str]], int]
 def _apply_yolo(options: InteractiveOptions) -> InteractiveOptions:
     if options.mode or options.sandbox:
         raise UsageError(
-            "--yolo says the mode and the sandbox already: auto, and off",
-            hint="leave out --mode and --sandbox",
+            "--yolo already sets the mode (auto) and the sandbox (off)",
+            hint="agentcli --yolo",
         )
     if hasattr(os, "geteuid") and os.geteuid() == 0 and not _is_container():
         raise UsageError(
-            "--yolo is not for root, who can break this machine",
-            hint="agentcli --mode auto, which keeps the sandbox; or be an ordinary user",
+            "--yolo is not allowed as root: it could damage this machine",
+            hint="agentcli --mode auto",
         )
     return replace(options, mode="auto", sandbox="off")
 

@@ -63,7 +63,7 @@ class CommandGroup(TyperGroup):
 app = typer.Typer(
     name="agentcli",
     cls=CommandGroup,
-    help="A terminal coding agent: a model asks, agentcli runs, records and guards.",
+    help="A coding agent for your terminal.",
     epilog="Start here: agentcli demo",
     **STYLE,
 )
@@ -100,7 +100,7 @@ def _main(
         return Exit.DONE
     from agentcli.cli.interactive import InteractiveOptions, interact
 
-    wish = InteractiveOptions(
+    options = InteractiveOptions(
         workspace=workspace,
         model=model,
         mode=mode,
@@ -119,7 +119,7 @@ def _main(
         color=color,
         accessible=accessible,
     )
-    return interact(wish, run=run_command)
+    return interact(options, run=run_command)
 
 
 def _refuse_session_options(context: typer.Context) -> None:
@@ -131,7 +131,7 @@ def _refuse_session_options(context: typer.Context) -> None:
         source = context.get_parameter_source(option.name or "")
         if source and source.name == "COMMANDLINE" and option.name != "debug":
             raise UsageError(
-                f"{option.opts[-1]} stands before the command, where it is not heard",
+                f"{option.opts[-1]} must come after the command",
                 hint=f"agentcli {context.invoked_subcommand} {option.opts[-1]} ...",
             )
 
@@ -151,7 +151,7 @@ def _insert_empty_resume(arguments: list[str]) -> list[str]:
 def _build_unknown_command_error(name: str) -> UsageError:
     near = get_close_matches(name, COMMANDS, n=1)
     meant = f" Did you mean {near[0]}?" if near else ""
-    return UsageError(f"there is no command {name}.{meant}", hint="agentcli --help")
+    return UsageError(f"unknown command {name}.{meant}", hint="agentcli --help")
 
 
 def run_command(arguments: Sequence[str]) -> int:

@@ -90,9 +90,11 @@ def run(
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> int:
-    """Do one task and leave. The answer goes to stdout, the progress to stderr."""
+    """Run one task and exit. Answer on stdout, progress on stderr."""
     if check_claims:
-        typer.echo("warning: --check-claims is gone; check the work itself: --verify CMD", err=True)
+        typer.echo(
+            "warning: --check-claims was removed; check the result with --verify CMD", err=True
+        )
     from agentcli.ui.oneshot.request import (
         RunRequest,
         is_ci,

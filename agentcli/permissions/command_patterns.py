@@ -46,13 +46,13 @@ class CommandPattern:
         begin = text.removesuffix(ANY_WORDS)
         line = parse_line(begin)
         if isinstance(line, OpaqueLine):
-            raise ValueError(f"{line.reason} cannot be part of a rule; only plain words can")
+            raise ValueError(f"{line.reason} cannot be part of a rule; use plain words only")
         if len(line.parts) > 1:
-            raise ValueError("a rule is about one command; write one rule for each part")
+            raise ValueError("a rule covers one command; write one rule for each command")
         part = line.parts[0]
         if any(word.is_glob for word in part.words):
             fixed = re.sub(r"[ *]+$", "", begin)
-            raise ValueError(f"* is understood only at the end as :*, as in bash({fixed}:*)")
+            raise ValueError(f"* is allowed only at the end, as :*, for example bash({fixed}:*)")
         return CommandPattern(part.argv, is_prefix=begin != text)
 
     def why_not_allowable(self) -> str | None:
@@ -61,7 +61,7 @@ class CommandPattern:
             return None
         program, launcher = self.words[0], programs.find_launcher(self.words)
         if launcher and not _names_program(self.words[len(launcher) :]):
-            return f"{' '.join(launcher)} runs whatever follows it; name the program, too"
+            return f"{' '.join(launcher)} runs whatever follows it; name the program too"
         if launcher:
             return None
         return self._why_runs_anything(program, programs.get_program_name(program))
@@ -76,7 +76,7 @@ class CommandPattern:
         if option := programs.find_running_option(self.words, after=1):
             return f"{option} runs whatever follows it; allow the exact command instead"
         if name == "git" and len(self.words) > 1 and not _names_git_command(self.words):
-            return f"git {self.words[1]} can be followed by any command; name that, too"
+            return f"git {self.words[1]} can be followed by any command; name the command too"
         return None
 
     def begins(self, part: ShellPart) -> bool:
@@ -98,7 +98,7 @@ class CommandPattern:
         if launcher and len(self.words) <= len(launcher):
             return f"{' '.join(launcher)} runs another program"
         if not launcher and programs.runs_others(argv[0]) and not _runs_script(argv):
-            return f"{argv[0]} runs code given here"
+            return f"{argv[0]} runs code from the command line"
         if argv[0] == "git" and len(self.words) == 1 and argv[1:2] and argv[1].startswith("-"):
             return f"git {argv[1]} can change what git runs"
         option = programs.find_running_option(argv, after=len(self.words))

@@ -61,7 +61,7 @@ class RuleCoverage:
                 rule for rule, beyond in self._find_matching(part, alone=alone) if not beyond
             )
             rule = next(covering, None)
-            allowed = f"rule {rule.cited} allows it" if rule else "it only reads"
+            allowed = f"rule {rule.cited} allows it" if rule else "read-only"
             yield part.source, why_not is None, uncovered.get(id(part)) or allowed
 
     def _find_covering(self, line: PlainLine) -> list[list[PermissionRule]]:
@@ -84,17 +84,17 @@ class RuleCoverage:
         self, part: ShellPart, line: PlainLine, subject: CallSubject
     ) -> str | None:
         if self._prover.is_of_workspace(part.program):
-            return f"{part.program} is a file of the workspace, not the installed program"
+            return f"{part.program} is a file in the workspace, not an installed program"
         if "/" in part.program and not part.program.startswith("/"):
             moves = any(other.program == "cd" for other in line.parts)
             if moves or subject.cwd != subject.root:
-                return f"{part.program} may be another file than in the workspace's root"
+                return f"{part.program} may not be the file in the workspace root"
         beginning = dict(self._find_matching(part, alone=len(line.parts) == 1))
         if None in beginning.values():
             return None
         for rule, beyond in beginning.items():
-            return f"rule {rule} does not reach that far: {beyond}"
-        return f"no rule matches {part.source}"
+            return f"rule {rule} does not cover this: {beyond}"
+        return f"no rule allows {part.source}"
 
     def _find_matching(
         self, part: ShellPart, *, alone: bool

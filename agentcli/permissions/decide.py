@@ -20,7 +20,7 @@ from agentcli.system.reserved import find_reserved
 from agentcli.types.tools import Effect
 from agentcli.types.verdicts import NO_GRANTS, Mode, Verdict
 
-NO_SANDBOX = "there is no sandbox here, so every command needs a yes (see agentcli doctor)"
+NO_SANDBOX = "no sandbox works here, so every command needs approval (see agentcli doctor)"
 
 
 class PolicyDecider:
@@ -100,13 +100,13 @@ class PolicyDecider:
         why_not = self.why_not_reading(subject, effect) if mode == "plan" else None
         if why_not is None:
             return None
-        return Verdict(decision="deny", by="mode", reason=f"plan mode only reads, and {why_not}")
+        return Verdict(decision="deny", by="mode", reason=f"plan mode is read-only: {why_not}")
 
     def asks(self, subject: CallSubject) -> Verdict | None:
         """Return the `ask` for a call that the user must see, even if rules or mode allow it."""
         for rule in self._rules_with("ask"):
             if rule.likeness(subject) is Likeness.YES:
-                return _make_verdict(rule, subject, decision="ask", says="asks about it")
+                return _make_verdict(rule, subject, decision="ask", says="requires approval")
         return _asks_about_reserved(subject)
 
     def _may_be_meant(self, subject: CallSubject) -> Verdict | None:
@@ -116,7 +116,7 @@ class PolicyDecider:
         for rule in (*self._rules_with("deny"), *self._rules_with("ask")):
             if rule.likeness(subject) is Likeness.MAYBE:
                 hidden_by = getattr(subject.line, "reason", "the code inside it")
-                says = f"may be meant, as {hidden_by} hides what would run"
+                says = f"may apply: {hidden_by} hides what would run"
                 return _make_verdict(rule, subject, decision="ask", says=says)
         return None
 
@@ -131,7 +131,7 @@ class PolicyDecider:
         for rule in self._rules_with("judge"):
             if rule.likeness(subject) is Likeness.YES:
                 verdict = _make_verdict(
-                    rule, subject, decision="ask", says="wants a model's opinion"
+                    rule, subject, decision="ask", says="asks a model to decide"
                 )
                 if subject.line is not None and not self._is_confined:
                     return replace(verdict, reason=f"{verdict.reason}, but {NO_SANDBOX}")
@@ -171,7 +171,7 @@ class PolicyDecider:
 
     def why_not_reading(self, subject: CallSubject, effect: Effect) -> str | None:
         if subject.line is None:
-            return None if effect is Effect.READ else f"{subject.tool} does not only read"
+            return None if effect is Effect.READ else f"{subject.tool} is not read-only"
         if not self._is_confined:
             return NO_SANDBOX
         return self._prover.why_not(subject.command)
@@ -187,7 +187,10 @@ class PolicyDecider:
         is_free = mode == "auto" or (mode == "auto-edit" and effect is Effect.WRITE)
         if subject.takes_path and (reason := _why_not_editable(subject)):
             return reason
-        return None if is_free else "no rule matches"
+        if is_free:
+            return None
+        what = "edits need" if subject.tool in EDITING else f"{subject.tool} needs"
+        return f"{what} your OK in {mode} mode"
 
     def _why_command_asks(self, subject: CallSubject) -> str:
         if isinstance(subject.line, OpaqueLine):
@@ -221,8 +224,8 @@ def _why_not_editable(subject: CallSubject) -> str | None:
         if not reach.real.is_relative_to(subject.root):
             return f"{reach.written} is outside the workspace"
         if is_protected(subject.root, reach.real.relative_to(subject.root).parts):
-            return f"{reach.written} belongs to git or to agentcli's own settings"
-    return None if subject.paths else "the path is not known"
+            return f"{reach.written} belongs to git or to agentcli's settings"
+    return None if subject.paths else "the path is unknown"
 
 
 def _make_verdict(

@@ -76,9 +76,7 @@ def parse_query(query: str) -> tuple[str, Json]:
         raise UsageError(f"{query!r} is not a call", hint=_HOW)
     tool = _IN_RULES.get(tool, tool)
     if tool not in KNOWN_TOOLS and not is_foreign:
-        raise UsageError(
-            f"there is no tool {tool}", hint=f"tools: {', '.join(sorted(KNOWN_TOOLS))}"
-        )
+        raise UsageError(f"unknown tool {tool}", hint=f"tools: {', '.join(sorted(KNOWN_TOOLS))}")
     return tool, _arguments(rest) if rest.startswith("{") else build_input(tool, rest)
 
 

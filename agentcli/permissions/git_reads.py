@@ -154,20 +154,20 @@ def _branch(words: Sequence[ShellWord]) -> None:
     operands = _options(_BRANCH).operands(words)
     lists = any(word.text.partition("=")[0] in _BRANCH_LISTS for word in words)
     if operands and not lists:
-        raise Unproven(f"git branch {operands[0].text}, which creates it")
+        raise Unproven(f"git branch {operands[0].text} (creates a branch)")
 
 
 def _tag(words: Sequence[ShellWord]) -> None:
     operands = _options(_TAG).operands(words)
     if operands and not any(word.text in ("-l", "--list") for word in words):
-        raise Unproven(f"git tag {operands[0].text}, which creates it")
+        raise Unproven(f"git tag {operands[0].text} (creates a tag)")
 
 
 def _config(words: Sequence[ShellWord]) -> None:
     refuse_globs(words)
     _options(_CONFIG).operands(words)
     if not words or words[0].text not in _CONFIG_GETS | _CONFIG_SCOPES:
-        raise Unproven("git config that does not begin with what to get")
+        raise Unproven("git config without --get or --list first")
     if not any(word.text in _CONFIG_GETS for word in words):
         raise Unproven("git config without --get or --list")
 
@@ -194,7 +194,7 @@ def _reflog(words: Sequence[ShellWord]) -> None:
 
 def _worktree(words: Sequence[ShellWord]) -> None:
     if [word.text for word in words] not in (["list"], ["list", "--porcelain"]):
-        raise Unproven("git worktree other than list")
+        raise Unproven("git worktree without list")
 
 
 def _symbolic_ref(words: Sequence[ShellWord]) -> None:

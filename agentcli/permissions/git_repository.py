@@ -57,7 +57,7 @@ def why_not_inert(directory: Path, *, home: Path | None = None) -> str | None:
     try:
         for name in _OF_A_USER if home else ():
             if home and _check_settings(_bytes(home / name)):
-                raise _Runs("a command has set core.hookspath for every repository")
+                raise _Runs("a command has set core.hooksPath for every repository")
         found = _git_directory(directory.resolve())
         if found is not None:
             _check_repository(*found)
@@ -93,7 +93,7 @@ def _check_repository(worktree: Path, own: Path, shared: Path) -> None:
     if (directory / "post-index-change").exists():
         raise _Runs("the repository has a post-index-change hook")
     if _has_submodules(own / "index"):
-        raise _Runs("the repository has submodules, whose configuration git follows as well")
+        raise _Runs("the repository has submodules, and git also reads their configuration")
 
 
 def _git_directory(directory: Path) -> tuple[Path, Path, Path] | None:
@@ -107,7 +107,7 @@ def _git_directory(directory: Path) -> tuple[Path, Path, Path] | None:
             return place, own, (own / _text(own / "commondir").strip()).resolve()
         if (place / "HEAD").exists() and (place / "objects").exists():
             # Any folder can look like this, and git would use its configuration.
-            raise _Runs(f"{place.name} looks like a git directory itself")
+            raise _Runs(f"{place.name} looks like a git directory")
     return None
 
 
@@ -119,7 +119,7 @@ def _bytes(path: Path) -> bytes:
     if not path.exists():
         return b""
     if not path.is_file() or path.stat().st_size > _LARGEST_FILE_BYTES:
-        raise _Runs(f"{path.name} of the repository is not an ordinary file")
+        raise _Runs(f"the repository's {path.name} is not a regular file")
     return path.read_bytes()
 
 
@@ -134,7 +134,7 @@ def _check_settings(content: bytes) -> str:
             continue
         entry = _ENTRY.fullmatch(line)
         if entry is None or line.endswith("\\"):
-            raise _Runs("the repository's configuration is not plain")
+            raise _Runs("the repository's configuration cannot be parsed")
         key, value = entry[1].lower(), entry[2] or ""
         if not _is_inert(section, key, value=value):
             raise _Runs(f"the repository sets {section}.{key}")

@@ -24,7 +24,7 @@ HookDecision = Literal["none", "allow", "ask", "deny", "failed"]
 Clean = Callable[[str], str]
 
 DENIED_EXIT_CODE = 2
-NO_REASON = "it gave no reason"
+NO_REASON = "no reason given"
 REASON_BYTES = 4_000
 CONTEXT_BYTES = 20_000
 """The limit of the text for the model. A hook may print more, mostly not meant for it."""
@@ -129,7 +129,7 @@ def _build_answer(event: HookEvent, outer: dict[str, Any], inner: dict[str, Any]
         return answer
     if event == "Stop":  # the agent stops, whatever else the hook wants
         return replace(answer, decision="none")
-    reason = fields.get("stopReason") or reason or "it said not to continue"
+    reason = fields.get("stopReason") or reason or "it asked to stop"
     return replace(answer, decision="deny", reason=str(reason))
 
 

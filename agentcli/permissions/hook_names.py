@@ -177,7 +177,7 @@ class HookCallView:
                 continue
             own = names.get(key, key)
             if own in ours:
-                raise HookProblem(f"printed an updatedInput that says twice what {own} is")
+                raise HookProblem(f"printed an updatedInput that sets {own} twice")
             ours[own] = self._own_value(own, key, value)
         return ours
 

@@ -67,7 +67,7 @@ class Hook:
     def __post_init__(self) -> None:
         if self.event not in get_args(HookEvent):
             raise SettingsError(
-                f"there is no hook event {self.event!r}",
+                f"unknown hook event {self.event!r}",
                 hint=f"the events are {', '.join(get_args(HookEvent))}",
             )
         if not self.command or self.timeout_s <= 0:
@@ -79,7 +79,7 @@ class Hook:
             fits(self.matcher, "")
         except re.error as error:
             raise SettingsError(
-                f"the matcher {self.matcher!r} of a hook is no regular expression: {error}",
+                f"the matcher {self.matcher!r} of a hook is not a regular expression: {error}",
                 hint=f"edit {self.where}",
             ) from None
 
@@ -287,7 +287,7 @@ def _apply_change(
 ) -> HookResult:
     try:
         if not telling.takes_changes:
-            raise HookProblem("wants to change a part of the call, which cannot be done")
+            raise HookProblem("tried to change a part of the call that hooks cannot change")
         return replace(result, input=telling.translate_back(changed))
     except HookProblem as problem:
         return replace(result, decision="failed", reason=f"the hook {problem}", is_broken=True)

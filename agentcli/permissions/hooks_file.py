@@ -35,7 +35,7 @@ _HOW = (
     'write {"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": '
     '[{"type": "command", "command": "./check.sh"}]}]}}'
 )
-_FIX = "correct it: until then no hook is used, and nothing runs"
+_FIX = "fix the file; nothing runs until then"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +67,7 @@ class _HooksParser:
 
     def hooks(self, document: Any) -> Iterator[Hook]:
         if not isinstance(document, dict):
-            raise self._error("the file must be one object", "{")
+            raise self._error("the file must be one JSON object", "{")
         if "hooks" in document:
             self._note_unknown(document, _TOP, "a hooks file")
             document = document["hooks"]
@@ -94,12 +94,12 @@ class _HooksParser:
         if event not in WITH_MATCHER:
             return ""
         if not isinstance(matcher, str):
-            self._complain(event, f"the matcher of {event} must be a text", "matcher")
+            self._complain(event, f"the matcher of {event} must be a string", "matcher")
             return None
         try:
             fits(matcher, "")
         except re.error as error:
-            message = f"the matcher {matcher!r} of {event} is no regular expression: {error}"
+            message = f"the matcher {matcher!r} of {event} is not a regular expression: {error}"
             self._complain(event, message, matcher)
             return None
         return matcher
@@ -107,7 +107,7 @@ class _HooksParser:
     def _hook(self, event: HookEvent, matcher: str, entry: Mapping[str, Any]) -> Hook | None:
         kind, command = entry.get("type", "command"), entry.get("command")
         if kind != "command":
-            message = f"a hook of {event} has the type {kind!r}, and only command can be run"
+            message = f"a hook of {event} has the type {kind!r}, but only command hooks run"
             self._complain(event, message, kind)
             return None
         if not isinstance(command, str) or not command.strip() or "\0" in command:
@@ -115,7 +115,7 @@ class _HooksParser:
             return None
         shell = entry.get("shell") or "sh"
         if shell not in _SHELLS or "args" in entry:
-            message = f"a hook of {event} is not a line for {' or '.join(_SHELLS)}"
+            message = f"a hook of {event} is not a command line for {' or '.join(_SHELLS)}"
             self._complain(event, message, "args" if "args" in entry else "shell")
             return None
         self._note_unknown(entry, _ENTRY, f"a hook of {event}")
@@ -137,7 +137,7 @@ class _HooksParser:
         taken = LONGEST_TIMEOUT_S if is_number and given > LONGEST_TIMEOUT_S else usual
         self._warn(
             f"the timeout of a hook of {event} must be seconds, above 0 and at most"
-            f" {LONGEST_TIMEOUT_S}, not {json.dumps(given)}; it is taken for {taken:g}",
+            f" {LONGEST_TIMEOUT_S}, not {json.dumps(given)}; using {taken:g}",
             "timeout",
         )
         return float(taken)
@@ -160,10 +160,10 @@ class _HooksParser:
         plain = {re.sub("[^a-z]", "", known.lower()): known for known in DECIDING}
         written = re.sub("[^a-z]", "", event.lower())
         meant = get_close_matches(written, plain, n=1, cutoff=_MISSPELT)
-        message = f"there is no hook event {event}"
+        message = f"unknown hook event {event}"
         if meant:
             raise self._error(f"{message}. Did you mean {plain[meant[0]]}?", event)
-        self._warn(f"{message} here, so its hooks do not run: there are {', '.join(EVENTS)}", event)
+        self._warn(f"{message}, so its hooks do not run; the events are {', '.join(EVENTS)}", event)
 
     def _complain(self, event: HookEvent, message: str, near: object) -> None:
         """Raise SettingsError if a check would be lost; otherwise warn."""

@@ -62,9 +62,9 @@ class PolicyJudge:
         self.mode = mode
         self._decider = decider
         self._subjects = subjects
-        self._asker = ask_user
+        self._ask_user = ask_user
         self._hooks = hooks
-        self._opinion = evaluate
+        self._evaluator = evaluate
         self._one_question_at_a_time = asyncio.Lock()
         self._asked_about: dict[str, CallSubject] = {}
 
@@ -128,7 +128,7 @@ class PolicyJudge:
                 call, tool=case.tool, effect=effect, preview=None, child=case.child
             )
         except ToolError as error:
-            reason = f"the arguments as changed by a {by} are not valid: {error}"
+            reason = f"the changed arguments are not valid: {error}"
             return Verdict(decision="deny", by=by, reason=reason)
         return self._refuse(changed) or changed
 
@@ -139,7 +139,7 @@ class PolicyJudge:
         verdict = await self._evaluate(case, self._decide(case, said))
         if verdict.decision != "ask":
             return verdict
-        if self._asker is None:
+        if self._ask_user is None:
             return self._deny_unattended(case, verdict)
         async with self._one_question_at_a_time:
             # The answer to the previous question may have been "for the whole session".
@@ -147,9 +147,9 @@ class PolicyJudge:
             return await self._ask(case, verdict) if now.decision == "ask" else now
 
     async def _evaluate(self, case: _JudgedCall, verdict: Verdict) -> Verdict:
-        if verdict.by != "evaluator" or self._opinion is None:
+        if verdict.by != "evaluator" or self._evaluator is None:
             return verdict
-        return await self._opinion(
+        return await self._evaluator(
             EvaluationRequest(
                 call=case.call,
                 effect=case.effect,
@@ -169,7 +169,7 @@ class PolicyJudge:
         return verdict
 
     async def _ask(self, case: _JudgedCall, verdict: Verdict) -> Verdict:
-        assert self._asker is not None
+        assert self._ask_user is not None
         preview = await self._preview(case)
         question = Question(
             call=case.call,
@@ -180,7 +180,7 @@ class PolicyJudge:
         )
         self._asked_about[case.call.id] = case.subject
         try:
-            answer = await self._asker(question)
+            answer = await self._ask_user(question)
         finally:
             del self._asked_about[case.call.id]
         if answer.grants == NO_GRANTS:
@@ -227,15 +227,15 @@ class PolicyJudge:
         suggestion = suggest_rules(case.subject, self._decider)
         remedy, way = "", ""
         if verdict.by != "mode":
-            way = "; a person would have to agree"
+            way = "; only a user can approve it"
         elif suggestion.rules:
             remedy = suggestion.options
         elif case.subject.line is not None:
             remedy = "--allow bash"
-            way = "; in plainer words a rule could permit it"
+            way = "; a rule could allow a simpler command"
         else:
-            way = f"; no rule can permit it ({suggestion.reason})"
-        reason = f"{verdict.reason}, and nobody can be asked here{way}"
+            way = f"; no rule can allow it ({suggestion.reason})"
+        reason = f"{verdict.reason}, and this run cannot ask{way}"
         return replace(verdict, decision="deny", by="nobody", reason=reason, remedy=remedy)
 
 

@@ -91,11 +91,11 @@ class PathPattern:
         if glob.startswith("~/"):
             glob = Path(glob).expanduser().as_posix()
         if not glob or glob in (".", "/"):
-            raise ValueError("the path is empty; leave out the brackets to mean every path")
+            raise ValueError("the path is empty; leave out the brackets to match every path")
         if re.search(r"[{}\\]", glob):
-            raise ValueError("braces and backslashes are not understood in a path; write two rules")
+            raise ValueError("paths cannot contain braces or backslashes; write two rules")
         if ".." in glob.split("/"):
-            raise ValueError("a path with .. is not understood; write it from the workspace's root")
+            raise ValueError("paths cannot contain ..; write the path from the workspace root")
         holds_anywhere = "/" not in glob.rstrip("/") and glob != "**"
         whole = f"{glob}**" if glob.endswith("/") else glob
         return PathPattern(f"**/{whole}" if holds_anywhere else whole.removeprefix("./"))

@@ -32,7 +32,7 @@ from agentcli.types.verdicts import NO_GRANTS, Grants
 
 _FIELDS = ("decision", "rule", "when", "match", "not_match", "reason", "network", "writable")
 _HOW = 'write [[rule]], and below it decision = "deny" and rule = "bash(git push:*)"'
-_UNTIL_THEN = "correct it: until then no rule is used, and nothing runs"
+_UNTIL_THEN = "fix the file; nothing runs until then"
 _HEADER = re.compile(r"^[ \t]*\[\[[ \t]*rule[ \t]*\]\]", re.MULTILINE)
 
 
@@ -50,8 +50,8 @@ def load_rules(
         data = path.read_bytes()
     except OSError as error:
         raise SettingsError(
-            f"the rules in {path} cannot be read: {error.strerror}",
-            hint="name a file that you can read",
+            f"cannot read the rules in {path}: {error.strerror}",
+            hint="--policy FILE, with a file that you can read",
         ) from None
     return parse_rules(data, path, source=source, tools=tools)
 
@@ -64,7 +64,7 @@ def parse_rules(
         text = data.decode("utf-8")
         document = tomllib.loads(text)
     except (UnicodeDecodeError, RecursionError) as error:
-        raise SettingsError(f"the rules in {path} cannot be read: {error}", hint=_HOW) from None
+        raise SettingsError(f"cannot read the rules in {path}: {error}", hint=_HOW) from None
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(f"{path} is not valid TOML: {error}", hint=_UNTIL_THEN) from None
     for key in document:
@@ -126,7 +126,7 @@ def _parse_rule_table(
     if decision not in DECISIONS:
         raise RuleError(f"decision must be allow, ask, deny or judge, not {json.dumps(decision)}")
     if not isinstance(text, str):
-        raise RuleError('rule is missing; write rule = "bash(pytest:*)"')
+        raise RuleError('the rule is missing; write rule = "bash(pytest:*)"')
     rule = parse_rule(text, decision, source=source, where=where, tools=tools)
     rule = replace(rule, when=_when(table, rule), grants=_parse_grants(table, rule))
     for field, wanted in (("match", True), ("not_match", False)):
@@ -143,21 +143,21 @@ def _parse_grants(table: dict[str, Any], rule: PermissionRule) -> Grants:
     if not isinstance(network, bool):
         raise RuleError(f"network must be true or false, not {json.dumps(network)}")
     if not isinstance(writable, list) or not all(isinstance(one, str) for one in writable):
-        raise RuleError('writable is a list of directories; write writable = ["~/.cache/pip"]')
+        raise RuleError('writable must be a list of directories; write writable = ["~/.cache/pip"]')
     grants = Grants(network=network, writable=tuple(map(_directory, writable)))
     if grants == NO_GRANTS:
         return grants
     if rule.tools != {"bash"} or rule.decision not in ("allow", "ask"):
-        raise RuleError("network and writable are for rules that allow or ask about bash")
+        raise RuleError("network and writable are only for allow and ask rules about bash")
     if rule.source == "project":
-        raise RuleError("a project may not give commands the network or other directories")
+        raise RuleError("a project may not give commands network access or other directories")
     return grants
 
 
 def _directory(text: str) -> Path:
     path = Path(text).expanduser()
     if not path.is_absolute() or path == path.parent:
-        raise RuleError(f"writable {text!r} must be a whole path, and not that of the root")
+        raise RuleError(f"writable {text!r} must be an absolute path, and not /")
     return path
 
 
@@ -166,14 +166,14 @@ def _when(table: dict[str, Any], rule: PermissionRule) -> When:
     if when not in WHENS:
         raise RuleError(f"when must be always or untrusted, not {json.dumps(when)}")
     if when == "untrusted" and rule.decision == "allow":
-        raise RuleError("outside text cannot be a reason to allow; write ask, deny or judge")
+        raise RuleError('when = "untrusted" cannot allow; use ask, deny or judge')
     return "untrusted" if when == "untrusted" else "always"
 
 
 def _examples(table: dict[str, Any], field: str) -> Sequence[str]:
     examples = table.get(field, [])
     if not isinstance(examples, list) or not all(isinstance(one, str) for one in examples):
-        raise RuleError(f'{field} is a list of texts; write {field} = ["…"]')
+        raise RuleError(f'{field} must be a list of strings; write {field} = ["…"]')
     return examples
 
 
@@ -182,7 +182,7 @@ def _matches(rule: PermissionRule, example: str) -> bool:
     root = Path("/workspace")
     subjects = SubjectFactory(workspace=root, cwd=lambda: root, real_path=lambda path: path)
     if rule.effects:
-        raise RuleError("a rule about effects has no examples: no text says what a call does")
+        raise RuleError("effect rules cannot have examples")
     if rule.server is not None:
         server, _, tool = example.partition(":")
         subject = subjects.build(tool, {}, source=f"mcp {server}")

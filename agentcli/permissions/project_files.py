@@ -86,7 +86,7 @@ def read_project(root: Path) -> ProjectFiles | None:
     except FileNotFoundError:
         return None
     except NotADirectoryError:
-        reading.problems.append(f"{DIRECTORY} is a link, or no directory")
+        reading.problems.append(f"{DIRECTORY} is a link or not a directory")
     rules = reading.files.pop(RULES, None)
     scripts = {} if reading.problems else reading.scripts(root)
     return ProjectFiles(
@@ -108,7 +108,7 @@ class _ProjectReader:
         with folder.scan() as entries:
             names = [entry.name for entry in islice(entries, COUNT_LIMIT + 1)]
         if len(names) > COUNT_LIMIT or prefix.count("/") > DEPTH_LIMIT:
-            self._problem(prefix, "has too many files, or too deep")
+            self._problem(prefix, "has too many files or is nested too deeply")
             return
         for name in sorted(names):
             self._name(folder, name, f"{prefix}{name}")
@@ -119,19 +119,19 @@ class _ProjectReader:
         self._count += 1
         found = folder.stat(name)
         if self._count > COUNT_LIMIT or found is None:
-            self._problem(path, "is one file too many" if found else "is gone again")
+            self._problem(path, "is over the limit of files" if found else "disappeared")
         elif stat.S_ISDIR(found.st_mode):
             with folder.enter(name) as inner:
                 self.directory(inner, f"{path}/")
         elif stat.S_ISREG(found.st_mode):
             self._file(folder, name, path)
         else:
-            self._problem(path, "is a link, or no regular file")
+            self._problem(path, "is a link or not a regular file")
 
     def _file(self, folder: Folder, name: str, path: str) -> None:
         with os.fdopen(folder.open_file(name, os.O_RDONLY), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                self._problem(path, "is no regular file")
+                self._problem(path, "is not a regular file")
                 return
             data = file.read(FILE_LIMIT_BYTES + 1)
         if len(data) > FILE_LIMIT_BYTES:
@@ -154,7 +154,7 @@ class _ProjectReader:
                 continue
             name = place.relative_to(root).as_posix()
             if place.stat().st_size > SCRIPT_LIMIT_BYTES:
-                self.problems.append(f"{printable(name)} is too large to be watched")
+                self.problems.append(f"{printable(name)} is too large to watch")
             elif is_run or _looks_like_script(place):
                 with place.open("rb") as file:
                     found[name] = hashlib.file_digest(file, "sha256").hexdigest()

@@ -58,7 +58,7 @@ def sed(words: Sequence[ShellWord]) -> None:
     operands = [word.text for word in _SED_OPTIONS.operands(words)]
     scripts = _collect_values(words, ("-e", "--expression")) or operands[:1]
     if not scripts or not all(map(_SED_SCRIPT.fullmatch, scripts)):
-        raise Unproven("a sed script that may do more than print")
+        raise Unproven("a script that may do more than print")
 
 
 def _collect_values(words: Sequence[ShellWord], options: Sequence[str]) -> list[str]:
@@ -82,9 +82,9 @@ def awk(words: Sequence[ShellWord]) -> None:
     refuse_unsafe_globs(words)
     operands = [word.text for word in ReaderOptions.parse("-F:").operands(words)]
     if not operands or not _AWK_SCRIPT.fullmatch(operands[0]):
-        raise Unproven("an awk program that may do more than print fields")
+        raise Unproven("a program that may do more than print fields")
     if any(name.startswith("/inet") for name in operands[1:]):
-        raise Unproven("/inet, which awk takes for a network connection")
+        raise Unproven("/inet (opens a network connection)")
 
 
 _JQ_TWO_VALUES = frozenset(["--arg", "--argjson", "--slurpfile", "--rawfile"])
@@ -143,4 +143,4 @@ def date(words: Sequence[ShellWord]) -> None:
     refuse_globs(words)
     for operand in _DATE_OPTIONS.operands(words):
         if not operand.text.startswith("+"):
-            raise Unproven(f"date {operand.text}, which sets the clock")
+            raise Unproven(f"date {operand.text} (sets the clock)")

@@ -117,11 +117,11 @@ def refuse_unsafe_globs(words: Sequence[ShellWord], *, may_become_options: bool 
     for word in words:
         first = word.text[:1]
         if word.is_glob and (first == "-" or (first in "*?[" and not may_become_options)):
-            raise Unproven(f"{word.text}, which may match a file named like an option")
+            raise Unproven(f"{word.text} (may match a file named like an option)")
 
 
 def refuse_globs(words: Sequence[ShellWord]) -> None:
     """Raise Unproven for any glob. For programs where the number of words matters."""
     for word in words:
         if word.is_glob:
-            raise Unproven(f"{word.text}, which may match several files")
+            raise Unproven(f"{word.text} (may match several files)")

@@ -62,7 +62,7 @@ def _only(*forms: str) -> Callable[[Sequence[ShellWord]], None]:
     def check(words: Sequence[ShellWord]) -> None:
         given = " ".join(word.text for word in words)
         if given not in forms:
-            raise Unproven(f"words other than {' or '.join(forms) or 'none'}")
+            raise Unproven(f"arguments other than {' or '.join(forms) or 'none'}")
 
     return check
 

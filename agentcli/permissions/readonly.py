@@ -28,9 +28,10 @@ def why_no_reading_form(part: ShellPart) -> str | None:
     try:
         check(part.words[1:])
     except Unproven as unproven:
-        if str(unproven).startswith(f"{part.program} "):
-            return f"{unproven} is not read-only"
-        return f"{part.program} is not read-only with {unproven}"
+        what = str(unproven)
+        if not what.startswith(f"{part.program} "):
+            what = f"{part.program} with {what}"
+        return f"{what} is not read-only"
     return None
 
 
@@ -83,7 +84,7 @@ class ReadProver:
         """Return why the line is not known to only read; None if it only reads."""
         parsed = parse_line(line)
         if isinstance(parsed, OpaqueLine):
-            return f"{parsed.reason} cannot be followed"
+            return f"{parsed.reason} cannot be checked"
         return next(filter(None, self.why_not_each(parsed)), None)
 
     def why_not_each(self, line: PlainLine) -> list[str | None]:
@@ -111,16 +112,16 @@ class ReadProver:
         The program must be one that nothing in the workspace can replace.
         """
         if "/" in program:
-            return f"{program} is given by its path"
+            return f"{program} is called by its path"
         if program in BUILT_IN:
             return None
         found = self._resolve(program)
         if found is None:
             return f"{program} is not installed"
         if self.is_of_workspace(program):
-            return f"{program} is a file of the workspace here"
+            return f"{program} is a file in the workspace"
         if "shims" in found.parts:
-            return f"{program} is a shim, which files of the workspace can redirect"
+            return f"{program} is a shim that files in the workspace can redirect"
         return None
 
     def _why_not(self, part: ShellPart, places: set[Path]) -> str | None:
@@ -132,7 +133,7 @@ class ReadProver:
 
     def _why_git_runs_programs(self, part: ShellPart, places: set[Path]) -> str | None:
         if not places:
-            return "it is not known where git would run"
+            return "the directory that git would run in is unknown"
         inside = Path(*git_reads.directories(part.words[1:]))
         # Bash resolves `cd link/..` by name, others by the file system: check both.
         for place in places | {Path(os.path.normpath(place)) for place in places}:
@@ -149,6 +150,6 @@ def _follow_cd(part: ShellPart, places: set[Path]) -> tuple[str | None, set[Path
     """Add the target of a `cd`. A line goes on if its `cd` failed, so both directories count."""
     operands = part.words[1:]
     if len(operands) != 1 or operands[0].is_glob or operands[0].text.startswith("-"):
-        return "cd without one plain directory", set()
+        return "cd needs one plain directory", set()
     places = places | {place / operands[0].text for place in places}
     return None, places if len(places) <= _MOST_PLACES else set()

@@ -225,7 +225,7 @@ def _with_target(
 
 def _effects(rule: PermissionRule, pattern: str | None) -> frozenset[Effect]:
     if rule.decision == "allow":
-        raise ValueError("effects can be asked about or denied; to allow something, name its tool")
+        raise ValueError("effect rules can only ask or deny; to allow something, name its tool")
     try:
         return frozenset(Effect(word.strip()) for word in (pattern or "").split(","))
     except ValueError:
@@ -254,4 +254,4 @@ def _check_tool(name: str, tools: Collection[str]) -> str:
     near = get_close_matches(name.lower(), [*tools, *_GROUPS, "mcp"], n=1)
     hint = f" Did you mean {near[0]}?" if near else ""
     known = ", ".join(sorted([*tools, *_GROUPS, "mcp(SERVER:TOOL)"]))
-    raise ValueError(f"there is no tool {name}.{hint} There are {known}")
+    raise ValueError(f"unknown tool {name}.{hint} Tools: {known}")

@@ -72,7 +72,7 @@ def _read_key(path: Path) -> bytes:
     except FileNotFoundError:
         return b""
     if len(key) != _KEY_BYTES:
-        raise OSError(f"{path} is no key")
+        raise OSError(f"{path} is not a key")
     return key
 
 

@@ -46,7 +46,7 @@ class TrustStore:
         if files.problems:
             raise SettingsError(
                 f"{files.root} cannot be trusted: {'; '.join(files.problems)}",
-                hint="put regular files in its place",
+                hint="replace it with regular files",
             )
         record = {
             "v": VERSION,

@@ -159,13 +159,11 @@ def _split(name: str, providers: Mapping[str, Provider]) -> tuple[Provider, str]
         if not slash and pattern.match(name) and provider in providers:
             return providers[provider], name
     if prefix in providers:
-        raise SettingsError(
-            f"{prefix} is a provider: which of its models?", hint=f"--model {prefix}/NAME"
-        )
+        raise SettingsError(f"{prefix} is a provider, not a model", hint=f"--model {prefix}/NAME")
     near = get_close_matches(name, [*ALIASES, *list_model_names(), *providers], n=1)
     raise SettingsError(
-        f"no model {name!r}: write it as provider/name, with one of {', '.join(providers)}",
-        hint=f"Did you mean {near[0]}?" if near else "agentcli models",
+        f"unknown model {name!r}; use provider/name with one of {', '.join(providers)}",
+        hint=f"did you mean {near[0]}?" if near else "agentcli models",
     )
 
 

@@ -22,7 +22,7 @@ from agentcli.types.messages import Json
 
 RETRIED = (ProviderErrorKind.RATE_LIMITED, ProviderErrorKind.UNAVAILABLE, ProviderErrorKind.CUT)
 
-LATER = "try again later, or with another model: agentcli models lists them"
+LATER = "try again later, or use another model (agentcli models)"
 
 _SHORT_REASONS = {429: "rate limited", 529: "overloaded"}
 
@@ -47,7 +47,7 @@ def describe_reason(error: ProviderError, *, shown_chars: int) -> str:
     """Return a clause for the line that announces another attempt."""
     words = _SHORT_REASONS.get(error.status or 0, str(error))
     if shown_chars:
-        return f"{words} ({shown_chars:,} characters of it are dropped)"
+        return f"{words} (dropping {shown_chars:,} characters)"
     return words
 
 
@@ -72,11 +72,11 @@ class FailureExplainer:
             case ProviderErrorKind.UNAVAILABLE if (
                 hint and error.status is None and self._is_local()
             ):
-                hint = f"Is {self.provider.name} running?"
+                hint = f"check that {self.provider.name} is running"
             case _ if error.kind in RETRIED:
                 hint = hint or LATER
             case ProviderErrorKind.OVERFLOW:
-                hint = hint or "Shorten the prompt or the conversation, or begin another."
+                hint = hint or "shorten the prompt, or start a new session"
             case ProviderErrorKind.MODEL if error.status == 404:
                 message = f"{self.provider.name} has no model {self.model.name}: {said}"
         return ProviderError(
@@ -94,7 +94,7 @@ class FailureExplainer:
             f"{self.provider.name} asks to wait {wait}, more than the {max_wait_s:g} s allowed:"
             f" {self.remove_key(str(error))}",
             kind=error.kind,
-            hint=f"Try again in {wait}, or allow it: --max-wait {ceil(wait_s)}",
+            hint=f"try again in {wait}, or wait longer: --max-wait {ceil(wait_s)}",
             status=error.status,
             retry_after_s=error.retry_after_s,
         )
@@ -133,7 +133,7 @@ def require_key(key: Key | None, provider: Provider) -> Key | None:
     value = key.value.strip()
     if not value.isascii() or not value.isprintable() or " " in value or not value:
         raise SettingsError(
-            f"the API key from {key.source} has characters in it that no key has", hint=hint
+            f"the API key from {key.source} contains characters that no API key has", hint=hint
         )
     return Key(value=value, source=key.source)
 
@@ -229,7 +229,7 @@ def summarize_body(body: Json) -> str:
     text = _message(body)
     if _is_page(text):
         title = _title(text)
-        text = f"a web page came back: {title}" if title else "a web page came back"
+        text = f"received a web page: {title}" if title else "received a web page"
     line = " ".join(replace_unpaired(text[: LIMIT_CHARS * 4]).split())
     return line if len(line) <= LIMIT_CHARS else line[:LIMIT_CHARS] + "…"
 

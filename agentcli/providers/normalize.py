@@ -77,7 +77,7 @@ def _clean_content(content: Sequence[Text | Image], model: Model) -> tuple[Text 
 def show_image(image: Image, model: Model) -> Text | Image:
     if model.images and image.media_type in IMAGE_MEDIA_TYPES:
         return image
-    return Text(text=f"[An image ({image.media_type}) stood here. This model cannot see it.]")
+    return Text(text=f"[An image ({image.media_type}) was here. This model cannot see it.]")
 
 
 def clean_reply(message: AssistantMessage, model: Model) -> AssistantMessage:

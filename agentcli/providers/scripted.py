@@ -60,7 +60,7 @@ class ScriptedUsage(_Closed):
 
 class ScriptedError(_Closed):
     kind: ProviderErrorKind = ProviderErrorKind.UNAVAILABLE
-    message: str = "the script says so"
+    message: str = "scripted error"
     hint: str = ""
 
 
@@ -93,14 +93,14 @@ class ModelScript(_Closed):
 
 def read_script(path: Path) -> ModelScript:
     """Read a script. Raise a SettingsError that says what is wrong and where."""
-    hint = "see docs/reference/scripts.md for the form of a script"
+    hint = "see docs/reference/scripts.md for the format"
     try:
         data = yaml.safe_load(path.read_text(encoding="utf-8"))  # JSON is YAML, too
         return TypeAdapter(ModelScript).validate_python(data)
     except OSError as error:
         raise SettingsError(
             f"cannot read the script {path}: {error.strerror}",
-            hint="name one that exists: --model script/PATH",
+            hint="--model script/PATH, with a file that exists",
         ) from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         what = " ".join(str(error).split())
@@ -123,7 +123,7 @@ class ScriptedProvider:
             raise ProviderError(
                 f"the script has no reply number {self._next + 1}",
                 kind=ProviderErrorKind.MODEL,
-                hint="add a reply without calls as its last one",
+                hint="end the script with a reply that has no calls",
             )
         self._next += 1
         reply = self._replies[self._next - 1]

@@ -49,9 +49,9 @@ def list_dropped(messages: Sequence[Message], model: Model) -> tuple[str, ...]:
     private = sum(isinstance(block, Opaque) for block in foreign)
     images = sum(not isinstance(show_image(image, model), Image) for image in _images(messages))
     sentences = (
-        (thoughts, "thought", f"of another model: {model.name} cannot read them."),
-        (private, "block", "only its own provider reads, such as searches it ran."),
-        (images, "image", f"{model.name} cannot see: a note stands in their place."),
+        (thoughts, "thinking block", f"of another model, which {model.name} cannot read."),
+        (private, "block", "that only another provider can read, such as its searches."),
+        (images, "image", f"that {model.name} cannot see; a note replaces each."),
     )
     return tuple(
         f"{count} {noun if count == 1 else noun + 's'} {rest}"

@@ -77,9 +77,7 @@ def find_dialect(protocol: str) -> Dialect:
             from agentcli.providers.gemini import interactions
 
             return interactions
-    raise SettingsError(
-        f"no protocol is called {protocol!r}", hint=f"The protocols are {', '.join(PROTOCOLS)}."
-    )
+    raise SettingsError(f"unknown protocol {protocol!r}", hint=f"protocols: {', '.join(PROTOCOLS)}")
 
 
 def _direct_socket(
@@ -111,6 +109,4 @@ def _sdk_socket(
             return sdk_openai.open_openai_socket(
                 provider.platform, key=key, base_url=base_url, timeouts=timeouts
             )
-    raise SettingsError(
-        f"there is no SDK for {model.protocol} here", hint='Set transport = "direct".'
-    )
+    raise SettingsError(f"there is no SDK for {model.protocol}", hint='set transport = "direct"')

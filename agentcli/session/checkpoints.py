@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-FIRST_LOOK = "keeping the state of the workspace, so that this can be taken back …"
+FIRST_LOOK = "saving the workspace for undo …"
 ANNOUNCE_AFTER_S = 1.0
 """Seconds before the wait is explained: the first scan of a large workspace takes longer."""
 
@@ -100,9 +100,9 @@ class Checkpoints:
             return await self._run_alone(work)
         except WorkspaceTooLarge as error:
             self._is_too_large = True
-            self._warn(f"what commands change in this workspace cannot be taken back: {error}")
+            self._warn(f"changes by commands in this workspace cannot be undone: {error}")
         except (OSError, SettingsError) as error:
-            self._warn(f"what this call changes cannot be taken back: {error}")
+            self._warn(f"the changes of this call cannot be undone: {error}")
         return None
 
     async def _demand(self, work: Callable[[], T]) -> T:

@@ -24,7 +24,7 @@ def _in_feature(name: str, summary: str, app: str = "app") -> CommandEntry:
 
 COMMANDS: Mapping[str, CommandEntry] = {
     "run": CommandEntry(
-        "Do one task and leave. The answer goes to stdout, the progress to stderr.",
+        "Run one task and exit. Answer on stdout, progress on stderr.",
         "agentcli.cli.run",
     ),
     "review": _in_feature(
@@ -48,7 +48,7 @@ COMMANDS: Mapping[str, CommandEntry] = {
     ),
     "tools": _in_feature("context", "List the tools and their token cost.", "tools_app"),
     "models": _in_feature("models", "List models and which are ready to use."),
-    "mcp": _in_feature("mcp", "Add, list, test and remove MCP servers, or be one."),
+    "mcp": _in_feature("mcp", "Manage MCP servers, or run agentcli as one."),
     "trust": _in_feature("trust", "Trust a repository's agentcli settings, hooks and servers."),
     "policy": _in_feature("policy", "Explain permission decisions and test rules on past calls."),
     "doctor": _in_feature("doctor", "Check your setup and suggest fixes."),

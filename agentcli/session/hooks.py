@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 STOPS_MAX = 5
 """The number of times in a row that hooks may send the model back to work."""
 
-CHANGED = "the project's files changed since they were trusted; look at them: agentcli trust --show"
+CHANGED = "the project's files changed since you trusted them; review them: agentcli trust --show"
 
 _DECISIONS: "dict[HookDecision, Literal['observed', 'allowed', 'asked', 'rejected', 'failed']]" = {
     "none": "observed",
@@ -79,7 +79,7 @@ class SessionHooks:
             await self.engine.run_event("SessionStart", self._source, source=self._source)
         for result in await self.engine.run_event("UserPromptSubmit", prompt=prompt):
             if result.decision == "deny" or result.is_broken:
-                message = f"the prompt was refused by hook {result.hook}: {result.reason}"
+                message = f"the prompt was rejected by hook {result.hook}: {result.reason}"
                 return TurnEnded(ending=Ending.DENIED, message=message)
         return None
 
@@ -95,7 +95,7 @@ class SessionHooks:
         results = await self.engine.run_event("Stop", stop_hook_active=self._stops > 0)
         asked = [one for one in results if one.decision == "deny"]
         if asked and self._stops >= STOPS_MAX:
-            reason = f"hooks sent the model back {self._stops} times; the turn ends all the same"
+            reason = f"hooks sent the model back {self._stops} times; ending the turn"
             self._emit(Warned(code="hook.stop", message=reason))
             return ()
         self._stops += bool(asked)
@@ -195,7 +195,7 @@ def read_user_hooks(path: Path) -> "HooksFile | None":
 
 
 def warn_of_idle(hooks: "Sequence[Hook]", tools: Sequence[str]) -> Iterator[Warned]:
-    """Yield a warning for every hook whose matcher fits nothing that exists here."""
+    """Yield a warning for every hook whose matcher matches nothing."""
     if not hooks:
         return
     from agentcli.permissions.hook_names import fits_some_tool, fits_subject
@@ -208,8 +208,8 @@ def warn_of_idle(hooks: "Sequence[Hook]", tools: Sequence[str]) -> Iterator[Warn
             is_idle = not fits_some_tool(hook.matcher, tools)
         if is_idle:
             message = (
-                f"{hook.where}: the matcher {hook.matcher!r} of {hook.event} fits nothing that is "
-                "known here, so the hook does not run"
+                f"{hook.where}: the matcher {hook.matcher!r} of {hook.event} matches nothing, "
+                "so the hook never runs"
             )
             yield Warned(code="hook.idle", message=message)
 

@@ -97,7 +97,7 @@ def store_key(variable: str, key: str) -> str:
     ring = open_system_keyring()
     stored = _read_keys()
     if ring is not None and ring.put(variable, key):
-        stored[variable], where = IN_KEYRING, "the keyring of this system"
+        stored[variable], where = IN_KEYRING, "the system keyring"
     else:
         stored[variable], where = key, str(get_keys_file())
     _write_keys(stored)
@@ -111,7 +111,7 @@ def _read_keys() -> dict[str, str]:
         return {}
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(
-            f"cannot read {get_keys_file()}: {error}", hint=f"correct it, or rm {get_keys_file()}"
+            f"cannot read {get_keys_file()}: {error}", hint=f"edit {get_keys_file()}"
         ) from error
     return {name: value for name, value in found.items() if isinstance(value, str)}
 

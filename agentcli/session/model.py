@@ -99,7 +99,7 @@ def _open_provider_model(settings: Settings) -> ModelInUse:
         learning=learning,
     )
     name = f"{model.provider}/{model.name}"
-    unknown = f"{name} is not in the catalogue: its limits and its price are not known"
+    unknown = f"{name} is an unknown model: context size and price unknown"
     return ModelInUse(
         provider=wire,
         warning="" if model.known else unknown,
@@ -122,7 +122,7 @@ def choose_model(settings: Settings) -> "tuple[Model, Provider]":
     wanted = settings.model or default_name(os.environ)
     if wanted is None:
         raise SettingsError(
-            "no model: no --model was given, and no key was found "
+            "no model: no --model given and no API key found "
             "(looked at ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY, GOOGLE_API_KEY)",
             hint="export ANTHROPIC_API_KEY=…   or: agentcli run --model ollama/NAME …",
         )
@@ -204,7 +204,7 @@ def open_priced_model(settings: Settings) -> ModelInUse:
     Raise SettingsError if it cannot be opened, or if `strict_cost` requires a known price."""
     model = open_model(settings)
     if settings.max_cost is not None and model.price(Usage()) is None:
-        unknown = f"the price of {model.name} is not known, so --max-cost cannot be kept"
+        unknown = f"the price of {model.name} is unknown, so --max-cost cannot be enforced"
         if settings.strict_cost:
             raise SettingsError(unknown, hint="use --max-tokens, or leave out --strict-cost")
         model = replace(model, warning=unknown)

@@ -75,7 +75,7 @@ class CallEvaluator:
             if self._open_own_model is not None and self._own_model is None:
                 self._own_model = self._open_own_model()
         except SettingsError as error:
-            reason = f"there is no model to ask: {error} ({request.verdict.reason})"
+            reason = f"no model to ask: {error} ({request.verdict.reason})"
             return replace(request.verdict, reason=reason)
         asked = self._own_model or self.model
         provider = RecordingProvider(asked.provider, emit=self._emit, price=asked.price)
@@ -86,10 +86,7 @@ class CallEvaluator:
             await self._own_model.provider.close()
 
 
-SANDBOX_OFF = (
-    "the sandbox is off: commands can do everything that you can, to all your files and over the "
-    "network"
-)
+SANDBOX_OFF = "the sandbox is off: commands can change all your files and use the network"
 
 
 class PermissionGate:
@@ -188,7 +185,7 @@ class PermissionGate:
     async def ask_server_question(self, question: Question) -> Verdict:
         """Put a server's question to the user. Deny it if nobody can be asked."""
         if self._ask_user is None:
-            return Verdict(decision="deny", by="nobody", reason="nobody can be asked here")
+            return Verdict(decision="deny", by="nobody", reason="this run cannot ask")
         self._server_question_ids.add(question.call.id)
         try:
             return await self._ask_in_turn(question)
@@ -239,7 +236,7 @@ class PermissionGate:
         if call.id in self._server_question_ids:
             from agentcli.permissions.suggest import RuleSuggestion
 
-            return RuleSuggestion(reason="a server's questions are answered one by one")
+            return RuleSuggestion(reason="questions from a server cannot be saved as rules")
         return self._judge.suggest(call)
 
     def proves_read(self, command: str) -> bool:
@@ -281,7 +278,7 @@ class PermissionGate:
         return choose_sandbox(ground, only=only, environ=environ, broken=self._warn_weaker_sandbox)
 
     def _warn_weaker_sandbox(self, broken: "LayerFinding") -> None:
-        weaker = f"commands have a weaker sandbox than {broken.layer}, which fails: {broken.reason}"
+        weaker = f"commands run in a weaker sandbox: {broken.layer} fails ({broken.reason})"
         self.emit(Warned(code="sandbox.reduced", message=weaker))
 
     def build_environ(self) -> Mapping[str, str]:

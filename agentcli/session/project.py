@@ -62,12 +62,12 @@ class Project:
         if self.is_trusted or not self.files.needs_trust:
             return ""
         if self.files.problems:
-            return f"nothing of {self.files.directory} is used: {'; '.join(self.files.problems)}"
+            return f"ignored {self.files.directory}: {'; '.join(self.files.problems)}"
         why = "changed since it was trusted" if self.standing == "changed" else "is not trusted"
         return (
-            f"ignored {self.summary} of {self.files.directory}, which {why}: look at it with "
-            f"agentcli trust --show {self.root}, then agentcli trust {self.root}, "
-            "or --trust-project for one run"
+            f"ignored {self.summary} in {self.files.directory}, which {why}; review it with "
+            f"agentcli trust --show {self.root}, then run agentcli trust {self.root}, "
+            "or use --trust-project for one run"
         )
 
     def list_contents(self) -> Iterator[str]:
@@ -139,7 +139,7 @@ def load_project(
     except OSError as error:
         raise SettingsError(
             f"cannot read {root / DIRECTORY}: {error.strerror}",
-            hint=f"make it readable, or remove it: ls -la {root / DIRECTORY}",
+            hint=f"ls -la {root / DIRECTORY}",
         ) from error
     if files is None:
         return None
@@ -210,7 +210,7 @@ def _parse_settings(text: str, path: Path) -> Mapping[str, Any]:
     try:
         document = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise SettingsError(f"{path} is not TOML: {error}", hint=f"edit {path}") from None
+        raise SettingsError(f"{path} is not valid TOML: {error}", hint=f"edit {path}") from None
     for key in document:
         if key not in MAY_SET:
             raise SettingsError(
@@ -230,7 +230,7 @@ def _find_refusals(wanted: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if wanted.get("mode") == MODES[-1]:
         yield "mode", f"a project may only tighten the mode: {', '.join(MODES[:-1])}"
     if str(wanted.get("model", "")).startswith("script/"):
-        yield "model", "a project may not bring a script as its model"
+        yield "model", "a project may not use a script as its model"
 
 
 def _choose_stricter(key: str, wanted: Any, *, own: Any) -> Any:
@@ -246,8 +246,8 @@ def _require_no_hidden_rules(project: Project) -> None:
     for problem in project.files.problems:
         if problem.startswith((f"{DIRECTORY} ", f"{DIRECTORY}/rules.toml ")):
             raise SettingsError(
-                f"the rules of {project.root} cannot be read: {problem}",
-                hint=f"put a real directory with regular files there: {project.files.directory}",
+                f"cannot read the rules of {project.root}: {problem}",
+                hint=f"replace it with a directory of regular files: {project.files.directory}",
             )
 
 

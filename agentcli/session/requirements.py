@@ -92,8 +92,8 @@ def refuse_unconfined(requirements: RunRequirements | None, builtin_tools: Built
     """Raise SettingsError if the checks would run the model's code without a sandbox."""
     if requirements is not None and requirements.checks and builtin_tools.lacks_sandbox:
         raise SettingsError(
-            "--verify runs commands, and no sandbox works here (see agentcli doctor)",
-            hint="run commands without one: --sandbox off",
+            "--verify needs a sandbox, and none works here (see agentcli doctor)",
+            hint="run commands without a sandbox: --sandbox off",
         )
 
 

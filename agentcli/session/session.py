@@ -185,7 +185,7 @@ class Session:
 
     def _build_attachments(self, parts: Sequence[str | Image]) -> Content:
         if not self.model.images and any(isinstance(part, Image) for part in parts):
-            blind = f"{self.model.name} takes no images: it is told that there is one"
+            blind = f"{self.model.name} cannot see images; it gets a note instead"
             self._journal.append(Warned(code="model.images", message=blind))
         return tuple(
             part if isinstance(part, Image) else Text(text=self._gate.secret_masking.clean(part))
@@ -267,7 +267,7 @@ class Session:
             return False
         if self.model.name == overloaded:
             return False
-        told = f"{overloaded} does not answer: {self.model.name} goes on"
+        told = f"{overloaded} does not answer; continuing with {self.model.name}"
         self._journal.append(Warned(code="model.fallback", message=told))
         return True
 

@@ -38,7 +38,7 @@ from agentcli.types.tools import ChildTurn
 if TYPE_CHECKING:
     from agentcli.log.reader import LoadedLog
 
-CUT_SHORT = "the program ended before the turn did"
+CUT_SHORT = "agentcli ended before the turn finished"
 DELEGATE = "delegate"
 """The tool whose calls child agents answer."""
 UNANSWERED = (Ending.MISCONFIGURED, Ending.PROVIDER_FAILED, Ending.OVERFLOW)
@@ -80,7 +80,7 @@ def open_existing(paths: SessionPaths) -> SessionStart:
         if recorded.fault is not None:
             raise SettingsError(
                 f"{paths.log}:{recorded.fault.line}: {recorded.fault.reason}",
-                hint=f"continue a copy of what is whole: agentcli fork {paths.id}",
+                hint=f"agentcli fork {paths.id}",
             )
         repaired = _move_unfinished_line(paths, recorded)
         paths.out.mkdir(mode=0o700, exist_ok=True)

@@ -39,6 +39,6 @@ def build_telemetry(settings: Settings) -> Telemetry:
         from agentcli.features.insights.telemetry import SpanExport
     except ImportError as error:
         raise SettingsError(
-            f"otel is on, and {error.name} is not installed", hint="pip install 'agentcli[otel]'"
+            f"otel is on, but {error.name} is not installed", hint="pip install 'agentcli[otel]'"
         ) from error
     return Telemetry(SpanExport(version=__version__), content=settings.otel_content)

@@ -173,7 +173,7 @@ def _run(
         ran = own_process.run(command, beside=cwd, cwd=cwd, env=env, timeout_s=timeout_s)
     except (OSError, subprocess.TimeoutExpired) as error:
         is_missing = isinstance(error, FileNotFoundError) and error.filename == "git"
-        why = "git is not installed" if is_missing else f"git did not work: {error}"
+        why = "git is not installed" if is_missing else f"git failed: {error}"
         raise SettingsError(why, hint="install git") from error
     if ran.returncode:
         said = ran.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]

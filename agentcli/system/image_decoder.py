@@ -33,7 +33,7 @@ def main(side: int, limit_bytes: int) -> int:
     except (Image.DecompressionBombError, MemoryError):
         return _refuse(f"it has more than {PIXELS_MAX // 1_000_000} million pixels")
     except UnidentifiedImageError:
-        return _refuse("it is broken from its first bytes on")
+        return _refuse("its header is broken")
     except (OSError, SyntaxError, ValueError, EOFError, OverflowError) as error:
         return _refuse(f"it is broken: {error}")
     sys.stdout.buffer.write(" ".join(map(str, head)).encode("ascii") + b"\n" + made)

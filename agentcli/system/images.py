@@ -79,11 +79,9 @@ def decode_picture(data: bytes) -> Picture:
     if not data:
         raise ImageRefused("is empty")
     if claimed is None:
-        raise ImageRefused("is no PNG, JPEG, GIF or WebP image")
+        raise ImageRefused("is not a PNG, JPEG, GIF or WebP image")
     if len(data) > READ_BYTES:
-        raise ImageRefused(
-            f"is larger than {READ_BYTES // 1_000_000} MB: make a smaller copy of it"
-        )
+        raise ImageRefused(f"is larger than {READ_BYTES // 1_000_000} MB; make a smaller copy")
     head, _, made = _decode(data).partition(b"\n")
     media_type, *sizes = head.decode("ascii").split(" ")
     width, height, full_width, full_height = map(int, sizes)
@@ -120,7 +118,7 @@ def _decode(data: bytes) -> bytes:
 
 def _last_line(said: bytes) -> str:
     lines = said.decode("utf-8", "replace").strip().splitlines()
-    return lines[-1][:200] if lines else "nobody knows why"
+    return lines[-1][:200] if lines else "unknown error"
 
 
 def _read(path: Path) -> bytes:
@@ -133,4 +131,4 @@ def _read(path: Path) -> bytes:
 
 def _require_file(found: os.stat_result) -> None:
     if not stat.S_ISREG(found.st_mode):
-        raise ImageRefused("is no regular file")
+        raise ImageRefused("is not a regular file")

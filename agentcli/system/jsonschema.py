@@ -56,7 +56,7 @@ def _checker(schema: Any) -> Validator:
 
 
 def _find_lost_reference(schema: Json) -> str:
-    """Return the first reference that leads nowhere, as a sentence.
+    """Return the first reference that is not defined, as a sentence.
 
     The validator reports it only when a value reaches it, which is too late for us.
     """
@@ -67,7 +67,7 @@ def _find_lost_reference(schema: Json) -> str:
         try:
             resolver.lookup(reference)
         except Unresolvable:
-            return f"the reference {reference!r} leads nowhere"
+            return f"the reference {reference!r} is not defined"
     return ""
 
 

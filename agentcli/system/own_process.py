@@ -193,7 +193,7 @@ def _absolute(argv: Sequence[str | Path], env: Mapping[str, str], beside: Path |
     is_ours = name == sys.executable
     own = name if is_ours else find_program(name, beside=beside, path=env.get("PATH", ""))
     if own is None:
-        raise FileNotFoundError(errno.ENOENT, "there is no such program", name)
+        raise FileNotFoundError(errno.ENOENT, "program not found", name)
     return [own, *words]
 
 

@@ -14,7 +14,7 @@ _UNITS = (3600, 60, 1)
 
 def parse_text(value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise ValueError("a text")
+        raise ValueError("a string")
     return value.strip()
 
 
@@ -59,7 +59,7 @@ def parse_amount(value: Any) -> float:
 
 def parse_seconds(value: Any) -> float:
     """Return the seconds of 90, 90s, 30m or 1h30m."""
-    wanted = "a time above 0, such as 90s, 30m or 1h30m"
+    wanted = "a time above 0, like 90s, 30m or 1h30m"
     if isinstance(value, str) and (parts := _DURATION.fullmatch(value.strip())):
         return parse_seconds(
             sum(float(part or 0) * unit for part, unit in zip(parts.groups(), _UNITS, strict=True))

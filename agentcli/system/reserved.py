@@ -113,16 +113,16 @@ class Reserved:
     def why_hidden(self, real: Path) -> str:
         """Return why a real path must not be read; empty if it may."""
         if not self._hidden.isdisjoint(_at_or_above(real)):
-            return "it holds keys, passwords or a history of the user's"
+            return "it holds the user's keys, passwords or history"
         if self._machine and _is_private(real, self._machine):
-            return "not everybody on this machine may read it"
+            return "not every user of this machine may read it"
         return ""
 
     def why_guarded(self, real: Path) -> str:
         """Return why a real path must not be written without approval; empty if it may."""
         if self._guarded.isdisjoint(_at_or_above(real)):
             return ""
-        return "what stands there runs at a login or belongs to the system"
+        return "it runs at login or belongs to the system"
 
 
 def find_reserved(workspace: Path) -> Reserved:

@@ -205,7 +205,7 @@ class Workspace:
         if not path.writable:
             raise ToolError(f"{path.given} is outside the workspace: it can only be read.")
         if self._is_held(path.path):
-            raise ToolError(f"{path.given} is protected: agentcli uses it as it is.")
+            raise ToolError(f"{path.given} is protected: agentcli depends on it.")
         if self._is_protected(path.path) or is_protected(self.root, self._names_as_given(path)):
             raise ToolError(
                 f"{path.given} is protected: git's own files and agentcli's settings are not "
@@ -271,7 +271,9 @@ class Workspace:
         if real is None:
             return
         if not real.is_relative_to(self.root) or self._is_protected(real):
-            raise ToolError(f"Not written: the directory of {path.given} was moved meanwhile.")
+            raise ToolError(
+                f"Not written: the directory of {path.given} was moved in the meantime."
+            )
 
     def _require_regular(self, path: WorkspacePath, found: os.stat_result | None) -> None:
         if found is None:

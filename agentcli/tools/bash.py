@@ -112,7 +112,7 @@ class Bash:
         self._out_dir = out_dir.resolve()
         self._shells = shells
         self._confinement = grants
-        self._ledger = processes
+        self._processes = processes
         self._proves_read = proves_read
         self._clean = clean
         self._timeout_limit_s = timeout_limit_s
@@ -149,7 +149,7 @@ class Bash:
     def _signal_directly(self, command: str) -> bool:
         """Signal processes of this session directly; a sandboxed `kill` reaches none outside."""
         wanted = parse_kill(command)
-        return wanted is not None and self._ledger.signal(wanted.pids, wanted.signal)
+        return wanted is not None and self._processes.signal(wanted.pids, wanted.signal)
 
     def _prepare(self, args: BashArgs, call_id: str) -> _PendingCommand:
         notes = self._return_from_lost_directory()
@@ -186,7 +186,7 @@ class Bash:
                 tag=shell.tag,
                 timeout_s=timeout_s,
                 since_pid=since_pid,
-                release=self._ledger.release_event(shell.tag),
+                release=self._processes.release_event(shell.tag),
             )
         except process.Released:
             ran_s = time.monotonic() - began
@@ -197,7 +197,7 @@ class Bash:
         except asyncio.CancelledError:
             ran_s = time.monotonic() - began
             self._shells.finish(shell)
-            self._ledger.finish(shell.tag, left_running=(), pipe=pipe)
+            self._processes.finish(shell.tag, left_running=(), pipe=pipe)
             # The cancellation carries the output so far, for the record of the call.
             raise asyncio.CancelledError(
                 report_interrupted(call.args.command, output=kept, cwd=call.cwd, ran_s=ran_s)
@@ -206,7 +206,7 @@ class Bash:
             live.stop_progress()
         told = shell.handle.read_note()
         remarks = self._shells.finish(shell)
-        left_running = self._ledger.finish(shell.tag, left_running=ended.left_running, pipe=pipe)
+        left_running = self._processes.finish(shell.tag, left_running=ended.left_running, pipe=pipe)
         has_jobs = told is not None and told.has_jobs
         taken_down = has_jobs and not (left_running or ended.timed_out)
         notes = (
@@ -245,7 +245,7 @@ class Bash:
             sink.close()
             raise _not_run(error) from error
         pipe = Pipe(FilteredSink(sink, self._clean()) if self._clean else sink, reader=shell.output)
-        self._ledger.add(
+        self._processes.add(
             shell.child,
             tag=shell.tag,
             command=call.args.command,
@@ -256,14 +256,14 @@ class Bash:
             shell.release(call.command)
         except OSError as error:
             pipe.close()
-            self._ledger.finish(shell.tag, left_running=(), pipe=pipe)
+            self._processes.finish(shell.tag, left_running=(), pipe=pipe)
             self._shells.abandon(shell)
             raise _not_run(error) from error
         return shell, pipe
 
     def _watch(self, shell: PooledShell, pipe: Pipe) -> None:
         """Let the process table report when it ends, since no call waits for it."""
-        self._ledger.watch(
+        self._processes.watch(
             shell.child, tag=shell.tag, pipe=pipe, then=lambda: self._shells.finish(shell)
         )
 

@@ -72,7 +72,7 @@ def report_moved(
     lines = (
         shown.text.removesuffix("\n") or "[no output yet]",
         *_log(output),
-        f"[the person moved it to the background after {ran_s:.1f} s, where it goes on: "
+        f"[the user moved it to the background after {ran_s:.1f} s; it continues there: "
         f"pid {pid}, all output in {output.log_path}]",
         f"[read_file shows that log, kill {pid} stops it; you are told when it ends]",
     )

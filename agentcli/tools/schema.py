@@ -111,7 +111,7 @@ def _sentence(model: type[Arguments], fault: ErrorDetails) -> str:
         case "string_too_short":
             return f"{name} must not be empty"
         case "string_unicode":
-            return f"{name} has half of a surrogate pair in it, which is no character"
+            return f"{name} has half of a surrogate pair in it, which is not a character"
         case _:
             wanted = fault["msg"].removeprefix("Input should be ")
             return f"{name} must be {wanted}, not {shown}"
@@ -139,7 +139,7 @@ def _read(text: str) -> Json:
 
 def _no_constant(name: str) -> NoReturn:
     """Raise ValueError for a constant that Python accepts, but JSON does not have."""
-    raise ValueError(f"{name} is no JSON value")
+    raise ValueError(f"{name} is not a JSON value")
 
 
 def _kind(value: Json) -> str:

@@ -15,41 +15,42 @@ STYLE: dict[str, Any] = {
 """Keyword arguments for every Typer. Help is plain text, so rich is never imported for it."""
 
 Workspace = Annotated[
-    Path, typer.Option("-C", "--cwd", metavar="DIR", help="The workspace: where the work is done.")
+    Path, typer.Option("-C", "--cwd", metavar="DIR", help="Run in this directory.")
 ]
 Resume = Annotated[
     str | None,
     typer.Option(
         "--resume",
         metavar="SESSION",
-        help="Continue a session: its id, the beginning or the end of it, or its name.",
+        help="Continue this session: its name, its id, or either end of its id.",
     ),
 ]
 Continue = Annotated[
-    bool, typer.Option("--continue", help="Continue the latest session of this workspace.")
+    bool, typer.Option("--continue", help="Continue the latest session in this directory.")
 ]
 PassEnv = Annotated[
     list[str] | None,
-    typer.Option("--pass-env", metavar="NAME", help="A variable that commands may see, too."),
+    typer.Option("--pass-env", metavar="NAME", help="Pass this environment variable to commands."),
 ]
 Mask = Annotated[
     list[str] | None,
     typer.Option(
         "--mask",
         metavar="NAME",
-        help="A variable, or a glob for several, whose value is shown and kept nowhere.",
+        help="Redact this variable's value everywhere (globs allowed).",
     ),
 ]
 TrustProject = Annotated[
     bool,
     typer.Option(
-        "--trust-project", help="Use what the repository brings in .agentcli, for this run."
+        "--trust-project",
+        help="Load this repository's .agentcli settings, hooks and MCP servers for this run.",
     ),
 ]
 McpConfig = Annotated[
     str | None,
     typer.Option(
-        "--mcp-config", metavar="FILE", help="More MCP servers for this session, as mcpServers."
+        "--mcp-config", metavar="FILE", help="Load more MCP servers from this mcpServers file."
     ),
 ]
 Model = Annotated[
@@ -57,31 +58,31 @@ Model = Annotated[
     typer.Option(
         "--model",
         metavar="PROVIDER/NAME",
-        help="Which model; script/FILE plays a script. Default: whichever provider has a key.",
+        help="Model, as provider/name. Default: the first provider with an API key.",
     ),
 ]
 SessionOrLatest = Annotated[
     str | None,
     typer.Argument(
-        help="Its id, the beginning or the end of it, its name, or a path to its log. "
-        "Default: the latest of this workspace.",
+        help="Session: its name, its id, either end of its id, or the path of its log. "
+        "Default: the latest in this directory.",
     ),
 ]
 SessionName = Annotated[
     str,
     typer.Argument(
         metavar="SESSION",
-        help="Its id, the beginning or the end of it, its name, or a path to its log.",
+        help="Session: its name, its id, either end of its id, or the path of its log.",
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="As JSON, for programs.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 SessionMode = Annotated[
     str | None,
     typer.Option(
         "--mode",
         metavar="plan|ask|auto-edit|auto",
-        help="What needs no question: reading (plan, ask), editing files too (auto-edit), "
-        "everything (auto).",
+        help="Permission mode: plan (read-only), ask (confirm edits and commands), auto-edit "
+        "(edits without asking), auto (everything, in the sandbox).",
     ),
 ]
 Allow = Annotated[
@@ -95,42 +96,47 @@ Deny = Annotated[
     typer.Option("--deny", metavar="RULE", help="Deny calls that match, in every mode."),
 ]
 Policy = Annotated[
-    Path | None, typer.Option("--policy", metavar="FILE", help="A file of rules for this session.")
+    Path | None, typer.Option("--policy", metavar="FILE", help="Load more rules from this file.")
 ]
 SandboxKind = Annotated[
     str | None,
     typer.Option(
         "--sandbox",
         metavar="auto|bubblewrap|landlock|seatbelt|off",
-        help="Which sandbox; off runs commands without any.",
+        help="Sandbox for commands. off runs them without one.",
     ),
 ]
 Yolo = Annotated[
     bool,
-    typer.Option("--yolo", help="Everything runs as you, without a question and a sandbox."),
+    typer.Option("--yolo", help="Run everything without asking and without a sandbox. Dangerous."),
 ]
 ResumeOrPick = Annotated[
     str | None,
     typer.Option(
         "--resume",
         metavar="[SESSION]",
-        help="Continue a session by its id or name; without one, choose from a list.",
+        help="Continue a session by id or name. Without one, choose from a list.",
     ),
 ]
 ThemeName = Annotated[
     str | None,
-    typer.Option("--theme", metavar="auto|dark|light|ansi|none", help="The colours."),
+    typer.Option("--theme", metavar="auto|dark|light|ansi|none", help="Colour theme."),
 ]
 Color = Annotated[
     str | None,
-    typer.Option("--color", metavar="auto|always|never", help="Whether to use colour at all."),
+    typer.Option(
+        "--color",
+        metavar="auto|always|never",
+        help="Use colour, or not. auto: if it is a terminal.",
+    ),
 ]
 Accessible = Annotated[
     bool,
-    typer.Option("--accessible", help="For screen readers: whole lines, nothing redrawn."),
+    typer.Option("--accessible", help="Screen reader mode: whole lines, nothing redrawn."),
 ]
 Debug = Annotated[
-    bool, typer.Option("--debug", help="Before the command: show the traceback of a bug, too.")
+    bool,
+    typer.Option("--debug", help="Show tracebacks for internal errors (goes before the command)."),
 ]
 
 
@@ -139,24 +145,23 @@ class TextOrJson(StrEnum):
     JSON = "json"
 
 
-OutputOption = Annotated[
-    TextOrJson, typer.Option("-o", "--output", help="For people, or for programs.")
-]
+OutputOption = Annotated[TextOrJson, typer.Option("-o", "--output", help="Output format.")]
 
 MaxTurns = Annotated[
     str | None,
     typer.Option(
         metavar="N",
-        help="Stop after N model requests; a child agent gets at most those that are left. "
+        help="Stop after N model requests. A child agent gets at most the requests left. "
         "[default: 100, in CI 50]",
     ),
 ]
 MaxCost = Annotated[
     str | None,
-    typer.Option(metavar="USD", help="Send no request that could cost the session more than this."),
+    typer.Option(metavar="USD", help="Stop before the session costs more than this."),
 ]
 Timeout = Annotated[
-    str | None, typer.Option(metavar="TIME", help="Stop the run after 90s, 30m, 1h30m.")
+    str | None,
+    typer.Option(metavar="TIME", help="Stop the run after this time, e.g. 90s, 30m, 1h30m."),
 ]
 OutputForm = Annotated[
     str,
@@ -164,79 +169,81 @@ OutputForm = Annotated[
         "-o",
         "--output",
         metavar="text|json|stream-json",
-        help="Answer alone, one JSON result, or one JSON line per event.",
+        help="Output format: the answer, one JSON result, or one JSON line per event.",
     ),
 ]
 Reports = Annotated[
     list[str] | None,
-    typer.Option(metavar="junit,github,markdown,sarif", help="Write reports, too."),
+    typer.Option(metavar="junit,github,markdown,sarif", help="Also write these reports."),
 ]
 InCi = Annotated[
     bool | None,
-    typer.Option("--ci/--no-ci", help="Heartbeats and CI defaults. [default: detected]"),
+    typer.Option("--ci/--no-ci", help="Use CI defaults and heartbeats. [default: detected]"),
 ]
 NoAnnotations = Annotated[
-    bool, typer.Option("--no-annotations", help="Nothing special for GitHub Actions.")
+    bool, typer.Option("--no-annotations", help="Disable GitHub Actions annotations.")
 ]
-Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Errors only on stderr.")]
+Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print only errors on stderr.")]
 Verbose = Annotated[
-    bool, typer.Option("-v", "--verbose", help="Diffs and command output on stderr.")
+    bool, typer.Option("-v", "--verbose", help="Print diffs and command output on stderr.")
 ]
 
 
 # The options of `agentcli run`, some of them shared with `batch`: type and help text of each.
 
 
-Prompt = Annotated[str | None, typer.Argument(help="What to do, in words; - reads it from stdin.")]
+Prompt = Annotated[str | None, typer.Argument(help="The task. - reads it from stdin.")]
 PromptFile = Annotated[
-    Path | None, typer.Option("-f", "--file", metavar="FILE", help="The prompt, in a file.")
+    Path | None,
+    typer.Option("-f", "--file", metavar="FILE", help="Read the prompt from this file."),
 ]
 Images = Annotated[
     list[Path] | None,
     typer.Option(
         "--image",
         metavar="FILE",
-        help="An image to look at; again for more. One of the workspace may be named in the "
-        "prompt instead: @shot.png.",
+        help="Attach an image (repeatable). Images in the project also work as @shot.png in the "
+        "prompt.",
     ),
 ]
 Mode = Annotated[
     str | None,
     typer.Option(
         metavar="plan|ask|auto-edit|auto",
-        help="What needs no question: reading (plan, ask), editing files too (auto-edit), "
-        "everything (auto). Nobody can be asked here: what would be asked is denied.",
+        help="Permission mode: plan (read-only), ask (reads; edits and commands need --allow), "
+        "auto-edit (edits too), auto (everything, in the sandbox). What would ask is denied.",
     ),
 ]
 OnDeny = Annotated[
     str,
     typer.Option(
         metavar="fail|continue|ignore",
-        help="When a call is denied: stop, go on and fail at the end, or only record it.",
+        help="When a call is denied: stop, continue and fail at the end, or only record it.",
     ),
 ]
 StrictCost = Annotated[
-    bool, typer.Option("--strict-cost", help="Refuse a model whose price is not known.")
+    bool,
+    typer.Option("--strict-cost", help="With --max-cost: refuse models without a known price."),
 ]
 MaxTokens = Annotated[
     str | None,
-    typer.Option(metavar="N", help="Send none that could take the session above N tokens."),
+    typer.Option(metavar="N", help="Stop before the session uses more than N tokens."),
 ]
 ToolTimeout = Annotated[
-    str | None, typer.Option(metavar="TIME", help="Stop any one command after that.")
+    str | None, typer.Option(metavar="TIME", help="Stop each command after this time.")
 ]
 MaxWait = Annotated[
     str | None,
-    typer.Option(metavar="TIME", help="Wait no longer for a provider that asks to wait."),
+    typer.Option(metavar="TIME", help="Wait at most this long when a provider asks to wait."),
 ]
 WrapUp = Annotated[
-    bool, typer.Option("--wrap-up", help="At a limit, let the model sum up, without tools.")
+    bool, typer.Option("--wrap-up", help="At a limit, ask the model for a summary, without tools.")
 ]
 Verify = Annotated[
     list[str] | None,
     typer.Option(
         metavar="CMD",
-        help="The task is done when this passes. What fails goes back to the model.",
+        help="Check command; the task is done when it passes. Failures go back to the model.",
     ),
 ]
 CheckClaims = Annotated[
@@ -245,20 +252,22 @@ CheckClaims = Annotated[
 ]
 SchemaFile = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="The answer is JSON that meets this JSON Schema."),
+    typer.Option(metavar="FILE", help="Require an answer in JSON that matches this JSON Schema."),
 ]
 Partial = Annotated[
-    bool, typer.Option("--partial", help="With stream-json: text and output as they come.")
+    bool, typer.Option("--partial", help="With stream-json: include partial text and output.")
 ]
 PatchFile = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Write what the run changed, as a diff.")
+    Path | None,
+    typer.Option(metavar="FILE", help="Write the run's changes to this file, as a diff."),
 ]
 LastMessage = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Write the answer to a file, too.")
+    Path | None, typer.Option(metavar="FILE", help="Also write the answer to this file.")
 ]
 OutputDir = Annotated[
     Path | None,
     typer.Option(
-        metavar="DIR", help="Write result, answer, patch, settings and log, however it ends."
+        metavar="DIR",
+        help="Write result, answer, patch, settings and log here, even if the run fails.",
     ),
 ]

@@ -101,7 +101,7 @@ def test_child_at_its_limit_of_steps_may_say_a_last_word(childhood: Childhood) -
     assert childhood.result() == (
         "error",
         f"The child agent did not finish: the limit of {STEPS_MAX} requests is reached. "
-        "Its last words: Half of it.",
+        "Its last message: Half of it.",
     )
 
 
@@ -134,7 +134,7 @@ def test_child_makes_no_more_requests_than_its_parent_has_left(childhood: Childh
     assert childhood.result() == (
         "error",
         "The child agent did not finish: the limit of 2 requests is reached. "
-        "Its last words: Half of it.",
+        "Its last message: Half of it.",
     )
     assert [CHILD_INSTRUCTIONS in str(body["messages"]) for body in childhood.bodies].count(
         True

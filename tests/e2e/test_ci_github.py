@@ -101,7 +101,7 @@ def test_denial_is_an_annotation_and_stands_in_the_summary(home: Path) -> None:
     assert error.startswith("::error title=Denied::bash touch made.txt: ")
     summary = (home / "summary.md").read_text()
     assert summary.startswith("## ❌ agentcli: denied (exit code 5)")
-    assert "permit it with `--allow 'bash(touch made.txt)'`" in summary
+    assert "allow it with `--allow 'bash(touch made.txt)'`" in summary
     assert "exit-code<<" in (home / "output.txt").read_text()
 
 

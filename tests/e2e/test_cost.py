@@ -90,10 +90,10 @@ def test_retry_is_announced_in_one_sentence(home: Path) -> None:
     (line,) = [line for line in ran.err.splitlines() if "retrying" in line]
     words = line.partition("] ")[2]
     assert words.startswith(
-        "the connection was closed in the middle of the answer (48 characters of it are dropped): "
+        "the connection was closed in the middle of the answer (dropping 48 characters): "
         "retrying in "
     )
-    assert words.endswith(" s, try 2 of 6")
+    assert words.endswith(" s, attempt 2 of 6")
 
 
 def test_denial_names_its_remedy_once(home: Path) -> None:

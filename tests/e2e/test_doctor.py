@@ -65,7 +65,7 @@ def test_settings_that_cannot_be_used_are_one_failed_check(tmp_path: Path) -> No
     file.write_text('modle = "x"')
     ran = agentcli("doctor", "--model", "script/x.json", home=tmp_path)
     assert (
-        f"FAIL  settings   {file}: there is no setting 'modle'\n"
+        f"FAIL  settings   {file}: unknown setting 'modle'\n"
         f"{'':<17}fix: did you mean mode or model?\n"
     ) in ran.out
     assert "workspace  " in ran.out

@@ -35,7 +35,7 @@ def test_second_choice_goes_on_where_the_first_is_overloaded(tmp_path: Path) -> 
     assert (ran.code, ran.out) == (0, "Here I am.\n")
     assert asked == ["claude-opus-5-5", SECOND]
     assert warnings(tmp_path) == [
-        f"anthropic/claude-opus-5-5 does not answer: anthropic/{SECOND} goes on"
+        f"anthropic/claude-opus-5-5 does not answer; continuing with anthropic/{SECOND}"
     ]
 
 

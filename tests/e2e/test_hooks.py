@@ -198,7 +198,7 @@ def test_prompt_that_a_hook_refuses_is_never_sent(home: Path, workspace: Path) -
     hook(home, "UserPromptSubmit", "echo 'no secrets here' >&2; exit 2")
     ran = run(home, workspace)
     assert (ran.code, ran.out) == (5, "")
-    assert "the prompt was refused by hook" in ran.err
+    assert "the prompt was rejected by hook" in ran.err
     assert "no secrets here" in ran.err
     assert [fact.type for fact in facts(home)] == [
         *("session_started", "hook_ran", "turn_ended", "session_ended")
@@ -286,7 +286,7 @@ def test_interrupt_ends_a_hook(home: Path, workspace: Path) -> None:
     ("text", "message"),
     [
         ('{"hooks":', ":1 is not JSON"),
-        ('{"hooks": {\n "PreToolUs": []}}', ":2: there is no hook event PreToolUs"),
+        ('{"hooks": {\n "PreToolUs": []}}', ":2: unknown hook event PreToolUs"),
         ('{"hooks": {"Stop": [{"hooks": [\n{"command": 3}]}]}}', "a hook of Stop has no command"),
     ],
 )

@@ -224,7 +224,7 @@ def test_changed_tools_are_shown_as_a_diff(tmp_path: Path) -> None:
         term = session.term
         term.ready()
         term.send("go")
-        term.wait("has changed its tools since they were accepted")
+        term.wait("has changed its tools since you approved them")
         assert term.shows("Now pays.")
         answered(term, "y")
         term.wait("The end.")
@@ -264,7 +264,7 @@ def test_server_that_wants_a_login_says_how(tmp_path: Path) -> None:
             term.send("go")
             term.wait("Without it.")
             assert term.shows(
-                "warning: The MCP server asking wants you to log in: agentcli mcp login"
+                "warning: The MCP server asking needs you to log in: agentcli mcp login"
             )
 
 
@@ -298,7 +298,7 @@ def test_login_over_ssh_takes_the_address_that_is_pasted(tmp_path: Path) -> None
             address = next(row for row in term.screen() if "/authorize?" in row)
             led_to = redirected(address)
             term.send(led_to.replace("127.0.0.1", "elsewhere.example"))
-            term.wait("that is not it: the address must begin with http://127.0.0.1:")
+            term.wait("that address does not work: the address must begin with http://127.0.0.1:")
             term.send(led_to)
             term.wait("logged in to issues")
             assert term.code() == 0

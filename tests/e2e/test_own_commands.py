@@ -18,7 +18,7 @@ def test_commands_of_the_person_and_of_a_trusted_project(tmp_path: Path) -> None
     script = [says("Greeted."), says("Tidied.")]
     with live(tmp_path, script, files=files, arguments=arguments, env=env, rows=60) as session:
         term = session.term
-        term.wait("warning: yours commands/help.md: there is a command /help already")
+        term.wait("warning: yours commands/help.md: a command /help already exists")
         term.send("/help")
         term.wait("/greet ARG1 ARG2: yours: Greets.")
         term.wait("/tidy [TEXT]: project: Tidy up")

@@ -29,7 +29,7 @@ def test_explanation_names_rule_file_line_and_parts(home: Path, workspace: Path)
     assert (ran.code, ran.err) == (0, "")
     assert "would be denied" in ran.out
     assert f"deny bash(git push:*), at {rules}:2" in ran.out
-    assert "part        ls: it only reads" in ran.out
+    assert "part        ls: read-only" in ran.out
 
 
 def test_explanation_as_json_tells_what_would_allow_it(home: Path, workspace: Path) -> None:

@@ -25,7 +25,7 @@ def test_ctrl_b_moves_the_running_command_to_the_background(tmp_path: Path) -> N
         told = _last_result(session)
         details = _details(session)
         pid, log = details["background_pid"], Path(details["log_path"])
-        assert told.startswith("begun\n[the person moved it to the background after ")
+        assert told.startswith("begun\n[the user moved it to the background after ")
         assert f"pid {pid}, all output in {log}]" in told
         assert f"kill {pid} stops it" in told
         assert log.read_text() == "begun\n"

@@ -198,7 +198,7 @@ def test_servers_are_listed_and_started_anew_and_their_tools_with_them(tmp_path:
         term.wait("  good  ready; 2 tools, ")
         term.wait("  late  failed: The MCP server late")
         shown = " ".join(" ".join(term.screen()).split())
-        assert "NOT confined; " in shown
+        assert "NOT sandboxed; " in shown
         assert "/mcp/late.log" in shown
         term.send("/mcp late")
         term.wait_for(lambda: len(_rows(term, "  late  failed")) == 2, "the server by its name")
@@ -247,10 +247,10 @@ def test_session_that_cannot_be_had_loses_nothing_and_is_had_later(tmp_path: Pat
         term = session.term
 
         def is_back(line: str, *, after: int) -> bool:
-            errors = len(_rows(term, "error: the rules in"))
+            errors = len(_rows(term, "error: cannot read the rules in"))
             return errors == after and _rows(term, "> ")[-1] == f"> {line}"
 
-        term.wait("error: the rules in")
+        term.wait("error: cannot read the rules in")
         term.send("/help mode")
         term.wait("show or change the permission mode")
         term.send("/cost")
@@ -290,8 +290,8 @@ def test_yolo_is_shown_and_asks_nothing(tmp_path: Path) -> None:
 
 def test_yolo_is_refused_beside_a_mode_and_for_root(tmp_path: Path) -> None:
     beside = agentcli("--yolo", "--mode", "ask", home=tmp_path)
-    assert (beside.code, beside.err.splitlines()[1]) == (2, "  fix: leave out --mode and --sandbox")
+    assert (beside.code, beside.err.splitlines()[1]) == (2, "  fix: agentcli --yolo")
     alone = agentcli("--yolo", home=tmp_path)
     is_refused = os.geteuid() == 0 and not Path("/.dockerenv").exists()
-    assert ("--yolo is not for root" in alone.err) is is_refused
+    assert ("--yolo is not allowed as root" in alone.err) is is_refused
     assert alone.code == 2  # or else there is no prompt on stdin

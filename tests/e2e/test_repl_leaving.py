@@ -167,8 +167,8 @@ def test_session_is_picked_only_where_there_is_a_terminal(tmp_path: Path) -> Non
     assert (ran.code, ran.err.splitlines()) == (
         2,
         [
-            "error: there is no terminal to choose a session in",
-            "  fix: agentcli --resume ID; agentcli sessions lists them",
+            "error: choosing a session needs a terminal",
+            "  fix: agentcli --resume ID (agentcli sessions lists them)",
         ],
     )
 

@@ -84,11 +84,11 @@ def test_mention_that_is_no_image_is_said_and_the_run_goes_on(
     (home / "work" / "out.png").symlink_to(home / "outside.png")
     ran = run(provider, home, f"look at @bad.png, @out.png, @none.png and {home}/outside.png")
     assert ran.code == 0, ran.err
-    assert "warning: not attached: bad.png is no PNG, JPEG, GIF or WebP image\n" in ran.err
+    assert "warning: not attached: bad.png is not a PNG, JPEG, GIF or WebP image\n" in ran.err
     assert "warning: not attached: out.png leads out of the workspace\n" in ran.err
     assert [block["type"] for block in asked(provider)] == ["text"] * 3
     assert asked(provider)[1] == text(
-        "[The image bad.png could not be attached: it is no PNG, JPEG, GIF or WebP image.]"
+        "[The image bad.png could not be attached: it is not a PNG, JPEG, GIF or WebP image.]"
     )
 
 
@@ -135,6 +135,6 @@ def test_model_that_takes_no_images_is_told_that_there_is_one(home: Path) -> Non
             env={"VLLM_BASE_URL": provider.base_url},
         )
     assert ran.code == 0, ran.err
-    assert "warning: vllm/qwen takes no images: it is told that there is one" in ran.err
+    assert "warning: vllm/qwen cannot see images; it gets a note instead" in ran.err
     asked = json.dumps(provider.bodies[0], ensure_ascii=False)
-    assert "An image (image/png) stood here. This model cannot see it." in asked
+    assert "An image (image/png) was here. This model cannot see it." in asked

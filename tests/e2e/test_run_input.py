@@ -166,7 +166,7 @@ def test_option_before_the_command_is_refused_instead_of_being_ignored(
     options = OPTIONS_OF_THE_SESSION[case]
     ran = agentcli(*options, "run", "--model", script(home / "s.json", ["Hi."]), "go", home=home)
     assert (ran.code, ran.out) == (2, "")
-    assert "stands before the command" in ran.err
+    assert "must come after the command" in ran.err
     assert "fix: agentcli run --" in ran.err
 
 
@@ -282,7 +282,7 @@ def test_large_request_is_told_with_its_price_before_it_is_sent(home: Path) -> N
         ran = run_against(provider, "-f", "task.md", home=home)
     assert ran.code == 0, ran.err
     assert re.search(
-        r"warning: the next request has about \d+,\d{3} tokens of prompt, none known to be cached "
+        r"warning: the next request has about \d+,\d{3} prompt tokens, not cached "
         r"\(it is the first request\): about \$0\.\d\d\n",
         ran.err,
     )

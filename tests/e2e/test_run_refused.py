@@ -11,7 +11,7 @@ from tests.support.program import PROGRAM, agentcli, environment, script, sessio
     ("arguments", "message"),
     [
         (["--on-deny", "perhaps"], "--on-deny cannot be 'perhaps'"),
-        (["--continue", "--resume", "x"], "--continue and --resume name two sessions"),
+        (["--continue", "--resume", "x"], "--continue and --resume cannot be used together"),
         (["--no-such-option"], "No such option: --no-such-option"),
         (["--max-cost"], "Option '--max-cost' requires an argument."),
     ],

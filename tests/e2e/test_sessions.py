@@ -113,7 +113,7 @@ def test_workspace_that_was_moved_is_named_and_given_anew(desk: Desk) -> None:
         "run", "--resume", desk.log.parent.name, "--model", "script/x", "go", home=desk.home
     )
     assert gone.code == 2
-    assert f"cannot use the workspace {desk.workspace}: No such file" in gone.err
+    assert f"cannot open {desk.workspace}: No such file" in gone.err
     assert "-C DIR" in gone.err
     ran = desk.run(["There."], "--resume", desk.log.parent.name, "-C", moved)
     assert (ran.code, ran.out) == (0, "There.\n")

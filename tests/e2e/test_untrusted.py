@@ -166,4 +166,4 @@ def test_evaluator_that_cannot_be_had_asks(home: Path, workspace: Path) -> None:
     (home / ".config/agentcli/settings.toml").write_text('evaluator = "script/nowhere.json"\n')
     ran = run(home, workspace, [{"bash": {"command": "touch made"}}])
     assert (ran.code, (workspace / "made").exists()) == (5, False)
-    assert "there is no model to ask" in ran.err
+    assert "no model to ask" in ran.err

@@ -14,7 +14,7 @@ def known_settings() -> list[str]:
     try:
         check_values({"nonsense": 1}, "", SettingsError)
     except SettingsError as error:
-        return error.hint.removeprefix("known: ").split(", ")
+        return error.hint.removeprefix("settings: ").split(", ")
     raise AssertionError("a setting that does not exist was taken")
 
 

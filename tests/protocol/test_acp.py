@@ -300,7 +300,7 @@ def test_resources_and_prompts_of_servers_are_sent_along(tmp_path: Path) -> None
             await desk.say(opened.session_id, "/asking:sing")
         assert refused.value.data == {
             "details": "the MCP server asking has no prompt sing",
-            "hint": "it has greet",
+            "hint": "its prompts: greet",
         }
 
     home = drive(tmp_path, ["One.", "Two."], play).home

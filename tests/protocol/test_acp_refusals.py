@@ -48,8 +48,8 @@ def test_directory_that_is_none_is_refused_in_words_for_an_editor(tmp_path: Path
     nowhere, file = tmp_path / "nowhere", tmp_path / "file"
     file.touch()
     expected = {
-        str(nowhere): f"cannot use the workspace {nowhere}: No such file or directory",
-        str(file): f"the workspace {file} is not a directory",
+        str(nowhere): f"cannot open {nowhere}: No such file or directory",
+        str(file): f"{file} is not a directory",
     }
     odd = ("work", ".", "", "/a\ud800", "/a\0b")
     expected |= {cwd: f"cwd must be the absolute path of a directory, not {cwd!a}" for cwd in odd}
@@ -91,7 +91,7 @@ def test_prompt_that_cannot_be_taken_says_why(tmp_path: Path) -> None:
     wrong: dict[str, ContentBlock] = {
         "the prompt is empty": text_block(" "),
         "an image of the prompt is not base64": image_block("!!!", "image/png"),
-        "an image of the prompt is no PNG, JPEG, GIF or WebP image": image_block(
+        "an image of the prompt is not a PNG, JPEG, GIF or WebP image": image_block(
             "aGk=", "image/png"
         ),
     }

@@ -27,7 +27,7 @@ def test_server_is_added_listed_tested_and_removed(home: Path) -> None:
     code, told = mcp(home, "add", "one", "--env", "A=b=c", "--no-network", *command)
     assert (code, told) == (
         0,
-        f"added one to {file}; see what it offers: agentcli mcp test one\n",
+        f"added one to {file}; test it: agentcli mcp test one\n",
     )
     assert json.loads(file.read_text()) == {
         "mcpServers": {
@@ -42,7 +42,7 @@ def test_server_is_added_listed_tested_and_removed(home: Path) -> None:
     assert file.stat().st_mode & 0o777 == 0o600
 
     code, told = mcp(home, "list")
-    assert "not started yet; in the sandbox, without network" in told
+    assert "not tested yet; sandboxed, no network" in told
 
     code, told = mcp(home, "test")
     assert code == 0
@@ -50,8 +50,8 @@ def test_server_is_added_listed_tested_and_removed(home: Path) -> None:
     assert "protocol 2025-11-25, ready in " in told
 
     code, told = mcp(home, "list")
-    assert "answered when tested, " in told
-    assert ": 2 tools, not accepted yet; in the sandbox, without network" in told
+    assert "tested " in told
+    assert ": 2 tools, not approved yet; sandboxed, no network" in told
     assert mcp(home, "approve", "one", "--yes")[1].startswith("new      echo")
     assert "  2 tools, " in mcp(home, "list")[1]
 
@@ -62,10 +62,10 @@ def test_server_is_added_listed_tested_and_removed(home: Path) -> None:
 def test_server_that_failed_its_test_is_listed_so_until_it_is_another(home: Path) -> None:
     mcp(home, "add", "one", "--", "false")
     assert mcp(home, "test")[0] == Exit.PROVIDER
-    assert "  failed when tested, " in mcp(home, "list")[1]
+    assert "  test failed " in mcp(home, "list")[1]
     mcp(home, "remove", "one")
     mcp(home, "add", "one", "--", "true")
-    assert "  not started yet; " in mcp(home, "list")[1]
+    assert "  not tested yet; " in mcp(home, "list")[1]
 
 
 def test_server_elsewhere_is_added_by_its_address(home: Path) -> None:
@@ -84,15 +84,15 @@ def test_server_elsewhere_is_added_by_its_address(home: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (("add", "a"), "a server is either a command or a --url"),
+        (("add", "a"), "give either a command or a --url"),
         (("add", "a b", "--", "x"), "a server's name is 1 to 32 letters"),
         (("add", "a", "--url", "x"), "url must begin with"),
         (("add", "a", "--env", "A", "--", "x"), "'A' is not NAME=VALUE"),
-        (("remove", "a"), "there is no server a in"),
+        (("remove", "a"), "no server a in"),
         (("test", "a"), "there is no server a"),
-        (("test",), "there is no server to test"),
+        (("test",), "no servers to test"),
         (("approve", "a"), "there is no server a"),
-        (("list", "--mcp-config", "/no/such/file"), "there is no file /no/such/file"),
+        (("list", "--mcp-config", "/no/such/file"), "file not found: /no/such/file"),
     ],
 )
 def test_mistake_is_one_clear_error(arguments: tuple[str, ...], why: str, home: Path) -> None:

@@ -71,7 +71,7 @@ def test_forgotten_session_is_opened_again() -> None:
 @pytest.mark.parametrize(
     ("mode", "told"),
     [
-        ("locked", "The MCP server web wants you to log in: agentcli mcp login web"),
+        ("locked", "The MCP server web needs you to log in: agentcli mcp login web"),
         ("page", "Unexpected content type: text/html"),
     ],
 )

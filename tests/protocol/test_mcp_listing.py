@@ -26,7 +26,7 @@ def test_pages_without_end_are_cut_and_that_is_said(tmp_path: Path) -> None:
 
     assert asyncio.run(Nasty("endless_pages", tmp_path).use(scenario)) == (
         200,
-        ("its list of tools goes on after 200 pages, where it was cut",),
+        ("its list of tools has more than 200 pages; the rest is ignored",),
     )
 
 
@@ -36,7 +36,7 @@ def test_remarks_about_a_list_are_few(tmp_path: Path) -> None:
         return server.link.remarks
 
     remarks = asyncio.run(Nasty("only_arrays", tmp_path).use(scenario))
-    assert (len(remarks), remarks[-1]) == (11, "490 more remarks like these")
+    assert (len(remarks), remarks[-1]) == (11, "490 more warnings like these")
 
 
 def test_tools_that_cannot_be_used_are_named_and_the_others_stay(tmp_path: Path) -> None:
@@ -65,16 +65,15 @@ def test_tools_that_cannot_be_used_are_named_and_the_others_stay(tmp_path: Path)
         },
     }
     assert remarks == (
-        "its tool array cannot be used: it takes no object (type 'array')",
+        "its tool array cannot be used: its input is not an object (type 'array')",
         "its tool lost_ref cannot be used: its inputSchema refers to '#/$defs/B', which is not in "
         "it",
         "its tool circle cannot be used: its inputSchema refers to itself",
-        "its tool text cannot be used: its inputSchema is no object",
+        "its tool text cannot be used: its inputSchema is not an object",
         "its tool listed cannot be used: inputSchema.properties: Input should be a valid "
         "dictionary",
-        "its tool number 15, which has no name, cannot be used: it is no object",
-        "its tool number 16, which has no name, cannot be used: name: Input should be a valid "
-        "string",
+        "its tool number 15 (without a name) cannot be used: it is not an object",
+        "its tool number 16 (without a name) cannot be used: name: Input should be a valid string",
         "its tool wordy cannot be used: description: Input should be a valid string",
     )
     assert output == Output.of("still here")

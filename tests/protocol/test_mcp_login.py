@@ -141,7 +141,7 @@ def test_server_without_a_login_says_which_command_to_run() -> None:
     with guarded() as (resource, _), pytest.raises(ServerFault) as raised:
         listed(entry_of(resource), None)
     assert str(raised.value) == (
-        "The MCP server issues wants you to log in: agentcli mcp login issues"
+        "The MCP server issues needs you to log in: agentcli mcp login issues"
     )
 
 
@@ -175,7 +175,7 @@ def test_login_that_was_revoked_has_to_be_made_again() -> None:
         with pytest.raises(ServerFault) as raised:
             listed(entry, StoredLogin(store))
     assert str(raised.value) == (
-        "The MCP server issues wants you to log in again, as your login is not valid any more: "
+        "The MCP server issues needs you to log in again (your login expired): "
         "agentcli mcp login issues"
     )
 
@@ -195,9 +195,9 @@ def test_login_that_others_could_read_is_not_used(mode: int) -> None:
     with guarded() as (resource, authority):
         entry, store = stored(resource, authority)
         store.path.chmod(mode)
-        with pytest.raises(SettingsError, match="can be read or written by others"):
+        with pytest.raises(SettingsError, match="is accessible to other users"):
             store.read()
-        with pytest.raises(ServerFault, match=r"issues cannot be started: .* by others"):
+        with pytest.raises(ServerFault, match=r"issues cannot be started: .* to other users"):
             listed(entry, StoredLogin(store))
         assert store.forget()
         assert store.read() is None
@@ -227,7 +227,7 @@ def test_code_cannot_be_used_again() -> None:
                     f"{listening.redirect_uri}?code={used['code'][0]}&state={used['state'][0]}"
                 )
                 assert (await asyncio.to_thread(got, address))[0] == 400
-                with pytest.raises(WrongRedirect, match="does not belong to this login"):
+                with pytest.raises(WrongRedirect, match="belongs to another login"):
                     listening.take(address)
 
         asyncio.run(replayed())
@@ -269,7 +269,7 @@ def test_pasted_address_that_is_another_is_told_and_asked_for_again(
 def test_answer_with_another_state_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agentcli.features.mcp.login.WAIT_S", 0.5)
     person = Person()
-    assert refused("other_state", person) == "nobody logged in within 0.5 s"
+    assert refused("other_state", person) == "no login within 0.5 s"
     assert set(person.pages) == {400}
 
 
@@ -287,7 +287,7 @@ def test_authorization_server_that_says_to_be_another_is_refused() -> None:
 
 def test_token_endpoint_on_an_open_line_is_refused() -> None:
     assert refused("open_line") == (
-        "the authorization server is not on https, so nothing secret is sent to it: "
+        "the authorization server does not use https, so no secret is sent to it: "
         "http://elsewhere.example/token"
     )
 
@@ -302,7 +302,7 @@ def test_authorization_server_without_pkce_is_refused() -> None:
 
 def test_server_on_an_open_line_is_not_logged_in_to() -> None:
     entry = ServerEntry(name="far", url="http://mcp.example.com/mcp")
-    with pytest.raises(LoginError, match="the server far is not on https"):
+    with pytest.raises(LoginError, match="the server far does not use https"):
         logged_in(entry, Person())
 
 
@@ -360,7 +360,7 @@ def test_program_logs_in_uses_the_login_and_tells_nobody(tmp_path: Path) -> None
         code, refused = said_by(command(home, "test", "issues"))
         assert code == 4
         assert refused == (
-            "issues: The MCP server issues wants you to log in: agentcli mcp login issues\n"
+            "issues: The MCP server issues needs you to log in: agentcli mcp login issues\n"
         )
         login = command(home, "login", "issues", "--no-browser")
         assert login.stdout is not None
@@ -385,7 +385,7 @@ def test_program_logs_in_uses_the_login_and_tells_nobody(tmp_path: Path) -> None
         assert said_by(command(home, "logout", "issues")) == (0, "logged out of issues\n")
         ran = agentcli("run", "--model", model, "--allow", "mcp(issues)", "go", home=home)
         assert (
-            "issues__echo : failed: The MCP server issues wants you to log in: "
+            "issues__echo : failed: The MCP server issues needs you to log in: "
             "agentcli mcp login issues" in ran.err
         )
 
@@ -393,7 +393,7 @@ def test_program_logs_in_uses_the_login_and_tells_nobody(tmp_path: Path) -> None
 def test_sdk_s_own_authorization_server_is_logged_in_to_and_tokens_are_renewed() -> None:
     with served(MEMBERS) as url:
         entry = ServerEntry(name="members", url=url)
-        with pytest.raises(ServerFault, match="wants you to log in: agentcli mcp login members"):
+        with pytest.raises(ServerFault, match="needs you to log in: agentcli mcp login members"):
             listed(entry, StoredLogin(ServerLoginStore(entry)))
         store = ServerLoginStore(entry)
         first = logged_in(entry, Person())
@@ -423,7 +423,7 @@ def test_login_without_a_server_elsewhere_is_explained(tmp_path: Path) -> None:
     code, said = said_by(command(home, "login", "here"))
     assert (code, said.splitlines()[0]) == (
         2,
-        "error: here is a process on this machine, which takes no login",
+        "error: here runs on this machine and needs no login",
     )
 
 
@@ -443,7 +443,7 @@ def test_keyring_is_used_where_there_is_one(
     monkeypatch.delitem(sys.modules, "keyring", raising=False)
     with guarded() as (resource, authority):
         entry, store = stored(resource, authority)
-        assert store.location == "the keyring of this system"
+        assert store.location == "the system keyring"
         assert not any(secret in store.path.read_text() for secret in authority.given)
         assert listed(entry, StoredLogin(store)) == ["echo"]
         assert store.forget()

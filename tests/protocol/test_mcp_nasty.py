@@ -176,17 +176,16 @@ def test_error_of_the_tool_is_the_servers_own_answer(tmp_path: Path) -> None:
 
 def test_answer_that_is_no_result_is_named_as_such(tmp_path: Path) -> None:
     assert str(failure("not_a_result", tmp_path)) == (
-        "The MCP server nasty gave an answer that cannot be used: content: Input should be a valid "
-        "list"
+        "The MCP server nasty sent an invalid answer: content: Input should be a valid list"
     )
 
 
 @pytest.mark.parametrize(
     ("mode", "problem"),
     [
-        ("text_result", "its result is no object"),
-        ("null_result", "its result is no object"),
-        ("list_result", "its result is no object"),
+        ("text_result", "its result is not an object"),
+        ("null_result", "its result is not an object"),
+        ("list_result", "its result is not an object"),
         ("error_without_code", "its error has no code or no message"),
     ],
 )
@@ -195,7 +194,7 @@ def test_answer_that_is_no_message_is_not_waited_for(
 ) -> None:
     wrong = failure(mode, tmp_path)
     assert (str(wrong), wrong.kind) == (
-        f"The MCP server nasty gave an answer that cannot be used: {problem}",
+        f"The MCP server nasty sent an invalid answer: {problem}",
         ErrorKind.FAILED,
     )
 
@@ -213,7 +212,7 @@ def test_structured_content_alone_is_shown_as_json(tmp_path: Path) -> None:
 def test_structured_content_against_its_own_schema_is_an_error(tmp_path: Path) -> None:
     output = answered("wrong_structure", tmp_path)
     assert output.error is ErrorKind.FAILED
-    assert "nasty gave an answer that cannot be used: Invalid structured content" in said(output)
+    assert "nasty sent an invalid answer: Invalid structured content" in said(output)
 
 
 def test_media_becomes_images_and_notes(tmp_path: Path) -> None:
@@ -330,8 +329,8 @@ def test_tool_that_changes_in_mid_session_is_refused(tmp_path: Path) -> None:
 
     refused = asyncio.run(Nasty("changing", tmp_path, str(tmp_path / "changed")).use(scenario))
     assert refused == (
-        "The MCP server nasty has changed its tool echo since it was accepted, so it was not run. "
-        "It can be used again when a person has run: agentcli mcp approve nasty"
+        "The MCP server nasty has changed its tool echo since it was approved, so it was not run. "
+        "It can be used again after the user runs: agentcli mcp approve nasty"
     )
 
 

@@ -135,7 +135,7 @@ def test_task_that_runs_a_prompt_that_is_not_there_is_an_answer(home: Path) -> N
         return [said(await server.call_tool("run", {"task": task})) for task in tasks]
 
     assert used(home, use, "--model", script(home / "s.json", ["Hello."])) == [
-        "the MCP server asking has no prompt sing (it has greet)",
+        "the MCP server asking has no prompt sing (its prompts: greet)",
         "Hello.",
     ]
 
@@ -232,13 +232,13 @@ def instructions(home: Path, *options: str) -> str:
 
     workspace = home.with_name("work")
     start = f"Tools of agentcli for the workspace {workspace}. "
-    end = " What is not allowed is denied with the option that would allow it."
+    end = " A denied call names the option that would allow it."
     return used(home, use, *options).removeprefix(start).removesuffix(end)
 
 
 def test_client_is_told_that_commands_are_not_confined(home: Path) -> None:
     assert instructions(home, "--sandbox", "off") == (
-        "Commands run without a sandbox: they can do everything that the person can, to all files "
+        "Commands run without a sandbox: they can do everything that the user can, to all files "
         "and over the network."
     )
 
@@ -247,6 +247,5 @@ def test_client_is_told_that_commands_are_not_confined(home: Path) -> None:
 def test_client_is_told_what_confines_commands(layer: str, home: Path, tmp_path: Path) -> None:
     with confined(layer, tmp_path / "try"):  # skips where it does not work
         assert instructions(home, "--sandbox", layer) == (
-            f"Commands run in a sandbox ({layer}), without the network unless a rule gives it to "
-            "them."
+            f"Commands run in a sandbox ({layer}), without network access unless a rule grants it."
         )

@@ -72,7 +72,7 @@ def test_calls_pass_the_same_guard_and_record(home: Path, workspace: Path) -> No
     told = answers(home, workspace, calls, "--mode", "auto-edit")
     assert told[0] == "1\tone"
     assert (workspace / "a.txt").read_text() == "two\n"
-    assert told[2].startswith("error: Denied: no rule matches touch b.txt")
+    assert told[2].startswith("error: Denied: no rule allows touch b.txt")
     assert told[3].startswith("error: ")
 
     (log,) = home.glob(".local/state/agentcli/sessions/*/log.jsonl")
@@ -100,5 +100,5 @@ def test_task_without_a_model_is_an_error_and_the_server_goes_on(
     calls: Calls = [("run", {"task": "x"}), ("run", {}), ("read_file", {"path": "a.txt"})]
     first, second, third = answers(home, workspace, calls)
     assert first.startswith("error: no model")
-    assert second == "error: Invalid input: task must be a text."
+    assert second == "error: Invalid input: task must be a string."
     assert third == "1\tone"

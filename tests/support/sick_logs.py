@@ -126,7 +126,7 @@ def circling() -> list[Fact]:
         truncated=True,
         details=told,
     )
-    missed = "9000 tokens of prompt were not read from the cache: the system prompt changed"
+    missed = "9000 prompt tokens were not read from the cache: the system prompt changed"
     return [
         *facts,
         replied(failing),

@@ -153,7 +153,7 @@ def compare_tools(before: Iterable[OfferedTool], now: Iterable[OfferedTool]) -> 
 def describe_tools(tools: Iterable[OfferedTool]) -> str:
     """Return everything a model sees of these tools, as text for the user to compare."""
     return "".join(
-        f"{tool.name}{' (says that it only reads)' if tool.says_read_only else ''}\n"
+        f"{tool.name}{' (says it is read-only)' if tool.says_read_only else ''}\n"
         f"  {tool.description}\n{_schema(tool)}\n"
         for tool in sorted(tools, key=lambda tool: tool.name)
     )

@@ -1,4 +1,4 @@
-"""`agentcli mcp`: the servers whose tools a model may use, and agentcli as such a server."""
+"""`agentcli mcp`: manage the servers whose tools a model may use, or run agentcli as a server."""
 
 from pathlib import Path
 from typing import Annotated
@@ -17,9 +17,9 @@ from agentcli.ui.arguments import (
     Workspace,
 )
 
-app = typer.Typer(**STYLE, help="Add, list, test and remove MCP servers, or be one.")
+app = typer.Typer(**STYLE, help="Manage MCP servers, or run agentcli as one.")
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Of the server.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the server.")]
 
 
 @app.command()
@@ -27,32 +27,38 @@ def add(
     name: Name,
     command: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[-- COMMAND ARGS...]", help="What starts it, after --."),
+        typer.Argument(
+            metavar="[-- COMMAND ARGS...]", help="Command that starts the server, after --."
+        ),
     ] = None,
     url: Annotated[
-        str, typer.Option("--url", metavar="URL", help="Of a server that runs elsewhere.")
+        str, typer.Option("--url", metavar="URL", help="Address of a remote server.")
     ] = "",
     env: Annotated[
         list[str] | None,
-        typer.Option("--env", metavar="NAME=VALUE", help="A variable for it; ${VAR} is put in."),
+        typer.Option(
+            "--env",
+            metavar="NAME=VALUE",
+            help="Environment variable for the server; ${VAR} is expanded.",
+        ),
     ] = None,
     header: Annotated[
         list[str] | None,
-        typer.Option("--header", metavar="NAME:VALUE", help="With --url; ${VAR} is put in."),
+        typer.Option(
+            "--header", metavar="NAME:VALUE", help="HTTP header, with --url; ${VAR} is expanded."
+        ),
     ] = None,
     writable: Annotated[
         list[Path] | None,
-        typer.Option("--writable", metavar="DIR", help="Where else it may write."),
+        typer.Option("--writable", metavar="DIR", help="Let the server write to this directory."),
     ] = None,
-    no_network: Annotated[
-        bool, typer.Option("--no-network", help="Keep it from the network.")
-    ] = False,
+    no_network: Annotated[bool, typer.Option("--no-network", help="Block network access.")] = False,
     unconfined: Annotated[
-        bool, typer.Option("--unconfined", help="Run it without a sandbox, as yourself.")
+        bool, typer.Option("--unconfined", help="Run the server without a sandbox.")
     ] = False,
 ) -> int:
-    """Write a server down in your own mcp.json."""
-    from agentcli.features.mcp import render as face
+    """Add a server to your mcp.json."""
+    from agentcli.features.mcp import render
     from agentcli.features.mcp.server_list import NewServer
 
     new = NewServer(
@@ -64,29 +70,29 @@ def add(
         no_network=no_network,
         writable=tuple(writable or ()),
     )
-    return face.add(name, new)
+    return render.add(name, new)
 
 
 @app.command("list")
 def list_servers(workspace: Workspace = Path(), mcp_config: McpConfig = None) -> int:
-    """List the servers, where they stand, and what their tools cost."""
-    from agentcli.features.mcp import render as face
+    """List servers with status and token cost."""
+    from agentcli.features.mcp import render
 
-    return face.show_servers(workspace, config=mcp_config)
+    return render.show_servers(workspace, config=mcp_config)
 
 
 @app.command()
 def test(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]...", help="Which; without any, all.")
+        list[str] | None, typer.Argument(metavar="[NAME]...", help="Servers to test. Default: all.")
     ] = None,
     workspace: Workspace = Path(),
     mcp_config: McpConfig = None,
 ) -> int:
-    """Connect, list the tools, and say how long it took."""
-    from agentcli.features.mcp import render as face
+    """Connect to servers and list their tools."""
+    from agentcli.features.mcp import render
 
-    return face.test_servers(names or [], workspace, config=mcp_config)
+    return render.test_servers(names or [], workspace, config=mcp_config)
 
 
 @app.command()
@@ -94,12 +100,12 @@ def approve(
     name: Name,
     workspace: Workspace = Path(),
     mcp_config: McpConfig = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Accept without being asked.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Approve without asking.")] = False,
 ) -> int:
-    """Look at what a server offers now, and accept it."""
-    from agentcli.features.mcp import render as face
+    """Review a server's tools and approve them."""
+    from agentcli.features.mcp import render
 
-    return face.approve(name, workspace, config=mcp_config, yes=yes)
+    return render.approve(name, workspace, config=mcp_config, yes=yes)
 
 
 @app.command()
@@ -108,29 +114,29 @@ def login(
     workspace: Workspace = Path(),
     mcp_config: McpConfig = None,
     no_browser: Annotated[
-        bool, typer.Option("--no-browser", help="Only print the address; open nothing.")
+        bool, typer.Option("--no-browser", help="Print the address instead of opening a browser.")
     ] = False,
 ) -> int:
-    """Log in to a server that runs elsewhere, in your browser."""
-    from agentcli.features.mcp import render as face
+    """Log in to a remote server in your browser."""
+    from agentcli.features.mcp import render
 
-    return face.login(name, workspace, config=mcp_config, opens_browser=not no_browser)
+    return render.login(name, workspace, config=mcp_config, opens_browser=not no_browser)
 
 
 @app.command()
 def logout(name: Name, workspace: Workspace = Path(), mcp_config: McpConfig = None) -> int:
-    """Forget the login at a server."""
-    from agentcli.features.mcp import render as face
+    """Log out of a server."""
+    from agentcli.features.mcp import render
 
-    return face.logout(name, workspace, config=mcp_config)
+    return render.logout(name, workspace, config=mcp_config)
 
 
 @app.command()
 def remove(name: Name) -> int:
-    """Remove a server from your own mcp.json."""
-    from agentcli.features.mcp import render as face
+    """Remove a server from your mcp.json."""
+    from agentcli.features.mcp import render
 
-    return face.remove(name)
+    return render.remove(name)
 
 
 @app.command()
@@ -143,7 +149,7 @@ def serve(
     policy: Policy = None,
     sandbox: SandboxKind = None,
 ) -> int:
-    """Offer the tools, and whole tasks as `run`, to another program over stdin and stdout."""
+    """Serve tools and tasks to MCP clients on stdin and stdout."""
     from agentcli.features.mcp.serve import run_server
     from agentcli.settings import load_settings
 

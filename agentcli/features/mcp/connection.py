@@ -95,7 +95,7 @@ class ServerConnection:
         """Return the remarks about its list of tools, to follow "the MCP server x: "."""
         few = tuple(self._remarks)[:REMARKS_LIMIT]
         left_out = len(self._remarks) - len(few)
-        return (*few, f"{left_out} more remarks like these") if left_out else few
+        return (*few, f"{left_out} more warnings like these") if left_out else few
 
     async def tools(self) -> Mapping[str, OfferedTool]:
         """Return the tools that the server offers now. Connect if needed. Raise ServerFault."""

@@ -123,7 +123,7 @@ def parse_entries(
         return Entries(problems=(f"{where} is not JSON: {error}",))
     table = document.get("mcpServers", document) if isinstance(document, dict) else None
     if not isinstance(table, dict):
-        return Entries(problems=(f'{where} must be an object with "mcpServers" in it',))
+        return Entries(problems=(f'{where} must be an object with the key "mcpServers"',))
     servers: list[ServerEntry] = []
     problems: list[str] = []
     for name, entry in table.items():
@@ -148,14 +148,16 @@ def _entry(
         return None
     for key in () if may_loosen else _LOOSENING:
         if key in entry:
-            raise EntryError(f"a project may not say {key!r}; put the server into your own file")
+            raise EntryError(
+                f"a project may not set {key!r}; put the server into your own mcp.json"
+            )
     fields = _Fields(entry, environ)
     command, url = fields.text("command"), fields.text("url")
     kind = entry.get("type", "http" if url else "stdio")
     if bool(command) == bool(url):
         raise EntryError('it must have either a "command" or a "url"')
     if kind not in (*_HTTP, "stdio") or (kind == "stdio") is bool(url):
-        raise EntryError(f"type {kind!r} is not known; a command is stdio, a url is http")
+        raise EntryError(f"unknown type {kind!r}; use stdio for a command, http for a url")
     if url and not url.startswith(("http://", "https://")):
         raise EntryError("url must begin with https:// or http://")
     return ServerEntry(
@@ -215,19 +217,19 @@ class _Fields:
     def text(self, key: str) -> str:
         value = self._entry.get(key, "")
         if not isinstance(value, str) or "\0" in value:
-            raise EntryError(f"{key} must be a text")
+            raise EntryError(f"{key} must be a string")
         return self._expand(value)
 
     def texts(self, key: str) -> tuple[str, ...]:
         value = self._entry.get(key, [])
         if not isinstance(value, list) or not all(_is_plain(one) for one in value):
-            raise EntryError(f"{key} must be a list of texts")
+            raise EntryError(f"{key} must be a list of strings")
         return tuple(self._expand(one) for one in value)
 
     def pairs(self, key: str) -> tuple[tuple[str, str], ...]:
         value = self._entry.get(key, {})
         if not isinstance(value, dict) or not all(_is_plain(one) for one in value.values()):
-            raise EntryError(f"{key} must be an object of texts")
+            raise EntryError(f"{key} must be an object of strings")
         return tuple((name, self._expand(one)) for name, one in value.items())
 
     def switch(self, key: str, *, default: bool) -> bool:

@@ -86,7 +86,7 @@ def _sentence(
 
 
 def _unusable(error: BaseException | None, name: str) -> str:
-    return f"The MCP server {name} gave an answer that cannot be used: {summarize_error(error)}"
+    return f"The MCP server {name} sent an invalid answer: {summarize_error(error)}"
 
 
 def summarize_error(error: BaseException | None) -> str:

@@ -210,7 +210,7 @@ async def log_in(entry: ServerEntry, browser: LoginBrowser) -> Login | None:
         ):
             return await _log_in_listening(entry, browser, listening)
     except TimeoutError:
-        raise LoginError(f"nobody logged in within {WAIT_S:g} s") from None
+        raise LoginError(f"no login within {WAIT_S:g} s") from None
     except OSError as error:
         raise LoginError(f"cannot listen on 127.0.0.1: {error.strerror}") from error
 
@@ -261,13 +261,13 @@ async def _ask(entry: ServerEntry, provider: OAuthClientProvider) -> None:
             client.stream("POST", entry.url, json=_QUESTION, headers=headers) as answer,
         ):
             if answer.status_code == REFUSED:
-                raise LoginError("the server does not take the token that it has sent you for")
+                raise LoginError("the server rejects the token from its own login")
     except OAuthFlowError as error:
         raise LoginError(_without_secrets(error)) from None
     except httpx2.HTTPError as error:
         raise LoginError(f"cannot be reached ({type(error).__name__}: {error})") from error
     except ValidationError:
-        raise LoginError("the authorization server gave an answer that cannot be used") from None
+        raise LoginError("the authorization server sent an invalid answer") from None
 
 
 async def _wait_for_redirect(listening: RedirectListener, browser: LoginBrowser) -> RedirectResult:
@@ -291,7 +291,7 @@ async def _wait_for_paste(listening: RedirectListener, browser: LoginBrowser) ->
         try:
             return listening.take(line)
         except WrongRedirect as error:
-            browser.show(f"that is not it: {error}")
+            browser.show(f"that address does not work: {error}")
     nobody: asyncio.Future[RedirectResult] = asyncio.get_running_loop().create_future()
     return await nobody
 
@@ -310,7 +310,7 @@ def _check_server(provider: OAuthClientProvider, entry: ServerEntry) -> None:
 def _require_https(url: str, whose: str) -> None:
     parts = urlsplit(url)
     if parts.scheme != "https" and parts.hostname not in _OPEN_HOSTS:
-        raise LoginError(f"{whose} is not on https, so nothing secret is sent to it: {url}")
+        raise LoginError(f"{whose} does not use https, so no secret is sent to it: {url}")
 
 
 def _own_client(entry: ServerEntry, redirect_uri: str) -> OAuthClientInformationFull | None:

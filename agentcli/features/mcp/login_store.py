@@ -51,7 +51,7 @@ class ServerLoginStore:
 
     @property
     def location(self) -> str:
-        return "the keyring of this system" if self._read_file() == IN_KEYRING else str(self.path)
+        return "the system keyring" if self._read_file() == IN_KEYRING else str(self.path)
 
     def forget(self) -> bool:
         """Delete the login and return whether there was one. Raise SettingsError if that fails."""
@@ -78,7 +78,7 @@ class ServerLoginStore:
             return
         if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o077:
             raise SettingsError(
-                f"{self.path} can be read or written by others, so the login in it is not used",
+                f"{self.path} is accessible to other users, so its login is not used",
                 hint=f"agentcli mcp logout {self._entry.name}, then log in again",
             )
 

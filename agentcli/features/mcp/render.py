@@ -39,7 +39,7 @@ from agentcli.ui.repl.external import LineReader
 
 def add(name: str, new: NewServer) -> Exit:
     path = add_server(name, new)
-    _say(f"added {name} to {path}; see what it offers: agentcli mcp test {name}")
+    _say(f"added {name} to {path}; test it: agentcli mcp test {name}")
     return Exit.DONE
 
 
@@ -72,7 +72,7 @@ def test_servers(names: list[str], workspace: Path, *, config: str | None) -> Ex
     found = load_entries(settings, project)
     wanted = [find_entry(name, found) for name in names] or list(found.servers)
     if not wanted:
-        raise UsageError("there is no server to test", hint="agentcli mcp add --help")
+        raise UsageError("no servers to test", hint="agentcli mcp add --help")
     results = [asyncio.run(_test_server(settings, entry)) for entry in wanted]
     return Exit.DONE if all(results) else Exit.PROVIDER
 
@@ -85,7 +85,7 @@ def approve(name: str, workspace: Path, *, config: str | None, yes: bool) -> Exi
         return Exit.PROVIDER
     difference = compare_tools(open_approvals().find(entry) or (), tools)
     if not difference:
-        _say(f"{name} offers what was accepted: {format_tool_cost(entry, tools)}")
+        _say(f"{name} is already approved: {format_tool_cost(entry, tools)}")
         return Exit.DONE
     for tool in tools:
         if tool.name in difference.added + difference.changed:
@@ -93,13 +93,13 @@ def approve(name: str, workspace: Path, *, config: str | None, yes: bool) -> Exi
                 f"{'changed' if tool.name in difference.changed else 'new    '}  "
                 f"{_format_tool(tool)}"
             )
-    for gone in difference.removed:
-        _say(f"gone     {gone}")
-    if not yes and not _confirm(f"accept these tools of {name}?"):
-        _say("not accepted")
+    for removed in difference.removed:
+        _say(f"removed  {removed}")
+    if not yes and not _confirm(f"Approve these tools of {name}?"):
+        _say("not approved")
         return Exit.DENIED
     open_approvals().store(entry, tools)
-    _say(f"accepted {format_tool_cost(entry, tools)}")
+    _say(f"approved {format_tool_cost(entry, tools)}")
     return Exit.DONE
 
 
@@ -126,7 +126,7 @@ async def _test_server(settings: Settings, entry: ServerEntry) -> bool:
     )
     _say_remarks(remarks)
     if difference:
-        _say(f"  other than accepted ({difference}): agentcli mcp approve {entry.name}")
+        _say(f"  changed since approval ({difference}): agentcli mcp approve {entry.name}")
     _store_trial(entry, len(tools))
     return True
 
@@ -135,20 +135,17 @@ def _store_trial(entry: ServerEntry, tools: int | None) -> None:
     try:
         open_trials().store(entry, tools)
     except SettingsError as error:
-        _say(f"  not kept for agentcli mcp list: {error}")
+        _say(f"  result not saved: {error}")
 
 
 def _describe_trial(entry: ServerEntry) -> str:
     """Describe a server whose tools were not accepted yet."""
     trial = open_trials().find(entry)
     if trial is None:
-        return "not started yet"
+        return "not tested yet"
     if trial.tools is None:
-        return f"failed when tested, {format_age(trial.at)}"
-    return (
-        f"answered when tested, {format_age(trial.at)}: "
-        f"{pluralize(trial.tools, 'tool')}, not accepted yet"
-    )
+        return f"test failed {format_age(trial.at)}"
+    return f"tested {format_age(trial.at)}: {pluralize(trial.tools, 'tool')}, not approved yet"
 
 
 async def _list_tools(settings: Settings, entry: ServerEntry) -> tuple[OfferedTool, ...] | None:
@@ -186,7 +183,7 @@ def _format_tool(tool: OfferedTool) -> str:
 
 def _confirm(question: str) -> bool:
     if not sys.stdin.isatty():
-        raise UsageError("nobody can be asked here", hint="agentcli mcp approve NAME --yes")
+        raise UsageError("approving needs a terminal", hint="agentcli mcp approve NAME --yes")
     sys.stdout.write(f"{question} [y/N] ")
     sys.stdout.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")
@@ -204,8 +201,8 @@ def login(name: str, workspace: Path, *, config: str | None, opens_browser: bool
     entry = _find_remote_server(name, workspace, config)
     if entry.brings_key:
         raise UsageError(
-            f"{name} gets an Authorization header in {entry.where}, so no login is used",
-            hint=f"take the header out of {entry.where}",
+            f"{name} uses the Authorization header in {entry.where}, so it cannot use a login",
+            hint=f"remove the header from {entry.where}",
         )
     try:
         granted = asyncio.run(
@@ -213,20 +210,20 @@ def login(name: str, workspace: Path, *, config: str | None, opens_browser: bool
         )
     except LoginError as error:
         raise SettingsError(
-            f"no login at {name}: {error}", hint=f"agentcli mcp login {name}"
+            f"login to {name} failed: {error}", hint=f"agentcli mcp login {name}"
         ) from None
     if granted is None:
-        _say_now(f"{name} wants no login")
+        _say_now(f"{name} needs no login")
         return Exit.DONE
     store = ServerLoginStore(entry)
     store.write(granted)
-    _say_now(f"logged in to {name}; the login is in {store.location}")
+    _say_now(f"logged in to {name}; saved in {store.location}")
     return Exit.DONE
 
 
 def logout(name: str, workspace: Path, *, config: str | None) -> Exit:
     was_there = ServerLoginStore(_find_remote_server(name, workspace, config)).forget()
-    _say_now(f"logged out of {name}" if was_there else f"there was no login at {name}")
+    _say_now(f"logged out of {name}" if was_there else f"you were not logged in to {name}")
     return Exit.DONE
 
 
@@ -245,7 +242,7 @@ def _build_browser(entry: ServerEntry, workspace: Path, *, opens_browser: bool) 
             _say_now("(opened in your browser)")
         if reader is not None:
             _say_now(
-                "If that browser runs on another machine: its last page will not load. Paste the"
+                "If your browser runs on another machine, the last page will not load. Paste the"
             )
             _say_now("address of that page here:")
 
@@ -257,7 +254,7 @@ def _find_remote_server(name: str, workspace: Path, config: str | None) -> Serve
     entry = find_entry(name, load_entries(settings, project))
     if not entry.is_remote:
         raise UsageError(
-            f"{name} is a process on this machine, which takes no login",
+            f"{name} runs on this machine and needs no login",
             hint=f"agentcli mcp test {name}",
         )
     return entry

@@ -19,7 +19,7 @@ NO_SERVERS = "no servers; add one: agentcli mcp add NAME -- COMMAND ARGS"
 
 def format_tool_cost(entry: "ServerEntry", tools: "tuple[OfferedTool, ...]") -> str:
     tokens = sum(count_spec_tokens(tool.spec(entry.name)) for tool in tools)
-    return f"{pluralize(len(tools), 'tool')}, {tokens} tokens if all are declared"
+    return f"{pluralize(len(tools), 'tool')}, {tokens} tokens if declared"
 
 
 def describe_terms(entry: "ServerEntry") -> str:
@@ -42,7 +42,7 @@ def _login_state(entry: "ServerEntry") -> str:
 
 def _describe_sandbox(entry: "ServerEntry") -> str:
     if entry.is_remote:
-        return f"elsewhere{_login_state(entry)}"
+        return f"remote{_login_state(entry)}"
     if not entry.is_confined:
-        return "NOT confined"
-    return "in the sandbox, with network" if entry.network else "in the sandbox, without network"
+        return "NOT sandboxed"
+    return "sandboxed, with network" if entry.network else "sandboxed, no network"

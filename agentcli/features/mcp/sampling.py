@@ -83,7 +83,7 @@ class SamplingTool:
                     messages=tuple(map(_message, messages)),
                     limit_tokens=limit_tokens,
                 )
-        raise ToolError("messages and max_tokens are needed.", kind=ErrorKind.INVALID_INPUT)
+        raise ToolError("messages and max_tokens are required.", kind=ErrorKind.INVALID_INPUT)
 
     def effect(self, args: SamplingRequest) -> Effect:
         return Effect.NETWORK
@@ -152,7 +152,7 @@ def _message(raw: Json) -> tuple[str, str]:
         ((role, text),) = raw.items()
         if role in ("user", "assistant") and isinstance(text, str):
             return role, text
-    raise ToolError("A message is a role and a text.", kind=ErrorKind.INVALID_INPUT)
+    raise ToolError("A message needs a role and a text.", kind=ErrorKind.INVALID_INPUT)
 
 
 def _text(message: SamplingMessage) -> str:

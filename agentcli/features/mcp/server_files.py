@@ -89,5 +89,5 @@ def _read_text(path: Path) -> str | None:
 def _read_required(path: Path) -> str:
     text = _read_text(path)
     if text is None:
-        raise SettingsError(f"there is no file {path}", hint="--mcp-config FILE")
+        raise SettingsError(f"file not found: {path}", hint="--mcp-config FILE")
     return text

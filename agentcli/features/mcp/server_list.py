@@ -45,7 +45,7 @@ class NewServer:
         """Return the entry for the file. Raise UsageError if the options do not fit together."""
         if bool(self.command) == bool(self.url):
             raise UsageError(
-                "a server is either a command or a --url",
+                "give either a command or a --url",
                 hint="agentcli mcp add NAME -- COMMAND ARGS   or: agentcli mcp add NAME --url URL",
             )
         entry: dict[str, Any] = (
@@ -76,7 +76,7 @@ def add_server(name: str, new: NewServer) -> Path:
     table = document[TABLE]
     if name in table:
         raise UsageError(
-            f"there is a server {name} already", hint=f"agentcli mcp remove {name}, then add it"
+            f"a server {name} already exists", hint=f"agentcli mcp remove {name}, then add it"
         )
     table[name] = new.build_entry()
     checked = parse_entries(
@@ -91,9 +91,7 @@ def remove_server(name: str) -> Path:
     """Remove a server and return the file that it was in. Raise AgentError if that fails."""
     document = _read_document()
     if document[TABLE].pop(name, None) is None:
-        raise UsageError(
-            f"there is no server {name} in {get_servers_file()}", hint="agentcli mcp list"
-        )
+        raise UsageError(f"no server {name} in {get_servers_file()}", hint="agentcli mcp list")
     return _write_document(document)
 
 
@@ -138,7 +136,7 @@ def _read_document() -> dict[str, Any]:
     except (OSError, ValueError, RecursionError) as error:
         raise SettingsError(f"cannot read {path}: {error}", hint=f"edit {path}") from error
     if not isinstance(document, dict) or not isinstance(document.setdefault(TABLE, {}), dict):
-        raise SettingsError(f'{path} must be an object with "{TABLE}" in it', hint=f"edit {path}")
+        raise SettingsError(f'{path} must be an object with the key "{TABLE}"', hint=f"edit {path}")
     return document
 
 

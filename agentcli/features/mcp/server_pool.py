@@ -200,7 +200,7 @@ class ServerProcess:
             command = str(self._cwd / Path(command).expanduser())
         found = shutil.which(command, path=env.get("PATH"))
         if found is None:
-            raise FileNotFoundError(errno.ENOENT, "there is no such program", self.entry.command)
+            raise FileNotFoundError(errno.ENOENT, "program not found", self.entry.command)
         return found
 
     @cached_property

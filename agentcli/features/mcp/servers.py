@@ -48,9 +48,9 @@ Warn = Callable[[str, str], None]
 """Takes a code for programs and a sentence for the user."""
 
 _REASONS = {
-    "form": "the MCP server {0} asks you; what you type goes to it, so no passwords and no keys",
+    "form": "the MCP server {0} asks you; it gets what you type, so enter no passwords or keys",
     "url": "the MCP server {0} wants you to open a page",
-    "tools": "the MCP server {0} has changed its tools since they were accepted",
+    "tools": "the MCP server {0} has changed its tools since you approved them",
 }
 
 
@@ -64,10 +64,14 @@ class ServerQuestions:
     async def fill_in(self, form: ServerForm) -> FormAnswer:
         self._count[form.server] += 1
         if self._count[form.server] > QUESTIONS_MAX:
-            self._warn("mcp.question", f"the MCP server {form.server} asks too much: declined")
+            self._warn(
+                "mcp.question", f"the MCP server {form.server} asks too many questions; declined"
+            )
             return FormAnswer(action="decline")
         if form.url and not is_page(form.url):
-            self._warn("mcp.question", f"the MCP server {form.server} wants to open {form.url}")
+            self._warn(
+                "mcp.question", f"the MCP server {form.server} wanted to open {form.url}; declined"
+            )
             return FormAnswer(action="decline")
         answer = await self._ask(form, None)
         if form.url and answer.action == "accept":
@@ -96,7 +100,7 @@ class ServerQuestions:
         if verdict.by == "nobody" and form.kind != "tools":
             self._warn(
                 "mcp.question",
-                f"the MCP server {form.server} asked, and was declined: {form.message}",
+                f"declined a question of the MCP server {form.server}: {form.message}",
             )
         if verdict.by != "nobody":
             self._emit(
@@ -112,7 +116,7 @@ class ServerQuestions:
 
     async def _open_page(self, form: ServerForm) -> None:
         if not await asyncio.to_thread(open_page, form.url, beside=self._gate.workspace):
-            self._warn("mcp.page", f"no browser could be opened here; open it yourself: {form.url}")
+            self._warn("mcp.page", f"cannot open a browser; open this page yourself: {form.url}")
 
 
 def _build_question(form: ServerForm, preview: Details | None) -> Question:
@@ -252,7 +256,7 @@ class Servers:
             words = f"failed: {link.fault}" if link.fault else "ready" if link.is_up else "starting"
         else:
             is_known = bool(self._offered.get(entry.name))
-            words = "is started when a tool of it is called" if is_known else "not started yet"
+            words = "starts when one of its tools is called" if is_known else "not started yet"
         log_path = self._connections.get_log_path(entry)
         return ServerState(
             entry=entry,
@@ -352,8 +356,8 @@ class Servers:
     def _warn_change(self, entry: "ServerEntry", difference: "ToolListChange") -> None:
         self._warn(
             "mcp.changed",
-            f"the MCP server {entry.name} offers other tools than were accepted "
-            f"({difference}); look at them with agentcli mcp approve {entry.name}",
+            f"the MCP server {entry.name} has other tools than you approved "
+            f"({difference}); review them with agentcli mcp approve {entry.name}",
         )
 
     def _warn_listing(self, entry: "ServerEntry") -> None:

@@ -62,7 +62,9 @@ class ServerSampling:
         )
 
         if not running:
-            return refusal("a server may ask while one of its tools is called", by_person=False)
+            return refusal(
+                "a server may ask only during a call of one of its tools", by_person=False
+            )
         tool, dispatcher = self._find_tool(server)
         try:
             shown = make_sampling_input(params)

@@ -208,7 +208,7 @@ def _make_error_answer(text: str) -> JSONRPCError | None:
     try:
         match json.loads(text):
             case {"id": str() | int() as request, "result": _} if not isinstance(request, bool):
-                problem = "its result is no object"
+                problem = "its result is not an object"
             case {"id": str() | int() as request, "error": _} if not isinstance(request, bool):
                 problem = "its error has no code or no message"
             case _:

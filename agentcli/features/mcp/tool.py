@@ -233,15 +233,15 @@ class ServerTool:
             return
         if name not in accepted or accepted[name].fingerprint != now[name].fingerprint:
             raise ToolError(
-                f"The MCP server {server} has changed its tool {name} since it was accepted, so it "
-                "was not run. It can be used again when a person has run: "
+                f"The MCP server {server} has changed its tool {name} since it was approved, so it "
+                "was not run. It can be used again after the user runs: "
                 f"agentcli mcp approve {server}",
                 kind=ErrorKind.NOT_RUN,
             )
         self._offered = now[name]
         raise ToolError(
-            f"Not run: the MCP server {server} has changed its tool {name}, and the person has "
-            f"accepted that. Call it again if it still does what is needed. It is now: "
+            f"Not run: the MCP server {server} has changed its tool {name}, and the user has "
+            f"approved that. Call it again if it still does what is needed. It is now: "
             f"{self._offered.description}\nArguments: {json.dumps(self._offered.schema)}",
             kind=ErrorKind.NOT_RUN,
         )

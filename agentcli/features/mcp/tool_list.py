@@ -55,7 +55,7 @@ def _fit_tools(page: Page, version: str, remark: Remark) -> Iterator[Page]:
 
 def _fit_tool(tool: Any, page: Page, version: str) -> Page:
     if not isinstance(tool, dict):
-        raise UnusableTool("it is no object")
+        raise UnusableTool("it is not an object")
     fit = {**tool, "inputSchema": object_schema(tool.get("inputSchema"))}
     try:
         validate_server_result(LIST_TOOLS, version, page | {"tools": [fit]})
@@ -69,11 +69,11 @@ def object_schema(schema: Any) -> Page:
     if schema is None or schema is True:
         schema = {}
     if not isinstance(schema, dict):
-        raise UnusableTool("its inputSchema is no object")
+        raise UnusableTool("its inputSchema is not an object")
     schema = _without_ref(schema)
     kind = schema.get("type", "object")
     if kind != "object" and not (isinstance(kind, list) and "object" in kind):
-        raise UnusableTool(f"it takes no object (type {_display_value(kind)})")
+        raise UnusableTool(f"its input is not an object (type {_display_value(kind)})")
     return {**schema, "type": "object"} if schema else {"type": "object", "properties": {}}
 
 
@@ -114,7 +114,7 @@ def _display_value(value: Any) -> str:
 def _name_tool(tool: Any, number: int) -> str:
     name = tool.get("name") if isinstance(tool, dict) else None
     if not isinstance(name, str):
-        return f"its tool number {number}, which has no name,"
+        return f"its tool number {number} (without a name)"
     return f"its tool {show_controls(name[:SHOWN_CHARS])}"
 
 
@@ -163,4 +163,4 @@ async def _iterate_pages(client: Client, remark: Remark) -> AsyncIterator[Tool]:
         if page.next_cursor is None or page.next_cursor == cursor:
             return
         cursor = page.next_cursor
-    remark(f"its list of tools goes on after {PAGES_LIMIT} pages, where it was cut")
+    remark(f"its list of tools has more than {PAGES_LIMIT} pages; the rest is ignored")

@@ -56,8 +56,8 @@ CLIENT = "client/mcp"
 SHOWN_CHARS = 200
 """The most characters of a call's arguments in the progress of a task."""
 INSTRUCTIONS = (
-    "Tools of agentcli for the workspace {workspace}. {commands} What is not allowed is denied "
-    "with the option that would allow it."
+    "Tools of agentcli for the workspace {workspace}. {commands} A denied call names the "
+    "option that would allow it."
 )
 
 
@@ -130,15 +130,15 @@ class ToolServer:
         sandbox = self._gate.sandbox
         if sandbox is not None:
             return (
-                f"Commands run in a sandbox ({sandbox.name}), without the network unless a rule "
-                "gives it to them."
+                f"Commands run in a sandbox ({sandbox.name}), without network access unless a "
+                "rule grants it."
             )
         if self._settings.sandbox == "off":
             return (
-                "Commands run without a sandbox: they can do everything that the person can, to "
+                "Commands run without a sandbox: they can do everything that the user can, to "
                 "all files and over the network."
             )
-        return "No sandbox works here: a command runs only where a rule allows it, and without one."
+        return "No sandbox works here: a command runs only if a rule allows it, without a sandbox."
 
     async def call_tool(self, name: str, arguments: Json, on_progress: OnProgress) -> ToolResult:
         call = ToolCall(id=f"call_{next(self._numbers)}", name=name, input=arguments)
@@ -246,7 +246,7 @@ class RunTaskTool:
     def parse(self, raw: Json) -> str:
         task = raw.get("task") if isinstance(raw, dict) else None
         if not isinstance(task, str) or not task.strip():
-            raise ToolError("Invalid input: task must be a text.", kind=ErrorKind.INVALID_INPUT)
+            raise ToolError("Invalid input: task must be a string.", kind=ErrorKind.INVALID_INPUT)
         return task
 
     def effect(self, args: str) -> Effect:

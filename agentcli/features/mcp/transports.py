@@ -82,7 +82,7 @@ EVENT_BYTES = 32 * 1024 * 1024
 SILENCE_S = 300.0
 
 _SINCE = {
-    403: "what it was given does not permit that",
+    403: "the credentials do not permit that",
     404: "there is nothing at this address",
 }
 
@@ -129,9 +129,9 @@ class RemoteServer:
             return ""
         name = self._entry.name
         if self._entry.brings_key:
-            return f"The MCP server {name} does not accept the Authorization header it was given."
-        again = " again, as your login is not valid any more" if self._has_login else ""
-        return f"The MCP server {name} wants you to log in{again}: agentcli mcp login {name}"
+            return f"The MCP server {name} rejected the Authorization header."
+        again = " again (your login expired)" if self._has_login else ""
+        return f"The MCP server {name} needs you to log in{again}: agentcli mcp login {name}"
 
     async def _note(self, response: httpx2.Response) -> None:
         is_message = "text/event-stream" in response.request.headers.get("Accept", "")

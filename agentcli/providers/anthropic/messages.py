@@ -290,5 +290,5 @@ def error(status: int, headers: Mapping[str, str], body: Json) -> ProviderError:
     if kind is None or kind is ProviderErrorKind.REJECTED:
         # Gateways call every error "invalid request"; their status is more precise.
         kind = kind_of_status(status)
-    hint = "Check the model's name." if kind is ProviderErrorKind.MODEL else ""
+    hint = "agentcli models" if kind is ProviderErrorKind.MODEL else ""
     return make_http_error(status, headers, said=summarize_body(body), kind=kind, hint=hint)

@@ -103,7 +103,7 @@ _KIND_OF_SENTENCE = (
 _SPENT = re.compile(r"PerDay|per day|limit: 0\b|credits are depleted|spend(?:ing)? (?:cap|limit)")
 _RETRY_IN = re.compile(r"retry in (\d+(?:\.\d+)?)s")
 _DELAY = re.compile(r"(\d+(?:\.\d+)?)s")
-_SPENT_HINT = "the quota is used up: wait until it is renewed, raise it, or choose another model"
+_SPENT_HINT = "the quota is used up; wait for the reset, raise it, or use another model"
 
 
 def error(status: int, headers: Mapping[str, str], body: Json) -> ProviderError:
@@ -128,7 +128,7 @@ def make_stream_error(fault: Json) -> ProviderError:
     code = find_fault(wrapped).get("code")
     if isinstance(code, int) and code >= 400:
         return error(code, {}, wrapped)
-    said = (fault and summarize_body(wrapped)) or "Gemini reported an error and did not say which"
+    said = (fault and summarize_body(wrapped)) or "Gemini reported an unknown error"
     otherwise = (
         ProviderErrorKind.REJECTED if string(code) in _OURS else ProviderErrorKind.UNAVAILABLE
     )

@@ -198,12 +198,12 @@ def _unreachable(endpoint: Endpoint, error: OSError, *, proxy: Proxy | None) -> 
             is_final = error.errno == socket.EAI_NONAME
             return ConnectionBroken(
                 f"cannot reach {endpoint.host} (name not resolved)",
-                hint="Check the network and the address.",
+                hint="check your network connection and the address",
                 attempts=1 if is_final else ATTEMPTS,
             )
         case ConnectionRefusedError():
             hint = (
-                f"Is the server on port {endpoint.port} running?"
+                f"check that the server on port {endpoint.port} is running"
                 if is_loopback(endpoint.host)
                 else ""
             )

@@ -45,8 +45,8 @@ class DirectSocket:
         self._base_url = base_url
         self._environ = environ
         self._timeouts = timeouts or Timeouts()
-        self._place = parse_endpoint(base_url)
-        self._proxy = find_proxy(self._place, environ)
+        self._endpoint = parse_endpoint(base_url)
+        self._proxy = find_proxy(self._endpoint, environ)
         self._context: SSLContext | None = None
         self._kept: list[HttpConnection] = []
 
@@ -76,7 +76,9 @@ class DirectSocket:
             async with asyncio.timeout(limit_s):
                 return _document(b"".join([piece async for piece in self._pieces(answer)]))
         except TimeoutError:
-            raise make_stall_error(self._place, f"sent no whole answer in {limit_s:g} s") from None
+            raise make_stall_error(
+                self._endpoint, f"sent no complete answer within {limit_s:g} s"
+            ) from None
         finally:
             self._release(answer)
 
@@ -97,7 +99,8 @@ class DirectSocket:
             answer = await self._send_on(await self._connect(), head, body)
         if answer is None:
             raise ConnectionBroken(
-                f"{self._place} closed the connection without an answer", kind=ProviderErrorKind.CUT
+                f"{self._endpoint} closed the connection without an answer",
+                kind=ProviderErrorKind.CUT,
             )
         try:
             if not 200 <= answer.head.status < 300:
@@ -119,7 +122,7 @@ class DirectSocket:
             deadline = link.loop.time() + self._timeouts.head_s
             while True:
                 if data is None:
-                    raise make_stall_error(self._place, "does not answer")
+                    raise make_stall_error(self._endpoint, "does not answer")
                 first = response.feed(data)
                 if response.head is not None:
                     return _answer(link, response, head=response.head, first=first)
@@ -141,7 +144,7 @@ class DirectSocket:
             if data is None:
                 silent_s += IDLE_S
                 if silent_s >= stall_s:
-                    raise make_stall_error(self._place, f"sent nothing for {stall_s:g} s")
+                    raise make_stall_error(self._endpoint, f"sent nothing for {stall_s:g} s")
                 yield b""
                 continue
             if not data:
@@ -160,7 +163,7 @@ class DirectSocket:
         """Return the error for an answer that is not a success. Read only the start of its body."""
         head = answer.head
         if 300 <= head.status < 400:
-            return make_redirect_error(self._place, head.headers.get("location"))
+            return make_redirect_error(self._endpoint, head.headers.get("location"))
         body = bytearray(answer.first)
         deadline = answer.link.loop.time() + ERROR_PATIENCE_S
         while not answer.response.finished and len(body) < LIMIT_ERROR_BYTES:
@@ -180,7 +183,7 @@ class DirectSocket:
         url = urlsplit(join_url(self._base_url, path))
         target = url.path + (f"?{url.query}" if url.query else "")
         fields = {
-            "Host": self._place.authority,
+            "Host": self._endpoint.authority,
             "User-Agent": f"agentcli/{__version__}",
             "Accept": "text/event-stream, application/json",
             "Accept-Encoding": "identity",
@@ -188,8 +191,8 @@ class DirectSocket:
         }
         if body_bytes:
             fields |= {"Content-Type": "application/json", "Content-Length": str(body_bytes)}
-        if self._proxy and not self._place.tls:
-            target = f"http://{self._place.authority}{target}"
+        if self._proxy and not self._endpoint.tls:
+            target = f"http://{self._endpoint.authority}{target}"
             if self._proxy.credentials:
                 fields["Proxy-Authorization"] = self._proxy.credentials
         lines = [f"{method} {target} HTTP/1.1", *(f"{k}: {v}" for k, v in fields.items()), "", ""]
@@ -197,7 +200,7 @@ class DirectSocket:
 
     async def _connect(self) -> HttpConnection:
         return await connect(
-            self._place, proxy=self._proxy, tls=self._tls, limit_s=self._timeouts.connect_s
+            self._endpoint, proxy=self._proxy, tls=self._tls, limit_s=self._timeouts.connect_s
         )
 
     def _tls(self) -> SSLContext:
@@ -258,8 +261,8 @@ async def _events(pieces: AsyncIterator[bytes]) -> AsyncIterator[Sequence[Event]
         case b"<":
             page = summarize_body(opening.decode("utf-8", "replace"))
             raise ConnectionBroken(
-                f"instead of a reply {page}",
-                hint="Check the base URL, and that no login page stands in between.",
+                f"no reply: {page}",
+                hint="check the base URL, and that no login page is in between",
                 kind=ProviderErrorKind.REJECTED,
                 attempts=1,
             )
@@ -291,7 +294,9 @@ def _document(text: bytes) -> Json:
     try:
         document: Json = json.loads(text)
     except (ValueError, RecursionError):
-        raise ConnectionBroken("the answer is not whole JSON", kind=ProviderErrorKind.CUT) from None
+        raise ConnectionBroken(
+            "the answer is not complete JSON", kind=ProviderErrorKind.CUT
+        ) from None
     return document
 
 

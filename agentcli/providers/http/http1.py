@@ -31,9 +31,7 @@ def build_decompressor(encoding: str) -> Plain:
         return bytes
     bits = _WINDOW_BITS.get(name)
     if bits is None:
-        raise ConnectionBroken(
-            f"the answer is compressed in a way nobody asked for ({name})", attempts=1
-        )
+        raise ConnectionBroken(f"the answer has an unexpected compression ({name})", attempts=1)
     inflate = zlib.decompressobj(bits).decompress
 
     def plain(data: bytes) -> bytes:
@@ -41,7 +39,7 @@ def build_decompressor(encoding: str) -> Plain:
             return inflate(data)
         except zlib.error:
             raise ConnectionBroken(
-                "the answer is badly compressed", kind=ProviderErrorKind.CUT
+                "the answer's compression is broken", kind=ProviderErrorKind.CUT
             ) from None
 
     return plain

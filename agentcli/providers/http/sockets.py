@@ -87,7 +87,7 @@ def make_stall_error(who: object, how: str) -> ConnectionBroken:
     """Return the error for a server that is reachable but makes no progress."""
     return ConnectionBroken(
         f"{who} {how}",
-        hint="allow more: export AGENTCLI_STALL_TIMEOUT=10m",
+        hint="export AGENTCLI_STALL_TIMEOUT=10m",
         kind=ProviderErrorKind.CUT,
         attempts=SILENT_ATTEMPTS,
     )
@@ -97,7 +97,7 @@ def make_redirect_error(endpoint: object, location: str | None) -> ConnectionBro
     """Return the error for a redirect: a conversation goes only where the user sends it."""
     return ConnectionBroken(
         f"{endpoint} redirects to {(location or 'nowhere')[:200]}",
-        hint="Set that as the base URL, if you trust it.",
+        hint="set that as the base URL, if you trust it",
         kind=ProviderErrorKind.REJECTED,
         attempts=1,
     )

@@ -95,7 +95,7 @@ def error(status: int, headers: Mapping[str, str], body: Json) -> ProviderError:
 def make_stream_error(fault: Json) -> ProviderError:
     """Return an error reported after the answer began. By default it is worth a retry."""
     wrapped: Json = {"error": fault} if fault else None
-    said = summarize_body(wrapped) or "the provider gave up on the reply and did not say why"
+    said = summarize_body(wrapped) or "the provider ended the reply without a reason"
     status = _status(find_fault(wrapped))
     kind = _classify(find_fault(wrapped), said) or (
         kind_of_status(status) if status else ProviderErrorKind.UNAVAILABLE
@@ -138,7 +138,7 @@ def _read_wait_s(said: str) -> float | None:
 
 def _hint(kind: ProviderErrorKind, said: str) -> str:
     if kind is ProviderErrorKind.MODEL and _NEEDS_RESPONSES.search(said):
-        return "this model takes tools on the Responses protocol only: use openai/NAME"
+        return "this model can use tools only over the Responses protocol: --model openai/NAME"
     if kind is ProviderErrorKind.MODEL and _NO_TOOLS.search(said):
-        return "choose a model that can call tools"
+        return "use a model that can call tools (agentcli models)"
     return ""

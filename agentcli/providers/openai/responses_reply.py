@@ -160,7 +160,7 @@ class ResponsesDecoder:
             if item.is_written and not item.is_done:
                 item.close({**item.data, "status": "completed"})
             if not item.is_complete:
-                raise make_cut_error(f"its call of {item.name} did not come to an end")
+                raise make_cut_error(f"its call of {item.name} was incomplete")
 
     def _take_late_items(self, output: Sequence[Json]) -> Sequence[Delta]:
         """Take the items that only the last event, or the only one, has in full."""

@@ -45,7 +45,7 @@ class OutputFile:
             self._handle = os.open(path, os.O_WRONLY | os.O_CREAT, 0o666)
         except OSError as error:
             raise UsageError(
-                f"cannot write {path}: {error.strerror}", hint="name a file that can be written"
+                f"cannot write {path}: {error.strerror}", hint="choose a path that you can write to"
             ) from None
 
     def write(self, text: str) -> None:
@@ -68,7 +68,7 @@ class OutputFolder:
         except OSError as error:
             raise UsageError(
                 f"cannot write to the output directory {path}: {error.strerror}",
-                hint="name one that can be written: --output-dir DIR",
+                hint="--output-dir DIR, with a directory that you can write to",
             ) from None
 
     def check_writable(self) -> None:
@@ -153,7 +153,9 @@ class ArtifactFiles:
         try:
             write_job_files(summary)
         except OSError as error:
-            write_err(f"warning: the job was not told: {error.filename}: {error.strerror}\n")
+            write_err(
+                f"warning: cannot write the job summary: {error.filename}: {error.strerror}\n"
+            )
 
     def _render_files(
         self, summary: RunSummary, settings: Settings | None, log: Path | None
@@ -203,7 +205,7 @@ def _report_write_errors(what: str) -> Iterator[None]:
     except OSError as error:
         raise SettingsError(
             f"cannot write {what}: {error.strerror}",
-            hint="write to a place that has room and that the run leaves alone",
+            hint="choose a path with free space that the run does not change",
         ) from error
 
 
@@ -219,7 +221,7 @@ def parse_reports(texts: Iterable[str]) -> frozenset[ReportFormat]:
     known = ", ".join(ReportFormat)
     for name in names:
         if name not in list(ReportFormat):
-            raise UsageError(f"there is no report {name!r}", hint=f"--report takes {known}")
+            raise UsageError(f"unknown report {name!r}", hint=f"--report takes {known}")
     return frozenset(map(ReportFormat, names))
 
 

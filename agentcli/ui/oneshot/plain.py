@@ -29,6 +29,7 @@ from agentcli.types.messages import ToolCall
 from agentcli.types.spending import NO_SPENDING
 from agentcli.types.tools import Command, Diff, FileView, Matches
 from agentcli.ui.render.wording import (
+    describe_context_note,
     describe_shortening,
     format_call,
     format_duration,
@@ -132,9 +133,8 @@ class ProgressRenderer:
         match event:
             case ContextNote(text=text, why=why) if (
                 why != NoteReason.ENVIRONMENT
-            ):  # that is no news to the user
-                first, *more = text.strip().split("\n")
-                self._say(f"told the model ({why}): {show_controls(first)}{' …' if more else ''}")
+            ):  # the user knows the environment
+                self._say(describe_context_note(text, why))
             case Warned(message=message):
                 self._say(f"warning: {show_controls(message)}")
             case FileAttached(name=name, size_bytes=size_bytes):
@@ -142,7 +142,7 @@ class ProgressRenderer:
             case RetryDelta():
                 self._say(
                     f"{show_controls(event.reason)}: retrying in {event.wait_s:.1f} s, "
-                    f"try {event.attempt} of {event.attempts}"
+                    f"attempt {event.attempt} of {event.attempts}"
                 )
             case _:
                 pass
@@ -220,7 +220,7 @@ def print_error(
 
 
 def _format_check(run: Verified) -> str:
-    how = "passed" if run.passed else f"exit {run.exit_code}" if run.exit_code else "did not end"
+    how = "passed" if run.passed else f"exit {run.exit_code}" if run.exit_code else "did not finish"
     command = " ".join(show_controls(run.command).split())
     return f"verify {command}: {how} ({format_duration(run.duration_s)})"
 

@@ -54,8 +54,8 @@ def read_stdin_attachment() -> tuple[str, ...]:
         return ()
     if b"\0" in data:
         raise UsageError(
-            "what is piped in is not text: it has NUL bytes in it",
-            hint="put it into a file in the workspace, and name it in the prompt",
+            "stdin is not text: it contains NUL bytes",
+            hint="save it to a file in the project, and name the file in the prompt",
         )
     text, was_cut = cap(data.decode("utf-8", "replace"), STDIN_LIMIT_BYTES)
     if was_cut:
@@ -100,7 +100,7 @@ def _read_file(path: Path) -> bytes:
 def _read_piped_prompt() -> bytes:
     if sys.stdin is None or sys.stdin.isatty():
         raise UsageError(
-            "- reads the prompt from stdin, and nothing is piped into it",
+            "- reads the prompt from stdin, but nothing is piped in",
             hint="echo 'fix the failing test' | agentcli run -",
         )
     try:
@@ -120,9 +120,9 @@ def _decode_prompt(data: bytes, what: str) -> str:
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
-        raise UsageError(f"{what} is not UTF-8 text", hint="write it in words") from None
+        raise UsageError(f"{what} is not UTF-8 text", hint="use plain text") from None
     if "\0" in text:
-        raise UsageError(f"{what} is not text: it has NUL bytes in it", hint="write it in words")
+        raise UsageError(f"{what} is not text: it contains NUL bytes", hint="use plain text")
     if not text.strip():
         raise UsageError(f"{what} is empty", hint=_EXAMPLE)
     return text
@@ -157,7 +157,7 @@ def _read_all(descriptor: int) -> bytes:
         if size > READ_LIMIT_BYTES:
             raise UsageError(
                 f"more than {READ_LIMIT_BYTES // 1024 // 1024} MB were piped in",
-                hint="put it into a file in the workspace, and name it in the prompt",
+                hint="save it to a file in the project, and name the file in the prompt",
             )
         pieces.append(piece)
     return b"".join(pieces)

@@ -62,7 +62,7 @@ def _find_denials(tally: Tally) -> Iterator[ReportFinding]:
 def _find_failed_checks(tally: Tally) -> Iterator[ReportFinding]:
     for run in tally.verified.values():
         if not run.passed:
-            how = "did not end" if run.exit_code is None else f"exit code {run.exit_code}"
+            how = "did not finish" if run.exit_code is None else f"exit code {run.exit_code}"
             message = f"{run.command}: {how}\n{run.output}"
             yield ReportFinding(
                 rule="verify", level="error", title="Verification failed", message=message
@@ -164,7 +164,7 @@ def _render_denials(summary: RunSummary) -> Iterator[str]:
     if denials:
         yield "### Denied\n"
     for call, verdict in denials:
-        wanted = f": permit it with {quote_code(verdict.remedy)}" if verdict.remedy else ""
+        wanted = f": allow it with {quote_code(verdict.remedy)}" if verdict.remedy else ""
         yield f"- {quote_code(call.name)} {quote_code(format_target(call))}{wanted}"
     if denials:
         yield ""
@@ -279,7 +279,7 @@ def _add_check(suite: Element, run: Verified) -> None:
         suite, "testcase", classname="agentcli.verify", name=name, time=f"{run.duration_s:.3f}"
     )
     if not run.passed:
-        how = "did not end" if run.exit_code is None else f"exit code {run.exit_code}"
+        how = "did not finish" if run.exit_code is None else f"exit code {run.exit_code}"
         failure = SubElement(case, "failure", type="verify", message=how)
         failure.text = _clean_xml_text(run.output)
 

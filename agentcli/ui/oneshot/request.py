@@ -191,7 +191,7 @@ class RunRequest:
             ("-q and -v contradict each other", "leave one of them out"): (
                 self.quiet and self.verbose
             ),
-            ("--continue and --resume name two sessions", "agentcli run --resume ID"): (
+            ("--continue and --resume cannot be used together", "agentcli run --resume ID"): (
                 self.resume is not None and self.latest
             ),
             ("--partial needs -o stream-json", "add -o stream-json"): (

@@ -2,13 +2,14 @@
 
 import json
 import locale
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentcli.system.home import home
 from agentcli.system.plain_text import show_controls
-from agentcli.types.events import Compacted, ResultsTrimmed
+from agentcli.types.events import Compacted, NoteReason, ResultsTrimmed
 from agentcli.types.messages import Json, ToolCall, Usage
 from agentcli.types.spending import Spending
 from agentcli.types.tools import (
@@ -220,9 +221,27 @@ _WORDS: dict[ErrorKind, str] = {
 def describe_shortening(event: ResultsTrimmed | Compacted) -> str:
     """Return what was removed from the model's context, to free space in its window."""
     if isinstance(event, Compacted):
-        return f"conversation shortened: a summary takes the place of {event.tokens_before} tokens"
+        return f"compacted: a summary replaces {event.tokens_before} tokens"
     results = pluralize(len(event.results), "result")
-    return f"conversation shortened: {results} left out or cut, {event.freed_tokens} tokens less"
+    return f"compacted: {results} left out or cut, {event.freed_tokens} tokens freed"
+
+
+_LOADED_FILE = re.compile(r"Instructions of .+, from (?P<path>.+); follow them")
+
+
+def describe_context_note(text: str, why: str) -> str:
+    """Return one line for the user about a note that the runtime gave the model."""
+    first, *more = show_controls(text).strip().split("\n")
+    body = [line for line in more if line.strip()]
+    if why == NoteReason.INSTRUCTIONS and (loaded := _LOADED_FILE.match(first)):
+        return f"Loaded {loaded['path']} ({pluralize(len(body), 'line')})"
+    if why == NoteReason.INSTRUCTIONS and first.startswith(("Skills", "Roles")):
+        return f"Loaded {pluralize(len(body), 'skill' if first.startswith('Skills') else 'role')}"
+    if why == NoteReason.PLAN_MODE:
+        return "Plan mode: read-only" if first.startswith("Plan mode:") else "Plan mode is over"
+    if why == NoteReason.PLAN:
+        return f"Plan accepted ({pluralize(len(body), 'line')})"
+    return f"Note to the model: {first}{' …' if more else ''}"
 
 
 # The figures of a turn and of a session in few words: time, tokens, money.

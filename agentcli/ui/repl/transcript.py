@@ -398,7 +398,7 @@ class LiveTranscript:
             for note in self.notes.pop(text, ()):
                 self.add(self._apply_style(f"  {note}", "dim"))
         elif why not in HIDDEN_NOTES:
-            self.say(transcript_blocks.render_context_note(self._paint(), text))
+            self.say(transcript_blocks.render_context_note(self._paint(), text, why))
 
     def _finish_turn(self, event: TurnEnded) -> None:
         self._flush()

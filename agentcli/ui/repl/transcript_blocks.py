@@ -8,7 +8,7 @@ from rich.text import Text
 
 from agentcli.types.events import FileAttached, ServerAsked
 from agentcli.ui.render.paint import LAYOUT, Paint, escape
-from agentcli.ui.render.wording import format_elapsed
+from agentcli.ui.render.wording import describe_context_note, format_elapsed
 from agentcli.ui.repl.status import shorten_end
 
 PROSE_CHARS = 4_000
@@ -105,12 +105,10 @@ def render_thinking(paint: Paint, text: str, seconds: float, *, is_shown: bool) 
     return apply_style(paint, f"{line}\n{escape(text)}" if is_shown and text else line, "dim")
 
 
-def render_context_note(paint: Paint, text: str) -> str:
-    """Render a context note of the runtime to the model. Its first line is enough."""
-    first, _, more = escape(text).strip().partition("\n")
-    rest = f" (and {more.count(chr(10)) + 1} more lines)" if more else ""
-    line = shorten_end(f"told the model: {first}", max(8, paint.width - len(rest)))
-    return apply_style(paint, line + rest, "dim")
+def render_context_note(paint: Paint, text: str, why: str) -> str:
+    """Render a context note of the runtime to the model as one line."""
+    line = shorten_end(escape(describe_context_note(text, why)), paint.width)
+    return apply_style(paint, line, "dim")
 
 
 def render_table(paint: Paint, rows: Sequence[tuple[str, str]]) -> str:

@@ -48,13 +48,13 @@ def test_provider_without_a_cache_is_never_said_to_miss_it() -> None:
         (replace(REQUEST, tool_choice="none"), "the choice of tools changed"),
         (
             REQUEST,
-            "nothing in it changed, so it had expired, 7 minutes after the last request",
+            "nothing changed, so it expired 7 minutes after the last request",
         ),
     ],
 )
 def test_missed_cache_names_the_first_part_that_changed(changed: Request, named: str) -> None:
     assert watched((REQUEST, WROTE), (longer(changed), MISSED))[1] == (
-        f"5010 tokens of prompt were not read from the cache: {named}"
+        f"5010 prompt tokens were not read from the cache: {named}"
     )
 
 
@@ -65,19 +65,19 @@ def test_cache_that_was_read_in_part_names_what_changed_behind_it() -> None:
 
     half = Usage(input_tokens=3010, cache_read_tokens=2000)
     assert watched((answered("long"), WROTE), (longer(answered("short")), half))[1] == (
-        "3010 of 5010 tokens of prompt were not read from the cache: "
+        "3010 of 5010 prompt tokens were not read from the cache: "
         "old results were left out to make room"
     )
     shorter = replace(REQUEST, messages=())
     assert watched((REQUEST, WROTE), (shorter, MISSED))[1] == (
-        "5010 tokens of prompt were not read from the cache: the conversation was shortened"
+        "5010 prompt tokens were not read from the cache: the conversation was compacted"
     )
 
 
 def test_cache_that_was_not_kept_though_there_was_no_wait_is_its_providers_affair() -> None:
     assert watched((REQUEST, WROTE), (longer(REQUEST), MISSED), apart_s=1.0)[1] == (
-        "5010 tokens of prompt were not read from the cache: "
-        "nothing in it changed, so its provider did not keep it"
+        "5010 prompt tokens were not read from the cache: "
+        "nothing changed, so the provider dropped it"
     )
 
 

@@ -101,7 +101,8 @@ def test_a_child_that_loops_ends_at_its_limit_with_one_result() -> None:
     output = family.run()
     assert output.error is ErrorKind.FAILED
     assert text(output) == (
-        "The child agent did not finish: the limit of 3 requests is reached. Its last words: Again."
+        "The child agent did not finish: the limit of 3 requests is reached. "
+        "Its last message: Again."
     )
 
 
@@ -192,7 +193,7 @@ def test_interrupted_child_sends_what_became_of_it_along() -> None:
 
     output = asyncio.run(interrupted())
     assert (text(output), output.error, closed) == (
-        "The child agent did not finish: it was interrupted. Its last words: Looking.",
+        "The child agent did not finish: it was interrupted. Its last message: Looking.",
         ErrorKind.CANCELLED,
         [True],
     )

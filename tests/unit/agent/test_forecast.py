@@ -22,22 +22,22 @@ def unknown(usage: Usage) -> None:
             90_000,
             "the model changed",
             price,
-            "the next request has about 90,000 tokens of prompt, "
-            "none known to be cached (the model changed): about $0.36",
+            "the next request has about 90,000 prompt tokens, "
+            "not cached (the model changed): about $0.36",
         ),
         (510_000, "", price, None),
         (
             600_000,
             "",
             price,
-            "the next request has about 600,000 tokens of prompt, most of it cached: about $0.50",
+            "the next request has about 600,000 prompt tokens, most of it cached: about $0.50",
         ),
         (
             120_000,
             "7 minutes have passed",
             unknown,
-            "the next request has about 120,000 tokens of prompt, "
-            "none known to be cached (7 minutes have passed): its price is not known",
+            "the next request has about 120,000 prompt tokens, "
+            "not cached (7 minutes have passed): price unknown",
         ),
         (510_000, "", unknown, None),
     ],

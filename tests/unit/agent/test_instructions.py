@@ -79,7 +79,7 @@ def test_a_link_out_of_the_repository_is_not_followed(project: Path) -> None:
     (project / "AGENTS.md").symlink_to(secret)
     facts = opened(project).build_start_notes()
     assert told(facts) == []
-    assert warned(facts) == ["AGENTS.md is not read: AGENTS.md is outside the workspace."]
+    assert warned(facts) == ["AGENTS.md was not read: AGENTS.md is outside the workspace."]
 
 
 def test_a_file_that_is_too_long_is_cut_at_a_line(project: Path) -> None:
@@ -89,7 +89,7 @@ def test_a_file_that_is_too_long_is_cut_at_a_line(project: Path) -> None:
     assert LIMIT_BYTES - 20 < len(text) <= LIMIT_BYTES
     assert text.endswith("\n0123456789")
     assert warned(facts) == [
-        f"AGENTS.md is too long: only its first {len(text) + 1} bytes are used"
+        f"AGENTS.md is too long; only its first {len(text) + 1} bytes are used"
     ]
 
 
@@ -107,7 +107,7 @@ def test_a_binary_file_is_named_and_left(project: Path) -> None:
     write(project / "AGENTS.md", b"\0\1\2\3" * 100)
     facts = opened(project).build_start_notes()
     assert told(facts) == []
-    assert warned(facts)[0].startswith("AGENTS.md is not read: ")
+    assert warned(facts)[0].startswith("AGENTS.md was not read: ")
 
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "../outside/x.py", "no/such/file"])
@@ -119,7 +119,7 @@ def test_line_that_never_ends_is_cut_at_a_character(project: Path) -> None:
     write(project / "AGENTS.md", "é" * 40_000)
     facts = opened(project).build_start_notes()
     assert told(facts) == ["é" * (LIMIT_BYTES // 2)]
-    assert warned(facts) == [f"AGENTS.md is too long: only its first {LIMIT_BYTES} bytes are used"]
+    assert warned(facts) == [f"AGENTS.md is too long; only its first {LIMIT_BYTES} bytes are used"]
 
 
 def test_many_bad_includes_are_a_few_warnings(project: Path) -> None:
@@ -150,7 +150,7 @@ def test_what_nobody_sees_is_taken_out_and_said(project: Path) -> None:
     write(project / "AGENTS.md", f"Use tabs.{hidden}\u202e\x1b[2J")
     facts = opened(project).build_start_notes()
     assert told(facts) == ["Use tabs." + "\ufffd" * 6 + "[2J"]
-    assert warned(facts) == ["AGENTS.md has characters that nobody sees: they are taken out"]
+    assert warned(facts) == ["AGENTS.md has invisible characters, which are removed"]
 
 
 @pytest.mark.parametrize("kind", ["pipe", "directory"])
@@ -160,5 +160,5 @@ def test_what_is_no_file_is_named(project: Path, kind: str) -> None:
     else:
         (project / "AGENTS.md").mkdir()
     (message,) = warned(opened(project).build_start_notes())
-    assert message.startswith("AGENTS.md is not read: ")
+    assert message.startswith("AGENTS.md was not read: ")
     assert message.endswith(", not a regular file.")

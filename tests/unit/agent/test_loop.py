@@ -109,7 +109,7 @@ def test_repeated_call_is_told_the_third_time_and_ends_the_turn_the_fifth() -> N
     assert done.turn() == TurnEnded(
         ending=Ending.REPEATED,
         message="echo was called 5 times with the same input and result",
-        hint="see what led there: agentcli triage",
+        hint="agentcli triage",
     )
     told = ["This is the" in answer.text for answer in results(done)]
     assert told == [False, False, True, True, True]
@@ -204,7 +204,7 @@ def test_second_reply_of_nothing_is_no_success() -> None:
     ended = run.turn()
     assert (ended.ending, ended.message) == (
         Ending.PROVIDER_FAILED,
-        "the model replied with nothing, twice in a row",
+        "the model sent two empty replies in a row",
     )
 
 

@@ -56,11 +56,11 @@ def test_missing_argument_is_named() -> None:
 @pytest.mark.parametrize(
     ("name", "text", "why"),
     [
-        ("a b", "Go.", "a command's name is letters"),
-        ("help", "Go.", "there is a command /help already"),
+        ("a b", "Go.", "a command name may have letters"),
+        ("help", "Go.", "a command /help already exists"),
         ("go", " \n", "it has no text"),
         ("go", "---\ndescription: [\n---\nGo.", "its front matter is not YAML"),
-        ("go", "---\ndescription: [a]\n---\nGo.", "must be texts"),
+        ("go", "---\ndescription: [a]\n---\nGo.", "must be strings"),
         ("go", "---\nno end", "it does not begin with front matter"),
     ],
 )

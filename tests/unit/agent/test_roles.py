@@ -39,8 +39,8 @@ def test_tools_go_by_the_names_of_other_programs_and_of_servers(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("fields", "why"),
     [
-        ("description: d\ntools: 5", "tools must be names with commas between them"),
-        ("description: d\ntools: [grep, sudo]", "there is no tool 'sudo'; the tools are read_file"),
+        ("description: d\ntools: 5", "tools must be comma-separated names"),
+        ("description: d\ntools: [grep, sudo]", "unknown tool 'sudo'; the tools are read_file"),
         ("tools: grep", "it has no description"),
     ],
 )

@@ -178,7 +178,7 @@ def test_a_summary_that_fails_is_said_and_changes_nothing() -> None:
     assert talk.overflow() is False
     assert talk.journal.build_messages() == before
     assert talk.journal.facts[-1] == Warned(
-        code="compaction.failed", message="the conversation was not shortened: no"
+        code="compaction.failed", message="the conversation was not compacted: no"
     )
 
 

@@ -90,7 +90,7 @@ def test_nonsense_and_failure_ask(answer: Reply | str) -> None:
     verdict, _ = _opinion(answer)
 
     assert (verdict.decision, verdict.by) == ("ask", "evaluator")
-    assert verdict.reason.startswith("there is no opinion of m: ")
+    assert verdict.reason.startswith("m gave no decision: ")
 
 
 def test_call_that_is_too_long_is_not_even_sent() -> None:
@@ -166,4 +166,4 @@ def test_judge_rule_without_a_model_asks(root: Path) -> None:
     verdict = court_of(root, mode="auto", judged=("bash",)).hear("bash", command="make")
 
     assert (verdict.decision, verdict.by) == ("deny", "nobody")
-    assert "wants a model's opinion" in verdict.reason
+    assert "asks a model to decide" in verdict.reason

@@ -437,10 +437,10 @@ def test_hook_gets_only_the_environment_it_is_given(
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"event": "Whenever", "command": "x"}, "there is no hook event"),
+        ({"event": "Whenever", "command": "x"}, "unknown hook event"),
         ({"event": "PreToolUse", "command": ""}, "needs a command"),
         ({"event": "PreToolUse", "command": "x", "timeout_s": 0}, "positive time limit"),
-        ({"event": "PreToolUse", "command": "x", "matcher": "("}, "no regular expression"),
+        ({"event": "PreToolUse", "command": "x", "matcher": "("}, "not a regular expression"),
     ],
 )
 def test_hook_that_means_nothing_is_refused(fields: dict[str, str], message: str) -> None:

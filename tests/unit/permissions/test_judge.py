@@ -53,7 +53,7 @@ def test_denial_without_a_person_names_what_would_have_permitted_it(root: Path) 
 
     pushed = denied("bash", command="git push origin main")
     assert (pushed.reason, pushed.remedy) == (
-        "no rule matches git push origin main, and nobody can be asked here",
+        "no rule allows git push origin main, and this run cannot ask",
         "--allow 'bash(git push:*)'",
     )
     built = denied("bash", command="npm run build && rm -rf dist | head -1")
@@ -62,7 +62,7 @@ def test_denial_without_a_person_names_what_would_have_permitted_it(root: Path) 
     assert denied("edit_file", path="a.py").remedy == "--allow 'edit(./a.py)'"
     assert denied("bash", command="echo $HOME").remedy == "--allow bash"
     foreign = denied("edit_file", path="/etc/passwd")
-    assert "no rule can permit it" in foreign.reason
+    assert "no rule can allow it" in foreign.reason
     assert foreign.remedy == ""
 
 
@@ -118,10 +118,8 @@ def test_command_that_hides_what_it_runs_is_asked_about_where_commands_are_denie
     assert court.hear("bash", command="for f in *; do echo $f; done").decision == "deny"
     assert court.hear("bash", command="make all").decision == "allow"
     assert [question.verdict.reason for question in person.questions] == [
-        "rule deny bash(git push:*) (rules.toml:3) may be meant, "
-        "as variable ${…} hides what would run",
-        "rule deny bash(git push:*) (rules.toml:3) may be meant, "
-        "as variable $… hides what would run",
+        "rule deny bash(git push:*) (rules.toml:3) may apply: variable ${…} hides what would run",
+        "rule deny bash(git push:*) (rules.toml:3) may apply: variable $… hides what would run",
     ]
     nobody = court_of(root, mode="auto", allow=("bash",), deny=("bash(git push:*)",))
     assert nobody.hear("bash", command="for f in *; do echo $f; done").by == "nobody"
@@ -136,7 +134,7 @@ def test_ask_rule_asks_in_spite_of_allow_rules_and_mode(root: Path) -> None:
     assert heard == ["allow", "allow", "deny"]
     call = ToolCall(id="1", name="bash", input={"command": "git push"})
     assert court.judge.suggest(call).reason == (
-        "rule ask bash(git push:*) (rules.toml:3) asks about it"
+        "rule ask bash(git push:*) (rules.toml:3) requires approval"
     )
 
 
@@ -153,7 +151,7 @@ def test_question_carries_call_preview_and_reason(root: Path) -> None:
             call=call,
             effect=Effect.EXECUTE,
             preview=Raw(text="preview"),
-            verdict=Verdict(decision="ask", by="mode", reason="no rule matches make all"),
+            verdict=Verdict(decision="ask", by="mode", reason="no rule allows make all"),
         )
     ]
 

@@ -64,7 +64,7 @@ def test_rules_know_where_they_stand(rules_file: Path) -> None:
 
 def test_missing_file_has_no_rules_unless_it_was_asked_for(rules_file: Path) -> None:
     assert load_rules(rules_file, source="user") == ()
-    with pytest.raises(SettingsError, match=r"rules\.toml cannot be read"):
+    with pytest.raises(SettingsError, match=r"cannot read the rules in .*rules\.toml"):
         load_rules(rules_file, source="policy", must_exist=True)
 
 
@@ -77,11 +77,11 @@ def test_missing_file_has_no_rules_unless_it_was_asked_for(rules_file: Path) -> 
         ("rule = [1]\n", r"written as \[\[rule\]\] tables"),
         ('\n[[rule]]\ndecision = "permit"\nrule = "bash"\n', r":2: .*not \"permit\""),
         ('[[rule]]\nrule = "bash"\n', ":1: decision must be allow, ask, deny or judge, not null"),
-        ('[[rule]]\ndecision = "deny"\n', ":1: rule is missing"),
-        ('[[rule]]\ndecision = "deny"\nrule = 3\n', ":1: rule is missing"),
+        ('[[rule]]\ndecision = "deny"\n', ":1: the rule is missing"),
+        ('[[rule]]\ndecision = "deny"\nrule = 3\n', ":1: the rule is missing"),
         ('[[rule]]\ndecision = "deny"\nrule = "bsh"\n', ":1: .*Did you mean bash"),
         ('[[rule]]\ndecision = "deny"\nrule = "bash"\nmatches = []\n', "Did you mean match"),
-        ('[[rule]]\ndecision = "deny"\nrule = "bash"\nmatch = "x"\n', "match is a list"),
+        ('[[rule]]\ndecision = "deny"\nrule = "bash"\nmatch = "x"\n', "match must be a list"),
         (
             '[[rule]]\ndecision = "deny"\nrule = "bash(rm:*)"\nmatch = ["ls"]\n',
             ":1: deny bash.rm:.. does not match its own example 'ls' in match",
@@ -105,7 +105,7 @@ def test_broken_file_is_refused_with_its_line(text: str, message: str, rules_fil
 
 def test_unreadable_file_is_refused(rules_file: Path) -> None:
     rules_file.write_bytes(b"\xff\xfe")
-    with pytest.raises(SettingsError, match="cannot be read"):
+    with pytest.raises(SettingsError, match="cannot read the rules"):
         load_rules(rules_file, source="user")
 
 
@@ -181,14 +181,18 @@ def test_explanation_tells_verdict_and_what_would_allow_it(tmp_path: Path) -> No
         return answer.verdict.decision, answer.verdict.reason, rule_texts
 
     deny = rules_from_options(deny=["bash(git push:*)"])
-    assert explained("bash: git push") == ("ask", "no rule matches git push", ("bash(git push:*)",))
+    assert explained("bash: git push") == ("ask", "no rule allows git push", ("bash(git push:*)",))
     assert explained("bash: git push", *deny) == (
         "deny",
         "rule deny bash(git push:*) (--deny) forbids it",
         (),
     )
     assert explained("bash: ls -l | wc -l") == ("allow", "ask mode allows reading", ())
-    assert explained("edit_file: src/a.py") == ("ask", "no rule matches", ("edit(src/**)",))
+    assert explained("edit_file: src/a.py") == (
+        "ask",
+        "edits need your OK in ask mode",
+        ("edit(src/**)",),
+    )
     assert explained("read_file: src/a.py") == ("allow", "ask mode allows reading", ())
 
 

@@ -173,12 +173,12 @@ def test_rule_can_hold_only_while_outside_text_is_there(decision: str, tmp_path:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ('decision = "allow"\nrule = "bash"\nwhen = "untrusted"', "cannot be a reason to allow"),
+        ('decision = "allow"\nrule = "bash"\nwhen = "untrusted"', "cannot allow"),
         ('decision = "ask"\nrule = "bash"\nwhen = "sometimes"', "when must be always or untrusted"),
         ('decision = "ask"\nrule = "effect(fly)"', "write effect"),
         ('decision = "ask"\nrule = "effect"', "write effect"),
         ('decision = "allow"\nrule = "effect(write)"', "name its tool"),
-        ('decision = "ask"\nrule = "effect(write)"\nmatch = ["a"]', "has no examples"),
+        ('decision = "ask"\nrule = "effect(write)"\nmatch = ["a"]', "cannot have examples"),
     ],
 )
 def test_rule_about_effects_that_means_nothing_is_refused(

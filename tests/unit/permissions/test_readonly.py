@@ -252,7 +252,9 @@ def test_line_that_goes_elsewhere_is_proven_but_does_not_run_beside_others(works
 def test_reason_names_the_word_that_is_not_known_to_read(workspace: Path) -> None:
     prover = _prover(workspace)
 
-    assert prover.why_not("ls; sort -o x a") == "sort is not read-only with option -o"
-    assert prover.why_not("ls $(pwd)") == "command substitution $(…) cannot be followed"
-    assert prover.why_not("make test") == ("make is not read-only with words other than --version")
+    assert prover.why_not("ls; sort -o x a") == "sort with option -o is not read-only"
+    assert prover.why_not("ls $(pwd)") == "command substitution $(…) cannot be checked"
+    assert prover.why_not("make test") == (
+        "make with arguments other than --version is not read-only"
+    )
     assert prover.why_not("touch x") == "touch is not read-only"

@@ -203,7 +203,7 @@ def test_special_and_large_files_are_refused_without_waiting(root: Path) -> None
 
     assert _read(root).problems == (
         ".agentcli/commands/big.md is larger than 1000000 bytes",
-        ".agentcli/mcp.json is a link, or no regular file",
+        ".agentcli/mcp.json is a link or not a regular file",
     )
 
 
@@ -213,8 +213,8 @@ def test_too_many_files_are_refused(root: Path) -> None:
     (root / ".agentcli/hooks" / "/".join("x" * 300)).mkdir(parents=True)
 
     assert _read(root).problems == (
-        ".agentcli/commands/ has too many files, or too deep",
-        f".agentcli/hooks/{'x/' * 8} has too many files, or too deep",
+        ".agentcli/commands/ has too many files or is nested too deeply",
+        f".agentcli/hooks/{'x/' * 8} has too many files or is nested too deeply",
     )
 
 

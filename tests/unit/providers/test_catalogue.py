@@ -98,8 +98,8 @@ def test_local_models_get_plain_tools_and_no_images() -> None:
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
-        ("opsu", "Did you mean opus?"),
-        ("ollma", "Did you mean ollama?"),
+        ("opsu", "did you mean opus?"),
+        ("ollma", "did you mean ollama?"),
         ("xyzzy/plugh", "agentcli models"),
         ("anthropic", "--model anthropic/NAME"),
         ("anthropic/", "--model anthropic/NAME"),

@@ -128,7 +128,7 @@ def test_whole_document_is_one_event() -> None:
 
 def test_half_a_document_is_a_cut() -> None:
     with Provider([Reply(body=b'{"a": ', framing="length")]) as provider:
-        with pytest.raises(ConnectionBroken, match="not whole JSON") as caught:
+        with pytest.raises(ConnectionBroken, match="not complete JSON") as caught:
             ask(provider)
         assert caught.value.kind is ProviderErrorKind.CUT
 
@@ -164,7 +164,8 @@ def test_compressed_error_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("encoding", "words"), [("br", r"nobody asked for \(br\)"), ("gzip", "badly compressed")]
+    ("encoding", "words"),
+    [("br", r"unexpected compression \(br\)"), ("gzip", "compression is broken")],
 )
 def test_answer_that_cannot_be_unpacked_is_told(encoding: str, words: str) -> None:
     packed = STREAM.but(headers={"content-encoding": encoding})
@@ -243,7 +244,7 @@ def test_nothing_listens_there() -> None:
         ConnectionBroken, match=r"cannot reach 127.0.0.1:\d+ \(connection refused\)"
     ) as caught:
         asyncio.run(exchanged(DirectSocket(url, environ={})))
-    assert caught.value.hint.endswith("running?")
+    assert caught.value.hint.endswith("is running")
 
 
 def test_name_that_does_not_exist_is_told_once() -> None:

@@ -72,8 +72,8 @@ def test_wait_until_a_date_is_counted_from_now() -> None:
         ({}, ""),
         ([], ""),
         ({"error": {"code": 3}}, '{"error": {"code": 3}}'),
-        ("<!DOCTYPE html><html><TITLE>\n 502 </TITLE>", "a web page came back: 502"),
-        ("  <html><body>x", "a web page came back"),
+        ("<!DOCTYPE html><html><TITLE>\n 502 </TITLE>", "received a web page: 502"),
+        ("  <html><body>x", "received a web page"),
         ("half \ud800", "half \ufffd"),
     ],
 )

@@ -115,7 +115,7 @@ def test_error_is_one_line_in_the_service_own_words() -> None:
     error = gemini.error(400, {}, list(body))
     assert (str(error), error.status) == ("* contents is not specified (HTTP 400)", 400)
     page = "<!DOCTYPE html><html><title>502</title></html>"
-    assert str(gemini.error(502, {}, page)) == "a web page came back: 502 (HTTP 502)"
+    assert str(gemini.error(502, {}, page)) == "received a web page: 502 (HTTP 502)"
 
 
 def test_spent_quota_is_found_however_long_the_sentence_is() -> None:
@@ -134,7 +134,7 @@ def test_spent_quota_is_found_however_long_the_sentence_is() -> None:
         ({"code": "api_error", "message": "Oh."}, "unavailable", "Oh."),
         ({"code": 13, "message": "Oh."}, "unavailable", "Oh."),
         ("Oh.", "unavailable", "Oh."),
-        (None, "unavailable", "Gemini reported an error and did not say which"),
+        (None, "unavailable", "Gemini reported an unknown error"),
     ],
 )
 def test_error_in_a_stream_is_worth_a_retry_unless_it_says_otherwise(

@@ -242,7 +242,7 @@ def test_images_become_text_for_models_without_eyes() -> None:
     odd = Image(media_type="image/tiff", data="AAAA")
     history: list[Message] = [UserMessage(content=(image, odd))]
     seen, blind = normalize(history, MODEL)[0], normalize(history, BLIND)[0]
-    placeholder = "[An image ({}) stood here. This model cannot see it.]"
+    placeholder = "[An image ({}) was here. This model cannot see it.]"
     assert seen == UserMessage(content=(image, Text(text=placeholder.format("image/tiff"))))
     assert blind == UserMessage(
         content=tuple(Text(text=placeholder.format(it)) for it in ("image/png", "image/tiff"))

@@ -91,7 +91,10 @@ def test_wait_is_told_by_a_header_or_in_the_sentence(
 
 def test_hint_says_which_protocol_takes_tools() -> None:
     told = error(400, {}, fault("Function tools with reasoning_effort ... use /v1/responses"))
-    assert told.hint == "this model takes tools on the Responses protocol only: use openai/NAME"
+    assert (
+        told.hint
+        == "this model can use tools only over the Responses protocol: --model openai/NAME"
+    )
 
 
 @pytest.mark.parametrize(

@@ -438,7 +438,7 @@ def test_completed_response_with_half_a_call_is_cut(output: Json) -> None:
     fed = decoder(MODEL)
     fed.feed({"type": "response.output_item.added", "output_index": 0, "item": item})
     fed.feed({"type": "response.function_call_arguments.delta", "delta": '{"command":"'})
-    with pytest.raises(ProviderError, match="its call of bash did not come to an end") as caught:
+    with pytest.raises(ProviderError, match="its call of bash was incomplete") as caught:
         fed.feed(completed(output=output))
     assert caught.value.kind is ProviderErrorKind.CUT
 

@@ -43,9 +43,9 @@ def test_other_model_is_told_what_it_would_lose() -> None:
     assert forecast_swap([PICTURE, REPLY], SMALL) == SwapForecast(
         model=SMALL,
         dropped=(
-            "2 thoughts of another model: qwen cannot read them.",
-            "1 block only its own provider reads, such as searches it ran.",
-            "1 image qwen cannot see: a note stands in their place.",
+            "2 thinking blocks of another model, which qwen cannot read.",
+            "1 block that only another provider can read, such as its searches.",
+            "1 image that qwen cannot see; a note replaces each.",
         ),
         prompt_tokens=91_000,
         fits=False,

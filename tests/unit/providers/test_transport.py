@@ -180,7 +180,7 @@ def test_spent_money_is_not_asked_for_again() -> None:
     [
         (
             page("<html><title>502 Bad Gateway</title>" + "x" * 10_000_000, status=502),
-            "anthropic: a web page came back: 502 Bad Gateway (HTTP 502), after 6 attempts",
+            "anthropic: received a web page: 502 Bad Gateway (HTTP 502), after 6 attempts",
         ),
         (
             Reply(status=500, body=b'{"error": {"mess', framing="length"),
@@ -204,7 +204,7 @@ def test_cut_reply_is_asked_for_again_and_told() -> None:
     message, shown, _ = ask([half, half.but(cut_at=0), says("Whole")])
     assert message.text == "Whole"
     assert [delta.reason for delta in retries(shown)] == [
-        "the connection was closed in the middle of the answer (7 characters of it are dropped)",
+        "the connection was closed in the middle of the answer (dropping 7 characters)",
         "the connection was closed in the middle of the answer",
     ]
 
@@ -353,7 +353,7 @@ def test_missing_key_is_a_setting_to_fix() -> None:
 
 @pytest.mark.parametrize("value", ["clé", "a b", "", "line\nbreak", "\x1b[0m"])
 def test_key_that_cannot_be_one_is_a_setting_to_fix(value: str) -> None:
-    with pytest.raises(SettingsError, match="characters in it that no key has"):
+    with pytest.raises(SettingsError, match="contains characters that no API key has"):
         open_provider(resolve("opus"), key=Key(value=value, source="ANTHROPIC_API_KEY"), environ={})
 
 
@@ -373,7 +373,7 @@ def test_local_server_that_is_not_there_is_asked_for_by_name() -> None:
     )
     with pytest.raises(ProviderError, match="connection refused") as caught:
         asyncio.run(wire.send(PROMPT, lambda delta: None))
-    assert caught.value.hint == "Is ollama running?"
+    assert caught.value.hint == "check that ollama is running"
 
 
 def test_unknown_protocol_is_a_setting_to_fix() -> None:

@@ -107,7 +107,7 @@ def test_state_that_cannot_be_kept_is_a_warning_and_the_call_runs(ground: Ground
     assert asyncio.run(ground.run(ground.tool(ground.write))) == Output.of("written")
     (warned,) = ground.told
     assert isinstance(warned, Warned)
-    assert warned.message.startswith("what this call changes cannot be taken back: ")
+    assert warned.message.startswith("the changes of this call cannot be undone: ")
 
 
 def test_workspace_that_is_too_large_is_told_once(
@@ -121,5 +121,5 @@ def test_workspace_that_is_too_large_is_told_once(
     (warned,) = ground.told
     assert isinstance(warned, Warned)
     assert warned.message.startswith(
-        "what commands change in this workspace cannot be taken back: it has"
+        "changes by commands in this workspace cannot be undone: it has"
     )

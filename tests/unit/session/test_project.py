@@ -59,10 +59,10 @@ def test_flags_and_environment_win_over_a_project(root: Path) -> None:
         ("[hooks]\nx = 1\n", ":1: a project may not set hooks"),
         ('mode = "auto"\n', ":1: a project may only tighten the mode"),
         ('mode = "yolo"\n', "mode must be one of"),
-        ('model = "script/evil.json"\n', ":1: a project may not bring a script"),
-        ("max_turns = ", "is not TOML"),
+        ('model = "script/evil.json"\n', ":1: a project may not use a script"),
+        ("max_turns = ", "is not valid TOML"),
         ("max_turns = 0", "max_turns must be"),
-        ("a = " + "[" * 5000, "is not TOML"),
+        ("a = " + "[" * 5000, "is not valid TOML"),
     ],
 )
 def test_setting_that_is_not_a_projects_is_refused_with_its_line(
@@ -91,7 +91,7 @@ def test_rules_that_may_be_there_and_cannot_be_read_stop_everything(
         place.rmdir()
     place.symlink_to(tmp_path)
 
-    with pytest.raises(SettingsError, match=r"the rules of .* cannot be read: .* is a link"):
+    with pytest.raises(SettingsError, match=r"cannot read the rules of .*: .* is a link"):
         load_project_rules(load_project(root, environ={}))
 
 

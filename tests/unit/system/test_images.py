@@ -94,9 +94,9 @@ def test_moving_image_is_its_first_frame() -> None:
     ("data", "why"),
     [
         (b"", "is empty"),
-        (b"words", "is no PNG, JPEG, GIF or WebP image"),
-        (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "is no PNG, JPEG, GIF or WebP image"),
-        (png()[:8], "cannot be shown: it is broken from its first bytes on"),
+        (b"words", "is not a PNG, JPEG, GIF or WebP image"),
+        (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "is not a PNG, JPEG, GIF or WebP image"),
+        (png()[:8], "cannot be shown: its header is broken"),
         (png(300, 200)[:60], "cannot be shown: it is broken: image file is truncated"),
         (drawn("JPEG", (300, 200))[:400], "cannot be shown: it is broken: "),
     ],
@@ -124,9 +124,9 @@ def test_what_is_no_file_is_said(tmp_path: Path) -> None:
             load_picture(path)
         reasons[path.name] = str(refused.value)
     assert reasons == {
-        "fifo.png": "is no regular file",
+        "fifo.png": "is not a regular file",
         "gone.png": "cannot be read: no such file or directory",
-        "huge.png": "is larger than 50 MB: make a smaller copy of it",
-        tmp_path.name: "is no regular file",
+        "huge.png": "is larger than 50 MB; make a smaller copy",
+        tmp_path.name: "is not a regular file",
         "missing.png": "cannot be read: no such file or directory",
     }

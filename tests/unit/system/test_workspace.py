@@ -212,7 +212,7 @@ def test_places_that_are_held_are_not_written_however_they_are_named(tmp_path: P
 
     for given in ("check.sh", "link.sh", ".config/own/new", ".config/../.config/own/a/b"):
         message = refusal(workspace.replace, workspace.locate(given), b"", expected=None)
-        assert message == f"{given} is protected: agentcli uses it as it is."
+        assert message == f"{given} is protected: agentcli depends on it."
     assert workspace.replace(workspace.locate(".config/other"), b"", expected=None)
 
 

@@ -141,7 +141,7 @@ def test_released_command_goes_on_in_the_background_and_its_end_is_told(tmp_path
         output, log = await waiting, tmp_path / "out/1.log"
         pid = details(output).background_pid
         said = re.fullmatch(
-            r"one\n\[the person moved it to the background after [0-9.]+ s, where it goes on: "
+            r"one\n\[the user moved it to the background after [0-9.]+ s; it continues there: "
             r"pid (\d+), all output in (.+)\]\n\[read_file shows that log, kill \1 stops it; "
             r"you are told when it ends\]",
             text(output),

@@ -64,7 +64,7 @@ def test_arguments_are_taken_as_models_write_them(raw: Json, parsed: Args) -> No
     [
         ({}, "name is missing (e.g. x)."),
         ({"name": ""}, "name must not be empty."),
-        ({"name": "\ud800"}, "name has half of a surrogate pair in it, which is no character."),
+        ({"name": "\ud800"}, "name has half of a surrogate pair in it, which is not a character."),
         ({"name": 5}, "name must be a valid string, not 5."),
         ({"name": "a", "kind": "three"}, "kind must be 'one' or 'two', not \"three\"."),
         ({"name": "a", "limit": 0}, "limit must be greater than or equal to 1, not 0."),
@@ -86,7 +86,7 @@ def test_arguments_are_taken_as_models_write_them(raw: Json, parsed: Args) -> No
         ('"a.txt"', 'the arguments must be one JSON object, not "a.txt".'),
         (
             '{"name": NaN}',
-            "the arguments are not valid JSON (NaN is no JSON value). Send one object.",
+            "the arguments are not valid JSON (NaN is not a JSON value). Send one object.",
         ),
         (
             '{"name": ' + "[" * 200 + "]" * 200 + "}",

@@ -23,7 +23,7 @@ def test_reports_are_named_together_or_one_by_one() -> None:
     both = frozenset({ReportFormat.JUNIT, ReportFormat.SARIF})
     assert parse_reports(["junit, sarif"]) == parse_reports(["junit", "sarif"]) == both
     assert parse_reports([]) == frozenset()
-    with pytest.raises(UsageError, match="there is no report 'html'"):
+    with pytest.raises(UsageError, match="unknown report 'html'"):
         parse_reports(["html"])
 
 

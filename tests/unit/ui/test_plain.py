@@ -62,16 +62,32 @@ def finished(details: Command | Diff) -> CallFinished:
     ("event", "lines"),
     [
         (Warned(code="c", message="mind\x07"), ["warning: mind�"]),
-        (ContextNote(text="first\nsecond", why="verify"), ["told the model (verify): first …"]),
+        (ContextNote(text="first\nsecond", why="verify"), ["Note to the model: first …"]),
+        (
+            ContextNote(
+                text="Instructions of this project, from AGENTS.md; follow them.\n\nUse tabs.\n",
+                why="instructions",
+            ),
+            ["Loaded AGENTS.md (1 line)"],
+        ),
+        (
+            ContextNote(text="Skills: read one.\n- a: x\n- b: y", why="instructions"),
+            ["Loaded 2 skills"],
+        ),
+        (
+            ContextNote(text="Plan mode: calls are denied.", why="plan_mode"),
+            ["Plan mode: read-only"],
+        ),
+        (ContextNote(text="Plan mode is over: go on.", why="plan_mode"), ["Plan mode is over"]),
         (Verified(command="make  x", exit_code=0, output=""), ["verify make x: passed (0ms)"]),
         (
             Verified(command="x", exit_code=3, output="bad\n"),
             ["verify x: exit 3 (0ms)", "| bad"],
         ),
-        (Verified(command="x", exit_code=None, output=""), ["verify x: did not end (0ms)"]),
+        (Verified(command="x", exit_code=None, output=""), ["verify x: did not finish (0ms)"]),
         (
             RetryDelta(reason="busy", status=429, wait_s=2.5, attempt=2, attempts=6),
-            ["busy: retrying in 2.5 s, try 2 of 6"],
+            ["busy: retrying in 2.5 s, attempt 2 of 6"],
         ),
     ],
 )

@@ -122,9 +122,9 @@ def test_what_is_named_like_an_image_and_is_none_is_said(tmp_path: Path) -> None
     assert [note.split(": it is")[0] for note in found.notes] == [
         "not attached: link.png leads out of the workspace",
         "not attached: empty.png is empty",
-        "not attached: text.jpg is no PNG, JPEG, GIF or WebP image",
+        "not attached: text.jpg is not a PNG, JPEG, GIF or WebP image",
         "not attached: cut.png cannot be shown",
-        "not attached: fifo.png is no regular file",
+        "not attached: fifo.png is not a regular file",
         "not attached: fifo (not a regular file)",
         "not attached: missing.png does not exist",
         "not attached: ../out.png leads out of the workspace",
