@@ -49,7 +49,7 @@ def test_swap_to_a_smaller_model_is_told_beforehand(talked: Path) -> None:
     assert (ran.code, ran.out) == (
         0,
         "vllm/qwen would not receive:\n"
-        "  - 1 thought of another model: qwen cannot read them.\n"
+        "  - 1 thinking block of another model, which qwen cannot read.\n"
         "The next prompt has about 90,034 tokens, more than the 32,768 of the model: "
         "use /compact first. Its price is unknown.\n",
     )
