@@ -202,7 +202,6 @@ def _connect_gate(parts: _SessionParts, budget: "Budget | None") -> SessionHooks
     )
     boundary.emit = parts.journal.append
     boundary.hooks = hooks.engine
-    boundary.find_source = lambda name: toolset.resolve(name).spec.source
     boundary.past = parts.journal.facts
     boundary.evaluator = CallEvaluator(
         model=parts.model,
@@ -232,7 +231,7 @@ def _build_loop(
         breaker=breaker,
         result_hooks=hooks.build_result_hooks(),
     )
-    session_tools.programs.connect(session_tools.toolset, dispatcher)
+    session_tools.programs.connect(session_tools.toolset)
     session_tools.children.build_result_hooks = hooks.build_result_hooks
     finish = build_completion_checks(
         requirements,
@@ -241,7 +240,7 @@ def _build_loop(
         builtin_tools=parts.builtin_tools,
         settings=settings,
     )
-    loop = Loop(
+    return Loop(
         model_client=model_client,
         journal=parts.journal,
         dispatcher=dispatcher,
@@ -254,8 +253,6 @@ def _build_loop(
         on_deny=requirements.on_deny if requirements else "continue",
         wraps_up=requirements is not None and requirements.wraps_up,
     )
-    session_tools.children.steps_left = lambda: loop.steps_left
-    return loop
 
 
 def _announce(parts: _SessionParts, hooks: SessionHooks) -> None:

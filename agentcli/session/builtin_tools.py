@@ -182,7 +182,6 @@ class BuiltinTools:
             workspace=self._settings.workspace,
             out_dir=self._paths.out,
             shells=self._shells,
-            grants=self._gate.take_grants,
             processes=self._process_table,
             proves_read=self._gate.proves_read,
             clean=self._gate.secret_masking.build_output_filter,

@@ -147,7 +147,7 @@ class _CheckpointedTool:
         return await self._tool.preview(args, context)
 
     async def run(self, args: Any, context: ToolContext) -> Output:
-        if self._tool.effect(args) is Effect.READ:
+        if context.effect is Effect.READ:
             return await self._tool.run(args, context)
         before = await self._checkpoints.capture_before(self._tool, args, context)
         try:

@@ -16,7 +16,7 @@ from agentcli.settings import Settings, build_unreadable_error, get_hooks_file
 from agentcli.types.errors import ToolError
 from agentcli.types.events import ContextNote, Emit, Ending, HookRan, NoteReason, TurnEnded, Warned
 from agentcli.types.messages import Json
-from agentcli.types.tools import Tool
+from agentcli.types.tools import PreparedCall, Tool
 from agentcli.types.verdicts import Delegation
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ def build_hooks(
         transcript=paths.log,
         mode=mode,
         clean=clean,
-        own_call=lambda name, given: read_call(toolset.resolve, name, given),
+        own_call=read_call,
         why_not=explain_skip,
     )
     session.engine = HookRunner(hooks, ground, emit=session.handle_result)
@@ -214,17 +214,18 @@ def warn_of_idle(hooks: "Sequence[Hook]", tools: Sequence[str]) -> Iterator[Warn
             yield Warned(code="hook.idle", message=message)
 
 
-def read_call(resolve: Callable[[str], Tool], name: str, given: Json) -> "OwnCall":
-    """Return a call as its tool understands it."""
+def read_call(prepared: PreparedCall, given: Json) -> "OwnCall":
+    """Return a call as its tool understands it. `given` is its input, or what hooks made of it."""
     from agentcli.permissions.hook_names import OwnCall
     from agentcli.permissions.subject import server_of, server_tool_of
 
-    try:
-        tool = resolve(name)
-        args = tool.parse(given)
-    except ToolError:  # another hook changed it to this: the tool will report it
-        return OwnCall(tool=name, input=given)
-    if server := server_of(tool.spec.source):
+    name, args = prepared.call.name, prepared.args
+    if given is not prepared.call.input:
+        try:
+            args = prepared.tool.parse(given)
+        except ToolError:  # another hook changed it to this: the tool will report it
+            return OwnCall(tool=name, input=given)
+    if server := server_of(prepared.tool.spec.source):
         server_tool = server_tool_of(name, args, server)
         return OwnCall(tool=name, input=given, server=server, server_tool=server_tool)
     own_input = _rename(args, given)

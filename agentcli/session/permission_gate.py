@@ -23,12 +23,10 @@ from agentcli.system.private_file import unwritable_error
 from agentcli.types.errors import SettingsError
 from agentcli.types.events import Emit, Fact, Warned
 from agentcli.types.messages import ToolCall
-from agentcli.types.tools import Effect, Output, Tool
+from agentcli.types.tools import Effect, Output, PreparedCall
 from agentcli.types.verdicts import (
-    NO_GRANTS,
     AskUser,
     Delegation,
-    Grants,
     Mode,
     Preview,
     Question,
@@ -41,7 +39,7 @@ if TYPE_CHECKING:
     from agentcli.permissions.evaluator import EvaluationRequest
     from agentcli.permissions.hooks import HookRunner
     from agentcli.permissions.judge import PolicyJudge
-    from agentcli.permissions.provenance import NetworkReach, OriginTracker
+    from agentcli.permissions.provenance import OriginTracker
     from agentcli.permissions.readonly import ReadProver
     from agentcli.permissions.rules import PermissionRule
     from agentcli.permissions.suggest import RuleSuggestion
@@ -113,13 +111,9 @@ class PermissionGate:
         self._one_question_at_a_time = asyncio.Lock()
         self._server_question_ids: set[str] = set()
         """The ids of open questions that servers asked the user."""
-        self._grants: dict[str, Grants] = {}
-        self._networked_ids: set[str] = set()
         self.emit: Emit = lambda event: None
         self.hooks: HookRunner | None = None
         self.evaluator: CallEvaluator | None = None
-        self.find_source: Callable[[str], str] = lambda name: "built-in"
-        """A function that returns the source of a tool, by its name."""
         self.past: Sequence[Fact] = ()
         """The facts of the session so far."""
         self._no_sandbox: SettingsError | None = None
@@ -134,21 +128,15 @@ class PermissionGate:
 
     async def judge(
         self,
-        call: ToolCall,
+        call: PreparedCall,
         /,
         *,
-        tool: Tool,
-        effect: Effect,
         preview: Preview,
         child: Delegation | None = None,
     ) -> Verdict:
-        verdict = await self._judge(call, tool=tool, effect=effect, preview=preview, child=child)
-        if self._no_sandbox and verdict.by == "nobody" and tool.spec.name == "bash":
+        verdict = await self._judge(call, preview=preview, child=child)
+        if self._no_sandbox and verdict.by == "nobody" and call.tool.spec.name == "bash":
             raise self._no_sandbox  # the machine, not a rule, prevents the command
-        if verdict.confinement != NO_GRANTS:
-            self._grants[call.id] = verdict.confinement
-        if verdict.confinement.network:
-            self._networked_ids.add(call.id)
         return verdict
 
     def find_refusal(self, server: str, what: str) -> str:
@@ -164,18 +152,9 @@ class PermissionGate:
         """Record that foreign text entered the conversation by another way than a result."""
         self._provenance.is_untrusted = True
 
-    def find_origin(self, call: ToolCall, output: Output) -> str:
+    def find_origin(self, call: PreparedCall, output: Output) -> str:
         """Return the origin of a result's text, or "" if it comes from the workspace."""
         return self._provenance(call, output)
-
-    def _find_network_reach(self, call_id: str) -> "NetworkReach":
-        if call_id in self._networked_ids:
-            return "granted"
-        return "none" if self.sandbox is not None else "unconfined"
-
-    def take_grants(self, call_id: str) -> Grants:
-        """Return the grants beyond the workspace that the verdict on a call gives its command."""
-        return self._grants.pop(call_id, NO_GRANTS)
 
     @property
     def workspace(self) -> Path:
@@ -348,8 +327,7 @@ class PermissionGate:
         return OriginTracker(
             workspace=self._settings.workspace,
             own=(self._paths.out, *find_skill_folders(self._settings)),
-            reach=self._find_network_reach,
-            source=lambda name: self.find_source(name),
+            is_confined=lambda: self.sandbox is not None,
             facts=self.past,
         )
 

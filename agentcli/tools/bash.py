@@ -26,7 +26,6 @@ from agentcli.tools.shells import PooledShell, ShellPool, ShellSetup
 from agentcli.types.errors import ToolError
 from agentcli.types.messages import Json
 from agentcli.types.tools import Command, Effect, Output, ToolContext, ToolSpec
-from agentcli.types.verdicts import Grants
 
 # A command that is one plain `kill`, parsed without a shell.
 
@@ -99,19 +98,17 @@ class Bash:
         workspace: Path,
         out_dir: Path,
         shells: ShellPool,
-        grants: Callable[[str], Grants],
         processes: ProcessTable,
         proves_read: Callable[[str], bool] = lambda command: False,
         clean: Callable[[], OutputFilter] | None = None,
         timeout_limit_s: float | None = None,
     ) -> None:
-        """`grants` returns what a call may reach beyond the workspace. `proves_read` must be true
-        only for a command that cannot change anything. `clean` makes a filter for each output."""
+        """`proves_read` must be true only for a command that cannot change anything. `clean` makes
+        a filter for each output."""
         self._root = workspace.resolve()
         self._cwd = self._root
         self._out_dir = out_dir.resolve()
         self._shells = shells
-        self._confinement = grants
         self._ledger = processes
         self._proves_read = proves_read
         self._clean = clean
@@ -141,7 +138,7 @@ class Bash:
         if self._shells.are_confined and self._signal_directly(args.command):
             details = Command(command=args.command, cwd=str(self._cwd), exit_code=0)
             return Output.of("[no output]\n[exit code 0]", details=details)
-        call = self._prepare(args, context.call_id)
+        call = self._prepare(args, context)
         if args.background:
             return self._start_in_background(call)
         return await self._run_to_the_end(call, context.progress)
@@ -151,17 +148,17 @@ class Bash:
         wanted = parse_kill(command)
         return wanted is not None and self._ledger.signal(wanted.pids, wanted.signal)
 
-    def _prepare(self, args: BashArgs, call_id: str) -> _PendingCommand:
+    def _prepare(self, args: BashArgs, context: ToolContext) -> _PendingCommand:
         notes = self._return_from_lost_directory()
         command = encode_command(args.command)
         try:
-            post = self._setup(call_id)
+            post = ShellSetup.at(self._cwd, context.grants)
             log_path, log_fd = self._new_log()
         except OSError as error:
             raise _not_run(error) from error
         return _PendingCommand(
             args=args,
-            call_id=call_id,
+            call_id=context.call_id,
             cwd=self._cwd,
             notes=notes,
             command=command,
@@ -266,9 +263,6 @@ class Bash:
         self._ledger.watch(
             shell.child, tag=shell.tag, pipe=pipe, then=lambda: self._shells.finish(shell)
         )
-
-    def _setup(self, call_id: str) -> ShellSetup:
-        return ShellSetup.at(self._cwd, self._confinement(call_id))
 
     def _new_log(self) -> tuple[Path, int]:
         """Create the log with the next free number; an earlier run may have used some."""

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Json, ToolCall
-from agentcli.types.tools import Details, Effect, Output, Tool
+from agentcli.types.tools import NO_GRANTS as NO_GRANTS
+from agentcli.types.tools import Details, Effect, Output, PreparedCall
+from agentcli.types.tools import Grants as Grants
 
 if TYPE_CHECKING:
     from subprocess import Popen
@@ -63,17 +65,6 @@ MODES: tuple[Mode, ...] = ("plan", "ask", "auto-edit", "auto")
 
 Decision = Literal["allow", "modify", "ask", "deny"]
 By = Literal["mode", "rule", "hook", "evaluator", "person", "nobody"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Grants:
-    """The access of a command beyond the workspace. Set by rules and users, never by a model."""
-
-    network: bool = False
-    writable: tuple[Path, ...] = ()
-
-
-NO_GRANTS = Grants()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,9 +125,7 @@ class Preview(Protocol):
 class Judge(Protocol):
     """Decides on a call that resolved and parsed. Must not run anything of the call itself."""
 
-    async def __call__(
-        self, call: ToolCall, /, *, tool: Tool, effect: Effect, preview: Preview
-    ) -> Verdict:
+    async def __call__(self, call: PreparedCall, /, *, preview: Preview) -> Verdict:
         """Return allow, modify or deny: an `ask` has been answered, or nobody was there to ask."""
         ...
 

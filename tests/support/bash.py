@@ -29,7 +29,12 @@ class Session:
 
     async def run(self, command: str, *, timeout: int = 60, background: bool = False) -> Output:
         args = BashArgs(command=command, timeout=timeout, background=background)
-        context = ToolContext(call_id="c", workspace=self.workspace, progress=self.told.append)
+        context = ToolContext(
+            call_id="c",
+            workspace=self.workspace,
+            progress=self.told.append,
+            grants=Grants(network=True, writable=(self.workspace.parent,)),
+        )
         return await self.tool.run(args, context)
 
 
@@ -52,7 +57,6 @@ def in_session(
             workspace=workspace,
             out_dir=home / "out",
             shells=shells,
-            grants=lambda call_id: Grants(network=True, writable=(home,)),
             processes=ledger,
         )
         try:

@@ -28,7 +28,16 @@ from agentcli.types.messages import (
     UserMessage,
 )
 from agentcli.types.provider import OnDelta, Request
-from agentcli.types.tools import Details, Effect, ErrorKind, Output, Tool, ToolContext, ToolSpec
+from agentcli.types.tools import (
+    Details,
+    Effect,
+    ErrorKind,
+    Output,
+    PreparedCall,
+    Tool,
+    ToolContext,
+    ToolSpec,
+)
 from agentcli.types.verdicts import Judge, Preview, Verdict
 
 Reply = AssistantMessage | Exception
@@ -104,7 +113,7 @@ class FunctionTool:
         return made if isinstance(made, Output) else Output.of(str(made))
 
 
-async def allow(call: ToolCall, *, tool: Tool, effect: Effect, preview: Preview) -> Verdict:
+async def allow(call: PreparedCall, /, *, preview: Preview) -> Verdict:
     return Verdict(decision="allow", by="mode", reason="tests allow everything")
 
 

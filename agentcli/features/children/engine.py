@@ -62,8 +62,6 @@ class ChildAgents:
         """Returns the hooks for the results of a child's calls."""
         self.fall_back: FallBack = refuse_fallback
         """Switches the session to another model."""
-        self.steps_left: Callable[[], int | None] = lambda: None
-        """Returns the requests that the parent may still make in its turn; None if unlimited."""
 
     def connect(self, toolset: Toolset, *, list_read_tools: Callable[[], Collection[str]]) -> None:
         """Set the parent's tools, and which of the servers' tools among them only read."""
@@ -121,21 +119,12 @@ class ChildAgents:
         )
         return toolset
 
-    def _limit_steps(self) -> int:
-        """Return the step limit of a child.
-
-        Raise ToolError if the parent has no request left, and so could not see the answer
-        either."""
-        left = self.steps_left()
-        if left is not None and left <= 0:
-            reached = "The limit of this run is reached: no child agent was started."
-            raise ToolError(reached, kind=ErrorKind.LIMITED)
-        return STEPS_MAX if left is None else min(STEPS_MAX, left)
-
-    def _open_child(self, role: "Role", task: str, listen: Callable[[Event], None]) -> "Child":
+    def _open_child(
+        self, role: "Role", task: str, *, listen: Callable[[Event], None], steps_left: int | None
+    ) -> "Child":
         from agentcli.agent.children import Child
 
-        limits = TurnLimits(steps=self._limit_steps(), wall_s=WALL_S)
+        limits = TurnLimits(steps=_limit_steps(steps_left), wall_s=WALL_S)
         toolset = self._build_toolset(role, lambda: journal.facts)
         breaker, instructions = Breaker(), ProjectInstructions(self._settings)
         log, followed = LogWriter(self._paths.new_child_log()), self._gate.cwd_source
@@ -215,3 +204,13 @@ def _matches_name(spec: ToolSpec, name: str) -> bool:
     """Return whether a tool has this name. A server's tool also matches a glob like
     `tracker__*`."""
     return spec.name == name or ("__" in spec.name and fnmatchcase(spec.name, name))
+
+
+def _limit_steps(left: int | None) -> int:
+    """Return the step limit of a child.
+
+    Raise ToolError if the parent has no request left, and so could not see the answer either."""
+    if left is not None and left <= 0:
+        reached = "The limit of this run is reached: no child agent was started."
+        raise ToolError(reached, kind=ErrorKind.LIMITED)
+    return STEPS_MAX if left is None else min(STEPS_MAX, left)

@@ -91,7 +91,6 @@ class ToolServer:
             paths, workspace=settings.workspace, emit=self._journal.append
         )
         self._toolset = Toolset(self._iter_offers())
-        self._gate.find_source = lambda name: self._toolset.resolve(name).spec.source
         self._hooks = build_hooks(
             self._settings,
             paths,

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 from agentcli.agent.completion import ANSWER_TOOL
-from agentcli.agent.dispatch import Dispatcher
 from agentcli.agent.toolset import Load, Toolset
 from agentcli.log.paths import SessionPaths
 from agentcli.session.builtin_tools import BuiltinTools
@@ -11,8 +10,7 @@ from agentcli.session.permission_gate import PermissionGate
 from agentcli.settings import Settings
 from agentcli.tools.contracts import load_spec
 from agentcli.types.errors import ToolError
-from agentcli.types.messages import ToolCall
-from agentcli.types.tools import Tool, ToolResult, ToolSpec
+from agentcli.types.tools import Tool, ToolSpec
 
 NOT_CALLABLE = frozenset(["run_program", "search_tools", "delegate", ANSWER_TOOL])
 """Tools that a program cannot call: they are about the conversation, not the work."""
@@ -32,16 +30,13 @@ class Programs:
         self._gate = gate
         self._builtin_tools = builtin_tools
         self._toolset: Toolset | None = None
-        self._dispatcher: Dispatcher | None = None
 
     def iter_offers(self) -> Iterator[tuple[ToolSpec, Load]]:
         if self._settings.programs:
             yield load_spec("run_program"), self._build_tool
 
-    def connect(self, toolset: Toolset, dispatcher: Dispatcher) -> None:
-        """Set the toolset and dispatcher for their calls, which exist only after the tools are
-        known."""
-        self._toolset, self._dispatcher = toolset, dispatcher
+    def connect(self, toolset: Toolset) -> None:
+        self._toolset = toolset
 
     def _build_tool(self) -> Tool:
         from agentcli.features.programs.run_program import ProgramHost, RunProgram
@@ -54,16 +49,11 @@ class Programs:
             workspace=self._settings.workspace,
             out_dir=self._paths.out.resolve(),
             sandbox=self._gate.sandbox,
-            grants=self._gate.take_grants,
             environ=self._gate.build_environ(),
             processes=self._builtin_tools.process_table,
             clean=self._gate.secret_masking.build_output_filter,
         )
-        return RunProgram(ground, dispatch=self._dispatch, functions=self._list_functions)
-
-    async def _dispatch(self, call: ToolCall) -> ToolResult:
-        assert self._dispatcher is not None
-        return await self._dispatcher.dispatch(call)
+        return RunProgram(ground, functions=self._list_functions)
 
     def _list_functions(self) -> dict[str, ToolSpec]:
         assert self._toolset is not None

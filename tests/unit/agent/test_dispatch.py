@@ -10,8 +10,8 @@ from agentcli.types.tools import (
     Effect,
     ErrorKind,
     Output,
+    PreparedCall,
     Raw,
-    Tool,
     ToolContext,
     ToolMessage,
     ToolResult,
@@ -108,7 +108,7 @@ def test_one_of_five_parallel_calls_fails_and_the_others_do_not_notice() -> None
 
 
 def test_denied_call_never_runs_and_its_verdict_is_recorded() -> None:
-    async def deny(asked: ToolCall, *, tool: Tool, effect: Effect, preview: Preview) -> Verdict:
+    async def deny(asked: PreparedCall, /, *, preview: Preview) -> Verdict:
         return Verdict(decision="deny", by="rule", reason="no rm here", rule="deny bash(rm:*)")
 
     tool = FunctionTool("bash", nothing, kind=Effect.EXECUTE)
@@ -122,7 +122,7 @@ def test_denied_call_never_runs_and_its_verdict_is_recorded() -> None:
 
 
 def test_modified_call_runs_changed_and_the_model_is_told() -> None:
-    async def soften(asked: ToolCall, *, tool: Tool, effect: Effect, preview: Preview) -> Verdict:
+    async def soften(asked: PreparedCall, /, *, preview: Preview) -> Verdict:
         return Verdict(decision="modify", by="person", reason="by you", input={"n": 2})
 
     tool = FunctionTool("do", lambda args, context: f"did {args['n']}")
@@ -148,14 +148,14 @@ def test_verdict_is_recorded_before_the_call_runs() -> None:
 
 
 def test_hooks_observe_transform_and_reject_in_order() -> None:
-    async def upper(asked: ToolCall, output: Output) -> Reaction:
+    async def upper(asked: PreparedCall, output: Output) -> Reaction:
         text = "".join(block.text for block in output.content if isinstance(block, Text))
         return Reaction(hook="upper", decision="transformed", output=Output.of(text.upper()))
 
-    async def watch(asked: ToolCall, output: Output) -> Reaction:
+    async def watch(asked: PreparedCall, output: Output) -> Reaction:
         return Reaction(hook="watch", decision="observed")
 
-    async def reject(asked: ToolCall, output: Output) -> Reaction:
+    async def reject(asked: PreparedCall, output: Output) -> Reaction:
         refused = any(
             isinstance(block, Text) and "SECRET" in block.text for block in output.content
         )
