@@ -14,9 +14,9 @@ from agentcli.permissions.evaluator import EvaluationRequest
 from agentcli.permissions.hooks import HookRunner, HookVerdict
 from agentcli.permissions.rules import make_session_rule, parse_rule
 from agentcli.permissions.subject import KNOWN_TOOLS, CallSubject, SubjectFactory
-from agentcli.permissions.suggest import RuleSuggestion, suggest_rules
+from agentcli.permissions.suggest import format_options, suggest_rules
 from agentcli.types.errors import ToolError
-from agentcli.types.messages import Json, ToolCall
+from agentcli.types.messages import Json
 from agentcli.types.tools import Details, Effect, PreparedCall
 from agentcli.types.verdicts import (
     NO_GRANTS,
@@ -27,6 +27,7 @@ from agentcli.types.verdicts import (
     Mode,
     Preview,
     Question,
+    RuleSuggestion,
     Verdict,
 )
 
@@ -64,7 +65,6 @@ class PolicyJudge:
         self._hooks = hooks
         self._opinion = evaluate
         self._one_question_at_a_time = asyncio.Lock()
-        self._asked_about: dict[str, CallSubject] = {}
 
     async def __call__(
         self, call: PreparedCall, /, *, preview: Preview, child: Delegation | None = None
@@ -86,12 +86,6 @@ class PolicyJudge:
             return verdict
         reason = f"{verdict.reason}; the arguments were changed by hook {said.hook}"
         return replace(verdict, decision="modify", input=said.input, reason=reason)
-
-    def suggest(self, call: ToolCall) -> RuleSuggestion:
-        """Return what to offer for "this session" and "always", exactly as it would be stored."""
-        subject = self._asked_about.get(call.id) or self._subjects.build(call.name, call.input)
-        asks = self._decider.asks(subject) or self._decider.judges(subject)
-        return RuleSuggestion(reason=asks.reason) if asks else suggest_rules(subject, self._decider)
 
     def _case(
         self, prepared: PreparedCall, *, preview: Preview | None, child: Delegation | None
@@ -158,17 +152,19 @@ class PolicyJudge:
             effect=case.prepared.effect,
             preview=preview,
             verdict=verdict,
+            suggestion=self._suggest(case.subject),
             child=case.child,
         )
-        self._asked_about[case.prepared.call.id] = case.subject
-        try:
-            answer = await self._asker(question)
-        finally:
-            del self._asked_about[case.prepared.call.id]
+        answer = await self._asker(question)
         if answer.confinement == NO_GRANTS:
             # Approval of a call includes the grants of the rule that asks.
             answer = replace(answer, confinement=verdict.confinement)
         return self._apply_answer(case, answer)
+
+    def _suggest(self, subject: CallSubject) -> RuleSuggestion:
+        """Return the rules to offer. There are none if a rule asks about each such call."""
+        asks = self._decider.asks(subject) or self._decider.judges(subject)
+        return RuleSuggestion(reason=asks.reason) if asks else suggest_rules(subject, self._decider)
 
     async def _preview(self, case: _JudgedCall) -> Details | None:
         """Return the preview. Raise ToolError if it cannot be made: then nobody is asked.
@@ -211,7 +207,7 @@ class PolicyJudge:
         if verdict.by != "mode":
             way = "; a person would have to agree"
         elif suggestion.rules:
-            remedy = suggestion.options
+            remedy = format_options(suggestion.rules)
         elif case.subject.line is not None:
             remedy = "--allow bash"
             way = "; in plainer words a rule could permit it"

@@ -22,7 +22,6 @@ from agentcli.settings import Settings, get_rules_file, get_settings_file
 from agentcli.system.private_file import unwritable_error
 from agentcli.types.errors import SettingsError
 from agentcli.types.events import Emit, Fact, Warned
-from agentcli.types.messages import ToolCall
 from agentcli.types.tools import Effect, Output, PreparedCall
 from agentcli.types.verdicts import (
     AskUser,
@@ -42,7 +41,6 @@ if TYPE_CHECKING:
     from agentcli.permissions.provenance import OriginTracker
     from agentcli.permissions.readonly import ReadProver
     from agentcli.permissions.rules import PermissionRule
-    from agentcli.permissions.suggest import RuleSuggestion
     from agentcli.sandbox.choose import LayerFinding
 
 
@@ -109,8 +107,6 @@ class PermissionGate:
         """Scripts that run outside the sandbox, because the user trusts them unchanged."""
         self._mode = settings.mode
         self._one_question_at_a_time = asyncio.Lock()
-        self._server_question_ids: set[str] = set()
-        """The ids of open questions that servers asked the user."""
         self.emit: Emit = lambda event: None
         self.hooks: HookRunner | None = None
         self.evaluator: CallEvaluator | None = None
@@ -164,20 +160,14 @@ class PermissionGate:
     def can_ask(self) -> bool:
         return self._ask_user is not None
 
-    async def ask_server_question(self, question: Question) -> Verdict:
-        """Put a server's question to the user. Deny it if nobody can be asked."""
+    async def ask(self, question: Question) -> Verdict:
+        """Put a question to the user, one at a time. Deny it if nobody can be asked."""
         if self._ask_user is None:
             return Verdict(decision="deny", by="nobody", reason="nobody can be asked here")
-        self._server_question_ids.add(question.call.id)
-        try:
-            return await self._ask_in_turn(question)
-        finally:
-            self._server_question_ids.remove(question.call.id)
-
-    async def _ask_in_turn(self, question: Question) -> Verdict:
-        assert self._ask_user is not None
+        masked = self.secret_masking.build_event_mask().mask_value(question)
         async with self._one_question_at_a_time:
-            return await self._ask_user(self.secret_masking.build_event_mask().mask_value(question))
+            # What would be stored is offered as it is: a masked rule would match nothing.
+            return await self._ask_user(replace(masked, suggestion=question.suggestion))
 
     @property
     def mode(self) -> Mode:
@@ -213,13 +203,6 @@ class PermissionGate:
         return lambda path: self._decider.denies_reading(
             ReachedPath(path, Path(os.path.realpath(path))), root=root
         )
-
-    def suggest(self, call: ToolCall) -> "RuleSuggestion":
-        if call.id in self._server_question_ids:
-            from agentcli.permissions.suggest import RuleSuggestion
-
-            return RuleSuggestion(reason="a server's questions are answered one by one")
-        return self._judge.suggest(call)
 
     def proves_read(self, command: str) -> bool:
         return self._is_confined and self._prover.reads(command)
@@ -304,7 +287,7 @@ class PermissionGate:
             mode=self._mode,
             decider=self._decider,
             subjects=SubjectFactory(workspace=self._settings.workspace, cwd=lambda: self._cwd()),
-            ask_user=self._ask_in_turn if self._ask_user else None,
+            ask_user=self.ask if self._ask_user else None,
             hooks=self.hooks,
             evaluate=self.evaluator,
         )

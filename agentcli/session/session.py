@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from agentcli.features.mcp.attachments import ServerMenu
     from agentcli.features.undo.session_undo import UndoManager
     from agentcli.permissions.rules import PermissionRule
-    from agentcli.permissions.suggest import RuleSuggestion
     from agentcli.system.process_table import StartedCommand
 
 
@@ -283,10 +282,6 @@ class Session:
             return False
         self._journal.append(Restored())
         return True
-
-    def suggest(self, call: ToolCall) -> "RuleSuggestion":
-        """Return the rules that would allow such calls, exactly as they would be stored."""
-        return self._gate.suggest(call)
 
     def normalise_input(self, call: ToolCall) -> Json:
         """Return the input under the tool's own names, whichever the model used."""

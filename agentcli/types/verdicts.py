@@ -95,12 +95,27 @@ class Delegation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RuleSuggestion:
+    """The rules that would allow a call from now on, exactly as they would be stored."""
+
+    rules: tuple[str, ...] = ()
+    """The rules that "always" would store. Empty if none can be stored; `reason` says why."""
+    reason: str = ""
+    session: str = ""
+    """A description of what "this session" would cover."""
+    uncovered: tuple[str, ...] = ()
+    """The parts of a command line that are not allowed yet, as written."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
     call: ToolCall
     effect: Effect
     preview: Details | None
     verdict: Verdict
     """The `ask` that led here, with its reason."""
+    suggestion: RuleSuggestion = RuleSuggestion()
+    """What to offer for "this session" and "always"."""
     child: Delegation | None = None
     """None if the call is one of the session's own."""
     form: ServerForm | None = None

@@ -162,7 +162,7 @@ class Conversation:
         await self._flush()
         if question.form is not None and question.form.kind != "tools":
             return Verdict(decision="deny", by="nobody", reason="editors are asked for no forms")
-        call, rules = question.call, self.session.suggest(question.call).rules
+        call, rules = question.call, question.suggestion.rules
         answer = await self._client.request_permission(
             session_id=self.id,
             tool_call=ToolCallUpdate(

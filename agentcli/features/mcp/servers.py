@@ -28,7 +28,14 @@ from agentcli.types.events import Emit, ServerAsked, Warned
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Json, ToolCall
 from agentcli.types.tools import Details, Diff, Effect, Tool, ToolSpec
-from agentcli.types.verdicts import FormAnswer, FormValues, Question, ServerForm, Verdict
+from agentcli.types.verdicts import (
+    FormAnswer,
+    FormValues,
+    Question,
+    RuleSuggestion,
+    ServerForm,
+    Verdict,
+)
 
 if TYPE_CHECKING:
     from agentcli.features.mcp.approvals import ToolListChange
@@ -92,7 +99,7 @@ class ServerQuestions:
         return (await self._ask(form, preview)).action == "accept"
 
     async def _ask(self, form: ServerForm, preview: Details | None) -> FormAnswer:
-        verdict = await self._gate.ask_server_question(_build_question(form, preview))
+        verdict = await self._gate.ask(_build_question(form, preview))
         answer = _parse_answer(verdict, form)
         if verdict.by == "nobody" and form.kind != "tools":
             self._warn(
@@ -128,6 +135,7 @@ def _build_question(form: ServerForm, preview: Details | None) -> Question:
         effect=Effect.NETWORK,
         preview=preview,
         verdict=Verdict(decision="ask", by="rule", reason=_REASONS[form.kind].format(form.server)),
+        suggestion=RuleSuggestion(reason="a server's questions are answered one by one"),
         form=form,
     )
 

@@ -378,7 +378,7 @@ class LineMode:
                 pass
 
     async def __call__(self, question: Question) -> Verdict:
-        found = self.session.suggest(question.call)
+        found = question.suggestion
         asked = PendingApproval(
             question=question,
             offer=RuleOffer(rules=found.rules, session=found.session, reason=found.reason),

@@ -133,7 +133,7 @@ class SessionManager:
 
     def build_offer(self, question: Question) -> RuleOffer:
         assert self.session is not None
-        found = self.session.suggest(question.call)
+        found = question.suggestion
         given = self.session.normalise_input(question.call)
         return RuleOffer(
             rules=found.rules,
