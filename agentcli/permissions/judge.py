@@ -22,9 +22,9 @@ from agentcli.types.verdicts import (
     NO_GRANTS,
     AskUser,
     By,
+    CurrentMode,
     Decision,
     Delegation,
-    Mode,
     Preview,
     Question,
     RuleSuggestion,
@@ -49,7 +49,7 @@ class PolicyJudge:
     def __init__(
         self,
         *,
-        mode: Mode,
+        mode: CurrentMode,
         decider: PolicyDecider,
         subjects: SubjectFactory,
         ask_user: AskUser | None,
@@ -109,7 +109,7 @@ class PolicyJudge:
         return self._refuse(changed) or changed
 
     def _refuse(self, case: _JudgedCall) -> Verdict | None:
-        return self._decider.refuse(case.subject, effect=case.prepared.effect, mode=self.mode)
+        return self._decider.refuse(case.subject, effect=case.prepared.effect, mode=self.mode.value)
 
     async def _judge(self, case: _JudgedCall, said: HookVerdict) -> Verdict:
         verdict = await self._evaluate(case, self._decide(case, said))
@@ -130,13 +130,15 @@ class PolicyJudge:
                 call=case.prepared.call,
                 effect=case.prepared.effect,
                 workspace=str(case.subject.root),
-                mode=self.mode,
+                mode=self.mode.value,
                 verdict=verdict,
             )
         )
 
     def _decide(self, case: _JudgedCall, said: HookVerdict) -> Verdict:
-        verdict = self._decider.decide(case.subject, effect=case.prepared.effect, mode=self.mode)
+        verdict = self._decider.decide(
+            case.subject, effect=case.prepared.effect, mode=self.mode.value
+        )
         is_open = verdict.decision == "allow" or verdict.by == "evaluator"
         if said.decision in ("ask", "failed") and is_open:
             return _make_hook_verdict("ask", said)
@@ -175,7 +177,7 @@ class PolicyJudge:
             return await case.preview() if case.preview else None
         except ToolError:
             reading = replace(case.subject, tool="read_file", effect=Effect.READ)
-            verdict = self._decider.decide(reading, effect=Effect.READ, mode=self.mode)
+            verdict = self._decider.decide(reading, effect=Effect.READ, mode=self.mode.value)
             if verdict.decision == "allow":
                 raise
             return None
@@ -196,7 +198,9 @@ class PolicyJudge:
         for text in suggest_rules(case.subject, self._decider).rules:
             rule = parse_rule(text, "allow", source="session", where="this session", tools=tools)
             self._decider.add(rule)
-        still = self._decider.decide(case.subject, effect=case.prepared.effect, mode=self.mode)
+        still = self._decider.decide(
+            case.subject, effect=case.prepared.effect, mode=self.mode.value
+        )
         if still.decision == "ask" and case.subject.line is not None:
             self._decider.add(make_session_rule(case.subject.command))
 

@@ -7,12 +7,13 @@ user is warned that the call cannot be undone.
 import asyncio
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from agentcli.agent.toolset import Load
 from agentcli.log.paths import SessionPaths
+from agentcli.system.lazy import Lazy
 from agentcli.types.errors import SettingsError, ToolError
 from agentcli.types.events import Emit, Warned
 from agentcli.types.messages import Json
@@ -35,6 +36,7 @@ class Checkpoints:
         self._emit = emit
         self._one_at_a_time = asyncio.Lock()
         self._is_too_large = False
+        self._keeper = Lazy(self._build_keeper)
 
     def wrap_offers(
         self, offers: Iterable[tuple[ToolSpec, Load]]
@@ -52,7 +54,7 @@ class Checkpoints:
         loop = asyncio.get_running_loop()
         announcement = loop.call_later(ANNOUNCE_AFTER_S, context.progress, FIRST_LOOK)
         try:
-            return await self._capture(lambda: self._keeper.before(context.call_id, paths))
+            return await self._capture(lambda: self._keeper.get().before(context.call_id, paths))
         finally:
             announcement.cancel()
 
@@ -63,13 +65,13 @@ class Checkpoints:
         await run_to_completion(self._record(before))
 
     async def _record(self, before: "CheckpointBefore") -> None:
-        fact = await self._capture(lambda: self._keeper.after(before))
+        fact = await self._capture(lambda: self._keeper.get().after(before))
         if fact is not None:
             self._emit(fact)
 
     def close(self) -> None:
-        if "_keeper" in self.__dict__:
-            self._keeper.close()
+        if self._keeper.made:
+            self._keeper.made.close()
 
     def _wrap_tool(self, load: Load) -> Tool:
         return _CheckpointedTool(load(), self)
@@ -111,8 +113,7 @@ class Checkpoints:
         except ToolError:
             return ()  # the tool will refuse the call for the same reason
 
-    @cached_property
-    def _keeper(self) -> "CheckpointKeeper":
+    def _build_keeper(self) -> "CheckpointKeeper":
         from agentcli.log.checkpoint.keep import CheckpointKeeper, find_store
         from agentcli.session.ignore_rules import IgnoreRules
 

@@ -43,6 +43,8 @@ class ToolSpec:
     source: str = "built-in"
     """The origin of the tool, for the user: built-in, plugin NAME, mcp SERVER."""
     deferred: bool = False
+    only_reads: bool = False
+    """True for a tool of a server that only reads, as both the server and the user say."""
     grammar: str = ""
     """The grammar, in Lark, of the tool's one text argument, for models that can be held to it."""
 
@@ -245,6 +247,13 @@ class Grants:
 
 
 NO_GRANTS = Grants()
+
+
+class WorkingDirectory:
+    """The directory in which the next command runs, shared by all that follow it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
 
 
 Dispatch: TypeAlias = Callable[[ToolCall], Awaitable[ToolResult]]

@@ -63,6 +63,14 @@ class FormAnswer:
 Mode = Literal["plan", "ask", "auto-edit", "auto"]
 MODES: tuple[Mode, ...] = ("plan", "ask", "auto-edit", "auto")
 
+
+@dataclass(slots=True, kw_only=True)
+class CurrentMode:
+    """The mode of a session, shared by its hooks and its judge. The user may change it."""
+
+    value: Mode
+
+
 Decision = Literal["allow", "modify", "ask", "deny"]
 By = Literal["mode", "rule", "hook", "evaluator", "person", "nobody"]
 

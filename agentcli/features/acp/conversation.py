@@ -118,7 +118,7 @@ class Conversation:
         if self._turn is None:
             return
         if self._turn.cancelling():
-            self.session.kill_commands()  # cancelled twice: do not wait any longer
+            self.session.builtin_tools.kill_commands()  # cancelled twice: do not wait any longer
         self._turn.cancel()
 
     async def close(self) -> None:
@@ -185,7 +185,7 @@ class Conversation:
                 return Verdict(decision="allow", by="person", reason="the person agreed once")
             case "always" if rules:
                 for rule in rules:
-                    self.session.store_rule(rule)
+                    self.session.gate.store_rule(rule)
                 reason = "the person agreed always"
                 return Verdict(decision="allow", by="person", reason=reason, rule=", ".join(rules))
             case _:

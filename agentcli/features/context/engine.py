@@ -154,7 +154,7 @@ def build_toolset(
     servers = iter_accepted_tools(entries) if entries else ()
     sizes = (settings.window, model.window_tokens if model else None)
     window = min((size for size in sizes if size), default=None)
-    catalogue = ToolCatalog(toolset, servers=None, window_tokens=window, past=past)
+    catalogue = ToolCatalog(toolset, window_tokens=window, past=past)
     plugins = load_plugins(settings.workspace).iter_offers()
     catalogue.admit((*plugins, *((spec, _fail_if_called) for spec in servers)))
     return toolset

@@ -21,7 +21,7 @@ def show_tools() -> None:
     plugins = load_plugins(Path.cwd().resolve())
     toolset = Toolset((load_spec(name), _refuse_call) for name in USUAL)
     servers, problems = _load_server_tools(load_settings({}, workspace=Path()))
-    catalogue = ToolCatalog(toolset, servers=None, window_tokens=None)
+    catalogue = ToolCatalog(toolset, window_tokens=None)
     catalogue.admit((*plugins.iter_offers(), *((spec, _refuse_call) for spec in servers)))
     rows = list_tool_rows(toolset)
     width = max(len(name) for name, _ in rows)

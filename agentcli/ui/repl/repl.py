@@ -9,7 +9,7 @@ import signal
 import sys
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.styles import DynamicStyle
@@ -43,6 +43,7 @@ from agentcli.ui.repl.turns import Turns, send_steering
 
 if TYPE_CHECKING:
     from agentcli.features.mcp.attachments import ServerMenu
+    from agentcli.features.mcp.servers import Servers
     from agentcli.log.paths import SessionPaths
     from agentcli.session.session import Session
     from agentcli.ui.repl.renderer import TranscriptRenderer
@@ -210,11 +211,11 @@ class Repl:
         return True
 
     def kill_running(self) -> None:
-        self.session.kill_awaited()
+        self.session.builtin_tools.kill_awaited()
 
     def store_rules(self, pending: PendingApproval) -> None:
         for rule in pending.offer.rules:
-            self.session.store_rule(rule)
+            self.session.gate.store_rule(rule)
             self.say(f"saved: allow {rule}", "dim")
 
     def is_answering(self) -> bool:
@@ -262,7 +263,8 @@ class Repl:
 
     def _get_server_menu(self) -> "ServerMenu | None":
         session = self.sessions.session
-        return session.server_menu if session else None
+        servers = cast("Servers | None", session.features.get("mcp") if session else None)
+        return servers.menu if servers else None
 
     def _mask_secrets(self, text: str) -> str:
         return self.sessions.session.clean(text) if self.sessions.session else text

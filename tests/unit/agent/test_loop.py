@@ -313,8 +313,8 @@ def test_what_was_shown_before_an_interrupt_stays_in_the_history() -> None:
             raise AssertionError("never")
 
     async def scenario() -> Bench:
-        done, wire = bench([]), HalfWire()
-        done.asking.switch_model(provider=wire, model="test/model", price=lambda usage: None)
+        wire = HalfWire()
+        done = bench([], provider=wire)
         task = asyncio.create_task(done.loop.run_turn(UserMessage(content=(Text(text="go"),))))
         await wire.shown.wait()
         task.cancel()

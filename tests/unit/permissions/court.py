@@ -22,7 +22,7 @@ from agentcli.types.tools import (
     ToolContext,
     ToolSpec,
 )
-from agentcli.types.verdicts import AskUser, Judge, Mode, Question, Verdict
+from agentcli.types.verdicts import AskUser, CurrentMode, Judge, Mode, Question, Verdict
 
 EFFECTS = {"bash": Effect.EXECUTE, "read_file": Effect.READ, "edit_file": Effect.WRITE}
 ALIASES = {"cmd": "command", "file_path": "path"}
@@ -121,7 +121,7 @@ def court_of(
         workspace=root, resolve=lambda name: Path("/usr/bin", name), cwd=lambda: root
     )
     judge = PolicyJudge(
-        mode=mode,
+        mode=CurrentMode(value=mode),
         decider=PolicyDecider(rules=rules, prover=prover, is_confined=is_confined),
         subjects=SubjectFactory(workspace=root, cwd=lambda: root),
         ask_user=person,

@@ -277,5 +277,5 @@ def test_without_a_sandbox_no_command_runs_by_itself(root: Path) -> None:
 def test_mode_can_change_between_calls(root: Path) -> None:
     court = court_of(root)
     assert court.hear("bash", command="make").decision == "deny"
-    court.judge.mode = "auto"
+    court.judge.mode.value = "auto"
     assert court.hear("bash", command="make").decision == "allow"

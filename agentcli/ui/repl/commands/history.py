@@ -8,9 +8,11 @@ from agentcli.features.undo.render import (
     render_remaining,
     render_report,
 )
+from agentcli.features.undo.session_undo import build_undo
 from agentcli.log.sessions import SessionSummary, choose_session, list_sessions
 from agentcli.system.parsing import parse_whole_number
 from agentcli.types.errors import UsageError
+from agentcli.types.events import SessionNamed
 from agentcli.ui.render.paint import escape
 from agentcli.ui.render.wording import format_tokens
 from agentcli.ui.repl.commands.registry import CommandHost, SlashCommand
@@ -75,7 +77,7 @@ def _list_other_sessions(host: CommandHost) -> list[SessionSummary]:
 async def _name_session(host: CommandHost, rest: str) -> None:
     if not rest:
         raise UsageError("which name?", hint="/name fix the parser")
-    host.session.rename(rest)
+    host.session.journal.append(SessionNamed(name=rest))
     host.say(f"named {escape(rest)}", "dim")
 
 
@@ -86,7 +88,7 @@ async def _rewind(host: CommandHost, rest: str) -> None:
             raise UsageError(f"{rest} is not the number of a turn", hint="/rewind lists the turns")
         _apply_request(host, UndoRequest(turn=turn))
         return
-    stack = host.session.build_undo().build_stack()
+    stack = build_undo(host.session).build_stack()
     host.say("\n".join(map(escape, render_changes(stack))), "dim")
     if stack.changes:
         host.say("/rewind TURN takes back all that was changed since then", "dim")
@@ -103,7 +105,7 @@ async def _redo(host: CommandHost, rest: str) -> None:
 def _apply_request(host: CommandHost, request: UndoRequest) -> None:
     if host.is_busy:
         raise UsageError("a turn is running", hint="esc stops it; then try again")
-    undoing = host.session.build_undo()
+    undoing = build_undo(host.session)
     try:
         report = apply_request(undoing, request)
     except UsageError as error:
@@ -127,7 +129,7 @@ async def _compact(host: CommandHost, rest: str) -> None:
         host.say("the model is told everything in full again", "dim")
         return
     before = host.renderer.transcript.context_tokens
-    if not await host.wait_for("Compacting", host.session.compact()):
+    if not await host.wait_for("Compacting", host.session.model_client.compact()):
         raise UsageError("there is nothing to shorten yet", hint="/context")
     host.say(
         f"the conversation until here is a summary now (it was {format_tokens(before)} tokens)",
