@@ -58,7 +58,7 @@ class UnusableCall:
 
     @property
     def effect(self) -> Effect:
-        """An error of the tool itself may come later: only a refused call changes nothing."""
+        """READ if the call is refused. Any other error counts as more than that."""
         return Effect.READ if isinstance(self.error, ToolError) else Effect.EXECUTE
 
 

@@ -24,7 +24,7 @@ from agentcli.session.model import (
     open_evaluator_model,
     open_priced_model,
 )
-from agentcli.session.parts import SessionParts
+from agentcli.session.parts import SessionParts, build_dispatcher
 from agentcli.session.permission_gate import CallEvaluator, PermissionGate, load_rules
 from agentcli.session.project import Project, apply_project, load_project
 from agentcli.session.requirements import (
@@ -188,8 +188,10 @@ def _assemble(
     loop = Loop(
         model_client=model_client,
         journal=journal,
-        dispatcher=parts.build_dispatcher(
+        dispatcher=build_dispatcher(
             parts.toolset,
+            settings=parts.settings,
+            gate=parts.gate,
             journal=journal,
             breaker=breaker,
             result_hooks=parts.hooks.build_result_hooks(),

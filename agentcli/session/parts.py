@@ -40,26 +40,6 @@ class SessionParts:
     builtin_tools: BuiltinTools
     checkpoints: Checkpoints
 
-    def build_dispatcher(
-        self,
-        toolset: Toolset,
-        *,
-        journal: Journal,
-        breaker: Breaker,
-        result_hooks: Sequence[ResultHook] = (),
-        child: Delegation | None = None,
-    ) -> Dispatcher:
-        """Build a dispatcher. `child` is the delegation it works for; None for the session."""
-        return build_dispatcher(
-            toolset,
-            settings=self.settings,
-            gate=self.gate,
-            journal=journal,
-            breaker=breaker,
-            result_hooks=result_hooks,
-            child=child,
-        )
-
     def build_model_client(
         self, toolset: Toolset, *, journal: Journal, answer_schema: Json = None
     ) -> ModelClient:
@@ -97,7 +77,9 @@ def build_dispatcher(
     result_hooks: Sequence[ResultHook] = (),
     child: Delegation | None = None,
 ) -> Dispatcher:
-    """Build a dispatcher whose calls pass the permission gate and are recorded in the journal."""
+    """Build a dispatcher whose calls pass the permission gate and are recorded in the journal.
+
+    `child` is the delegation it works for, or None for the session's own agent."""
     return Dispatcher(
         toolset=toolset,
         judge=partial(gate.judge, child=child),

@@ -89,7 +89,7 @@ class PermissionGate:
         host: SandboxHost,
         *,
         secret_masking: SecretMasking,
-        rules: "Sequence[PermissionRule]" = (),
+        rules: "Sequence[PermissionRule]",
         mode: CurrentMode | None = None,
         ask_user: AskUser | None = None,
         hooks: "HookRunner | None" = None,

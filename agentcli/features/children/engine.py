@@ -17,7 +17,7 @@ from agentcli.agent.toolset import Load, Toolset
 from agentcli.log.writer import LogWriter
 from agentcli.session.context_sources import ProjectInstructions, is_foreign, load_roles
 from agentcli.session.features import SessionFeature
-from agentcli.session.parts import SessionParts
+from agentcli.session.parts import SessionParts, build_dispatcher
 from agentcli.session.tool_catalog import ToolCatalog
 from agentcli.tools.contracts import BUILT_IN, load_spec
 from agentcli.types.errors import ToolError
@@ -111,8 +111,10 @@ class ChildAgents(SessionFeature):
         loop = Loop(
             model_client=parts.build_model_client(toolset, journal=journal),
             journal=journal,
-            dispatcher=parts.build_dispatcher(
+            dispatcher=build_dispatcher(
                 toolset,
+                settings=parts.settings,
+                gate=gate,
                 journal=journal,
                 breaker=breaker,
                 result_hooks=parts.hooks.build_result_hooks(child),
@@ -124,7 +126,6 @@ class ChildAgents(SessionFeature):
             collect_notes=instructions.collect_notes,
             wraps_up=True,
         )
-
         self._record_start(journal, toolset, instructions)
         directory = gate.host.directory
         before = directory.path

@@ -12,7 +12,7 @@ from agentcli.agent.limits import Breaker
 from agentcli.agent.toolset import Toolset
 from agentcli.agent.usage_recorder import build_usage_recorder
 from agentcli.session.model import ModelInUse
-from agentcli.session.parts import SessionParts
+from agentcli.session.parts import SessionParts, build_dispatcher
 from agentcli.types.errors import ToolError
 from agentcli.types.events import Emit
 from agentcli.types.messages import ToolCall
@@ -104,8 +104,12 @@ class ServerSampling:
 def build_sampling(parts: SessionParts) -> ServerSampling:
     return ServerSampling(
         model=lambda: parts.model.current,
-        build_dispatcher=lambda toolset: parts.build_dispatcher(
-            toolset, journal=parts.journal, breaker=Breaker()
+        build_dispatcher=lambda toolset: build_dispatcher(
+            toolset,
+            settings=parts.settings,
+            gate=parts.gate,
+            journal=parts.journal,
+            breaker=Breaker(),
         ),
         clean=parts.gate.secret_masking.clean,
         emit=parts.journal.append,

@@ -1,14 +1,17 @@
 import asyncio
+from typing import Any
 
 import pytest
 
 from agentcli.types.deltas import CallProgress
 from agentcli.types.errors import ToolError
 from agentcli.types.events import CallFinished, CallJudged, Ending, HookRan, TurnEnded
-from agentcli.types.messages import Image, Text, ToolCall, UserMessage
+from agentcli.types.messages import Image, Json, Text, ToolCall, UserMessage
 from agentcli.types.tools import (
+    NO_GRANTS,
     Effect,
     ErrorKind,
+    Grants,
     Output,
     PreparedCall,
     Raw,
@@ -287,3 +290,34 @@ def test_tool_whose_effect_cannot_be_known_is_answered_like_one_that_fails() -> 
         ("a", ErrorKind.FAILED),
         ("b", None),
     ]
+
+
+def test_input_is_parsed_once_however_many_look_at_the_call() -> None:
+    parsed: list[Json] = []
+
+    class Counting(FunctionTool):
+        def parse(self, raw: Json) -> dict[str, Any]:
+            parsed.append(raw)
+            return super().parse(raw)
+
+    tool = Counting("look", lambda args, context: "seen")
+    done = bench([reply(call("look", "c1", n=1), call("look", "c2", n=2)), reply("ok")], [tool])
+    done.turn()
+    assert parsed == [{"n": 1}, {"n": 2}]
+
+
+def test_grants_of_the_verdict_reach_the_tool_and_no_other_call() -> None:
+    online = Grants(network=True)
+    seen: list[Grants] = []
+
+    async def judge(asked: PreparedCall, /, *, preview: Preview) -> Verdict:
+        grants = online if asked.call.id == "c1" else NO_GRANTS
+        return Verdict(decision="allow", by="rule", reason="a rule", confinement=grants)
+
+    def act(args: object, context: ToolContext) -> str:
+        seen.append(context.grants)
+        return "ok"
+
+    tool = FunctionTool("go", act, kind=Effect.EXECUTE)
+    bench([reply(call("go", "c1"), call("go", "c2")), reply("ok")], [tool], judge=judge).turn()
+    assert seen == [online, NO_GRANTS]
