@@ -154,6 +154,7 @@ class PolicyJudge:
             effect=case.prepared.effect,
             preview=preview,
             verdict=verdict,
+            own_input=case.prepared.own_input,
             suggestion=self._suggest(case.subject),
             child=case.child,
         )

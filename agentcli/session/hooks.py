@@ -4,9 +4,9 @@ If there are none, nothing is imported and nothing is started.
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from agentcli.agent.dispatch import Clean, ResultHook
 from agentcli.log.paths import SessionPaths
@@ -15,7 +15,7 @@ from agentcli.settings import Settings, build_unreadable_error, get_hooks_file
 from agentcli.types.errors import ToolError
 from agentcli.types.events import ContextNote, Emit, Ending, HookRan, NoteReason, TurnEnded, Warned
 from agentcli.types.messages import Json
-from agentcli.types.tools import PreparedCall, Tool
+from agentcli.types.tools import PreparedCall, rename_aliases
 from agentcli.types.verdicts import CurrentMode, Delegation
 
 if TYPE_CHECKING:
@@ -241,7 +241,7 @@ def read_call(prepared: PreparedCall, given: Json) -> "OwnCall":
     if server := server_of(prepared.tool.spec.source):
         server_tool = server_tool_of(name, args, server)
         return OwnCall(tool=name, input=given, server=server, server_tool=server_tool)
-    own_input = _rename(args, given)
+    own_input = rename_aliases(args, given)
     if name == "apply_patch":
         return OwnCall(tool=name, input=own_input, files=tuple(_find_touched_files(args)))
     return OwnCall(tool=name, input=own_input)
@@ -263,18 +263,3 @@ def _find_touched_files(patch: "Patch") -> "Iterator[TouchedFile]":
                     yield TouchedFile(path=move_to, new_text=new, is_whole=True)
             case _:
                 yield TouchedFile(path=change.path)
-
-
-def normalise_names(resolve: Callable[[str], Tool], name: str, arguments: Json) -> Json:
-    """Return the arguments under the tool's own names, where the call used aliases."""
-    try:
-        return _rename(resolve(name).parse(arguments), arguments)
-    except ToolError:
-        return arguments
-
-
-def _rename(args: Any, given: Json) -> Json:
-    aliases: Mapping[str, str] = getattr(args, "aliases", {})
-    if not isinstance(given, dict):
-        return given
-    return {aliases.get(key, key): value for key, value in given.items()}

@@ -9,7 +9,6 @@ from agentcli.agent.model_client import ModelClient
 from agentcli.log.writer import LogWriter
 from agentcli.session.context_sources import ContextSources
 from agentcli.session.features import SessionFeature
-from agentcli.session.hooks import normalise_names
 from agentcli.session.model import ModelInUse
 from agentcli.session.parts import SessionParts
 from agentcli.session.start import UNANSWERED, SessionStart, end_open_turn, is_unanswered
@@ -29,7 +28,7 @@ from agentcli.types.events import (
     Warned,
 )
 from agentcli.types.fast_dataclass import dataclass
-from agentcli.types.messages import Content, Image, Json, Text, ToolCall, UserMessage
+from agentcli.types.messages import Content, Image, Text, UserMessage
 from agentcli.types.verdicts import Mode
 
 # Steering: messages of the user while a turn is running, sent before the model's next reply.
@@ -221,10 +220,6 @@ class Session:
             return False
         self.journal.append(Restored())
         return True
-
-    def normalise_input(self, call: ToolCall) -> Json:
-        """Return the input under the tool's own names, whichever the model used."""
-        return normalise_names(self.catalogue.toolset.resolve, call.name, call.input)
 
     async def close(self, exit_code: int, *, outcome: RunOutcome | None = None) -> None:
         """Stop everything the session started, and close its log.

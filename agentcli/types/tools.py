@@ -4,7 +4,7 @@
 the user by parsing what the model got, and nothing of `details` is ever sent to a model.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
@@ -312,3 +312,16 @@ class PreparedCall:
     effect: Effect
     grants: Grants = NO_GRANTS
     """The grants of its verdict."""
+
+    @property
+    def own_input(self) -> Json:
+        """The input under the tool's own names, whichever the model used."""
+        return rename_aliases(self.args, self.call.input)
+
+
+def rename_aliases(args: Any, given: Json) -> Json:
+    """Return an input with the names that the parsed arguments have, instead of aliases."""
+    aliases: Mapping[str, str] = getattr(args, "aliases", {})
+    if not isinstance(given, dict):
+        return given
+    return {aliases.get(key, key): value for key, value in given.items()}

@@ -122,6 +122,8 @@ class Question:
     preview: Details | None
     verdict: Verdict
     """The `ask` that led here, with its reason."""
+    own_input: Json = None
+    """The input under the tool's own names; None if it is no call of a tool."""
     suggestion: RuleSuggestion = RuleSuggestion()
     """What to offer for "this session" and "always"."""
     child: Delegation | None = None

@@ -134,7 +134,7 @@ class SessionManager:
     def build_offer(self, question: Question) -> RuleOffer:
         assert self.session is not None
         found = question.suggestion
-        given = self.session.normalise_input(question.call)
+        given = question.own_input
         return RuleOffer(
             rules=found.rules,
             session=found.session,

@@ -154,6 +154,7 @@ def test_question_carries_call_preview_reason_and_suggestion(root: Path) -> None
             effect=Effect.EXECUTE,
             preview=Raw(text="preview"),
             verdict=Verdict(decision="ask", by="mode", reason="no rule matches make all"),
+            own_input=call.input,
             suggestion=RuleSuggestion(
                 rules=("bash(make all:*)",), session="bash(make all:*)", uncovered=("make all",)
             ),
