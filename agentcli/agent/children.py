@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TypeAlias
+from typing import Protocol
 
 from agentcli.agent.journal import Journal
 from agentcli.agent.loop import Loop
@@ -65,8 +65,14 @@ class Child:
     """Close the log; nothing more is recorded afterwards."""
 
 
-OpenChild: TypeAlias = Callable[[Role, str, Callable[[Event], None]], Child]
-"""Opens a loop for a task, with the role's tools, its own journal and limits, and a listener."""
+class OpenChild(Protocol):
+    """Opens a loop for a task, with the role's tools, its own journal and limits."""
+
+    def __call__(
+        self, role: Role, task: str, *, listen: Callable[[Event], None], steps_left: int | None
+    ) -> Child:
+        """Open it. `listen` gets its events. `steps_left` is what the parent has left."""
+        ...
 
 
 class ChildRunner:
@@ -88,10 +94,11 @@ class ChildRunner:
     async def run(self, task: str, name: str, context: ToolContext) -> Output:
         role = self.find_role(name)
         async with self._slots:
-            return await self._run(task, role, _ChildProgress(context.progress))
+            return await self._run(task, role, context)
 
-    async def _run(self, task: str, role: Role, watch: "_ChildProgress") -> Output:
-        child = self._open_child(role, task, watch)
+    async def _run(self, task: str, role: Role, context: ToolContext) -> Output:
+        watch = _ChildProgress(context.progress)
+        child = self._open_child(role, task, listen=watch, steps_left=context.steps_left)
         opening = f"{CHILD_INSTRUCTIONS}\n\n{role.instructions}".strip()
         try:
             child.journal.append(ContextNote(text=opening, why=NoteReason.ROLE))

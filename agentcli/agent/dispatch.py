@@ -20,6 +20,7 @@ from agentcli.system.plain_text import escape_controls
 from agentcli.types.deltas import CallProgress
 from agentcli.types.errors import AgentError, ToolError
 from agentcli.types.events import CallFinished, CallJudged, Emit, HookRan
+from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Image, Text, ToolCall
 from agentcli.types.tools import (
     Details,
@@ -27,6 +28,7 @@ from agentcli.types.tools import (
     ErrorKind,
     FileView,
     Output,
+    PreparedCall,
     Tool,
     ToolContext,
     ToolResult,
@@ -37,14 +39,27 @@ from agentcli.types.verdicts import Judge, Reaction, Verdict
 HARD_CAP_BYTES = 100_000
 """The most text in one result, for tools that do not bound their own."""
 
-ResultHook: TypeAlias = Callable[[ToolCall, Output], Awaitable[Reaction | None]]
+ResultHook: TypeAlias = Callable[[PreparedCall, Output], Awaitable[Reaction | None]]
 """Reacts to the output of a call; None if the hook does not apply to this call."""
-FindOrigin: TypeAlias = Callable[[ToolCall, Output], str]
+FindOrigin: TypeAlias = Callable[[PreparedCall, Output], str]
 """Returns where the text of a result comes from, or an empty string for the workspace."""
 Explain: TypeAlias = Callable[[ToolResult], str]
 """Returns what the model must know to read a result, or an empty string."""
 Clean: TypeAlias = Callable[[str], str]
 """Removes from a text what the model, the user and the log must not see."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnusableCall:
+    """A call that cannot run: there is no such tool, or the input is not valid."""
+
+    call: ToolCall
+    error: Exception
+
+    @property
+    def effect(self) -> Effect:
+        """READ if the call is refused. Any other error counts as more than that."""
+        return Effect.READ if isinstance(self.error, ToolError) else Effect.EXECUTE
 
 
 class Dispatcher:
@@ -61,7 +76,7 @@ class Dispatcher:
         clean: Clean = str,
         check: Callable[[ToolCall], None] = lambda call: None,
         explain: Explain = lambda result: "",
-        find_origin: FindOrigin = lambda call, output: output.origin,
+        find_origin: FindOrigin = lambda prepared, output: output.origin,
     ) -> None:
         """`check` raises ToolError for a call that no rule could let run."""
         self._toolset = toolset
@@ -76,73 +91,76 @@ class Dispatcher:
         self._explain = explain
         self._find_origin = find_origin
 
-    def is_read(self, call: ToolCall) -> bool:
-        """Return whether the call changes nothing; a call that cannot be parsed changes nothing."""
-        try:
-            tool = self._toolset.resolve(call.name)
-            return tool.effect(tool.parse(call.input)) is Effect.READ
-        except ToolError:
-            return True
-        except Exception:  # noqa: BLE001 - the tool boundary: running it will show what is wrong
-            return False
-
     async def dispatch(self, call: ToolCall) -> ToolResult:
-        began = time.monotonic()
+        return await self.run(self.prepare(call))
+
+    def prepare(self, call: ToolCall) -> PreparedCall | UnusableCall:
+        """Parse the call, so that its effect is known before it runs."""
         try:
             tool = self._toolset.resolve(call.name)  # 1 resolve
-            args = self._validate(call, tool)  # 2 validate
-            call, args, note = await self._guard(call, tool, args)  # 3 guard
+            return self._validate(call, tool)  # 2 validate
+        except Exception as error:  # noqa: BLE001 - the tool boundary: `run` reports it
+            return UnusableCall(call=call, error=error)
+
+    async def run(
+        self, prepared: PreparedCall | UnusableCall, *, steps_left: int | None = None
+    ) -> ToolResult:
+        """Run a call. `steps_left` is what its agent has left, for tools that start another."""
+        began = time.monotonic()
+        try:
+            prepared, note = await self._guard(prepared)  # 3 guard
             began = time.monotonic()  # the time spent on approval is not part of the duration
-            output = await tool.run(args, self._build_context(call))  # 4 execute
-            output = await self._run_hooks(call, output)  # 5 hooks
-            result = self._normalise(call, output, note)  # 6 normalise and bound
+            context = self._build_context(prepared, steps_left)
+            output = await prepared.tool.run(prepared.args, context)  # 4 execute
+            output = await self._run_hooks(prepared, output)  # 5 hooks
+            result = self._normalise(prepared, output, note)  # 6 normalise and bound
         except ToolError as error:
-            result = self._build_error(call, error.kind, str(error), error.details)
+            result = self._build_error(prepared.call, error.kind, str(error), error.details)
         except asyncio.CancelledError as stopped:
-            self._record(call, self._build_cancelled(call, stopped), began)
+            self._record(prepared.call, self._build_cancelled(prepared, stopped), began)
             raise
         except AgentError:
             raise  # nothing can be recorded, or no command can run here: the turn is over
         except Exception as error:  # noqa: BLE001 - the tool boundary: failures are data
-            result = self._build_error(call, ErrorKind.FAILED, f"{type(error).__name__}: {error}")
-        return self._record(call, result, began)  # 7 record
+            message = f"{type(error).__name__}: {error}"
+            result = self._build_error(prepared.call, ErrorKind.FAILED, message)
+        return self._record(prepared.call, result, began)  # 7 record
 
     def refuse(self, call: ToolCall, why: str) -> None:
         """Record an error result for a call that must not run."""
         self._record(call, self._build_error(call, ErrorKind.NOT_RUN, why), time.monotonic())
 
-    def _validate(self, call: ToolCall, tool: Tool) -> Any:
+    def _validate(self, call: ToolCall, tool: Tool) -> PreparedCall:
         self._check(call)
-        return tool.parse(call.input)
+        args = tool.parse(call.input)
+        return PreparedCall(call=call, tool=tool, args=args, effect=tool.effect(args))
 
-    async def _guard(self, call: ToolCall, tool: Tool, args: Any) -> tuple[ToolCall, Any, str]:
-        """Return the call as it may run, its arguments, and a note for the model about a change."""
-        self._pace.admit(call.name)
-        context, effect = self._build_context(call), tool.effect(args)
-        verdict = await self._judge(
-            call, tool=tool, effect=effect, preview=lambda: tool.preview(args, context)
-        )
+    async def _guard(self, prepared: PreparedCall | UnusableCall) -> tuple[PreparedCall, str]:
+        """Return the call as it may run, and a note for the model about a change."""
+        if isinstance(prepared, UnusableCall):
+            raise prepared.error
+        self._pace.admit(prepared.call.name)
+        tool, args, context = prepared.tool, prepared.args, self._build_context(prepared)
+        verdict = await self._judge(prepared, preview=lambda: tool.preview(args, context))
         note = ""
         if verdict.decision == "modify":
-            call = replace(call, input=verdict.input)
-            args = self._validate(call, tool)
-            effect = tool.effect(args)
-            shown = json.dumps(call.input, ensure_ascii=False)
+            prepared = self._validate(replace(prepared.call, input=verdict.input), tool)
+            shown = json.dumps(verdict.input, ensure_ascii=False)
             note = f"[The input was changed before it ran ({verdict.reason}): {shown}]"
-        self._emit(CallJudged(call=call, effect=effect, verdict=verdict))
+        self._emit(CallJudged(call=prepared.call, effect=prepared.effect, verdict=verdict))
         if verdict.decision not in ("allow", "modify"):
             raise ToolError(_describe_denial(verdict), kind=ErrorKind.DENIED)
-        return call, args, note
+        return replace(prepared, grants=verdict.grants), note
 
-    async def _run_hooks(self, call: ToolCall, output: Output) -> Output:
+    async def _run_hooks(self, prepared: PreparedCall, output: Output) -> Output:
         for hook in self._result_hooks:
-            reaction = await hook(call, output)
+            reaction = await hook(prepared, output)
             if reaction is None:
                 continue
             self._emit(
                 HookRan(
                     hook=reaction.hook,
-                    call_id=call.id,
+                    call_id=prepared.call.id,
                     decision=reaction.decision,
                     reason=reaction.reason,
                 )
@@ -156,11 +174,21 @@ class Dispatcher:
             output = _as_shown(reaction.output, before=output) if reaction.output else output
         return output
 
-    def _build_context(self, call: ToolCall) -> ToolContext:
-        def report_progress(text: str) -> None:
-            self._emit(CallProgress(call_id=call.id, text=escape_controls(self._clean(text))))
+    def _build_context(self, prepared: PreparedCall, steps_left: int | None = None) -> ToolContext:
+        call_id = prepared.call.id
 
-        return ToolContext(call_id=call.id, workspace=self._workspace, progress=report_progress)
+        def report_progress(text: str) -> None:
+            self._emit(CallProgress(call_id=call_id, text=escape_controls(self._clean(text))))
+
+        return ToolContext(
+            call_id=call_id,
+            workspace=self._workspace,
+            progress=report_progress,
+            effect=prepared.effect,
+            grants=prepared.grants,
+            dispatch=self.dispatch,
+            steps_left=steps_left,
+        )
 
     def _record(self, call: ToolCall, result: ToolResult, began: float) -> ToolResult:
         for told in (self._breaker.observe(call, result), self._explain(result)):
@@ -169,15 +197,15 @@ class Dispatcher:
         self._emit(CallFinished(result=result, duration_s=round(time.monotonic() - began, 4)))
         return result
 
-    def _normalise(self, call: ToolCall, output: Output, note: str) -> ToolResult:
+    def _normalise(self, prepared: PreparedCall, output: Output, note: str) -> ToolResult:
         """Build a result that is never empty, never above the cap, and always encodable."""
         content, was_cut = self._merge_content(output.content)
-        origin = self._find_origin(call, output)
+        origin = self._find_origin(prepared, output)
         label = format_origin_label(origin) if origin and content else ""
         content = _prepend_lines(content, [part for part in (note, label) if part])
         return ToolResult(
-            call_id=call.id,
-            name=call.name,
+            call_id=prepared.call.id,
+            name=prepared.call.name,
             status="error" if output.error else "ok",
             content=tuple(content) or (Text(text="[no output]"),),
             details=self._clean_details(_not_shown(output.details) if was_cut else output.details),
@@ -202,12 +230,14 @@ class Dispatcher:
                 blocks.append(Text(text=said))
         return blocks, False
 
-    def _build_cancelled(self, call: ToolCall, cancelled: asyncio.CancelledError) -> ToolResult:
+    def _build_cancelled(
+        self, prepared: PreparedCall | UnusableCall, cancelled: asyncio.CancelledError
+    ) -> ToolResult:
         """Build the result of a cancelled call, from the partial output that the tool attached."""
         partial = next((arg for arg in cancelled.args if isinstance(arg, Output)), None)
-        if partial is None:
-            return self._build_error(call, ErrorKind.CANCELLED, "Cancelled.")
-        return self._normalise(call, partial, "")
+        if partial is None or isinstance(prepared, UnusableCall):
+            return self._build_error(prepared.call, ErrorKind.CANCELLED, "Cancelled.")
+        return self._normalise(prepared, partial, "")
 
     def _build_error(
         self, call: ToolCall, kind: ErrorKind, message: str, details: Details | None = None

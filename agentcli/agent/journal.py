@@ -61,6 +61,10 @@ class Journal:
             self._apply(entry)
         self._seq = max(self._seq, last_seq)
 
+    def subscribe(self, listener: Listener) -> None:
+        """Publish all further events to this listener, too."""
+        self._listeners.append(listener)
+
     def append(self, event: Event) -> None:
         for shown in self._mask(event):
             if not isinstance(shown, Delta):

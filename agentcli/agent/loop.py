@@ -7,6 +7,7 @@ request over a limit is never sent.
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import groupby
 from typing import Any, Literal, TypeAlias
 
@@ -28,6 +29,7 @@ from agentcli.types.events import (
     Warned,
 )
 from agentcli.types.messages import AssistantMessage, ToolCall, UserMessage
+from agentcli.types.tools import Effect
 from agentcli.types.words import pluralize
 
 # The order of one reply's calls: reads together, everything else alone.
@@ -36,19 +38,20 @@ from agentcli.types.words import pluralize
 async def run_batch(
     calls: Sequence[ToolCall],
     *,
-    is_read: Callable[[ToolCall], bool],
-    run: Callable[[ToolCall], Coroutine[Any, Any, object]],
+    dispatcher: Dispatcher,
+    in_parallel: bool = True,
+    steps_left: int | None = None,
 ) -> None:
     """Run every call. A call that does more than read never overlaps another one."""
-    if len(calls) == 1:  # nearly always: no order and no task is needed
-        await run(calls[0])
-        return
-    for together, group in groupby(calls, key=is_read):
-        if together:
-            await _run_all(run(call) for call in group)
-        else:
-            for call in group:
-                await run(call)
+    # Each is prepared when its turn comes: its effect may depend on the calls before it.
+    prepared = (dispatcher.prepare(call) for call in calls)
+    run = partial(dispatcher.run, steps_left=steps_left)
+    for is_read, group in groupby(prepared, key=lambda one: one.effect is Effect.READ):
+        if is_read and in_parallel and len(calls) > 1:
+            await _run_all(run(one) for one in group)
+        else:  # nearly always: no task is needed
+            for one in group:
+                await run(one)
 
 
 async def _run_all(coroutines: Iterable[Coroutine[Any, Any, object]]) -> None:
@@ -307,8 +310,9 @@ class Loop:
         first_fact = len(self._journal.facts)
         await run_batch(
             calls,
-            is_read=self._dispatcher.is_read if self._parallel else lambda call: False,
-            run=self._dispatcher.dispatch,
+            dispatcher=self._dispatcher,
+            in_parallel=self._parallel,
+            steps_left=self.steps_left,
         )
         if self._breaker.tripped is not None:
             return TurnEnded(

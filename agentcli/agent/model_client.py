@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from agentcli.agent.compaction import Compactor
 from agentcli.agent.journal import Journal
@@ -132,50 +132,52 @@ OVERFLOWS_MAX = 2
 
 OVERLOADED = (ProviderErrorKind.UNAVAILABLE, ProviderErrorKind.RATE_LIMITED, ProviderErrorKind.CUT)
 
-FallBack: TypeAlias = Callable[[], Awaitable[bool]]
-"""Switches to another model with `ModelClient.switch_model`; False if there is none."""
+FallBack: TypeAlias = Callable[[str], Awaitable[bool]]
+"""Takes the name of an overloaded model. Returns whether another one is in use now."""
 
 
-async def refuse_fallback() -> bool:
-    return False
+class ServedModel(Protocol):
+    """A model, and the provider that serves it."""
+
+    @property
+    def provider(self) -> ModelProvider: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def price(self) -> Price: ...
 
 
 class ModelClient:
     def __init__(
         self,
         *,
-        provider: ModelProvider,
+        model: Callable[[], ServedModel],
         template: Request,
         journal: Journal,
-        price: Price,
         compactor: Compactor | None = None,
+        fall_back: FallBack | None = None,
         tools: Callable[[], tuple[ToolSpec, ...]] | None = None,
         deferred: Callable[[], tuple[ToolSpec, ...]] = tuple,
     ) -> None:
-        """`compactor` keeps the conversation within the model's window.
+        """`model` returns the model to send the next request to.
+        `compactor` keeps the conversation within the model's window.
+        `fall_back` is called if the model is overloaded; None if there is no other.
         `tools` returns the tools to declare now; if None, those of the template are declared.
         `deferred` returns the tools that the model can search for."""
-        self._provider = provider
+        self._model = model
         self._template = template
         self._journal = journal
-        self._price = price
         self._compactor = compactor
+        self._fall_back = fall_back
         self._tools = tools
         self._deferred = deferred
+        self._asked: ServedModel | None = None
+        """The model of the last request."""
         self._cache = CacheWatch()
         self._overflows = 0
         self._is_forecast_due = False
-        self.fall_back: FallBack = refuse_fallback
-
-    @property
-    def model(self) -> str:
-        return self._template.model
-
-    def switch_model(self, *, provider: ModelProvider, model: str, price: Price) -> None:
-        """Use another model from the next request on."""
-        self._provider = provider
-        self._template = replace(self._template, model=model)
-        self._price = price
 
     def begin_turn(self) -> None:
         self._overflows = 0
@@ -183,15 +185,16 @@ class ModelClient:
 
     async def send(self, *, tool_choice: ToolChoice = "auto") -> AssistantMessage:
         """Return the next reply; raise ProviderError."""
-        request = self._build_request(tool_choice)
+        model = self._asked = self._model()
+        request = self._build_request(model, tool_choice)
         if self._compactor is not None:
             request = await self._compactor.fit_request(
-                request, provider=self._provider, price=self._price
+                request, provider=model.provider, price=model.price
             )
-        began, partial = time.monotonic(), _PartialReply(self._journal.append, price=self._price)
-        self._forecast_cost(request)
+        began, partial = time.monotonic(), _PartialReply(self._journal.append, price=model.price)
+        self._forecast_cost(request, model.price)
         try:
-            reply = await self._provider.send(request, partial.handle_delta)
+            reply = await model.provider.send(request, partial.handle_delta)
         except ProviderError as error:
             partial.flush_usage()
             if error.was_sent:
@@ -202,7 +205,7 @@ class ModelClient:
         except asyncio.CancelledError:
             if partial.text:
                 self._journal.append(
-                    partial.build_cancelled_reply(self.model, time.monotonic() - began)
+                    partial.build_cancelled_reply(model.name, time.monotonic() - began)
                 )
             partial.flush_usage()
             raise
@@ -212,7 +215,7 @@ class ModelClient:
             ModelReplied(
                 message=reply,
                 duration_s=round(time.monotonic() - began, 4),
-                cost_usd=self._price(reply.usage),
+                cost_usd=model.price(reply.usage),
                 retries=partial.retries,
             )
         )
@@ -222,36 +225,41 @@ class ModelClient:
         """Try to fix the cause and return whether the next attempt may succeed."""
         if error.kind is ProviderErrorKind.OVERFLOW:
             return await self.shrink_conversation()
-        return error.kind in OVERLOADED and await self.fall_back()
+        if error.kind not in OVERLOADED or self._fall_back is None or self._asked is None:
+            return False
+        return await self._fall_back(self._asked.name)
 
     async def shrink_conversation(self) -> bool:
         """Shorten a conversation that no longer fits; return False if that is impossible."""
         self._overflows += 1
         if self._compactor is None or self._overflows > OVERFLOWS_MAX:
             return False
+        model = self._model()
         return await self._compactor.recover_from_overflow(
-            self._build_request(), provider=self._provider, price=self._price
+            self._build_request(model), provider=model.provider, price=model.price
         )
 
     async def compact(self) -> bool:
         """Compact between two turns, at the user's request."""
         if self._compactor is None:
             return False
+        model = self._model()
         return await self._compactor.compact(
-            self._build_request(), provider=self._provider, price=self._price
+            self._build_request(model), provider=model.provider, price=model.price
         )
 
-    def _build_request(self, tool_choice: ToolChoice = "auto") -> Request:
+    def _build_request(self, model: ServedModel, tool_choice: ToolChoice = "auto") -> Request:
         tools = self._tools() if self._tools else self._template.tools
         return replace(
             self._template,
+            model=model.name,
             messages=self._journal.build_messages(),
             tools=tools,
             deferred=self._deferred(),
             tool_choice=tool_choice,
         )
 
-    def _forecast_cost(self, request: Request) -> None:
+    def _forecast_cost(self, request: Request, price: Price) -> None:
         """Warn once per turn, if the request is expensive."""
         if self._compactor is None or not self._is_forecast_due:
             return
@@ -261,7 +269,7 @@ class ModelClient:
             tokens=tokens,
             cached_tokens=counted,
             why_cold=self._cache.explain_cold_cache(request),
-            price=self._price,
+            price=price,
         )
         if large is not None:
             self._journal.append(Warned(code="cost.forecast", message=large))

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from agentcli.permissions.decide import PolicyDecider
 from agentcli.permissions.shell import OpaqueLine
 from agentcli.permissions.subject import EDITING, KNOWN_TOOLS, READING, CallSubject, SubjectFactory
-from agentcli.permissions.suggest import RuleSuggestion, suggest_rules
+from agentcli.permissions.suggest import suggest_rules
 from agentcli.types.errors import UsageError
 from agentcli.types.messages import Json
 from agentcli.types.tools import Effect
-from agentcli.types.verdicts import Mode, Verdict
+from agentcli.types.verdicts import Mode, RuleSuggestion, Verdict
 
 _MCP = "mcp__"
 _IN_RULES = {"edit": "edit_file", "read": "read_file"}

@@ -39,12 +39,12 @@ from agentcli.permissions.hook_names import (
 from agentcli.permissions.hook_process import HookProblem, run_hook
 from agentcli.types.errors import SettingsError
 from agentcli.types.messages import Json, ToolCall
-from agentcli.types.tools import Output
+from agentcli.types.tools import Output, PreparedCall
 from agentcli.types.verdicts import Delegation, Reaction
 
 TIMEOUT_S = 60.0
 
-After: TypeAlias = Callable[[ToolCall, Output], Awaitable[Reaction | None]]
+After: TypeAlias = Callable[[PreparedCall, Output], Awaitable[Reaction | None]]
 
 ABOUT_TOOLS: tuple[HookEvent, ...] = ("PreToolUse", "PostToolUse")
 WITH_MATCHER: tuple[HookEvent, ...] = (*ABOUT_TOOLS, "SessionStart", "SessionEnd")
@@ -116,8 +116,10 @@ class HookContext:
     mode: Callable[[], str] = lambda: ""
     clean: Clean = str
     """Removes secrets from what a hook says, and from tool output that it gets."""
-    own_call: Callable[[str, Json], OwnCall] = lambda tool, given: OwnCall(tool=tool, input=given)
-    """Returns a call as its tool understands it, from the tool's name and the model's arguments."""
+    own_call: Callable[[PreparedCall, Json], OwnCall] = lambda prepared, given: OwnCall(
+        tool=prepared.call.name, input=given
+    )
+    """Returns a call as its tool understands it, with the arguments that hooks made of it."""
     why_not: Callable[[Hook], str] = lambda hook: ""
     """Returns why a hook may not run any more; empty if it may."""
 
@@ -146,15 +148,17 @@ class HookRunner:
         self._ground = ground
         self._tell = emit
 
-    async def run_before(self, call: ToolCall, child: Delegation | None = None) -> HookVerdict:
+    async def run_before(
+        self, prepared: PreparedCall, child: Delegation | None = None
+    ) -> HookVerdict:
         """Run the PreToolUse hooks. Each sees the arguments as the one before left them.
 
         A denial ends the run.
         """
-        said = HookVerdict()
+        said, call = HookVerdict(), prepared.call
         for hook in self._hooks:
             given = call.input if said.input is None else said.input
-            for telling in self._describe_call(hook, "PreToolUse", call.name, given):
+            for telling in self._describe_call(hook, "PreToolUse", prepared, given):
                 details = self._details(call, telling, child)
                 result = await self._before(hook, call, telling, details=details)
                 said = _join_decisions(said, result)
@@ -181,12 +185,12 @@ class HookRunner:
         return results
 
     def _describe_call(
-        self, hook: Hook, event: HookEvent, tool: str, given: Json
+        self, hook: Hook, event: HookEvent, prepared: PreparedCall, given: Json
     ) -> Sequence[HookCallView]:
         if hook.event != event:
             return ()
         ground = self._ground
-        return tell_call(hook.matcher, ground.own_call(tool, given), root=ground.cwd)
+        return tell_call(hook.matcher, ground.own_call(prepared, given), root=ground.cwd)
 
     def _details(
         self, call: ToolCall, telling: HookCallView, child: Delegation | None
@@ -227,11 +231,12 @@ class HookRunner:
         return result
 
     async def _after(
-        self, hook: Hook, child: Delegation | None, call: ToolCall, output: Output
+        self, hook: Hook, child: Delegation | None, prepared: PreparedCall, output: Output
     ) -> Reaction | None:
         """Return the hook's reaction; None if the call does not concern it."""
         reaction: Reaction | None = None
-        for telling in self._describe_call(hook, "PostToolUse", call.name, call.input):
+        call = prepared.call
+        for telling in self._describe_call(hook, "PostToolUse", prepared, call.input):
             details = self._details(call, telling, child)
             said = self._ground.clean(read_text(output))
             details["tool_response"] = build_response(output, said, file_path=telling.file_path)

@@ -14,19 +14,20 @@ from agentcli.permissions.evaluator import EvaluationRequest
 from agentcli.permissions.hooks import HookRunner, HookVerdict
 from agentcli.permissions.rules import make_session_rule, parse_rule
 from agentcli.permissions.subject import KNOWN_TOOLS, CallSubject, SubjectFactory
-from agentcli.permissions.suggest import RuleSuggestion, suggest_rules
+from agentcli.permissions.suggest import format_options, suggest_rules
 from agentcli.types.errors import ToolError
-from agentcli.types.messages import Json, ToolCall
-from agentcli.types.tools import Details, Effect, Tool
+from agentcli.types.messages import Json
+from agentcli.types.tools import Details, Effect, PreparedCall
 from agentcli.types.verdicts import (
     NO_GRANTS,
     AskUser,
     By,
+    CurrentMode,
     Decision,
     Delegation,
-    Mode,
     Preview,
     Question,
+    RuleSuggestion,
     Verdict,
 )
 
@@ -37,9 +38,7 @@ Evaluate: TypeAlias = Callable[[EvaluationRequest], Awaitable[Verdict]]
 class _JudgedCall:
     """One call and everything known about it."""
 
-    call: ToolCall
-    tool: Tool
-    effect: Effect
+    prepared: PreparedCall
     subject: CallSubject
     preview: Preview | None
     """None if the arguments were changed, since the prepared preview is then out of date."""
@@ -50,7 +49,7 @@ class PolicyJudge:
     def __init__(
         self,
         *,
-        mode: Mode,
+        mode: CurrentMode,
         decider: PolicyDecider,
         subjects: SubjectFactory,
         ask_user: AskUser | None,
@@ -66,20 +65,12 @@ class PolicyJudge:
         self._hooks = hooks
         self._evaluator = evaluate
         self._one_question_at_a_time = asyncio.Lock()
-        self._asked_about: dict[str, CallSubject] = {}
 
     async def __call__(
-        self,
-        call: ToolCall,
-        /,
-        *,
-        tool: Tool,
-        effect: Effect,
-        preview: Preview,
-        child: Delegation | None = None,
+        self, call: PreparedCall, /, *, preview: Preview, child: Delegation | None = None
     ) -> Verdict:
         """Return the verdict. `child` is the calling agent, if it is not the session's own."""
-        case = self._case(call, tool=tool, effect=effect, preview=preview, child=child)
+        case = self._case(call, preview=preview, child=child)
         if refusal := self._refuse(case):
             return refusal
         said = await self._hooks.run_before(call, child) if self._hooks else HookVerdict()
@@ -96,44 +87,29 @@ class PolicyJudge:
         reason = f"{verdict.reason}; the arguments were changed by hook {said.hook}"
         return replace(verdict, decision="modify", input=said.input, reason=reason)
 
-    def suggest(self, call: ToolCall) -> RuleSuggestion:
-        """Return what to offer for "this session" and "always", exactly as it would be stored."""
-        subject = self._asked_about.get(call.id) or self._subjects.build(call.name, call.input)
-        asks = self._decider.asks(subject) or self._decider.judges(subject)
-        return RuleSuggestion(reason=asks.reason) if asks else suggest_rules(subject, self._decider)
-
     def _case(
-        self,
-        call: ToolCall,
-        *,
-        tool: Tool,
-        effect: Effect,
-        preview: Preview | None,
-        child: Delegation | None,
+        self, prepared: PreparedCall, *, preview: Preview | None, child: Delegation | None
     ) -> _JudgedCall:
         # Rules see the arguments as the tool understands them, whatever names the model used.
-        args = tool.parse(call.input)
-        subject = self._subjects.build(tool.spec.name, args, source=tool.spec.source)
-        subject = replace(subject, effect=effect)
-        return _JudgedCall(
-            call=call, tool=tool, effect=effect, subject=subject, preview=preview, child=child
-        )
+        spec = prepared.tool.spec
+        subject = self._subjects.build(spec.name, prepared.args, source=spec.source)
+        subject = replace(subject, effect=prepared.effect)
+        return _JudgedCall(prepared=prepared, subject=subject, preview=preview, child=child)
 
     def _change_input(self, case: _JudgedCall, new_input: Json, *, by: By) -> _JudgedCall | Verdict:
         """Return the case with other arguments, or the refusal of these arguments."""
-        call = replace(case.call, input=new_input)
+        tool, call = case.prepared.tool, replace(case.prepared.call, input=new_input)
         try:
-            effect = case.tool.effect(case.tool.parse(new_input))
-            changed = self._case(
-                call, tool=case.tool, effect=effect, preview=None, child=case.child
-            )
+            args = tool.parse(new_input)
+            prepared = PreparedCall(call=call, tool=tool, args=args, effect=tool.effect(args))
+            changed = self._case(prepared, preview=None, child=case.child)
         except ToolError as error:
             reason = f"the changed arguments are not valid: {error}"
             return Verdict(decision="deny", by=by, reason=reason)
         return self._refuse(changed) or changed
 
     def _refuse(self, case: _JudgedCall) -> Verdict | None:
-        return self._decider.refuse(case.subject, effect=case.effect, mode=self.mode)
+        return self._decider.refuse(case.subject, effect=case.prepared.effect, mode=self.mode.value)
 
     async def _judge(self, case: _JudgedCall, said: HookVerdict) -> Verdict:
         verdict = await self._evaluate(case, self._decide(case, said))
@@ -151,16 +127,18 @@ class PolicyJudge:
             return verdict
         return await self._evaluator(
             EvaluationRequest(
-                call=case.call,
-                effect=case.effect,
+                call=case.prepared.call,
+                effect=case.prepared.effect,
                 workspace=str(case.subject.root),
-                mode=self.mode,
+                mode=self.mode.value,
                 verdict=verdict,
             )
         )
 
     def _decide(self, case: _JudgedCall, said: HookVerdict) -> Verdict:
-        verdict = self._decider.decide(case.subject, effect=case.effect, mode=self.mode)
+        verdict = self._decider.decide(
+            case.subject, effect=case.prepared.effect, mode=self.mode.value
+        )
         is_open = verdict.decision == "allow" or verdict.by == "evaluator"
         if said.decision in ("ask", "failed") and is_open:
             return _make_hook_verdict("ask", said)
@@ -172,21 +150,24 @@ class PolicyJudge:
         assert self._ask_user is not None
         preview = await self._preview(case)
         question = Question(
-            call=case.call,
-            effect=case.effect,
+            call=case.prepared.call,
+            effect=case.prepared.effect,
             preview=preview,
             verdict=verdict,
+            own_input=case.prepared.own_input,
+            suggestion=self._suggest(case.subject),
             child=case.child,
         )
-        self._asked_about[case.call.id] = case.subject
-        try:
-            answer = await self._ask_user(question)
-        finally:
-            del self._asked_about[case.call.id]
+        answer = await self._ask_user(question)
         if answer.grants == NO_GRANTS:
             # Approval of a call includes the grants of the rule that asks.
             answer = replace(answer, grants=verdict.grants)
         return self._apply_answer(case, answer)
+
+    def _suggest(self, subject: CallSubject) -> RuleSuggestion:
+        """Return the rules to offer. There are none if a rule asks about each such call."""
+        asks = self._decider.asks(subject) or self._decider.judges(subject)
+        return RuleSuggestion(reason=asks.reason) if asks else suggest_rules(subject, self._decider)
 
     async def _preview(self, case: _JudgedCall) -> Details | None:
         """Return the preview. Raise ToolError if it cannot be made: then nobody is asked.
@@ -197,7 +178,7 @@ class PolicyJudge:
             return await case.preview() if case.preview else None
         except ToolError:
             reading = replace(case.subject, tool="read_file", effect=Effect.READ)
-            verdict = self._decider.decide(reading, effect=Effect.READ, mode=self.mode)
+            verdict = self._decider.decide(reading, effect=Effect.READ, mode=self.mode.value)
             if verdict.decision == "allow":
                 raise
             return None
@@ -218,7 +199,9 @@ class PolicyJudge:
         for text in suggest_rules(case.subject, self._decider).rules:
             rule = parse_rule(text, "allow", source="session", where="this session", tools=tools)
             self._decider.add(rule)
-        still = self._decider.decide(case.subject, effect=case.effect, mode=self.mode)
+        still = self._decider.decide(
+            case.subject, effect=case.prepared.effect, mode=self.mode.value
+        )
         if still.decision == "ask" and case.subject.line is not None:
             self._decider.add(make_session_rule(case.subject.command))
 
@@ -229,7 +212,7 @@ class PolicyJudge:
         if verdict.by != "mode":
             way = "; only a user can approve it"
         elif suggestion.rules:
-            remedy = suggestion.options
+            remedy = format_options(suggestion.rules)
         elif case.subject.line is not None:
             remedy = "--allow bash"
             way = "; a rule could allow a simpler command"

@@ -8,18 +8,12 @@ workspace yesterday is a file of the workspace today.
 import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Literal
 
 from agentcli.types.events import CallFinished, Fact, FileAttached
-from agentcli.types.messages import ToolCall
-from agentcli.types.tools import Command, FileView, Matches, Output
+from agentcli.types.tools import Command, FileView, Grants, Matches, Output, PreparedCall
 
 NETWORK = "the network"
 OUTSIDE = "outside the workspace"
-
-NetworkReach = Literal["none", "granted", "unconfined"]
-"""The network access of a command: none, granted by a rule, or unlimited because nothing confines
-commands."""
 
 _FETCHERS = re.compile(
     r"(?<![\w.-])(?:curl|wget|https?|xh|aria2c|lynx|w3m|e?links|gh|glab|ssh|scp|sftp|ftp|nc|ncat"
@@ -34,17 +28,15 @@ class OriginTracker:
         *,
         workspace: Path,
         own: Sequence[Path],
-        reach: Callable[[str], NetworkReach],
-        source: Callable[[str], str],
+        is_confined: Callable[[], bool],
         facts: Iterable[Fact] = (),
     ) -> None:
         """`own` are the session's stored outputs, and files that the user put there for the model.
-        `reach` returns the network reach of a call by its id, `source` the source of a tool by
-        name. `facts` are the earlier events of the session."""
+        `is_confined` tells whether commands run in a sandbox. `facts` are the earlier events of
+        the session."""
         self._workspace = workspace
         self._own = own
-        self._reach = reach
-        self._source = source
+        self._is_confined = is_confined
         self._logs: dict[str, str] = {}
         self.is_untrusted = False
         """True if the model has seen any text from outside the workspace."""
@@ -56,10 +48,12 @@ class OriginTracker:
                 if isinstance(fact.result.details, Command):
                     self._logs[fact.result.details.log_path] = fact.result.origin
 
-    def __call__(self, call: ToolCall, output: Output) -> str:
+    def __call__(self, prepared: PreparedCall, output: Output) -> str:
         """Return the origin of a result; empty if it is the workspace."""
         origin = (
-            output.origin or self._origin_of_server(call) or self._origin_of_details(call, output)
+            output.origin
+            or _origin_of_server(prepared.tool.spec.source)
+            or self._origin_of_details(prepared, output)
         )
         if origin and isinstance(output.details, Command):
             self._logs[output.details.log_path] = origin
@@ -68,22 +62,17 @@ class OriginTracker:
         self.is_untrusted = self.is_untrusted or bool(origin)
         return origin
 
-    def _origin_of_server(self, call: ToolCall) -> str:
-        kind, _, server = self._source(call.name).partition(" ")
-        return f"the MCP server {server}" if kind == "mcp" else ""
-
-    def _origin_of_details(self, call: ToolCall, output: Output) -> str:
+    def _origin_of_details(self, prepared: PreparedCall, output: Output) -> str:
         match output.details:
             case Command(command=command):
-                return self._origin_of_command(call, command)
+                return self._origin_of_command(command, prepared.grants)
             case FileView(path=path) | Matches(path=path):
                 return self._origin_of_path(path)
             case _:
                 return ""
 
-    def _origin_of_command(self, call: ToolCall, command: str) -> str:
-        reach = self._reach(call.id)
-        if reach == "granted" or (reach == "unconfined" and _FETCHERS.search(command)):
+    def _origin_of_command(self, command: str, grants: Grants) -> str:
+        if grants.network or (not self._is_confined() and _FETCHERS.search(command)):
             return NETWORK
         return next((origin for log, origin in self._logs.items() if log and log in command), "")
 
@@ -96,3 +85,8 @@ class OriginTracker:
             return OUTSIDE
         within = (origin for log, origin in self._logs.items() if Path(log).is_relative_to(place))
         return next(within, "")
+
+
+def _origin_of_server(source: str) -> str:
+    kind, _, server = source.partition(" ")
+    return f"the MCP server {server}" if kind == "mcp" else ""

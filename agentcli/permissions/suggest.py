@@ -6,8 +6,7 @@ or else the exact command.
 
 import re
 import shlex
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from agentcli.permissions import programs
@@ -17,6 +16,7 @@ from agentcli.permissions.reader_options import split_names
 from agentcli.permissions.rules import RuleError, parse_rule
 from agentcli.permissions.shell import OpaqueLine, PlainLine, ShellPart
 from agentcli.permissions.subject import EDITING, KNOWN_TOOLS, CallSubject
+from agentcli.types.verdicts import RuleSuggestion
 
 _ANY_WORDS_ARE_FINE = split_names(
     """pytest tox nox ruff mypy pyright black isort flake8 pylint coverage jest vitest mocha eslint
@@ -45,20 +45,9 @@ _DESTROYING = {
 """Words of git commands that destroy something for good."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RuleSuggestion:
-    rules: tuple[str, ...] = ()
-    """The rules that "always" would store. Empty if none can be stored; `reason` says why."""
-    reason: str = ""
-    session: str = ""
-    """A description of what "this session" would cover."""
-    uncovered: tuple[str, ...] = ()
-    """The parts of a command line that are not allowed yet, as written."""
-
-    @property
-    def options(self) -> str:
-        """The rules as options on the command line."""
-        return " ".join(f"--allow {shlex.quote(rule)}" for rule in self.rules)
+def format_options(rules: Iterable[str]) -> str:
+    """Return the rules as options on the command line."""
+    return " ".join(f"--allow {shlex.quote(rule)}" for rule in rules)
 
 
 def suggest_rules(subject: CallSubject, decider: PolicyDecider) -> RuleSuggestion:

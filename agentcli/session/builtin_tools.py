@@ -9,17 +9,18 @@ from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING
 
 from agentcli.agent.toolset import Load
-from agentcli.log.paths import SessionPaths
 from agentcli.session.context_sources import find_skill_folders
 from agentcli.session.model import ModelInUse
-from agentcli.session.permission_gate import PermissionGate, find_own_paths
+from agentcli.session.permission_gate import PermissionGate
+from agentcli.session.sandbox_host import find_own_paths
 from agentcli.settings import Settings
+from agentcli.system.lazy import Lazy
 from agentcli.tools.contracts import BUILT_IN, load_spec
 from agentcli.tools.patch.contract import load_patch_spec
 from agentcli.types.deltas import CommandEnded
 from agentcli.types.events import ContextNote, Emit, Fact, NoteReason
 from agentcli.types.messages import Image, Text
-from agentcli.types.tools import Command, Tool, ToolResult, ToolSpec
+from agentcli.types.tools import Command, Tool, ToolResult, ToolSpec, WorkingDirectory
 
 if TYPE_CHECKING:
     from agentcli.system.process_table import ProcessTable, StartedCommand
@@ -35,59 +36,55 @@ class BuiltinTools:
     def __init__(
         self,
         settings: Settings,
-        paths: SessionPaths,
         *,
         gate: PermissionGate,
-        model: ModelInUse,
-        emit: Emit = lambda event: None,
+        model: Callable[[], ModelInUse],
+        emit: Emit,
         keeps_tokens: bool = False,
     ) -> None:
-        """`emit` receives an event when a background command ends. If `keeps_tokens` is true, a
-        hidden value that is not found anywhere is written as its token."""
+        """`model` returns the model in use. `emit` receives an event when a background command
+        ends. If `keeps_tokens` is true, a hidden value that is not found anywhere is written as
+        its token."""
         self._settings = settings
-        self._paths = paths
         self._gate = gate
-        self.model = model
+        self._host = gate.host
+        self._paths = gate.host.paths
+        self._model = model
         self._emit = emit
         self._keeps_tokens = keeps_tokens
+        self._processes = Lazy(self._build_process_table)
+        self._shells = Lazy(self._build_shells)
 
     def iter_offers(self, facts: Callable[[], Sequence[Fact]]) -> Iterator[tuple[ToolSpec, Load]]:
         """Yield the tools of one conversation, whose `facts` say what was shown in it."""
         seen = cache(partial(self._new_seen, facts))
         for name in BUILT_IN:
             yield load_spec(name), partial(self._build_tool, name, seen)
-        if self.model.patches:
+        if self._model().patches:
             yield load_patch_spec(), partial(self._build_tool, "apply_patch", seen)
 
     def collect_notes(self) -> Sequence[ContextNote]:
         """Return notes on background commands that ended since the last call."""
-        if not self._has_process_table():
-            return ()
-        return [
-            ContextNote(text=finished.note, why=NoteReason.BACKGROUND)
-            for finished in self._process_table.take_finished()
-        ]
+        finished = self._processes.made.take_finished() if self._processes.made else ()
+        return [ContextNote(text=one.note, why=NoteReason.BACKGROUND) for one in finished]
 
     def kill_awaited(self) -> None:
         """Kill the commands that calls are waiting for, without a grace period."""
-        if self._has_process_table():
-            self._process_table.kill_awaited_groups()
+        if self._processes.made:
+            self._processes.made.kill_awaited_groups()
 
     def stop_command(self, pid: int) -> bool:
         """Send SIGTERM to a process of this session. Return whether it was running."""
-        return self._has_process_table() and self._process_table.signal({pid}, signal.SIGTERM)
+        running = self._processes.made
+        return running is not None and running.signal({pid}, signal.SIGTERM)
 
     def move_to_background(self) -> int:
         """Let awaited commands continue in the background. Return how many there are."""
-        return self._process_table.release() if self._has_process_table() else 0
+        return self._processes.made.release() if self._processes.made else 0
 
     def list_background(self) -> "Sequence[StartedCommand]":
-        return self._process_table.in_background() if self._has_process_table() else ()
-
-    def get_window(self) -> int | None:
-        """Return the usable window of the model in use in tokens, or None if it is not known."""
-        sizes = (self._settings.window, self.model.window_tokens)
-        return min((size for size in sizes if size), default=None)
+        """Return the commands that run without a call waiting for them."""
+        return self._processes.made.in_background() if self._processes.made else ()
 
     def store_result(self, result: ToolResult) -> str:
         """Store a whole result where read_file finds it, and return the path."""
@@ -114,21 +111,21 @@ class BuiltinTools:
 
     def stop_idle_shells(self) -> None:
         """Stop the spare shells that wait for future commands."""
-        if "_shells" in self.__dict__:
-            self._shells.release_spares()
+        if self._shells.made:
+            self._shells.made.release_spares()
 
     async def close(self) -> None:
-        if "_shells" in self.__dict__:
-            await asyncio.to_thread(self._shells.close)
-        if self._has_process_table():
-            await self._process_table.close()
+        if self._shells.made:
+            await asyncio.to_thread(self._shells.made.close)
+        if self._processes.made:
+            await self._processes.made.close()
 
     def _build_tool(self, name: str, seen: "Callable[[], Seen]") -> Tool:
         match name:
             case "read_file":
                 from agentcli.tools.read_file import ReadFile
 
-                return ReadFile(workspace=self._workspace, images=lambda: self.model.images)
+                return ReadFile(workspace=self._workspace, images=lambda: self._model().images)
             case "write_file":
                 from agentcli.tools.write_file import WriteFile
 
@@ -154,45 +151,39 @@ class BuiltinTools:
 
                 return ApplyPatch(workspace=self._workspace, seen=seen(), hidden=self._hidden)
             case _:
-                return self._build_session_bash()
+                return self.build_bash(self._host.directory)
 
     @property
     def process_table(self) -> "ProcessTable":
         """The process table of the session, for other code that starts processes."""
-        return self._process_table
+        return self._processes.get()
 
     @property
     def lacks_sandbox(self) -> bool:
         """Return whether the sandbox is not turned off and still none works here."""
-        return self._gate.sandbox is None and self._settings.sandbox != "off"
+        return self._host.sandbox is None and self._settings.sandbox != "off"
 
     def kill_commands(self) -> None:
         """Kill every command at once, without a chance to clean up."""
         from agentcli.system import process_tree
 
-        if self._has_process_table():
-            for started in self._process_table.running():
-                process_tree.signal_group(started.pid, process_tree.KILL)
+        for started in self._processes.made.running() if self._processes.made else ():
+            process_tree.signal_group(started.pid, process_tree.KILL)
 
-    def build_bash(self) -> "Bash":
-        """Build a bash tool that starts in the root of the workspace."""
+    def build_bash(self, directory: WorkingDirectory | None = None) -> "Bash":
+        """Build a bash tool. If `directory` is None, it starts in the root of the workspace."""
         from agentcli.tools.bash import Bash
 
         return Bash(
             workspace=self._settings.workspace,
             out_dir=self._paths.out,
-            shells=self._shells,
-            grants=self._gate.take_grants,
-            processes=self._process_table,
-            proves_read=self._gate.proves_read,
+            shells=self._shells.get(),
+            processes=self._processes.get(),
+            directory=directory,
+            proves_read=self._host.proves_read,
             clean=self._gate.secret_masking.build_output_filter,
             timeout_limit_s=self._settings.tool_timeout,
         )
-
-    def _build_session_bash(self) -> Tool:
-        bash = self.build_bash()
-        self._gate.set_cwd_source(lambda: bash.cwd)
-        return bash
 
     @cached_property
     def _workspace(self) -> "Workspace":
@@ -201,7 +192,7 @@ class BuiltinTools:
         return Workspace(
             self._settings.workspace,
             readable=(self._paths.out, *find_skill_folders(self._settings)),
-            protected=(*find_own_paths(self._paths), *self._gate.scripts),
+            protected=(*find_own_paths(self._paths), *self._host.scripts),
             hides=self._gate.hides,
         )
 
@@ -236,27 +227,22 @@ class BuiltinTools:
 
         return FileLocks()
 
-    @cached_property
-    def _process_table(self) -> "ProcessTable":
+    def _build_process_table(self) -> "ProcessTable":
         from agentcli.system.process_table import FinishedCommand, ProcessTable
 
         def report_end(finished: FinishedCommand) -> None:
             self._emit(CommandEnded(pid=finished.started.pid, how=finished.how))
 
-        return ProcessTable(confined=self._gate.sandbox is not None, on_end=report_end)
+        return ProcessTable(confined=self._host.sandbox is not None, on_end=report_end)
 
-    @cached_property
-    def _shells(self) -> "ShellPool":
+    def _build_shells(self) -> "ShellPool":
         from agentcli.system.environment import build_child_environment
         from agentcli.tools.shells import ShellPool
 
-        environ, passed = self._gate.build_environ(), self._settings.pass_env
+        environ, passed = self._host.build_environ(), self._settings.pass_env
         return ShellPool(
             directory=self._paths.out,
-            sandbox=self._gate.sandbox,
-            new_tag=self._process_table.new_tag,
+            sandbox=self._host.sandbox,
+            new_tag=self._processes.get().new_tag,
             environment=lambda mark: build_child_environment(environ, tag=mark, passed=passed),
         )
-
-    def _has_process_table(self) -> bool:
-        return "_process_table" in self.__dict__

@@ -7,12 +7,13 @@ user is warned that the call cannot be undone.
 import asyncio
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from agentcli.agent.toolset import Load
 from agentcli.log.paths import SessionPaths
+from agentcli.system.lazy import Lazy
 from agentcli.types.errors import SettingsError, ToolError
 from agentcli.types.events import Checkpointed, Emit, Warned
 from agentcli.types.messages import Json
@@ -36,6 +37,7 @@ class Checkpoints:
         self._emit = emit
         self._one_at_a_time = asyncio.Lock()
         self._is_too_large = False
+        self._keeper = Lazy(self._build_keeper)
 
     def wrap_offers(
         self, offers: Iterable[tuple[ToolSpec, Load]]
@@ -53,7 +55,7 @@ class Checkpoints:
         loop = asyncio.get_running_loop()
         announcement = loop.call_later(ANNOUNCE_AFTER_S, context.progress, FIRST_LOOK)
         try:
-            return await self._capture(lambda: self._keeper.before(context.call_id, paths))
+            return await self._capture(lambda: self._keeper.get().before(context.call_id, paths))
         finally:
             announcement.cancel()
 
@@ -65,7 +67,7 @@ class Checkpoints:
 
     async def capture_workspace(self) -> str:
         """Return the id of the workspace's state. Raise SettingsError if it cannot be stored."""
-        before = await self._demand(lambda: self._keeper.before("", None))
+        before = await self._demand(lambda: self._keeper.get().before("", None))
         return before.tree
 
     async def find_changes(
@@ -78,16 +80,16 @@ class Checkpoints:
         """
         if not facts and since is None:
             return ()
-        return await self._demand(lambda: self._keeper.find_changes(facts, since=since))
+        return await self._demand(lambda: self._keeper.get().find_changes(facts, since=since))
 
     async def _record(self, before: "CheckpointBefore") -> None:
-        fact = await self._capture(lambda: self._keeper.after(before))
+        fact = await self._capture(lambda: self._keeper.get().after(before))
         if fact is not None:
             self._emit(fact)
 
     def close(self) -> None:
-        if "_keeper" in self.__dict__:
-            self._keeper.close()
+        if self._keeper.made:
+            self._keeper.made.close()
 
     def _wrap_tool(self, load: Load) -> Tool:
         return _CheckpointedTool(load(), self)
@@ -146,8 +148,7 @@ class Checkpoints:
         except ToolError:
             return ()  # the tool will refuse the call for the same reason
 
-    @cached_property
-    def _keeper(self) -> "CheckpointKeeper":
+    def _build_keeper(self) -> "CheckpointKeeper":
         from agentcli.log.checkpoint.keep import CheckpointKeeper, find_store
         from agentcli.session.ignore_rules import IgnoreRules
 
@@ -182,7 +183,7 @@ class _CheckpointedTool:
         return await self._tool.preview(args, context)
 
     async def run(self, args: Any, context: ToolContext) -> Output:
-        if self._tool.effect(args) is Effect.READ:
+        if context.effect is Effect.READ:
             return await self._tool.run(args, context)
         before = await self._checkpoints.capture_before(self._tool, args, context)
         try:

@@ -4,8 +4,17 @@ A feature keeps its engine, its commands and its wording together. It is importe
 commands is called: `--help` and the menu of slash commands need only this table.
 """
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from agentcli.agent.journal import Listener
+    from agentcli.agent.toolset import Load
+    from agentcli.session.parts import SessionParts
+    from agentcli.types.events import ContextNote, Warned
+    from agentcli.types.messages import Image
+    from agentcli.types.tools import ToolSpec
 
 
 class CommandEntry(NamedTuple):
@@ -133,3 +142,73 @@ SLASH_COMMANDS: Mapping[str, SlashEntry] = {
     "doctor": _slash_in_feature("doctor", "", "check your setup", works_alone=True),
 }
 """The slash commands of features, in the order of the menu."""
+# What features add to a session.
+
+
+class PromptMenu(Protocol):
+    """Names that a prompt can mention, by the servers that list them, each with a description."""
+
+    @property
+    def names(self) -> Sequence[str]: ...
+
+    async def list_prompts(self, server: str) -> Sequence[tuple[str, str]]: ...
+
+    async def list_resources(self, server: str) -> Sequence[tuple[str, str]]: ...
+
+
+class SessionFeature:
+    """What a feature adds to a session. A feature overrides what it has; the rest adds nothing."""
+
+    listeners: "Sequence[Listener]" = ()
+    warnings: "Sequence[Warned]" = ()
+    menu: PromptMenu | None = None
+    is_ready = True
+    """False if `prepare` will take a while."""
+
+    def iter_offers(self) -> "Iterator[tuple[ToolSpec, Load]]":
+        """Yield tools that are always declared."""
+        return iter(())
+
+    def iter_foreign_offers(self) -> "Iterator[tuple[ToolSpec, Load]]":
+        """Yield tools that are declared if there are few, and else found by search."""
+        return iter(())
+
+    def build_start_notes(self) -> "Sequence[ContextNote | Warned]":
+        """Return notes for the model on what is available. Called when all tools are known."""
+        return ()
+
+    async def prepare(self) -> None:
+        """Do what must be done before a turn."""
+
+    def runs_prompt(self, message: str) -> bool:
+        """Return whether the message is a command of the feature that brings a prompt."""
+        return False
+
+    async def fetch(self, message: str) -> "Sequence[str | Image]":
+        """Return what a message mentions. Raise UsageError if it names a prompt that is missing."""
+        return ()
+
+    async def close(self) -> None:
+        """Close what was opened."""
+
+
+SESSION_FEATURES: Mapping[str, str] = {
+    "programs": "agentcli.features.programs.engine",
+    "children": "agentcli.features.children.engine",
+    "plugins": "agentcli.features.plugins.engine",
+    "mcp": "agentcli.features.mcp.server_files",
+    "telemetry": "agentcli.features.insights.session_telemetry",
+}
+"""The features that add tools or listeners to a session, in the order of their tools.
+
+Each module has a function `build_session_feature`, which returns None if there is nothing to add.
+"""
+
+
+def build_session_features(parts: "SessionParts") -> Mapping[str, SessionFeature]:
+    """Build what features add to a session. Raise SettingsError if one cannot be had."""
+    built = {
+        name: import_module(module).build_session_feature(parts)
+        for name, module in SESSION_FEATURES.items()
+    }
+    return {name: feature for name, feature in built.items() if feature is not None}

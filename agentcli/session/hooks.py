@@ -4,25 +4,24 @@ If there are none, nothing is imported and nothing is started.
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from agentcli.agent.dispatch import Clean, ResultHook
-from agentcli.agent.toolset import Toolset
 from agentcli.log.paths import SessionPaths
 from agentcli.session.project import Project, load_project_hooks
 from agentcli.settings import Settings, build_unreadable_error, get_hooks_file
 from agentcli.types.errors import ToolError
 from agentcli.types.events import ContextNote, Emit, Ending, HookRan, NoteReason, TurnEnded, Warned
 from agentcli.types.messages import Json
-from agentcli.types.tools import Tool
-from agentcli.types.verdicts import Delegation
+from agentcli.types.tools import PreparedCall, rename_aliases
+from agentcli.types.verdicts import CurrentMode, Delegation
 
 if TYPE_CHECKING:
     from agentcli.permissions.hook_answer import HookDecision, HookResult
     from agentcli.permissions.hook_names import OwnCall, TouchedFile
-    from agentcli.permissions.hooks import Hook, HookRunner
+    from agentcli.permissions.hooks import Hook, HookContext, HookRunner
     from agentcli.permissions.hooks_file import HooksFile
     from agentcli.tools.apply_patch import Patch
 
@@ -48,18 +47,25 @@ class SessionHooks:
         emit: Emit,
         *,
         source: Literal["startup", "resume"],
-        warnings: Sequence[Warned] = (),
+        hooks: "Sequence[Hook]" = (),
+        context: "HookContext | None" = None,
+        problems: Sequence[str] = (),
     ) -> None:
-        """`source` says how the session began."""
-        self.engine: HookRunner | None = None
+        """`source` says how the session began. `problems` are those of the hooks files."""
+        self.engine = self._build_runner(hooks, context) if context else None
         """None if there are no hooks."""
-        self.warnings = warnings
-        """Warnings about entries of the hooks files that have no effect."""
+        self._hooks = hooks
+        self._problems = problems
         self._emit = emit
         self._source = source
         self._has_begun = False
         self._pending_notes: list[ContextNote] = []
         self._stops = 0
+
+    def _build_runner(self, hooks: "Sequence[Hook]", context: "HookContext") -> "HookRunner":
+        from agentcli.permissions.hooks import HookRunner
+
+        return HookRunner(hooks, context, emit=self._handle_result)
 
     def build_result_hooks(self, child: Delegation | None = None) -> Sequence[ResultHook]:
         return self.engine.build_after(child) if self.engine else ()
@@ -101,7 +107,12 @@ class SessionHooks:
         self._stops += bool(asked)
         return [ContextNote(text=one.reason, why=NoteReason.HOOK) for one in asked]
 
-    def handle_result(self, result: "HookResult") -> None:
+    def build_warnings(self, tools: Sequence[str]) -> Sequence[Warned]:
+        """Return warnings about entries that have no effect in a session with these tools."""
+        unknown = (Warned(code="hook.unknown", message=line) for line in self._problems)
+        return [*unknown, *warn_of_idle(self._hooks, tools)]
+
+    def _handle_result(self, result: "HookResult") -> None:
         """Publish the result of a hook as facts."""
         if result.event != "PostToolUse":  # dispatch records those, with their effect
             decision = _DECISIONS[result.decision]
@@ -130,8 +141,7 @@ def build_hooks(
     project: Project | None,
     emit: Emit,
     clean: Clean,
-    toolset: Toolset,
-    mode: Callable[[], str],
+    mode: CurrentMode,
     is_resumed: bool,
 ) -> SessionHooks:
     """Build the hooks. Raise SettingsError if a hooks file is so broken that a check is lost."""
@@ -141,28 +151,33 @@ def build_hooks(
         if one is not None
     ]
     hooks = [hook for file in found for hook in file.hooks]
-    session = SessionHooks(
+    return SessionHooks(
         emit,
         source="resume" if is_resumed else "startup",
-        warnings=[
-            *(
-                Warned(code="hook.unknown", message=line)
-                for file in found
-                for line in file.warnings
-            ),
-            *warn_of_idle(hooks, toolset.names),
-        ],
+        hooks=hooks,
+        context=_build_context(settings, paths, project=project, clean=clean, mode=mode)
+        if hooks
+        else None,
+        problems=[line for file in found for line in file.warnings],
     )
-    if not hooks:
-        return session
+
+
+def _build_context(
+    settings: Settings,
+    paths: SessionPaths,
+    *,
+    project: Project | None,
+    clean: Clean,
+    mode: CurrentMode,
+) -> "HookContext":
     from agentcli.permissions.hook_process import build_hook_environment
-    from agentcli.permissions.hooks import HookContext, HookRunner
+    from agentcli.permissions.hooks import HookContext
 
     def explain_skip(hook: "Hook") -> str:
         stale = hook.project is not None and project is not None and not project.is_unchanged()
         return CHANGED if stale else ""
 
-    ground = HookContext(
+    return HookContext(
         session_id=paths.id,
         cwd=settings.workspace,
         env=build_hook_environment(
@@ -172,13 +187,11 @@ def build_hooks(
             project=project.root if project else settings.workspace,
         ),
         transcript=paths.log,
-        mode=mode,
+        mode=lambda: mode.value,
         clean=clean,
-        own_call=lambda name, given: read_call(toolset.resolve, name, given),
+        own_call=read_call,
         why_not=explain_skip,
     )
-    session.engine = HookRunner(hooks, ground, emit=session.handle_result)
-    return session
 
 
 def read_user_hooks(path: Path) -> "HooksFile | None":
@@ -214,20 +227,21 @@ def warn_of_idle(hooks: "Sequence[Hook]", tools: Sequence[str]) -> Iterator[Warn
             yield Warned(code="hook.idle", message=message)
 
 
-def read_call(resolve: Callable[[str], Tool], name: str, given: Json) -> "OwnCall":
-    """Return a call as its tool understands it."""
+def read_call(prepared: PreparedCall, given: Json) -> "OwnCall":
+    """Return a call as its tool understands it. `given` is its input, or what hooks made of it."""
     from agentcli.permissions.hook_names import OwnCall
     from agentcli.permissions.subject import server_of, server_tool_of
 
-    try:
-        tool = resolve(name)
-        args = tool.parse(given)
-    except ToolError:  # another hook changed it to this: the tool will report it
-        return OwnCall(tool=name, input=given)
-    if server := server_of(tool.spec.source):
+    name, args = prepared.call.name, prepared.args
+    if given is not prepared.call.input:
+        try:
+            args = prepared.tool.parse(given)
+        except ToolError:  # another hook changed it to this: the tool will report it
+            return OwnCall(tool=name, input=given)
+    if server := server_of(prepared.tool.spec.source):
         server_tool = server_tool_of(name, args, server)
         return OwnCall(tool=name, input=given, server=server, server_tool=server_tool)
-    own_input = _rename(args, given)
+    own_input = rename_aliases(args, given)
     if name == "apply_patch":
         return OwnCall(tool=name, input=own_input, files=tuple(_find_touched_files(args)))
     return OwnCall(tool=name, input=own_input)
@@ -249,18 +263,3 @@ def _find_touched_files(patch: "Patch") -> "Iterator[TouchedFile]":
                     yield TouchedFile(path=move_to, new_text=new, is_whole=True)
             case _:
                 yield TouchedFile(path=change.path)
-
-
-def normalise_names(resolve: Callable[[str], Tool], name: str, arguments: Json) -> Json:
-    """Return the arguments under the tool's own names, where the call used aliases."""
-    try:
-        return _rename(resolve(name).parse(arguments), arguments)
-    except ToolError:
-        return arguments
-
-
-def _rename(args: Any, given: Json) -> Json:
-    aliases: Mapping[str, str] = getattr(args, "aliases", {})
-    if not isinstance(given, dict):
-        return given
-    return {aliases.get(key, key): value for key, value in given.items()}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from agentcli.settings import CustomProvider, Settings
 from agentcli.types.errors import AgentError, SettingsError
+from agentcli.types.events import Emit, ModelChanged, Warned
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Usage
 from agentcli.types.provider import ModelProvider, Price, ProviderWrapper
@@ -223,3 +224,46 @@ def apply_budget(budget: "Budget | None", model: ModelInUse) -> ModelInUse:
 def open_evaluator_model(settings: Settings, budget: "Budget | None") -> ModelInUse:
     """Open the model that evaluates calls, if the settings name a separate one."""
     return apply_budget(budget, open_priced_model(replace(settings, model=settings.evaluator)))
+
+
+class SessionModel:
+    """The model of a session. The user may switch it, and so may an overload."""
+
+    def __init__(
+        self, model: ModelInUse, *, settings: Settings, budget: "Budget | None", emit: Emit
+    ) -> None:
+        self.current = model
+        self._settings = settings
+        self._budget = budget
+        self._emit = emit
+
+    async def use(self, name: str) -> None:
+        """Switch the model. Raise SettingsError if it cannot be opened; the model stays then."""
+        opened = open_priced_model(replace(self._settings, model=name))
+        before, self.current = self.current, apply_budget(self._budget, opened)
+        self._emit(ModelChanged(model=self.current.name))
+        if self.current.warning:
+            self._emit(Warned(code="model.unknown", message=self.current.warning))
+        await before.provider.close()
+
+    async def fall_back(self, overloaded: str) -> bool:
+        """Switch to the user's fallback model. Return whether another model is in use now."""
+        if self.current.name != overloaded:  # another agent of the session has done it
+            return True
+        if self._settings.fallback is None:
+            return False
+        try:
+            await self.use(self._settings.fallback)
+        except SettingsError as error:
+            self._emit(Warned(code="model.fallback", message=str(error)))
+            return False
+        if self.current.name == overloaded:
+            return False
+        told = f"{overloaded} does not answer; continuing with {self.current.name}"
+        self._emit(Warned(code="model.fallback", message=told))
+        return True
+
+    def get_window(self) -> int | None:
+        """Return the usable window in tokens, or None if it is not known."""
+        sizes = (self._settings.window, self.current.window_tokens)
+        return min((size for size in sizes if size), default=None)

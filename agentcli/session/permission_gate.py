@@ -1,38 +1,36 @@
-"""The permission gate between a call and the machine: the judge, and the sandbox for commands.
+"""The permission gate between a call and the machine: rules, hooks, a model, and the user.
 
-Both are created at the first call: the first request needs neither. Only the rules are read at
-once, so that the user learns of unreadable rules without waiting for a model.
+The judge is created at the first call: the first request does not need it. Only the rules are read
+at once, so that the user learns of unreadable rules without waiting for a model.
 """
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentcli.agent.dispatch import Clean
-from agentcli.log.paths import SessionPaths
 from agentcli.session.context_sources import find_skill_folders
-from agentcli.session.model import ModelInUse
-from agentcli.session.project import Project, get_trust_directory, load_project_rules
+from agentcli.session.model import ModelInUse, SessionModel
+from agentcli.session.project import Project, load_project_rules
+from agentcli.session.sandbox_host import SandboxHost
 from agentcli.session.secret_masking import SecretMasking
-from agentcli.settings import Settings, get_rules_file, get_settings_file
+from agentcli.settings import Settings, get_rules_file
+from agentcli.system.lazy import Lazy
 from agentcli.system.private_file import unwritable_error
 from agentcli.types.errors import SettingsError
-from agentcli.types.events import Emit, Fact, Warned
-from agentcli.types.messages import ToolCall
-from agentcli.types.tools import Effect, Output, Tool
+from agentcli.types.events import Emit, Fact
+from agentcli.types.tools import Effect, Output, PreparedCall
 from agentcli.types.verdicts import (
-    NO_GRANTS,
     AskUser,
+    CurrentMode,
     Delegation,
-    Grants,
     Mode,
     Preview,
     Question,
-    Sandbox,
     Verdict,
 )
 
@@ -41,11 +39,9 @@ if TYPE_CHECKING:
     from agentcli.permissions.evaluator import EvaluationRequest
     from agentcli.permissions.hooks import HookRunner
     from agentcli.permissions.judge import PolicyJudge
-    from agentcli.permissions.provenance import NetworkReach, OriginTracker
-    from agentcli.permissions.readonly import ReadProver
+    from agentcli.permissions.provenance import OriginTracker
     from agentcli.permissions.rules import PermissionRule
-    from agentcli.permissions.suggest import RuleSuggestion
-    from agentcli.sandbox.choose import LayerFinding
+    from agentcli.permissions.subject import SubjectFactory
 
 
 # The model that evaluates a call if a rule says `judge`, opened at the first such call.
@@ -55,13 +51,13 @@ class CallEvaluator:
     def __init__(
         self,
         *,
-        model: ModelInUse,
+        model: SessionModel,
         open_own_model: Callable[[], ModelInUse] | None,
         clean: Clean,
         emit: Emit,
     ) -> None:
         """`model` is the session's. `open_own_model` opens another; if None, `model` is used."""
-        self.model = model
+        self._model = model
         self._open_own_model = open_own_model
         self._own_model: ModelInUse | None = None
         self._clean = clean
@@ -77,7 +73,7 @@ class CallEvaluator:
         except SettingsError as error:
             reason = f"no model to ask: {error} ({request.verdict.reason})"
             return replace(request.verdict, reason=reason)
-        asked = self._own_model or self.model
+        asked = self._own_model or self._model.current
         provider = RecordingProvider(asked.provider, emit=self._emit, price=asked.price)
         return await ModelEvaluator(provider, model=asked.name, clean=self._clean)(request)
 
@@ -86,133 +82,84 @@ class CallEvaluator:
             await self._own_model.provider.close()
 
 
-SANDBOX_OFF = "the sandbox is off: commands can change all your files and use the network"
-
-
 class PermissionGate:
     def __init__(
         self,
         settings: Settings,
-        paths: SessionPaths,
+        host: SandboxHost,
         *,
-        ask_user: AskUser | None,
-        project: Project | None = None,
+        secret_masking: SecretMasking,
+        rules: "Sequence[PermissionRule]",
+        mode: CurrentMode | None = None,
+        ask_user: AskUser | None = None,
+        hooks: "HookRunner | None" = None,
+        evaluator: CallEvaluator | None = None,
+        facts: Sequence[Fact] = (),
     ) -> None:
+        """`mode` is shared with the hooks; if None, it is that of the settings. `ask_user` is None
+        if nobody can be asked. `facts` are the session's so far."""
+        self.host = host
+        self.secret_masking = secret_masking
         self._settings = settings
-        self._paths = paths
+        self._rules = rules
+        self._mode = mode or CurrentMode(value=settings.mode)
         self._ask_user = ask_user
-        self.secret_masking = SecretMasking(settings)
-        self._cwd: Callable[[], Path] = lambda: settings.workspace
-        self._rules = (*load_rules(settings), *load_project_rules(project))
-        self.scripts = project.scripts if project else ()
-        """Scripts that run outside the sandbox, because the user trusts them unchanged."""
-        self._mode = settings.mode
+        self._hooks = hooks
+        self._evaluator = evaluator
+        self._past = facts
         self._one_question_at_a_time = asyncio.Lock()
-        self._server_question_ids: set[str] = set()
-        """The ids of open questions that servers asked the user."""
-        self._grants: dict[str, Grants] = {}
-        self._networked_ids: set[str] = set()
-        self.emit: Emit = lambda event: None
-        self.hooks: HookRunner | None = None
-        self.evaluator: CallEvaluator | None = None
-        self.find_source: Callable[[str], str] = lambda name: "built-in"
-        """A function that returns the source of a tool, by its name."""
-        self.past: Sequence[Fact] = ()
-        """The facts of the session so far."""
-        self._no_sandbox: SettingsError | None = None
-
-    def set_cwd_source(self, cwd: Callable[[], Path]) -> None:
-        """Set the source of the next command's directory, which relative paths in it start from."""
-        self._cwd = cwd
-
-    @property
-    def cwd_source(self) -> Callable[[], Path]:
-        return self._cwd
+        self._decider = Lazy(self._build_decider)
 
     async def judge(
-        self,
-        call: ToolCall,
-        /,
-        *,
-        tool: Tool,
-        effect: Effect,
-        preview: Preview,
-        child: Delegation | None = None,
+        self, call: PreparedCall, /, *, preview: Preview, child: Delegation | None = None
     ) -> Verdict:
-        verdict = await self._judge(call, tool=tool, effect=effect, preview=preview, child=child)
-        if self._no_sandbox and verdict.by == "nobody" and tool.spec.name == "bash":
-            raise self._no_sandbox  # the machine, not a rule, prevents the command
-        if verdict.grants != NO_GRANTS:
-            self._grants[call.id] = verdict.grants
-        if verdict.grants.network:
-            self._networked_ids.add(call.id)
+        verdict = await self._judge(call, preview=preview, child=child)
+        if self.host.failure and verdict.by == "nobody" and call.tool.spec.name == "bash":
+            raise self.host.failure  # the machine, not a rule, prevents the command
         return verdict
 
     def find_refusal(self, server: str, what: str) -> str:
         """Return why a rule denies a user's own request to a server, or "" if none does."""
-        from agentcli.permissions.subject import SubjectFactory
-
-        subjects = SubjectFactory(workspace=self._settings.workspace, cwd=lambda: self._cwd())
-        subject = subjects.build(f"{server}__{what}", {}, source=f"mcp {server}")
-        refused = self._decider.refuse(subject, effect=Effect.READ, mode="ask")
+        subject = self._subjects.build(f"{server}__{what}", {}, source=f"mcp {server}")
+        refused = self._decider.get().refuse(subject, effect=Effect.READ, mode="ask")
         return refused.reason if refused else ""
 
     def mark_untrusted(self) -> None:
         """Record that foreign text entered the conversation by another way than a result."""
         self._provenance.is_untrusted = True
 
-    def find_origin(self, call: ToolCall, output: Output) -> str:
+    def find_origin(self, call: PreparedCall, output: Output) -> str:
         """Return the origin of a result's text, or "" if it comes from the workspace."""
         return self._provenance(call, output)
-
-    def _find_network_reach(self, call_id: str) -> "NetworkReach":
-        if call_id in self._networked_ids:
-            return "granted"
-        return "none" if self.sandbox is not None else "unconfined"
-
-    def take_grants(self, call_id: str) -> Grants:
-        """Return the grants beyond the workspace that the verdict on a call gives its command."""
-        return self._grants.pop(call_id, NO_GRANTS)
-
-    @property
-    def workspace(self) -> Path:
-        return self._settings.workspace
 
     @property
     def can_ask(self) -> bool:
         return self._ask_user is not None
 
-    async def ask_server_question(self, question: Question) -> Verdict:
-        """Put a server's question to the user. Deny it if nobody can be asked."""
+    async def ask(self, question: Question) -> Verdict:
+        """Put a question to the user, one at a time. Deny it if nobody can be asked."""
         if self._ask_user is None:
             return Verdict(decision="deny", by="nobody", reason="this run cannot ask")
-        self._server_question_ids.add(question.call.id)
-        try:
-            return await self._ask_in_turn(question)
-        finally:
-            self._server_question_ids.remove(question.call.id)
-
-    async def _ask_in_turn(self, question: Question) -> Verdict:
-        assert self._ask_user is not None
+        masked = self.secret_masking.build_event_mask().mask_value(question)
         async with self._one_question_at_a_time:
-            return await self._ask_user(self.secret_masking.build_event_mask().mask_value(question))
+            # What would be stored is offered as it is: a masked rule would match nothing.
+            return await self._ask_user(replace(masked, suggestion=question.suggestion))
 
     @property
     def mode(self) -> Mode:
-        return self._mode
+        return self._mode.value
 
-    @mode.setter
-    def mode(self, mode: Mode) -> None:
-        self._mode = mode
-        if "_judge" in self.__dict__:
-            self._judge.mode = mode
+    def set_mode(self, mode: Mode) -> None:
+        """Set the mode for every call that is judged from now on."""
+        self._mode.value = mode
 
     @property
     def agreed_rules(self) -> "Sequence[PermissionRule]":
-        return self._decider.session_rules if "_decider" in self.__dict__ else ()
+        """The rules that the user approved for this session alone."""
+        return self._decider.made.session_rules if self._decider.made else ()
 
     def store_rule(self, rule: str) -> None:
-        """Store a rule among the user's own, for all future sessions."""
+        """Store a rule among the user's own. Raise SettingsError if it cannot be written."""
         from agentcli.permissions.policy import store_rule
 
         try:
@@ -228,113 +175,45 @@ class PermissionGate:
         from agentcli.permissions.subject import ReachedPath
 
         root = self._settings.workspace
-        return lambda path: self._decider.denies_reading(
+        return lambda path: self._decider.get().denies_reading(
             ReachedPath(path, Path(os.path.realpath(path))), root=root
         )
 
-    def suggest(self, call: ToolCall) -> "RuleSuggestion":
-        if call.id in self._server_question_ids:
-            from agentcli.permissions.suggest import RuleSuggestion
-
-            return RuleSuggestion(reason="questions from a server cannot be saved as rules")
-        return self._judge.suggest(call)
-
-    def proves_read(self, command: str) -> bool:
-        return self._is_confined and self._prover.reads(command)
-
-    @cached_property
-    def sandbox(self) -> Sandbox | None:
-        """None if the user turned it off, or if no layer works here and every command asks."""
+    async def close(self) -> None:
         try:
-            return self.build_sandbox(self._private, readable=(self._paths.out,))
-        except SettingsError as error:
-            self._no_sandbox = error
-            return None
-
-    def build_sandbox(
-        self, private: Path, *, readable: Sequence[Path], environ: Mapping[str, str] = os.environ
-    ) -> Sandbox | None:
-        """Build a sandbox for the same workspace, or return None if the user turned it off.
-
-        `private` is a directory that nobody else uses. `environ` says where programs are.
-        Raise SettingsError if no sandbox works here."""
-        if self._settings.sandbox == "off":
-            return None
-        from agentcli.sandbox.choose import SandboxScope, choose_sandbox
-
-        own = (get_settings_file().parent, get_trust_directory())
-        ground = SandboxScope(
-            workspace=self._settings.workspace,
-            private=private,
-            readable=tuple(readable),
-            protected=(*own, *self.scripts),
-            records=(self._paths.directory.parent, get_trust_directory().parent),
-            rejected=self._paths.directory / "rejected",
-        )
-        for path in (*own, *ground.records):
-            if path.is_relative_to(ground.workspace):
-                path.mkdir(mode=0o700, parents=True, exist_ok=True)  # only what exists can be held
-        only = None if self._settings.sandbox == "auto" else self._settings.sandbox
-        return choose_sandbox(ground, only=only, environ=environ, broken=self._warn_weaker_sandbox)
-
-    def _warn_weaker_sandbox(self, broken: "LayerFinding") -> None:
-        weaker = f"commands run in a weaker sandbox: {broken.layer} fails ({broken.reason})"
-        self.emit(Warned(code="sandbox.reduced", message=weaker))
-
-    def build_environ(self) -> Mapping[str, str]:
-        """Return the part of our environment that a command inherits."""
-        if self.sandbox is None:
-            return os.environ
-        from agentcli.sandbox.environment import build_environment
-
-        return build_environment(
-            os.environ, workspace=self._settings.workspace, pass_env=self._settings.pass_env
-        )
-
-    def close(self) -> None:
-        if self.__dict__.get("sandbox") is not None and self.sandbox is not None:
-            self.sandbox.close()
-        if "_private" in self.__dict__:
-            from shutil import rmtree
-
-            rmtree(self._private, ignore_errors=True)
-
-    @cached_property
-    def _private(self) -> Path:
-        """A directory for the commands' HOME and temporary files, outside what they may change."""
-        from tempfile import mkdtemp
-
-        inside = self._paths.directory.is_relative_to(self._settings.workspace)
-        parent = None if inside else self._paths.directory
-        return Path(mkdtemp(prefix="agentcli-", dir=parent))
-
-    @property
-    def _is_confined(self) -> bool:
-        """True also if the user turned the sandbox off: they accepted what commands may do."""
-        return self.sandbox is not None or self._settings.sandbox == "off"
+            self.host.close()
+        finally:
+            if self._evaluator is not None:
+                await self._evaluator.close()
 
     @cached_property
     def _judge(self) -> "PolicyJudge":
         from agentcli.permissions.judge import PolicyJudge
-        from agentcli.permissions.subject import SubjectFactory
 
         return PolicyJudge(
             mode=self._mode,
-            decider=self._decider,
-            subjects=SubjectFactory(workspace=self._settings.workspace, cwd=lambda: self._cwd()),
-            ask_user=self._ask_in_turn if self._ask_user else None,
-            hooks=self.hooks,
-            evaluate=self.evaluator,
+            decider=self._decider.get(),
+            subjects=self._subjects,
+            ask_user=self.ask if self._ask_user else None,
+            hooks=self._hooks,
+            evaluate=self._evaluator,
         )
 
     @cached_property
-    def _decider(self) -> "PolicyDecider":
+    def _subjects(self) -> "SubjectFactory":
+        from agentcli.permissions.subject import SubjectFactory
+
+        return SubjectFactory(
+            workspace=self._settings.workspace, cwd=lambda: self.host.directory.path
+        )
+
+    def _build_decider(self) -> "PolicyDecider":
         from agentcli.permissions.decide import PolicyDecider
 
         return PolicyDecider(
             rules=self._rules,
-            prover=self._prover,
-            is_confined=self._is_confined,
+            prover=self.host.prover,
+            is_confined=self.host.is_confined,
             is_untrusted=lambda: self._provenance.is_untrusted,
         )
 
@@ -344,35 +223,17 @@ class PermissionGate:
 
         return OriginTracker(
             workspace=self._settings.workspace,
-            own=(self._paths.out, *find_skill_folders(self._settings)),
-            reach=self._find_network_reach,
-            source=lambda name: self.find_source(name),
-            facts=self.past,
-        )
-
-    @cached_property
-    def _prover(self) -> "ReadProver":
-        from agentcli.permissions.readonly import ReadProver, build_path_lookup
-        from agentcli.sandbox.paths import sandbox_home
-
-        return ReadProver(
-            workspace=self._settings.workspace,
-            resolve=build_path_lookup(self.build_environ().get("PATH", "")),
-            cwd=lambda: self._cwd(),
-            home=sandbox_home(self._private) if self.sandbox else None,
+            own=(self.host.paths.out, *find_skill_folders(self._settings)),
+            is_confined=lambda: self.host.sandbox is not None,
+            facts=self._past,
         )
 
 
-def find_own_paths(paths: SessionPaths) -> tuple[Path, ...]:
-    """Return agentcli's settings and records. No command may change them, even in the workspace."""
-    return (get_settings_file().parent, paths.directory.parent, get_trust_directory().parent)
-
-
-def load_rules(settings: Settings) -> "tuple[PermissionRule, ...]":
-    """Return the user's own rules, those of `--policy`, and those of the command line."""
-    own = get_rules_file()
+def load_rules(settings: Settings, project: Project | None = None) -> "tuple[PermissionRule, ...]":
+    """Return the rules of the user, of `--policy`, of the command line, and of the project."""
+    own, theirs = get_rules_file(), load_project_rules(project)
     if not (own.exists() or settings.policy or settings.allow or settings.deny):
-        return ()
+        return (*theirs,)
     from agentcli.permissions import policy
 
     return (
@@ -383,4 +244,5 @@ def load_rules(settings: Settings) -> "tuple[PermissionRule, ...]":
             else ()
         ),
         *policy.rules_from_options(allow=settings.allow, deny=settings.deny),
+        *theirs,
     )

@@ -8,18 +8,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from agentcli.agent.request_size import count_spec_tokens
 from agentcli.agent.toolset import Load, Toolset
 from agentcli.tools.contracts import load_spec
-from agentcli.types.errors import SettingsError
 from agentcli.types.events import CallFinished, Fact
 from agentcli.types.tools import Tool, ToolSpec
-
-if TYPE_CHECKING:
-    from agentcli.features.mcp.entries import ServerEntry
-    from agentcli.features.mcp.servers import Servers
 
 DECLARED_MOST = 10
 DECLARED_TOKENS = 8_000
@@ -35,67 +29,27 @@ class ToolCatalog:
         self,
         toolset: Toolset,
         *,
-        servers: "Servers | None",
         window_tokens: int | None,
         past: Sequence[Fact] = (),
     ) -> None:
         """`past` holds the facts of a resumed session: tools found then are declared again."""
-        self._toolset = toolset
-        self._servers = servers
+        self.toolset = toolset
         share = int(DECLARED_SHARE * window_tokens) if window_tokens else DECLARED_TOKENS
         self._budget_tokens = min(share, DECLARED_TOKENS)
         self._found = tuple(_iter_found(past))
         self._count = 0
-        self._is_ready = servers is None
-        if servers is not None:
-            servers.admit = self.admit
 
     def admit(self, offers: Iterable[Offer]) -> None:
         """Add offers: either all are declared from now on, or all can be found by search."""
-        new = [one for one in offers if one[0].name not in self._toolset.names]
+        new = [one for one in offers if one[0].name not in self.toolset.names]
         if self._count + len(new) > DECLARED_MOST or self._count_tokens(new) > self._budget_tokens:
             deferred = [(replace(spec, deferred=True), load) for spec, load in new]
-            self._toolset.add((*deferred, self._build_search_offer(deferred)) if deferred else ())
-            self._toolset.declare(self._found)
+            self.toolset.add((*deferred, self._build_search_offer(deferred)) if deferred else ())
+            self.toolset.declare(self._found)
             return
         self._count += len(new)
         self._budget_tokens -= self._count_tokens(new)
-        self._toolset.add(new)
-
-    async def prepare(self) -> None:
-        """Ask the servers that were never asked for their tools, before the first request."""
-        if self._is_ready or self._servers is None:
-            return
-        self.admit(await self._servers.discover_new())
-        self._is_ready = True
-
-    @property
-    def is_ready(self) -> bool:
-        """True if every server is known, or was asked for its tools."""
-        return self._is_ready
-
-    @property
-    def toolset(self) -> Toolset:
-        return self._toolset
-
-    @property
-    def servers(self) -> "Servers | None":
-        """None if no server is configured."""
-        return self._servers
-
-    async def restart_server(self, entry: "ServerEntry") -> None:
-        """Restart a server and add the tools it offers then. Raise SettingsError."""
-        from agentcli.features.mcp.faults import ServerFault
-
-        assert self._servers is not None
-        try:
-            self.admit(await self._servers.restart_server(entry))
-        except ServerFault as fault:
-            raise SettingsError(str(fault), hint=f"agentcli mcp test {entry.name}") from fault
-
-    async def close(self) -> None:
-        if self._servers is not None:
-            await self._servers.close()
+        self.toolset.add(new)
 
     @staticmethod
     def _count_tokens(offers: Iterable[Offer]) -> int:
@@ -103,7 +57,7 @@ class ToolCatalog:
 
     def _build_search_offer(self, new: Sequence[Offer]) -> Offer:
         """Build the search tool. Only the first counts: the declared description never changes."""
-        deferred = (*self._toolset.deferred, *(spec for spec, _ in new))
+        deferred = (*self.toolset.deferred, *(spec for spec, _ in new))
         counted = Counter(spec.source for spec in deferred)
         told = ", ".join(f"{count} of {source}" for source, count in counted.items())
         plain = load_spec("search_tools")
@@ -113,7 +67,7 @@ class ToolCatalog:
     def _build_search_tool(self, spec: ToolSpec) -> Tool:
         from agentcli.tools.search_tools import SearchTools
 
-        toolset = self._toolset
+        toolset = self.toolset
         return SearchTools(deferred=lambda: toolset.deferred, declare=toolset.declare, spec=spec)
 
 

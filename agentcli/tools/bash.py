@@ -25,8 +25,7 @@ from agentcli.tools.schema import Arguments, parse
 from agentcli.tools.shells import PooledShell, ShellPool, ShellSetup
 from agentcli.types.errors import ToolError
 from agentcli.types.messages import Json
-from agentcli.types.tools import Command, Effect, Output, ToolContext, ToolSpec
-from agentcli.types.verdicts import Grants
+from agentcli.types.tools import Command, Effect, Output, ToolContext, ToolSpec, WorkingDirectory
 
 # A command that is one plain `kill`, parsed without a shell.
 
@@ -99,19 +98,19 @@ class Bash:
         workspace: Path,
         out_dir: Path,
         shells: ShellPool,
-        grants: Callable[[str], Grants],
         processes: ProcessTable,
+        directory: WorkingDirectory | None = None,
         proves_read: Callable[[str], bool] = lambda command: False,
         clean: Callable[[], OutputFilter] | None = None,
         timeout_limit_s: float | None = None,
     ) -> None:
-        """`grants` returns what a call may reach beyond the workspace. `proves_read` must be true
-        only for a command that cannot change anything. `clean` makes a filter for each output."""
+        """`directory` is where the next command runs, and is moved by each; if None, the tool has
+        its own. `proves_read` must be true only for a command that cannot change anything. `clean`
+        makes a filter for each output."""
         self._root = workspace.resolve()
-        self._cwd = self._root
+        self._directory = directory or WorkingDirectory(self._root)
         self._out_dir = out_dir.resolve()
         self._shells = shells
-        self._confinement = grants
         self._processes = processes
         self._proves_read = proves_read
         self._clean = clean
@@ -122,11 +121,6 @@ class Bash:
     def spec(self) -> ToolSpec:
         return load_spec("bash")
 
-    @property
-    def cwd(self) -> Path:
-        """The directory in which the next command will run."""
-        return self._cwd
-
     def parse(self, raw: Json) -> BashArgs:
         return parse(BashArgs, raw)
 
@@ -135,13 +129,13 @@ class Bash:
         return Effect.READ if proven else Effect.EXECUTE
 
     async def preview(self, args: BashArgs, context: ToolContext) -> Command:
-        return Command(command=args.command, cwd=str(self._cwd))
+        return Command(command=args.command, cwd=str(self._directory.path))
 
     async def run(self, args: BashArgs, context: ToolContext) -> Output:
         if self._shells.are_confined and self._signal_directly(args.command):
-            details = Command(command=args.command, cwd=str(self._cwd), exit_code=0)
+            details = Command(command=args.command, cwd=str(self._directory.path), exit_code=0)
             return Output.of("[no output]\n[exit code 0]", details=details)
-        call = self._prepare(args, context.call_id)
+        call = self._prepare(args, context)
         if args.background:
             return self._start_in_background(call)
         return await self._run_to_the_end(call, context.progress)
@@ -151,18 +145,18 @@ class Bash:
         wanted = parse_kill(command)
         return wanted is not None and self._processes.signal(wanted.pids, wanted.signal)
 
-    def _prepare(self, args: BashArgs, call_id: str) -> _PendingCommand:
+    def _prepare(self, args: BashArgs, context: ToolContext) -> _PendingCommand:
         notes = self._return_from_lost_directory()
         command = encode_command(args.command)
         try:
-            post = self._setup(call_id)
+            post = ShellSetup.at(self._directory.path, context.grants)
             log_path, log_fd = self._new_log()
         except OSError as error:
             raise _not_run(error) from error
         return _PendingCommand(
             args=args,
-            call_id=call_id,
-            cwd=self._cwd,
+            call_id=context.call_id,
+            cwd=self._directory.path,
             notes=notes,
             command=command,
             setup=post,
@@ -215,7 +209,7 @@ class Bash:
             *([TAKEN_DOWN] if taken_down and self._shells.are_confined else []),
             *self._move_to(told, call.cwd),
         )
-        self._shells.prepare(self._cwd, call.setup.grants)
+        self._shells.prepare(self._directory.path, call.setup.grants)
         return report_command(
             call.args.command,
             replace(ended, left_running=left_running),
@@ -267,9 +261,6 @@ class Bash:
             shell.child, tag=shell.tag, pipe=pipe, then=lambda: self._shells.finish(shell)
         )
 
-    def _setup(self, call_id: str) -> ShellSetup:
-        return ShellSetup.at(self._cwd, self._confinement(call_id))
-
     def _new_log(self) -> tuple[Path, int]:
         """Create the log with the next free number; an earlier run may have used some."""
         self._out_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -282,11 +273,11 @@ class Bash:
                 continue
 
     def _return_from_lost_directory(self) -> tuple[str, ...]:
-        lost, real = self._cwd, Path(os.path.realpath(self._cwd))
+        lost, real = self._directory.path, Path(os.path.realpath(self._directory.path))
         if real.is_relative_to(self._root) and _can_be_entered(real, self._root):
-            self._cwd = real
+            self._directory.path = real
             return ()
-        self._cwd = self._root
+        self._directory.path = self._root
         why = "cannot be entered any more"
         if not real.is_relative_to(self._root):
             why = "leads out of the workspace now"
@@ -303,9 +294,9 @@ class Bash:
         elif not directory.is_relative_to(self._root):
             why = f"{show_controls(after)} is outside the workspace"
         else:
-            self._cwd = directory
+            self._directory.path = directory
             return ()
-        self._cwd = self._root
+        self._directory.path = self._root
         return (f"[{why}; the next command starts in the workspace root, {self._root}]",)
 
 

@@ -4,13 +4,13 @@
 the user by parsing what the model got, and nothing of `details` is ever sent to a model.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
 
 from agentcli.types.fast_dataclass import dataclass
-from agentcli.types.messages import Image, Json, Text, Usage
+from agentcli.types.messages import Image, Json, Text, ToolCall, Usage
 
 
 class Effect(StrEnum):
@@ -43,6 +43,8 @@ class ToolSpec:
     source: str = "built-in"
     """The origin of the tool, for the user: built-in, plugin NAME, mcp SERVER."""
     deferred: bool = False
+    only_reads: bool = False
+    """True for a tool of a server that only reads, as both the server and the user say."""
     grammar: str = ""
     """The grammar, in Lark, of the tool's one text argument, for models that can be held to it."""
 
@@ -237,6 +239,27 @@ class ToolMessage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Grants:
+    """The access of a command beyond the workspace. Set by rules and users, never by a model."""
+
+    network: bool = False
+    writable: tuple[Path, ...] = ()
+
+
+NO_GRANTS = Grants()
+
+
+class WorkingDirectory:
+    """The directory in which the next command runs, shared by all that follow it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+
+Dispatch: TypeAlias = Callable[[ToolCall], Awaitable[ToolResult]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolContext:
     """The context of one call. Everything else that a tool needs comes by constructor."""
 
@@ -244,6 +267,13 @@ class ToolContext:
     workspace: Path
     progress: Callable[[str], None]
     """Live text for the user; never reaches the model."""
+    effect: Effect = Effect.EXECUTE
+    grants: Grants = NO_GRANTS
+    """The access of the call's command beyond the workspace."""
+    dispatch: Dispatch | None = None
+    """Runs a call that the tool itself makes; None if the tool is run without a dispatcher."""
+    steps_left: int | None = None
+    """The requests that the agent may still make in this turn; None if there is no limit."""
 
 
 class Tool(Protocol):
@@ -270,3 +300,28 @@ class Tool(Protocol):
         ...
 
     async def run(self, args: Any, context: ToolContext) -> Output: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedCall:
+    """A call with its tool and its arguments. The input is parsed once, when this is made."""
+
+    call: ToolCall
+    tool: Tool
+    args: Any
+    effect: Effect
+    grants: Grants = NO_GRANTS
+    """The grants of its verdict."""
+
+    @property
+    def own_input(self) -> Json:
+        """The input under the tool's own names, whichever the model used."""
+        return rename_aliases(self.args, self.call.input)
+
+
+def rename_aliases(args: Any, given: Json) -> Json:
+    """Return an input with the names that the parsed arguments have, instead of aliases."""
+    aliases: Mapping[str, str] = getattr(args, "aliases", {})
+    if not isinstance(given, dict):
+        return given
+    return {aliases.get(key, key): value for key, value in given.items()}

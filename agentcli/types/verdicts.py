@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Json, ToolCall
-from agentcli.types.tools import Details, Effect, Output, Tool
+from agentcli.types.tools import NO_GRANTS as NO_GRANTS
+from agentcli.types.tools import Details, Effect, Output, PreparedCall
+from agentcli.types.tools import Grants as Grants
 
 if TYPE_CHECKING:
     from subprocess import Popen
@@ -61,19 +63,16 @@ class FormAnswer:
 Mode = Literal["plan", "ask", "auto-edit", "auto"]
 MODES: tuple[Mode, ...] = ("plan", "ask", "auto-edit", "auto")
 
+
+@dataclass(slots=True, kw_only=True)
+class CurrentMode:
+    """The mode of a session, shared by its hooks and its judge. The user may change it."""
+
+    value: Mode
+
+
 Decision = Literal["allow", "modify", "ask", "deny"]
 By = Literal["mode", "rule", "hook", "evaluator", "user", "nobody"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Grants:
-    """The access of a command beyond the workspace. Set by rules and users, never by a model."""
-
-    network: bool = False
-    writable: tuple[Path, ...] = ()
-
-
-NO_GRANTS = Grants()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,12 +103,29 @@ class Delegation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RuleSuggestion:
+    """The rules that would allow a call from now on, exactly as they would be stored."""
+
+    rules: tuple[str, ...] = ()
+    """The rules that "always" would store. Empty if none can be stored; `reason` says why."""
+    reason: str = ""
+    session: str = ""
+    """A description of what "this session" would cover."""
+    uncovered: tuple[str, ...] = ()
+    """The parts of a command line that are not allowed yet, as written."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
     call: ToolCall
     effect: Effect
     preview: Details | None
     verdict: Verdict
     """The `ask` that led here, with its reason."""
+    own_input: Json = None
+    """The input under the tool's own names; None if it is no call of a tool."""
+    suggestion: RuleSuggestion = RuleSuggestion()
+    """What to offer for "this session" and "always"."""
     child: Delegation | None = None
     """None if the call is one of the session's own."""
     form: ServerForm | None = None
@@ -134,9 +150,7 @@ class Preview(Protocol):
 class Judge(Protocol):
     """Decides on a call that resolved and parsed. Must not run anything of the call itself."""
 
-    async def __call__(
-        self, call: ToolCall, /, *, tool: Tool, effect: Effect, preview: Preview
-    ) -> Verdict:
+    async def __call__(self, call: PreparedCall, /, *, preview: Preview) -> Verdict:
         """Return allow, modify or deny: an `ask` has been answered, or nobody was there to ask."""
         ...
 

@@ -13,7 +13,6 @@ from agentcli.permissions.secrets import Redactor
 from agentcli.system.process_table import ProcessTable
 from agentcli.tools.bash import Bash, BashArgs
 from agentcli.types.tools import Command, ToolContext
-from agentcli.types.verdicts import Grants
 from tests.bench.figures import Figure, in_turns, wall_ms
 from tests.support.bash import shells_in
 
@@ -68,7 +67,6 @@ def _tool(home: Path, ledger: ProcessTable) -> Bash:
         workspace=home,
         out_dir=home / "out",
         shells=shells_in(home / "out", ledger),
-        grants=lambda call_id: Grants(),
         processes=ledger,
         clean=Redactor(environ={f"TOKEN_{n}": f"{n}" * 40 for n in range(4)}).bytes_stream,
     )

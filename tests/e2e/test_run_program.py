@@ -14,7 +14,6 @@ from agentcli.system.process_table import ProcessTable
 from agentcli.types.events import CallJudged
 from agentcli.types.messages import Text, ToolCall
 from agentcli.types.tools import Output, ToolContext, ToolResult
-from agentcli.types.verdicts import NO_GRANTS
 from tests.support.confined import LAYERS, Confined, confined
 from tests.support.files import ignore
 from tests.support.mcp_links import Unfiltered
@@ -151,13 +150,14 @@ def test_program_that_takes_too_much_memory_is_ended(layer: str, tmp_path: Path)
             workspace=place.workspace,
             out_dir=tmp_path,
             sandbox=place.sandbox,
-            grants=lambda call_id: NO_GRANTS,
             environ=place.environ,
             processes=ledger,
             clean=Unfiltered,
         )
-        tool = RunProgram(ground, dispatch=never, functions=dict)
-        context = ToolContext(call_id="c1", workspace=place.workspace, progress=ignore)
+        tool = RunProgram(ground, functions=dict)
+        context = ToolContext(
+            call_id="c1", workspace=place.workspace, progress=ignore, dispatch=never
+        )
         try:
             return await tool.run(tool.parse({"program": program, "timeout": 50}), context)
         finally:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from agentcli.features.mcp.servers import Servers
 from agentcli.log.audit import audit_log
 from agentcli.session.builder import open_session
 from agentcli.session.session import Session
@@ -356,9 +357,10 @@ def test_prompt_that_does_not_exist_is_explained(tmp_path: Path) -> None:
 
 def test_menu_lists_what_a_server_has(tmp_path: Path) -> None:
     async def scenario(session: Session) -> Any:
-        assert session.server_menu is not None
         await session.run_turn("@asking:note://today")  # it has been started then
-        menu = session.server_menu
+        servers = session.features["mcp"]
+        assert isinstance(servers, Servers)
+        menu = servers.menu
         return await menu.list_resources("asking"), await menu.list_prompts("asking")
 
     resources, prompts = Trial(tmp_path).use(scenario)

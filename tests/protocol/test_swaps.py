@@ -60,7 +60,7 @@ async def travel(legs: Sequence[Voice], settings: Settings) -> list[TurnEnded]:
     ended = []
     for leg, voice in enumerate(legs):
         if leg:
-            await session.use_model(voice.model)
+            await session.model_switch.use(voice.model)
         prompt = f"Go through leg {leg}: @said.png"
         attached = attach(prompt, settings.workspace).parts
         ended.append(await session.run_turn(prompt, attachments=attached))

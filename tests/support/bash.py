@@ -12,7 +12,7 @@ from agentcli.system.process_table import ProcessTable
 from agentcli.tools.bash import Bash, BashArgs
 from agentcli.tools.shells import ShellPool
 from agentcli.types.messages import Text
-from agentcli.types.tools import Command, Output, ToolContext
+from agentcli.types.tools import Command, Output, ToolContext, WorkingDirectory
 from agentcli.types.verdicts import Grants, Sandbox
 
 T = TypeVar("T")
@@ -25,11 +25,17 @@ class Session:
     ledger: ProcessTable
     workspace: Path
     out_dir: Path
+    directory: WorkingDirectory
     told: list[str] = field(default_factory=list)
 
     async def run(self, command: str, *, timeout: int = 60, background: bool = False) -> Output:
         args = BashArgs(command=command, timeout=timeout, background=background)
-        context = ToolContext(call_id="c", workspace=self.workspace, progress=self.told.append)
+        context = ToolContext(
+            call_id="c",
+            workspace=self.workspace,
+            progress=self.told.append,
+            grants=Grants(network=True, writable=(self.workspace.parent,)),
+        )
         return await self.tool.run(args, context)
 
 
@@ -48,15 +54,16 @@ def in_session(
     async def main() -> T:
         ledger = ProcessTable()
         shells = shells_in(home / "out", ledger, sandbox)
+        directory = WorkingDirectory(workspace)
         tool = Bash(
             workspace=workspace,
             out_dir=home / "out",
             shells=shells,
-            grants=lambda call_id: Grants(network=True, writable=(home,)),
             processes=ledger,
+            directory=directory,
         )
         try:
-            return await scenario(Session(tool, shells, ledger, workspace, home / "out"))
+            return await scenario(Session(tool, shells, ledger, workspace, home / "out", directory))
         finally:
             shells.close()
             await ledger.close()

@@ -15,6 +15,7 @@ from agentcli.agent.limits import Breaker, Pace, TurnLimits
 from agentcli.agent.loop import Loop, OnDeny
 from agentcli.agent.model_client import ModelClient
 from agentcli.agent.toolset import Toolset
+from agentcli.session.model import ModelInUse
 from agentcli.types.errors import ToolError
 from agentcli.types.events import Entry, Event, TurnEnded
 from agentcli.types.messages import (
@@ -27,8 +28,17 @@ from agentcli.types.messages import (
     Usage,
     UserMessage,
 )
-from agentcli.types.provider import OnDelta, Request
-from agentcli.types.tools import Details, Effect, ErrorKind, Output, Tool, ToolContext, ToolSpec
+from agentcli.types.provider import ModelProvider, OnDelta, Request
+from agentcli.types.tools import (
+    Details,
+    Effect,
+    ErrorKind,
+    Output,
+    PreparedCall,
+    Tool,
+    ToolContext,
+    ToolSpec,
+)
 from agentcli.types.verdicts import Judge, Preview, Verdict
 
 Reply = AssistantMessage | Exception
@@ -104,7 +114,7 @@ class FunctionTool:
         return made if isinstance(made, Output) else Output.of(str(made))
 
 
-async def allow(call: ToolCall, *, tool: Tool, effect: Effect, preview: Preview) -> Verdict:
+async def allow(call: PreparedCall, /, *, preview: Preview) -> Verdict:
     return Verdict(decision="allow", by="mode", reason="tests allow everything")
 
 
@@ -138,6 +148,7 @@ def bench(
     on_deny: OnDeny = "continue",
     wraps_up: bool = False,
     listeners: Sequence[Callable[[Event], None]] = (),
+    provider: ModelProvider | None = None,
 ) -> Bench:
     entries: list[Entry] = []
     events: list[Event] = []
@@ -155,8 +166,11 @@ def bench(
         clean=clean,
     )
     template = Request(model="test/model", system="", messages=(), tools=toolset.specs)
-    asked = budget.wrap_provider(wire, price=price, output_limit=lambda: None) if budget else wire
-    asking = ModelClient(provider=asked, template=template, journal=journal, price=price)
+    asked: ModelProvider = provider or wire
+    if budget:
+        asked = budget.wrap_provider(asked, price=price, output_limit=lambda: None)
+    model = ModelInUse(provider=asked, name="test/model", price=price, images=True)
+    asking = ModelClient(model=lambda: model, template=template, journal=journal)
     loop = Loop(
         model_client=asking,
         journal=journal,

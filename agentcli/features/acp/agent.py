@@ -252,7 +252,7 @@ def _list_stored_sessions(cwd: str | None) -> list[SessionSummary]:
 
 def _build_modes(conversation: Conversation) -> SessionModeState:
     return SessionModeState(
-        current_mode_id=conversation.session.mode,
+        current_mode_id=conversation.session.gate.mode,
         available_modes=[
             SessionMode(id=mode, name=name, description=description)
             for mode, (name, description) in MODE_WORDS.items()

@@ -118,7 +118,7 @@ class Conversation:
         if self._turn is None:
             return
         if self._turn.cancelling():
-            self.session.kill_commands()  # cancelled twice: do not wait any longer
+            self.session.builtin_tools.kill_commands()  # cancelled twice: do not wait any longer
         self._turn.cancel()
 
     async def close(self) -> None:
@@ -164,7 +164,7 @@ class Conversation:
             return Verdict(
                 decision="deny", by="nobody", reason="forms are not supported in editors"
             )
-        call, rules = question.call, self.session.suggest(question.call).rules
+        call, rules = question.call, question.suggestion.rules
         answer = await self._client.request_permission(
             session_id=self.id,
             tool_call=ToolCallUpdate(
@@ -187,7 +187,7 @@ class Conversation:
                 return Verdict(decision="allow", by="user", reason="the user approved it once")
             case "always" if rules:
                 for rule in rules:
-                    self.session.store_rule(rule)
+                    self.session.gate.store_rule(rule)
                 reason = "the user approved it always"
                 return Verdict(decision="allow", by="user", reason=reason, rule=", ".join(rules))
             case _:

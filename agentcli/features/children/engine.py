@@ -3,28 +3,22 @@
 Each has its own loop and log, and shares the session's permission gate and limits.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import TYPE_CHECKING
 
 from agentcli import __version__
-from agentcli.agent.dispatch import ResultHook
 from agentcli.agent.journal import Journal
 from agentcli.agent.limits import Breaker, TurnLimits
 from agentcli.agent.loop import Loop
-from agentcli.agent.model_client import FallBack, ModelClient, refuse_fallback
 from agentcli.agent.toolset import Load, Toolset
-from agentcli.log.paths import SessionPaths
 from agentcli.log.writer import LogWriter
-from agentcli.session.agent_parts import build_dispatcher, build_model_client
-from agentcli.session.builtin_tools import BuiltinTools
-from agentcli.session.checkpoints import Checkpoints
 from agentcli.session.context_sources import ProjectInstructions, is_foreign, load_roles
-from agentcli.session.permission_gate import PermissionGate
+from agentcli.session.features import SessionFeature
+from agentcli.session.parts import SessionParts, build_dispatcher
 from agentcli.session.tool_catalog import ToolCatalog
-from agentcli.settings import Settings
 from agentcli.tools.contracts import BUILT_IN, load_spec
 from agentcli.types.errors import ToolError
 from agentcli.types.events import ContextNote, Event, Fact, SessionStarted, Warned
@@ -40,38 +34,18 @@ WALL_S = 900.0
 Offer = tuple[ToolSpec, Load]
 
 
-class ChildAgents:
-    def __init__(
-        self,
-        settings: Settings,
-        paths: SessionPaths,
-        *,
-        gate: PermissionGate,
-        builtin_tools: BuiltinTools,
-        checkpoints: Checkpoints,
-    ) -> None:
-        self._settings = settings
-        self._paths = paths
-        self._gate = gate
-        self._builtin_tools = builtin_tools
-        self._checkpoints = checkpoints
-        self._roles: list[Role] = []
-        self._parent_toolset = Toolset(())
-        self._list_server_read_tools: Callable[[], Collection[str]] = tuple
-        self.build_result_hooks: Callable[[Delegation], Sequence[ResultHook]] = lambda child: ()
-        """Returns the hooks for the results of a child's calls."""
-        self.fall_back: FallBack = refuse_fallback
-        """Switches the session to another model."""
-        self.steps_left: Callable[[], int | None] = lambda: None
-        """Returns the requests that the parent may still make in its turn; None if unlimited."""
+def build_session_feature(parts: SessionParts) -> "ChildAgents":
+    return ChildAgents(parts)
 
-    def connect(self, toolset: Toolset, *, list_read_tools: Callable[[], Collection[str]]) -> None:
-        """Set the parent's tools, and which of the servers' tools among them only read."""
-        self._parent_toolset, self._list_server_read_tools = toolset, list_read_tools
+
+class ChildAgents(SessionFeature):
+    def __init__(self, parts: SessionParts) -> None:
+        self._parts = parts
+        self._roles: list[Role] = []
 
     def build_start_notes(self) -> list[ContextNote | Warned]:
         """Return the context notes about the available roles, and warnings."""
-        self._roles, facts = load_roles(self._settings, tools=self._parent_toolset.specs)
+        self._roles, facts = load_roles(self._parts.settings, tools=self._parts.toolset.specs)
         return facts
 
     def iter_offers(self) -> Iterator[Offer]:
@@ -93,21 +67,19 @@ class ChildAgents:
     def _list_read_tools(self) -> tuple[str, ...]:
         from agentcli.agent.children import READ_TOOLS
 
-        return (*READ_TOOLS, *self._list_server_read_tools())
+        return (*READ_TOOLS, *(spec.name for spec in self._parts.toolset.specs if spec.only_reads))
 
     def _iter_foreign_offers(self) -> Iterator[Offer]:
         """Yield the parent's tools of servers and plugins."""
-        for spec in self._parent_toolset.specs:
+        toolset = self._parts.toolset
+        for spec in toolset.specs:
             if is_foreign(spec):
-                yield (
-                    replace(spec, deferred=False),
-                    partial(self._parent_toolset.resolve, spec.name),
-                )
+                yield replace(spec, deferred=False), partial(toolset.resolve, spec.name)
 
     def _build_toolset(self, role: "Role", facts: Callable[[], Sequence[Fact]]) -> Toolset:
         """Return the tools of a role. Raise ToolError if it names a tool that does not exist."""
         offers = [
-            *self._checkpoints.wrap_offers(self._builtin_tools.iter_offers(facts)),
+            *self._parts.checkpoints.wrap_offers(self._parts.builtin_tools.iter_offers(facts)),
             *self._iter_foreign_offers(),
         ]
         wanted = self._list_read_tools() if role.tools is None else role.tools
@@ -116,65 +88,55 @@ class ChildAgents:
                 raise ToolError(f"The role {role.name} uses the tool {name}, which is not there.")
         chosen = [one for one in offers if any(_matches_name(one[0], name) for name in wanted)]
         toolset = Toolset(one for one in chosen if one[0].name in BUILT_IN)
-        ToolCatalog(toolset, servers=None, window_tokens=self._builtin_tools.get_window()).admit(
-            chosen
-        )
+        ToolCatalog(toolset, window_tokens=self._parts.model.get_window()).admit(chosen)
         return toolset
 
-    def _limit_steps(self) -> int:
-        """Return the step limit of a child.
-
-        Raise ToolError if the parent has no request left, and so could not see the answer
-        either."""
-        left = self.steps_left()
-        if left is not None and left <= 0:
-            reached = "The limit of this run is reached: no child agent was started."
-            raise ToolError(reached, kind=ErrorKind.LIMITED)
-        return STEPS_MAX if left is None else min(STEPS_MAX, left)
-
-    def _open_child(self, role: "Role", task: str, listen: Callable[[Event], None]) -> "Child":
+    def _open_child(
+        self, role: "Role", task: str, *, listen: Callable[[Event], None], steps_left: int | None
+    ) -> "Child":
         from agentcli.agent.children import Child
 
-        limits = TurnLimits(steps=self._limit_steps(), wall_s=WALL_S)
+        limits = TurnLimits(steps=_limit_steps(steps_left), wall_s=WALL_S)
         toolset = self._build_toolset(role, lambda: journal.facts)
-        breaker, instructions = Breaker(), ProjectInstructions(self._settings)
-        log, followed = LogWriter(self._paths.new_child_log()), self._gate.cwd_source
+        parts, gate = self._parts, self._parts.gate
+        breaker, instructions = Breaker(), ProjectInstructions(parts.settings)
+        log = LogWriter(parts.paths.new_child_log())
         journal = Journal(
-            f"{self._paths.id}/{log.path.stem}",
+            f"{parts.paths.id}/{log.path.stem}",
             record=log.append,
             listeners=(listen, instructions),
-            mask=self._gate.secret_masking.build_event_mask(),
+            mask=gate.secret_masking.build_event_mask(),
         )
         child = Delegation(child_id=journal.session, role=role.name, task=task)
-        model_client = build_model_client(
-            toolset, settings=self._settings, builtin_tools=self._builtin_tools, journal=journal
-        )
-        model_client.fall_back = partial(self._follow_fallback, model_client)
         loop = Loop(
-            model_client=model_client,
+            model_client=parts.build_model_client(toolset, journal=journal),
             journal=journal,
             dispatcher=build_dispatcher(
                 toolset,
-                settings=self._settings,
-                gate=self._gate,
+                settings=parts.settings,
+                gate=gate,
                 journal=journal,
                 breaker=breaker,
-                result_hooks=self.build_result_hooks(child),
+                result_hooks=parts.hooks.build_result_hooks(child),
                 child=child,
             ),
             breaker=breaker,
             limits=limits,
-            parallel=self._settings.parallel,
+            parallel=parts.settings.parallel,
             collect_notes=instructions.collect_notes,
             wraps_up=True,
         )
+        self._record_start(journal, toolset, instructions)
+        directory = gate.host.directory
+        before = directory.path
+        if "bash" in toolset.names:  # it works alone then, and begins in the root
+            directory.path = parts.settings.workspace
 
         def close() -> None:
             if "bash" in toolset.names:
-                self._gate.set_cwd_source(followed)  # the parent's commands go on where they were
+                directory.path = before
             log.close()
 
-        self._record_start(journal, toolset, instructions)
         return Child(
             journal=journal,
             loop=loop,
@@ -183,15 +145,6 @@ class ChildAgents:
             close=close,
         )
 
-    async def _follow_fallback(self, model_client: ModelClient) -> bool:
-        """Return whether the session, and the child with it, goes on with another model."""
-        is_behind = model_client.model != self._builtin_tools.model.name
-        if not is_behind and not await self.fall_back():
-            return False
-        model = self._builtin_tools.model
-        model_client.switch_model(provider=model.provider, model=model.name, price=model.price)
-        return True
-
     def _record_start(
         self, journal: Journal, toolset: Toolset, instructions: ProjectInstructions
     ) -> None:
@@ -199,9 +152,9 @@ class ChildAgents:
             SessionStarted(
                 session=journal.session,
                 version=__version__,
-                workspace=str(self._settings.workspace),
-                model=self._builtin_tools.model.name,
-                mode=self._gate.mode,
+                workspace=str(self._parts.settings.workspace),
+                model=self._parts.model.current.name,
+                mode=self._parts.gate.mode,
                 tools=toolset.names,
                 tools_sha256=toolset.hash_specs(),
             )
@@ -215,3 +168,13 @@ def _matches_name(spec: ToolSpec, name: str) -> bool:
     """Return whether a tool has this name. A server's tool also matches a glob like
     `tracker__*`."""
     return spec.name == name or ("__" in spec.name and fnmatchcase(spec.name, name))
+
+
+def _limit_steps(left: int | None) -> int:
+    """Return the step limit of a child.
+
+    Raise ToolError if the parent has no request left, and so could not see the answer either."""
+    if left is not None and left <= 0:
+        reached = "The limit of this run is reached: no child agent was started."
+        raise ToolError(reached, kind=ErrorKind.LIMITED)
+    return STEPS_MAX if left is None else min(STEPS_MAX, left)

@@ -153,7 +153,7 @@ def build_toolset(
     toolset = Toolset((spec, fail_if_called) for spec in _iter_own_specs(settings, model))
     sizes = (settings.window, model.window_tokens if model else None)
     window = min((size for size in sizes if size), default=None)
-    catalogue = ToolCatalog(toolset, servers=None, window_tokens=window, past=past)
+    catalogue = ToolCatalog(toolset, window_tokens=window, past=past)
     catalogue.admit((spec, fail_if_called) for spec in list_foreign_tools(settings, project)[0])
     return toolset
 

@@ -14,7 +14,7 @@ async def run_context(host: CommandHost, rest: str) -> None:
         session.facts,
         session=session.paths.id,
         tools=session.catalogue.toolset.declared,
-        window_tokens=session.get_window(),
+        window_tokens=session.model_switch.get_window(),
     )
     host.say("\n".join(render_chart(found)), "dim")
 
@@ -30,7 +30,7 @@ async def run_compact(host: CommandHost, rest: str) -> None:
         host.say("Restored the full conversation.", "dim")
         return
     before = host.renderer.transcript.context_tokens
-    if not await host.wait_for("Compacting", host.session.compact()):
+    if not await host.wait_for("Compacting", host.session.model_client.compact()):
         raise UsageError("nothing to compact yet", hint="/context")
     host.say(f"Compacted {format_tokens(before)} tokens. /compact --undo restores them.", "dim")
 

@@ -33,7 +33,7 @@ def list_usual_tools(settings: Settings) -> tuple[Toolset, list[str]]:
     """Return the tools that any model gets, and problems with plugins and servers."""
     toolset = Toolset((load_spec(name), fail_if_called) for name in USUAL)
     foreign, problems = list_foreign_tools(settings, load_project(settings.workspace))
-    catalogue = ToolCatalog(toolset, servers=None, window_tokens=None)
+    catalogue = ToolCatalog(toolset, window_tokens=None)
     catalogue.admit((spec, fail_if_called) for spec in foreign)
     return toolset, problems
 

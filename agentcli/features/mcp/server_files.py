@@ -15,6 +15,8 @@ from agentcli.types.tools import ToolSpec
 if TYPE_CHECKING:
     from agentcli.features.mcp.approvals import ServerTrials, ToolListApprovals
     from agentcli.features.mcp.entries import Entries, ServerEntry
+    from agentcli.features.mcp.servers import Servers
+    from agentcli.session.parts import SessionParts
 
 
 def open_approvals() -> "ToolListApprovals":
@@ -27,6 +29,27 @@ def open_trials() -> "ServerTrials":
     from agentcli.features.mcp.approvals import ServerTrials
 
     return ServerTrials(get_trust_directory() / "mcp" / "tried")
+
+
+def build_session_feature(parts: "SessionParts") -> "Servers | None":
+    """Return the servers, or None if none is configured."""
+    entries = read_entries(parts.settings, parts.project)
+    if entries is None:
+        return None
+    from agentcli.features.mcp.servers import Servers
+    from agentcli.features.mcp.session_sampling import build_sampling
+
+    return Servers(
+        entries.servers,
+        parts.settings,
+        gate=parts.gate,
+        emit=parts.journal.append,
+        takes_images=lambda: parts.model.current.images,
+        wrap_offers=parts.checkpoints.wrap_offers,
+        admit=parts.catalogue.admit,
+        sampling=build_sampling(parts),
+        problems=entries.problems,
+    )
 
 
 def read_entries(settings: Settings, project: Project | None) -> "Entries | None":

@@ -19,8 +19,10 @@ from agentcli.features.mcp.entries import (
 from agentcli.features.mcp.server_files import read_entries
 from agentcli.features.mcp.servers import Servers
 from agentcli.log.paths import SessionPaths
-from agentcli.session.permission_gate import PermissionGate
+from agentcli.session.permission_gate import PermissionGate, load_rules
 from agentcli.session.project import Project
+from agentcli.session.sandbox_host import SandboxHost
+from agentcli.session.secret_masking import SecretMasking
 from agentcli.settings import Settings, get_servers_file
 from agentcli.system.private_file import write_private
 from agentcli.types.errors import SettingsError, UsageError
@@ -114,13 +116,18 @@ async def open_server(settings: Settings, entry: ServerEntry) -> AsyncIterator[S
     with tempfile.TemporaryDirectory(prefix="agentcli-mcp-") as directory:
         paths = SessionPaths(id="visit", directory=Path(directory))
         paths.out.mkdir()
-        gate = PermissionGate(settings, paths, ask_user=None)
-        servers = Servers([entry], settings, gate=gate, paths=paths, emit=_ignore_event)
+        gate = PermissionGate(
+            settings,
+            SandboxHost(settings, paths, emit=_ignore_event),
+            secret_masking=SecretMasking(settings),
+            rules=load_rules(settings),
+        )
+        servers = Servers([entry], settings, gate=gate, emit=_ignore_event)
         try:
             yield servers
         finally:
             await servers.close()
-            gate.close()
+            await gate.close()
 
 
 def _ignore_event(event: Event) -> None:

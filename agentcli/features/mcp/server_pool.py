@@ -6,8 +6,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,10 +16,12 @@ from agentcli.features.mcp.entries import ServerEntry
 from agentcli.features.mcp.stdio import Handles, StartedServer
 from agentcli.sandbox.environment import build_environment
 from agentcli.session.permission_gate import PermissionGate
+from agentcli.session.sandbox_host import SandboxHost
 from agentcli.settings import Settings
 from agentcli.system import own_process, process, process_tree
 from agentcli.system.environment import build_child_environment
 from agentcli.system.home import home
+from agentcli.system.lazy import Lazy
 from agentcli.types.verdicts import FormAnswer, Grants, Sandbox, ServerForm
 
 if TYPE_CHECKING:
@@ -42,8 +43,10 @@ class ServerConnections:
         gate: PermissionGate,
         directory: Path,
         fill_in: "Callable[[ServerForm], Awaitable[FormAnswer]]",
+        sampling: "ServerSampling | None" = None,
     ) -> None:
-        """`directory` is for the other output of servers. `fill_in` asks the user for a server."""
+        """`directory` is for the other output of servers. `fill_in` asks the user for a server.
+        `sampling` asks the model for servers; None outside a session."""
         self._settings = settings
         self._gate = gate
         self._directory = directory
@@ -51,8 +54,7 @@ class ServerConnections:
         self._connections: dict[str, ServerConnection] = {}
         self._locals: dict[str, LocalMcpServer] = {}
         self._processes: list[ServerProcess] = []
-        self.sampling: ServerSampling | None = None
-        """Asks the model for servers; None outside a session."""
+        self._sampling = sampling
 
     def connect(self, entry: "ServerEntry") -> "ServerConnection":
         if entry.name not in self._connections:
@@ -97,10 +99,7 @@ class ServerConnections:
         from agentcli.features.mcp.transports import LocalMcpServer
 
         process = ServerProcess(
-            entry=entry,
-            settings=self._settings,
-            gate=self._gate,
-            directory=self._directory,
+            entry, self._settings, host=self._gate.host, directory=self._directory
         )
         self._processes.append(process)
         return LocalMcpServer(
@@ -117,7 +116,7 @@ class ServerConnections:
         return StoredLogin(store, conceal=self._gate.secret_masking.conceal) if store else None
 
     def _build_sampler(self, entry: "ServerEntry") -> "Sample | None":
-        sampling = self.sampling
+        sampling = self._sampling
         if sampling is None or not entry.may_sample:
             return None
         return lambda params: sampling.answer_request(
@@ -134,17 +133,22 @@ _MODULES = "node_modules"
 _ROOT_SIGNS = ("package.json", "pyproject.toml", "pyvenv.cfg", "go.mod", "Cargo.toml", ".git")
 
 
-@dataclass(frozen=True)
 class ServerProcess:
-    entry: ServerEntry
-    settings: Settings
-    gate: PermissionGate
-    directory: Path
-    """The directory of the servers in this session."""
+    def __init__(
+        self, entry: ServerEntry, settings: Settings, *, host: SandboxHost, directory: Path
+    ) -> None:
+        """`directory` is that of the servers in this session."""
+        self.entry = entry
+        self.settings = settings
+        self._host = host
+        self._directory = directory
+        self._cache = user_cache_path("agentcli", appauthor=False) / "mcp" / entry.name
+        self._sandbox = Lazy(self._build_sandbox)
+        self._private = Lazy(self._create_private_directory)
 
     def launch(self, handles: Handles) -> StartedServer:
         """Start the process. Raise OSError, or SettingsError if it cannot be put in the sandbox."""
-        sandbox = self._sandbox if self.entry.is_confined else None
+        sandbox = self._sandbox.get() if self.entry.is_confined else None
         tag = process_tree.new_tag(confined=sandbox is not None)
         env = build_child_environment(
             self._build_environ(is_confined=sandbox is not None),
@@ -169,10 +173,10 @@ class ServerProcess:
         return StartedServer(process=child, tag=tag, finish=finish)
 
     def close(self) -> None:
-        if "_sandbox" in self.__dict__ and self._sandbox is not None:
-            self._sandbox.close()
-        if "_private" in self.__dict__:
-            shutil.rmtree(self._private, ignore_errors=True)
+        if self._sandbox.made is not None:
+            self._sandbox.made.close()
+        if self._private.made is not None:
+            shutil.rmtree(self._private.made, ignore_errors=True)
 
     @property
     def _cwd(self) -> Path:
@@ -203,22 +207,20 @@ class ServerProcess:
             raise FileNotFoundError(errno.ENOENT, "program not found", self.entry.command)
         return found
 
-    @cached_property
-    def _sandbox(self) -> Sandbox | None:
+    def _build_sandbox(self) -> Sandbox | None:
         self._cache.mkdir(mode=0o700, parents=True, exist_ok=True)
         program = Path(self._find_program(os.environ))
         search_path = os.pathsep.join([str(program.parent), os.environ.get("PATH", "")])
-        return self.gate.build_sandbox(
-            self._private,
+        return self._host.build_sandbox(
+            self._private.get(),
             readable=tuple(self._find_readable_paths(program)),
             environ={**os.environ, "PATH": search_path},
         )
 
-    @cached_property
-    def _private(self) -> Path:
+    def _create_private_directory(self) -> Path:
         """Create its home and temporary directory, outside of what commands may change."""
-        inside = self.directory.is_relative_to(self.settings.workspace)
-        parent = None if inside else self.directory
+        inside = self._directory.is_relative_to(self.settings.workspace)
+        parent = None if inside else self._directory
         if parent is not None:
             parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         return Path(tempfile.mkdtemp(prefix="agentcli-mcp-", dir=parent))
@@ -231,10 +233,6 @@ class ServerProcess:
                 named = _find_installation(path)
                 if not named.is_relative_to(self.settings.workspace):
                     yield named
-
-    @cached_property
-    def _cache(self) -> Path:
-        return user_cache_path("agentcli", appauthor=False) / "mcp" / self.entry.name
 
 
 def _finish(sandbox: Sandbox, child: "Popen[bytes]") -> tuple[str, ...]:

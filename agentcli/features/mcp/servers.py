@@ -9,6 +9,7 @@ import asyncio
 import secrets
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -17,7 +18,7 @@ from agentcli.agent.toolset import Load
 from agentcli.features.mcp.attachments import ServerLibrary, ServerMenu
 from agentcli.features.mcp.server_files import open_approvals
 from agentcli.features.mcp.server_pool import ServerConnections
-from agentcli.log.paths import SessionPaths
+from agentcli.session.features import SessionFeature
 from agentcli.session.permission_gate import PermissionGate
 from agentcli.settings import Settings
 from agentcli.system import diff
@@ -26,9 +27,16 @@ from agentcli.system.plain_text import show_controls
 from agentcli.types.errors import SettingsError
 from agentcli.types.events import Emit, ServerAsked, Warned
 from agentcli.types.fast_dataclass import dataclass
-from agentcli.types.messages import Json, ToolCall
+from agentcli.types.messages import Image, Json, ToolCall
 from agentcli.types.tools import Details, Diff, Effect, Tool, ToolSpec
-from agentcli.types.verdicts import FormAnswer, FormValues, Question, ServerForm, Verdict
+from agentcli.types.verdicts import (
+    FormAnswer,
+    FormValues,
+    Question,
+    RuleSuggestion,
+    ServerForm,
+    Verdict,
+)
 
 if TYPE_CHECKING:
     from agentcli.features.mcp.approvals import OfferedTool, ToolListChange
@@ -55,8 +63,9 @@ _REASONS = {
 
 
 class ServerQuestions:
-    def __init__(self, gate: PermissionGate, *, emit: Emit, warn: Warn) -> None:
+    def __init__(self, gate: PermissionGate, *, workspace: Path, emit: Emit, warn: Warn) -> None:
         self._gate = gate
+        self._workspace = workspace
         self._emit = emit
         self._warn = warn
         self._count: Counter[str] = Counter()
@@ -95,7 +104,7 @@ class ServerQuestions:
         return (await self._ask(form, preview)).action == "accept"
 
     async def _ask(self, form: ServerForm, preview: Details | None) -> FormAnswer:
-        verdict = await self._gate.ask_server_question(_build_question(form, preview))
+        verdict = await self._gate.ask(_build_question(form, preview))
         answer = _parse_answer(verdict, form)
         if verdict.by == "nobody" and form.kind != "tools":
             self._warn(
@@ -115,7 +124,7 @@ class ServerQuestions:
         return answer
 
     async def _open_page(self, form: ServerForm) -> None:
-        if not await asyncio.to_thread(open_page, form.url, beside=self._gate.workspace):
+        if not await asyncio.to_thread(open_page, form.url, beside=self._workspace):
             self._warn("mcp.page", f"cannot open a browser; open this page yourself: {form.url}")
 
 
@@ -131,6 +140,7 @@ def _build_question(form: ServerForm, preview: Details | None) -> Question:
         effect=Effect.NETWORK,
         preview=preview,
         verdict=Verdict(decision="ask", by="rule", reason=_REASONS[form.kind].format(form.server)),
+        suggestion=RuleSuggestion(reason="questions from a server cannot be saved as rules"),
         form=form,
     )
 
@@ -165,34 +175,39 @@ class ServerState:
     """The log of its process's other output. None if it has no process or was not started."""
 
 
-class Servers:
+class Servers(SessionFeature):
     def __init__(
         self,
         entries: "Sequence[ServerEntry]",
         settings: Settings,
         *,
         gate: PermissionGate,
-        paths: SessionPaths,
         emit: Emit,
         takes_images: Callable[[], bool] = lambda: True,
         wrap_offers: WrapOffers = iter,
+        admit: Callable[[Offers], None] | None = None,
+        sampling: "ServerSampling | None" = None,
         problems: Sequence[str] = (),
     ) -> None:
-        """`wrap_offers` wraps tools that may change the workspace."""
+        """`wrap_offers` wraps tools that may change the workspace. `admit` takes tools that become
+        known during a session. `sampling` lets servers ask the model, if their entries allow it."""
         self.entries = entries
         self.warnings = [Warned(code="mcp.entry", message=problem) for problem in problems]
         self._gate = gate
-        self._paths = paths
+        self._admit = admit
         self._emit = emit
         self._takes_images = takes_images
         self._wrap_offers = wrap_offers
         self._approvals = open_approvals()
-        self._questions = ServerQuestions(gate, emit=emit, warn=self._warn)
+        self._questions = ServerQuestions(
+            gate, workspace=settings.workspace, emit=emit, warn=self._warn
+        )
         self._connections = ServerConnections(
             settings,
             gate=gate,
-            directory=paths.directory / "mcp",
+            directory=gate.host.paths.directory / "mcp",
             fill_in=self._questions.fill_in,
+            sampling=sampling,
         )
         self._one_review_at_a_time = asyncio.Lock()
         self._listed: dict[str, Mapping[str, OfferedTool]] = {}
@@ -200,35 +215,41 @@ class Servers:
         self._reviews: set[str] = set()
         """Lists of tools that the user was asked about or warned of, so that it happens once."""
         self.library = ServerLibrary(self, gate, emit=emit)
-        self.menu = ServerMenu(self)
-        self.admit: Callable[[Offers], None] = _ignore_offers
-        """Takes the tools that the user has accepted during a session."""
+        self.menu: ServerMenu = ServerMenu(self)
         self._offered: dict[str, tuple[OfferedTool, ...]] = {}
         self._warned: set[str] = set()
         for entry in entries:
             if (accepted := self._approvals.find(entry)) is not None:
                 self._offered[entry.name] = accepted
+        self.is_ready = False
 
-    def iter_offers(self) -> Offers:
+    def iter_foreign_offers(self) -> Offers:
         """Yield the tools that are known so far."""
         for entry in self.entries:
             yield from self._iter_server_offers(entry)
 
     def _iter_server_offers(self, entry: "ServerEntry") -> Offers:
         offers = (
-            (tool.spec(entry.name), partial(self._build_tool, entry, tool))
+            (_build_spec(entry, tool), partial(self._build_tool, entry, tool))
             for tool in self._offered.get(entry.name, ())
         )
         return offers if entry.is_remote else self._wrap_offers(offers)
 
-    def list_read_tools(self) -> set[str]:
-        """Return the tools that only read. Both their server and the user must say so."""
-        return {
-            tool.spec(entry.name).name
-            for entry in self.entries
-            for tool in self._offered.get(entry.name, ())
-            if tool.says_read_only and entry.only_reads(tool.name)
-        }
+    async def prepare(self) -> None:
+        """Ask the servers that were never asked for their tools, before the first request."""
+        if not self.is_ready:
+            self._admit_offers(await self.discover_new())
+            self.is_ready = True
+
+    def runs_prompt(self, message: str) -> bool:
+        return self.library.runs_prompt(message)
+
+    async def fetch(self, message: str) -> Sequence[str | Image]:
+        return await self.library.fetch(message)
+
+    def _admit_offers(self, offers: Offers) -> None:
+        if self._admit is not None:
+            self._admit(offers)
 
     async def discover_new(self) -> Offers:
         """Ask all servers whose tools are unknown, in parallel, and accept the tools they name."""
@@ -239,7 +260,9 @@ class Servers:
                 self._offered[entry.name] = ()
                 self._warn("mcp.failed", f"the MCP server {entry.name} cannot be used: {fault!r}")
         names = {entry.name for entry in unknown}
-        return (one for one in self.iter_offers() if one[0].source.removeprefix("mcp ") in names)
+        return (
+            one for one in self.iter_foreign_offers() if one[0].source.removeprefix("mcp ") in names
+        )
 
     async def list_tools(self, entry: "ServerEntry") -> "tuple[OfferedTool, ...]":
         """Return the tools that a server offers now. Raise ServerFault if it fails."""
@@ -265,24 +288,25 @@ class Servers:
             log_path=log_path if log_path.exists() else None,
         )
 
-    async def restart_server(self, entry: "ServerEntry") -> Offers:
-        """Restart a server, whatever its state. Raise ServerFault if it fails."""
-        await self.connect(entry).restart()
-        tools = await self.connect(entry).tools()
-        self._warn_listing(entry)
-        if self._offered.get(entry.name):
-            await self._review_tools(entry, tools)
-        else:
-            self._accept(entry, tools)
-        return self._iter_server_offers(entry)
+    async def restart_server(self, entry: "ServerEntry") -> None:
+        """Restart a server, and offer the tools it has then. Raise SettingsError if it fails."""
+        from agentcli.features.mcp.faults import ServerFault
+
+        try:
+            await self.connect(entry).restart()
+            tools = await self.connect(entry).tools()
+            self._warn_listing(entry)
+            if self._offered.get(entry.name):
+                await self._review_tools(entry, tools)
+            else:
+                self._accept(entry, tools)
+        except ServerFault as fault:
+            raise SettingsError(str(fault), hint=f"agentcli mcp test {entry.name}") from fault
+        self._admit_offers(self._iter_server_offers(entry))
 
     def read_stderr(self, entry: "ServerEntry") -> str:
         """Return the last lines of its stderr, for the user."""
         return self._connections.read_stderr(entry)
-
-    def set_sampling(self, sampling: "ServerSampling") -> None:
-        """Let servers ask the model, if their entries allow it."""
-        self._connections.sampling = sampling
 
     async def close(self) -> None:
         await self._connections.close()
@@ -307,7 +331,7 @@ class Servers:
     def build_content_store(self) -> "ContentStore":
         from agentcli.features.mcp.tool import ContentStore
 
-        return ContentStore(directory=self._paths.out, takes_images=self._takes_images)
+        return ContentStore(directory=self._gate.host.paths.out, takes_images=self._takes_images)
 
     def _build_tool(self, entry: "ServerEntry", tool: "OfferedTool") -> Tool:
         from agentcli.features.mcp.tool import ServerTool
@@ -342,7 +366,7 @@ class Servers:
             self._warn_change(entry, difference)
         elif await self._questions.ask_to_accept(entry, difference, before=then, now=new):
             self._accept(entry, now)
-            self.admit(self._iter_server_offers(entry))
+            self._admit_offers(self._iter_server_offers(entry))
         self._reviews.add(new)
 
     def _accept(self, entry: "ServerEntry", tools: "Mapping[str, OfferedTool]") -> None:
@@ -371,5 +395,6 @@ class Servers:
             self._emit(Warned(code=code, message=shown))
 
 
-def _ignore_offers(offers: Offers) -> None:
-    """Drop the tools: outside a session nothing calls them."""
+def _build_spec(entry: "ServerEntry", tool: "OfferedTool") -> ToolSpec:
+    only_reads = tool.says_read_only and entry.only_reads(tool.name)
+    return replace(tool.spec(entry.name), only_reads=only_reads)

@@ -8,16 +8,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from agentcli.agent.dispatch import Clean, Dispatcher
-from agentcli.agent.journal import Journal
 from agentcli.agent.limits import Breaker
 from agentcli.agent.toolset import Toolset
 from agentcli.agent.usage_recorder import build_usage_recorder
-from agentcli.features.mcp.servers import Servers
-from agentcli.session.agent_parts import build_dispatcher
-from agentcli.session.builtin_tools import BuiltinTools
 from agentcli.session.model import ModelInUse
-from agentcli.session.permission_gate import PermissionGate
-from agentcli.settings import Settings
+from agentcli.session.parts import SessionParts, build_dispatcher
 from agentcli.types.errors import ToolError
 from agentcli.types.events import Emit
 from agentcli.types.messages import ToolCall
@@ -108,21 +103,16 @@ class ServerSampling:
         return SamplingReply(reply=reply, cost_usd=model.price(reply.usage))
 
 
-def enable_sampling(
-    servers: Servers,
-    *,
-    settings: Settings,
-    gate: PermissionGate,
-    builtin_tools: BuiltinTools,
-    journal: Journal,
-) -> None:
-    servers.set_sampling(
-        ServerSampling(
-            model=lambda: builtin_tools.model,
-            build_dispatcher=lambda toolset: build_dispatcher(
-                toolset, settings=settings, gate=gate, journal=journal, breaker=Breaker()
-            ),
-            clean=gate.secret_masking.clean,
-            emit=journal.append,
-        )
+def build_sampling(parts: SessionParts) -> ServerSampling:
+    return ServerSampling(
+        model=lambda: parts.model.current,
+        build_dispatcher=lambda toolset: build_dispatcher(
+            toolset,
+            settings=parts.settings,
+            gate=parts.gate,
+            journal=parts.journal,
+            breaker=Breaker(),
+        ),
+        clean=parts.gate.secret_masking.clean,
+        emit=parts.journal.append,
     )

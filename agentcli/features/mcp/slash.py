@@ -6,7 +6,7 @@ from agentcli.features.mcp.render_server import (
     format_tool_cost,
     shorten_description,
 )
-from agentcli.features.mcp.servers import ServerState
+from agentcli.features.mcp.servers import Servers, ServerState
 from agentcli.session.project import load_project
 from agentcli.types.errors import UsageError
 from agentcli.ui.render.paint import escape
@@ -36,7 +36,7 @@ async def run_mcp(host: CommandHost, rest: str) -> None:
 def _list_servers(host: CommandHost) -> None:
     states = _list_states(host)
     host.print_table([(one.entry.name, _describe_server(one)) for one in states])
-    servers = host.session.catalogue.servers
+    servers = _find_servers(host)
     for warned in servers.warnings if servers else ():
         host.say(escape(f"Problem: {warned.message}"), "dim")
     settings = host.session.settings
@@ -60,13 +60,20 @@ def _describe_server(server: ServerState) -> str:
 
 
 async def _restart_server(host: CommandHost, server: ServerState) -> None:
-    starting = host.session.catalogue.restart_server(server.entry)
+    servers = _find_servers(host)
+    assert servers is not None, "one of them was found"
+    starting = servers.restart_server(server.entry)
     await host.wait_for(f"Starting {server.entry.name}", starting)
     _list_tools(host, _find_server(host, server.entry.name))
 
 
+def _find_servers(host: CommandHost) -> Servers | None:
+    servers = host.session.features.get("mcp")
+    return servers if isinstance(servers, Servers) else None
+
+
 def _list_states(host: CommandHost) -> list[ServerState]:
-    servers = host.session.catalogue.servers
+    servers = _find_servers(host)
     return servers.list_states() if servers else []
 
 

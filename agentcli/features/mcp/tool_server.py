@@ -17,14 +17,16 @@ from agentcli.agent.limits import Breaker
 from agentcli.agent.toolset import Load, Toolset
 from agentcli.log.writer import LogWriter
 from agentcli.providers.scripted import ModelScript, ScriptedProvider
-from agentcli.session.agent_parts import build_dispatcher
 from agentcli.session.builder import open_session
 from agentcli.session.builtin_tools import BuiltinTools
 from agentcli.session.checkpoints import Checkpoints
 from agentcli.session.hooks import build_hooks
 from agentcli.session.model import ModelInUse
-from agentcli.session.permission_gate import SANDBOX_OFF, PermissionGate
+from agentcli.session.parts import build_dispatcher
+from agentcli.session.permission_gate import PermissionGate, load_rules
 from agentcli.session.project import apply_project, load_project
+from agentcli.session.sandbox_host import SANDBOX_OFF, SandboxHost
+from agentcli.session.secret_masking import SecretMasking
 from agentcli.session.start import open_new
 from agentcli.settings import Settings
 from agentcli.types.answers import AnswerParts
@@ -51,6 +53,7 @@ from agentcli.types.tools import (
     ToolResult,
     ToolSpec,
 )
+from agentcli.types.verdicts import CurrentMode
 
 CLIENT = "client/mcp"
 SHOWN_CHARS = 200
@@ -72,13 +75,33 @@ class ToolServer:
         self._start = open_new(settings.sessions)
         paths = self._start.paths
         self._log = LogWriter(paths.log, prev=self._start.last_hash)
-        self._gate = PermissionGate(self._settings, paths, ask_user=None, project=project)
+        secret_masking = SecretMasking(self._settings)
         self._on_progress: OnProgress = _ignore_progress
         self._journal = Journal(
             self._start.session,
             record=self._log.append,
             listeners=(self._listen,),
-            mask=self._gate.secret_masking.build_event_mask(),
+            mask=secret_masking.build_event_mask(),
+        )
+        emit, mode = self._journal.append, CurrentMode(value=self._settings.mode)
+        self._hooks = build_hooks(
+            self._settings,
+            paths,
+            project=project,
+            emit=emit,
+            clean=secret_masking.clean,
+            mode=mode,
+            is_resumed=False,
+        )
+        self._gate = PermissionGate(
+            self._settings,
+            SandboxHost(
+                self._settings, paths, emit=emit, scripts=project.scripts if project else ()
+            ),
+            secret_masking=secret_masking,
+            rules=load_rules(self._settings, project),
+            mode=mode,
+            hooks=self._hooks.engine,
         )
         nobody = ModelInUse(
             provider=ScriptedProvider(ModelScript(replies=())),
@@ -86,23 +109,11 @@ class ToolServer:
             price=lambda usage: 0.0,
             images=True,
         )
-        self._builtin_tools = BuiltinTools(self._settings, paths, gate=self._gate, model=nobody)
-        self._checkpoints = Checkpoints(
-            paths, workspace=settings.workspace, emit=self._journal.append
+        self._builtin_tools = BuiltinTools(
+            self._settings, gate=self._gate, model=lambda: nobody, emit=emit
         )
+        self._checkpoints = Checkpoints(paths, workspace=settings.workspace, emit=emit)
         self._toolset = Toolset(self._iter_offers())
-        self._gate.find_source = lambda name: self._toolset.resolve(name).spec.source
-        self._hooks = build_hooks(
-            self._settings,
-            paths,
-            project=project,
-            emit=self._journal.append,
-            clean=self._gate.secret_masking.clean,
-            toolset=self._toolset,
-            mode=lambda: self._gate.mode,
-            is_resumed=False,
-        )
-        self._gate.hooks = self._hooks.engine
         self._breaker = Breaker()
         self._dispatcher = build_dispatcher(
             self._toolset,
@@ -127,7 +138,7 @@ class ToolServer:
         )
 
     def _describe_commands(self) -> str:
-        sandbox = self._gate.sandbox
+        sandbox = self._gate.host.sandbox
         if sandbox is not None:
             return (
                 f"Commands run in a sandbox ({sandbox.name}), without network access unless a "
@@ -161,7 +172,7 @@ class ToolServer:
             last_first.callback(self._start.lock.release)
             last_first.callback(self._log.close)
             last_first.callback(self._journal.append, SessionEnded(exit_code=Exit.DONE))
-            last_first.callback(self._gate.close)
+            last_first.push_async_callback(self._gate.close)
             last_first.callback(self._checkpoints.close)
             last_first.push_async_callback(self._builtin_tools.close)
             last_first.push_async_callback(self._hooks.run_session_end, Exit.DONE)
@@ -220,7 +231,7 @@ class ToolServer:
         )
         if self._settings.sandbox == "off":
             self._journal.append(Warned(code="sandbox.off", message=SANDBOX_OFF))
-        for warning in self._hooks.warnings:
+        for warning in self._hooks.build_warnings(self._toolset.names):
             self._journal.append(warning)
 
 

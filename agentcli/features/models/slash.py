@@ -23,6 +23,6 @@ async def run_model(host: CommandHost, rest: str) -> None:
         found = await host.wait_for("Checking", checking)
         host.say("\n".join(map(escape, render_swap(found))), "dim")
         return
-    await host.session.use_model(rest)
+    await host.session.model_switch.use(rest)
     host.settings = replace(host.settings, model=rest)
     host.say(f"Model: {host.session.model.name}, from the next request on", "dim")

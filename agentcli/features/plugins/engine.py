@@ -13,10 +13,11 @@ from contextlib import contextmanager, redirect_stdout
 from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agentcli.agent.completion import ANSWER_TOOL
 from agentcli.agent.toolset import Load
+from agentcli.session.features import SessionFeature
 from agentcli.session.project import Project
 from agentcli.settings import Settings, get_settings_file
 from agentcli.types.errors import ToolError
@@ -24,6 +25,9 @@ from agentcli.types.events import Warned
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Json
 from agentcli.types.tools import Details, Effect, Output, Tool, ToolContext, ToolSpec
+
+if TYPE_CHECKING:
+    from agentcli.session.parts import SessionParts
 
 GROUP = "agentcli.tools"
 FOLDER = "tools"
@@ -99,6 +103,20 @@ class PluginTool:
         if not isinstance(output, Output):
             raise ToolError(f"{self._spec.source} returned {type(output).__name__}, not Output.")
         return output
+
+
+class PluginFeature(SessionFeature):
+    def __init__(self, parts: "SessionParts") -> None:
+        self._plugins = load_plugins(parts.settings.workspace)
+        self._checkpoints = parts.checkpoints
+        self.warnings = self._plugins.warnings
+
+    def iter_foreign_offers(self) -> Iterator[tuple[ToolSpec, Load]]:
+        return self._checkpoints.wrap_offers(self._plugins.iter_offers())
+
+
+def build_session_feature(parts: "SessionParts") -> PluginFeature:
+    return PluginFeature(parts)
 
 
 def load_plugins(workspace: Path, *, import_path: Iterable[str] | None = None) -> Plugins:

@@ -8,6 +8,7 @@ from typing import Any
 from agentcli.features.policy.engine import PolicyAnswer, PolicyReplay, explain_call, replay_policy
 from agentcli.permissions.explain import Explanation
 from agentcli.permissions.replay import RejudgedCall
+from agentcli.permissions.suggest import format_options
 from agentcli.settings import Settings
 from agentcli.system.plain_text import show_controls
 from agentcli.types.errors import Exit
@@ -87,7 +88,7 @@ def _list_remedies(explanation: Explanation) -> Iterator[str]:
     if explanation.suggestion is None:
         return
     if explanation.suggestion.rules:
-        yield explanation.suggestion.options
+        yield format_options(explanation.suggestion.rules)
     else:
         yield f"no rule can allow it: {explanation.suggestion.reason}"
 

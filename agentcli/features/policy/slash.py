@@ -13,7 +13,7 @@ async def run_permissions(host: CommandHost, rest: str) -> None:
     project = load_project(settings.workspace, trust_project=settings.trust_project)
     written = (*load_rules(settings), *load_project_rules(project))
     known = {str(rule) for rule in written}
-    agreed = [rule for rule in host.session.agreed_rules if str(rule) not in known]
+    agreed = [rule for rule in host.session.gate.agreed_rules if str(rule) not in known]
     rows = [("mode", host.mode), ("your rules", shorten_home(get_rules_file()))]
     rows += [(str(rule), show_controls(rule.where or rule.source)) for rule in (*written, *agreed)]
     host.print_table(rows)

@@ -8,16 +8,15 @@ import asyncio
 import json
 import os
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TypeAlias, TypeVar
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import TypeVar
 
 from agentcli.types.messages import Json, ToolCall
-from agentcli.types.tools import ErrorKind, ToolResult
+from agentcli.types.tools import Dispatch, ErrorKind
 
 CALL_LIMIT_BYTES = 16 * 1024 * 1024
 CALLS_MAX = 1000
 
-Dispatch: TypeAlias = Callable[[ToolCall], Awaitable[ToolResult]]
 T = TypeVar("T")
 
 

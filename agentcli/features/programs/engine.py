@@ -3,69 +3,47 @@
 from collections.abc import Iterator
 
 from agentcli.agent.completion import ANSWER_TOOL
-from agentcli.agent.dispatch import Dispatcher
-from agentcli.agent.toolset import Load, Toolset
-from agentcli.log.paths import SessionPaths
-from agentcli.session.builtin_tools import BuiltinTools
-from agentcli.session.permission_gate import PermissionGate
-from agentcli.settings import Settings
+from agentcli.agent.toolset import Load
+from agentcli.session.features import SessionFeature
+from agentcli.session.parts import SessionParts
 from agentcli.tools.contracts import load_spec
 from agentcli.types.errors import ToolError
-from agentcli.types.messages import ToolCall
-from agentcli.types.tools import Tool, ToolResult, ToolSpec
+from agentcli.types.tools import Tool, ToolSpec
 
 NOT_CALLABLE = frozenset(["run_program", "search_tools", "delegate", ANSWER_TOOL])
 """Tools that a program cannot call: they are about the conversation, not the work."""
 
 
-class Programs:
-    def __init__(
-        self,
-        settings: Settings,
-        paths: SessionPaths,
-        *,
-        gate: PermissionGate,
-        builtin_tools: BuiltinTools,
-    ) -> None:
-        self._settings = settings
-        self._paths = paths
-        self._gate = gate
-        self._builtin_tools = builtin_tools
-        self._toolset: Toolset | None = None
-        self._dispatcher: Dispatcher | None = None
+def build_session_feature(parts: SessionParts) -> "Programs | None":
+    return Programs(parts) if parts.settings.programs else None
+
+
+class Programs(SessionFeature):
+    def __init__(self, parts: SessionParts) -> None:
+        self._parts = parts
 
     def iter_offers(self) -> Iterator[tuple[ToolSpec, Load]]:
-        if self._settings.programs:
-            yield load_spec("run_program"), self._build_tool
-
-    def connect(self, toolset: Toolset, dispatcher: Dispatcher) -> None:
-        """Set the toolset and dispatcher for their calls, which exist only after the tools are
-        known."""
-        self._toolset, self._dispatcher = toolset, dispatcher
+        offer = (load_spec("run_program"), self._build_tool)
+        return self._parts.checkpoints.wrap_offers([offer])
 
     def _build_tool(self) -> Tool:
         from agentcli.features.programs.run_program import ProgramHost, RunProgram
 
-        if self._builtin_tools.lacks_sandbox:
+        parts, host = self._parts, self._parts.gate.host
+        if parts.builtin_tools.lacks_sandbox:
             raise ToolError(
                 "run_program needs a sandbox, and none works here. Call the tools one by one."
             )
         ground = ProgramHost(
-            workspace=self._settings.workspace,
-            out_dir=self._paths.out.resolve(),
-            sandbox=self._gate.sandbox,
-            grants=self._gate.take_grants,
-            environ=self._gate.build_environ(),
-            processes=self._builtin_tools.process_table,
-            clean=self._gate.secret_masking.build_output_filter,
+            workspace=parts.settings.workspace,
+            out_dir=parts.paths.out.resolve(),
+            sandbox=host.sandbox,
+            environ=host.build_environ(),
+            processes=parts.builtin_tools.process_table,
+            clean=parts.gate.secret_masking.build_output_filter,
         )
-        return RunProgram(ground, dispatch=self._dispatch, functions=self._list_functions)
-
-    async def _dispatch(self, call: ToolCall) -> ToolResult:
-        assert self._dispatcher is not None
-        return await self._dispatcher.dispatch(call)
+        return RunProgram(ground, functions=self._list_functions)
 
     def _list_functions(self) -> dict[str, ToolSpec]:
-        assert self._toolset is not None
-        specs = self._toolset.specs
+        specs = self._parts.toolset.specs
         return {spec.name: spec for spec in specs if spec.name not in NOT_CALLABLE}

@@ -15,7 +15,6 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from agentcli.features.programs.channel import (
-    Dispatch,
     InvalidProgramCall,
     ProgramChannel,
     ProgramTimeout,
@@ -31,7 +30,7 @@ from agentcli.tools.schema import Arguments, parse
 from agentcli.types.errors import ToolError
 from agentcli.types.messages import Json
 from agentcli.types.tools import Command, Effect, Output, ToolContext, ToolSpec
-from agentcli.types.verdicts import Grants, Sandbox
+from agentcli.types.verdicts import Sandbox
 
 LONGEST_S = 24 * 3600.0
 """The limit with all the time of its calls and of the questions about them."""
@@ -59,7 +58,6 @@ class ProgramHost:
     out_dir: Path
     sandbox: Sandbox | None
     """None if the user has turned it off."""
-    grants: Callable[[str], Grants]
     environ: Mapping[str, str]
     processes: ProcessTable
     clean: Callable[[], OutputFilter]
@@ -70,12 +68,10 @@ class RunProgram:
         self,
         ground: ProgramHost,
         *,
-        dispatch: Dispatch,
         functions: Callable[[], Mapping[str, ToolSpec]],
     ) -> None:
         """`functions` returns the tools that a program may call, by name."""
         self._ground = ground
-        self._dispatch = dispatch
         self._functions = functions
 
     @property
@@ -92,12 +88,13 @@ class RunProgram:
         return Command(command=args.program, cwd=str(self._ground.workspace))
 
     async def run(self, args: RunProgramArgs, context: ToolContext) -> Output:
+        assert context.dispatch is not None, "a program calls tools"
         kept = BoundedOutput(*self._new_log())
         live = LiveOutput(kept, report=context.progress, lines=CARD_TAIL_LINES)
         pipe = Pipe(FilteredSink(live, self._ground.clean()))
         tag = self._ground.processes.new_tag()
         channel = ProgramChannel(
-            dispatch=self._dispatch, call_id=context.call_id, own_time_s=args.timeout
+            dispatch=context.dispatch, call_id=context.call_id, own_time_s=args.timeout
         )
         with ExitStack() as undo:
             undo.callback(pipe.close)
@@ -184,7 +181,7 @@ class RunProgram:
                 stdin=channel.child_stdin,
                 stdout=pipe.writer,
                 stderr=channel.child_stderr,
-                grants=ground.grants(context.call_id),
+                grants=context.grants,
             )
         except OSError as error:
             raise ToolError(f"The program was not run: {error.strerror or error}.") from error

@@ -40,11 +40,12 @@ from agentcli.log.reader import read_log
 from agentcli.log.rebuild import rebuild_at, repeat_undo
 from agentcli.session.builtin_tools import BuiltinTools
 from agentcli.session.model import ModelInUse
-from agentcli.session.permission_gate import PermissionGate
-from agentcli.session.secret_masking import TokenNote
+from agentcli.session.permission_gate import PermissionGate, load_rules
+from agentcli.session.sandbox_host import SandboxHost
+from agentcli.session.secret_masking import SecretMasking, TokenNote
 from agentcli.settings import SandboxChoice, Settings
 from agentcli.types.errors import SettingsError
-from agentcli.types.events import CallFinished, CallJudged, Fact, SessionStarted, Undone
+from agentcli.types.events import CallFinished, CallJudged, Event, Fact, SessionStarted, Undone
 from agentcli.types.provider import Request
 from agentcli.types.tools import Tool, ToolResult, ToolSpec
 from agentcli.types.verdicts import MODES, Mode
@@ -94,8 +95,13 @@ class ReplayRunner:
             sandbox=options.sandbox,
             policy=options.policy,
         )
-        self._gate = PermissionGate(self._settings, paths, ask_user=None)
-        model = ModelInUse(
+        self._gate = PermissionGate(
+            self._settings,
+            SandboxHost(self._settings, paths, emit=_ignore_event),
+            secret_masking=SecretMasking(self._settings),
+            rules=load_rules(self._settings),
+        )
+        self._model = ModelInUse(
             provider=self._playback,
             name=started.model,
             price=lambda usage: None,
@@ -103,7 +109,11 @@ class ReplayRunner:
             patches=True,
         )
         self._builtin_tools = BuiltinTools(
-            self._settings, paths, gate=self._gate, model=model, keeps_tokens=True
+            self._settings,
+            gate=self._gate,
+            model=lambda: self._model,
+            emit=_ignore_event,
+            keeps_tokens=True,
         )
         self.stubbed: dict[str, str] = {}
         """The tools that answer from the recording, and why."""
@@ -125,7 +135,7 @@ class ReplayRunner:
                     await loop.run_turn(turn.message)
         finally:
             await self._builtin_tools.close()
-            self._gate.close()
+            await self._gate.close()
         return journal.facts
 
     def _build_loop(self, journal: Journal) -> Loop:
@@ -141,10 +151,9 @@ class ReplayRunner:
             explain=TokenNote(journal.facts),
         )
         model_client = ModelClient(
-            provider=self._playback,
-            template=Request(model="recording", system="", messages=(), tools=toolset.specs),
+            model=lambda: self._model,
+            template=Request(model="", system="", messages=(), tools=toolset.specs),
             journal=journal,
-            price=lambda usage: None,
         )
         return Loop(
             model_client=model_client,
@@ -178,9 +187,13 @@ class ReplayRunner:
             return "its recorded result is used"
         if not has_real:
             return "no such tool here"
-        if name == "bash" and self._options.sandbox != "off" and self._gate.sandbox is None:
+        if name == "bash" and self._options.sandbox != "off" and self._gate.host.sandbox is None:
             return "no sandbox works here, and recorded commands need one"
         return ""
+
+
+def _ignore_event(event: Event) -> None:
+    """Drop an event: only those of the journal are compared."""
 
 
 @contextmanager

@@ -27,6 +27,7 @@ from agentcli.types.tools import (
     Effect,
     ErrorKind,
     Output,
+    PreparedCall,
     Tool,
     ToolContext,
     ToolSpec,
@@ -141,10 +142,8 @@ class RecordedJudge:
         self._playback = playback
         self._relocate = relocate
 
-    async def __call__(
-        self, call: ToolCall, /, *, tool: Tool, effect: Effect, preview: Preview
-    ) -> Verdict:
-        played = self._playback.find_call(call.id)
+    async def __call__(self, call: PreparedCall, /, *, preview: Preview) -> Verdict:
+        played = self._playback.find_call(call.call.id)
         if played is not None and played.judged is None and played.finished is not None:
             # It never got a verdict: what was wrong with it is wrong again.
             kind = played.finished.error or ErrorKind.FAILED

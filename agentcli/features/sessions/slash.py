@@ -3,6 +3,7 @@
 from agentcli.features.sessions.render import LISTED, format_session_row
 from agentcli.log.sessions import SessionSummary, choose_session, list_sessions
 from agentcli.types.errors import UsageError
+from agentcli.types.events import SessionNamed
 from agentcli.ui.render.paint import escape
 from agentcli.ui.render.wording import format_age
 from agentcli.ui.repl.commands.registry import CommandHost, WrongArguments
@@ -40,5 +41,5 @@ def _list_other_sessions(host: CommandHost) -> list[SessionSummary]:
 async def run_name(host: CommandHost, rest: str) -> None:
     if not rest:
         raise WrongArguments
-    host.session.rename(rest)
+    host.session.journal.append(SessionNamed(name=rest))
     host.say(f"Named this session {escape(rest)}", "dim")

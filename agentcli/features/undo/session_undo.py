@@ -17,6 +17,7 @@ from agentcli.log.checkpoint.store import ObjectStore
 from agentcli.log.paths import SessionPaths
 from agentcli.log.turns import is_in_turn
 from agentcli.log.writer import LogWriter
+from agentcli.session.session import Session
 from agentcli.session.start import end_open_turn, open_existing
 from agentcli.system.plain_text import show_controls
 from agentcli.types.errors import SettingsError, UsageError
@@ -266,3 +267,8 @@ def _describe_change(changed: RecordedChange) -> str:
 def _format_paths(paths: Sequence[str]) -> str:
     more = f" and {len(paths) - PATHS_SHOWN} more" if len(paths) > PATHS_SHOWN else ""
     return ", ".join(paths[:PATHS_SHOWN]) + more
+
+
+def build_undo(session: Session) -> UndoManager:
+    """Return the undo and redo of a running session. Do not use it while a turn is running."""
+    return UndoManager(session.facts, emit=session.journal.append, paths=session.paths)

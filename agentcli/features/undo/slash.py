@@ -7,6 +7,7 @@ from agentcli.features.undo.render import (
     render_remaining,
     render_report,
 )
+from agentcli.features.undo.session_undo import build_undo
 from agentcli.system.parsing import parse_whole_number
 from agentcli.types.errors import UsageError
 from agentcli.ui.render.paint import escape
@@ -20,7 +21,7 @@ async def run_rewind(host: CommandHost, rest: str) -> None:
             raise UsageError(f"{rest} is not a turn number", hint="/rewind lists the turns")
         _apply_request(host, UndoRequest(turn=turn))
         return
-    stack = host.session.build_undo().build_stack()
+    stack = build_undo(host.session).build_stack()
     host.say("\n".join(map(escape, render_changes(stack))), "dim")
     if stack.changes:
         host.say("/rewind N undoes all changes from turn N on", "dim")
@@ -37,7 +38,7 @@ async def run_redo(host: CommandHost, rest: str) -> None:
 def _apply_request(host: CommandHost, request: UndoRequest) -> None:
     if host.is_busy:
         raise UsageError("a turn is running", hint="stop it with esc, then try again")
-    undoing = host.session.build_undo()
+    undoing = build_undo(host.session)
     try:
         report = apply_request(undoing, request)
     except UsageError as error:

@@ -212,9 +212,9 @@ class _TaskRunner:
         try:
             if self._run.artifacts is not None:
                 await self._run.artifacts.begin(session)
-            if session.mode != "plan" and session.plan_tracker.proposed:
+            if session.gate.mode != "plan" and session.plan_tracker.proposed:
                 # The user chose another mode and cannot be asked: that accepts the plan.
-                session.accept_plan(session.plan_tracker.proposed, mode=session.mode)
+                session.accept_plan(session.plan_tracker.proposed, mode=session.gate.mode)
             async with run_heartbeat(self._run.report_alive):
                 attached = (*task.attachments, *task.requirements.notes)
                 ended = await session.run_turn(task.prompt, attachments=attached)
@@ -236,7 +236,8 @@ class _TaskRunner:
     def _stop(self, why: Exception) -> None:
         if self._interruption is not None:
             if self._session is not None:
-                self._session.kill_commands()  # the second request to stop: do not wait any longer
+                # This is the second request to stop: do not wait any longer.
+                self._session.builtin_tools.kill_commands()
             return
         self._interruption = why
         if not self._is_closing and self._task is not None:

@@ -96,7 +96,7 @@ class Actions:
             composer.insert_newline()
             return
         if self._repl.status.is_waiting_to_retry and composer.is_empty:
-            self._repl.session.hurry()
+            self._repl.session.model.hurry()
             return
         text = composer.text
         if composer.shell_mode or text.startswith(SHELL):
@@ -215,7 +215,8 @@ class Actions:
     def move_to_background(self) -> None:
         """Move the running command to the background. Without one, the key edits as in emacs."""
         repl, buffer = self._repl, self._repl.composer.buffer
-        moved = repl.sessions.session.move_to_background() if repl.sessions.session else 0
+        session = repl.sessions.session
+        moved = session.builtin_tools.move_to_background() if session else 0
         if moved:
             repl.show_notice(
                 f"moved to the background: {pluralize(moved, 'command')}; /bg lists them"

@@ -200,7 +200,7 @@ class AnswerActions:
         self._repl.approvals.mark_viewed()
 
     async def _modify(self, pending: PendingApproval) -> None:
-        given = self._repl.session.normalise_input(pending.question.call)
+        given = pending.question.own_input
         assert isinstance(given, dict)  # otherwise it would not be offered
         name = next(key for key in EDITABLE if key in given)
         before = str(given[name])

@@ -5,8 +5,9 @@ the server itself lists.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
+from agentcli.session.features import PromptMenu
 from agentcli.system.plain_text import show_controls
 
 # Fuzzy matching: all typed letters, in order, the closer together the better
@@ -59,19 +60,8 @@ def _count_gaps(query: str, name: Sequence[str] | str) -> int | None:
     return position - (first or 0)
 
 
-class ServerOffers(Protocol):
-    """The servers of a session, and what each lists: names or URIs with descriptions."""
-
-    @property
-    def names(self) -> Sequence[str]: ...
-
-    async def list_prompts(self, server: str) -> Sequence[tuple[str, str]]: ...
-
-    async def list_resources(self, server: str) -> Sequence[tuple[str, str]]: ...
-
-
 class ServerCompletions:
-    def __init__(self, get_menu: Callable[[], ServerOffers | None]) -> None:
+    def __init__(self, get_menu: Callable[[], PromptMenu | None]) -> None:
         """`get_menu` returns None if there are no servers, or if it is too early to know."""
         self._get_menu = get_menu
 

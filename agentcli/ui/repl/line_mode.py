@@ -175,7 +175,7 @@ class LineMode:
             if self._exit_code is Exit.DONE:
                 raise
         finally:
-            stopped = len(self.session.list_background())
+            stopped = len(self.session.builtin_tools.list_background())
             await self.session.close(self._exit_code)
             for line in self._renderer.render_exit_summary(
                 self.session, time.monotonic() - began, stopped=stopped
@@ -200,7 +200,7 @@ class LineMode:
 
     @property
     def mode(self) -> Mode:
-        return self.session.mode
+        return self.session.gate.mode
 
     def set_mode(self, mode: Mode) -> None:
         self.session.set_mode(mode)
@@ -378,7 +378,7 @@ class LineMode:
                 pass
 
     async def __call__(self, question: Question) -> Verdict:
-        found = self.session.suggest(question.call)
+        found = question.suggestion
         asked = PendingApproval(
             question=question,
             offer=RuleOffer(rules=found.rules, session=found.session, reason=found.reason),
@@ -394,7 +394,7 @@ class LineMode:
             asked.offer, read=self._reader.read_line, write=self._write
         )
         for rule in rules:
-            self.session.store_rule(rule)
+            self.session.gate.store_rule(rule)
             self._write(f"saved: allow {rule}\n")
         return verdict
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.styles import DynamicStyle
 
+from agentcli.session.features import PromptMenu
 from agentcli.settings import Settings
 from agentcli.types.errors import Exit
 from agentcli.types.verdicts import Mode
@@ -22,7 +23,7 @@ from agentcli.ui.repl.actions import Actions, SlashCommandRunner
 from agentcli.ui.repl.answer_actions import apply_plan_answer, get_proposed_plan
 from agentcli.ui.repl.answer_keys import AnswerKeys, Rhythm
 from agentcli.ui.repl.approval import ApprovalPrompt, PendingApproval
-from agentcli.ui.repl.completion import ServerCompletions, ServerOffers
+from agentcli.ui.repl.completion import ServerCompletions
 from agentcli.ui.repl.composer import Composer
 from agentcli.ui.repl.external import ask_line
 from agentcli.ui.repl.input_history import InputHistory
@@ -209,11 +210,11 @@ class Repl:
         return True
 
     def kill_running(self) -> None:
-        self.session.kill_awaited()
+        self.session.builtin_tools.kill_awaited()
 
     def store_rules(self, pending: PendingApproval) -> None:
         for rule in pending.offer.rules:
-            self.session.store_rule(rule)
+            self.session.gate.store_rule(rule)
             self.say(f"saved: allow {rule}", "dim")
 
     def is_answering(self) -> bool:
@@ -259,9 +260,9 @@ class Repl:
             self.terminal.ring_bell()
         self.terminal.redraw()
 
-    def _get_server_menu(self) -> ServerOffers | None:
-        session = self.sessions.session
-        return session.server_menu if session else None
+    def _get_server_menu(self) -> PromptMenu | None:
+        features = self.sessions.session.features.values() if self.sessions.session else ()
+        return next((feature.menu for feature in features if feature.menu), None)
 
     def _mask_secrets(self, text: str) -> str:
         return self.sessions.session.clean(text) if self.sessions.session else text

@@ -129,12 +129,12 @@ class SessionManager:
 
     def count_background(self) -> int:
         """Return the number of commands that run in the background."""
-        return len(self.session.list_background()) if self.session else 0
+        return len(self.session.builtin_tools.list_background()) if self.session else 0
 
     def build_offer(self, question: Question) -> RuleOffer:
         assert self.session is not None
-        found = self.session.suggest(question.call)
-        given = self.session.normalise_input(question.call)
+        found = question.suggestion
+        given = question.own_input
         return RuleOffer(
             rules=found.rules,
             session=found.session,
@@ -170,7 +170,7 @@ class SessionManager:
             raise
         if resume is not None:
             self.renderer.transcript.load_session(self.session.facts)
-        if self.mode != self.session.mode:
+        if self.mode != self.session.gate.mode:
             self.session.set_mode(self.mode)
 
     def _open_session(

@@ -215,7 +215,7 @@ class Turns:
             self._composer.prepend_text(text)
             return ""
         stage.transcript.add_prompt(shown)
-        if not session.catalogue.is_ready:
+        if not session.is_ready:
             self._status.set_verb("Starting MCP servers")
         following = ""
         try:

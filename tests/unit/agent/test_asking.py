@@ -50,9 +50,7 @@ class FragileWire:
 
 
 def opened(wire: FragileWire) -> Bench:
-    done = bench([])
-    done.asking.switch_model(provider=wire, model="test/model", price=price)
-    return done
+    return bench([], provider=wire, price=price)
 
 
 def of_requests(done: Bench) -> list[Fact]:

@@ -32,7 +32,9 @@ class Family:
         self._limits = TurnLimits(steps=steps)
         self._children = ChildRunner(roles, open_child=self._open)
 
-    def _open(self, role: Role, task: str, listen: Callable[[Event], None]) -> Child:
+    def _open(
+        self, role: Role, task: str, *, listen: Callable[[Event], None], steps_left: int | None
+    ) -> Child:
         look = FunctionTool(name="look", act=lambda args, context: "seen")
         made = bench(self._replies, [look], limits=self._limits, listeners=[listen])
         self.benches.append(made)
@@ -135,7 +137,9 @@ def test_only_so_many_children_work_at_the_same_time() -> None:
         at_work.pop()
         return "seen"
 
-    def open_child(role: Role, task: str, listen: Callable[[Event], None]) -> Child:
+    def open_child(
+        role: Role, task: str, *, listen: Callable[[Event], None], steps_left: int | None
+    ) -> Child:
         tool = FunctionTool(name="look", act=look)
         made = bench([reply(call("look")), reply("Found.")], [tool], listeners=[listen])
         return Child(
@@ -166,7 +170,9 @@ def test_interrupted_child_sends_what_became_of_it_along() -> None:
         await asyncio.Event().wait()
         return "never"
 
-    def open_child(role: Role, task: str, listen: Callable[[Event], None]) -> Child:
+    def open_child(
+        role: Role, task: str, *, listen: Callable[[Event], None], steps_left: int | None
+    ) -> Child:
         tool = FunctionTool(name="look", act=never)
         made = bench([reply("Looking.", call("look"))], [tool], listeners=[listen, entries.append])
         return Child(

@@ -1,17 +1,20 @@
 import asyncio
+from typing import Any
 
 import pytest
 
 from agentcli.types.deltas import CallProgress
 from agentcli.types.errors import ToolError
 from agentcli.types.events import CallFinished, CallJudged, Ending, HookRan, TurnEnded
-from agentcli.types.messages import Image, Text, ToolCall, UserMessage
+from agentcli.types.messages import Image, Json, Text, ToolCall, UserMessage
 from agentcli.types.tools import (
+    NO_GRANTS,
     Effect,
     ErrorKind,
+    Grants,
     Output,
+    PreparedCall,
     Raw,
-    Tool,
     ToolContext,
     ToolMessage,
     ToolResult,
@@ -108,7 +111,7 @@ def test_one_of_five_parallel_calls_fails_and_the_others_do_not_notice() -> None
 
 
 def test_denied_call_never_runs_and_its_verdict_is_recorded() -> None:
-    async def deny(asked: ToolCall, *, tool: Tool, effect: Effect, preview: Preview) -> Verdict:
+    async def deny(asked: PreparedCall, /, *, preview: Preview) -> Verdict:
         return Verdict(decision="deny", by="rule", reason="no rm here", rule="deny bash(rm:*)")
 
     tool = FunctionTool("bash", nothing, kind=Effect.EXECUTE)
@@ -122,7 +125,7 @@ def test_denied_call_never_runs_and_its_verdict_is_recorded() -> None:
 
 
 def test_modified_call_runs_changed_and_the_model_is_told() -> None:
-    async def soften(asked: ToolCall, *, tool: Tool, effect: Effect, preview: Preview) -> Verdict:
+    async def soften(asked: PreparedCall, /, *, preview: Preview) -> Verdict:
         return Verdict(decision="modify", by="user", reason="by you", input={"n": 2})
 
     tool = FunctionTool("do", lambda args, context: f"did {args['n']}")
@@ -148,14 +151,14 @@ def test_verdict_is_recorded_before_the_call_runs() -> None:
 
 
 def test_hooks_observe_transform_and_reject_in_order() -> None:
-    async def upper(asked: ToolCall, output: Output) -> Reaction:
+    async def upper(asked: PreparedCall, output: Output) -> Reaction:
         text = "".join(block.text for block in output.content if isinstance(block, Text))
         return Reaction(hook="upper", decision="transformed", output=Output.of(text.upper()))
 
-    async def watch(asked: ToolCall, output: Output) -> Reaction:
+    async def watch(asked: PreparedCall, output: Output) -> Reaction:
         return Reaction(hook="watch", decision="observed")
 
-    async def reject(asked: ToolCall, output: Output) -> Reaction:
+    async def reject(asked: PreparedCall, output: Output) -> Reaction:
         refused = any(
             isinstance(block, Text) and "SECRET" in block.text for block in output.content
         )
@@ -287,3 +290,34 @@ def test_tool_whose_effect_cannot_be_known_is_answered_like_one_that_fails() -> 
         ("a", ErrorKind.FAILED),
         ("b", None),
     ]
+
+
+def test_input_is_parsed_once_however_many_look_at_the_call() -> None:
+    parsed: list[Json] = []
+
+    class Counting(FunctionTool):
+        def parse(self, raw: Json) -> dict[str, Any]:
+            parsed.append(raw)
+            return super().parse(raw)
+
+    tool = Counting("look", lambda args, context: "seen")
+    done = bench([reply(call("look", "c1", n=1), call("look", "c2", n=2)), reply("ok")], [tool])
+    done.turn()
+    assert parsed == [{"n": 1}, {"n": 2}]
+
+
+def test_grants_of_the_verdict_reach_the_tool_and_no_other_call() -> None:
+    online = Grants(network=True)
+    seen: list[Grants] = []
+
+    async def judge(asked: PreparedCall, /, *, preview: Preview) -> Verdict:
+        grants = online if asked.call.id == "c1" else NO_GRANTS
+        return Verdict(decision="allow", by="rule", reason="a rule", grants=grants)
+
+    def act(args: object, context: ToolContext) -> str:
+        seen.append(context.grants)
+        return "ok"
+
+    tool = FunctionTool("go", act, kind=Effect.EXECUTE)
+    bench([reply(call("go", "c1"), call("go", "c2")), reply("ok")], [tool], judge=judge).turn()
+    assert seen == [online, NO_GRANTS]

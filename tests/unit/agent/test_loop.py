@@ -24,7 +24,7 @@ from agentcli.types.messages import (
     UserMessage,
 )
 from agentcli.types.provider import OnDelta, Request
-from agentcli.types.tools import Effect, ErrorKind, Tool, ToolMessage, ToolResult
+from agentcli.types.tools import Effect, ErrorKind, PreparedCall, ToolMessage, ToolResult
 from agentcli.types.verdicts import Preview, Verdict
 from tests.support.session import Bench, FunctionTool, Reply, bench, call, reply
 
@@ -244,7 +244,7 @@ def test_failed_request_is_recorded_and_decides_the_ending(
 
 
 def test_denial_with_nobody_to_ask_is_not_success() -> None:
-    async def nobody(asked: ToolCall, *, tool: Tool, effect: Effect, preview: Preview) -> Verdict:
+    async def nobody(asked: PreparedCall, /, *, preview: Preview) -> Verdict:
         return Verdict(decision="deny", by="nobody", reason="needs approval")
 
     done = bench([reply(call("echo", path="a")), reply("gave up")], [echo()], judge=nobody)
@@ -253,8 +253,8 @@ def test_denial_with_nobody_to_ask_is_not_success() -> None:
 
 
 def denied_then_done(on_deny: OnDeny) -> Bench:
-    async def nobody(call: ToolCall, *, tool: Tool, effect: Effect, preview: Preview) -> Verdict:
-        remedy = f"--allow {call.name}"
+    async def nobody(asked: PreparedCall, /, *, preview: Preview) -> Verdict:
+        remedy = f"--allow {asked.call.name}"
         return Verdict(decision="deny", by="nobody", reason="nobody", remedy=remedy)
 
     calls = (call("echo", "c1", path="a"), call("other", "c2", path="b"))
@@ -285,10 +285,8 @@ def test_wrap_up_is_one_request_without_tools_after_a_limit() -> None:
 
 
 def test_denial_does_not_count_when_the_target_was_reached_another_way() -> None:
-    async def only_edits(
-        asked: ToolCall, *, tool: Tool, effect: Effect, preview: Preview
-    ) -> Verdict:
-        if asked.name == "edit":
+    async def only_edits(asked: PreparedCall, /, *, preview: Preview) -> Verdict:
+        if asked.call.name == "edit":
             return Verdict(decision="allow", by="rule", reason="edits are fine")
         return Verdict(decision="deny", by="nobody", reason="needs approval")
 
@@ -315,8 +313,8 @@ def test_what_was_shown_before_an_interrupt_stays_in_the_history() -> None:
             raise AssertionError("never")
 
     async def scenario() -> Bench:
-        done, wire = bench([]), HalfWire()
-        done.asking.switch_model(provider=wire, model="test/model", price=lambda usage: None)
+        wire = HalfWire()
+        done = bench([], provider=wire)
         task = asyncio.create_task(done.loop.run_turn(UserMessage(content=(Text(text="go"),))))
         await wire.shown.wait()
         task.cancel()

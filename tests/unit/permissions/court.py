@@ -13,8 +13,16 @@ from agentcli.permissions.rules import RuleDecision, parse_rule
 from agentcli.permissions.subject import SubjectFactory
 from agentcli.types.errors import ToolError
 from agentcli.types.messages import Json, ToolCall
-from agentcli.types.tools import Details, Effect, Output, Raw, Tool, ToolContext, ToolSpec
-from agentcli.types.verdicts import AskUser, Judge, Mode, Question, Verdict
+from agentcli.types.tools import (
+    Details,
+    Effect,
+    Output,
+    PreparedCall,
+    Raw,
+    ToolContext,
+    ToolSpec,
+)
+from agentcli.types.verdicts import AskUser, CurrentMode, Judge, Mode, Question, Verdict
 
 EFFECTS = {"bash": Effect.EXECUTE, "read_file": Effect.READ, "edit_file": Effect.WRITE}
 ALIASES = {"cmd": "command", "file_path": "path"}
@@ -39,6 +47,13 @@ class AnyTool:
 
     async def run(self, args: Any, context: ToolContext) -> Output:
         return Output.of("")
+
+
+def prepare(name: str = "bash", **given: Json) -> PreparedCall:
+    tool = AnyTool(name, "mcp x" if name.startswith("mcp__") else "built-in")
+    call = ToolCall(id="c1", name=name, input=given)
+    args = tool.parse(given)
+    return PreparedCall(call=call, tool=tool, args=args, effect=tool.effect(args))
 
 
 @dataclass
@@ -68,7 +83,6 @@ class Court:
         return asyncio.run(self.hearing(name, **args))
 
     async def hearing(self, name: str, **args: Json) -> Verdict:
-        tool: Tool = AnyTool(name, "mcp x" if name.startswith("mcp__") else "built-in")
         judge: Judge = self.judge
 
         async def preview() -> Details | None:
@@ -76,8 +90,7 @@ class Court:
                 raise ToolError("it cannot be done")
             return Raw(text="preview")
 
-        call = ToolCall(id="c1", name=name, input=args)
-        return await judge(call, tool=tool, effect=tool.effect(args), preview=preview)
+        return await judge(prepare(name, **args), preview=preview)
 
 
 def court_of(
@@ -108,7 +121,7 @@ def court_of(
         workspace=root, resolve=lambda name: Path("/usr/bin", name), cwd=lambda: root
     )
     judge = PolicyJudge(
-        mode=mode,
+        mode=CurrentMode(value=mode),
         decider=PolicyDecider(rules=rules, prover=prover, is_confined=is_confined),
         subjects=SubjectFactory(workspace=root, cwd=lambda: root),
         ask_user=person,

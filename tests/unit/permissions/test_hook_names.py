@@ -8,7 +8,8 @@ from agentcli.permissions.hook_names import COMMON_NAMES, OwnCall, fits_some_too
 from agentcli.permissions.hook_process import HookProblem
 from agentcli.permissions.hooks import Hook, HookContext, HookRunner
 from agentcli.permissions.subject import KNOWN_TOOLS
-from agentcli.types.messages import Json, ToolCall
+from agentcli.types.messages import Json
+from tests.unit.permissions.court import prepare
 
 PATCH = "*** Begin Patch\n*** Add File: a\n+x\n*** End Patch"
 CALLS = (
@@ -30,8 +31,7 @@ def _decide(tmp_path: Path, matcher: str, call: OwnCall) -> str:
         session_id="s", cwd=tmp_path, env={"PATH": "/usr/bin:/bin"}, own_call=lambda *_: call
     )
     hook = Hook(event="PreToolUse", command="exit 2", matcher=matcher)
-    asked = ToolCall(id="c", name=call.tool, input=call.input)
-    return asyncio.run(HookRunner([hook], ground).run_before(asked)).decision
+    return asyncio.run(HookRunner([hook], ground).run_before(prepare(call.tool))).decision
 
 
 @pytest.mark.parametrize("call", CALLS, ids=lambda call: call.tool)

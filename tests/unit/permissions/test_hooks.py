@@ -10,9 +10,10 @@ import pytest
 from agentcli.permissions.hook_answer import HookEvent, HookResult
 from agentcli.permissions.hooks import Hook, HookContext, HookRunner, HookVerdict
 from agentcli.types.errors import SettingsError
-from agentcli.types.messages import Json, Text, ToolCall
-from agentcli.types.tools import Command, Output
+from agentcli.types.messages import Json, Text
+from agentcli.types.tools import Command, Output, PreparedCall
 from agentcli.types.verdicts import Reaction
+from tests.unit.permissions.court import prepare
 
 PATH = {"PATH": "/usr/bin:/bin"}
 
@@ -33,15 +34,11 @@ def _hooks(tmp_path: Path, *hooks: Hook, told: list[HookResult] | None = None) -
     return HookRunner(hooks, ground, emit=tell)
 
 
-def _call(name: str = "bash", **given: Json) -> ToolCall:
-    return ToolCall(id="c1", name=name, input=given)
-
-
 def _before(tmp_path: Path, *hooks: Hook) -> HookVerdict:
-    return asyncio.run(_hooks(tmp_path, *hooks).run_before(_call(command="ls")))
+    return asyncio.run(_hooks(tmp_path, *hooks).run_before(prepare(command="ls")))
 
 
-def _after(hooks: HookRunner, call: ToolCall, output: Output) -> list[Reaction | None]:
+def _after(hooks: HookRunner, call: PreparedCall, output: Output) -> list[Reaction | None]:
     async def react() -> list[Reaction | None]:
         return [await step(call, output) for step in hooks.build_after()]
 
@@ -75,7 +72,7 @@ def test_hook_after_a_call_is_told_the_response(tmp_path: Path) -> None:
     )
     output = Output.of("said", details=Command(command="ls", cwd="/", exit_code=3))
 
-    (reaction,) = _after(_hooks(tmp_path, hook, told=told), _call(command="ls"), output)
+    (reaction,) = _after(_hooks(tmp_path, hook, told=told), prepare(command="ls"), output)
 
     assert reaction is not None
     assert reaction.decision == "rejected"
@@ -109,7 +106,7 @@ def test_hook_after_a_call_may_transform_or_reject(
     hook = _hook(f"print({json.dumps({'hookSpecificOutput': answer})!r})", event="PostToolUse")
     output = Output.of("said")
 
-    (reaction,) = _after(_hooks(tmp_path, hook), _call(), output)
+    (reaction,) = _after(_hooks(tmp_path, hook), prepare(), output)
 
     assert reaction is not None
     texts = [one.text for one in (reaction.output or output).content if isinstance(one, Text)]
@@ -130,7 +127,7 @@ def test_result_that_a_broken_hook_could_not_look_at_is_withheld(
 ) -> None:
     hook = _hook(code, event="PostToolUse", timeout_s=1 if "sleep" in code else 60)
 
-    (reaction,) = _after(_hooks(tmp_path, hook), _call(), Output.of("said"))
+    (reaction,) = _after(_hooks(tmp_path, hook), prepare(), Output.of("said"))
 
     assert reaction is not None
     assert (reaction.decision, reaction.output) == (decision, None)
@@ -139,7 +136,7 @@ def test_result_that_a_broken_hook_could_not_look_at_is_withheld(
 def test_hook_after_a_call_looks_only_at_tools_it_means(tmp_path: Path) -> None:
     hook = _hook("sys.exit(2)", event="PostToolUse", matcher="grep")
 
-    assert _after(_hooks(tmp_path, hook), _call(), Output.of("said")) == [None]
+    assert _after(_hooks(tmp_path, hook), prepare(), Output.of("said")) == [None]
 
 
 def test_hook_may_be_a_shell_line(tmp_path: Path) -> None:
@@ -198,7 +195,7 @@ def test_hook_that_fails_says_how(code: str, reason: str, tmp_path: Path) -> Non
     told: list[HookResult] = []
     hooks = _hooks(tmp_path, _hook(code), told=told)
 
-    said = asyncio.run(hooks.run_before(_call()))
+    said = asyncio.run(hooks.run_before(prepare()))
 
     assert said.decision == told[0].decision == "failed"
     assert reason in said.reason
@@ -229,7 +226,7 @@ def test_cancelled_hook_is_killed(tmp_path: Path) -> None:
     hook = _hook("open('fifo', 'w').write(str(os.getpid())); time.sleep(60)")
 
     async def cancel() -> int:
-        running = asyncio.create_task(_hooks(tmp_path, hook).run_before(_call()))
+        running = asyncio.create_task(_hooks(tmp_path, hook).run_before(prepare()))
         pid = await asyncio.to_thread(fifo.read_text)
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -266,7 +263,7 @@ def test_nobody_waits_for_a_grandchild_that_keeps_the_streams(tmp_path: Path) ->
 def test_hook_that_reads_nothing_of_a_large_input_blocks_nothing(tmp_path: Path) -> None:
     hooks = _hooks(tmp_path, _hook("pass"))
 
-    assert asyncio.run(hooks.run_before(_call(command="x" * 3_000_000))) == HookVerdict()
+    assert asyncio.run(hooks.run_before(prepare(command="x" * 3_000_000))) == HookVerdict()
 
 
 def test_each_hook_sees_what_the_one_before_made_of_the_arguments(tmp_path: Path) -> None:
@@ -303,7 +300,7 @@ def test_matcher_of_words_is_about_whole_tool_names(tmp_path: Path) -> None:
     hooks = _hooks(tmp_path, deny)
 
     def decision(tool: str) -> str:
-        return asyncio.run(hooks.run_before(_call(tool))).decision
+        return asyncio.run(hooks.run_before(prepare(tool))).decision
 
     assert [decision(tool) for tool in ("edit_file", "write_file", "edit_files", "bash")] == [
         *["deny", "deny"],
@@ -365,7 +362,7 @@ def test_hook_is_told_in_the_words_of_its_matcher(
     given = {key: str(value).replace("/w", str(tmp_path)) for key, value in given.items()}
     hooks = _hooks(tmp_path.resolve(), _hook(code, matcher=matcher))
 
-    said = asyncio.run(hooks.run_before(_call(tool, **given)))
+    said = asyncio.run(hooks.run_before(prepare(tool, **given)))
 
     assert json.loads(said.reason.partition("code 1 ")[2]) == [told_name, told]
 
@@ -377,7 +374,7 @@ def test_changes_of_a_hook_with_other_words_come_back_in_ours(tmp_path: Path) ->
     )
     hooks = _hooks(tmp_path, _hook(code, matcher="Edit"))
 
-    said = asyncio.run(hooks.run_before(_call("edit_file", path="a", old_text="x", new_text="y")))
+    said = asyncio.run(hooks.run_before(prepare("edit_file", path="a", old_text="x", new_text="y")))
 
     assert said.input == {"path": "a", "old_text": "x", "new_text": "z"}
 
@@ -388,7 +385,7 @@ def test_patch_is_shown_to_a_hook_for_edits_file_by_file(tmp_path: Path) -> None
     hooks = _hooks(tmp_path, _hook(code, matcher="Write"))
 
     def decision(text: str) -> str:
-        return asyncio.run(hooks.run_before(_call("apply_patch", patch=text))).decision
+        return asyncio.run(hooks.run_before(prepare("apply_patch", patch=text))).decision
 
     assert decision(patch) == "deny"
     assert decision(patch.replace("b\n", "c\n")) == "none"
@@ -398,7 +395,7 @@ def test_hook_that_may_not_run_any_more_has_failed(tmp_path: Path) -> None:
     ground = HookContext(session_id="s", cwd=tmp_path, env=PATH, why_not=lambda hook: "it changed")
     mark = _hook("open('ran', 'w')")
 
-    said = asyncio.run(HookRunner([mark], ground).run_before(_call()))
+    said = asyncio.run(HookRunner([mark], ground).run_before(prepare()))
 
     assert (said.decision, said.reason) == ("failed", "the hook was not run: it changed")
     assert not (tmp_path / "ran").exists()

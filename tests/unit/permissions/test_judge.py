@@ -7,7 +7,7 @@ import pytest
 from agentcli.types.errors import ToolError
 from agentcli.types.messages import Json, ToolCall
 from agentcli.types.tools import Effect, Raw
-from agentcli.types.verdicts import Mode, Question, Verdict
+from agentcli.types.verdicts import Mode, Question, RuleSuggestion, Verdict
 from tests.unit.permissions.court import NO, YES, YES_FOR_THE_SESSION, Person, court_of
 
 
@@ -82,8 +82,9 @@ def test_denial_without_a_person_names_what_would_have_permitted_it(root: Path) 
     ],
 )
 def test_named_permission_permits_exactly_that(command: str, root: Path) -> None:
-    court = court_of(root)
-    rules = court.judge.suggest(ToolCall(id="1", name="bash", input={"command": command})).rules
+    person = Person([NO])
+    court_of(root, person=person).hear("bash", command=command)
+    rules = person.questions[0].suggestion.rules
     assert rules
 
     permitted = court_of(root, allow=rules)
@@ -132,13 +133,12 @@ def test_ask_rule_asks_in_spite_of_allow_rules_and_mode(root: Path) -> None:
     heard = [court.hear("bash", command="git push").decision for _ in range(3)]
 
     assert heard == ["allow", "allow", "deny"]
-    call = ToolCall(id="1", name="bash", input={"command": "git push"})
-    assert court.judge.suggest(call).reason == (
+    assert person.questions[-1].suggestion.reason == (
         "rule ask bash(git push:*) (rules.toml:3) requires approval"
     )
 
 
-def test_question_carries_call_preview_and_reason(root: Path) -> None:
+def test_question_carries_call_preview_reason_and_suggestion(root: Path) -> None:
     person = Person([YES])
     court = court_of(root, person=person)
 
@@ -152,6 +152,10 @@ def test_question_carries_call_preview_and_reason(root: Path) -> None:
             effect=Effect.EXECUTE,
             preview=Raw(text="preview"),
             verdict=Verdict(decision="ask", by="mode", reason="no rule allows make all"),
+            own_input=call.input,
+            suggestion=RuleSuggestion(
+                rules=("bash(make all:*)",), session="bash(make all:*)", uncovered=("make all",)
+            ),
         )
     ]
 
@@ -172,8 +176,9 @@ def test_question_carries_call_preview_and_reason(root: Path) -> None:
 def test_suggestion_for_what_cannot_be_had_again_is_the_exact_command(
     root: Path, command: str
 ) -> None:
-    call = ToolCall(id="1", name="bash", input={"command": command})
-    assert court_of(root).judge.suggest(call).rules == (f"bash({command})",)
+    person = Person([NO])
+    court_of(root, person=person).hear("bash", command=command)
+    assert person.questions[0].suggestion.rules == (f"bash({command})",)
 
 
 def test_nobody_is_asked_about_what_cannot_be_done(root: Path) -> None:
@@ -216,17 +221,13 @@ def test_yes_for_the_session_works_for_tools_of_plugins_and_servers(root: Path) 
 
 
 def test_suggestion_sees_arguments_as_the_tool_does(root: Path) -> None:
-    seen: list[tuple[str, ...]] = []
-
-    async def person(question: Question) -> Verdict:
-        seen.append(court.judge.suggest(question.call).rules)
-        return YES
-
+    person = Person([YES, YES])
     court = court_of(root, person=person)
     court.hear("bash", cmd="pytest -q")
     court.hear("mcp__x__y")
 
-    assert seen == [("bash(pytest:*)",), ("mcp(x:y)",)]
+    suggested = [question.suggestion.rules for question in person.questions]
+    assert suggested == [("bash(pytest:*)",), ("mcp(x:y)",)]
 
 
 def test_answer_for_the_session_reaches_questions_that_wait(root: Path) -> None:
@@ -275,5 +276,5 @@ def test_without_a_sandbox_no_command_runs_by_itself(root: Path) -> None:
 def test_mode_can_change_between_calls(root: Path) -> None:
     court = court_of(root)
     assert court.hear("bash", command="make").decision == "deny"
-    court.judge.mode = "auto"
+    court.judge.mode.value = "auto"
     assert court.hear("bash", command="make").decision == "allow"

@@ -5,31 +5,41 @@ import pytest
 
 from agentcli.permissions.decide import PolicyDecider
 from agentcli.permissions.policy import load_rules
-from agentcli.permissions.provenance import NETWORK, OUTSIDE, NetworkReach, OriginTracker
+from agentcli.permissions.provenance import NETWORK, OUTSIDE, OriginTracker
 from agentcli.permissions.readonly import ReadProver
 from agentcli.permissions.subject import SubjectFactory
 from agentcli.types.errors import SettingsError
 from agentcli.types.events import CallFinished
-from agentcli.types.messages import ToolCall
-from agentcli.types.tools import Command, Details, Effect, FileView, Matches, Output, ToolResult
+from agentcli.types.tools import (
+    NO_GRANTS,
+    Command,
+    Details,
+    Effect,
+    FileView,
+    Grants,
+    Matches,
+    Output,
+    ToolResult,
+)
+from tests.unit.permissions.court import prepare
 
 ROOT, OUT = Path("/w"), Path("/state/s1/out")
 
 
-def _provenance(
-    reach: NetworkReach = "none", facts: tuple[CallFinished, ...] = ()
-) -> OriginTracker:
-    return OriginTracker(
-        workspace=ROOT,
-        own=[OUT],
-        reach=lambda call_id: reach,
-        source=lambda name: "mcp docs" if name == "mcp__docs__search" else "built-in",
-        facts=facts,
-    )
+ONLINE = Grants(network=True)
 
 
-def _origin(provenance: OriginTracker, details: Details | None = None, name: str = "bash") -> str:
-    return provenance(ToolCall(id="1", name=name, input={}), Output.of("x", details=details))
+def _provenance(*, is_confined: bool = True, facts: tuple[CallFinished, ...] = ()) -> OriginTracker:
+    return OriginTracker(workspace=ROOT, own=[OUT], is_confined=lambda: is_confined, facts=facts)
+
+
+def _origin(
+    provenance: OriginTracker,
+    details: Details | None = None,
+    name: str = "bash",
+    grants: Grants = NO_GRANTS,
+) -> str:
+    return provenance(replace(prepare(name), grants=grants), Output.of("x", details=details))
 
 
 def _command(command: str, log: str = "/state/s1/out/1.log") -> Command:
@@ -51,17 +61,17 @@ def _command(command: str, log: str = "/state/s1/out/1.log") -> Command:
     ],
 )
 def test_command_that_fetches_brings_outside_text_where_nothing_stops_it(command: str) -> None:
-    assert _origin(_provenance("unconfined"), _command(command)) == NETWORK
-    assert _origin(_provenance("none"), _command(command)) == ""
+    assert _origin(_provenance(is_confined=False), _command(command)) == NETWORK
+    assert _origin(_provenance(), _command(command)) == ""
 
 
 @pytest.mark.parametrize("command", ["ls", "git log", "cat curl.txt", "pytest test_ssh.py", "make"])
 def test_other_commands_do_not(command: str) -> None:
-    assert _origin(_provenance("unconfined"), _command(command)) == ""
+    assert _origin(_provenance(is_confined=False), _command(command)) == ""
 
 
 def test_command_with_the_network_always_does() -> None:
-    assert _origin(_provenance("granted"), _command("make")) == NETWORK
+    assert _origin(_provenance(), _command("make"), grants=ONLINE) == NETWORK
 
 
 @pytest.mark.parametrize(
@@ -83,15 +93,15 @@ def test_file_comes_from_where_it_lies(details: Details | None, origin: str) -> 
 def test_tools_of_servers_and_outputs_that_say_so_come_from_there() -> None:
     provenance = _provenance()
     assert not provenance.is_untrusted
-    assert _origin(provenance, name="mcp__docs__search") == "the MCP server docs"
+    assert _origin(provenance, name="mcp__x__search") == "the MCP server x"
     assert provenance.is_untrusted
 
     said = Output(content=(), origin="a page")
-    assert _provenance()(ToolCall(id="1", name="fetch", input={}), said) == "a page"
+    assert _provenance()(prepare("fetch"), said) == "a page"
 
 
 def test_kept_output_of_such_a_command_is_outside_text_however_it_is_read() -> None:
-    provenance = _provenance("unconfined")
+    provenance = _provenance(is_confined=False)
     assert _origin(provenance, _command("curl x", "/state/s1/out/1.log")) == NETWORK
     log = FileView(path="/state/s1/out/1.log", media="text", size_bytes=1)
     other = FileView(path="/state/s1/out/2.log", media="text", size_bytes=1)
@@ -113,14 +123,15 @@ def test_command_moved_to_the_background_has_told_its_beginning() -> None:
         background_pid=7,
         was_moved=True,
     )
-    assert _origin(_provenance("unconfined"), moved) == NETWORK
+    assert _origin(_provenance(is_confined=False), moved) == NETWORK
 
 
 def test_command_in_the_background_has_told_nothing_yet() -> None:
-    provenance = _provenance("granted")
+    provenance = _provenance()
     started = Command(command="serve", cwd="/w", log_path="/state/s1/out/1.log", background_pid=7)
 
-    assert (_origin(provenance, started), provenance.is_untrusted) == ("", False)
+    assert _origin(provenance, started, grants=ONLINE) == ""
+    assert not provenance.is_untrusted
     log = FileView(path="/state/s1/out/1.log", media="text", size_bytes=1)
     assert (_origin(provenance, log, "read_file"), provenance.is_untrusted) == (NETWORK, True)
 

@@ -36,7 +36,12 @@ class Ground:
         return load()
 
     async def run(self, tool: Tool) -> Output:
-        context = ToolContext(call_id="c1", workspace=self.workspace, progress=self.progress.append)
+        context = ToolContext(
+            call_id="c1",
+            workspace=self.workspace,
+            progress=self.progress.append,
+            effect=tool.effect({}),
+        )
         return await tool.run({}, context)
 
     def write(self, *ignored: object) -> str:

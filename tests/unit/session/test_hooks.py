@@ -2,11 +2,13 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.permissions.hook_names import tell_call
+from agentcli.permissions.hook_names import OwnCall, tell_call
 from agentcli.session.hooks import read_call
 from agentcli.system.workspace import Workspace
 from agentcli.tools.apply_patch import ApplyPatch
 from agentcli.tools.seen import Seen
+from agentcli.types.messages import Json, ToolCall
+from agentcli.types.tools import PreparedCall
 
 PATCH = """*** Begin Patch
 *** Add File: new.py
@@ -30,9 +32,17 @@ def tool(tmp_path: Path) -> ApplyPatch:
     return ApplyPatch(workspace=Workspace(tmp_path.resolve()), seen=Seen())
 
 
+def _read(tool: ApplyPatch, given: dict[str, Json]) -> OwnCall:
+    """Read a call whose input a hook has changed to `given`."""
+    call = ToolCall(id="c1", name="apply_patch", input={"patch": PATCH})
+    args = tool.parse(call.input)
+    prepared = PreparedCall(call=call, tool=tool, args=args, effect=tool.effect(args))
+    return read_call(prepared, given)
+
+
 @pytest.mark.parametrize("name", ["patch", "input", "diff"])
 def test_patch_is_told_file_by_file_in_the_shape_of_each(tool: ApplyPatch, name: str) -> None:
-    call = read_call(lambda _: tool, "apply_patch", {name: PATCH})
+    call = _read(tool, {name: PATCH})
     told = tell_call("Edit|Write|MultiEdit", call, root=Path("/w"))
 
     def without_patch(given: object) -> dict[str, object]:
@@ -60,7 +70,7 @@ def test_patch_is_told_file_by_file_in_the_shape_of_each(tool: ApplyPatch, name:
 def test_hook_for_any_kind_of_edit_sees_every_file_of_a_patch(
     tool: ApplyPatch, matcher: str
 ) -> None:
-    call = read_call(lambda _: tool, "apply_patch", {"patch": PATCH})
+    call = _read(tool, {"patch": PATCH})
     told = tell_call(matcher, call, root=Path("/w"))
 
     names = ["new.py", "old.py", "from.py", "to.py", "dead.py"]
@@ -69,7 +79,7 @@ def test_hook_for_any_kind_of_edit_sees_every_file_of_a_patch(
 
 
 def test_patch_that_its_tool_refuses_is_shown_all_the_same(tool: ApplyPatch) -> None:
-    call = read_call(lambda _: tool, "apply_patch", {"patch": "*** Add File: .env\nnonsense"})
+    call = _read(tool, {"patch": "*** Add File: .env\nnonsense"})
 
     (told,) = tell_call("Write", call, root=Path("/w"))
     assert told.file_path == "/w/.env"
@@ -77,7 +87,7 @@ def test_patch_that_its_tool_refuses_is_shown_all_the_same(tool: ApplyPatch) -> 
 
 
 def test_hook_for_our_own_name_gets_the_patch_as_it_is(tool: ApplyPatch) -> None:
-    call = read_call(lambda _: tool, "apply_patch", {"input": PATCH})
+    call = _read(tool, {"input": PATCH})
 
     (told,) = tell_call("apply_patch", call, root=Path("/w"))
     assert (told.tool_name, told.tool_input) == ("apply_patch", {"patch": PATCH})

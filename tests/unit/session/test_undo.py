@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.features.undo.session_undo import open_closed_session
+from agentcli.features.undo.session_undo import build_undo, open_closed_session
 from agentcli.log.reader import read_log
 from agentcli.session.builder import open_session
 from agentcli.session.session import Session
@@ -38,7 +38,7 @@ def test_running_session_undoes_and_redoes_between_turns(settings: Settings) -> 
         there = []
         await session.run_turn("write b")
         there.append(made.exists())
-        undoing = session.build_undo()
+        undoing = build_undo(session)
         latest = undoing.build_stack().latest()
         assert latest is not None
         undoing.undo([latest])
@@ -67,7 +67,7 @@ def test_undo_waits_for_the_end_of_a_turn(settings: Settings, tmp_path: Path) ->
         session = open_session(chosen, listeners=(listen,))
         turn = asyncio.create_task(session.run_turn("go"))
         await began.wait()
-        undoing = session.build_undo()
+        undoing = build_undo(session)
         latest = undoing.build_stack().latest()
         assert latest is not None
         with pytest.raises(UsageError, match="a turn is running"):

@@ -12,7 +12,6 @@ from agentcli.system.process_table import ProcessTable
 from agentcli.tools.bash import Bash, BashArgs
 from agentcli.types.errors import ToolError
 from agentcli.types.tools import Command, Effect, ErrorKind, ToolContext
-from agentcli.types.verdicts import Grants
 from tests.support.bash import Session, details, in_session, names, ran, shells_in, text
 
 
@@ -255,7 +254,6 @@ def test_effect_is_read_only_where_that_is_proven(tmp_path: Path) -> None:
             workspace=tmp_path,
             out_dir=tmp_path,
             shells=shells_in(tmp_path, ledger),
-            grants=lambda call_id: Grants(),
             processes=ledger,
             proves_read=lambda command: command in proven,
         )
@@ -288,7 +286,6 @@ def test_bad_arguments_are_explained(
         workspace=tmp_path,
         out_dir=tmp_path,
         shells=shells_in(tmp_path, ledger),
-        grants=lambda call_id: Grants(),
         processes=ledger,
     )
     with pytest.raises(ToolError) as refused:

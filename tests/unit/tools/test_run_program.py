@@ -15,7 +15,6 @@ from agentcli.system.process_table import ProcessTable
 from agentcli.types.errors import SettingsError
 from agentcli.types.messages import Text, ToolCall
 from agentcli.types.tools import Command, ErrorKind, Output, ToolContext, ToolResult, ToolSpec
-from agentcli.types.verdicts import NO_GRANTS
 
 T = TypeVar("T")
 
@@ -67,7 +66,6 @@ class Session:
             workspace=self.home,
             out_dir=self.home,
             sandbox=None,
-            grants=lambda call_id: NO_GRANTS,
             environ=os.environ,
             processes=self.ledger,
             clean=Unfiltered,
@@ -75,10 +73,15 @@ class Session:
         names = ("echo", "deny", "fetch", "slow", "hang", "a-b")
         schema: Any = {"type": "object", "properties": {"first": {}, "second": {}}}
         specs = {name: ToolSpec(name=name, description="", schema=schema) for name in names}
-        return RunProgram(ground, dispatch=self.dispatch, functions=lambda: specs)
+        return RunProgram(ground, functions=lambda: specs)
 
     async def run(self, program: str, timeout: int = 60) -> Output:
-        context = ToolContext(call_id="c1", workspace=self.home, progress=lambda text: None)
+        context = ToolContext(
+            call_id="c1",
+            workspace=self.home,
+            progress=lambda text: None,
+            dispatch=self.dispatch,
+        )
         return await self.tool.run(
             RunProgramArgs(program=dedent(program), timeout=timeout), context
         )

@@ -142,11 +142,11 @@ def test_command_in_the_background_cannot_tell_the_directory_of_another(
         await session.run(forged, background=True)
         await until(evil.exists)
         await session.run("cd sub; exec sleep 0.3")
-        assert session.tool.cwd == session.workspace
+        assert session.directory.path == session.workspace
         await session.run("cd sub; sleep 0.1; kill -9 $$")
-        assert session.tool.cwd == session.workspace
+        assert session.directory.path == session.workspace
         await session.run("cd sub; sleep 0.1")
-        assert session.tool.cwd == session.workspace / "sub"
+        assert session.directory.path == session.workspace / "sub"
 
     sandbox = None if layer == "none" else confined(tmp_path, layer)
     in_session(tmp_path, scenario, sandbox)

@@ -123,7 +123,7 @@ def _stop_command(host: CommandHost, named: str) -> None:
     pid = parse_whole_number(named)
     if pid is None:
         raise UsageError(f"{named} is not a pid", hint="/bg lists them")
-    if not host.session.stop_command(pid):
+    if not host.session.builtin_tools.stop_command(pid):
         raise UsageError(f"no command with pid {pid} is running", hint="/bg lists them")
     host.say(f"Stopping {pid}", "dim")
 
@@ -136,7 +136,7 @@ def _list_background(host: CommandHost) -> None:
             f"for {format_elapsed(time.monotonic() - one.since)}, log "
             f"{shorten_home(Path(one.log_path))}",
         )
-        for one in host.session.list_background()
+        for one in host.session.builtin_tools.list_background()
     ]
     host.print_table(rows)
     if not rows:

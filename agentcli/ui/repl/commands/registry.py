@@ -144,8 +144,8 @@ async def switch_session(
 
     If a session cannot be opened, nothing may have been ended. The mode is the user's and stays."""
     transcript.load_session(session.facts)
-    if session.mode != previous.mode:
-        session.set_mode(previous.mode)
+    if session.gate.mode != previous.gate.mode:
+        session.set_mode(previous.gate.mode)
     await previous.close(Exit.DONE)
 
 

@@ -17,8 +17,8 @@ from agentcli.types.errors import ProviderError, ToolError
 from agentcli.types.events import ContextNote, Ending, Entry, Fact, HookRan, ModelFailed, TurnEnded
 from agentcli.types.messages import ToolCall
 from agentcli.types.provider import Request
-from agentcli.types.tools import ErrorKind, Output, ToolContext, ToolSpec
-from agentcli.types.verdicts import Grants
+from agentcli.types.tools import ErrorKind, Output, PreparedCall, ToolContext, ToolSpec
+from agentcli.types.verdicts import Grants, Verdict
 from tests.support.record import (
     ALLOWED,
     DONE,
@@ -148,15 +148,9 @@ def test_call_that_never_came_to_a_verdict_fails_as_it_did() -> None:
     (turn,) = turns(asked("x"), replied(A), wrong, DONE)
     playback = playing(turn)
     asked_again(playback)
-    tool = RecordedTool(ToolSpec(name="bash", description="", schema={}), playback)
-
-    async def judge() -> None:
-        await RecordedJudge(playback, NOWHERE)(
-            A, tool=tool, effect=tool.effect(tool.parse(A.input)), preview=nothing
-        )
 
     with pytest.raises(ToolError, match="path is missing") as raised:
-        asyncio.run(judge())
+        judge_again(playback)
     assert raised.value.kind is ErrorKind.INVALID_INPUT
 
 
@@ -165,12 +159,18 @@ def test_recorded_verdict_lets_nothing_out_of_the_workspace() -> None:
     (turn,) = turns(asked("x"), replied(A), judged(A, letting_out), finished(A), DONE)
     playback = playing(turn)
     asked_again(playback)
+    assert judge_again(playback).grants == Grants()
+
+
+def judge_again(playback: Playback) -> Verdict:
     tool = RecordedTool(ToolSpec(name="bash", description="", schema={}), playback)
-    effect = tool.effect(tool.parse(A.input))
-    given = asyncio.run(
-        RecordedJudge(playback, NOWHERE)(A, tool=tool, effect=effect, preview=nothing)
-    )
-    assert given.grants == Grants()
+    args = tool.parse(A.input)
+    prepared = PreparedCall(call=A, tool=tool, args=args, effect=tool.effect(args))
+
+    async def judge() -> Verdict:
+        return await RecordedJudge(playback, NOWHERE)(prepared, preview=nothing)
+
+    return asyncio.run(judge())
 
 
 async def nothing() -> None:

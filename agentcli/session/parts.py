@@ -1,0 +1,95 @@
+"""The parts of a session that its agents and features build on."""
+
+from collections.abc import Sequence
+from functools import partial
+
+from agentcli.agent.compaction import Compactor
+from agentcli.agent.dispatch import Dispatcher, ResultHook
+from agentcli.agent.journal import Journal
+from agentcli.agent.limits import Breaker, Pace
+from agentcli.agent.model_client import ModelClient, load_system_prompt
+from agentcli.agent.toolset import Toolset
+from agentcli.log.paths import SessionPaths
+from agentcli.session.builtin_tools import BuiltinTools
+from agentcli.session.checkpoints import Checkpoints
+from agentcli.session.hooks import SessionHooks
+from agentcli.session.model import SessionModel
+from agentcli.session.permission_gate import PermissionGate
+from agentcli.session.project import Project
+from agentcli.session.secret_masking import TokenNote, refuse_tokens
+from agentcli.session.tool_catalog import ToolCatalog
+from agentcli.settings import Settings
+from agentcli.types.fast_dataclass import dataclass
+from agentcli.types.messages import Json
+from agentcli.types.provider import Request
+from agentcli.types.verdicts import Delegation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionParts:
+    settings: Settings
+    paths: SessionPaths
+    project: Project | None
+    """None if the repository brings nothing for agentcli."""
+    journal: Journal
+    toolset: Toolset
+    catalogue: ToolCatalog
+    model: SessionModel
+    hooks: SessionHooks
+    gate: PermissionGate
+    builtin_tools: BuiltinTools
+    checkpoints: Checkpoints
+
+    def build_model_client(
+        self, toolset: Toolset, *, journal: Journal, answer_schema: Json = None
+    ) -> ModelClient:
+        """Build a client for the model in use. Each request declares the tools declared by then."""
+        return ModelClient(
+            model=lambda: self.model.current,
+            template=Request(
+                model=self.model.current.name,
+                system=load_system_prompt(),
+                messages=(),
+                tools=toolset.specs,
+                answer_schema=answer_schema,
+                effort=self.settings.effort,
+                session=journal.session,
+            ),
+            journal=journal,
+            compactor=Compactor(
+                journal,
+                window=self.model.get_window,
+                store_result=self.builtin_tools.store_result,
+            ),
+            fall_back=self.model.fall_back,
+            tools=lambda: toolset.declared,
+            deferred=lambda: toolset.deferred,
+        )
+
+
+def build_dispatcher(
+    toolset: Toolset,
+    *,
+    settings: Settings,
+    gate: PermissionGate,
+    journal: Journal,
+    breaker: Breaker,
+    result_hooks: Sequence[ResultHook] = (),
+    child: Delegation | None = None,
+) -> Dispatcher:
+    """Build a dispatcher whose calls pass the permission gate and are recorded in the journal.
+
+    `child` is the delegation it works for, or None for the session's own agent."""
+    return Dispatcher(
+        toolset=toolset,
+        judge=partial(gate.judge, child=child),
+        emit=journal.append,
+        workspace=settings.workspace,
+        breaker=breaker,
+        pace=Pace(settings.calls_per_minute),
+        result_hooks=result_hooks,
+        clean=gate.secret_masking.clean,
+        check=refuse_tokens,
+        explain=TokenNote(journal.facts),
+        find_origin=gate.find_origin,
+    )

@@ -1,0 +1,138 @@
+"""What commands of a session run in: sandbox, environment, private directory, read-only proof.
+
+Everything is made at the first command: the first request needs none of it.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agentcli.log.paths import SessionPaths
+from agentcli.session.project import get_trust_directory
+from agentcli.settings import Settings, get_settings_file
+from agentcli.system.lazy import Lazy
+from agentcli.types.errors import SettingsError
+from agentcli.types.events import Emit, Warned
+from agentcli.types.tools import WorkingDirectory
+from agentcli.types.verdicts import Sandbox
+
+if TYPE_CHECKING:
+    from agentcli.permissions.readonly import ReadProver
+    from agentcli.sandbox.choose import LayerFinding
+
+SANDBOX_OFF = "the sandbox is off: commands can change all your files and use the network"
+
+
+class SandboxHost:
+    def __init__(
+        self, settings: Settings, paths: SessionPaths, *, emit: Emit, scripts: Sequence[Path] = ()
+    ) -> None:
+        """`scripts` run outside the sandbox, because the user trusts them unchanged."""
+        self.paths = paths
+        self.scripts = scripts
+        self.directory = WorkingDirectory(settings.workspace)
+        """The directory of the next command, which relative paths in it start from."""
+        self.failure: SettingsError | None = None
+        """The reason if no sandbox works here, known after the first command."""
+        self._settings = settings
+        self._emit = emit
+        self._sandbox = Lazy(self._choose_sandbox)
+        self._private = Lazy(self._create_private_directory)
+        self._prover = Lazy(self._build_prover)
+
+    @property
+    def sandbox(self) -> Sandbox | None:
+        """None if the user turned it off, or if no layer works here and every command asks."""
+        return self._sandbox.get()
+
+    @property
+    def is_confined(self) -> bool:
+        """True also if the user turned the sandbox off: they accepted what commands may do."""
+        return self.sandbox is not None or self._settings.sandbox == "off"
+
+    @property
+    def prover(self) -> "ReadProver":
+        return self._prover.get()
+
+    def proves_read(self, command: str) -> bool:
+        return self.is_confined and self.prover.reads(command)
+
+    def build_sandbox(
+        self, private: Path, *, readable: Sequence[Path], environ: Mapping[str, str] = os.environ
+    ) -> Sandbox | None:
+        """Build a sandbox for the same workspace, or return None if the user turned it off.
+
+        `private` is a directory that nobody else uses. `environ` says where programs are.
+        Raise SettingsError if no sandbox works here."""
+        if self._settings.sandbox == "off":
+            return None
+        from agentcli.sandbox.choose import SandboxScope, choose_sandbox
+
+        own = (get_settings_file().parent, get_trust_directory())
+        ground = SandboxScope(
+            workspace=self._settings.workspace,
+            private=private,
+            readable=tuple(readable),
+            protected=(*own, *self.scripts),
+            records=(self.paths.directory.parent, get_trust_directory().parent),
+            rejected=self.paths.directory / "rejected",
+        )
+        for path in (*own, *ground.records):
+            if path.is_relative_to(ground.workspace):
+                path.mkdir(mode=0o700, parents=True, exist_ok=True)  # only what exists can be held
+        only = None if self._settings.sandbox == "auto" else self._settings.sandbox
+        return choose_sandbox(ground, only=only, environ=environ, broken=self._warn_weaker_sandbox)
+
+    def build_environ(self) -> Mapping[str, str]:
+        """Return the part of our environment that a command inherits."""
+        if self.sandbox is None:
+            return os.environ
+        from agentcli.sandbox.environment import build_environment
+
+        return build_environment(
+            os.environ, workspace=self._settings.workspace, pass_env=self._settings.pass_env
+        )
+
+    def close(self) -> None:
+        if self._sandbox.made is not None:
+            self._sandbox.made.close()
+        if self._private.made is not None:
+            from shutil import rmtree
+
+            rmtree(self._private.made, ignore_errors=True)
+
+    def _choose_sandbox(self) -> Sandbox | None:
+        try:
+            return self.build_sandbox(self._private.get(), readable=(self.paths.out,))
+        except SettingsError as error:
+            self.failure = error
+            return None
+
+    def _warn_weaker_sandbox(self, broken: "LayerFinding") -> None:
+        weaker = f"commands run in a weaker sandbox: {broken.layer} fails ({broken.reason})"
+        self._emit(Warned(code="sandbox.reduced", message=weaker))
+
+    def _create_private_directory(self) -> Path:
+        """Create the commands' HOME and temporary directory, outside what they may change."""
+        from tempfile import mkdtemp
+
+        inside = self.paths.directory.is_relative_to(self._settings.workspace)
+        parent = None if inside else self.paths.directory
+        return Path(mkdtemp(prefix="agentcli-", dir=parent))
+
+    def _build_prover(self) -> "ReadProver":
+        from agentcli.permissions.readonly import ReadProver, build_path_lookup
+        from agentcli.sandbox.paths import sandbox_home
+
+        return ReadProver(
+            workspace=self._settings.workspace,
+            resolve=build_path_lookup(self.build_environ().get("PATH", "")),
+            cwd=lambda: self.directory.path,
+            home=sandbox_home(self._private.get()) if self.sandbox else None,
+        )
+
+
+def find_own_paths(paths: SessionPaths) -> tuple[Path, ...]:
+    """Return agentcli's settings and records. No command may change them, even in the workspace."""
+    return (get_settings_file().parent, paths.directory.parent, get_trust_directory().parent)
