@@ -16,7 +16,7 @@ from agentcli.system.snapshot import WorkspaceSnapshot
 from agentcli.system.worktree import UncommittedChanges, find_branch
 from agentcli.types.errors import AgentError
 from agentcli.ui.repl.commands.inspect import _read_changes
-from agentcli.ui.repl.mentions import list_files
+from agentcli.ui.repl.completion import list_files
 from tests.support import hostile
 from tests.support.hostile import Traps, sh
 from tests.support.program import agentcli, script

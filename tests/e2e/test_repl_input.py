@@ -157,9 +157,7 @@ def test_mention_is_completed_and_attached_with_its_lines(tmp_path: Path) -> Non
         term.wait("attached calc.py (2 lines)")
         term.wait("Read.")
         (prompt,) = session.prompts()
-        assert (
-            prompt == "look at @calc.py:2-3 please\n[The person attached calc.py:2-3:]\ntwo\nthree"
-        )
+        assert prompt == "look at @calc.py:2-3 please\n[The user attached calc.py:2-3:]\ntwo\nthree"
 
 
 def test_shell_command_runs_and_is_told_to_the_model(tmp_path: Path) -> None:

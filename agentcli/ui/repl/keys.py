@@ -1,14 +1,13 @@
 """The keys and their actions: one table, from which keys are bound and `/keys` is printed."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
 from prompt_toolkit.filters import (
     Condition,
-    FilterOrBool,
+    Filter,
     is_searching,
-    to_filter,
     vi_insert_mode,
 )
 from prompt_toolkit.key_binding import KeyBindings
@@ -17,10 +16,12 @@ from prompt_toolkit.keys import Keys
 
 from agentcli.types.errors import SettingsError
 from agentcli.types.fast_dataclass import dataclass
-from agentcli.ui.repl.answer_keys import AnswerKeys
-from agentcli.ui.repl.approval import LETTERS, ApprovalPrompt
+from agentcli.ui.repl.actions import Actions
+from agentcli.ui.repl.approval import ANSWERS_BY_KEY, ApprovalPrompt
+from agentcli.ui.repl.state import ReplState
 
 Action = Callable[[], None]
+STOP_KEYS = ("escape", "c-c", "<sigint>")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,35 +137,32 @@ def list_key_labels(rows: Sequence[KeyRow] = TABLE) -> list[tuple[str, str]]:
 
 
 def build_bindings(
-    actions: Mapping[str, Action],
+    actions: Actions,
     *,
+    state: ReplState,
     approvals: ApprovalPrompt,
-    paste: Callable[[str], None],
-    answer_keys: AnswerKeys,
-    is_answering: Callable[[], bool],
-    is_bare_shell: Callable[[], bool],
     rows: Sequence[KeyRow] = TABLE,
 ) -> KeyBindings:
-    """`is_bare_shell` returns whether there is a prompt for a shell command with nothing in it."""
-    bound = KeyBindings()
-    takes_answers = Condition(lambda: approvals.takes_keys and not is_answering())
-    composing = ~takes_answers & ~is_searching & ~Condition(is_answering)
+    bound, by_name = KeyBindings(), actions.list_actions()
+    is_answering = Condition(lambda: state.is_answering)
+    takes_answers = Condition(lambda: approvals.takes_keys) & ~is_answering
+    composing = ~takes_answers & ~is_searching & ~is_answering
     for row in rows:
         for keys in row.keys:
             # prompt-toolkit binds some of them itself, and a question takes every other key.
             is_eager = row.action in _ALWAYS
             bound.add(*keys, filter=_build_filter(row, composing), eager=is_eager)(
-                _make_handler(actions[row.action])
+                _make_handler(by_name[row.action])
             )
-    _bind_answers(bound, answer_keys, takes_answers)
-    _bind_answer_line(bound, actions, Condition(is_answering))
-    bound.add("backspace", filter=composing & Condition(is_bare_shell))(
-        _make_handler(actions["leave_shell"])
+    _bind_answers(bound, actions, takes_answers)
+    _bind_answer_line(bound, actions, is_answering)
+    bound.add("backspace", filter=composing & Condition(actions.is_bare_shell))(
+        _make_handler(actions.leave_shell)
     )
 
     @bound.add(Keys.BracketedPaste, eager=True)
     def _(event: KeyPressEvent) -> None:
-        paste(event.data)
+        actions.paste(event.data)
 
     return bound
 
@@ -172,10 +170,10 @@ def build_bindings(
 _ALWAYS = frozenset({"redraw", "suspend", "transcript", "next_mode"})
 
 
-def _build_filter(row: KeyRow, composing: FilterOrBool) -> FilterOrBool:
+def _build_filter(row: KeyRow, composing: Filter) -> Filter:
     if row.action == "escape":
         # In vi insert mode, vi's own Esc comes first.
-        return to_filter(composing) & ~vi_insert_mode
+        return composing & ~vi_insert_mode
     return ~is_searching if row.action in _ALWAYS else composing
 
 
@@ -186,25 +184,21 @@ def _make_handler(action: Action) -> Callable[[KeyPressEvent], None]:
     return act
 
 
-def _bind_answers(bound: KeyBindings, answer_keys: AnswerKeys, takes_answers: Condition) -> None:
-    for key in (*LETTERS, "up", "down", "enter"):
+def _bind_answers(bound: KeyBindings, actions: Actions, takes_answers: Filter) -> None:
+    for key in (*ANSWERS_BY_KEY, "up", "down", "enter"):
         bound.add(key, filter=takes_answers, eager=True)(
-            _make_handler(partial(answer_keys.press, key))
+            _make_handler(partial(actions.press_answer, key))
         )
-    for key in ("escape", "c-c", "<sigint>"):
-        bound.add(key, filter=takes_answers, eager=True)(
-            _make_handler(partial(answer_keys.press, "stop"))
-        )
+    for key in STOP_KEYS:
+        bound.add(key, filter=takes_answers, eager=True)(_make_handler(actions.refuse))
 
     @bound.add(Keys.Any, filter=takes_answers, eager=True)
     def _(event: KeyPressEvent) -> None:
         """Take any other key, which is no answer."""
-        answer_keys.type(event.data)
+        actions.type_at_question(event.data)
 
 
-def _bind_answer_line(
-    bound: KeyBindings, actions: Mapping[str, Action], is_answering: Condition
-) -> None:
-    bound.add("enter", filter=is_answering)(_make_handler(actions["answer_line"]))
-    for key in ("escape", "c-c", "<sigint>"):
-        bound.add(key, filter=is_answering)(_make_handler(actions["leave_answer_line"]))
+def _bind_answer_line(bound: KeyBindings, actions: Actions, is_answering: Filter) -> None:
+    bound.add("enter", filter=is_answering)(_make_handler(actions.submit_answer_line))
+    for key in STOP_KEYS:
+        bound.add(key, filter=is_answering)(_make_handler(actions.leave_answer_line))

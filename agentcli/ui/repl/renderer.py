@@ -2,8 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from rich.color import ColorType
 from rich.style import Style
@@ -12,71 +11,107 @@ from agentcli.session.session import Session
 from agentcli.settings import Settings
 from agentcli.types.events import TurnStarted
 from agentcli.types.tools import Diff
-from agentcli.ui.render.colour import Colour
 from agentcli.ui.render.diff import render_diff
 from agentcli.ui.render.markdown import MarkdownStream
 from agentcli.ui.render.paint import Paint, escape
-from agentcli.ui.render.theme import ColorDepth, ColorWhen, Theme, choose_theme
+from agentcli.ui.render.theme import ColorDepth, ColorWhen, Theme, choose_theme, parse_colour
 from agentcli.ui.render.wording import format_target, is_ascii, render_exit_summary, shorten_home
 from agentcli.ui.repl import transcript_blocks
 from agentcli.ui.repl.approval import PendingApproval, PendingPlan
 from agentcli.ui.repl.approval_panel import (
     CommandContext,
+    describe_saved_rule,
     render_panel,
     render_plan_panel,
     render_question,
     render_viewed_question,
 )
 from agentcli.ui.repl.status import Status
-from agentcli.ui.repl.transcript import LiveTranscript
-
-TerminalSize = tuple[int, int]
-"""Columns and rows."""
+from agentcli.ui.repl.transcript import Display, LiveTranscript
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TerminalTraits:
-    """The properties of the terminal, as far as known before anything is drawn."""
+class ScreenPainter:
+    """The paint for the current size of the display and the chosen theme."""
 
-    background: Colour | None = None
-    color: ColorWhen = "auto"
-    accessible: bool = False
-
-
-class TranscriptRenderer:
     def __init__(
-        self,
-        settings: Settings,
-        *,
-        traits: TerminalTraits,
-        commit: Callable[[str], None],
-        size: Callable[[], TerminalSize],
-        status: Status,
-        context: CommandContext,
+        self, settings: Settings, display: Display, *, background: str, color: ColorWhen
     ) -> None:
-        self._traits = traits
-        self._size = size
-        self._context = context
+        self._display = display
+        self._background = parse_colour(background)
+        self._color: ColorWhen = color
         self._diff_colors = settings.diff_colors
-        self._painted_for: tuple[TerminalSize, str] | None = None
+        self._is_accessible = settings.accessible
         self.theme_name: str = settings.theme
         self.theme, self.depth = self._choose_theme()
         self._paint = self._build_paint()
-        self.transcript = LiveTranscript(commit=commit, paint=lambda: self.paint, status=status)
 
     @property
     def paint(self) -> Paint:
-        """The paint for the current size and theme."""
-        if self._painted_for != (self._size(), self.theme_name):
+        size, paint = self._display.size, self._paint
+        if (size.columns, size.rows, self.theme) != (paint.columns, paint.rows, paint.theme):
             self._paint = self._build_paint()
-            if hasattr(self, "transcript"):
-                self.transcript.update_paint()
         return self._paint
 
     def use_theme(self, name: str) -> None:
         self.theme_name = name
         self.theme, self.depth = self._choose_theme()
-        self.transcript.update_paint()
+
+    def _choose_theme(self) -> tuple[Theme, ColorDepth]:
+        return choose_theme(
+            self.theme_name,
+            self._background,
+            os.environ,
+            True,
+            color=self._color,
+            diff=self._diff_colors,
+        )
+
+    def _build_paint(self) -> Paint:
+        size = self._display.size
+        return Paint(
+            columns=size.columns,
+            rows=size.rows,
+            theme=self.theme,
+            color=self.depth,
+            ascii=is_ascii(),
+            accessible=self._is_accessible,
+        )
+
+
+class TranscriptRenderer:
+    def __init__(
+        self, painter: ScreenPainter, transcript: LiveTranscript, *, context: CommandContext
+    ) -> None:
+        self._painter = painter
+        self.transcript = transcript
+        self._context = context
+
+    @property
+    def paint(self) -> Paint:
+        """The paint for the current size and theme."""
+        return self._painter.paint
+
+    @property
+    def theme(self) -> Theme:
+        return self._painter.theme
+
+    @property
+    def theme_name(self) -> str:
+        return self._painter.theme_name
+
+    @property
+    def depth(self) -> ColorDepth:
+        return self._painter.depth
+
+    def use_theme(self, name: str) -> None:
+        self._painter.use_theme(name)
+
+    def say(self, text: str, style: str = "") -> None:
+        """Add a block to the transcript."""
+        self.transcript.say(self.render_prose(text, style))
+
+    def say_saved_rule(self, rule: str) -> None:
+        self.say(describe_saved_rule(rule), "dim")
 
     def build_live_styles(self) -> dict[str, str]:
         """Return the theme in prompt-toolkit's names, for what it draws itself."""
@@ -154,28 +189,6 @@ class TranscriptRenderer:
     def render_viewed_question(self, pending: PendingApproval) -> str:
         return render_viewed_question(pending, self.paint)
 
-    def _choose_theme(self) -> tuple[Theme, ColorDepth]:
-        return choose_theme(
-            self.theme_name,
-            self._traits.background,
-            os.environ,
-            True,
-            color=self._traits.color,
-            diff=self._diff_colors,
-        )
-
-    def _build_paint(self) -> Paint:
-        columns, rows = self._size()
-        self._painted_for = (self._size(), self.theme_name)
-        return Paint(
-            columns=columns,
-            rows=rows,
-            theme=self.theme,
-            color=self.depth,
-            ascii=is_ascii(),
-            accessible=self._traits.accessible,
-        )
-
 
 def _to_live_style(style: Style) -> str:
     words = [word for word in ("bold", "dim", "underline") if getattr(style, word)]
@@ -186,20 +199,13 @@ def _to_live_style(style: Style) -> str:
 
 
 def build_renderer(
-    settings: Settings,
-    *,
-    background: Colour | None,
-    color: ColorWhen,
-    commit: Callable[[str], None],
-    size: Callable[[], TerminalSize],
-    status: Status,
+    settings: Settings, *, background: str, color: ColorWhen, display: Display, status: Status
 ) -> TranscriptRenderer:
-    grants = "no sandbox" if settings.sandbox == "off" else "sandboxed, network off"
+    """`background` is the colour as the terminal reports it, or empty."""
+    painter = ScreenPainter(settings, display, background=background, color=color)
+    sandbox = "no sandbox" if settings.sandbox == "off" else "sandboxed, network off"
     return TranscriptRenderer(
-        settings,
-        traits=TerminalTraits(background=background, color=color, accessible=settings.accessible),
-        commit=commit,
-        size=size,
-        status=status,
-        context=CommandContext(workspace=str(settings.workspace), sandbox=grants),
+        painter,
+        LiveTranscript(display, painter, status),
+        context=CommandContext(workspace=str(settings.workspace), sandbox=sandbox),
     )
