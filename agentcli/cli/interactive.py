@@ -57,7 +57,7 @@ def interact(options: InteractiveOptions, *, run: Callable[[Sequence[str]], int]
     if not sys.stdin.isatty():
         if options.resume == "":
             raise UsageError(
-                "there is no terminal to choose a session in",
+                "cannot choose a session without a terminal",
                 hint="agentcli --resume ID; agentcli sessions lists them",
             )
         return run(options.build_run_arguments())
@@ -90,13 +90,13 @@ def interact(options: InteractiveOptions, *, run: Callable[[Sequence[str]], int]
 def _apply_yolo(options: InteractiveOptions) -> InteractiveOptions:
     if options.mode or options.sandbox:
         raise UsageError(
-            "--yolo says the mode and the sandbox already: auto, and off",
-            hint="leave out --mode and --sandbox",
+            "--yolo cannot be combined with --mode or --sandbox",
+            hint="drop --mode and --sandbox: --yolo is mode auto without a sandbox",
         )
     if hasattr(os, "geteuid") and os.geteuid() == 0 and not _is_container():
         raise UsageError(
-            "--yolo is not for root, who can break this machine",
-            hint="agentcli --mode auto, which keeps the sandbox; or be an ordinary user",
+            "--yolo is not allowed for root",
+            hint="agentcli --mode auto keeps the sandbox; or run as an ordinary user",
         )
     return replace(options, mode="auto", sandbox="off")
 

@@ -19,7 +19,7 @@ class OutputClosed(AgentError):
     ending = Ending.READER_LEFT
 
     def __init__(self) -> None:
-        super().__init__("whoever read the output has left")
+        super().__init__("the reader of stdout has closed it")
 
 
 def write_out(text: str, *, encoding: str | None = None) -> None:
@@ -35,7 +35,7 @@ def write_out(text: str, *, encoding: str | None = None) -> None:
         if error.errno == errno.EPIPE:
             raise OutputClosed from error
         raise SettingsError(
-            f"cannot write to stdout: {error.strerror}", hint="send it to a place with room"
+            f"cannot write to stdout: {error.strerror}", hint="write to a disk with free space"
         ) from error
 
 

@@ -288,5 +288,5 @@ def test_yolo_is_refused_beside_a_mode_and_for_root(tmp_path: Path) -> None:
     assert (beside.code, beside.err.splitlines()[1]) == (2, "  fix: leave out --mode and --sandbox")
     alone = agentcli("--yolo", home=tmp_path)
     is_refused = os.geteuid() == 0 and not Path("/.dockerenv").exists()
-    assert ("--yolo is not for root" in alone.err) is is_refused
+    assert ("--yolo is not allowed for root" in alone.err) is is_refused
     assert alone.code == 2  # or else there is no prompt on stdin

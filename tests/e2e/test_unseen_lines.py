@@ -62,7 +62,7 @@ def test_result_that_does_not_fit_is_cut_and_what_was_cut_off_was_not_read(tmp_p
     options = ["--model", model, "--mode", "auto-edit", "-C", str(work)]
     ran = agentcli("run", *options, "go", home=home)
     assert ran.code == 0, ran.err
-    assert "conversation shortened: 1 result left out or cut, " in ran.err
+    assert "Trimmed 1 old result: " in ran.err
     facts = [json.loads(line)["fact"] for line in session_log(home).open()]
     trimmed = next(fact for fact in facts if fact["type"] == "results_trimmed")
     (cut,) = trimmed["results"]

@@ -2,12 +2,13 @@
 
 import json
 import locale
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentcli.system.home import home
 from agentcli.system.plain_text import show_controls
-from agentcli.types.events import Compacted, ResultsTrimmed
+from agentcli.types.events import Compacted, ContextNote, NoteReason, ResultsTrimmed
 from agentcli.types.messages import Json, ToolCall, Usage
 from agentcli.types.spending import Spending
 from agentcli.types.tools import (
@@ -35,6 +36,9 @@ REASON_CHARS = 200
 USER_SAID_NO = "the person said no"
 USER_SAID_INSTEAD = f"{USER_SAID_NO}, and: "
 """The words before what the user wants instead."""
+
+USER_RAN_IT = "the person ran it"
+"""The reason in the verdict on a shell command of the user's own."""
 
 _SUBJECT_ARGUMENTS = ("command", "path", "pattern", "glob")
 """The arguments that say by themselves what a call is about."""
@@ -184,9 +188,31 @@ _WORDS: dict[ErrorKind, str] = {
 def describe_shortening(event: ResultsTrimmed | Compacted) -> str:
     """Return what was removed from the model's context, to free space in its window."""
     if isinstance(event, Compacted):
-        return f"conversation shortened: a summary takes the place of {event.tokens_before} tokens"
-    results = pluralize(len(event.results), "result")
-    return f"conversation shortened: {results} left out or cut, {event.freed_tokens} tokens less"
+        return f"Compacted: a summary replaces {format_tokens(event.tokens_before)} tokens"
+    results = pluralize(len(event.results), "old result")
+    return f"Trimmed {results}: {format_tokens(event.freed_tokens)} tokens freed"
+
+
+_INSTRUCTIONS = re.compile(r"Instructions of .*?, from (?P<path>.+?); ")
+
+
+def describe_context_note(note: ContextNote) -> tuple[str, str]:
+    """Return what to show of a note to the model, and how much of it that leaves out.
+
+    The first may be shortened, and is as untrusted as the note."""
+    first, _, more = note.text.strip().partition("\n")
+    lines = pluralize(len(more.strip().splitlines()), "line")
+    if note.why == NoteReason.PLAN_MODE:
+        return ("Plan mode ended" if " is over" in first else "Plan mode: read-only"), ""
+    if note.why == NoteReason.PLAN:
+        return "Plan accepted", f" ({lines})"
+    if note.why == NoteReason.INSTRUCTIONS:
+        named = _INSTRUCTIONS.match(first)
+        return (
+            f"Loaded {named['path'] if named else first.partition(':')[0].lower()}",
+            f" ({lines})",
+        )
+    return f"Note to the model: {first}", f" (+{lines})" if more else ""
 
 
 # The figures of a turn and of a session in few words: time, tokens, money.

@@ -134,7 +134,7 @@ def _run_pager(text: str, workspace: Path) -> None:
 
 def _page_by_hand(text: str) -> None:
     """Print the whole text and wait for a key, because there is no pager."""
-    os.write(1, text.encode("utf-8", "replace") + b"\n[Enter goes on]")
+    os.write(1, text.encode("utf-8", "replace") + b"\n[press Enter to continue]")
     os.read(0, 1024)
 
 

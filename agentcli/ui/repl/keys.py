@@ -39,7 +39,7 @@ TABLE: tuple[KeyRow, ...] = (
         action="submit",
         keys=(("enter",),),
         label="Enter",
-        does="send; queue while a turn runs; \\ before it is a newline",
+        does="send; while a turn runs: queue; after \\: newline",
     ),
     KeyRow(
         action="newline",
@@ -51,60 +51,65 @@ TABLE: tuple[KeyRow, ...] = (
         action="complete",
         keys=(("tab",),),
         label="Tab",
-        does="complete; answer a question; in a turn: tell the model at its next step",
+        does="complete; open a waiting question; while a turn runs: steer it at its next step",
     ),
     KeyRow(
         action="next_mode",
         keys=(("s-tab",),),
         label="Shift-Tab",
-        does="next mode: plan, ask, auto-edit, auto",
+        does="next permission mode: plan, ask, auto-edit, auto",
     ),
     KeyRow(
         action="escape",
         keys=(("escape",),),
         label="Esc",
-        does="close the menu; interrupt; twice: clear the input, or on an empty one /rewind",
+        does="close the menu; interrupt; twice: clear the input, or /rewind if it is empty",
     ),
     KeyRow(
         action="stop",
         keys=(("c-c",), ("<sigint>",)),
         label="Ctrl-C",
-        does="interrupt, again: kill; clear the input, again: leave",
+        does="interrupt (again: kill); clear the input; twice if it is empty: quit",
     ),
     KeyRow(
         action="leave",
         keys=(("c-d",),),
         label="Ctrl-D",
-        does="leave, if the input is empty; else delete",
+        does="quit if the input is empty, else delete",
     ),
     KeyRow(
-        action="up", keys=(("up",),), label="Up", does="history; while a turn runs: edit the queue"
+        action="up",
+        keys=(("up",),),
+        label="Up",
+        does="history; while a turn runs: edit queued messages",
     ),
     KeyRow(action="down", keys=(("down",),), label="Down", does="history"),
     KeyRow(
         action="editor",
         keys=(("c-g",), ("c-x", "c-e")),
         label="Ctrl-G, Ctrl-X Ctrl-E",
-        does="write in $VISUAL or $EDITOR",
+        does="edit the input in $VISUAL or $EDITOR",
     ),
-    KeyRow(action="transcript", keys=(("c-o",),), label="Ctrl-O", does="the transcript in a pager"),
+    KeyRow(
+        action="transcript", keys=(("c-o",),), label="Ctrl-O", does="show the transcript in a pager"
+    ),
     KeyRow(
         action="background",
         keys=(("c-b",),),
         label="Ctrl-B",
         does="move the running command to the background",
     ),
-    KeyRow(action="redraw", keys=(("c-l",),), label="Ctrl-L", does="draw the live region anew"),
+    KeyRow(action="redraw", keys=(("c-l",),), label="Ctrl-L", does="redraw"),
     KeyRow(action="suspend", keys=(("c-z",),), label="Ctrl-Z", does="suspend"),
 )
 OTHER_KEYS = (
-    ("!COMMAND", "run it yourself, and the model is told; !!COMMAND: and it is not"),
-    ("! Enter", "a prompt for a command; Backspace on it, while it is empty, or Esc leaves it"),
+    ("!COMMAND", "run a shell command and show it to the model; !!COMMAND does not show it"),
+    ("! Enter", "shell mode; Esc, or Backspace if it is empty, ends it"),
     ("Ctrl-R", "search the history"),
     ("Ctrl-A/E/K/U/W/Y, Alt-B/F", "edit as in emacs"),
     (
         "y s a n e v m",
-        "the answers to a question, always the same; a takes Enter; Esc is no, and stop",
+        "answer a question (a needs Enter; Esc says no and stops the turn)",
     ),
 )
 
@@ -116,13 +121,13 @@ def build_table(changes: Sequence[tuple[str, str]] = ()) -> tuple[KeyRow, ...]:
     for action, keys in chosen.items():
         if action not in known:
             raise SettingsError(
-                f"keys: there is no action {action}", hint=f"actions: {', '.join(known)}"
+                f"keys: unknown action {action}", hint=f"actions: {', '.join(known)}"
             )
         try:
             KeyBindings().add(*keys.split())
         except (ValueError, AssertionError, TypeError):
             raise SettingsError(
-                f"keys: {keys!r} is not a key", hint="write c-t, f5, s-tab, or two: c-x c-t"
+                f"keys: {keys!r} is not a key", hint="examples: c-t, f5, s-tab, c-x c-t"
             ) from None
     return tuple(
         replace(row, keys=(tuple(chosen[row.action].split()),), label=chosen[row.action])

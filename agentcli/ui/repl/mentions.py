@@ -143,7 +143,7 @@ def _attach_file(path: Path, name: str, line_range: tuple[int, int] | None) -> A
         name = f"{name}:{first}-{first + len(kept) - 1}"
     if len(kept) < asked:
         name += f" (lines {first}-{first + len(kept) - 1} of {len(rows)}; read the rest if needed)"
-        note = f"attached {shown} (only {len(kept)} of {asked} lines: it is large)"
+        note = f"attached {shown} (first {len(kept)} of {asked} lines)"
     else:
         note = f"attached {shown} ({len(kept)} {'line' if len(kept) == 1 else 'lines'})"
     return _build_attachment(name, "\n".join(kept), note)

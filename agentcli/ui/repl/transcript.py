@@ -198,8 +198,8 @@ class LiveTranscript:
 
     def _render_remark(self, event: Event) -> None:
         match event:
-            case ContextNote(text=text, why=why):
-                self._render_context_note(text, why)
+            case ContextNote():
+                self._render_context_note(event)
             case ResultsTrimmed() | Compacted():
                 self.add(self._apply_style(describe_shortening(event), "dim"))
             case Warned(message=message):
@@ -362,7 +362,7 @@ class LiveTranscript:
         if retry.status == 429:
             why = f"Rate limited ({retry.status})"
         elif self._streaming_text.is_open and retry.status is None:
-            why = f"connection lost after {self._status.arriving_tokens} tok"
+            why = f"Connection lost after {self._status.arriving_tokens} tokens"
         if self._streaming_text.is_open:
             self._finish_text()
             self._was_streamed = False
@@ -414,13 +414,13 @@ class LiveTranscript:
         self._committed.append(self._cards)
         self._commit_block(shown, apart=True, card=self._cards)
 
-    def _render_context_note(self, text: str, why: str) -> None:
-        if why == NoteReason.USER:
-            self.add_prompt(text)
-            for note in self.notes.pop(text, ()):
+    def _render_context_note(self, event: ContextNote) -> None:
+        if event.why == NoteReason.USER:
+            self.add_prompt(event.text)
+            for note in self.notes.pop(event.text, ()):
                 self.add(self._apply_style(f"  {note}", "dim"))
-        elif why not in HIDDEN_NOTES:
-            self.say(transcript_blocks.render_context_note(self._use_paint(), text))
+        elif event.why not in HIDDEN_NOTES:
+            self.say(transcript_blocks.render_context_note(self._use_paint(), event))
 
     def _finish_turn(self, event: TurnEnded) -> None:
         self._flush()

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from rich.cells import cell_len
 from rich.text import Text
 
-from agentcli.types.events import FileAttached, ServerAsked
+from agentcli.types.events import ContextNote, FileAttached, ServerAsked
 from agentcli.ui.render.paint import LAYOUT, Paint, escape
-from agentcli.ui.render.wording import format_elapsed
+from agentcli.ui.render.wording import describe_context_note, format_elapsed
 from agentcli.ui.repl.status import shorten_end
 
 PROSE_CHARS = 4_000
@@ -17,7 +17,7 @@ _OPTION = re.compile(
     r"--(?P<name>max-(?:cost|tokens|turns|wait)|timeout|tool-timeout|strict-cost)"
     r"(?: (?P<value>\d+))?"
 )
-_ANSWER_LABELS = {"accept": "you said yes", "decline": "you said no", "cancel": "no answer"}
+_ANSWER_LABELS = {"accept": "accepted", "decline": "declined", "cancel": "no answer"}
 
 
 def apply_style(paint: Paint, text: str, style: str) -> str:
@@ -72,7 +72,7 @@ def adapt_hint(hint: str) -> str:
 
     Neither a setting nor a variable set elsewhere reaches a program that is already running."""
     if hint.startswith("export "):
-        return f"leave, {hint}, then go on: agentcli --continue"
+        return f"quit, {hint}, then agentcli --continue"
     within = _OPTION.sub(_format_setting, hint)
     is_setting = within != hint
     return re.sub(r"--model\b", "/model", f"{within}{CONTINUE_HINT}" if is_setting else within)
@@ -88,7 +88,7 @@ def render_broken_off(paint: Paint, why: str) -> str:
 
     The reply stays on the screen, and the model does not know of it.
     """
-    text = f"{paint.ellipsis} {why}; this half is dropped, the reply begins anew"
+    text = f"{paint.ellipsis} {why}. Dropping the partial reply and retrying."
     return apply_style(paint, "  " + _wrap_hanging(paint, text), "warning")
 
 
@@ -105,11 +105,10 @@ def render_thinking(paint: Paint, text: str, seconds: float, *, is_shown: bool) 
     return apply_style(paint, f"{line}\n{escape(text)}" if is_shown and text else line, "dim")
 
 
-def render_context_note(paint: Paint, text: str) -> str:
-    """Render a context note of the runtime to the model. Its first line is enough."""
-    first, _, more = escape(text).strip().partition("\n")
-    rest = f" (and {more.count(chr(10)) + 1} more lines)" if more else ""
-    line = shorten_end(f"told the model: {first}", max(8, paint.width - len(rest)))
+def render_context_note(paint: Paint, note: ContextNote) -> str:
+    """Render a context note of the runtime to the model on one line."""
+    said, rest = describe_context_note(note)
+    line = shorten_end(escape(said), max(8, paint.width - len(rest)))
     return apply_style(paint, line + rest, "dim")
 
 

@@ -15,6 +15,7 @@ from agentcli.types.events import CallFinished, CallJudged, NoteReason
 from agentcli.types.messages import Text, ToolCall
 from agentcli.types.tools import Command, Effect, ErrorKind, ToolResult
 from agentcli.types.verdicts import Verdict
+from agentcli.ui.render.wording import USER_RAN_IT
 from agentcli.ui.repl.answers import Answers
 from agentcli.ui.repl.approval import apply_plan_answer, get_proposed_plan
 from agentcli.ui.repl.composer import Composer
@@ -325,7 +326,7 @@ def _build_card(ran: ShellResult, settings: Settings) -> tuple[CallJudged, CallF
         details=details,
         error=ErrorKind.FAILED if ran.exit_code else None,
     )
-    verdict = Verdict(decision="allow", by="person", reason="the person ran it")
+    verdict = Verdict(decision="allow", by="person", reason=USER_RAN_IT)
     return (
         CallJudged(call=call, effect=Effect.EXECUTE, verdict=verdict),
         CallFinished(result=result, duration_s=ran.duration_s),

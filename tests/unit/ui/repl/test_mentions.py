@@ -59,7 +59,7 @@ def test_large_and_binary_files_say_what_was_left_out(tmp_path: Path) -> None:
     (tmp_path / "bin").write_bytes(b"\0\1")
     found = attach("@big @bin", tmp_path)
     assert found.notes == (
-        "attached big (only 1000 of 2000 lines: it is large)",
+        "attached big (first 1000 of 2000 lines)",
         "not attached: bin (not text)",
     )
     assert len(str(found.parts[0])) <= ATTACHED_BYTES_MAX + 200
