@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import cycle, islice
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given, settings
@@ -141,7 +141,7 @@ class Desk:
         self.app: Application[None] = Application(
             layout=Layout(Window(BufferControl(self.composer.buffer))),
             key_bindings=build_bindings(
-                DeskActions(self), state=self.state, approvals=self.approvals
+                DeskActions(self), self.given, state=self.state, approvals=self.approvals
             ),
             input=DummyInput(),
             output=DummyOutput(),
@@ -152,7 +152,7 @@ class Desk:
     def answers(self) -> list[str]:
         return self.given.letters
 
-    def ask(self, kind: Kind) -> "asyncio.Future[object]":
+    def ask(self, kind: Kind) -> "asyncio.Future[Any]":
         if kind == "plan":
             plan = PendingPlan(plan="1. Go.", answer=asyncio.get_running_loop().create_future())
             return asyncio.ensure_future(self.approvals.wait_for_answer(plan, plan.answer))

@@ -9,9 +9,9 @@ from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.input import DummyInput
 
 from agentcli.settings import Settings
-from agentcli.ui.repl.approval import ApprovalPrompt
 from agentcli.ui.repl.composer import Composer
 from agentcli.ui.repl.state import GitBranch, ReplOptions, ReplState
+from agentcli.ui.repl.status import Status
 from agentcli.ui.repl.terminal import SynchronisedOutput, Terminal
 
 NOWHERE = Path("/nowhere")
@@ -26,12 +26,10 @@ class UnseenTerminal(Terminal):
 
 def build_state() -> ReplState:
     options = ReplOptions(model="opus", branch=GitBranch(NOWHERE))
-    return ReplState(settings=Settings(workspace=NOWHERE), options=options, first_mode="ask")
+    return ReplState(
+        settings=Settings(workspace=NOWHERE), options=options, status=Status(), first_mode="ask"
+    )
 
 
 def build_composer(clock: Callable[[], float]) -> Composer:
     return Composer(history=InMemoryHistory(), completer=DummyCompleter(), clock=clock)
-
-
-def build_prompt(state: ReplState, clock: Callable[[], float]) -> ApprovalPrompt:
-    return ApprovalPrompt(state, build_composer(clock), UnseenTerminal(), clock=clock)

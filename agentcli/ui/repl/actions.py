@@ -15,7 +15,6 @@ from agentcli.ui.repl.external import Handover
 from agentcli.ui.repl.screen import LiveScreen
 from agentcli.ui.repl.session_manager import SessionManager
 from agentcli.ui.repl.state import ReplState
-from agentcli.ui.repl.status import Status
 from agentcli.ui.repl.terminal import Terminal
 from agentcli.ui.repl.turns import Turns
 
@@ -36,7 +35,6 @@ class Actions:
         slash: "SlashCommandRunner",
         terminal: Terminal,
         handover: Handover,
-        status: Status,
     ) -> None:
         self._state = state
         self._composer = composer
@@ -48,7 +46,6 @@ class Actions:
         self._slash = slash
         self._terminal = terminal
         self._handover = handover
-        self._status = status
         self._pressed: dict[str, float] = {}
 
     def list_actions(self) -> Mapping[str, Callable[[], None]]:
@@ -79,26 +76,12 @@ class Actions:
         else:
             self._composer.paste(data)
 
-    # The answers to a question
-
-    def press_answer(self, key: str) -> None:
-        self._answers.keys.press(key)
-
-    def type_at_question(self, text: str) -> None:
-        self._answers.keys.type(text)
-
     def refuse(self) -> None:
         """Say no to the open question and stop the turn."""
         self._answers.keys.drop()
         if self._answers.refuse():
             # After the answer has been recorded.
             asyncio.get_running_loop().call_soon(self._turns.interrupt)
-
-    def submit_answer_line(self) -> None:
-        self._answers.submit_answer_line()
-
-    def leave_answer_line(self) -> None:
-        self._answers.leave_answer_line()
 
     # The input
 
@@ -116,7 +99,7 @@ class Actions:
             composer.buffer.delete_before_cursor(1)
             composer.insert_newline()
             return
-        if self._status.is_waiting_to_retry and composer.is_empty and self._state.session:
+        if self._state.status.is_waiting_to_retry and composer.is_empty and self._state.session:
             self._state.session.hurry()
             return
         text = composer.text

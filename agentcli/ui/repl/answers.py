@@ -32,7 +32,6 @@ from agentcli.ui.repl.external import Handover
 from agentcli.ui.repl.forms import fill_in_on_terminal, fill_in_until_answered
 from agentcli.ui.repl.screen import LiveScreen
 from agentcli.ui.repl.state import ReplState
-from agentcli.ui.repl.status import Status
 from agentcli.ui.repl.terminal import Terminal
 
 
@@ -48,7 +47,6 @@ class Answers:
         screen: LiveScreen,
         terminal: Terminal,
         handover: Handover,
-        status: Status,
     ) -> None:
         self._state = state
         self._approvals = approvals
@@ -56,7 +54,6 @@ class Answers:
         self._screen = screen
         self._terminal = terminal
         self._handover = handover
-        self._status = status
         self.keys = AnswerKeys(state, approvals, composer, terminal, answers=self)
 
     async def __call__(self, question: Question) -> Verdict:
@@ -88,7 +85,7 @@ class Answers:
             if self._screen.answer.text.strip():
                 self._composer.prepend_text(self._screen.answer.text)
             self._screen.close_answer_line()
-        self._status.set_verb("Waiting for model")
+        self._state.status.set_verb("Waiting for model")
 
     def give(self, key: str) -> None:
         """Give the answer of this key to the open question."""

@@ -17,6 +17,7 @@ from prompt_toolkit.keys import Keys
 from agentcli.types.errors import SettingsError
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.ui.repl.actions import Actions
+from agentcli.ui.repl.answers import AnswerKeys, Answers
 from agentcli.ui.repl.approval import ANSWERS_BY_KEY, ApprovalPrompt
 from agentcli.ui.repl.state import ReplState
 
@@ -143,6 +144,7 @@ def list_key_labels(rows: Sequence[KeyRow] = TABLE) -> list[tuple[str, str]]:
 
 def build_bindings(
     actions: Actions,
+    answers: Answers,
     *,
     state: ReplState,
     approvals: ApprovalPrompt,
@@ -159,8 +161,8 @@ def build_bindings(
             bound.add(*keys, filter=_build_filter(row, composing), eager=is_eager)(
                 _make_handler(by_name[row.action])
             )
-    _bind_answers(bound, actions, takes_answers)
-    _bind_answer_line(bound, actions, is_answering)
+    _bind_answers(bound, actions, answers.keys, takes_answers)
+    _bind_answer_line(bound, answers, is_answering)
     bound.add("backspace", filter=composing & Condition(actions.is_bare_shell))(
         _make_handler(actions.leave_shell)
     )
@@ -189,10 +191,12 @@ def _make_handler(action: Action) -> Callable[[KeyPressEvent], None]:
     return act
 
 
-def _bind_answers(bound: KeyBindings, actions: Actions, takes_answers: Filter) -> None:
+def _bind_answers(
+    bound: KeyBindings, actions: Actions, answer_keys: AnswerKeys, takes_answers: Filter
+) -> None:
     for key in (*ANSWERS_BY_KEY, "up", "down", "enter"):
         bound.add(key, filter=takes_answers, eager=True)(
-            _make_handler(partial(actions.press_answer, key))
+            _make_handler(partial(answer_keys.press, key))
         )
     for key in STOP_KEYS:
         bound.add(key, filter=takes_answers, eager=True)(_make_handler(actions.refuse))
@@ -200,10 +204,10 @@ def _bind_answers(bound: KeyBindings, actions: Actions, takes_answers: Filter) -
     @bound.add(Keys.Any, filter=takes_answers, eager=True)
     def _(event: KeyPressEvent) -> None:
         """Take any other key, which is no answer."""
-        actions.type_at_question(event.data)
+        answer_keys.type(event.data)
 
 
-def _bind_answer_line(bound: KeyBindings, actions: Actions, is_answering: Filter) -> None:
-    bound.add("enter", filter=is_answering)(_make_handler(actions.submit_answer_line))
+def _bind_answer_line(bound: KeyBindings, answers: Answers, is_answering: Filter) -> None:
+    bound.add("enter", filter=is_answering)(_make_handler(answers.submit_answer_line))
     for key in STOP_KEYS:
-        bound.add(key, filter=is_answering)(_make_handler(actions.leave_answer_line))
+        bound.add(key, filter=is_answering)(_make_handler(answers.leave_answer_line))

@@ -14,7 +14,7 @@ from agentcli.ui.render.wording import format_cost, format_traffic
 from agentcli.ui.repl.approval import ApprovalPrompt
 from agentcli.ui.repl.composer import Composer
 from agentcli.ui.repl.state import ReplState
-from agentcli.ui.repl.status import Status, shorten_end
+from agentcli.ui.repl.status import shorten_end
 from agentcli.ui.repl.terminal import Terminal
 
 if TYPE_CHECKING:
@@ -119,13 +119,11 @@ class LiveView:
         approvals: ApprovalPrompt,
         *,
         composer: Composer,
-        status: Status,
         terminal: Terminal,
     ) -> None:
         self._state = state
         self._approvals = approvals
         self._composer = composer
-        self._status = status
         self._terminal = terminal
         self._theme: Theme | None = None
         self._style: BaseStyle = Style.from_dict(FIRST_STYLES)
@@ -212,7 +210,7 @@ class LiveView:
             if self._composer.is_used and self._terminal.size.rows >= LOW_ROWS:
                 rows.append(shorten_end("  it opens after you send or clear your message", width))
             return rows
-        line = self._status.render_line(width)
+        line = self._state.status.render_line(width)
         return [line] if line else []
 
     def _build_figures(self) -> ToolbarFigures:

@@ -1,6 +1,5 @@
 """The renderer of all text of the session, made once the first prompt is on the screen."""
 
-import os
 import re
 from dataclasses import replace
 
@@ -14,8 +13,8 @@ from agentcli.types.tools import Diff
 from agentcli.ui.render.diff import render_diff
 from agentcli.ui.render.markdown import MarkdownStream
 from agentcli.ui.render.paint import Paint, escape
-from agentcli.ui.render.theme import ColorDepth, ColorWhen, Theme, choose_theme, parse_colour
-from agentcli.ui.render.wording import format_target, is_ascii, render_exit_summary, shorten_home
+from agentcli.ui.render.theme import ColorDepth, ColorWhen, Theme
+from agentcli.ui.render.wording import format_target, render_exit_summary, shorten_home
 from agentcli.ui.repl import transcript_blocks
 from agentcli.ui.repl.approval import PendingApproval, PendingPlan
 from agentcli.ui.repl.approval_panel import (
@@ -27,55 +26,8 @@ from agentcli.ui.repl.approval_panel import (
     render_viewed_question,
 )
 from agentcli.ui.repl.status import Status
-from agentcli.ui.repl.transcript import Display, LiveTranscript
-
-
-class ScreenPainter:
-    """The paint for the current size of the display and the chosen theme."""
-
-    def __init__(
-        self, settings: Settings, display: Display, *, background: str, color: ColorWhen
-    ) -> None:
-        self._display = display
-        self._background = parse_colour(background)
-        self._color: ColorWhen = color
-        self._diff_colors = settings.diff_colors
-        self._is_accessible = settings.accessible
-        self.theme_name: str = settings.theme
-        self.theme, self.depth = self._choose_theme()
-        self._paint = self._build_paint()
-
-    @property
-    def paint(self) -> Paint:
-        size, paint = self._display.size, self._paint
-        if (size.columns, size.rows, self.theme) != (paint.columns, paint.rows, paint.theme):
-            self._paint = self._build_paint()
-        return self._paint
-
-    def use_theme(self, name: str) -> None:
-        self.theme_name = name
-        self.theme, self.depth = self._choose_theme()
-
-    def _choose_theme(self) -> tuple[Theme, ColorDepth]:
-        return choose_theme(
-            self.theme_name,
-            self._background,
-            os.environ,
-            True,
-            color=self._color,
-            diff=self._diff_colors,
-        )
-
-    def _build_paint(self) -> Paint:
-        size = self._display.size
-        return Paint(
-            columns=size.columns,
-            rows=size.rows,
-            theme=self.theme,
-            color=self.depth,
-            ascii=is_ascii(),
-            accessible=self._is_accessible,
-        )
+from agentcli.ui.repl.transcript import LiveTranscript
+from agentcli.ui.repl.transcript_blocks import Display, ScreenPainter
 
 
 class TranscriptRenderer:

@@ -51,7 +51,10 @@ class Repl:
 
     def __init__(self, settings: Settings, options: ReplOptions, terminal: Terminal) -> None:
         self._state = state = ReplState(
-            settings=settings, options=options, first_mode=settings.mode
+            settings=settings,
+            options=options,
+            status=Status(is_ascii=is_ascii()),
+            first_mode=settings.mode,
         )
         self._terminal = terminal
         self._keys = build_table(settings.keys)
@@ -61,9 +64,8 @@ class Repl:
             history=self._input_history.history,
             completer=InputCompleter(state, WorkspaceFiles(settings.workspace), host=self),
         )
-        status = Status(is_ascii=is_ascii())
         approvals = ApprovalPrompt(state, composer, terminal)
-        view = LiveView(state, approvals, composer=composer, status=status, terminal=terminal)
+        view = LiveView(state, approvals, composer=composer, terminal=terminal)
         screen = LiveScreen(state, composer, view, terminal)
         answers = Answers(
             state,
@@ -72,7 +74,6 @@ class Repl:
             screen=screen,
             terminal=terminal,
             handover=handover,
-            status=status,
         )
         self._sessions = sessions = SessionManager(
             state,
@@ -80,7 +81,6 @@ class Repl:
             composer=composer,
             input_history=self._input_history,
             terminal=terminal,
-            status=status,
         )
         self._turns = turns = Turns(
             state,
@@ -88,7 +88,6 @@ class Repl:
             answers=answers,
             composer=composer,
             terminal=terminal,
-            status=status,
         )
         self._actions = Actions(
             state,
@@ -103,20 +102,19 @@ class Repl:
             ),
             terminal=terminal,
             handover=handover,
-            status=status,
         )
-        self._app = self._build_application(approvals, view, screen)
+        self._app = self._build_application(approvals, answers, view, screen)
         self._stopped = 0
         """The number of commands that were still running at the end."""
 
     def _build_application(
-        self, approvals: ApprovalPrompt, view: LiveView, screen: LiveScreen
+        self, approvals: ApprovalPrompt, answers: Answers, view: LiveView, screen: LiveScreen
     ) -> InlineApplication:
         app = InlineApplication(
             self._terminal,
             layout=screen.layout,
             key_bindings=build_bindings(
-                self._actions, state=self._state, approvals=approvals, rows=self._keys
+                self._actions, answers, state=self._state, approvals=approvals, rows=self._keys
             ),
             style=DynamicStyle(view.find_style),
             full_screen=False,

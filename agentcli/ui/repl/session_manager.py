@@ -13,7 +13,6 @@ from agentcli.ui.repl.commands.registry import switch_session
 from agentcli.ui.repl.composer import Composer
 from agentcli.ui.repl.input_history import InputHistory
 from agentcli.ui.repl.state import ReplState
-from agentcli.ui.repl.status import Status
 from agentcli.ui.repl.terminal import Terminal
 
 if TYPE_CHECKING:
@@ -36,14 +35,12 @@ class SessionManager:
         composer: Composer,
         input_history: InputHistory,
         terminal: Terminal,
-        status: Status,
     ) -> None:
         self._state = state
         self._answers = answers
         self._composer = composer
         self._input_history = input_history
         self._terminal = terminal
-        self._status = status
         self._ready: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
@@ -107,7 +104,7 @@ class SessionManager:
             background=state.options.background,
             color=state.options.color,
             display=self._terminal,
-            status=self._status,
+            status=self._state.status,
         )
         resume, state.options = state.options.resume, replace(state.options, resume=None)
         try:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from agentcli.ui.repl.approval import PendingApproval, PendingPlan
     from agentcli.ui.repl.commands.registry import CommandRegistry
     from agentcli.ui.repl.renderer import TranscriptRenderer
+    from agentcli.ui.repl.status import Status
 
 PATIENCE_S = 0.05
 """The longest time that the first line of a session waits for git."""
@@ -83,6 +84,7 @@ class ReplOptions:
 class ReplState:
     settings: Settings
     options: ReplOptions
+    status: "Status"
     first_mode: Mode
     """The mode until there is a session, which then has its own."""
     session: "Session | None" = None

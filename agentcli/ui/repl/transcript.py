@@ -6,9 +6,6 @@ Loaded after the first paint, because everything that lays out text comes with i
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
-
-from prompt_toolkit.data_structures import Size
 
 from agentcli.system.plain_text import to_plain_text
 from agentcli.types.deltas import CallDelta, CallProgress, RetryDelta, TextDelta, ThinkingDelta
@@ -37,6 +34,7 @@ from agentcli.ui.render.paint import Paint, escape
 from agentcli.ui.render.wording import describe_shortening, format_target, render_turn_summary
 from agentcli.ui.repl import transcript_blocks
 from agentcli.ui.repl.status import Status
+from agentcli.ui.repl.transcript_blocks import Display, ScreenPainter
 from agentcli.ui.tally import Tally
 
 # The text that a model is writing: finished blocks are committed, the rest is a tail
@@ -112,26 +110,8 @@ class _RunningCall:
     output: str = ""
 
 
-class Display(Protocol):
-    """Where text is committed: the live terminal, or a stream of lines."""
-
-    @property
-    def size(self) -> Size: ...
-
-    def commit(self, ansi: str) -> None:
-        """Add lines, permanently."""
-        ...
-
-
-class Painter(Protocol):
-    @property
-    def paint(self) -> Paint:
-        """The paint for the current size and theme."""
-        ...
-
-
 class LiveTranscript:
-    def __init__(self, display: Display | None, painter: Painter, status: Status) -> None:
+    def __init__(self, display: Display | None, painter: ScreenPainter, status: Status) -> None:
         """Without a display, text is only collected for `render_full`."""
         self._display = display
         self._painter = painter

@@ -1,15 +1,83 @@
-"""The blocks of the transcript that are neither Markdown nor cards, rendered for a given paint."""
+"""The paint of the screen, and the blocks that are neither Markdown nor cards."""
 
+import os
 import re
 from collections.abc import Sequence
+from typing import Protocol
 
+from prompt_toolkit.data_structures import Size
 from rich.cells import cell_len
 from rich.text import Text
 
+from agentcli.settings import Settings
 from agentcli.types.events import ContextNote, FileAttached, ServerAsked
 from agentcli.ui.render.paint import LAYOUT, Paint, escape
-from agentcli.ui.render.wording import describe_context_note, format_elapsed
+from agentcli.ui.render.theme import ColorDepth, ColorWhen, Theme, choose_theme, parse_colour
+from agentcli.ui.render.wording import describe_context_note, format_elapsed, is_ascii
 from agentcli.ui.repl.status import shorten_end
+
+
+class Display(Protocol):
+    """Where text is committed: the live terminal, or a stream of lines."""
+
+    @property
+    def size(self) -> Size: ...
+
+    def commit(self, ansi: str) -> None:
+        """Add lines, permanently."""
+        ...
+
+
+class ScreenPainter:
+    """The paint for the current size of the display and the chosen theme."""
+
+    def __init__(
+        self, settings: Settings, display: Display, *, background: str, color: ColorWhen
+    ) -> None:
+        self._display = display
+        self._background = parse_colour(background)
+        self._color: ColorWhen = color
+        self._diff_colors = settings.diff_colors
+        self._is_accessible = settings.accessible
+        self.theme_name: str = settings.theme
+        self.theme, self.depth = self._choose_theme()
+        self._paint = self._build_paint()
+
+    @property
+    def paint(self) -> Paint:
+        size, paint = self._display.size, self._paint
+        if (size.columns, size.rows, self.theme) != (paint.columns, paint.rows, paint.theme):
+            self._paint = self._build_paint()
+        return self._paint
+
+    def use_theme(self, name: str) -> None:
+        self.theme_name = name
+        self.theme, self.depth = self._choose_theme()
+
+    def _choose_theme(self) -> tuple[Theme, ColorDepth]:
+        return choose_theme(
+            self.theme_name,
+            self._background,
+            os.environ,
+            True,
+            color=self._color,
+            diff=self._diff_colors,
+        )
+
+    def _build_paint(self) -> Paint:
+        size = self._display.size
+        return Paint(
+            columns=size.columns,
+            rows=size.rows,
+            theme=self.theme,
+            color=self.depth,
+            ascii=is_ascii(),
+            accessible=self._is_accessible,
+        )
+
+
+# Blocks, each for a given paint
+
 
 PROSE_CHARS = 4_000
 CONTINUE_HINT = " in settings.toml, then agentcli --continue"

@@ -23,7 +23,7 @@ from agentcli.ui.repl.mentions import attach
 from agentcli.ui.repl.session_manager import SessionManager
 from agentcli.ui.repl.shell import ShellResult, needs_terminal, run_captured, run_on_terminal
 from agentcli.ui.repl.state import ReplState
-from agentcli.ui.repl.status import FRAME_S, Status
+from agentcli.ui.repl.status import FRAME_S
 from agentcli.ui.repl.terminal import Terminal
 
 if TYPE_CHECKING:
@@ -47,14 +47,12 @@ class Turns:
         answers: Answers,
         composer: Composer,
         terminal: Terminal,
-        status: Status,
     ) -> None:
         self._state = state
         self._sessions = sessions
         self._answers = answers
         self._composer = composer
         self._terminal = terminal
-        self._status = status
         self._task: asyncio.Task[None] | None = None
         self._interrupts = 0
         self._gave_up = False
@@ -112,7 +110,7 @@ class Turns:
         if self.is_running:
             work.close()
             raise UsageError("a turn is running", hint="press Esc to stop it, then try again")
-        self._status.begin(verb)
+        self._state.status.begin(verb)
         done = asyncio.ensure_future(work)
         self._start(_wait_to_end(done))
         await asyncio.wait([done])
@@ -125,7 +123,7 @@ class Turns:
         if self._task is None:
             return False
         self._interrupts += 1
-        self._gave_up = self._gave_up or self._status.is_waiting_to_retry
+        self._gave_up = self._gave_up or self._state.status.is_waiting_to_retry
         self._task.cancel()
         return True
 
@@ -166,7 +164,7 @@ class Turns:
             await work
         finally:
             ticks.cancel()
-            self._status.end()
+            self._state.status.end()
 
     async def _tick(self) -> None:
         """Update frame and clock together, while something runs."""
@@ -175,7 +173,7 @@ class Turns:
             await asyncio.sleep(FRAME_S)
 
     async def _run_plan(self) -> None:
-        self._status.begin("Waiting for you")
+        self._state.status.begin("Waiting for you")
         session, _ = await self._sessions.wait_for_session()
         text = await self._ask_about_plan(session)
         await self._run_turns(text, text)
@@ -195,7 +193,7 @@ class Turns:
 
     async def _run_turn(self, text: str, shown: str) -> str:
         """Run one turn. Return the text of the next."""
-        self._status.begin("Waiting for model")
+        self._state.status.begin("Waiting for model")
         try:
             session, renderer = await self._sessions.wait_for_session()
         except AgentError:
@@ -203,7 +201,7 @@ class Turns:
             return ""
         renderer.transcript.add_prompt(shown)
         if not session.catalogue.is_ready:
-            self._status.set_verb("Starting MCP servers")
+            self._state.status.set_verb("Starting MCP servers")
         following = ""
         try:
             attached = await asyncio.to_thread(attach, text, self._state.settings.workspace)
@@ -219,7 +217,7 @@ class Turns:
             return ""
         except AgentError as error:
             renderer.transcript.add_error(str(error), error.hint)
-        if self._status.elapsed_s >= LONG_TURN_S and self._state.settings.notify == "bell":
+        if self._state.status.elapsed_s >= LONG_TURN_S and self._state.settings.notify == "bell":
             self._terminal.ring_bell()
         return "\n".join(filter(None, [following, self._take_waiting(session)]))
 
@@ -238,7 +236,7 @@ class Turns:
         task = asyncio.current_task()
         while task is not None and task.cancelling():
             task.uncancel()
-        renderer.transcript.add_interruption(self._status.elapsed_s)
+        renderer.transcript.add_interruption(self._state.status.elapsed_s)
         if text and self._gave_up and session.withdraw_prompt(gave_up=True):
             self._return_unsent(text, session, renderer)
         else:
@@ -262,7 +260,7 @@ class Turns:
             self._composer.prepend_text("\n".join(waited))
 
     async def _run_shell_command(self, command: str, *, tells_model: bool) -> None:
-        self._status.begin(f"Running {' '.join(command.split())}")
+        self._state.status.begin(f"Running {' '.join(command.split())}")
         try:
             session, renderer = await self._sessions.wait_for_session()
         except AgentError:
