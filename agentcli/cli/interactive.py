@@ -91,7 +91,7 @@ def _apply_yolo(options: InteractiveOptions) -> InteractiveOptions:
     if options.mode or options.sandbox:
         raise UsageError(
             "--yolo cannot be combined with --mode or --sandbox",
-            hint="drop --mode and --sandbox: --yolo is mode auto without a sandbox",
+            hint="leave out --mode and --sandbox",
         )
     if hasattr(os, "geteuid") and os.geteuid() == 0 and not _is_container():
         raise UsageError(

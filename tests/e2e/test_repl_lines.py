@@ -80,7 +80,7 @@ def test_line_that_was_typed_before_the_question_is_the_next_message(tmp_path: P
         term = session.term
         term.wait("/help lists")
         term.type("go\ry\r")
-        term.wait("kept as your next message: y")
+        term.wait("Kept as your next message: y")
         term.wait("y once")
         term.send("n")
         term.wait("Heard.")

@@ -206,12 +206,10 @@ def describe_context_note(note: ContextNote) -> tuple[str, str]:
         return ("Plan mode ended" if " is over" in first else "Plan mode: read-only"), ""
     if note.why == NoteReason.PLAN:
         return "Plan accepted", f" ({lines})"
-    if note.why == NoteReason.INSTRUCTIONS:
+    if note.why == NoteReason.INSTRUCTIONS and more:
         named = _INSTRUCTIONS.match(first)
-        return (
-            f"Loaded {named['path'] if named else first.partition(':')[0].lower()}",
-            f" ({lines})",
-        )
+        what = named["path"] if named else first.partition(":")[0].lower()
+        return f"Loaded {what}", f" ({lines})"
     return f"Note to the model: {first}", f" (+{lines})" if more else ""
 
 

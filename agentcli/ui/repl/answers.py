@@ -8,7 +8,7 @@ an answer that lasts longer than the session: the letter selects it, and Enter a
 import asyncio
 import time
 from collections.abc import Callable
-from typing import cast
+from typing import TypeVar, cast
 
 from agentcli.system.plain_text import show_controls
 from agentcli.types.errors import AgentError
@@ -33,6 +33,8 @@ from agentcli.ui.repl.forms import fill_in_on_terminal, fill_in_until_answered
 from agentcli.ui.repl.screen import LiveScreen
 from agentcli.ui.repl.state import ReplState
 from agentcli.ui.repl.terminal import Terminal
+
+T = TypeVar("T")
 
 
 class Answers:
@@ -59,24 +61,20 @@ class Answers:
     async def __call__(self, question: Question) -> Verdict:
         assert self._state.session is not None
         asked = build_pending(self._state.session, question, calls=self._state.calls)
-        self._ring_bell()
-        try:
-            return await self._approvals.wait_for_answer(asked, asked.answer)
-        finally:
-            self._finish_question()
+        return await self._ask(asked, asked.answer)
 
     async def ask_about_plan(self, plan: str) -> tuple[PlanAnswer, str]:
         """Return the answer, and the plan as the user edited it."""
         asked = PendingPlan(plan=plan, answer=asyncio.get_running_loop().create_future())
-        self._ring_bell()
-        try:
-            return await self._approvals.wait_for_answer(asked, asked.answer), asked.plan
-        finally:
-            self._finish_question()
+        return await self._ask(asked, asked.answer), asked.plan
 
-    def _ring_bell(self) -> None:
+    async def _ask(self, asked: PendingApproval | PendingPlan, answer: "asyncio.Future[T]") -> T:
         if self._state.settings.notify == "bell":
             self._terminal.ring_bell()
+        try:
+            return await self._approvals.wait_for_answer(asked, answer)
+        finally:
+            self._finish_question()
 
     def _finish_question(self) -> None:
         """Keep an answer whose question went away as it was written, and keep the keyboard."""

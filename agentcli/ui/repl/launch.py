@@ -29,7 +29,7 @@ from agentcli.ui.repl.repl import Repl
 from agentcli.ui.repl.state import GitBranch, ReplOptions
 from agentcli.ui.repl.status import shorten_end
 from agentcli.ui.repl.terminal import IN_ASCII, open_terminal
-from agentcli.ui.streams import write_err
+from agentcli.ui.streams import redirect_to_null, write_err
 
 if TYPE_CHECKING:
     from agentcli.log.paths import SessionPaths
@@ -72,6 +72,8 @@ def run_repl(
         code = asyncio.run(repl.run())
     finally:
         guard.dismiss()
+    if terminal.output.is_gone:
+        redirect_to_null(stdout)
     _print_summary(repl, time.monotonic() - began)
     return code
 

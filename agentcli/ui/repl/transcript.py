@@ -135,7 +135,7 @@ class LiveTranscript:
         self.running: dict[str, _RunningCall] = {}
         self._thinking_since: float | None = None
         self._thought = ""
-        self.notes: dict[str, Sequence[str]] = {}
+        self._notes: dict[str, Sequence[str]] = {}
         """Notes on attachments of messages to the running turn, shown when the model gets them."""
 
     # Events
@@ -220,6 +220,10 @@ class LiveTranscript:
                 self._use_paint(), seconds, changed=len(self._turn.changed)
             )
         )
+
+    def hold_notes(self, text: str, notes: Sequence[str]) -> None:
+        """Keep the notes on a message's attachments until the model gets the message."""
+        self._notes[text] = notes
 
     def add_card(self, judged: CallJudged, finished: CallFinished) -> None:
         """Add a card for something the user did."""
@@ -397,7 +401,7 @@ class LiveTranscript:
     def _render_context_note(self, event: ContextNote) -> None:
         if event.why == NoteReason.USER:
             self.add_prompt(event.text)
-            for note in self.notes.pop(event.text, ()):
+            for note in self._notes.pop(event.text, ()):
                 self.add(self._apply_style(f"  {note}", "dim"))
         elif event.why not in HIDDEN_NOTES:
             self.say(transcript_blocks.render_context_note(self._use_paint(), event))

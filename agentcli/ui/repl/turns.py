@@ -92,7 +92,7 @@ class Turns:
         self, steered: "SteeringMessage", session: "Session", renderer: "TranscriptRenderer"
     ) -> None:
         attached = await asyncio.to_thread(attach, steered.text, session.settings.workspace)
-        renderer.transcript.notes[steered.text] = attached.notes
+        renderer.transcript.hold_notes(steered.text, attached.notes)
         session.add_attachments(steered, attached.parts)
 
     def decide_on_plan(self) -> None:
@@ -223,9 +223,8 @@ class Turns:
 
     def _take_waiting(self, session: "Session") -> str:
         """Return what was typed while the turn ran."""
-        return "\n".join(
-            [*session.steering.take_unsent(), *filter(None, [self._state.take_queue()])]
-        )
+        waiting = [*session.steering.take_unsent(), self._state.take_queue()]
+        return "\n".join(filter(None, waiting))
 
     def _handle_interrupt(
         self, session: "Session", renderer: "TranscriptRenderer", text: str = ""
@@ -251,13 +250,8 @@ class Turns:
 
     def _restore_input(self, session: "Session", *unsent: str) -> None:
         """Put unsent and waiting messages back into the input."""
-        waited = [
-            *unsent,
-            *session.steering.take_unsent(),
-            *filter(None, [self._state.take_queue()]),
-        ]
-        if waited:
-            self._composer.prepend_text("\n".join(waited))
+        if waited := "\n".join(filter(None, [*unsent, self._take_waiting(session)])):
+            self._composer.prepend_text(waited)
 
     async def _run_shell_command(self, command: str, *, tells_model: bool) -> None:
         self._state.status.begin(f"Running {' '.join(command.split())}")
