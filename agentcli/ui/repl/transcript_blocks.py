@@ -1,7 +1,8 @@
-"""The paint of the screen, and the blocks that are neither Markdown nor cards."""
+"""The parts of the transcript: its paint, the text being written, and blocks that are no cards."""
 
 import os
 import re
+import time
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -11,6 +12,7 @@ from rich.text import Text
 
 from agentcli.settings import Settings
 from agentcli.types.events import ContextNote, FileAttached, ServerAsked
+from agentcli.ui.render.markdown import MarkdownStream
 from agentcli.ui.render.paint import LAYOUT, Paint, escape
 from agentcli.ui.render.theme import ColorDepth, ColorWhen, Theme, choose_theme, parse_colour
 from agentcli.ui.render.wording import describe_context_note, format_elapsed, is_ascii
@@ -74,6 +76,67 @@ class ScreenPainter:
             ascii=is_ascii(),
             accessible=self._is_accessible,
         )
+
+
+# The text that a model is writing: finished blocks are committed, the rest is a tail
+
+
+RENDER_MIN_S, RENDER_MAX_S = 0.04, 0.5
+PAUSE_FACTOR = 10
+"""The pause between two layouts, as a multiple of the time a layout takes."""
+
+
+class StreamingText:
+    def __init__(self, paint: Paint) -> None:
+        self._markdown = MarkdownStream(paint)
+        self._is_first = True
+        self._tail: list[str] = []
+        self._next_render_at = 0.0
+        self.is_open = False
+        """True if more of a text may come."""
+
+    def begin(self, paint: Paint) -> None:
+        self._markdown = MarkdownStream(paint)
+        self.is_open = self._is_first = True
+
+    def add(self, text: str) -> str:
+        """Add text. Return what is to be committed now: finished blocks, or nothing."""
+        return self._separate(self._markdown.feed(text))
+
+    def finish(self) -> str:
+        """Return the rest of the text, to be committed."""
+        if not self.is_open:
+            return ""
+        self.is_open, self._tail = False, []
+        return self._separate(self._markdown.finish())
+
+    def set_paint(self, paint: Paint) -> None:
+        """Use this paint for the text that follows."""
+        self._markdown.set_paint(paint)
+        self._next_render_at = 0.0
+
+    def render_tail(self, rows: int) -> list[str]:
+        """Return the end of the text, at most `rows` rows."""
+        if not self.is_open or rows <= 0:
+            return []
+        now = time.monotonic()
+        if now >= self._next_render_at:
+            self._tail = self._markdown.render_tail(rows).split("\n")
+            if self._is_first and any(self._tail):
+                self._tail.insert(0, "")
+            spent_s = time.monotonic() - now
+            self._next_render_at = now + min(
+                RENDER_MAX_S, max(RENDER_MIN_S, PAUSE_FACTOR * spent_s)
+            )
+        return self._tail[-rows:] if any(self._tail) else []
+
+    def _separate(self, ansi: str) -> str:
+        """Return the block, after an empty row if it is the first."""
+        if not ansi:
+            return ""
+        self._next_render_at = 0.0
+        is_first, self._is_first = self._is_first, False
+        return f"\n{ansi}" if is_first else ansi
 
 
 # Blocks, each for a given paint
