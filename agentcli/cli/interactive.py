@@ -5,14 +5,14 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from agentcli.types.errors import Exit, UsageError
 
 if TYPE_CHECKING:
     from agentcli.log.paths import SessionPaths
     from agentcli.settings import Settings
-    from agentcli.ui.repl.session_manager import LateImports
+    from agentcli.ui.render.theme import ColorWhen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,15 +79,13 @@ def interact(options: InteractiveOptions, *, run: Callable[[Sequence[str]], int]
         from agentcli.ui.repl.line_mode import run_line_mode
 
         return run_line_mode(settings, resume=resume)
-    from agentcli.ui.repl.git_branch import GitBranch
+    from agentcli.ui.repl.state import GitBranch
 
     branch = GitBranch(settings.workspace)
     from agentcli.ui.repl.launch import run_repl
 
-    color = options.color or "auto"
-    return run_repl(
-        settings, model=model, branch=branch, color=color, load=_load_late_imports, resume=resume
-    )
+    color = cast("ColorWhen", options.color or "auto")  # checked with the settings
+    return run_repl(settings, model=model, branch=branch, color=color, resume=resume)
 
 
 def _apply_yolo(options: InteractiveOptions) -> InteractiveOptions:
@@ -176,17 +174,3 @@ def _find_default_model() -> str:
     from agentcli.providers.catalog import default_name
 
     return default_name(os.environ) or ""
-
-
-def _load_late_imports() -> "LateImports":
-    """Load what the session needs after its first prompt is on the screen."""
-    from agentcli.session.builder import open_session
-    from agentcli.ui.repl.commands.table import build_registry
-    from agentcli.ui.repl.renderer import build_renderer
-    from agentcli.ui.repl.session_manager import LateImports
-
-    return LateImports(
-        open_session=open_session,
-        build_renderer=build_renderer,
-        build_registry=build_registry,
-    )

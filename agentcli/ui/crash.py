@@ -27,7 +27,7 @@ def describe_crash(bug: Exception) -> tuple[str, str]:
     """Write the traceback to a file; return what happened and what to do about it."""
     if _is_full(bug):
         where = bug.filename or "the output"
-        return f"cannot write {where}: {bug.strerror}", "make room, then run it again"
+        return f"cannot write {where}: {bug.strerror}", "free some space, then run it again"
     what = f"agentcli {__version__}, Python {platform.python_version()}, {platform.platform()}\n"
     with tempfile.NamedTemporaryFile(
         "w", prefix="agentcli-crash-", suffix=".txt", delete=False, encoding="utf-8"
@@ -35,7 +35,7 @@ def describe_crash(bug: Exception) -> tuple[str, str]:
         file.write(what + _format_traceback(bug))
     return (
         f"internal error: {type(bug).__name__}: {_mask_secrets(str(bug))}",
-        f"report it with {file.name}",
+        f"report it and attach {file.name}",
     )
 
 

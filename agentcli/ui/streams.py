@@ -31,11 +31,11 @@ def write_out(text: str, *, encoding: str | None = None) -> None:
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
     except OSError as error:
-        _redirect_to_null(sys.stdout.fileno())
+        redirect_to_null(sys.stdout.fileno())
         if error.errno == errno.EPIPE:
             raise OutputClosed from error
         raise SettingsError(
-            f"cannot write to stdout: {error.strerror}", hint="send it to a place with room"
+            f"cannot write to stdout: {error.strerror}", hint="write to a disk with free space"
         ) from error
 
 
@@ -46,7 +46,7 @@ def write_err(text: str) -> None:
         sys.stderr.write(text)
         sys.stderr.flush()
     except OSError:
-        _redirect_to_null(sys.stderr.fileno())
+        redirect_to_null(sys.stderr.fileno())
 
 
 def out_is_terminal() -> bool:
@@ -72,7 +72,7 @@ def _is_kind(descriptor: int, is_kind: Callable[[int], bool]) -> bool:
         return False
 
 
-def _redirect_to_null(descriptor: int) -> None:
+def redirect_to_null(descriptor: int) -> None:
     """Point a descriptor at /dev/null: what is buffered could never be flushed, even at exit."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, descriptor)

@@ -84,7 +84,7 @@ def test_form_is_filled_in_by_lines(tmp_path: Path) -> None:
         assert term.shows("  city: Oslo")
         term.send("y")
         term.wait("Booked.")
-        assert term.shows("asking asked: Where do you want to go? (you said yes)")
+        assert term.shows("asking asked: Where do you want to go? (accepted)")
         assert r"\"city\":\"Oslo\",\"nights\":2,\"by_train\":true" in told(session)
         log = next((tmp_path / "home").glob(".local/state/agentcli/sessions/*/log.jsonl"))
         asked = [
@@ -136,7 +136,7 @@ def test_typing_does_not_answer_a_server(tmp_path: Path) -> None:
         term.send("go")
         for letter in "yes yes yes":
             term.type(letter)
-        term.wait("it opens when your message is sent or cleared")
+        term.wait("it opens after you send or clear your message")
         term.key("tab")
         answered(term, "n")
         term.wait("Not booked.")
@@ -277,7 +277,7 @@ def test_lines_ask_for_forms_too(tmp_path: Path) -> None:
         term.send("/asking:greet")
         term.wait("it needs name")
         term.send("go @asking:note://today")
-        term.wait("y yes, n no, c give no answer:")
+        term.wait("[y]es, [n]o or [c]ancel:")
         term.send("y")
         for typed in ("Oslo", "", "", "", "y"):
             term.send(typed)

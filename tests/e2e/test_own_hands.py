@@ -18,7 +18,7 @@ from agentcli.system.git import run_git
 from agentcli.system.worktree import UncommittedChanges, find_branch
 from agentcli.types.errors import AgentError
 from agentcli.ui.repl.commands.inspect import _read_changes
-from agentcli.ui.repl.mentions import list_files
+from agentcli.ui.repl.completion import list_files
 from tests.support import hostile
 from tests.support.hostile import Traps, sh
 from tests.support.program import agentcli, script

@@ -30,7 +30,7 @@ def test_typing_across_two_questions_approves_nothing(tmp_path: Path) -> None:
         for key in keys:
             term.type(key)
         term.wait("Waiting for approval: bash touch one (tab to answer)")
-        term.wait("it opens when your message is sent or cleared")
+        term.wait("it opens after you send or clear your message")
         term.key("tab")
         _takes_keys(term)
         assert not (session.project / "one").exists()
@@ -78,7 +78,7 @@ def test_pause_in_a_message_answers_nothing_in_tmux(tmp_path: Path) -> None:
         term.ready()
         term.send("go")
         term.type("when you are done please ")
-        term.wait("it opens when your message is sent or cleared")
+        term.wait("it opens after you send or clear your message")
         time.sleep(2)  # the pause is what is tested
         assert not term.shows("[y] yes, once")
         term.type("also say what changed")
@@ -110,6 +110,23 @@ def test_keyboard_is_back_when_a_question_goes_away_unanswered(tmp_path: Path) -
         assert session.prompts()[-1] == "rather do this"
 
 
+def test_mode_stays_while_a_question_is_open(tmp_path: Path) -> None:
+    with live(tmp_path, [runs("touch one"), says("The end.")], cols=100, rows=40) as session:
+        term = session.term
+        term.ready()
+        term.send("go")
+        _open(term)
+        _takes_keys(term)
+        term.key("s-tab")
+        term.wait("Answer the question first.")
+        term.wait("ask ·")
+        assert term.shows("needs approval")
+        _answer(term, "y")
+        term.wait("The end.")
+        assert (session.project / "one").exists()
+        assert [verdict["by"] for verdict in judged(session.home)] == ["person"]
+
+
 def test_whole_command_is_shown_or_its_approval_is_locked(tmp_path: Path) -> None:
     long = "echo " + "x" * 380 + " the very last twenty!"
     tall = "\n".join(f"touch file_{index}" for index in range(74))
@@ -129,9 +146,9 @@ def test_whole_command_is_shown_or_its_approval_is_locked(tmp_path: Path) -> Non
         assert term.shows("touch file_73")
         for letter in "ysam":
             _answer(term, letter)
-            term.wait(f"{letter} is not offered: view it first")
+            term.wait(f"{letter} is not available: press v first")
         _answer(term, "v")
-        term.wait("not shown: viewed")
+        term.wait("not shown (viewed)")
         assert not (session.project / "file_0").exists()
         _answer(term, "y")
         term.wait("The end.")
@@ -162,12 +179,12 @@ def test_saved_rule_lets_the_next_identical_call_pass(tmp_path: Path) -> None:
         term.ready()
         term.send("go")
         _open(term)
-        term.wait("saves: allow bash(make build:*)")
+        term.wait("adds allow bash(make build:*)")
         _answer(term, "a")
-        term.wait("> [a] always  press Enter, saves: allow bash(make build:*) in rules.toml")
+        term.wait("(press Enter: adds allow bash(make build:*) to ~/.config/agentcli/rules.toml)")
         term.key("enter")
         term.wait("The end.")
-        assert "saved: allow bash(make build:*)" in "\n".join(term.history())
+        assert "/rules.toml: allow bash(make build:*)" in "\n".join(term.history())
         rules = (session.home / ".config/agentcli/rules.toml").read_text()
         assert 'rule = "bash(make build:*)"' in rules
         first, second = judged(session.home)
@@ -254,7 +271,7 @@ def test_person_can_change_an_edit_under_whatever_names_it_came(tmp_path: Path) 
         term.ready()
         term.send("go")
         _open(term)
-        term.wait("[m] modify before running")
+        term.wait("[m] edit it first")
         _answer(term, "m")
         term.wait("End.")
         assert (session.project / "calc.py").read_text() == "def divide(a, b):\n    return two\n"

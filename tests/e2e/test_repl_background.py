@@ -32,7 +32,7 @@ def test_ctrl_b_moves_the_running_command_to_the_background(tmp_path: Path) -> N
         term.send("/bg")
         term.wait(f"  {pid}  echo begun;")
         (session.project / "go_on").touch()
-        term.wait(f"background pid {pid} has ended: exit code 0")
+        term.wait(f"Background command finished (exit 0), pid {pid}")
         term.wait_gone("1 bg")
         assert log.read_text() == "begun\nended\n"
         term.send("and now?")
@@ -73,7 +73,7 @@ def test_background_command_is_stopped_by_its_number(tmp_path: Path) -> None:
         term.wait("1 bg")
         pid = _details(session)["background_pid"]
         term.send(f"/bg stop {pid}")
-        term.wait(f"background pid {pid} has ended: killed by SIGTERM")
+        term.wait(f"Background command finished (killed by SIGTERM), pid {pid}")
         assert not alive(pid)
 
 
@@ -82,7 +82,7 @@ def test_ctrl_b_without_a_command_says_so_or_edits(tmp_path: Path) -> None:
         term = session.term
         term.ready()
         term.key("c-b")
-        term.wait("no command is running")
+        term.wait("No running command")
         term.type("ac")
         term.key("c-b")
         term.type("b")

@@ -157,9 +157,7 @@ def test_mention_is_completed_and_attached_with_its_lines(tmp_path: Path) -> Non
         term.wait("attached calc.py (2 lines)")
         term.wait("Read.")
         (prompt,) = session.prompts()
-        assert (
-            prompt == "look at @calc.py:2-3 please\n[The person attached calc.py:2-3:]\ntwo\nthree"
-        )
+        assert prompt == "look at @calc.py:2-3 please\n[The user attached calc.py:2-3:]\ntwo\nthree"
 
 
 def test_shell_command_runs_and_is_told_to_the_model(tmp_path: Path) -> None:
@@ -240,7 +238,7 @@ def test_unreadable_history_is_said_and_done_without(tmp_path: Path) -> None:
         session.term.ready()
         session.term.send("y")
         session.term.wait("B.")
-        session.term.wait("warning: the history")
+        session.term.wait("the history")
         assert session.prompts() == ["y"]
 
 
@@ -258,7 +256,7 @@ def test_history_that_is_a_directory_does_no_harm(tmp_path: Path) -> None:
         term.key("up")
         term.send("y")
         term.wait("B.")
-        term.wait("warning: the history")
+        term.wait("the history")
         assert session.prompts() == ["y"]
         assert history.is_dir()
 

@@ -36,13 +36,13 @@ CRASHING = """
 import sys, time
 from pathlib import Path
 from agentcli.__main__ import main
-from agentcli.cli import interactive
+from agentcli.ui.repl import session_manager
 go = Path(sys.argv[1])
 def broken():
     while not go.exists():
         time.sleep(0.01)
     raise RuntimeError("a bug")
-interactive._load_late_imports = broken
+session_manager._import_late = broken
 sys.argv[1:] = ["--model", "opus", *sys.argv[2:]]
 main()
 """
@@ -67,7 +67,7 @@ def test_terminal_is_as_before_after_a_bug_and_the_report_is_named(
         go.touch()
         assert term.code() == 1
         term.wait("internal error: RuntimeError: a bug")
-        term.wait("report it with")
+        term.wait("report it and attach")
         assert ("Traceback" in "\n".join(term.history())) is is_debugging
         assert term.settings() == term.settings_before
     finally:
@@ -88,7 +88,7 @@ def test_draft_survives_a_kill_and_is_offered_by_up(tmp_path: Path) -> None:
         term.gone()
     with live(tmp_path, [says("Yes.")]) as session:
         term = session.term
-        term.wait("up: the message that was not sent last time")
+        term.wait("↑ restores your unsent draft")
         term.key("up")
         term.wait("> half a thought")
         term.key("enter")
@@ -103,7 +103,10 @@ def test_closed_terminal_ends_the_program_and_its_children(
 ) -> None:
     command = "trap '' HUP; echo $$ > child; while :; do sleep 0.1; done"
     arguments = ["--mode", "auto", "--sandbox", "off"]
-    with live(tmp_path, [runs(command)], arguments=arguments) as session:
+    reports = tmp_path / "tmp"
+    reports.mkdir()
+    env = {"TMPDIR": str(reports)}
+    with live(tmp_path, [runs(command)], arguments=arguments, env=env) as session:
         term = session.term
         assert isinstance(term, PyteTerm)
         term.wait("auto ·")
@@ -120,6 +123,7 @@ def test_closed_terminal_ends_the_program_and_its_children(
             "the program and its child have ended",
             within_s=5,
         )
+    assert not list(reports.glob("agentcli-crash-*"))
 
 
 def test_leaving_tells_how_to_resume_and_resuming_shows_the_last_exchange(tmp_path: Path) -> None:

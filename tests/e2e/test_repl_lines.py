@@ -80,7 +80,7 @@ def test_line_that_was_typed_before_the_question_is_the_next_message(tmp_path: P
         term = session.term
         term.wait("/help lists")
         term.type("go\ry\r")
-        term.wait("kept as your next message: y")
+        term.wait("Kept as your next message: y")
         term.wait("y once")
         term.send("n")
         term.wait("Heard.")
@@ -93,7 +93,7 @@ def test_line_session_keeps_a_message_that_failed_for_an_empty_line(tmp_path: Pa
         term = session.term
         term.wait("/help lists")
         term.send("go")
-        term.wait("your message is kept: an empty line sends it again")
+        term.wait("Your message was not sent.")
         term.key("enter")
         term.wait("Through.")
         assert session.prompts() == ["go", "go"]
@@ -111,7 +111,7 @@ def test_line_session_keeps_a_message_that_was_not_to_be_tried_again(tmp_path: P
         term.send("go")
         term.wait("retrying in 30")
         term.key("c-c")
-        term.wait("your message is kept: an empty line sends it again")
+        term.wait("Your message was not sent.")
         term.key("enter")
         term.wait("Through.")
         assert session.prompts() == ["go", "go"]
@@ -160,7 +160,7 @@ def test_first_run_offers_four_ways_and_keeps_a_pasted_key(tmp_path: Path) -> No
             term.wait("agentcli needs a model.")
             term.wait("4  quit")
             term.send("1")
-            term.wait("key (not shown):")
+            term.wait("API key (hidden):")
             term.send("sk-ant-0123456789abcdef")
             term.wait("ask ·")
             assert not term.shows("0123456789abcdef")

@@ -158,5 +158,5 @@ def test_output_without_room_is_no_bug(home: Path, command: str) -> None:
     assert (ran.returncode, ran.stderr) == (
         1,
         "error: cannot write the output: No space left on device\n"
-        "  fix: make room, then run it again\n",
+        "  fix: free some space, then run it again\n",
     )

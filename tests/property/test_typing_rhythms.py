@@ -1,20 +1,17 @@
 """No rhythm of typing a message answers a question; a single key that is meant as one does."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import cycle, islice
-from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from prompt_toolkit.application import Application
 from prompt_toolkit.application.current import set_app
-from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.input import DummyInput
-from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout import BufferControl, Layout, Window
@@ -23,19 +20,20 @@ from prompt_toolkit.output import DummyOutput
 from agentcli.types.messages import ToolCall
 from agentcli.types.tools import Command, Effect
 from agentcli.types.verdicts import Question, Verdict
-from agentcli.ui.repl.answer_keys import ALONE_S, AnswerKeys, Rhythm
+from agentcli.ui.repl.actions import Actions
+from agentcli.ui.repl.answers import AnswerKeys, Answers
 from agentcli.ui.repl.approval import (
     GRACE_S,
     PAUSE_S,
     ApprovalPrompt,
     PendingApproval,
-    PlanAnswer,
+    PendingPlan,
     RuleOffer,
 )
-from agentcli.ui.repl.completion import ServerCompletions
-from agentcli.ui.repl.composer import Composer
-from agentcli.ui.repl.keys import TABLE, build_bindings
-from agentcli.ui.repl.mentions import WorkspaceFiles
+from agentcli.ui.repl.composer import ALONE_S
+from agentcli.ui.repl.keys import build_bindings
+from agentcli.ui.repl.state import ReplState
+from tests.support.desk import UnseenTerminal, build_composer, build_state
 from tests.support.virtual_time import run_virtually
 
 TYPISTS_MS = {
@@ -68,105 +66,100 @@ QUESTION = Question(
     verdict=Verdict(decision="ask", by="mode", reason="no rule matches"),
 )
 OFFER = RuleOffer(rules=("bash(pytest:*)",), session="bash(pytest:*)")
-FILES = WorkspaceFiles(Path("/nowhere"))
 Kind = Literal["call", "plan"]
 
 
-class NoMenu:
-    def list_completions(self, typed: str) -> Iterator[tuple[str, str, int]]:
-        return iter(())
+class DrawnAtOnce(UnseenTerminal):
+    """A screen that is drawn at once, and that shows all of the question."""
+
+    def __init__(self, state: ReplState) -> None:
+        super().__init__()
+        self._state = state
+        self.approvals: ApprovalPrompt | None = None
+
+    def redraw(self) -> None:
+        if isinstance(self._state.pending, PendingApproval):
+            self._state.pending.is_cut = False
+        if self.approvals is not None:
+            self.approvals.note_shown()
+
+
+class Given(Answers):
+    """Notes the letters that are taken as answers, and answers no."""
+
+    def __init__(self, desk: "Desk", clock: Callable[[], float]) -> None:
+        self.letters: list[str] = []
+        self._state = desk.state
+        self._approvals = desk.approvals
+        self.keys = AnswerKeys(
+            desk.state, desk.approvals, desk.composer, desk.terminal, answers=self, clock=clock
+        )
+
+    def give(self, key: str) -> None:
+        self.letters.append(key)
+        super().refuse()
+
+    def refuse(self) -> bool:
+        self.letters.append("stop")
+        super().refuse()
+        return False  # there is no turn to stop
+
+
+class DeskActions(Actions):
+    """The actions that need neither a session nor a screen."""
+
+    def __init__(self, desk: "Desk") -> None:
+        self._desk = desk
+        self._state = desk.state
+        self._composer = desk.composer
+        self._approvals = desk.approvals
+        self._answers = desk.given
+        self._terminal = desk.terminal
+
+    def submit(self) -> None:
+        if self._composer.text:
+            self._desk.sent.append(self._composer.take()[0])
+
+    def complete(self) -> None:
+        self._approvals.open_now()
 
 
 @dataclass
 class Desk:
     """The real keys, input and question; a screen that is drawn at once."""
 
-    files: WorkspaceFiles
-    answers: list[str] = field(default_factory=list)
     sent: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         clock = asyncio.get_running_loop().time
-        self.composer = Composer(
-            history=InMemoryHistory(),
-            menu=NoMenu(),
-            files=self.files,
-            server_completions=ServerCompletions(lambda: None),
-            rhythm=Rhythm(clock),
-        )
-        self.approvals = ApprovalPrompt(
-            is_composing=lambda: self.composer.is_used,
-            measure_quiet_s=self.composer.rhythm.quiet_s,
-            build_offer=lambda question: OFFER,
-            find_position=lambda question: (1, 1),
-            on_change=self._draw,
-            clock=clock,
-        )
-        self.answer_keys = AnswerKeys(
-            self.approvals,
-            alone_s=self.composer.rhythm.alone_s,
-            answer=self._answer,
-            write=self._write,
-            changed=self._draw,
-            clock=clock,
-        )
+        self.state = build_state()
+        self.composer = build_composer(clock)
+        self.terminal = DrawnAtOnce(self.state)
+        self.approvals = ApprovalPrompt(self.state, self.composer, self.terminal, clock=clock)
+        self.terminal.approvals = self.approvals
+        self.given = Given(self, clock)
         self.app: Application[None] = Application(
             layout=Layout(Window(BufferControl(self.composer.buffer))),
-            key_bindings=self._bindings(),
+            key_bindings=build_bindings(
+                DeskActions(self), self.given, state=self.state, approvals=self.approvals
+            ),
             input=DummyInput(),
             output=DummyOutput(),
         )
-        self.app.key_processor.before_key_press += lambda _: self._key_pressed()
+        self.app.key_processor.before_key_press += lambda _: self.approvals.note_key()
 
-    def _bindings(self) -> KeyBindings:
-        actions = {row.action: lambda: None for row in TABLE}
-        for name in ("answer_line", "leave_answer_line", "leave_shell"):
-            actions[name] = lambda: None
-        actions["submit"] = self._submit
-        actions["complete"] = self.approvals.open_now
-        return build_bindings(
-            actions,
-            approvals=self.approvals,
-            paste=self._paste,
-            answer_keys=self.answer_keys,
-            is_answering=lambda: False,
-            is_bare_shell=lambda: False,
-        )
+    @property
+    def answers(self) -> list[str]:
+        return self.given.letters
 
-    def _draw(self) -> None:
-        """What is drawn shows all of the question."""
-        if isinstance(self.approvals.pending, PendingApproval):
-            self.approvals.pending.is_cut = False
-        self.approvals.note_shown()
-
-    def _key_pressed(self) -> None:
-        if not self.approvals.takes_keys:
-            self.composer.rhythm.touch()
-            self.approvals.postpone()
-
-    def _answer(self, letter: str) -> None:
-        self.answers.append(letter)
-        self.approvals.deny()
-        self.approvals.decide_on_plan(PlanAnswer())
-
-    def _write(self, text: str) -> None:
-        self.composer.rhythm.touch()
-        self.composer.paste(text)
-
-    def _paste(self, text: str) -> None:
-        if self.approvals.takes_keys:
-            self.answer_keys.paste(text)
-        else:
-            self.composer.paste(text)
-
-    def _submit(self) -> None:
-        if self.composer.text:
-            self.sent.append(self.composer.take()[0])
-
-    def ask(self, kind: Kind) -> "asyncio.Future[object]":
+    def ask(self, kind: Kind) -> "asyncio.Future[Any]":
         if kind == "plan":
-            return asyncio.ensure_future(self.approvals.ask_about_plan("1. Go."))
-        return asyncio.ensure_future(self.approvals(QUESTION))
+            plan = PendingPlan(plan="1. Go.", answer=asyncio.get_running_loop().create_future())
+            return asyncio.ensure_future(self.approvals.wait_for_answer(plan, plan.answer))
+        call = PendingApproval(
+            question=QUESTION, offer=OFFER, answer=asyncio.get_running_loop().create_future()
+        )
+        return asyncio.ensure_future(self.approvals.wait_for_answer(call, call.answer))
 
     def press(self, *keys: str) -> None:
         with set_app(self.app):
@@ -234,7 +227,7 @@ def test_no_rhythm_of_typing_a_message_answers(typist: str, data: st.DataObject)
         pause_at = 1  # a first letter that stands alone at an open question is an answer
 
     async def go() -> tuple[list[str], str]:
-        desk = Desk(FILES)
+        desk = Desk()
         await typed_across(
             desk,
             message,
@@ -254,7 +247,7 @@ def test_no_rhythm_of_typing_a_message_answers(typist: str, data: st.DataObject)
 @pytest.mark.parametrize("message", MESSAGES)
 def test_question_never_opens_over_a_message(typist: str, message: str) -> None:
     async def go() -> None:
-        desk = Desk(FILES)
+        desk = Desk()
         await desk.type(message, gaps(typist, 0))
         question = desk.ask("call")
         for _ in range(100):
@@ -285,7 +278,7 @@ def test_question_never_opens_over_a_message(typist: str, message: str) -> None:
 )
 def test_single_key_that_is_meant_answers(typist: str, kind: Kind, keys: str, answer: str) -> None:
     async def go() -> list[str]:
-        desk = Desk(FILES)
+        desk = Desk()
         await desk.type(FIRST + "\r", gaps(typist, 0))
         question = desk.ask(kind)
         await asyncio.sleep(PAUSE_S + 1)
@@ -300,7 +293,7 @@ def test_single_key_that_is_meant_answers(typist: str, kind: Kind, keys: str, an
 
 def test_user_can_ask_for_the_question_over_a_message() -> None:
     async def go() -> tuple[list[str], str]:
-        desk = Desk(FILES)
+        desk = Desk()
         await desk.type("half a mess", gaps("usual, 55 words a minute", 0))
         question = desk.ask("call")
         await asyncio.sleep(0)
@@ -317,7 +310,7 @@ def test_user_can_ask_for_the_question_over_a_message() -> None:
 @pytest.mark.parametrize("keys", ["y\r", "yy", "a\r\r", "y y", "sure\r", "yes\r"])
 def test_keys_of_one_read_answer_nothing(keys: str) -> None:
     async def go() -> list[str]:
-        desk = Desk(FILES)
+        desk = Desk()
         question = desk.ask("call")
         await asyncio.sleep(GRACE_S)
         desk.press(*keys)
@@ -332,7 +325,7 @@ def test_keys_of_one_read_answer_nothing(keys: str) -> None:
 @pytest.mark.parametrize("before", ["", "y"])
 def test_pasted_text_answers_nothing(text: str, before: str) -> None:
     async def go() -> list[str]:
-        desk = Desk(FILES)
+        desk = Desk()
         question = desk.ask("call")
         await asyncio.sleep(GRACE_S)
         if before:
@@ -349,7 +342,7 @@ def test_pasted_text_answers_nothing(text: str, before: str) -> None:
 
 def test_quick_typist_waits_no_longer_than_needed_for_an_answer() -> None:
     async def go() -> float:
-        desk = Desk(FILES)
+        desk = Desk()
         await desk.type(FIRST + "\r", gaps("fast, 95 words a minute", 0))
         return desk.composer.rhythm.alone_s()
 

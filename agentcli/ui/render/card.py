@@ -27,6 +27,7 @@ from agentcli.types.verdicts import Verdict
 from agentcli.types.words import pluralize
 from agentcli.ui.render.paint import Paint, escape, make_run, wrap
 from agentcli.ui.render.wording import (
+    USER_RAN_IT,
     format_child_size,
     format_command_ending,
     format_duration,
@@ -198,7 +199,7 @@ def _describe_approver(card: Card) -> str:
         return "changed by you" if verdict.by == "user" else f"changed by a {verdict.by}"
     match verdict.by:
         case "user":
-            return "approved by you"
+            return "run by you" if verdict.reason == USER_RAN_IT else "approved by you"
         case "rule":
             return f"rule {(verdict.rule or '').removeprefix('allow ')}".rstrip()
         case "mode":

@@ -186,11 +186,14 @@ CHILD_TOOL = "delegate"
 class CardRenderer:
     def __init__(self, paint: Paint, *, numbered: bool = True) -> None:
         """`numbered` says that there is a user who can ask for a card."""
-        self.paint = paint
-        """Replaceable at any time, such as after a resize."""
+        self._paint = paint
         self._is_numbered = numbered
         self._cards: list[Card] = []
         self._held: list[Card] = []
+
+    def set_paint(self, paint: Paint) -> None:
+        """Use this paint for what follows, such as after a resize."""
+        self._paint = paint
 
     def add_finished(
         self, judged: CallJudged | None, finished: CallFinished, *, call: ToolCall | None = None
@@ -243,15 +246,15 @@ class CardRenderer:
         if call.name == CHILD_TOOL:
             facts = [took, *to_plain_text(last_lines).strip().split("\n")[-1:]]
             lines, _ = render_header(
-                CardState.RUNNING, call.name, read_subject(call), facts, self.paint
+                CardState.RUNNING, call.name, read_subject(call), facts, self._paint
             )
-            return self.paint.render_lines(lines)
+            return self._paint.render_lines(lines)
         lines, _ = render_header(
-            CardState.RUNNING, call.name, read_subject(call), [took], self.paint
+            CardState.RUNNING, call.name, read_subject(call), [took], self._paint
         )
         latest = "\n".join(to_plain_text(last_lines).rstrip("\n").split("\n")[-LAST_LINES:])
-        rows = render_text(latest, self.paint, self.paint.theme.dim)[-LAST_LINES:]
-        return self.paint.render_lines([*lines, *rows])
+        rows = render_text(latest, self._paint, self._paint.theme.dim)[-LAST_LINES:]
+        return self._paint.render_lines([*lines, *rows])
 
     def render_card(self, number: int, *, for_model: bool = False) -> str:
         """Return the whole card, or exactly the text the model got.
@@ -265,8 +268,8 @@ class CardRenderer:
         return _render_for_model(card) if for_model else self._render_whole(card)
 
     def _render_card(self, card: Card) -> str:
-        lines, is_named = render_card_header(card, self.paint)
-        return self.paint.render_lines(lines) + render_body(card, self.paint, is_named=is_named)
+        lines, is_named = render_card_header(card, self._paint)
+        return self._paint.render_lines(lines) + render_body(card, self._paint, is_named=is_named)
 
     def _render_folded(self, cards: list[Card]) -> str:
         names = [card.subject for card in cards]
@@ -274,19 +277,19 @@ class CardRenderer:
         more = f", +{len(cards) - FOLDED_NAMES}" if len(cards) > FOLDED_NAMES else ""
         is_reading = isinstance(cards[0].result.details, FileView)
         count = f"{len(cards)} {'files' if is_reading else 'searches'}"
-        took = format_time_taken(sum(card.finished.duration_s for card in cards), self.paint)
+        took = format_time_taken(sum(card.finished.duration_s for card in cards), self._paint)
         target = f"{count}  {named}{more}"
-        lines, _ = render_header(CardState.OK, cards[0].call.name, target, [took], self.paint)
-        return self.paint.render_lines(lines)
+        lines, _ = render_header(CardState.OK, cards[0].call.name, target, [took], self._paint)
+        return self._paint.render_lines(lines)
 
     def _render_whole(self, card: Card) -> str:
-        lines, is_named = render_card_header(card, self.paint)
-        shown = self.paint.render_lines(lines)
+        lines, is_named = render_card_header(card, self._paint)
+        shown = self._paint.render_lines(lines)
         match card.result.details:
             case Diff() as diff:
-                return shown + render_diff(diff, self.paint, whole=True)
+                return shown + render_diff(diff, self._paint, whole=True)
             case Command() as command:
-                called = render_command(command.command, self.paint, is_named=is_named)
+                called = render_command(command.command, self._paint, is_named=is_named)
                 return shown + called + self._render_text(_read_output(command))
             case Raw(text=text):
                 return shown + self._render_text(text)
@@ -294,7 +297,7 @@ class CardRenderer:
                 return shown + self._render_text(card.result.text)
 
     def _render_text(self, text: str) -> str:
-        return self.paint.render_lines(render_text(to_plain_text(text), self.paint, PLAIN))
+        return self._paint.render_lines(render_text(to_plain_text(text), self._paint, PLAIN))
 
 
 def _is_quiet(card: Card) -> bool:

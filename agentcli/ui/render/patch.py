@@ -105,11 +105,11 @@ def _compare_blanks(removed: Sequence[DiffLine], added: Sequence[DiffLine]) -> I
     if [line.text for line in removed] == [line.text for line in added] and before == after:
         return
     if "\t" in before and "\t" not in after:
-        yield "only blanks change: tabs become spaces"
+        yield "whitespace only: tabs become spaces"
     elif "\t" in after and "\t" not in before:
-        yield "only blanks change: spaces become tabs"
+        yield "whitespace only: spaces become tabs"
     elif before != after or _join_letters(removed):
-        yield "only blanks change"
+        yield "whitespace only"
 
 
 def _join_letters(lines: Sequence[DiffLine]) -> str:

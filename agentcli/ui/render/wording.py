@@ -39,6 +39,9 @@ USER_DENIED_AND_SAID = f"{USER_DENIED}, and said: "
 """The words before what the user wants instead."""
 _APPROVALS = ("once", "for this session", "always")
 
+USER_RAN_IT = "the user ran it"
+"""The reason in the verdict on a shell command of the user's own."""
+
 _SUBJECT_ARGUMENTS = ("command", "path", "pattern", "glob")
 """The arguments that say by themselves what a call is about."""
 

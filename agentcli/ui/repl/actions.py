@@ -2,37 +2,57 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
 
 from agentcli.types.errors import AgentError
 from agentcli.types.verdicts import MODES
 from agentcli.types.words import pluralize
-from agentcli.ui.repl.answer_actions import AnswerActions
-from agentcli.ui.repl.approval import PendingPlan
-from agentcli.ui.repl.commands.registry import is_slash_command
-from agentcli.ui.repl.composer import SHELL
-from agentcli.ui.repl.external import edit_text, page_text
-
-if TYPE_CHECKING:
-    from agentcli.ui.repl.repl import Repl
-
+from agentcli.ui.repl.answers import Answers
+from agentcli.ui.repl.approval import ApprovalPrompt, PendingPlan
+from agentcli.ui.repl.commands.registry import CommandHost, is_slash_command
+from agentcli.ui.repl.composer import SHELL, Composer
+from agentcli.ui.repl.external import Handover
+from agentcli.ui.repl.screen import LiveScreen
+from agentcli.ui.repl.session_manager import SessionManager
+from agentcli.ui.repl.state import ReplState
+from agentcli.ui.repl.terminal import Terminal
+from agentcli.ui.repl.turns import Turns
 
 AGAIN_S = 1.5
 
 
 class Actions:
-    def __init__(self, repl: "Repl") -> None:
-        self._repl = repl
-        self.answer_actions = AnswerActions(repl)
+    def __init__(
+        self,
+        state: ReplState,
+        *,
+        composer: Composer,
+        screen: LiveScreen,
+        approvals: ApprovalPrompt,
+        answers: Answers,
+        sessions: SessionManager,
+        turns: Turns,
+        slash: "SlashCommandRunner",
+        terminal: Terminal,
+        handover: Handover,
+    ) -> None:
+        self._state = state
+        self._composer = composer
+        self._screen = screen
+        self._approvals = approvals
+        self._answers = answers
+        self._sessions = sessions
+        self._turns = turns
+        self._slash = slash
+        self._terminal = terminal
+        self._handover = handover
         self._pressed: dict[str, float] = {}
-        self._tasks: set[asyncio.Future[Any]] = set()
 
     def list_actions(self) -> Mapping[str, Callable[[], None]]:
-        repl = self._repl
+        """Return the actions by their names in the table of keys."""
         return {
             "submit": self.submit,
-            "newline": repl.composer.insert_newline,
+            "newline": self._composer.insert_newline,
             "complete": self.complete,
             "next_mode": self.switch_mode,
             "escape": self.escape,
@@ -40,50 +60,34 @@ class Actions:
             "leave": self.leave,
             "up": self.move_up,
             "down": self.move_down,
-            "editor": lambda: self.run_task(self.edit_in_editor()),
-            "transcript": lambda: self.run_task(self.show_transcript()),
+            "editor": self.open_editor,
+            "transcript": self.open_transcript,
             "background": self.move_to_background,
-            "redraw": lambda: repl.terminal.repaint(),
-            "suspend": lambda: repl.terminal.suspend(),
-            "answer_line": self.answer_actions.submit_answer_line,
-            "leave_shell": self.leave_shell,
-            "leave_answer_line": self.answer_actions.leave_answer_line,
+            "redraw": self._terminal.repaint,
+            "suspend": self._terminal.suspend,
         }
-
-    def run_task(self, work: Awaitable[Any]) -> None:
-        """Run `work` as a task. An unexpected error in it ends the session and is not lost."""
-        task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-
-        def on_done(task: "asyncio.Future[Any]") -> None:
-            self._tasks.discard(task)
-            error = None if task.cancelled() else task.exception()
-            # An AgentError was reported where it was found.
-            if error is not None and not isinstance(error, AgentError):
-                self._repl.terminal.leave(error)
-
-        task.add_done_callback(on_done)
-
-    def note_key(self) -> None:
-        """Note, before each key, that the user is typing."""
-        if not self._repl.approvals.takes_keys:
-            self._repl.composer.rhythm.touch()
-            self._repl.approvals.postpone()
 
     def paste(self, data: str) -> None:
         """Insert pasted text. It is never an answer, and a newline in it never sends it."""
-        if self._repl.is_answering():
-            self._repl.screen.answer.insert_text(" ".join(data.split()))
-        elif self._repl.approvals.takes_keys:
-            self._repl.answer_keys.paste(data)
+        if self._state.is_answering:
+            self._screen.answer.insert_text(" ".join(data.split()))
+        elif self._approvals.takes_keys:
+            self._answers.keys.paste(data)
         else:
-            self._repl.composer.paste(data)
+            self._composer.paste(data)
+
+    def refuse(self) -> None:
+        """Say no to the open question and stop the turn."""
+        self._answers.keys.drop()
+        if self._answers.refuse():
+            # After the answer has been recorded.
+            asyncio.get_running_loop().call_soon(self._turns.interrupt)
 
     # The input
 
     def submit(self) -> None:
-        self._repl.view.clear_notice()
-        composer = self._repl.composer
+        self._terminal.notice = ""
+        composer = self._composer
         state = composer.buffer.complete_state
         if state is not None and state.current_completion is not None:
             is_command = state.current_completion.text.startswith("/")
@@ -95,8 +99,8 @@ class Actions:
             composer.buffer.delete_before_cursor(1)
             composer.insert_newline()
             return
-        if self._repl.status.is_waiting_to_retry and composer.is_empty:
-            self._repl.session.model.hurry()
+        if self._state.status.is_waiting_to_retry and composer.is_empty and self._state.session:
+            self._state.session.model.hurry()
             return
         text = composer.text
         if composer.shell_mode or text.startswith(SHELL):
@@ -104,127 +108,134 @@ class Actions:
         elif is_slash_command(text):
             # Now, because the keys that come with this one belong to the next line.
             composer.take_unrecorded()
-            self.run_task(self._repl.slash.submit(text))
+            self._terminal.run_task(self._slash.submit(text))
         elif text.strip():
             self._send(*composer.take())
 
     def _send(self, text: str, shown: str) -> None:
         """Send a message. While a plan waits for an answer, the message is about the plan."""
-        if isinstance(self._repl.approvals.pending, PendingPlan):
-            self.answer_actions.plan.request_change(text)
+        if isinstance(self._state.pending, PendingPlan):
+            self._answers.request_change(text)
         else:
-            self._repl.turns.send(text, shown)
+            self._turns.send(text, shown)
 
     def _submit_shell(self, text: str) -> None:
-        composer = self._repl.composer
+        composer = self._composer
         command = text.lstrip(SHELL).strip() if not composer.shell_mode else text.strip()
         if not command:
             composer.shell_mode = not composer.shell_mode
             composer.buffer.reset()
-        elif self._repl.turns.is_running:
-            self._repl.show_notice("a turn is running: the command waits in the input")
+        elif self._turns.is_running:
+            self._terminal.show_notice("A turn is running. Your command stays in the input.")
         else:
             composer.take()
-            self._repl.turns.run_shell(command, tells_model=not text.startswith(2 * SHELL))
+            self._turns.run_shell(command, tells_model=not text.startswith(2 * SHELL))
 
     def complete(self) -> None:
-        repl, buffer = self._repl, self._repl.composer.buffer
+        buffer = self._composer.buffer
         if buffer.complete_state is not None:
             buffer.complete_next()
             if len(buffer.complete_state.completions) == 1:
                 buffer.complete_state = None
-        elif repl.approvals.pending is not None:
-            repl.approvals.open_now()
-        elif repl.turns.is_running and repl.composer.text.strip():
-            text, _ = repl.composer.take()
-            repl.turns.steer(text)
+        elif self._state.pending is not None:
+            self._approvals.open_now()
+        elif self._turns.is_running and self._composer.text.strip():
+            text, _ = self._composer.take()
+            self._turns.steer(text)
         else:
             buffer.start_completion(insert_common_part=True)
 
     def switch_mode(self) -> None:
-        index = MODES.index(self._repl.mode)
-        self._repl.set_mode(MODES[(index + 1) % len(MODES)])
+        """Switch to the next mode, but not under a question that was asked in this one."""
+        if self._approvals.is_open:
+            self._terminal.show_notice("Answer the question first. Then change the mode.")
+            return
+        index = MODES.index(self._state.mode)
+        self._state.set_mode(MODES[(index + 1) % len(MODES)])
+        self._terminal.redraw()
 
     def move_up(self) -> None:
-        repl, buffer = self._repl, self._repl.composer.buffer
+        buffer = self._composer.buffer
         if buffer.complete_state is not None:
             buffer.complete_previous()
-        elif repl.composer.is_empty and len(repl.turns.queue):
-            repl.composer.set_text(repl.turns.queue.take())
+        elif self._composer.is_empty and self._state.queue:
+            self._composer.set_text(self._state.take_queue())
         else:
             buffer.auto_up()
 
     def move_down(self) -> None:
-        buffer = self._repl.composer.buffer
+        buffer = self._composer.buffer
         if buffer.complete_state is not None:
             buffer.complete_next()
         else:
             buffer.auto_down()
 
     def escape(self) -> None:
-        repl, buffer = self._repl, self._repl.composer.buffer
-        if buffer.complete_state is not None:
-            buffer.complete_state = None
-        elif repl.composer.shell_mode:
+        composer = self._composer
+        if composer.buffer.complete_state is not None:
+            composer.buffer.complete_state = None
+        elif composer.shell_mode:
             self.leave_shell()
-        elif repl.turns.is_running:
+        elif self._turns.is_running:
             self._interrupt()
-        elif not repl.composer.is_empty:
+        elif not composer.is_empty:
             if self._is_again("escape"):
-                repl.composer.clear()
+                composer.clear()
             else:
-                repl.show_notice("esc again clears the input; up brings it back")
+                self._terminal.show_notice("Esc again clears the input. ↑ brings it back.")
         elif self._is_again("escape"):
-            self.run_task(self._rewind())
+            self._terminal.run_task(self._rewind())
 
     def leave_shell(self) -> None:
-        self._repl.composer.shell_mode = False
+        self._composer.shell_mode = False
+
+    def is_bare_shell(self) -> bool:
+        """Return whether there is a prompt for a shell command with nothing in it."""
+        return self._composer.shell_mode and self._composer.is_empty
 
     async def _rewind(self) -> None:
-        await self._repl.sessions.wait_for_session()
-        await self._repl.slash.run("/rewind")
+        await self._sessions.wait_for_session()
+        await self._slash.run("/rewind")
 
     def stop(self) -> None:
-        repl = self._repl
-        if repl.cancel_question():
+        if self._handover.cancel_question():
             return
-        if repl.turns.is_running:
+        if self._turns.is_running:
             self._interrupt()
-        elif not repl.composer.is_empty or repl.composer.shell_mode:
-            repl.composer.clear()
+        elif self._composer.is_used:
+            self._composer.clear()
         elif self._is_again("stop"):
-            repl.leave()
+            self._terminal.leave()
         else:
-            repl.show_notice("ctrl+c again to exit")
+            self._terminal.show_notice("Ctrl+C again to quit.")
 
     def leave(self) -> None:
-        repl = self._repl
-        if not repl.composer.is_empty:
-            repl.composer.buffer.delete()
-        elif not repl.turns.is_running or self._is_again("leave"):
-            repl.leave()
+        if not self._composer.is_empty:
+            self._composer.buffer.delete()
+        elif not self._turns.is_running or self._is_again("leave"):
+            self._terminal.leave()
         else:
-            repl.show_notice("a turn is running: ctrl+d again stops it and leaves")
+            self._terminal.show_notice("A turn is running. Ctrl+D again stops it and quits.")
 
     def _interrupt(self) -> None:
-        if self._is_again("interrupt") and self._repl.turns.is_stopping:
-            self._repl.kill_running()
+        session = self._state.session
+        if session is not None and self._is_again("interrupt") and self._turns.is_stopping:
+            session.builtin_tools.kill_awaited()
         else:
-            self._repl.turns.interrupt()
+            self._turns.interrupt()
 
     def move_to_background(self) -> None:
         """Move the running command to the background. Without one, the key edits as in emacs."""
-        repl, buffer = self._repl, self._repl.composer.buffer
-        session = repl.sessions.session
+        session, buffer = self._state.session, self._composer.buffer
         moved = session.builtin_tools.move_to_background() if session else 0
         if moved:
-            repl.show_notice(
-                f"moved to the background: {pluralize(moved, 'command')}; /bg lists them"
+            self._terminal.show_notice(
+                f"Moved {pluralize(moved, 'command')} to the background. /bg lists them."
             )
         elif buffer.text:
             buffer.cursor_left()
         else:
-            repl.show_notice("no command is running that could go to the background")
+            self._terminal.show_notice("No running command to move to the background.")
 
     def _is_again(self, what: str) -> bool:
         now = time.monotonic()
@@ -235,24 +246,22 @@ class Actions:
 
     # Hand-overs
 
+    def open_editor(self) -> None:
+        self._terminal.run_task(self.edit_in_editor())
+
     async def edit_in_editor(self) -> None:
-        composer = self._repl.composer
-        text = await self._repl.terminal.hand_over(
-            lambda: edit_text(composer.text, suffix=".md", workspace=self._repl.settings.workspace)
-        )
+        text = await self._handover.edit(self._composer.text, suffix=".md")
         if text is None:
-            self._repl.show_notice("the editor failed: the text is as it was")
+            self._terminal.show_notice("The editor failed. Your text is unchanged.")
         else:
-            composer.set_text(text.rstrip("\n"))
+            self._composer.set_text(text.rstrip("\n"))
 
-    async def show_transcript(self) -> None:
-        await self._repl.sessions.wait_for_session()
-        await self.page_text(self._repl.renderer.transcript.render_full())
+    def open_transcript(self) -> None:
+        self._terminal.run_task(self._show_transcript())
 
-    async def page_text(self, text: str) -> None:
-        await self._repl.terminal.hand_over(
-            lambda: page_text(text, workspace=self._repl.settings.workspace)
-        )
+    async def _show_transcript(self) -> None:
+        _, renderer = await self._sessions.wait_for_session()
+        await self._handover.page(renderer.transcript.render_full())
 
 
 # Slash commands
@@ -263,44 +272,52 @@ MISTAKE_S = 5.0
 
 
 class SlashCommandRunner:
-    """The lines that begin with a slash: completed, checked and run. Implements `SlashMenu`."""
+    """The lines that begin with a slash: checked and run."""
 
-    def __init__(self, repl: "Repl") -> None:
-        self._repl = repl
-
-    def list_completions(self, typed: str) -> list[tuple[str, str, int]]:
-        registry = self._repl.sessions.registry
-        return registry.list_completions(typed, self._repl) if registry else []
+    def __init__(
+        self,
+        host: CommandHost,
+        *,
+        sessions: SessionManager,
+        composer: Composer,
+        turns: Turns,
+        terminal: Terminal,
+    ) -> None:
+        """`host` is what the commands can reach."""
+        self._host = host
+        self._sessions = sessions
+        self._composer = composer
+        self._turns = turns
+        self._terminal = terminal
 
     async def submit(self, line: str) -> None:
         """Run a line that was taken out of the input. Put it back there if it cannot be run."""
-        repl = self._repl
         why_not = await self._find_fault(line)
         if why_not is not None:
-            repl.composer.prepend_text(line)
-            repl.show_notice(why_not, seconds=MISTAKE_S)
+            self._composer.prepend_text(line)
+            self._terminal.show_notice(why_not, seconds=MISTAKE_S)
             return
-        repl.composer.remember(line)
-        if (await repl.sessions.wait_for_registry()).find_fault(line):
-            repl.turns.send(line, line)  # a server's prompt
+        self._composer.remember(line)
+        if (await self._sessions.wait_for_registry()).find_fault(line):
+            self._turns.send(line, line)  # a server's prompt
         else:
             await self.run(line)
 
     async def run(self, line: str) -> None:
         """Run a command that exists."""
-        self._repl.say(f"> {line}", "strong")
-        await (await self._repl.sessions.wait_for_registry()).run(line, self._repl)
+        self._host.say(f"> {line}", "strong")
+        await (await self._sessions.wait_for_registry()).run(line, self._host)
 
     async def _find_fault(self, line: str) -> str | None:
         """Return why the line cannot be run, or None if it can.
 
         Empty if there is no session: the reason was reported where it was found.
         """
-        registry = await self._repl.sessions.wait_for_registry()
+        registry = await self._sessions.wait_for_registry()
         if registry.works_alone(line):
             return None
         try:
-            session, _ = await self._repl.sessions.wait_for_session()
+            session, _ = await self._sessions.wait_for_session()
         except AgentError:
             return ""
         return None if session.runs_prompt(line) else registry.find_fault(line) or None

@@ -1,4 +1,4 @@
-"""A question to the user that nobody answers by accident.
+"""A question to the user that nobody answers by accident, and the table of its answers.
 
 It waits for a message that is being written, and ignores keys for a moment after it is drawn.
 Nothing is selected, and it accepts no yes to what was not shown.
@@ -6,30 +6,121 @@ Nothing is selected, and it accepts no yes to what was not shown.
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Literal, TypeVar
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from agentcli.types.fast_dataclass import dataclass
-from agentcli.types.messages import Json
-from agentcli.types.verdicts import Mode, Question, Verdict
+from agentcli.types.messages import Json, ToolCall
+from agentcli.types.verdicts import Decision, Mode, Question, Verdict
 from agentcli.ui.render.wording import USER_DENIED, USER_DENIED_AND_SAID
+from agentcli.ui.repl.composer import Composer
+from agentcli.ui.repl.state import ReplState
+from agentcli.ui.repl.terminal import Terminal
 
-TYPING_S = 1.0
-"""The user is typing if a key came within this time."""
-PAUSE_S = 1.5
-"""A user who typed has stopped after this time without a key. A message may still be unsent."""
-GRACE_S = 0.3
-"""The time after the question is drawn until a key counts."""
-LOOK_S = 0.1
-"""The interval between two checks whether the user still types."""
+if TYPE_CHECKING:
+    from agentcli.session.session import Session
+
+# The answers: the same letters in the same order for every question
+
 
 Letter = Literal["y", "s", "a", "n", "e", "v", "m"]
-LETTERS: tuple[Letter, ...] = ("y", "s", "a", "n", "e", "v", "m")
-AGREEING_LETTERS = frozenset({"y", "s", "a", "m"})
-LASTING_LETTERS = frozenset({"s", "a"})
-SERVER_LETTERS: tuple[Letter, ...] = ("y", "n", "v")
-PLAN_LETTERS: tuple[Letter, ...] = ("y", "a", "n", "e", "m")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerChoice:
+    """A possible answer: its key, its words on the screen, and the verdict that it gives."""
+
+    key: Letter
+    label: str
+    short: str
+    """The label where there is little space."""
+    decision: Decision | None = None
+    """None if it gives no verdict by itself, such as viewing."""
+    reason: str = ""
+    """The reason in the verdict, which is stored in the log."""
+    lasting: Literal["", "session", "always"] = ""
+    takes_enter: bool = False
+    """True if the letter only selects the answer, and Enter gives it."""
+    mode: Mode | None = None
+    """The mode in which an accepted plan is carried out."""
+
+    @property
+    def agrees(self) -> bool:
+        return self.decision in ("allow", "modify")
+
+
+CALL_ANSWERS = (
+    AnswerChoice(
+        key="y",
+        label="yes, once",
+        short="yes",
+        decision="allow",
+        reason="the user approved it once",
+    ),
+    AnswerChoice(
+        key="s",
+        label="yes, and don't ask again this session",
+        short="yes, this session",
+        decision="allow",
+        reason="the user approved it for this session",
+        lasting="session",
+    ),
+    AnswerChoice(
+        key="a",
+        label="always, in all projects",
+        short="yes, always",
+        decision="allow",
+        reason="the user approved it always",
+        lasting="always",
+        takes_enter=True,
+    ),
+    AnswerChoice(
+        key="n", label="no, and continue", short="no", decision="deny", reason=USER_DENIED
+    ),
+    AnswerChoice(
+        key="e",
+        label="no, tell the agent what to do instead",
+        short="no, instead",
+        decision="deny",
+        reason=USER_DENIED_AND_SAID,
+    ),
+    AnswerChoice(key="v", label="view all", short="view"),
+    AnswerChoice(
+        key="m",
+        label="edit it first",
+        short="edit",
+        decision="modify",
+        reason="the user changed it before it ran",
+    ),
+)
+ANSWERS_BY_KEY = {choice.key: choice for choice in CALL_ANSWERS}
+PLAN_ANSWERS = (
+    AnswerChoice(
+        key="y",
+        label="yes, follow it and ask before each change",
+        short="ask",
+        decision="allow",
+        mode="ask",
+    ),
+    AnswerChoice(
+        key="a",
+        label="yes, follow it and edit files without asking",
+        short="auto-edit",
+        decision="allow",
+        mode="auto-edit",
+        takes_enter=True,
+    ),
+    AnswerChoice(key="n", label="no, keep planning", short="no", decision="deny"),
+    AnswerChoice(
+        key="e", label="no, tell the agent what to change", short="change", decision="deny"
+    ),
+    AnswerChoice(key="m", label="edit it first, in $EDITOR", short="edit"),
+)
+_FORM_LABELS = {"form": "yes, fill it in", "url": "yes, open it", "tools": "yes, accept them"}
+_FORM_LETTERS = ("y", "n", "v")
+"""The answers to a server's question. None of them lasts."""
 EDITABLE = ("command", "new_text", "content", "patch")
 """The arguments of tools that a user may want to change before they run."""
 
@@ -50,8 +141,11 @@ class RuleOffer:
         if letter == "a" and not self.rules:
             return self.reason or "no rule can name it"
         if letter == "m" and not self.editable:
-            return "there is nothing to edit in it"
+            return "nothing to edit"
         return (self.reason or "no rule can name it") if letter == "s" and not self.session else ""
+
+
+# Questions that wait for an answer
 
 
 T = TypeVar("T")
@@ -66,7 +160,7 @@ class PendingQuestion:
     """The time from which keys are answers, never before the question was drawn."""
     is_wanted: bool = False
     """True if the user has asked for the question, even over a message that is being written."""
-    selected: int | None = None
+    selected: Letter | None = None
     awaits_enter: bool = False
     """True if a letter has selected an answer and Enter agrees to it."""
     instead: bool = False
@@ -92,11 +186,11 @@ class PendingPlan(PendingQuestion):
     answer: "asyncio.Future[PlanAnswer]"
 
     @property
-    def letters(self) -> tuple[Letter, ...]:
-        return PLAN_LETTERS
+    def choices(self) -> tuple[AnswerChoice, ...]:
+        return PLAN_ANSWERS
 
-    def offers(self, letter: Letter) -> bool:
-        return letter in PLAN_LETTERS
+    def offers(self, choice: AnswerChoice) -> bool:
+        return choice in PLAN_ANSWERS
 
 
 @dataclass(slots=True, kw_only=True)
@@ -105,7 +199,7 @@ class PendingApproval(PendingQuestion):
 
     question: Question
     offer: RuleOffer
-    position: tuple[int, int]
+    position: tuple[int, int] = (1, 1)
     """The number of the call, and the number of calls in the same reply."""
     answer: "asyncio.Future[Verdict]"
     is_cut: bool = True
@@ -115,109 +209,175 @@ class PendingApproval(PendingQuestion):
     was_viewed: bool = False
 
     @property
-    def letters(self) -> tuple[Letter, ...]:
-        """The possible answers. A server's question has no lasting ones."""
-        return LETTERS if self.question.form is None else SERVER_LETTERS
+    def choices(self) -> tuple[AnswerChoice, ...]:
+        form = self.question.form
+        if form is None:
+            return CALL_ANSWERS
+        yes, *others = (one for one in CALL_ANSWERS if one.key in _FORM_LETTERS)
+        label = _FORM_LABELS[form.kind]
+        return (replace(yes, label=label, short=label), *others)
 
-    def offers(self, letter: Letter) -> bool:
-        if letter not in self.letters:
-            return False
-        return not self.offer.find_obstacle(letter) and not self._is_locked(letter)
+    def offers(self, choice: AnswerChoice) -> bool:
+        return not self.offer.find_obstacle(choice.key) and not self._is_locked(choice)
 
-    def _is_locked(self, letter: Letter) -> bool:
+    def _is_locked(self, choice: AnswerChoice) -> bool:
         """Return whether the answer agrees to something that was not shown."""
-        hidden = (self.is_cut and letter in AGREEING_LETTERS) or (
-            self.hides_rules and letter in LASTING_LETTERS
-        )
+        hidden = (self.is_cut and choice.agrees) or (self.hides_rules and bool(choice.lasting))
         return hidden and not self.was_viewed
+
+    def build_verdict(
+        self, choice: AnswerChoice, *, instead: str = "", new_input: Json = None
+    ) -> Verdict:
+        """Return the verdict of an answer.
+
+        `instead` is what the user wants instead; `new_input` are the arguments they changed."""
+        offer = self.offer
+        return Verdict(
+            decision="modify" if new_input is not None else choice.decision or "ask",
+            by="user",
+            reason=choice.reason + instead,
+            rule=(", ".join(offer.rules) or offer.session) if choice.lasting else None,
+            input=new_input,
+        )
+
+
+def find_choice(pending: PendingApproval | PendingPlan, key: str) -> AnswerChoice | None:
+    return next((choice for choice in pending.choices if choice.key == key), None)
+
+
+def build_no_answer() -> Verdict:
+    """Return the verdict of a server's question without an answer, which is not a no."""
+    return Verdict(decision="ask", by="user", reason="the user gave no answer")
+
+
+def build_pending(question: Question, *, calls: Sequence[ToolCall] = ()) -> PendingApproval:
+    """Return the question as it is put to the user. `calls` are the calls of the same reply."""
+    suggestion, given = question.suggestion, question.own_input
+    ids = [call.id for call in calls]
+    asked = question.call.id
+    return PendingApproval(
+        question=question,
+        offer=RuleOffer(
+            rules=suggestion.rules,
+            session=suggestion.session,
+            reason=suggestion.reason,
+            uncovered=suggestion.uncovered,
+            editable=isinstance(given, dict) and any(name in given for name in EDITABLE),
+        ),
+        position=(ids.index(asked) + 1, len(ids)) if asked in ids else (1, 1),
+        answer=asyncio.get_running_loop().create_future(),
+    )
+
+
+# The answer to a plan
+
+
+PLAN_ACCEPTED = "Carry out the plan."
+"""The message to the model when the user has accepted the plan."""
+PLAN_CHANGED = "This is the plan as I have changed it:"
+
+
+def get_proposed_plan(session: "Session") -> str:
+    """Return the plan that the user has not decided on, or an empty string if there is none."""
+    return session.plan_tracker.proposed if session.gate.mode == "plan" else ""
+
+
+def apply_plan_answer(session: "Session", plan: str, answer: PlanAnswer) -> str:
+    """Apply the answer. Return what to send to the model next, or an empty string for nothing."""
+    if answer.mode is None:
+        planning = session.plan_tracker
+        is_changed, planning.proposed = plan != planning.proposed, plan
+        changed = f"\n\n{PLAN_CHANGED}\n\n{plan}" if is_changed and answer.instead else ""
+        return answer.instead + changed
+    session.accept_plan(plan, mode=answer.mode)
+    return PLAN_ACCEPTED
+
+
+# When a question opens, and from when on keys answer it
+
+
+TYPING_S = 1.0
+"""The user is typing if a key came within this time."""
+PAUSE_S = 1.5
+"""A user who typed has stopped after this time without a key. A message may still be unsent."""
+GRACE_S = 0.3
+"""The time after the question is drawn until a key counts."""
+LOOK_S = 0.1
+"""The interval between two checks whether the user still types."""
 
 
 class ApprovalPrompt:
-    """Implements `types.verdicts.AskUser` on a screen whose input must not be disturbed."""
+    """Opens a question, and decides when keys count as answers to it."""
 
     def __init__(
         self,
+        state: ReplState,
+        composer: Composer,
+        terminal: Terminal,
         *,
-        is_composing: Callable[[], bool],
-        measure_quiet_s: Callable[[], float],
-        build_offer: Callable[[Question], RuleOffer],
-        find_position: Callable[[Question], tuple[int, int]],
-        on_change: Callable[[], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`on_change` is called when the screen has to be drawn again."""
-        self.pending: PendingApproval | PendingPlan | None = None
-        self._is_composing = is_composing
-        self._measure_quiet_s = measure_quiet_s
-        self._build_offer = build_offer
-        self._find_position = find_position
-        self._on_change = on_change
+        self._state = state
+        self._composer = composer
+        self._terminal = terminal
         self._clock = clock
         self._open_now = asyncio.Event()
 
-    async def __call__(self, question: Question) -> Verdict:
-        asked = PendingApproval(
-            question=question,
-            offer=self._build_offer(question),
-            position=self._find_position(question),
-            answer=asyncio.get_running_loop().create_future(),
-        )
-        return await self._wait_for_answer(asked, asked.answer)
-
-    async def ask_about_plan(self, plan: str) -> tuple[PlanAnswer, str]:
-        """Return the answer, and the plan as the user edited it."""
-        asked = PendingPlan(plan=plan, answer=asyncio.get_running_loop().create_future())
-        return await self._wait_for_answer(asked, asked.answer), asked.plan
-
-    async def _wait_for_answer(
+    async def wait_for_answer(
         self, pending: PendingApproval | PendingPlan, answer: "asyncio.Future[T]"
     ) -> T:
-        self.pending = pending
+        self._state.pending = pending
         self._open_now.clear()
         try:
-            self._on_change()
+            self._terminal.redraw()
             await self._wait_until_idle()
             pending.opened, pending.is_wanted = True, self._open_now.is_set()
-            self._on_change()
+            self._terminal.redraw()
             return await answer
         finally:
-            self.pending = None
-            self._on_change()
+            self._state.pending = None
+            self._terminal.redraw()
 
     @property
     def is_waiting(self) -> bool:
         """True if there is a question and the keyboard still belongs to the input."""
-        return self.pending is not None and not self.pending.opened
+        return self._state.pending is not None and not self._state.pending.opened
 
     @property
     def is_open(self) -> bool:
-        return self.pending is not None and self.pending.opened
+        return self._state.pending is not None and self._state.pending.opened
 
     @property
     def takes_keys(self) -> bool:
         """True until the first answer. Other keys typed with it are no further answers."""
-        asked = self.pending
+        asked = self._state.pending
         if asked is None or not asked.opened or asked.answer.done():
             return False
-        is_free = asked.is_wanted or not self._is_composing()
+        is_free = asked.is_wanted or not self._composer.is_used
         return is_free and self._clock() >= asked.counts_from
 
     def open_now(self) -> None:
         """Open the question because the user asks for it, whatever is being written."""
         self._open_now.set()
-        if self.pending is not None and self.pending.opened:
-            self.pending.is_wanted = True
+        if self._state.pending is not None and self._state.pending.opened:
+            self._state.pending.is_wanted = True
             self.rest()
 
     def note_shown(self) -> None:
         """Start the grace period after a drawing. Keys typed before it do not count."""
-        asked = self.pending
+        asked = self._state.pending
         if asked is not None and asked.opened and asked.counts_from == float("inf"):
             asked.counts_from = self._clock() + GRACE_S
 
+    def note_key(self) -> None:
+        """Note, before each key, that the user is typing a message."""
+        if not self.takes_keys:
+            self._composer.rhythm.touch()
+            self.postpone()
+
     def postpone(self) -> None:
         """Postpone the answers after a key went to the input: the user means to type on."""
-        asked = self.pending
+        asked = self._state.pending
         if asked is not None:
             asked.is_wanted = False
             if asked.counts_from != float("inf"):
@@ -225,72 +385,53 @@ class ApprovalPrompt:
 
     def rest(self) -> None:
         """Count no key until the question is drawn again."""
-        if self.pending is not None:
-            self.pending.counts_from = float("inf")
-            self._on_change()
+        if self._state.pending is not None:
+            self._state.pending.counts_from = float("inf")
+            self._terminal.redraw()
 
     def select(self, step: int) -> None:
-        asked = self.pending
+        """Select the next answer that is offered, or with -1 the one before."""
+        asked = self._state.pending
         if asked is None:
             return
-        choices = [index for index, letter in enumerate(LETTERS) if asked.offers(letter)]
+        keys = [choice.key for choice in asked.choices]
+        offered = [choice.key for choice in asked.choices if asked.offers(choice)]
         if asked.selected is None:
-            asked.selected = choices[0] if step > 0 else choices[-1]
+            asked.selected = offered[0 if step > 0 else -1]
         else:
-            near = [one for one in choices if (one - asked.selected) * step > 0]
+            at = keys.index(asked.selected)
+            near = [key for key in offered if (keys.index(key) - at) * step > 0]
             if near:
-                asked.selected = near[0] if step > 0 else near[-1]
-        self._on_change()
+                asked.selected = near[0 if step > 0 else -1]
+        self._terminal.redraw()
 
-    def allow(self, *, lasting: Literal["", "session", "always"] = "") -> None:
-        reason = {"": "once", "session": "for this session", "always": "always"}[lasting]
-        rule = None
-        if lasting and isinstance(self.pending, PendingApproval):
-            rule = ", ".join(self.pending.offer.rules) or self.pending.offer.session
-        self._resolve(
-            Verdict(decision="allow", by="user", reason=f"the user approved it {reason}", rule=rule)
-        )
-
-    def deny(self, instead: str = "") -> None:
-        reason = f"{USER_DENIED_AND_SAID}{instead}" if instead else USER_DENIED
-        self._resolve(Verdict(decision="deny", by="user", reason=reason))
-
-    def dismiss(self) -> None:
-        """Give a server's question no answer, which is not the same as a no."""
-        self._resolve(Verdict(decision="ask", by="user", reason="the user gave no answer"))
-
-    def modify(self, new_input: Json) -> None:
-        self._resolve(
-            Verdict(
-                decision="modify",
-                by="user",
-                reason="the user changed it before it ran",
-                input=new_input,
-            )
-        )
+    def resolve(self, verdict: Verdict) -> None:
+        """Answer the question about a call, unless it is answered."""
+        asked = self._state.pending
+        if isinstance(asked, PendingApproval) and not asked.answer.done():
+            asked.answer.set_result(verdict)
 
     def decide_on_plan(self, answer: PlanAnswer) -> None:
-        if isinstance(self.pending, PendingPlan) and not self.pending.answer.done():
-            self.pending.answer.set_result(answer)
+        """Answer the question about a plan, unless it is answered."""
+        asked = self._state.pending
+        if isinstance(asked, PendingPlan) and not asked.answer.done():
+            asked.answer.set_result(answer)
             self.open_now()
 
     def mark_viewed(self) -> None:
-        if isinstance(self.pending, PendingApproval):
-            self.pending.was_viewed = True
+        if isinstance(self._state.pending, PendingApproval):
+            self._state.pending.was_viewed = True
         self.rest()
-
-    def _resolve(self, verdict: Verdict) -> None:
-        if isinstance(self.pending, PendingApproval) and not self.pending.answer.done():
-            self.pending.answer.set_result(verdict)
 
     async def _wait_until_idle(self) -> None:
         """Wait until the input is empty and the user has stopped typing, or asks for the question.
 
         A question never opens over a message: the user sends or clears the message first.
         """
-        if self._measure_quiet_s() >= TYPING_S and not self._is_composing():
+        composer = self._composer
+        if composer.rhythm.quiet_s() >= TYPING_S and not composer.is_used:
             return
-        while self._is_composing() or self._measure_quiet_s() < PAUSE_S:
+        while composer.is_used or composer.rhythm.quiet_s() < PAUSE_S:
             with suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_S):
                     await self._open_now.wait()

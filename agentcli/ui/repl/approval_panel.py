@@ -13,43 +13,28 @@ from rich.text import Text
 
 from agentcli.settings import get_rules_file
 from agentcli.types.messages import Json
-from agentcli.types.tools import Command, Diff
+from agentcli.types.tools import Command, Diff, Effect
 from agentcli.types.verdicts import Question
 from agentcli.ui.render.diff import render_diff
 from agentcli.ui.render.paint import Paint, escape, fold, style_escaped, wrap
-from agentcli.ui.render.wording import format_child_name, format_child_task, format_target
-from agentcli.ui.repl.approval import LETTERS, PLAN_LETTERS, Letter, PendingApproval, PendingPlan
+from agentcli.ui.render.wording import (
+    format_child_name,
+    format_child_task,
+    format_target,
+    shorten_home,
+)
+from agentcli.ui.repl.approval import AnswerChoice, Letter, PendingApproval, PendingPlan
 
-# The answers: the same letters in the same order for every tool
+# The answers of the table, with what each would store or why it is not available
 
 
 Density = Literal["rows", "flowing", "short"]
 """One answer per row; several in a row; or only the available ones, in few words."""
 
-_ANSWER_LABELS: dict[Letter, str] = {
-    "y": "yes, once",
-    "s": "yes, this session",
-    "a": "always",
-    "n": "no, and continue",
-    "e": "no, tell the agent what to do instead",
-    "v": "view all",
-    "m": "modify before running",
-}
-_SHORT_LABELS: dict[Letter, str] = {
-    "y": "yes",
-    "s": "yes, session",
-    "a": "yes, always",
-    "n": "no",
-    "e": "no, instead",
-    "v": "view",
-    "m": "modify",
-}
-_SERVER_LABELS = {"form": "yes, fill it in", "url": "yes, open it", "tools": "yes, accept them"}
-_SINGLE_ROW_LETTERS: tuple[Letter, ...] = ("v", "m")
-_CONFIRM = "press Enter, "
-"""The text before what a selected answer stores."""
+_LAST_ROW_LETTERS: tuple[Letter, ...] = ("v", "m")
+"""The answers that share the last row."""
 _NOTE_INDENT = 6
-_NOTE_ROWS = 3
+_NOTE_ROWS = 4
 """The most rows for rules. `v` shows longer ones in full."""
 
 
@@ -62,28 +47,26 @@ class _AnswerRows:
 
 
 def render_answers(pending: PendingApproval, paint: Paint, density: Density) -> list[str]:
-    if density == "short":
-        offered = (one for one in pending.letters if pending.offers(one))
-        return _flow_answers(
-            (_render_answer(pending, one, paint, is_short=True) for one in offered), paint
-        )
-    answers = {one: _render_answer(pending, one, paint, is_short=False) for one in pending.letters}
-    if density == "flowing":
+    shown = [choice for choice in pending.choices if density != "short" or pending.offers(choice)]
+    answers = {choice.key: _render_answer(pending, choice, paint, density) for choice in shown}
+    if density != "rows":
         return _flow_answers(answers.values(), paint)
-    above = [row for one in answers if one not in _SINGLE_ROW_LETTERS for row in answers[one].rows]
-    return [
-        "",
-        *above,
-        *_flow_answers((answers[one] for one in _SINGLE_ROW_LETTERS if one in answers), paint),
-    ]
+    above = [row for key in answers if key not in _LAST_ROW_LETTERS for row in answers[key].rows]
+    last = (answers[key] for key in _LAST_ROW_LETTERS if key in answers)
+    return ["", *above, *_flow_answers(last, paint)]
 
 
 def shows_rules(pending: PendingApproval, paint: Paint, density: Density) -> bool:
     """Return whether the rows show everything that the lasting answers would store."""
     notes = (
-        _wrap_note(_CONFIRM + _render_stored_rule(pending, letter), paint) for letter in LETTERS
+        _wrap_note(_describe_stored(pending, choice, density, confirms=True), paint)
+        for choice in pending.choices
     )
     return density != "short" and all(len(rows) <= _NOTE_ROWS for rows in notes)
+
+
+def describe_saved_rule(rule: str) -> str:
+    return f"Saved to {shorten_home(get_rules_file())}: allow {escape(rule)}"
 
 
 def _flow_answers(answers: Iterable[_AnswerRows], paint: Paint) -> list[str]:
@@ -101,35 +84,42 @@ def _flow_answers(answers: Iterable[_AnswerRows], paint: Paint) -> list[str]:
 
 
 def _render_answer(
-    pending: PendingApproval, letter: Letter, paint: Paint, *, is_short: bool
+    pending: PendingApproval, choice: AnswerChoice, paint: Paint, density: Density
 ) -> _AnswerRows:
-    is_wide = cell_len(f"  [{letter}] {_ANSWER_LABELS[letter]}") > paint.width
-    words = (_SHORT_LABELS if is_short or is_wide else _ANSWER_LABELS)[letter]
-    if letter == "y" and pending.question.form is not None:
-        words = _SERVER_LABELS[pending.question.form.kind]
-    if is_short and letter == "v" and not pending.was_viewed:
-        words += " for more answers"
-    note = "" if is_short else _render_note(pending, letter)
-    is_selected = pending.selected is not None and LETTERS[pending.selected] == letter
-    if is_selected and pending.awaits_enter:
-        words += ": press Enter" if is_short else ""
-        note = f"{_CONFIRM}{note}" if note else ""
-    cells = cell_len(f"  [{letter}] {words}")
+    is_selected = pending.selected == choice.key
+    awaits_enter = is_selected and pending.awaits_enter
+    words = _choose_words(pending, choice, paint, density)
+    note = ""
+    if density != "short":
+        note = _render_note(pending, choice, density, confirms=awaits_enter)
+    elif awaits_enter:
+        words += ": press Enter"
+    cells = cell_len(f"  [{choice.key}] {words}")
     dim = paint.theme.dim
-    if pending.offers(letter):
-        key = paint.apply_style(f"[{letter}]", paint.theme.strong)
+    if pending.offers(choice):
+        key = paint.apply_style(f"[{choice.key}]", paint.theme.strong)
         first = f"{'>' if is_selected else ' '} {key} {words}"
     else:
-        first = paint.apply_style(f"  [{letter}] {words}", dim)
+        first = paint.apply_style(f"  [{choice.key}] {words}", dim)
     if not note:
         return _AnswerRows([first], cells)
-    if cells + 2 + cell_len(note) <= paint.width:
-        return _AnswerRows([f"{first}  {paint.apply_style(note, dim)}"], cells + 2 + cell_len(note))
+    if cells + 1 + cell_len(note) <= paint.width:
+        return _AnswerRows([f"{first} {paint.apply_style(note, dim)}"], cells + 1 + cell_len(note))
     below = _wrap_note(note, paint)
     if len(below) > _NOTE_ROWS:
-        below = [*below[: _NOTE_ROWS - 1], f"{paint.ellipsis} all of it: v"]
+        below = [*below[: _NOTE_ROWS - 1], f"{paint.ellipsis} (press v to view all)"]
     indent = " " * min(_NOTE_INDENT, max(0, paint.width - 8))
     return _AnswerRows([first, *(indent + paint.apply_style(row, dim) for row in below)], cells)
+
+
+def _choose_words(
+    pending: PendingApproval, choice: AnswerChoice, paint: Paint, density: Density
+) -> str:
+    if density == "short" and choice.key == "v" and not pending.was_viewed:
+        return f"view all to unlock {'yes' if pending.is_cut else 'more'}"
+    is_wide = cell_len(f"  [{choice.key}] {choice.label}") > paint.width
+    is_short = density == "short" or (density == "flowing" and bool(choice.lasting))
+    return choice.short if is_short or is_wide else choice.label
 
 
 def _wrap_note(note: str, paint: Paint) -> list[str]:
@@ -137,21 +127,28 @@ def _wrap_note(note: str, paint: Paint) -> list[str]:
     return [row.plain for row in Text(note).wrap(paint.build_console(), room)]
 
 
-def _render_note(pending: PendingApproval, letter: Letter) -> str:
-    if why_not := pending.offer.find_obstacle(letter):
-        return f"not offered: {escape(why_not)}"
-    if not pending.offers(letter):
-        return "" if letter in _SINGLE_ROW_LETTERS else "view it first"
-    return _render_stored_rule(pending, letter)
+def _render_note(
+    pending: PendingApproval, choice: AnswerChoice, density: Density, *, confirms: bool
+) -> str:
+    if why_not := pending.offer.find_obstacle(choice.key):
+        return f"(not available: {escape(why_not)})"
+    if not pending.offers(choice):
+        return "" if choice.key in _LAST_ROW_LETTERS else "(press v first)"
+    return _describe_stored(pending, choice, density, confirms=confirms)
 
 
-def _render_stored_rule(pending: PendingApproval, letter: Letter) -> str:
-    """Return what a lasting answer would store."""
-    if letter == "s":
-        return escape(pending.offer.session)
-    if letter != "a" or not pending.offer.rules:
-        return ""
-    return escape(f"saves: allow {', '.join(pending.offer.rules)} in {get_rules_file().name}")
+def _describe_stored(
+    pending: PendingApproval, choice: AnswerChoice, density: Density, *, confirms: bool
+) -> str:
+    """Return what a lasting answer would store. `confirms` adds that Enter gives the answer."""
+    if choice.lasting == "session" and pending.offer.session:
+        return escape(f"for {pending.offer.session}")
+    if choice.lasting == "always" and pending.offer.rules:
+        enter = "press Enter: " if confirms else ""
+        rules, path = ", ".join(pending.offer.rules), get_rules_file()
+        file = shorten_home(path) if density == "rows" else path.name
+        return escape(f"({enter}adds allow {rules} to {file})")
+    return ""
 
 
 BODY_SHARE = 0.6
@@ -292,16 +289,15 @@ def _render_ends(body: list[str], rows: int, paint: Paint, *, was_viewed: bool) 
     last = (rows - 1) // 2
     first = max(0, rows - 1 - last)
     hidden = len(body) - first - last
-    count = f"  {paint.ellipsis} {hidden} of {len(body)} lines not shown: "
-    says = "viewed" if was_viewed else "press v to view, then y/s/a become active"
-    if cell_len(count + says) > paint.width:
-        count, says = f"  {paint.ellipsis} {hidden} more: ", "viewed" if was_viewed else "v"
-    note = count + says
+    note = f"  {paint.ellipsis} {hidden} of {len(body)} lines not shown"
+    note += " (viewed)" if was_viewed else ": press v to view them, then you can approve"
+    if cell_len(note) > paint.width:
+        note = f"  {paint.ellipsis} {hidden} more lines ({'viewed' if was_viewed else 'v'})"
     return [*body[:first], paint.apply_style(note, paint.theme.warning), *body[len(body) - last :]]
 
 
 def _render_why(question: Question, paint: Paint, context: CommandContext) -> list[str]:
-    rows = _wrap_prose(f"why: {escape(question.verdict.reason)}", paint)
+    rows = _wrap_prose(f"why: {escape(describe_reason(question))}", paint)
     if len(rows) > WHY_ROWS:
         rows = [*rows[: WHY_ROWS - 1], f"       {paint.ellipsis}"]
     if isinstance(question.preview, Command):
@@ -310,6 +306,15 @@ def _render_why(question: Question, paint: Paint, context: CommandContext) -> li
         where = paint.dot.join((escape(context.workspace), context.sandbox, f"timeout {timeout}s"))
         rows += _wrap_prose(f"in:  {where}", paint)
     return [*(_apply_dim(paint, row) for row in rows), *_render_task(question, paint)[:WHY_ROWS]]
+
+
+def describe_reason(question: Question) -> str:
+    """Return why the user is asked."""
+    reason = question.verdict.reason
+    if reason != "no rule matches":
+        return reason
+    is_edit = question.effect is Effect.WRITE
+    return "edits need your OK in ask mode" if is_edit else "this tool needs your OK"
 
 
 def _render_task(question: Question, paint: Paint) -> list[str]:
@@ -339,22 +344,6 @@ def _apply_dim(paint: Paint, text: str) -> str:
 # The question about a plan, below the plan itself
 
 
-_PLAN_LABELS: dict[Letter, str] = {
-    "y": "yes, follow it and ask before each change",
-    "a": "yes, follow it and edit files without asking",
-    "n": "no, keep planning",
-    "e": "no, tell the agent what to change",
-    "m": "modify it first, in $EDITOR",
-}
-_SHORT_PLAN_LABELS: dict[Letter, str] = {
-    "y": "ask",
-    "a": "auto-edit",
-    "n": "no",
-    "e": "change",
-    "m": "edit",
-}
-
-
 def render_plan_panel(
     pending: PendingPlan, paint: Paint, *, rows: int, takes_keys: bool
 ) -> list[str]:
@@ -364,12 +353,12 @@ def render_plan_panel(
         f"{paint.apply_style('plan', paint.theme.strong)}"
     )
     head += f"  {paint.apply_style(note, paint.theme.dim)}"
-    answers = [_render_plan_answer(pending, letter, paint) for letter in PLAN_LETTERS]
+    answers = [_render_plan_answer(pending, choice, paint) for choice in pending.choices]
     is_narrow = any(
-        len(f"  [{letter}] {words}") > paint.width for letter, words in _PLAN_LABELS.items()
+        len(f"  [{choice.key}] {choice.label}") > paint.width for choice in pending.choices
     )
     if is_narrow or len(answers) >= rows:
-        short = " ".join(f"[{letter}]{words}" for letter, words in _SHORT_PLAN_LABELS.items())
+        short = " ".join(f"[{choice.key}]{choice.short}" for choice in pending.choices)
         answers = [
             row.plain for row in Text(short).wrap(paint.build_console(), max(8, paint.width - 2))
         ]
@@ -377,12 +366,12 @@ def render_plan_panel(
     return shown if len(shown) <= rows else answers[:rows]
 
 
-def _render_plan_answer(pending: PendingPlan, letter: Letter, paint: Paint) -> str:
-    is_selected = pending.selected is not None and LETTERS[pending.selected] == letter
-    key = paint.apply_style(f"[{letter}]", paint.theme.strong)
+def _render_plan_answer(pending: PendingPlan, choice: AnswerChoice, paint: Paint) -> str:
+    is_selected = pending.selected == choice.key
+    key = paint.apply_style(f"[{choice.key}]", paint.theme.strong)
     enter = (
         paint.apply_style("  press Enter", paint.theme.dim)
         if is_selected and pending.awaits_enter
         else ""
     )
-    return f"{'>' if is_selected else ' '} {key} {_PLAN_LABELS[letter]}{enter}"
+    return f"{'>' if is_selected else ' '} {key} {choice.label}{enter}"

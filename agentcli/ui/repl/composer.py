@@ -4,20 +4,17 @@ Typed text is never dropped: text that leaves the input was sent or queued, or c
 """
 
 import re
-from collections.abc import AsyncGenerator, Iterable
-from typing import Protocol
+import time
+from collections import deque
+from collections.abc import Callable
 
 from prompt_toolkit.buffer import Buffer
-from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.completion import Completer, DynamicCompleter
 from prompt_toolkit.document import Document
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.formatted_text.utils import fragment_list_to_text
 from prompt_toolkit.history import History
 from prompt_toolkit.layout.processors import Processor, Transformation, TransformationInput
-
-from agentcli.ui.repl.answer_keys import Rhythm
-from agentcli.ui.repl.completion import ServerCompletions
-from agentcli.ui.repl.mentions import WorkspaceFiles, find_typed_mention, format_mention
 
 # Pastes: text that is too long to read in the input is shown there as one character, an atom
 
@@ -119,15 +116,47 @@ class ShowAtoms(Processor):
 SHELL = "!"
 
 
-class SlashMenu(Protocol):
-    """The completions of the slash menu."""
+# The rhythm of typing: when the last key came, and how quickly letters follow each other
 
-    def list_completions(self, typed: str) -> Iterable[tuple[str, str, int]]:
-        """Return texts for a line that begins with a slash.
 
-        Each has its description and the number of letters it replaces.
+ALONE_S = 0.25
+"""A letter is not part of a word if no key follows within at least this time."""
+ALONE_MAX_S = 1.0
+MARGIN = 1.2
+"""The factor for a typist who may be a little slower the next time."""
+REMEMBERED = 32
+
+
+class Rhythm:
+    """The rhythm of the user's typing. Times come from `clock`, in seconds."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._last_key = float("-inf")
+        self._last_letter = float("-inf")
+        self._gaps: deque[float] = deque(maxlen=REMEMBERED)
+
+    def touch(self) -> None:
+        """Note a key that belongs to the input."""
+        self._last_key = self._clock()
+
+    def add_letter(self, *, in_word: bool) -> None:
+        """Note a letter of the input. `in_word` is True if it follows another letter."""
+        now = self._clock()
+        gap_s = now - self._last_letter
+        if in_word and gap_s <= ALONE_MAX_S:
+            self._gaps.append(gap_s)
+        self._last_letter = now
+
+    def quiet_s(self) -> float:
+        return self._clock() - self._last_key
+
+    def alone_s(self) -> float:
+        """Return how long no key may follow a letter for it to stand alone.
+
+        Slow typists get longer: their words must not break up into answers.
         """
-        ...
+        return min(ALONE_MAX_S, max(ALONE_S, MARGIN * max(self._gaps, default=0.0)))
 
 
 class Composer:
@@ -135,18 +164,16 @@ class Composer:
         self,
         *,
         history: History,
-        menu: SlashMenu,
-        files: WorkspaceFiles,
-        server_completions: ServerCompletions,
-        rhythm: Rhythm,
+        completer: Completer,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.rhythm = rhythm
+        self.rhythm = Rhythm(clock)
         self.pastes = Pastes()
         self.shell_mode = False
         self.buffer = Buffer(
             multiline=True,
             history=history,
-            completer=_InputCompleter(menu, files, server_completions, self),
+            completer=DynamicCompleter(lambda: None if self.shell_mode else completer),
             complete_while_typing=True,
             enable_history_search=False,
             on_text_insert=self._handle_insert,
@@ -216,6 +243,16 @@ class Composer:
         else:
             self.buffer.insert_text(self.pastes.insert_paste(data))
 
+    def take_typed(self, text: str) -> None:
+        """Insert what was typed at an open question. It is no answer, so it begins a message."""
+        self.rhythm.touch()
+        self.paste(text)
+
+    def complete_slash(self) -> None:
+        """Open the menu for a slash that was typed before the commands were loaded."""
+        if self.buffer.text.startswith("/"):
+            self.buffer.start_completion()
+
     def _handle_insert(self, buffer: Buffer) -> None:
         last_two = buffer.document.text_before_cursor[-2:]
         if last_two[-1:].isalpha():
@@ -232,49 +269,3 @@ class Composer:
             self.pastes.format_label(character) if self.pastes.is_atom(character) else character
             for character in self.buffer.text
         )
-
-
-class _InputCompleter(Completer):
-    def __init__(
-        self,
-        menu: SlashMenu,
-        files: WorkspaceFiles,
-        server_completions: ServerCompletions,
-        composer: Composer,
-    ) -> None:
-        self._menu = menu
-        self._files = files
-        self._server_completions = server_completions
-        self._composer = composer
-
-    def get_completions(
-        self, document: Document, complete_event: CompleteEvent
-    ) -> Iterable[Completion]:
-        """Return nothing: only the asynchronous method is used."""
-        return ()
-
-    async def get_completions_async(
-        self, document: Document, complete_event: CompleteEvent
-    ) -> AsyncGenerator[Completion, None]:
-        before = document.text_before_cursor
-        if before.startswith("/") and "\n" not in before:
-            for text, what, replaced in self._menu.list_completions(before):
-                yield Completion(text, start_position=-replaced, display=text, display_meta=what)
-            for text, what in await self._server_completions.complete_prompts(before):
-                yield Completion(text, start_position=-len(before), display=text, display_meta=what)
-            return
-        mention = find_typed_mention(document.current_line_before_cursor)
-        if mention is None or self._composer.shell_mode:
-            return
-        quote, typed = mention
-        for path in await self._files.find_matches(typed):
-            yield Completion(
-                format_mention(path), start_position=-len(typed) - len(quote) - 1, display=path
-            )
-        for name, what in await self._server_completions.complete_resources(typed):
-            yield Completion(
-                format_mention(name),
-                start_position=-len(typed) - len(quote) - 1,
-                display=name,
-                display_meta=what,
-            )

@@ -9,8 +9,12 @@ import sys
 import tempfile
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agentcli.system import own_process
+
+if TYPE_CHECKING:
+    from agentcli.ui.repl.terminal import Terminal
 
 # Lines from a terminal in its own line mode, read without blocking the event loop
 
@@ -130,5 +134,36 @@ def _run_pager(text: str, workspace: Path) -> None:
 
 def _page_by_hand(text: str) -> None:
     """Print the whole text and wait for a key, because there is no pager."""
-    os.write(1, text.encode("utf-8", "replace") + b"\n[Enter goes on]")
+    os.write(1, text.encode("utf-8", "replace") + b"\n[press Enter to continue]")
     os.read(0, 1024)
+
+
+class Handover:
+    """The programs and questions to which the live session gives its terminal for a while."""
+
+    def __init__(self, terminal: "Terminal", workspace: Path) -> None:
+        self._terminal = terminal
+        self._workspace = workspace
+        self._line: asyncio.Future[str] | None = None
+        """The line that the user is asked for, on the terminal itself."""
+
+    async def edit(self, text: str, *, suffix: str) -> str | None:
+        """Return the edited text, or None if there is no editor or it failed."""
+        return await self._terminal.hand_over(
+            lambda: edit_text(text, suffix=suffix, workspace=self._workspace)
+        )
+
+    async def page(self, text: str) -> None:
+        await self._terminal.hand_over(lambda: page_text(text, workspace=self._workspace))
+
+    async def ask(self, question: str) -> str:
+        """Return what the user types, or an empty string for nothing or a cancelled question."""
+        self._terminal.repaint()  # earlier output stays above the question
+        work = self._terminal.hand_over(lambda: ask_line(question))
+        self._line = asyncio.ensure_future(work)
+        await asyncio.wait([self._line])
+        return "" if self._line.cancelled() else self._line.result()
+
+    def cancel_question(self) -> bool:
+        """Cancel the question. Return whether there was one."""
+        return self._line is not None and self._line.cancel()

@@ -19,7 +19,7 @@ from agentcli.types.errors import SettingsError
 MENU = """\
 agentcli needs a model.
   1  paste an API key    (hidden, stored in the OS keyring, else a 0600 file)
-  2  use a local server  ({found})
+  2  use a local model   ({found})
   3  show me a demo      (scripted, no key, touches nothing)
   4  quit
 """
@@ -36,7 +36,7 @@ def choose_model(
         find_local_servers(dialect=find_dialect("openai-chat"), environ=os.environ)
     )
     found = ", ".join(f"{one.provider.name} on {_format_address(one)}" for one in servers)
-    _say(MENU.format(found=f"found: {found}" if found else "none answers on the usual ports"))
+    _say(MENU.format(found=f"found: {found}" if found else "no server found"))
     while True:
         try:
             answer = ask("> ").strip()
@@ -65,27 +65,27 @@ def _handle_choice(
         case "2":
             return _use_server(settings, servers, ask)
         case _:
-            _say("1, 2, 3 or 4\n")
+            _say("Type 1, 2, 3 or 4.\n")
     return None
 
 
 def _paste_key(settings: Settings, ask: AskLine) -> Settings | None:
-    key = getpass.getpass("key (not shown): ").strip()
+    key = getpass.getpass("API key (hidden): ").strip()
     if not key:
         return None
     name = next((name for begin, name in _KEY_PREFIXES if key.startswith(begin)), "")
     known = [one.name for one in PROVIDERS.values() if one.key_env]
     while name not in known:
-        name = ask(f"whose key is it? ({', '.join(known)}) ").strip().lower()
+        name = ask(f"Which provider is this key for? ({', '.join(known)}) ").strip().lower()
     variable = PROVIDERS[name].key_env[0]
     where = store_key(variable, key)
     os.environ[variable] = key
-    _say(f"kept in {where} for {variable}\n")
+    _say(f"Saved to {where} as {variable}\n")
     return settings if default_name(os.environ) else _ask_model_name(settings, name, ask)
 
 
 def _ask_model_name(settings: Settings, provider: str, ask: AskLine) -> Settings | None:
-    model = ask(f"which model of {provider}? ").strip()
+    model = ask(f"Which {provider} model? ").strip()
     return replace(settings, model=f"{provider}/{model}") if model else None
 
 
@@ -94,12 +94,11 @@ def _use_server(
 ) -> Settings | None:
     names = [f"{model.provider}/{model.name}" for server in servers for model in server.models]
     if not names:
-        raise SettingsError(
-            "no server with a model answers on this machine", hint="ollama serve, then choose 2"
-        )
+        _say("No local model server found. Start one (ollama serve), then choose 2.\n")
+        return None
     for index, name in enumerate(names, start=1):
         _say(f"  {index}  {name}\n")
-    answer = ask(f"which? [1-{len(names)}] ").strip() or "1"
+    answer = ask(f"Which model? [1-{len(names)}] ").strip() or "1"
     number = parse_whole_number(answer) or 0
     if not 1 <= number <= len(names):
         return None
@@ -112,15 +111,15 @@ def _store_model(model: str) -> None:
     """Store the model, but only in a new settings file: a file of the user's stays unchanged."""
     path = get_settings_file()
     if path.exists():
-        _say(f'to keep it, write in {path}: model = "{model}"\n')
+        _say(f'To keep this choice, add to {path}: model = "{model}"\n')
         return
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f'model = "{model}"\n', encoding="utf-8")
     except OSError as error:
-        _say(f"not kept: {error.strerror}\n")
+        _say(f"Not saved: {error.strerror}\n")
         return
-    _say(f"kept in {path}\n")
+    _say(f"Saved to {path}\n")
 
 
 def _format_address(server: LocalModelServer) -> str:

@@ -17,6 +17,8 @@ from agentcli.system.parsing import parse_whole_number
 from agentcli.system.plain_text import show_controls
 from agentcli.types.messages import Json
 from agentcli.types.verdicts import FieldKind, FormField, FormValues, ServerForm, Verdict
+from agentcli.ui.render.wording import USER_DENIED
+from agentcli.ui.repl.approval import build_no_answer
 from agentcli.ui.repl.external import LineReader
 
 # Parsing what the user typed into a field
@@ -59,9 +61,9 @@ def describe_input(field: FormField) -> str:
         case "boolean":
             return "yes or no"
         case "choice":
-            return "one of these, by its number"
+            return "number"
         case "choices":
-            return "any of these, by their numbers, with commas between"
+            return "numbers, separated by commas"
         case "text":
             return field.format or "text"
         case _:
@@ -71,7 +73,7 @@ def describe_input(field: FormField) -> str:
 def _parse_text(field: FormField, typed: str) -> str:
     _check_limits(field, len(typed), "characters")
     if field.format and not _FORMATS[field.format](typed):
-        raise ValueError(f"that is no {field.format}")
+        raise ValueError(f"not a valid {field.format}")
     return typed
 
 
@@ -81,7 +83,7 @@ def _parse_number(field: FormField, typed: str) -> float:
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        raise ValueError("that is no number")
+        raise ValueError("not a number")
     _check_limits(field, number, "")
     return number
 
@@ -89,14 +91,14 @@ def _parse_number(field: FormField, typed: str) -> float:
 def _parse_integer(field: FormField, typed: str) -> int:
     number = _parse_number(field, typed)
     if number != int(number):
-        raise ValueError("that is no whole number")
+        raise ValueError("not a whole number")
     return int(number)
 
 
 def _parse_boolean(field: FormField, typed: str) -> bool:
     if typed.lower() in (*_YES, *_NO):
         return typed.lower() in _YES
-    raise ValueError("write yes or no")
+    raise ValueError("type yes or no")
 
 
 def _parse_choice(field: FormField, typed: str) -> str:
@@ -106,12 +108,12 @@ def _parse_choice(field: FormField, typed: str) -> str:
     for value, name in field.choices:
         if typed in (value, name):
             return value
-    raise ValueError(f"write a number from 1 to {len(field.choices)}")
+    raise ValueError(f"type a number from 1 to {len(field.choices)}")
 
 
 def _parse_choices(field: FormField, typed: str) -> list[str]:
     taken = [_parse_choice(field, one.strip()) for one in typed.split(",") if one.strip()]
-    _check_limits(field, len(taken), "of them")
+    _check_limits(field, len(taken), "selected")
     return list(dict.fromkeys(taken))
 
 
@@ -170,19 +172,19 @@ Say = Callable[[str], None]
 ReadLine = Callable[[], Awaitable[str | None]]
 """Returns the next line, or None at the end of input."""
 
-HELP = "An empty line takes what stands in [brackets], or leaves an optional field out."
+HELP = "Press Enter to accept the [default], or to skip an optional field."
 
 
 async def fill_in(form: ServerForm, *, say: Say, read_line: ReadLine) -> FormValues | None:
     """Return the values, or None if the user gave up."""
     say(f"\nThe MCP server {show_controls(form.server)} asks: {show_controls(form.message)}\n")
-    say(f"{HELP} ctrl+d gives up.\n")
+    say(f"{HELP} Ctrl+D cancels.\n")
     values: FormValues = {}
     for field in form.fields:
         _explain(field, say)
         if not await _fill_in_field(field, values, say=say, read_line=read_line):
             return None
-    say(f"\nTo be sent to {show_controls(form.server)}:\n")
+    say(f"\nThis will be sent to {show_controls(form.server)}:\n")
     for name, value in values.items():
         say(f"  {show_controls(name)}: {_format_answer(value)}\n")
     say("Send it? [y/n] ")
@@ -215,15 +217,15 @@ async def fill_in_until_answered(
 async def ask_form(form: ServerForm, *, say: Say, read_line: ReadLine) -> Verdict:
     """Ask the whole question in line mode."""
     while True:
-        say("y yes, n no, c give no answer: ")
+        say("[y]es, [n]o or [c]ancel: ")
         answer = await read_line()
         match (answer or "").strip().lower():
             case "n" | "no":
-                return Verdict(decision="deny", by="user", reason="the user denied it")
+                return Verdict(decision="deny", by="user", reason=USER_DENIED)
             case "c" | "cancel":
-                return _build_no_answer()
+                return build_no_answer()
             case "" if answer is None:
-                return _build_no_answer()
+                return build_no_answer()
             case "y" | "yes" if not form.fields:
                 return Verdict(decision="allow", by="user", reason="the user approved it once")
             case "y" | "yes":
@@ -235,10 +237,6 @@ async def ask_form(form: ServerForm, *, say: Say, read_line: ReadLine) -> Verdic
                         reason="the user filled it in",
                         input=cast("Json", values),
                     )
-
-
-def _build_no_answer() -> Verdict:
-    return Verdict(decision="ask", by="user", reason="the user gave no answer")
 
 
 def _explain(field: FormField, say: Say) -> None:
@@ -273,7 +271,7 @@ async def _fill_in_field(
 
 def _take_default(field: FormField, default: Value | None) -> Value | None:
     if default is None and field.is_required:
-        raise ValueError("this one is needed")
+        raise ValueError("required")
     return default
 
 

@@ -13,6 +13,7 @@ from prompt_toolkit.history import History
 
 from agentcli.system.parsing import parse_whole_number
 from agentcli.ui.repl.composer import Composer
+from agentcli.ui.repl.state import ReplState
 
 # Drafts: the text in the input, stored while it is written, so that no crash loses it
 
@@ -97,6 +98,7 @@ def find_project_directory(workspace: Path) -> Path:
 
 class ProjectHistory(History):
     def __init__(self, path: Path, *, mask: Callable[[str], str]) -> None:
+        """`mask` removes secrets from what is stored permanently."""
         super().__init__()
         self._path = path
         self._mask = mask
@@ -110,7 +112,7 @@ class ProjectHistory(History):
         except FileNotFoundError:
             return []
         except OSError as error:
-            self.complaint = f"the history {self._path} cannot be read: {error.strerror}"
+            self.complaint = f"cannot read the history {self._path}: {error.strerror}"
             return []
         texts = (_parse_entry(line) for line in reversed(lines[-ENTRIES_MAX:]))
         return dict.fromkeys(text for text in texts if text)
@@ -130,7 +132,7 @@ class ProjectHistory(History):
             finally:
                 os.close(descriptor)
         except OSError as error:
-            self.complaint = f"the history {self._path} cannot be written: {error.strerror}"
+            self.complaint = f"cannot write the history {self._path}: {error.strerror}"
 
 
 def _read_last_bytes(path: Path) -> bytes:
@@ -150,12 +152,11 @@ def _parse_entry(line: bytes) -> str:
 
 
 class InputHistory:
-    def __init__(self, workspace: Path, *, mask: Callable[[str], str]) -> None:
-        """`mask` removes secrets from what is stored permanently."""
-        directory = find_project_directory(workspace)
+    def __init__(self, state: ReplState) -> None:
+        directory = find_project_directory(state.settings.workspace)
         self._drafts = Drafts(directory)
         self._reported: set[str] = set()
-        self.history = ProjectHistory(directory / "history.jsonl", mask=mask)
+        self.history = ProjectHistory(directory / "history.jsonl", mask=state.mask_secrets)
 
     def take_complaint(self) -> str:
         """Return why the history cannot be used. Empty if it can, or if this was reported."""

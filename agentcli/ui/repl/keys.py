@@ -1,14 +1,13 @@
 """The keys and their actions: one table, from which keys are bound and `/keys` is printed."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
 from prompt_toolkit.filters import (
     Condition,
-    FilterOrBool,
+    Filter,
     is_searching,
-    to_filter,
     vi_insert_mode,
 )
 from prompt_toolkit.key_binding import KeyBindings
@@ -17,10 +16,13 @@ from prompt_toolkit.keys import Keys
 
 from agentcli.types.errors import SettingsError
 from agentcli.types.fast_dataclass import dataclass
-from agentcli.ui.repl.answer_keys import AnswerKeys
-from agentcli.ui.repl.approval import LETTERS, ApprovalPrompt
+from agentcli.ui.repl.actions import Actions
+from agentcli.ui.repl.answers import AnswerKeys, Answers
+from agentcli.ui.repl.approval import ANSWERS_BY_KEY, ApprovalPrompt
+from agentcli.ui.repl.state import ReplState
 
 Action = Callable[[], None]
+STOP_KEYS = ("escape", "c-c", "<sigint>")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +40,7 @@ TABLE: tuple[KeyRow, ...] = (
         action="submit",
         keys=(("enter",),),
         label="Enter",
-        does="send; queue while a turn runs; \\ before it is a newline",
+        does="send; while a turn runs: queue; after \\: newline",
     ),
     KeyRow(
         action="newline",
@@ -50,60 +52,65 @@ TABLE: tuple[KeyRow, ...] = (
         action="complete",
         keys=(("tab",),),
         label="Tab",
-        does="complete; answer a question; in a turn: tell the model at its next step",
+        does="complete; open a waiting question; while a turn runs: steer it at its next step",
     ),
     KeyRow(
         action="next_mode",
         keys=(("s-tab",),),
         label="Shift-Tab",
-        does="next mode: plan, ask, auto-edit, auto",
+        does="next permission mode: plan, ask, auto-edit, auto",
     ),
     KeyRow(
         action="escape",
         keys=(("escape",),),
         label="Esc",
-        does="close the menu; interrupt; twice: clear the input, or on an empty one /rewind",
+        does="close the menu; interrupt; twice: clear the input, or /rewind if it is empty",
     ),
     KeyRow(
         action="stop",
         keys=(("c-c",), ("<sigint>",)),
         label="Ctrl-C",
-        does="interrupt, again: kill; clear the input, again: leave",
+        does="interrupt (again: kill); clear the input; twice if it is empty: quit",
     ),
     KeyRow(
         action="leave",
         keys=(("c-d",),),
         label="Ctrl-D",
-        does="leave, if the input is empty; else delete",
+        does="quit if the input is empty, else delete",
     ),
     KeyRow(
-        action="up", keys=(("up",),), label="Up", does="history; while a turn runs: edit the queue"
+        action="up",
+        keys=(("up",),),
+        label="Up",
+        does="history; while a turn runs: edit queued messages",
     ),
     KeyRow(action="down", keys=(("down",),), label="Down", does="history"),
     KeyRow(
         action="editor",
         keys=(("c-g",), ("c-x", "c-e")),
         label="Ctrl-G, Ctrl-X Ctrl-E",
-        does="write in $VISUAL or $EDITOR",
+        does="edit the input in $VISUAL or $EDITOR",
     ),
-    KeyRow(action="transcript", keys=(("c-o",),), label="Ctrl-O", does="the transcript in a pager"),
+    KeyRow(
+        action="transcript", keys=(("c-o",),), label="Ctrl-O", does="show the transcript in a pager"
+    ),
     KeyRow(
         action="background",
         keys=(("c-b",),),
         label="Ctrl-B",
         does="move the running command to the background",
     ),
-    KeyRow(action="redraw", keys=(("c-l",),), label="Ctrl-L", does="draw the live region anew"),
+    KeyRow(action="redraw", keys=(("c-l",),), label="Ctrl-L", does="redraw"),
     KeyRow(action="suspend", keys=(("c-z",),), label="Ctrl-Z", does="suspend"),
 )
 OTHER_KEYS = (
-    ("!COMMAND", "run it yourself, and the model is told; !!COMMAND: and it is not"),
-    ("! Enter", "a prompt for a command; Backspace on it, while it is empty, or Esc leaves it"),
+    ("!COMMAND", "run a shell command and show it to the model; !!COMMAND does not show it"),
+    ("! Enter", "shell mode; Esc, or Backspace if it is empty, ends it"),
     ("Ctrl-R", "search the history"),
     ("Ctrl-A/E/K/U/W/Y, Alt-B/F", "edit as in emacs"),
     (
         "y s a n e v m",
-        "the answers to a question, always the same; a takes Enter; Esc is no, and stop",
+        "answer a question (a needs Enter; Esc says no and stops the turn)",
     ),
 )
 
@@ -115,13 +122,13 @@ def build_table(changes: Sequence[tuple[str, str]] = ()) -> tuple[KeyRow, ...]:
     for action, keys in chosen.items():
         if action not in known:
             raise SettingsError(
-                f"keys: there is no action {action}", hint=f"actions: {', '.join(known)}"
+                f"keys: unknown action {action}", hint=f"actions: {', '.join(known)}"
             )
         try:
             KeyBindings().add(*keys.split())
         except (ValueError, AssertionError, TypeError):
             raise SettingsError(
-                f"keys: {keys!r} is not a key", hint="write c-t, f5, s-tab, or two: c-x c-t"
+                f"keys: {keys!r} is not a key", hint="examples: c-t, f5, s-tab, c-x c-t"
             ) from None
     return tuple(
         replace(row, keys=(tuple(chosen[row.action].split()),), label=chosen[row.action])
@@ -136,35 +143,33 @@ def list_key_labels(rows: Sequence[KeyRow] = TABLE) -> list[tuple[str, str]]:
 
 
 def build_bindings(
-    actions: Mapping[str, Action],
+    actions: Actions,
+    answers: Answers,
     *,
+    state: ReplState,
     approvals: ApprovalPrompt,
-    paste: Callable[[str], None],
-    answer_keys: AnswerKeys,
-    is_answering: Callable[[], bool],
-    is_bare_shell: Callable[[], bool],
     rows: Sequence[KeyRow] = TABLE,
 ) -> KeyBindings:
-    """`is_bare_shell` returns whether there is a prompt for a shell command with nothing in it."""
-    bound = KeyBindings()
-    takes_answers = Condition(lambda: approvals.takes_keys and not is_answering())
-    composing = ~takes_answers & ~is_searching & ~Condition(is_answering)
+    bound, by_name = KeyBindings(), actions.list_actions()
+    is_answering = Condition(lambda: state.is_answering)
+    takes_answers = Condition(lambda: approvals.takes_keys) & ~is_answering
+    composing = ~takes_answers & ~is_searching & ~is_answering
     for row in rows:
         for keys in row.keys:
             # prompt-toolkit binds some of them itself, and a question takes every other key.
             is_eager = row.action in _ALWAYS
             bound.add(*keys, filter=_build_filter(row, composing), eager=is_eager)(
-                _make_handler(actions[row.action])
+                _make_handler(by_name[row.action])
             )
-    _bind_answers(bound, answer_keys, takes_answers)
-    _bind_answer_line(bound, actions, Condition(is_answering))
-    bound.add("backspace", filter=composing & Condition(is_bare_shell))(
-        _make_handler(actions["leave_shell"])
+    _bind_answers(bound, actions, answers.keys, takes_answers)
+    _bind_answer_line(bound, answers, is_answering)
+    bound.add("backspace", filter=composing & Condition(actions.is_bare_shell))(
+        _make_handler(actions.leave_shell)
     )
 
     @bound.add(Keys.BracketedPaste, eager=True)
     def _(event: KeyPressEvent) -> None:
-        paste(event.data)
+        actions.paste(event.data)
 
     return bound
 
@@ -172,10 +177,10 @@ def build_bindings(
 _ALWAYS = frozenset({"redraw", "suspend", "transcript", "next_mode"})
 
 
-def _build_filter(row: KeyRow, composing: FilterOrBool) -> FilterOrBool:
+def _build_filter(row: KeyRow, composing: Filter) -> Filter:
     if row.action == "escape":
         # In vi insert mode, vi's own Esc comes first.
-        return to_filter(composing) & ~vi_insert_mode
+        return composing & ~vi_insert_mode
     return ~is_searching if row.action in _ALWAYS else composing
 
 
@@ -186,15 +191,15 @@ def _make_handler(action: Action) -> Callable[[KeyPressEvent], None]:
     return act
 
 
-def _bind_answers(bound: KeyBindings, answer_keys: AnswerKeys, takes_answers: Condition) -> None:
-    for key in (*LETTERS, "up", "down", "enter"):
+def _bind_answers(
+    bound: KeyBindings, actions: Actions, answer_keys: AnswerKeys, takes_answers: Filter
+) -> None:
+    for key in (*ANSWERS_BY_KEY, "up", "down", "enter"):
         bound.add(key, filter=takes_answers, eager=True)(
             _make_handler(partial(answer_keys.press, key))
         )
-    for key in ("escape", "c-c", "<sigint>"):
-        bound.add(key, filter=takes_answers, eager=True)(
-            _make_handler(partial(answer_keys.press, "stop"))
-        )
+    for key in STOP_KEYS:
+        bound.add(key, filter=takes_answers, eager=True)(_make_handler(actions.refuse))
 
     @bound.add(Keys.Any, filter=takes_answers, eager=True)
     def _(event: KeyPressEvent) -> None:
@@ -202,9 +207,7 @@ def _bind_answers(bound: KeyBindings, answer_keys: AnswerKeys, takes_answers: Co
         answer_keys.type(event.data)
 
 
-def _bind_answer_line(
-    bound: KeyBindings, actions: Mapping[str, Action], is_answering: Condition
-) -> None:
-    bound.add("enter", filter=is_answering)(_make_handler(actions["answer_line"]))
-    for key in ("escape", "c-c", "<sigint>"):
-        bound.add(key, filter=is_answering)(_make_handler(actions["leave_answer_line"]))
+def _bind_answer_line(bound: KeyBindings, answers: Answers, is_answering: Filter) -> None:
+    bound.add("enter", filter=is_answering)(_make_handler(answers.submit_answer_line))
+    for key in STOP_KEYS:
+        bound.add(key, filter=is_answering)(_make_handler(answers.leave_answer_line))

@@ -1,31 +1,39 @@
 """The start and end of the live session around its event loop. Always gives the terminal back."""
 
 import asyncio
+import json
 import logging
 import os
+import re
+import select
 import shutil
+import subprocess
 import sys
+import termios
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+import tty
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 from platformdirs import user_state_path
 from prompt_toolkit.utils import get_cwidth
 
 from agentcli import __version__
 from agentcli.settings import Settings
+from agentcli.system import own_process
 from agentcli.types.errors import Exit
+from agentcli.types.fast_dataclass import dataclass
 from agentcli.ui.render.wording import is_ascii, shorten_home
-from agentcli.ui.repl.git_branch import GitBranch
+from agentcli.ui.repl import terminal_guard_child
 from agentcli.ui.repl.repl import Repl
-from agentcli.ui.repl.session_manager import LateImports, ReplOptions
+from agentcli.ui.repl.state import GitBranch, ReplOptions
 from agentcli.ui.repl.status import shorten_end
-from agentcli.ui.repl.terminal import IN_ASCII
-from agentcli.ui.repl.terminal_colors import TerminalReply, ask_background
-from agentcli.ui.repl.terminal_guard import Guard
+from agentcli.ui.repl.terminal import IN_ASCII, open_terminal
+from agentcli.ui.streams import redirect_to_null, write_err
 
 if TYPE_CHECKING:
     from agentcli.log.paths import SessionPaths
+    from agentcli.ui.render.theme import ColorWhen
 
 DOT = " · "
 HINTS = ("/help", "@file", "!shell", "ctrl+j newline", "ctrl+d exit")
@@ -38,8 +46,7 @@ def run_repl(
     *,
     model: str,
     branch: GitBranch,
-    color: str,
-    load: Callable[[], LateImports],
+    color: "ColorWhen",
     resume: "SessionPaths | None" = None,
 ) -> Exit:
     """Run the live session. `model` is its name as far as known before anything is loaded."""
@@ -51,14 +58,22 @@ def run_repl(
         asks = settings.theme == "auto" and color != "never" and not os.environ.get("NO_COLOR")
         answer = ask_background(stdin, stdout) if asks else TerminalReply()
         branch.wait_briefly()
-        opening = ReplOptions(
-            model=model, branch=branch, terminal_reply=answer, color=color, resume=resume
+        options = ReplOptions(
+            model=model,
+            branch=branch,
+            color=color,
+            resume=resume,
+            background=answer.background,
+            typed=answer.typed,
         )
-        _greet(settings, opening)
-        repl = Repl(settings, opening, load=load)
+        _greet(settings, options)
+        terminal = open_terminal(sys.stdin, sys.stdout, typed_before=options.typed)
+        repl = Repl(settings, options, terminal)
         code = asyncio.run(repl.run())
     finally:
         guard.dismiss()
+    if terminal.output.is_gone:
+        redirect_to_null(stdout)
     _print_summary(repl, time.monotonic() - began)
     return code
 
@@ -109,4 +124,98 @@ def shorten_start(path: str, width: int) -> str:
 def _print_summary(repl: Repl, seconds: float) -> None:
     lines = repl.render_summary(seconds)
     if lines:
-        sys.stderr.write("\n".join(lines) + "\n")
+        write_err("\n".join(lines) + "\n")  # whoever closed the window does not read it
+
+
+# The background colour, asked for before anything is drawn. A second question follows that every
+# terminal answers, so a terminal that does not know the first causes no wait.
+
+
+REPLY_PATIENCE_S = 0.1
+QUESTION = b"\x1b]11;?\x1b\\\x1b[c"
+
+_REPLY = re.compile(rb"\x1b\]11;([^\x07\x1b]*)(?:\x07|\x1b\\)")
+_ATTRIBUTES = re.compile(rb"\x1b\[\?[0-9;]*c")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TerminalReply:
+    background: str = ""
+    """The background colour as the terminal reports it, or empty if it does not."""
+    typed: str = ""
+    """The input that came besides the answer."""
+
+
+def ask_background(terminal_in: int, terminal_out: int) -> TerminalReply:
+    try:
+        before = termios.tcgetattr(terminal_in)
+        tty.setcbreak(terminal_in, termios.TCSANOW)
+    except termios.error:
+        return TerminalReply()
+    try:
+        os.write(terminal_out, QUESTION)
+        return parse_reply(_read_reply(terminal_in))
+    except OSError:
+        return TerminalReply()
+    finally:
+        termios.tcsetattr(terminal_in, termios.TCSANOW, before)
+
+
+def _read_reply(terminal: int) -> bytes:
+    received, deadline = b"", time.monotonic() + REPLY_PATIENCE_S
+    while not _ATTRIBUTES.search(received):
+        left_s = deadline - time.monotonic()
+        if left_s <= 0 or not select.select([terminal], [], [], left_s)[0]:
+            break
+        piece = os.read(terminal, 4096)
+        if not piece:
+            break
+        received += piece
+    return received
+
+
+def parse_reply(received: bytes) -> TerminalReply:
+    found = _REPLY.search(received)
+    typed = _ATTRIBUTES.sub(b"", _REPLY.sub(b"", received)).decode("utf-8", "replace")
+    return TerminalReply(
+        background=found[1].decode("ascii", "replace") if found else "", typed=typed
+    )
+
+
+# The process that gives the terminal back if the session dies
+
+
+class Guard:
+    """The guard process. It does not run if there is no terminal to read from."""
+
+    def __init__(self, terminal: int) -> None:
+        self._child: subprocess.Popen[bytes] | None = None
+        settings = _read_settings(terminal)
+        if settings is None:
+            return
+        with suppress(OSError):
+            self._child = own_process.start(
+                [sys.executable, "-I", "-S", terminal_guard_child.__file__, json.dumps(settings)],
+                beside=None,
+                stdin=subprocess.PIPE,
+                stdout=terminal,
+                process_group=0,
+            )
+
+    def dismiss(self) -> None:
+        """End the guard process, because the terminal has been given back."""
+        if self._child is None or self._child.stdin is None:
+            return
+        with suppress(OSError):
+            self._child.stdin.write(terminal_guard_child.GOODBYE)
+            self._child.stdin.close()
+        self._child.wait()
+        self._child = None
+
+
+def _read_settings(terminal: int) -> list[Any] | None:
+    try:
+        *flags, characters = termios.tcgetattr(terminal)
+    except termios.error:
+        return None
+    return [*flags, [list(one) if isinstance(one, bytes) else one for one in characters]]

@@ -9,10 +9,11 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from prompt_toolkit.data_structures import Size
 
 from agentcli import __version__
 from agentcli.session.builder import open_session
@@ -23,9 +24,17 @@ from agentcli.types.errors import AgentError, Exit, UsageError
 from agentcli.types.events import CallJudged, Event, NoteReason
 from agentcli.types.verdicts import Mode, Question, Verdict
 from agentcli.ui.render.paint import escape
-from agentcli.ui.render.wording import USER_DENIED, USER_DENIED_AND_SAID, format_target
-from agentcli.ui.repl.answer_actions import MODE_BY_LETTER, apply_plan_answer, get_proposed_plan
-from agentcli.ui.repl.approval import PendingApproval, PlanAnswer, RuleOffer
+from agentcli.ui.render.wording import format_target
+from agentcli.ui.repl.approval import (
+    PLAN_ANSWERS,
+    PendingApproval,
+    PlanAnswer,
+    apply_plan_answer,
+    build_pending,
+    find_choice,
+    get_proposed_plan,
+)
+from agentcli.ui.repl.approval_panel import describe_reason, describe_saved_rule
 from agentcli.ui.repl.commands.registry import is_slash_command, switch_session
 from agentcli.ui.repl.commands.table import build_registry
 from agentcli.ui.repl.external import LineReader, edit_text
@@ -39,90 +48,43 @@ if TYPE_CHECKING:
     from agentcli.log.paths import SessionPaths
 
 
-# The question about a call: typed answers, and nothing is redrawn
+# Questions with typed answers
 
 
-APPROVAL_ANSWERS = "y once, s this session, a always, n no, or write what to do instead"
+APPROVAL_PROMPT = "y once, s this session, a always, n no, or type what to do instead"
+PLAN_PROMPT = "y follow it in ask mode, a in auto-edit mode, n not yet, m edit it, or type a change"
+_LETTER_BY_WORD = {"y": "y", "yes": "y", "s": "s", "a": "a", "n": "n", "no": "n"}
 
 
-async def ask_for_approval(
-    offer: RuleOffer, *, read: Callable[[], Awaitable[str | None]], write: Callable[[str], None]
-) -> tuple[Verdict, Sequence[str]]:
-    """Return the verdict, and the rules to store with it."""
-    write(f"session: {escape(offer.session or offer.find_obstacle('s'))}\n")
-    write(f"always: {escape(', '.join(offer.rules) or offer.find_obstacle('a'))}\n")
-    while True:
-        write(f"{APPROVAL_ANSWERS}: ")
-        line = await read()
-        if line is None:
-            return _deny("the user quit"), ()
-        if verdict := _parse_verdict(line.strip(), offer):
-            return verdict, offer.rules if line.strip().lower() == "a" else ()
+def parse_answer(line: str, pending: PendingApproval) -> Verdict | None:
+    """Return the verdict, or None if the line is no answer or an unavailable one."""
+    if not line:
+        return None
+    choice = find_choice(pending, _LETTER_BY_WORD.get(line.lower(), "e"))
+    assert choice is not None
+    if pending.offer.find_obstacle(choice.key):
+        return None
+    return pending.build_verdict(choice, instead=line if choice.key == "e" else "")
 
 
-def _parse_verdict(line: str, offer: RuleOffer) -> Verdict | None:
-    """Return the verdict, or None if the line is no answer."""
-    rule = ", ".join(offer.rules) or offer.session
-    match line.lower():
-        case "y" | "yes":
-            return _allow("the user approved it once")
-        case "s" if offer.session:
-            return _allow("the user approved it for this session", rule)
-        case "a" if offer.rules:
-            return _allow("the user approved it always", rule)
-        case "n" | "no":
-            return _deny(USER_DENIED)
-        case "" | "s" | "a":
-            return None
-        case _:
-            return _deny(f"{USER_DENIED_AND_SAID}{line}")
+def parse_plan_answer(line: str) -> PlanAnswer:
+    for choice in PLAN_ANSWERS:
+        if choice.mode is not None and line.lower() == choice.key:
+            return PlanAnswer(mode=choice.mode)
+    return PlanAnswer() if line.lower() in ("n", "no") else PlanAnswer(instead=line)
 
 
-def _allow(reason: str, rule: str | None = None) -> Verdict:
-    return Verdict(decision="allow", by="user", reason=reason, rule=rule)
+class LineDisplay:
+    """Standard output as the display of a transcript."""
 
+    @property
+    def size(self) -> Size:
+        size = shutil.get_terminal_size()
+        return Size(rows=size.lines, columns=size.columns)
 
-def _deny(reason: str) -> Verdict:
-    return Verdict(decision="deny", by="user", reason=reason)
-
-
-# The question about a plan: typed answers, and nothing is redrawn
-
-
-PLAN_ANSWERS = (
-    "y follow it in ask mode, a in auto-edit mode, n not yet, m edit it, or write a change"
-)
-
-
-async def ask_about_plan(
-    plan: str,
-    *,
-    read: Callable[[], Awaitable[str | None]],
-    write: Callable[[str], None],
-    workspace: Path,
-) -> tuple[PlanAnswer | None, str]:
-    """Return the answer, or None if the user quit, and the plan as the user edited it."""
-    while True:
-        write(f"\nplan: {PLAN_ANSWERS}: ")
-        line = await read()
-        said = (line or "").strip()
-        if line is None:
-            return None, plan
-        if said == "m":
-            plan = (await edit_text(plan, suffix=".md", workspace=workspace) or "").strip() or plan
-            write(f"{escape(plan)}\n")
-        elif said:
-            return _parse_plan_answer(said), plan
-
-
-def _parse_plan_answer(line: str) -> PlanAnswer:
-    match line.lower():
-        case "y" | "a" as letter:
-            return PlanAnswer(mode=MODE_BY_LETTER[letter])
-        case "n" | "no":
-            return PlanAnswer()
-        case _:
-            return PlanAnswer(instead=line)
+    def commit(self, ansi: str) -> None:
+        sys.stdout.write(ansi)
+        sys.stdout.flush()
 
 
 T = TypeVar("T")
@@ -143,14 +105,17 @@ class LineMode:
         self._unsent = ""
         """A message that could not be sent to a model."""
         self._was_retried = False
+        self._display = LineDisplay()
         self._renderer = build_renderer(
             self.settings,
-            background=None,
+            background="",
             color="never",
-            commit=self._write,
-            size=_terminal_size,
+            display=self._display,
             status=Status(is_ascii=True),
         )
+        self._exit_code = Exit.DONE
+        self._conversation: asyncio.Future[None] | None = None
+        self._asked_to_leave = False
 
     async def run(self) -> Exit:
         loop = asyncio.get_running_loop()
@@ -158,14 +123,13 @@ class LineMode:
             loop.add_signal_handler(signal.SIGINT, self._interrupt)
             for number in (signal.SIGTERM, signal.SIGHUP):
                 loop.add_signal_handler(number, self._stop_on_signal, number)
-        self._exit_code = Exit.DONE
         began = time.monotonic()
         self._session = self._open_session(self._resume)
         self._write(
             f"agentcli {__version__}, {self.session.model.name}, "
             f"{self.settings.workspace}, {self.mode} mode\n"
         )
-        self._write("/help lists the commands; an end of input (ctrl+d) leaves\n")
+        self._write("/help lists the commands; Ctrl+D quits\n")
         for problem in self._registry.problems:
             self._write(f"warning: {problem}\n")
         self._conversation = asyncio.ensure_future(self._converse())
@@ -222,9 +186,9 @@ class LineMode:
     def list_keys(self) -> list[tuple[str, str]]:
         return [
             ("Enter", "send"),
-            ("\\ at the end of a line", "go on in the next line"),
-            ("Ctrl-C", "interrupt the turn; twice at the prompt: leave"),
-            ("Ctrl-D", "leave"),
+            ("\\ at the end of a line", "continue on the next line"),
+            ("Ctrl-C", "interrupt the turn; twice at the prompt: quit"),
+            ("Ctrl-D", "quit"),
         ]
 
     def apply_theme(self) -> None:
@@ -241,16 +205,27 @@ class LineMode:
         self._next.append(text)
 
     async def decide_on_plan(self) -> None:
-        if not (plan := get_proposed_plan(self)):
+        if not (plan := get_proposed_plan(self.session)):
             return
         self._set_aside_typed()
-        answer, plan = await ask_about_plan(
-            plan, read=self._reader.read_line, write=self._write, workspace=self.settings.workspace
-        )
+        answer, plan = await self._ask_about_plan(plan)
         if answer is None:
             self.leave()
-        elif text := apply_plan_answer(self, plan, answer):
+        elif text := apply_plan_answer(self.session, plan, answer):
             self.send(text)
+
+    async def _ask_about_plan(self, plan: str) -> tuple[PlanAnswer | None, str]:
+        """Return the answer, or None if the user quit, and the plan as the user edited it."""
+        while True:
+            line = await self._ask_line(f"\nplan: {PLAN_PROMPT}:")
+            if line is None:
+                return None, plan
+            if line == "m":
+                edited = await edit_text(plan, suffix=".md", workspace=self.settings.workspace)
+                plan = (edited or "").strip() or plan
+                self._write(f"{escape(plan)}\n")
+            elif line:
+                return parse_plan_answer(line), plan
 
     async def wait_for(self, verb: str, work: Coroutine[Any, Any, T]) -> T:
         self._write(f"{verb}\n")
@@ -264,8 +239,13 @@ class LineMode:
         return done.result()
 
     async def ask(self, question: str) -> str:
+        return await self._ask_line(question) or ""
+
+    async def _ask_line(self, question: str) -> str | None:
+        """Return what the user types, or None at the end of input."""
         self._write(f"{question} ")
-        return (await self._reader.read_line() or "").strip()
+        line = await self._reader.read_line()
+        return None if line is None else line.strip()
 
     async def edit(self) -> None:
         text = await edit_text("", suffix=".md", workspace=self.settings.workspace)
@@ -346,7 +326,7 @@ class LineMode:
         """Keep a message that no model has received."""
         if self.session.withdraw_prompt(gave_up=gave_up):
             self._unsent = text
-            self._write("your message is kept: an empty line sends it again\n")
+            self._write("Your message was not sent. Press Enter on an empty line to retry.\n")
 
     async def _run_shell(self, command: str) -> None:
         is_told = not command.startswith("!")
@@ -378,60 +358,54 @@ class LineMode:
                 pass
 
     async def __call__(self, question: Question) -> Verdict:
-        found = question.suggestion
-        asked = PendingApproval(
-            question=question,
-            offer=RuleOffer(rules=found.rules, session=found.session, reason=found.reason),
-            position=(1, 1),
-            answer=asyncio.get_running_loop().create_future(),
-        )
+        asked = build_pending(question)
         self._set_aside_typed()
         self._write("\n" + self._renderer.render_question(asked))
-        self._write(f"why: {escape(question.verdict.reason)}\n")
+        self._write(f"why: {escape(describe_reason(question))}\n")
         if question.form is not None:
             return await ask_form(question.form, say=self._write, read_line=self._reader.read_line)
-        verdict, rules = await ask_for_approval(
-            asked.offer, read=self._reader.read_line, write=self._write
-        )
-        for rule in rules:
-            self.session.gate.store_rule(rule)
-            self._write(f"saved: allow {rule}\n")
+        offer = asked.offer
+        self._write(f"session: {escape(offer.session or offer.find_obstacle('s'))}\n")
+        self._write(f"always: {escape(', '.join(offer.rules) or offer.find_obstacle('a'))}\n")
+        verdict = None
+        while verdict is None:
+            line = await self._ask_line(f"{APPROVAL_PROMPT}:")
+            if line is None:
+                return Verdict(decision="deny", by="user", reason="the user quit")
+            verdict = parse_answer(line, asked)
+        if line == "a":
+            for rule in offer.rules:
+                self.session.gate.store_rule(rule)
+                self._write(f"{describe_saved_rule(rule)}\n")
         return verdict
 
     def _set_aside_typed(self) -> None:
         """Keep what was typed before a question for the next message: it is no answer."""
         for line in filter(str.strip, self._reader.take_waiting()):
             self._next.append(line)
-            self._write(f"kept as your next message: {escape(line)}\n")
+            self._write(f"Kept as your next message: {escape(line)}\n")
 
     # Signals
-
-    _asked_to_leave = False
 
     def _interrupt(self) -> None:
         if self._turn is not None:
             self._turn.cancel()
-        elif self._asked_to_leave:
+        elif self._asked_to_leave and self._conversation is not None:
             self._conversation.cancel()
             self._exit_code = Exit.INTERRUPTED
         else:
             self._asked_to_leave = True
-            self._write("\nctrl+c again to exit\n> ")
+            self._write("\nCtrl+C again to quit\n> ")
 
     def _stop_on_signal(self, number: signal.Signals) -> None:
         self._exit_code = Exit(128 + number)
         if self._turn is not None:
             self._turn.cancel()
-        self._conversation.cancel()
+        if self._conversation is not None:
+            self._conversation.cancel()
 
     def _write(self, text: str) -> None:
-        sys.stdout.write(text)
-        sys.stdout.flush()
-
-
-def _terminal_size() -> tuple[int, int]:
-    size = shutil.get_terminal_size()
-    return size.columns, size.lines
+        self._display.commit(text)
 
 
 def run_line_mode(settings: Settings, *, resume: "SessionPaths | None" = None) -> Exit:

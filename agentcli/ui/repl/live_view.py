@@ -1,6 +1,7 @@
 """The contents of the live region, built from the current state at each drawing."""
 
-import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.output.color_depth import ColorDepth
@@ -12,11 +13,12 @@ from agentcli.types.spending import NO_SPENDING, Spending
 from agentcli.ui.render.wording import format_cost, format_traffic
 from agentcli.ui.repl.approval import ApprovalPrompt
 from agentcli.ui.repl.composer import Composer
-from agentcli.ui.repl.screen import LOW_ROWS
-from agentcli.ui.repl.session_manager import ReplOptions, SessionManager
-from agentcli.ui.repl.status import Status, shorten_end
+from agentcli.ui.repl.state import ReplState
+from agentcli.ui.repl.status import shorten_end
 from agentcli.ui.repl.terminal import Terminal
-from agentcli.ui.repl.turns import Turns, render_waiting_rows
+
+if TYPE_CHECKING:
+    from agentcli.ui.render.theme import Theme
 
 # The toolbar: mode, model, context, cost, branch, background commands, as far as they fit
 
@@ -95,9 +97,11 @@ def _format_spending(figures: ToolbarFigures) -> list[ToolbarField]:
     return [("dim", format_traffic(spending.usage) if spending.unpriced else format_cost(spending))]
 
 
-NOTICE_S = 1.5
+LOW_ROWS = 12
+"""A terminal with fewer rows shows neither the toolbar nor more than a row of the text."""
 TAIL_ROWS_MIN = 3
 SHELL_ROWS = 3
+QUEUE_ROWS = 3
 FIRST_STYLES = {"dim": "dim", "mode": "bold", "atom": "bold", "prompt": "bold"}
 """The styles until the theme is known."""
 DEPTHS = {
@@ -111,50 +115,30 @@ DEPTHS = {
 class LiveView:
     def __init__(
         self,
-        *,
-        sessions: SessionManager,
-        turns: Turns,
+        state: ReplState,
         approvals: ApprovalPrompt,
+        *,
         composer: Composer,
-        status: Status,
         terminal: Terminal,
-        options: ReplOptions,
     ) -> None:
-        self._sessions = sessions
-        self._turns = turns
+        self._state = state
         self._approvals = approvals
         self._composer = composer
-        self._status = status
         self._terminal = terminal
-        self._branch = options.branch
-        self._initial_model = options.model
-        self._notice = ""
-        self.style: BaseStyle = Style.from_dict(FIRST_STYLES)
+        self._theme: Theme | None = None
+        self._style: BaseStyle = Style.from_dict(FIRST_STYLES)
 
     def find_color_depth(self) -> ColorDepth:
-        stage = self._sessions.renderer
-        return DEPTHS[stage.depth] if stage else ColorDepth.DEPTH_1_BIT
+        renderer = self._state.renderer
+        return DEPTHS[renderer.depth] if renderer else ColorDepth.DEPTH_1_BIT
 
-    def apply_theme(self) -> None:
-        """Apply the theme after it is known or changed."""
-        if self._sessions.renderer is not None:
-            self.style = Style.from_dict(self._sessions.renderer.build_live_styles())
-        self._terminal.redraw()
-
-    def show_notice(self, text: str, *, seconds: float = NOTICE_S) -> None:
-        """Show a notice instead of the toolbar, for a moment or until something is sent."""
-        self._notice = text
-        self._terminal.redraw()
-
-        def forget() -> None:
-            if self._notice == text:
-                self._notice = ""
-                self._terminal.redraw()
-
-        asyncio.get_running_loop().call_later(seconds, forget)
-
-    def clear_notice(self) -> None:
-        self._notice = ""
+    def find_style(self) -> BaseStyle:
+        """Return the styles of the theme in use."""
+        renderer = self._state.renderer
+        if renderer is not None and renderer.theme is not self._theme:
+            self._theme = renderer.theme
+            self._style = Style.from_dict(renderer.build_live_styles())
+        return self._style
 
     def render_live(self, rows: int) -> list[str]:
         """Return the rows of the live region.
@@ -163,17 +147,16 @@ class LiveView:
         """
         below = self._render_below(max(1, rows - 1))
         room = rows - len(below)
-        if room < 1 or self._sessions.renderer is None or self._approvals.is_open:
+        renderer = self._state.renderer
+        if room < 1 or renderer is None or self._approvals.is_open:
             return ["", *below] if room > 0 else below
-        tail = self._sessions.renderer.transcript.render_tail(
-            min(room - 1, self._count_tail_rows())
-        )
+        tail = renderer.transcript.render_tail(min(room - 1, self._count_tail_rows()))
         return [*tail, "", *below]
 
     def render_toolbar(self) -> StyleAndTextTuples:
         width = self._terminal.size.columns - 2
-        if self._notice:
-            return [("class:dim", shorten_end(self._notice, width))]
+        if self._terminal.notice:
+            return [("class:dim", shorten_end(self._terminal.notice, width))]
         wants_hints = width >= HINT_COLUMNS and self._composer.is_empty
         shown = fit_fields(
             build_fields(self._build_figures()),
@@ -184,11 +167,11 @@ class LiveView:
         return [(f"class:{style}", text) for style, text in shown]
 
     def _render_below(self, rows: int) -> list[str]:
-        stage, width = self._sessions.renderer, self._terminal.size.columns - 1
+        stage, width = self._state.renderer, self._terminal.size.columns - 1
         status = self._render_status_row(width)
         if stage is None:
             return status
-        asked = self._approvals.pending
+        asked = self._state.pending
         if asked is not None and asked.opened:
             return stage.render_panel(asked, rows=rows, takes_keys=self._approvals.takes_keys)
         queue = [
@@ -203,11 +186,11 @@ class LiveView:
         ]
 
     def _render_waiting_rows(self) -> list[str]:
-        session = self._sessions.session
+        session = self._state.session
         steered = session.steering.waiting if session else []
         return [
-            *render_waiting_rows(steered, "told at the next step"),
-            *self._turns.queue.render_rows(),
+            *_render_waiting(steered, "steering (sent at the next step)"),
+            *_render_waiting(self._state.queue, "queued"),
         ]
 
     def _count_tail_rows(self) -> int:
@@ -215,40 +198,47 @@ class LiveView:
         return max(TAIL_ROWS_MIN, rows // 3) if rows >= LOW_ROWS else 1
 
     def _render_shell_rows(self, width: int) -> list[str]:
-        output = self._turns.shell_output.rstrip("\n")
+        output = self._state.shell_output.rstrip("\n")
         lines = output.split("\n")[-SHELL_ROWS:] if output else []
         return [shorten_end(f"  {line}", width) for line in lines]
 
     def _render_status_row(self, width: int) -> list[str]:
-        asked, stage = self._approvals.pending, self._sessions.renderer
+        asked, stage = self._state.pending, self._state.renderer
         if asked is not None and stage is not None and self._approvals.is_waiting:
             what = stage.describe_question(asked)
-            rows = [_waiting_for(what, width)]
+            rows = [_render_waiting_question(what, width)]
             if self._composer.is_used and self._terminal.size.rows >= LOW_ROWS:
-                rows.append(shorten_end("  it opens when your message is sent or cleared", width))
+                rows.append(shorten_end("  it opens after you send or clear your message", width))
             return rows
-        line = self._status.render_line(width)
+        line = self._state.status.render_line(width)
         return [line] if line else []
 
     def _build_figures(self) -> ToolbarFigures:
-        session, stage = self._sessions.session, self._sessions.renderer
-        if session is None or stage is None:
-            return ToolbarFigures(
-                mode=self._sessions.mode, model=self._initial_model, branch=self._branch.name
-            )
+        state = self._state
+        session, renderer, options = state.session, state.renderer, state.options
+        if session is None or renderer is None:
+            return ToolbarFigures(mode=state.mode, model=options.model, branch=options.branch.name)
         return ToolbarFigures(
-            mode=self._sessions.mode,
+            mode=state.mode,
             is_confined=session.settings.sandbox != "off",
             model=session.model.name,
-            context_tokens=stage.transcript.context_tokens,
+            context_tokens=renderer.transcript.context_tokens,
             window_tokens=session.model.window_tokens,
-            spending=stage.transcript.tally.spending,
-            branch=self._branch.name,
-            background=self._sessions.count_background(),
+            spending=renderer.transcript.tally.spending,
+            branch=options.branch.name,
+            background=state.count_background(),
         )
 
 
-def _waiting_for(what: str, width: int) -> str:
+def _render_waiting(texts: Sequence[str], what: str) -> list[str]:
+    """Return the rows above the input for waiting messages, at most three."""
+    shown = [f"  {what}: {' '.join(text.split())}" for text in texts[-QUEUE_ROWS:]]
+    if len(texts) > QUEUE_ROWS:
+        shown[0] = f"  … {len(texts) - QUEUE_ROWS + 1} more {what}"
+    return shown
+
+
+def _render_waiting_question(what: str, width: int) -> str:
     """Return the row for a waiting question. Its subject is shortened, not how to answer."""
     before, after = "? Waiting for approval: ", " (tab to answer)"
     return shorten_end(

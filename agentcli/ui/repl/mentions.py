@@ -1,22 +1,17 @@
-"""`@file` in a message: completed while it is typed, and read when the message is sent.
+"""`@file` in a message: the contents are attached when the message is sent.
 
 A mention stays in the text as typed. The contents of the file are added for the model, and the
 user sees how much of it. Only files of the workspace can be mentioned, and images anywhere.
 """
 
-import asyncio
 import os
 import re
-import time
-from collections.abc import Iterator
 from pathlib import Path
 
-from agentcli.system.git import list_paths
 from agentcli.system.home import expand_home
 from agentcli.system.images import image_type
 from agentcli.system.plain_text import show_controls
 from agentcli.system.reserved import find_reserved
-from agentcli.types.errors import SettingsError
 from agentcli.types.messages import Image
 from agentcli.ui.images import (
     IMAGES_MAX,
@@ -31,16 +26,13 @@ from agentcli.ui.images import (
     report_not_attached,
     report_too_many,
 )
-from agentcli.ui.repl import completion
+from agentcli.ui.repl.completion import LINE_RANGE
 
-FILES_MAX = 100_000
-REFRESH_AFTER_S = 5.0
 ATTACHED_BYTES_MAX = 100_000
 """The most bytes attached of one file."""
 READ_BYTES_MAX = 20_000_000
 """The most bytes read of one file. The rest is not read, not even to count its lines."""
 
-_RANGE = re.compile(r":(\d+)(?:-(\d+))?$")
 _PATH = re.compile(r"[\w.~+/-]*/[\w.+-]*\.\w+|[\w.~+/-]*[\w.~+-]/")
 """A folder and a file ending, or a folder with a slash at its end. Other words rarely match."""
 _ENDINGS = """
@@ -49,42 +41,6 @@ _ENDINGS = """
     nix pdf php pl pm proto ps1 py pyi pyx r rb rs rst scala scss sh sql svelte svg swift tcl tex
     toml ts tsv tsx txt vue xml yaml yml zig zsh"""
 """The endings of files named without a folder. Decorators look like such names."""
-_TYPED_MENTION = re.compile(r'(?:^|(?<=[\s(]))@("?)([^\s"]*|(?<=")[^"\n]*)$')
-
-
-class WorkspaceFiles:
-    """The files of a workspace that are not ignored, listed in the background when needed."""
-
-    def __init__(self, workspace: Path) -> None:
-        self._workspace = workspace
-        self._paths: list[str] = []
-        self._listed_at = float("-inf")
-
-    async def find_matches(self, typed: str) -> list[str]:
-        if time.monotonic() - self._listed_at > REFRESH_AFTER_S:
-            self._paths = await asyncio.to_thread(list_files, self._workspace)
-            self._listed_at = time.monotonic()
-        name = _RANGE.sub("", typed)
-        return completion.find_best(name, self._paths) if name else self._paths[:50]
-
-
-def find_typed_mention(before_cursor: str) -> tuple[str, str] | None:
-    """Return the mention that is being typed: its opening quote, if any, and its letters."""
-    found = _TYPED_MENTION.search(before_cursor)
-    return (found[1], found[2]) if found else None
-
-
-def format_mention(path: str) -> str:
-    return f'@"{path}"' if re.search(r"\s", path) else f"@{path}"
-
-
-def list_files(workspace: Path) -> list[str]:
-    """List tracked and untracked files, without ignored ones. Directories end in a slash."""
-    paths = _list_with_git(workspace)
-    if paths is None:
-        paths = list(_walk_files(workspace))
-    folders = {f"{folder}/" for path in paths for folder in _list_folders(path)}
-    return sorted({*paths, *folders}, key=lambda path: (path.count("/"), path))
 
 
 def attach(text: str, workspace: Path) -> Attachments:
@@ -115,7 +71,7 @@ def _report_missing(written: str, workspace: Path) -> Attachments | None:
 
     Then it was somebody's name, a word of a programming language, or a server's resource.
     """
-    name = _RANGE.sub("", written)
+    name = LINE_RANGE.sub("", written)
     if ":" in name or not _names_a_file(name):
         return None
     path = workspace / expand_home(name)
@@ -139,34 +95,9 @@ def _attach_image(written: str, workspace: Path) -> Attachments | None:
     return attach_image(workspace / path, written)
 
 
-def _list_with_git(workspace: Path) -> list[str] | None:
-    try:
-        listed = list_paths("--cached", "--others", "--exclude-standard", cwd=workspace)
-    except SettingsError:
-        return None
-    return listed[:FILES_MAX]
-
-
-def _walk_files(workspace: Path) -> Iterator[str]:
-    count = 0
-    for folder, folders, files in os.walk(workspace):
-        folders[:] = [name for name in folders if name != ".git"]
-        for name in files:
-            count += 1
-            if count > FILES_MAX:
-                return
-            yield Path(folder, name).relative_to(workspace).as_posix()
-
-
-def _list_folders(path: str) -> Iterator[str]:
-    parts = path.split("/")[:-1]
-    for end in range(1, len(parts) + 1):
-        yield "/".join(parts[:end])
-
-
 def _attach_path(written: str, workspace: Path) -> Attachments | None:
     """Return the attachment, or None if there is no such file and so no mention."""
-    lines = _RANGE.search(written)
+    lines = LINE_RANGE.search(written)
     path = _resolve_inside(written, workspace)
     if path is None and lines:
         path = _resolve_inside(written[: lines.start()], workspace)
@@ -212,7 +143,7 @@ def _attach_file(path: Path, name: str, line_range: tuple[int, int] | None) -> A
         name = f"{name}:{first}-{first + len(kept) - 1}"
     if len(kept) < asked:
         name += f" (lines {first}-{first + len(kept) - 1} of {len(rows)}; read the rest if needed)"
-        note = f"attached {shown} (only {len(kept)} of {asked} lines: it is large)"
+        note = f"attached {shown} (first {len(kept)} of {asked} lines)"
     else:
         note = f"attached {shown} ({len(kept)} {'line' if len(kept) == 1 else 'lines'})"
     return _build_attachment(name, "\n".join(kept), note)
@@ -234,7 +165,7 @@ def _resolve_inside(written: str, workspace: Path) -> Path | None:
 
 
 def _build_attachment(name: str, body: str, note: str) -> Attachments:
-    return Attachments(parts=(f"[The person attached {name}:]\n{body}",), notes=(note,))
+    return Attachments(parts=(f"[The user attached {name}:]\n{body}",), notes=(note,))
 
 
 def _build_note(note: str) -> Attachments:

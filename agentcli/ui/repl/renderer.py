@@ -1,9 +1,7 @@
 """The renderer of all text of the session, made once the first prompt is on the screen."""
 
-import os
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from rich.color import ColorType
 from rich.style import Style
@@ -12,16 +10,16 @@ from agentcli.session.session import Session
 from agentcli.settings import Settings
 from agentcli.types.events import TurnStarted
 from agentcli.types.tools import Diff
-from agentcli.ui.render.colour import Colour
 from agentcli.ui.render.diff import render_diff
 from agentcli.ui.render.markdown import MarkdownStream
 from agentcli.ui.render.paint import Paint, escape
-from agentcli.ui.render.theme import ColorDepth, ColorWhen, Theme, choose_theme
-from agentcli.ui.render.wording import format_target, is_ascii, render_exit_summary, shorten_home
+from agentcli.ui.render.theme import ColorDepth, ColorWhen, Theme
+from agentcli.ui.render.wording import format_target, render_exit_summary, shorten_home
 from agentcli.ui.repl import transcript_blocks
 from agentcli.ui.repl.approval import PendingApproval, PendingPlan
 from agentcli.ui.repl.approval_panel import (
     CommandContext,
+    describe_saved_rule,
     render_panel,
     render_plan_panel,
     render_question,
@@ -29,54 +27,43 @@ from agentcli.ui.repl.approval_panel import (
 )
 from agentcli.ui.repl.status import Status
 from agentcli.ui.repl.transcript import LiveTranscript
-
-TerminalSize = tuple[int, int]
-"""Columns and rows."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TerminalTraits:
-    """The properties of the terminal, as far as known before anything is drawn."""
-
-    background: Colour | None = None
-    color: ColorWhen = "auto"
-    accessible: bool = False
+from agentcli.ui.repl.transcript_blocks import Display, ScreenPainter
 
 
 class TranscriptRenderer:
     def __init__(
-        self,
-        settings: Settings,
-        *,
-        traits: TerminalTraits,
-        commit: Callable[[str], None],
-        size: Callable[[], TerminalSize],
-        status: Status,
-        context: CommandContext,
+        self, painter: ScreenPainter, transcript: LiveTranscript, *, context: CommandContext
     ) -> None:
-        self._traits = traits
-        self._size = size
+        self._painter = painter
+        self.transcript = transcript
         self._context = context
-        self._diff_colors = settings.diff_colors
-        self._painted_for: tuple[TerminalSize, str] | None = None
-        self.theme_name: str = settings.theme
-        self.theme, self.depth = self._choose_theme()
-        self._paint = self._build_paint()
-        self.transcript = LiveTranscript(commit=commit, paint=lambda: self.paint, status=status)
 
     @property
     def paint(self) -> Paint:
         """The paint for the current size and theme."""
-        if self._painted_for != (self._size(), self.theme_name):
-            self._paint = self._build_paint()
-            if hasattr(self, "transcript"):
-                self.transcript.update_paint()
-        return self._paint
+        return self._painter.paint
+
+    @property
+    def theme(self) -> Theme:
+        return self._painter.theme
+
+    @property
+    def theme_name(self) -> str:
+        return self._painter.theme_name
+
+    @property
+    def depth(self) -> ColorDepth:
+        return self._painter.depth
 
     def use_theme(self, name: str) -> None:
-        self.theme_name = name
-        self.theme, self.depth = self._choose_theme()
-        self.transcript.update_paint()
+        self._painter.use_theme(name)
+
+    def say(self, text: str, style: str = "") -> None:
+        """Add a block to the transcript."""
+        self.transcript.say(self.render_prose(text, style))
+
+    def say_saved_rule(self, rule: str) -> None:
+        self.say(describe_saved_rule(rule), "dim")
 
     def build_live_styles(self) -> dict[str, str]:
         """Return the theme in prompt-toolkit's names, for what it draws itself."""
@@ -154,28 +141,6 @@ class TranscriptRenderer:
     def render_viewed_question(self, pending: PendingApproval) -> str:
         return render_viewed_question(pending, self.paint)
 
-    def _choose_theme(self) -> tuple[Theme, ColorDepth]:
-        return choose_theme(
-            self.theme_name,
-            self._traits.background,
-            os.environ,
-            True,
-            color=self._traits.color,
-            diff=self._diff_colors,
-        )
-
-    def _build_paint(self) -> Paint:
-        columns, rows = self._size()
-        self._painted_for = (self._size(), self.theme_name)
-        return Paint(
-            columns=columns,
-            rows=rows,
-            theme=self.theme,
-            color=self.depth,
-            ascii=is_ascii(),
-            accessible=self._traits.accessible,
-        )
-
 
 def _to_live_style(style: Style) -> str:
     words = [word for word in ("bold", "dim", "underline") if getattr(style, word)]
@@ -186,20 +151,13 @@ def _to_live_style(style: Style) -> str:
 
 
 def build_renderer(
-    settings: Settings,
-    *,
-    background: Colour | None,
-    color: ColorWhen,
-    commit: Callable[[str], None],
-    size: Callable[[], TerminalSize],
-    status: Status,
+    settings: Settings, *, background: str, color: ColorWhen, display: Display, status: Status
 ) -> TranscriptRenderer:
-    grants = "no sandbox" if settings.sandbox == "off" else "sandboxed, network off"
+    """`background` is the colour as the terminal reports it, or empty."""
+    painter = ScreenPainter(settings, display, background=background, color=color)
+    sandbox = "no sandbox" if settings.sandbox == "off" else "sandboxed, network off"
     return TranscriptRenderer(
-        settings,
-        traits=TerminalTraits(background=background, color=color, accessible=settings.accessible),
-        commit=commit,
-        size=size,
-        status=status,
-        context=CommandContext(workspace=str(settings.workspace), sandbox=grants),
+        painter,
+        LiveTranscript(display, painter, status),
+        context=CommandContext(workspace=str(settings.workspace), sandbox=sandbox),
     )

@@ -40,9 +40,11 @@ from prompt_toolkit.layout.screen import Screen, WritePosition
 from prompt_toolkit.utils import get_cwidth
 from prompt_toolkit.widgets import SearchToolbar
 
-from agentcli.types.fast_dataclass import dataclass
 from agentcli.ui.repl.composer import Composer, ShowAtoms
+from agentcli.ui.repl.live_view import LOW_ROWS, LiveView
+from agentcli.ui.repl.state import ReplState
 from agentcli.ui.repl.status import shorten_end
+from agentcli.ui.repl.terminal import Terminal
 
 # Our own parts of the prompt-toolkit layout: fast, because they are drawn so often
 
@@ -135,26 +137,17 @@ INPUT_ROWS = 10
 MENU_ROWS = 8
 FREE_ROWS = 4
 """The rows of the terminal that stay free for committed text."""
-LOW_ROWS = 12
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScreenSources:
-    """The sources of the rows, called at each drawing."""
-
-    count_rows: Callable[[], int]
-    count_columns: Callable[[], int]
-    render_live: Callable[[int], list[str]]
-    """Returns at most this number of rows of terminal codes."""
-    render_toolbar: Callable[[], StyleAndTextTuples]
-    is_answering: Callable[[], bool]
-    """Returns whether the user types what to do instead."""
+ANSWER_PROMPT = "Tell the agent what to do instead: "
 
 
 class LiveScreen:
-    def __init__(self, composer: Composer, sources: ScreenSources) -> None:
+    def __init__(
+        self, state: ReplState, composer: Composer, view: LiveView, terminal: Terminal
+    ) -> None:
+        self._state = state
         self._composer = composer
-        self._sources = sources
+        self._view = view
+        self._terminal = terminal
         self._live: list[str] = []
         self.answer = Buffer(multiline=False)
         self.search = SearchToolbar(
@@ -179,13 +172,13 @@ class LiveScreen:
             BufferControl(self.answer),
             height=1,
             dont_extend_height=True,
-            get_line_prefix=lambda line, wrap: "instead: ",
+            get_line_prefix=lambda line, wrap: ANSWER_PROMPT,
         )
         self.layout = Layout(self._build_column(), focused_element=self.input_window)
 
     def _build_column(self) -> Column:
-        is_answering = Condition(self._sources.is_answering)
-        is_low = Condition(lambda: self._sources.count_rows() < LOW_ROWS)
+        is_answering = Condition(lambda: self._state.is_answering)
+        is_low = Condition(lambda: self._terminal.size.rows < LOW_ROWS)
         return Column(
             [
                 ConditionalContainer(
@@ -206,14 +199,29 @@ class LiveScreen:
                     ),
                 ),
                 ConditionalContainer(
-                    Window(FormattedTextControl(self._sources.render_toolbar), height=1),
+                    Window(FormattedTextControl(self._view.render_toolbar), height=1),
                     filter=~is_low,
                 ),
             ]
         )
 
+    # The line on which the user types what to do instead
+
+    @property
+    def is_answer_line_open(self) -> bool:
+        return self.layout.has_focus(self.answer_window)
+
+    def open_answer_line(self) -> None:
+        self.answer.reset()
+        self.layout.focus(self.answer_window)
+
+    def close_answer_line(self) -> None:
+        self.layout.focus(self.input_window)
+
+    # The rows
+
     def _find_input_height(self) -> Dimension:
-        most = max(1, min(INPUT_ROWS, self._sources.count_rows() - FREE_ROWS))
+        most = max(1, min(INPUT_ROWS, self._terminal.size.rows - FREE_ROWS))
         return Dimension(min=1, max=most)
 
     def _render_input_prefix(self, line: int, wrap: int) -> AnyFormattedText:
@@ -225,18 +233,18 @@ class LiveScreen:
         return min(max(1, lines), INPUT_ROWS)
 
     def _count_live_rows(self) -> int:
-        rows = self._sources.count_rows()
+        rows = self._terminal.size.rows
         taken = self._count_input_rows() + (0 if rows < LOW_ROWS else 1)
         return max(0, rows - FREE_ROWS - taken) or (1 if rows >= 3 else 0)
 
     def prepare(self) -> None:
         """Make the rows above the input, once before each drawing."""
         room = self._count_live_rows()
-        self._live = self._sources.render_live(room)[-room:] if room else []
+        self._live = self._view.render_live(room)[-room:] if room else []
 
     def _count_menu_rows(self) -> int:
         return min(
-            MENU_ROWS, max(0, self._sources.count_rows() - FREE_ROWS - self._count_input_rows())
+            MENU_ROWS, max(0, self._terminal.size.rows - FREE_ROWS - self._count_input_rows())
         )
 
     def _count_completions(self) -> int:
@@ -252,7 +260,7 @@ class LiveScreen:
         start = max(0, min(at - room + 1, len(state.completions) - room))
         shown = state.completions[start : start + room]
         width = max(get_cwidth(one.display_text) for one in shown)
-        room = max(0, self._sources.count_columns() - width - 6)
+        room = max(0, self._terminal.size.columns - width - 6)
         rows: StyleAndTextTuples = []
         for index, one in enumerate(shown, start):
             is_selected = index == state.complete_index

@@ -1,24 +1,19 @@
 """The session behind the screen: loaded while the user types, replaced when they ask for it."""
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from agentcli.settings import Settings
 from agentcli.types.deltas import CommandEnded
 from agentcli.types.errors import AgentError, Exit
 from agentcli.types.events import CallFinished, Event, ModelReplied, Undone
-from agentcli.types.fast_dataclass import dataclass
-from agentcli.types.messages import ToolCall
 from agentcli.types.tools import Diff, ToolResult
-from agentcli.types.verdicts import AskUser, Mode, Question
-from agentcli.ui.repl.approval import EDITABLE, RuleOffer
+from agentcli.ui.repl.answers import Answers
 from agentcli.ui.repl.commands.registry import switch_session
-from agentcli.ui.repl.git_branch import GitBranch
-from agentcli.ui.repl.status import Status
+from agentcli.ui.repl.composer import Composer
+from agentcli.ui.repl.input_history import InputHistory
+from agentcli.ui.repl.state import ReplState
 from agentcli.ui.repl.terminal import Terminal
-from agentcli.ui.repl.terminal_colors import TerminalReply
 
 if TYPE_CHECKING:
     from agentcli.log.paths import SessionPaths
@@ -26,64 +21,27 @@ if TYPE_CHECKING:
     from agentcli.ui.repl.commands.registry import CommandRegistry
     from agentcli.ui.repl.renderer import TranscriptRenderer
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LateImports:
-    """The functions that are loaded while the user types."""
-
-    open_session: "Callable[..., Session]"
-    build_renderer: "Callable[..., TranscriptRenderer]"
-    build_registry: "Callable[[Settings], CommandRegistry]"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplOptions:
-    """The options with which a session begins."""
-
-    model: str
-    """The model's name, as far as known before anything is loaded."""
-    branch: GitBranch
-    terminal_reply: TerminalReply
-    color: str = "auto"
-    resume: "SessionPaths | None" = None
+ENDED_NOTICE_S = 5.0
 
 
 class SessionManager:
-    """The current session. `session`, `renderer` and `registry` are None until they are loaded."""
+    """Sets `session`, `renderer` and `registry` of the state."""
 
     def __init__(
         self,
-        settings: Settings,
-        options: ReplOptions,
+        state: ReplState,
         *,
-        load: Callable[[], LateImports],
+        answers: Answers,
+        composer: Composer,
+        input_history: InputHistory,
         terminal: Terminal,
-        status: Status,
-        ask_user: AskUser,
-        on_ready: Callable[[], None],
-        show_notice: Callable[[str], None],
-        on_files_changed: Callable[[], None],
     ) -> None:
-        """`on_ready` is called when the session is ready, and also when it could not be opened.
-
-        `show_notice` shows a notice for a moment. `on_files_changed` is called after files of the
-        workspace have changed."""
-        self._settings = settings
-        self._options = options
-        self._load = load
+        self._state = state
+        self._answers = answers
+        self._composer = composer
+        self._input_history = input_history
         self._terminal = terminal
-        self._status = status
-        self._ask_user = ask_user
-        self._on_ready = on_ready
-        self._show_notice = show_notice
-        self._on_files_changed = on_files_changed
         self._ready: asyncio.Task[None] | None = None
-        self._late_imports: LateImports | None = None
-        self._calls: list[ToolCall] = []
-        self.mode: Mode = settings.mode
-        self.session: Session | None = None
-        self.renderer: TranscriptRenderer | None = None
-        self.registry: CommandRegistry | None = None
 
     def begin(self) -> None:
         self._ready = asyncio.ensure_future(self._load_session())
@@ -95,103 +53,90 @@ class SessionManager:
         if self._ready.done() and self._ready.exception() is not None:
             self.begin()
         await asyncio.shield(self._ready)
-        assert self.session is not None
-        assert self.renderer is not None
-        return self.session, self.renderer
+        assert self._state.session is not None
+        assert self._state.renderer is not None
+        return self._state.session, self._state.renderer
 
     async def wait_for_registry(self) -> "CommandRegistry":
         """Wait for the commands, which are available even if the session cannot be opened."""
         assert self._ready is not None
-        if self.registry is None:
+        if self._state.registry is None:
             await asyncio.wait([self._ready])
-        assert self.registry is not None
-        return self.registry
+        assert self._state.registry is not None
+        return self._state.registry
 
-    def set_mode(self, mode: Mode) -> None:
-        self.mode = mode
-        if self.session is not None:
-            self.session.set_mode(mode)
-
-    async def renew(self, settings: Settings, *, resume: "SessionPaths | None") -> None:
+    async def renew(self, *, resume: "SessionPaths | None") -> None:
         """Open another session. Raise AgentError if that fails; then the current one stays."""
-        before, stage = await self.wait_for_session()
-        assert self._late_imports is not None
-        self._settings = settings
-        self.session = self._open_session(self._late_imports, stage, resume=resume)
-        await switch_session(self.session, previous=before, transcript=stage.transcript)
-        self._on_ready()
+        before, renderer = await self.wait_for_session()
+        session = self._open_session(renderer, resume=resume)
+        self._state.session = session
+        await switch_session(session, previous=before, transcript=renderer.transcript)
+        self._finish_opening()
 
     async def close(self, exit_code: Exit) -> None:
         if self._ready is not None:
             await asyncio.wait([self._ready])
-        if self.session is not None:
-            await self.session.close(exit_code)
+        if self._state.session is not None:
+            await self._state.session.close(exit_code)
 
-    def count_background(self) -> int:
-        """Return the number of commands that run in the background."""
-        return len(self.session.builtin_tools.list_background()) if self.session else 0
+    def refresh_branch(self) -> None:
+        """Look for changed files again, after a turn or a change."""
+        if not self._state.count_background():  # one could change what git runs
+            self._terminal.run_task(self._refresh_branch())
 
-    def build_offer(self, question: Question) -> RuleOffer:
-        assert self.session is not None
-        found = question.suggestion
-        given = question.own_input
-        return RuleOffer(
-            rules=found.rules,
-            session=found.session,
-            reason=found.reason,
-            uncovered=found.uncovered,
-            editable=isinstance(given, dict) and any(name in given for name in EDITABLE),
-        )
+    async def _refresh_branch(self) -> None:
+        await self._state.options.branch.refresh()
+        self._terminal.redraw()
 
-    def find_position(self, question: Question) -> tuple[int, int]:
-        """Return the number of the call and the number of calls in the last reply.
-
-        A call that is not in that reply counts as the only one.
-        """
-        ids = [call.id for call in self._calls]
-        asked = question.call.id
-        return (ids.index(asked) + 1, len(ids)) if asked in ids else (1, 1)
+    def report_history_fault(self) -> None:
+        """Say once why the input history cannot be used, if there is a reason."""
+        renderer = self._state.renderer
+        if renderer and (complaint := self._input_history.take_complaint()):
+            renderer.say(f"warning: {complaint}", "warning")
 
     async def _load_session(self) -> None:
-        self._late_imports = late = await asyncio.to_thread(self._load)
-        self.renderer = self.renderer or late.build_renderer(
-            self._settings,
-            background=self._options.terminal_reply.colour,
-            color=self._options.color,
-            commit=self._terminal.commit,
-            size=lambda: (self._terminal.size.columns, self._terminal.size.rows),
-            status=self._status,
+        await asyncio.to_thread(_import_late)
+        from agentcli.ui.repl.renderer import build_renderer
+
+        state = self._state
+        state.renderer = renderer = state.renderer or build_renderer(
+            state.settings,
+            background=state.options.background,
+            color=state.options.color,
+            display=self._terminal,
+            status=self._state.status,
         )
-        resume, self._options = self._options.resume, replace(self._options, resume=None)
+        resume, state.options = state.options.resume, replace(state.options, resume=None)
         try:
-            self.session = self._open_session(late, self.renderer, resume=resume)
+            session = self._open_session(renderer, resume=resume)
         except AgentError as error:
-            self.renderer.transcript.add_error(str(error), error.hint)
+            renderer.transcript.add_error(str(error), error.hint)
             raise
         if resume is not None:
-            self.renderer.transcript.load_session(self.session.facts)
-        if self.mode != self.session.gate.mode:
-            self.session.set_mode(self.mode)
+            renderer.transcript.load_session(session.facts)
+        if state.first_mode != session.gate.mode:
+            session.set_mode(state.first_mode)
+        state.session = session
 
     def _open_session(
-        self,
-        late_imports: LateImports,
-        renderer: "TranscriptRenderer",
-        *,
-        resume: "SessionPaths | None",
+        self, renderer: "TranscriptRenderer", *, resume: "SessionPaths | None"
     ) -> "Session":
         """Open a session with the current commands.
 
         The commands are available even if no session can be opened.
         """
-        self.registry = late_imports.build_registry(self._settings)
-        session = late_imports.open_session(
-            self._settings,
+        from agentcli.session.builder import open_session
+        from agentcli.ui.repl.commands.table import build_registry
+
+        settings = self._state.settings
+        self._state.registry = registry = build_registry(settings)
+        session = open_session(
+            settings,
             listeners=(self._on_event, renderer.transcript),
-            ask_user=self._ask_user,
+            ask_user=self._answers,
             resume=resume,
         )
-        for problem in self.registry.problems:
+        for problem in registry.problems:
             renderer.transcript.say(renderer.apply_style(f"warning: {problem}", "warning"))
         return session
 
@@ -199,17 +144,32 @@ class SessionManager:
         """End the session after a bug. Errors the user can act on were reported before."""
         error = None if ready.cancelled() else ready.exception()
         if error is not None and not isinstance(error, AgentError):
-            self._terminal.leave(error)
-        self._on_ready()
+            self._terminal.fail(error)
+        self._finish_opening()
+
+    def _finish_opening(self) -> None:
+        self._composer.complete_slash()
+        self.report_history_fault()
+        self._terminal.redraw()
 
     def _on_event(self, event: Event) -> None:
         match event:
             case ModelReplied(message=message):
-                self._calls = list(message.tool_calls)
+                self._state.calls = tuple(message.tool_calls)
             case Undone() | CallFinished(result=ToolResult(status="ok", details=Diff())):
-                self._on_files_changed()
+                self.refresh_branch()
             case CommandEnded(pid=pid, how=how):
-                self._show_notice(f"background pid {pid} has ended: {how}")
+                ended = how.replace("exit code", "exit")
+                self._terminal.show_notice(
+                    f"Background command finished ({ended}), pid {pid}", seconds=ENDED_NOTICE_S
+                )
             case _:
                 pass
         self._terminal.redraw()
+
+
+def _import_late() -> None:
+    """Import what lays out text and runs a session, beside the event loop that takes keys."""
+    import agentcli.session.builder
+    import agentcli.ui.repl.commands.table
+    import agentcli.ui.repl.renderer  # noqa: F401

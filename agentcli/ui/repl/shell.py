@@ -113,7 +113,7 @@ def _report_start_errors(cwd: Path) -> Iterator[None]:
         reason = getattr(error, "strerror", None) or error
         raise UsageError(
             f"cannot start {_find_shell()} in {cwd}: {reason}",
-            hint="SHELL names the shell that is used",
+            hint="set SHELL to the shell to use",
         ) from error
 
 

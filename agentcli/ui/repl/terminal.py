@@ -15,12 +15,13 @@ import select
 import sys
 import termios
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
-from typing import Any, TextIO
+from contextlib import contextmanager, suppress
+from typing import Any, TextIO, TypeVar
 
 from prompt_toolkit.application import Application
 from prompt_toolkit.application.run_in_terminal import in_terminal
 from prompt_toolkit.data_structures import Size
+from prompt_toolkit.input import Input
 from prompt_toolkit.input.posix_utils import PosixStdinReader
 from prompt_toolkit.input.typeahead import store_typeahead
 from prompt_toolkit.input.vt100 import Vt100Input, raw_mode
@@ -29,7 +30,10 @@ from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.patch_stdout import patch_stdout
 
+from agentcli.types.errors import AgentError, Exit
 from agentcli.ui.render.wording import is_ascii
+
+T = TypeVar("T")
 
 BEGIN_FRAME, END_FRAME = "\x1b[?2026h", "\x1b[?2026l"
 """Terminals that know these show everything in between at once. The others ignore them."""
@@ -49,27 +53,39 @@ _LATE_REPLY = re.compile(r"\x1b\]1[01];[^\x07\x1b]*(?:\x07|\x1b\\)|\x1b\[\?[0-9;
 
 
 class SynchronisedOutput(Vt100_Output):
-    """An output that sends each flush as one frame. Reports once that the terminal is gone."""
+    """An output that sends each flush as one frame.
 
-    hold_depth = 0
-    is_ascii = False
-    on_gone: Callable[[], None] = staticmethod(lambda: None)
+    It never asks for the cursor's position: the region is as high as its contents.
+    """
+
+    def __init__(self, stdout: TextIO, *, is_ascii: bool = False) -> None:
+        super().__init__(stdout, self._measure_size, term=os.environ.get("TERM"), enable_cpr=False)
+        self._is_ascii = is_ascii
+        self._hold_depth = 0
+        self.is_gone = False
+        """True once the terminal could not be written to."""
+
+    def _measure_size(self) -> Size:
+        with suppress(OSError):  # the terminal is gone, or was never one
+            columns, rows = os.get_terminal_size(self.stdout.fileno())
+            return Size(rows=rows or 24, columns=columns or 80)
+        return Size(rows=24, columns=80)
 
     def flush(self) -> None:
-        if self.hold_depth or not self._buffer:
+        if self._hold_depth or not self._buffer:
             return
         self._buffer = [BEGIN_FRAME, *self._buffer, END_FRAME]
         try:
             super().flush()
         except OSError:
             self._buffer = []
-            self.on_gone()
+            self.is_gone = True
 
     def write(self, data: str) -> None:
-        super().write(data.translate(IN_ASCII) if self.is_ascii else data)
+        super().write(data.translate(IN_ASCII) if self._is_ascii else data)
 
     def write_raw(self, data: str) -> None:
-        super().write_raw(data.translate(IN_ASCII) if self.is_ascii else data)
+        super().write_raw(data.translate(IN_ASCII) if self._is_ascii else data)
 
     def disable_autowrap(self) -> None:
         """Do nothing: after a terminal gets narrower, a frame must wrap as the others did.
@@ -81,11 +97,11 @@ class SynchronisedOutput(Vt100_Output):
     @contextmanager
     def hold(self) -> Iterator[None]:
         """Send everything written inside as one flush."""
-        self.hold_depth += 1
+        self._hold_depth += 1
         try:
             yield
         finally:
-            self.hold_depth -= 1
+            self._hold_depth -= 1
             self.flush()
 
 
@@ -142,15 +158,15 @@ class Keyboard(PosixStdinReader):
         return f"{_PASTE_BEGIN}{data}{_PASTE_END}"
 
 
-class InlineApplication(Application[None]):
+class InlineApplication(Application[Exit]):
     """An application that knows how a change of the terminal's width re-wrapped its rows."""
 
     output: SynchronisedOutput
 
-    def __init__(self, **more: Any) -> None:
-        self.committed: list[str] = []
-        """The text that the next frame adds above the live region."""
-        super().__init__(**more)
+    def __init__(self, terminal: "Terminal", **more: Any) -> None:
+        self._committed = terminal.committed
+        super().__init__(input=terminal.input, output=terminal.output, **more)
+        self.key_processor.after_key_press += lambda _: terminal.draw_soon()
 
     def _on_resize(self) -> None:
         with self.output.hold():
@@ -162,17 +178,28 @@ class InlineApplication(Application[None]):
             if self.is_running and not self.is_handed_over:
                 self._update_committed()
             super()._redraw(render_as_done)
+        if self.output.is_gone:
+            self.fail(EOFError())
 
     def _update_committed(self) -> None:
         """Write the committed text above the live region, after erasing the region if necessary."""
-        if self._was_resized() or self.committed:
+        if self._was_resized() or self._committed:
             self.erase()
         self.write_committed()
 
     def write_committed(self) -> None:
-        if self.committed:
-            self.output.write_raw("".join(self.committed).replace("\n", "\r\n"))
-            self.committed.clear()
+        if self._committed:
+            self.output.write_raw("".join(self._committed).replace("\n", "\r\n"))
+            self._committed.clear()
+
+    def leave(self, exit_code: Exit) -> None:
+        if self.future is not None and not self.future.done():
+            self.future.set_result(exit_code)
+
+    def fail(self, error: BaseException) -> None:
+        """End the application, and raise the error where it is run."""
+        if self.future is not None and not self.future.done():
+            self.future.set_exception(error)
 
     def erase(self) -> None:
         if self._was_resized():
@@ -202,31 +229,89 @@ class InlineApplication(Application[None]):
             self.output.cursor_up(extra)
 
 
-class Terminal:
-    """The terminal, with the committed text and the live region."""
+NOTICE_S = 1.5
 
-    def __init__(self, app: InlineApplication) -> None:
-        self._app = app
+
+class Terminal:
+    """The terminal, with the committed text and the live region that an application draws."""
+
+    def __init__(self, *, input: Input, output: SynchronisedOutput) -> None:
+        self.input = input
+        self.output = output
+        self.committed: list[str] = []
+        """The text that the next frame adds above the live region."""
+        self.notice = ""
+        """The text shown instead of the toolbar for a moment, or empty."""
+        self._app: InlineApplication | None = None
+        self._tasks: set[asyncio.Future[Any]] = set()
         self._is_suspended = False
         """True if we suspended the process ourselves. Then everything is restored on the way."""
         self._draws_soon = False
         self._next_frame: asyncio.TimerHandle | None = None
         self._last_frame_at = 0.0
-        app.output.on_gone = self._stop_on_hangup
 
     @property
     def size(self) -> Size:
-        return self._app.output.get_size()
+        return self.output.get_size()
+
+    async def run(self, app: InlineApplication, *, pre_run: Callable[[], None]) -> Exit:
+        """Run the application until `leave`. Return HANGUP if the terminal has gone away."""
+        self._app = app
+        try:
+            with patch_stdout(raw=True):  # catches what libraries print
+                return await app.run_async(
+                    pre_run=pre_run, set_exception_handler=False, handle_sigint=True
+                )
+        except EOFError:
+            return Exit.HANGUP
+        finally:
+            app.write_committed()
+            self.output.flush()
+
+    def leave(self, exit_code: Exit = Exit.DONE) -> None:
+        if self._app is not None:
+            self._app.leave(exit_code)
+
+    def fail(self, error: BaseException) -> None:
+        """End the session because of a bug. The error is raised by `run`."""
+        if self._app is not None:
+            self._app.fail(error)
+
+    def run_task(self, work: Awaitable[Any]) -> None:
+        """Run `work` as a task. An unexpected error in it ends the session and is not lost."""
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._finish_task)
+
+    def _finish_task(self, task: "asyncio.Future[Any]") -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        # An AgentError was reported where it was found.
+        if error is not None and not isinstance(error, AgentError):
+            self.fail(error)
+
+    # Drawing
 
     def commit(self, ansi: str) -> None:
         """Add lines above the live region, permanently. Only on the event loop's thread."""
         if ansi:
-            self._app.committed.append(ansi if ansi.endswith("\n") else f"{ansi}\n")
+            self.committed.append(ansi if ansi.endswith("\n") else f"{ansi}\n")
+            self.redraw()
+
+    def show_notice(self, text: str, *, seconds: float = NOTICE_S) -> None:
+        """Show a notice instead of the toolbar, for a moment or until something is sent."""
+        self.notice = text
+        self.redraw()
+        asyncio.get_running_loop().call_later(seconds, self._remove_notice, text)
+
+    def _remove_notice(self, text: str) -> None:
+        if self.notice == text:
+            self.notice = ""
             self.redraw()
 
     def redraw(self) -> None:
         """Draw now, or as soon as the last frame was shown for long enough."""
-        if self._next_frame is None and self._app.is_running:
+        if self._next_frame is None and self._app is not None and self._app.is_running:
             loop = asyncio.get_running_loop()
             self._next_frame = loop.call_at(self._last_frame_at + FRAME_S, self._draw)
 
@@ -242,23 +327,27 @@ class Terminal:
             self._next_frame.cancel()
             self._next_frame = None
         self._last_frame_at = asyncio.get_running_loop().time()
-        self._app._redraw()
+        if self._app is not None:
+            self._app._redraw()
 
     def repaint(self) -> None:
         """Draw the live region again, whatever is there."""
-        with self._app.output.hold():
-            self._app.erase()
-            self._app._redraw()
+        if self._app is not None:
+            with self.output.hold():
+                self._app.erase()
+                self._app._redraw()
 
     def ring_bell(self) -> None:
-        self._app.output.bell()
+        self.output.bell()
 
     def write_raw(self, sequence: str) -> None:
         """Write a sequence that does not move the cursor."""
-        self._app.output.write_raw(sequence)
-        self._app.output.flush()
+        self.output.write_raw(sequence)
+        self.output.flush()
 
-    async def hand_over(self, work: Callable[[], Awaitable[Any]]) -> Any:
+    # Giving the terminal to something else
+
+    async def hand_over(self, work: Callable[[], Awaitable[T]]) -> T:
         """Give the terminal, in its original state, to something else for a while."""
         async with in_terminal():
             result = await work()
@@ -266,40 +355,19 @@ class Terminal:
         return result
 
     def suspend(self) -> None:
-        self._is_suspended = True
-        self._app.suspend_to_background()
+        if self._app is not None:
+            self._is_suspended = True
+            self._app.suspend_to_background()
 
     def resume(self) -> None:
         """Draw again after a stop of the process. A shell may have changed everything."""
         was_suspended, self._is_suspended = self._is_suspended, False
-        if was_suspended or self._app.is_handed_over or not self._app.is_running:
+        app = self._app
+        if was_suspended or app is None or app.is_handed_over or not app.is_running:
             return
-        raw_mode(self._app.input.fileno()).__enter__()
-        self._app.renderer.reset()
-        self._app._redraw()
-
-    def leave(self, error: BaseException | None = None) -> None:
-        future = self._app.future
-        if future is None or future.done():
-            return
-        if error is None:
-            future.set_result(None)
-        else:
-            future.set_exception(error)
-
-    async def run(self, *, pre_run: Callable[[], None]) -> None:
-        """Run until `leave`. Raise EOFError if the terminal has gone away."""
-        try:
-            with patch_stdout(raw=True):  # catches what libraries print
-                await self._app.run_async(
-                    pre_run=pre_run, set_exception_handler=False, handle_sigint=True
-                )
-        finally:
-            self._app.write_committed()
-            self._app.output.flush()
-
-    def _stop_on_hangup(self) -> None:
-        self.leave(EOFError())
+        raw_mode(app.input.fileno()).__enter__()
+        app.renderer.reset()
+        app._redraw()
 
 
 class TerminalInput(Vt100Input):
@@ -321,22 +389,10 @@ def restore_enter_keys(data: bytes) -> bytes:
     return data.replace(b"\n", b"\r")
 
 
-def open_output(stdout: TextIO) -> SynchronisedOutput:
-    """Open the output.
-
-    It never asks for the cursor's position: the region is as high as its contents.
-    """
-    output = SynchronisedOutput.from_pty(stdout, term=os.environ.get("TERM"))
-    assert isinstance(output, SynchronisedOutput)
-    output.enable_cpr = False
-    output.is_ascii = is_ascii()
-    return output
-
-
-def open_input(stdin: TextIO, *, typed_before: str = "") -> Vt100Input:
-    """Open the input. `typed_before` was typed before there was a prompt, and comes first."""
+def open_terminal(stdin: TextIO, stdout: TextIO, *, typed_before: str = "") -> Terminal:
+    """Open the terminal. `typed_before` was typed before there was a prompt, and comes first."""
     opened = TerminalInput(stdin)
     keys: list[KeyPress] = []
     Vt100Parser(keys.append).feed_and_flush(typed_before.replace("\n", "\r"))
     store_typeahead(opened, keys)
-    return opened
+    return Terminal(input=opened, output=SynchronisedOutput(stdout, is_ascii=is_ascii()))

@@ -4,9 +4,8 @@ Loaded after the first paint, because everything that lays out text comes with i
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from agentcli.system.plain_text import to_plain_text
 from agentcli.types.deltas import CallDelta, CallProgress, RetryDelta, TextDelta, ThinkingDelta
@@ -30,75 +29,12 @@ from agentcli.types.events import (
 )
 from agentcli.types.messages import Text, ToolCall
 from agentcli.ui.render.cards import CHILD_TOOL, CardRenderer
-from agentcli.ui.render.markdown import MarkdownStream
 from agentcli.ui.render.paint import Paint, escape
 from agentcli.ui.render.wording import describe_shortening, format_target, render_turn_summary
 from agentcli.ui.repl import transcript_blocks
 from agentcli.ui.repl.status import Status
+from agentcli.ui.repl.transcript_blocks import Display, ScreenPainter, StreamingText
 from agentcli.ui.tally import Tally
-
-# The text that a model is writing: finished blocks are committed, the rest is a tail
-
-
-RENDER_MIN_S, RENDER_MAX_S = 0.04, 0.5
-PAUSE_FACTOR = 10
-"""The pause between two layouts, as a multiple of the time a layout takes."""
-
-
-class CommitBlock(Protocol):
-    def __call__(self, ansi: str, *, apart: bool) -> None:
-        """Commit a block, after an empty row if `apart`."""
-        ...
-
-
-class StreamingText:
-    def __init__(self, paint: Paint, *, commit_block: CommitBlock) -> None:
-        self._commit_block = commit_block
-        self._markdown = MarkdownStream(paint)
-        self._is_first = True
-        self._tail: list[str] = []
-        self._next_render_at = 0.0
-        self.is_open = False
-        """True if more of a text may come."""
-
-    def begin(self, paint: Paint) -> None:
-        self._markdown = MarkdownStream(paint)
-        self.is_open = self._is_first = True
-
-    def add(self, text: str) -> None:
-        self._commit(self._markdown.feed(text))
-
-    def finish(self) -> None:
-        if self.is_open:
-            self._commit(self._markdown.finish())
-            self.is_open, self._tail = False, []
-
-    def set_paint(self, paint: Paint) -> None:
-        """Use this paint for the text that follows."""
-        self._markdown.set_paint(paint)
-        self._next_render_at = 0.0
-
-    def render_tail(self, rows: int) -> list[str]:
-        """Return the end of the text, at most `rows` rows."""
-        if not self.is_open or rows <= 0:
-            return []
-        now = time.monotonic()
-        if now >= self._next_render_at:
-            self._tail = self._markdown.render_tail(rows).split("\n")
-            if self._is_first and any(self._tail):
-                self._tail.insert(0, "")
-            spent_s = time.monotonic() - now
-            self._next_render_at = now + min(
-                RENDER_MAX_S, max(RENDER_MIN_S, PAUSE_FACTOR * spent_s)
-            )
-        return self._tail[-rows:] if any(self._tail) else []
-
-    def _commit(self, ansi: str) -> None:
-        if ansi:
-            self._next_render_at = 0.0
-            self._commit_block(ansi, apart=self._is_first)
-            self._is_first = False
-
 
 RUNNING_ROWS = 4
 HIDDEN_NOTES = (NoteReason.SHELL, NoteReason.ENVIRONMENT, NoteReason.UNDO, NoteReason.REDO)
@@ -113,13 +49,13 @@ class _RunningCall:
 
 
 class LiveTranscript:
-    def __init__(
-        self, *, commit: Callable[[str], None], paint: Callable[[], Paint], status: Status
-    ) -> None:
-        self._commit = commit
-        self._paint = paint
+    def __init__(self, display: Display | None, painter: ScreenPainter, status: Status) -> None:
+        """Without a display, text is only collected for `render_full`."""
+        self._display = display
+        self._painter = painter
         self._status = status
-        self.cards = CardRenderer(paint())
+        self._painted = painter.paint
+        self.cards = CardRenderer(self._painted)
         self.tally = Tally()
         self._turn = Tally()
         self._tools = 0
@@ -130,14 +66,14 @@ class LiveTranscript:
         self._committed: list[bytes | int] = []
         """Everything that was committed. A number is a card, which can be shown in full. Bytes take
         half the memory, and are seldom read."""
-        self._streaming_text = StreamingText(paint(), commit_block=self._commit_block)
+        self._streaming_text = StreamingText(self._painted)
         self._was_streamed = False
         self._calls: dict[str, ToolCall] = {}
         self._judged: dict[str, CallJudged] = {}
         self.running: dict[str, _RunningCall] = {}
         self._thinking_since: float | None = None
         self._thought = ""
-        self.notes: dict[str, Sequence[str]] = {}
+        self._notes: dict[str, Sequence[str]] = {}
         """Notes on attachments of messages to the running turn, shown when the model gets them."""
 
     # Events
@@ -180,14 +116,14 @@ class LiveTranscript:
 
     def _render_remark(self, event: Event) -> None:
         match event:
-            case ContextNote(text=text, why=why):
-                self._render_context_note(text, why)
+            case ContextNote():
+                self._render_context_note(event)
             case ResultsTrimmed() | Compacted():
                 self.add(self._apply_style(describe_shortening(event), "dim"))
             case Warned(message=message):
-                self.say(transcript_blocks.render_warning(self._paint(), message))
+                self.say(transcript_blocks.render_warning(self._use_paint(), message))
             case FileAttached() | ServerAsked():
-                self.add(transcript_blocks.render_server_event(self._paint(), event))
+                self.add(transcript_blocks.render_server_event(self._use_paint(), event))
             case _:
                 pass
 
@@ -204,24 +140,28 @@ class LiveTranscript:
         self._commit_block(ansi, apart=False)
 
     def print_table(self, rows: Sequence[tuple[str, str]]) -> None:
-        self.say(transcript_blocks.render_table(self._paint(), rows))
+        self.say(transcript_blocks.render_table(self._use_paint(), rows))
 
     def add_prompt(self, shown: str) -> None:
-        self.say(transcript_blocks.render_prompt(self._paint(), shown))
+        self.say(transcript_blocks.render_prompt(self._use_paint(), shown))
 
     def add_error(self, message: str, hint: str = "") -> None:
         self.say(
             transcript_blocks.render_error(
-                self._paint(), message, transcript_blocks.adapt_hint(hint)
+                self._use_paint(), message, transcript_blocks.adapt_hint(hint)
             )
         )
 
     def add_interruption(self, seconds: float) -> None:
         self.say(
             transcript_blocks.render_interruption(
-                self._paint(), seconds, changed=len(self._turn.changed)
+                self._use_paint(), seconds, changed=len(self._turn.changed)
             )
         )
+
+    def hold_notes(self, text: str, notes: Sequence[str]) -> None:
+        """Keep the notes on a message's attachments until the model gets the message."""
+        self._notes[text] = notes
 
     def add_card(self, judged: CallJudged, finished: CallFinished) -> None:
         """Add a card for something the user did."""
@@ -266,7 +206,7 @@ class LiveTranscript:
         """Return everything, with complete cards."""
         earlier = ""
         if self._earlier:
-            before = LiveTranscript(commit=lambda ansi: None, paint=self._paint, status=Status())
+            before = LiveTranscript(None, self._painter, Status())
             before._render_facts(self._earlier)
             earlier = before.render_full()
         return earlier + "".join(
@@ -283,17 +223,21 @@ class LiveTranscript:
 
     def render_tail(self, rows: int) -> list[str]:
         """Return the end of the text that is being written, at most `rows` rows."""
+        self._use_paint()
         return self._streaming_text.render_tail(rows)
 
     def render_running(self, rows: int) -> list[str]:
         """Return the running calls, and the output of the newest one."""
         return self._render_running_rows()[: max(0, min(RUNNING_ROWS, rows))]
 
-    def update_paint(self) -> None:
-        """Lay out what follows for the new size."""
-        paint = self._paint()
-        self.cards.paint = paint
-        self._streaming_text.set_paint(paint)
+    def _use_paint(self) -> Paint:
+        """Return the current paint. Everything that follows is laid out with it."""
+        paint = self._painter.paint
+        if paint is not self._painted:
+            self._painted = paint
+            self.cards.set_paint(paint)
+            self._streaming_text.set_paint(paint)
+        return paint
 
     def _render_running_rows(self) -> list[str]:
         now, rows = time.monotonic(), []
@@ -313,12 +257,12 @@ class LiveTranscript:
         if not self._streaming_text.is_open:
             self._flush()
             self._was_streamed = True
-            self._streaming_text.begin(self._paint())
-        self._streaming_text.add(text)
+            self._streaming_text.begin(self._use_paint())
+        self._commit_block(self._streaming_text.add(text), apart=False)
 
     def _add_thinking(self, text: str) -> None:
         if self._thinking_since is None:
-            self._streaming_text.finish()
+            self._finish_text()
             self._thinking_since = time.monotonic()
         self._thought += text
         self._status.add_received("Thinking", text)
@@ -330,7 +274,7 @@ class LiveTranscript:
         text, self._thought = self._thought.strip(), ""
         self.say(
             transcript_blocks.render_thinking(
-                self._paint(), text, seconds, is_shown=self.shows_thinking
+                self._use_paint(), text, seconds, is_shown=self.shows_thinking
             )
         )
 
@@ -340,11 +284,11 @@ class LiveTranscript:
         if retry.status == 429:
             why = f"Rate limited ({retry.status})"
         elif self._streaming_text.is_open and retry.status is None:
-            why = f"connection lost after {self._status.arriving_tokens} tok"
+            why = f"Connection lost after {self._status.arriving_tokens} tokens"
         if self._streaming_text.is_open:
-            self._streaming_text.finish()
+            self._finish_text()
             self._was_streamed = False
-            self.add(transcript_blocks.render_broken_off(self._paint(), why))
+            self.add(transcript_blocks.render_broken_off(self._use_paint(), why))
         self._status.set_retry(
             why, wait_s=retry.wait_s, attempt=retry.attempt, attempts=retry.attempts
         )
@@ -354,7 +298,7 @@ class LiveTranscript:
         self._stop_thinking()
         if message.text.strip() and not self._was_streamed:
             self._add_text(message.text)
-        self._streaming_text.finish()
+        self._finish_text()
         self._was_streamed = False
         self._calls.update((call.id, call) for call in message.tool_calls)
         usage = message.usage
@@ -379,26 +323,28 @@ class LiveTranscript:
         self._tools += 1
         judged = self._judged.pop(call_id, None)
         self._render_card(judged, event)
-        if self._paint().accessible:
+        if self._use_paint().accessible:
             self._flush()  # in the order of events, and not in fewer lines
         if not self.running:
             self._status.set_verb("Waiting for model")
 
     def _render_card(self, judged: CallJudged | None, finished: CallFinished) -> None:
-        self._streaming_text.finish()
+        self._finish_text()
         call = self._calls.pop(finished.result.call_id, None)
         shown = self.cards.add_finished(judged, finished, call=call)
         self._cards += 1
         self._committed.append(self._cards)
         self._commit_block(shown, apart=True, card=self._cards)
 
-    def _render_context_note(self, text: str, why: str) -> None:
-        if why == NoteReason.USER:
-            self.add_prompt(text)
-            for note in self.notes.pop(text, ()):
+    def _render_context_note(self, event: ContextNote) -> None:
+        if event.why == NoteReason.USER:
+            self.add_prompt(event.text)
+            for note in self._notes.pop(event.text, ()):
                 self.add(self._apply_style(f"  {note}", "dim"))
-        elif why not in HIDDEN_NOTES:
-            self.say(transcript_blocks.render_context_note(self._paint(), text, why))
+        elif event.why not in HIDDEN_NOTES:
+            self.say(
+                transcript_blocks.render_context_note(self._use_paint(), event.text, event.why)
+            )
 
     def _finish_turn(self, event: TurnEnded) -> None:
         self._flush()
@@ -406,7 +352,7 @@ class LiveTranscript:
         if event.ending is Ending.DONE:
             seconds = self._status.elapsed_s
             line = render_turn_summary(
-                self._paint(), self._turn, tools=self._tools, duration_s=seconds
+                self._use_paint(), self._turn, tools=self._tools, duration_s=seconds
             )
             if line:
                 self._commit_block(line, apart=True)
@@ -415,7 +361,7 @@ class LiveTranscript:
 
     def _flush(self) -> None:
         self._stop_thinking()
-        self._streaming_text.finish()
+        self._finish_text()
         self._commit_block(self.cards.flush(), apart=True, card=self._cards)
 
     def _commit_block(self, ansi: str, *, apart: bool, card: int | None = None) -> None:
@@ -424,10 +370,14 @@ class LiveTranscript:
         ansi = ("\n" if apart else "") + (ansi if ansi.endswith("\n") else ansi + "\n")
         if card is None:
             self._committed.append(ansi.encode("utf-8", "replace"))
-        self._commit(ansi)
+        if self._display is not None:
+            self._display.commit(ansi)
+
+    def _finish_text(self) -> None:
+        self._commit_block(self._streaming_text.finish(), apart=False)
 
     def _apply_style(self, text: str, style: str) -> str:
-        return transcript_blocks.apply_style(self._paint(), text, style)
+        return transcript_blocks.apply_style(self._use_paint(), text, style)
 
 
 def _find_turns(facts: Sequence[Fact]) -> list[int]:

@@ -1,15 +1,146 @@
-"""The blocks of the transcript that are neither Markdown nor cards, rendered for a given paint."""
+"""The parts of the transcript: its paint, the text being written, and blocks that are no cards."""
 
+import os
 import re
+import time
 from collections.abc import Sequence
+from typing import Protocol
 
+from prompt_toolkit.data_structures import Size
 from rich.cells import cell_len
 from rich.text import Text
 
+from agentcli.settings import Settings
 from agentcli.types.events import FileAttached, ServerAsked
+from agentcli.ui.render.markdown import MarkdownStream
 from agentcli.ui.render.paint import LAYOUT, Paint, escape
-from agentcli.ui.render.wording import describe_context_note, format_elapsed
+from agentcli.ui.render.theme import ColorDepth, ColorWhen, Theme, choose_theme, parse_colour
+from agentcli.ui.render.wording import describe_context_note, format_elapsed, is_ascii
 from agentcli.ui.repl.status import shorten_end
+
+
+class Display(Protocol):
+    """Where text is committed: the live terminal, or a stream of lines."""
+
+    @property
+    def size(self) -> Size: ...
+
+    def commit(self, ansi: str) -> None:
+        """Add lines, permanently."""
+        ...
+
+
+class ScreenPainter:
+    """The paint for the current size of the display and the chosen theme."""
+
+    def __init__(
+        self, settings: Settings, display: Display, *, background: str, color: ColorWhen
+    ) -> None:
+        self._display = display
+        self._background = parse_colour(background)
+        self._color: ColorWhen = color
+        self._diff_colors = settings.diff_colors
+        self._is_accessible = settings.accessible
+        self.theme_name: str = settings.theme
+        self.theme, self.depth = self._choose_theme()
+        self._paint = self._build_paint()
+
+    @property
+    def paint(self) -> Paint:
+        size, paint = self._display.size, self._paint
+        if (size.columns, size.rows, self.theme) != (paint.columns, paint.rows, paint.theme):
+            self._paint = self._build_paint()
+        return self._paint
+
+    def use_theme(self, name: str) -> None:
+        self.theme_name = name
+        self.theme, self.depth = self._choose_theme()
+
+    def _choose_theme(self) -> tuple[Theme, ColorDepth]:
+        return choose_theme(
+            self.theme_name,
+            self._background,
+            os.environ,
+            True,
+            color=self._color,
+            diff=self._diff_colors,
+        )
+
+    def _build_paint(self) -> Paint:
+        size = self._display.size
+        return Paint(
+            columns=size.columns,
+            rows=size.rows,
+            theme=self.theme,
+            color=self.depth,
+            ascii=is_ascii(),
+            accessible=self._is_accessible,
+        )
+
+
+# The text that a model is writing: finished blocks are committed, the rest is a tail
+
+
+RENDER_MIN_S, RENDER_MAX_S = 0.04, 0.5
+PAUSE_FACTOR = 10
+"""The pause between two layouts, as a multiple of the time a layout takes."""
+
+
+class StreamingText:
+    def __init__(self, paint: Paint) -> None:
+        self._markdown = MarkdownStream(paint)
+        self._is_first = True
+        self._tail: list[str] = []
+        self._next_render_at = 0.0
+        self.is_open = False
+        """True if more of a text may come."""
+
+    def begin(self, paint: Paint) -> None:
+        self._markdown = MarkdownStream(paint)
+        self.is_open = self._is_first = True
+
+    def add(self, text: str) -> str:
+        """Add text. Return what is to be committed now: finished blocks, or nothing."""
+        return self._separate(self._markdown.feed(text))
+
+    def finish(self) -> str:
+        """Return the rest of the text, to be committed."""
+        if not self.is_open:
+            return ""
+        self.is_open, self._tail = False, []
+        return self._separate(self._markdown.finish())
+
+    def set_paint(self, paint: Paint) -> None:
+        """Use this paint for the text that follows."""
+        self._markdown.set_paint(paint)
+        self._next_render_at = 0.0
+
+    def render_tail(self, rows: int) -> list[str]:
+        """Return the end of the text, at most `rows` rows."""
+        if not self.is_open or rows <= 0:
+            return []
+        now = time.monotonic()
+        if now >= self._next_render_at:
+            self._tail = self._markdown.render_tail(rows).split("\n")
+            if self._is_first and any(self._tail):
+                self._tail.insert(0, "")
+            spent_s = time.monotonic() - now
+            self._next_render_at = now + min(
+                RENDER_MAX_S, max(RENDER_MIN_S, PAUSE_FACTOR * spent_s)
+            )
+        return self._tail[-rows:] if any(self._tail) else []
+
+    def _separate(self, ansi: str) -> str:
+        """Return the block, after an empty row if it is the first."""
+        if not ansi:
+            return ""
+        self._next_render_at = 0.0
+        is_first, self._is_first = self._is_first, False
+        return f"\n{ansi}" if is_first else ansi
+
+
+# Blocks, each for a given paint
+
 
 PROSE_CHARS = 4_000
 CONTINUE_HINT = " in settings.toml, then agentcli --continue"
@@ -17,7 +148,7 @@ _OPTION = re.compile(
     r"--(?P<name>max-(?:cost|tokens|turns|wait)|timeout|tool-timeout|strict-cost)"
     r"(?: (?P<value>\d+))?"
 )
-_ANSWER_LABELS = {"accept": "you said yes", "decline": "you said no", "cancel": "no answer"}
+_ANSWER_LABELS = {"accept": "accepted", "decline": "declined", "cancel": "no answer"}
 
 
 def apply_style(paint: Paint, text: str, style: str) -> str:
@@ -72,7 +203,7 @@ def adapt_hint(hint: str) -> str:
 
     Neither a setting nor a variable set elsewhere reaches a program that is already running."""
     if hint.startswith("export "):
-        return f"leave, {hint}, then go on: agentcli --continue"
+        return f"quit, {hint}, then agentcli --continue"
     within = _OPTION.sub(_format_setting, hint)
     is_setting = within != hint
     return re.sub(r"--model\b", "/model", f"{within}{CONTINUE_HINT}" if is_setting else within)
@@ -88,7 +219,7 @@ def render_broken_off(paint: Paint, why: str) -> str:
 
     The reply stays on the screen, and the model does not know of it.
     """
-    text = f"{paint.ellipsis} {why}; this half is dropped, the reply begins anew"
+    text = f"{paint.ellipsis} {why}. Dropping the partial reply and retrying."
     return apply_style(paint, "  " + _wrap_hanging(paint, text), "warning")
 
 

@@ -5,7 +5,7 @@ An interrupt sends nothing and drops nothing: waiting messages go back into the 
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from agentcli.settings import Settings
@@ -15,51 +15,20 @@ from agentcli.types.events import CallFinished, CallJudged, NoteReason
 from agentcli.types.messages import Text, ToolCall
 from agentcli.types.tools import Command, Effect, ErrorKind, ToolResult
 from agentcli.types.verdicts import Verdict
+from agentcli.ui.render.wording import USER_RAN_IT
+from agentcli.ui.repl.answers import Answers
+from agentcli.ui.repl.approval import apply_plan_answer, get_proposed_plan
 from agentcli.ui.repl.composer import Composer
 from agentcli.ui.repl.mentions import attach
+from agentcli.ui.repl.session_manager import SessionManager
 from agentcli.ui.repl.shell import ShellResult, needs_terminal, run_captured, run_on_terminal
-from agentcli.ui.repl.status import FRAME_S, Status
+from agentcli.ui.repl.state import ReplState
+from agentcli.ui.repl.status import FRAME_S
 from agentcli.ui.repl.terminal import Terminal
 
 if TYPE_CHECKING:
     from agentcli.session.session import Session, SteeringMessage
     from agentcli.ui.repl.renderer import TranscriptRenderer
-    from agentcli.ui.repl.repl import Repl
-    from agentcli.ui.repl.transcript import LiveTranscript
-
-
-# Messages sent while a turn was running: they wait for its end, or go back to the input
-
-
-SHOWN_ROWS = 3
-
-
-class MessageQueue:
-    def __init__(self) -> None:
-        self._texts: list[str] = []
-
-    def __len__(self) -> int:
-        return len(self._texts)
-
-    def add(self, text: str) -> None:
-        self._texts.append(text)
-
-    def take(self) -> str:
-        """Return all messages as one, and empty the queue."""
-        text = "\n".join(self._texts)
-        self._texts.clear()
-        return text
-
-    def render_rows(self) -> list[str]:
-        return render_waiting_rows(self._texts, "queued")
-
-
-def render_waiting_rows(texts: Sequence[str], what: str) -> list[str]:
-    """Return the rows above the input for waiting messages, at most three."""
-    shown = [f"  {what}: {' '.join(text.split())}" for text in texts[-SHOWN_ROWS:]]
-    if len(texts) > SHOWN_ROWS:
-        shown[0] = f"  … {len(texts) - SHOWN_ROWS + 1} more {what}"
-    return shown
 
 
 T = TypeVar("T")
@@ -72,32 +41,23 @@ QUIET_S = 0.1
 class Turns:
     def __init__(
         self,
-        settings: Settings,
+        state: ReplState,
         *,
-        wait_for_session: Callable[[], Awaitable["tuple[Session, TranscriptRenderer]"]],
-        terminal: Terminal,
+        sessions: SessionManager,
+        answers: Answers,
         composer: Composer,
-        status: Status,
-        on_turn_end: Callable[[], None],
-        steer: Callable[[str], None],
-        ask_about_plan: Callable[[], Awaitable[str]],
+        terminal: Terminal,
     ) -> None:
-        """`ask_about_plan` asks whether to follow the plan, and returns what to send next."""
-        self._settings = settings
-        self._wait_for_session = wait_for_session
-        self._terminal = terminal
+        self._state = state
+        self._sessions = sessions
+        self._answers = answers
         self._composer = composer
-        self._status = status
-        self._on_turn_end = on_turn_end
-        self._steer = steer
-        self._ask_about_plan = ask_about_plan
-        self.queue = MessageQueue()
+        self._terminal = terminal
         self._task: asyncio.Task[None] | None = None
         self._interrupts = 0
         self._gave_up = False
         """True if the user did not want to wait until a request is sent again."""
         self._is_closing = False
-        self.shell_output = ""
 
     @property
     def is_running(self) -> bool:
@@ -106,7 +66,7 @@ class Turns:
     def send(self, text: str, shown: str) -> None:
         """Send a message now, or after the running turn."""
         if self.is_running:
-            self.queue.add(text)
+            self._state.queue.append(text)
             self._terminal.redraw()
         else:
             self._start(self._run_turns(text, shown))
@@ -116,9 +76,24 @@ class Turns:
         return self._interrupts > 0
 
     def steer(self, text: str) -> None:
-        """Send a message to the running turn, before the model's next step."""
-        self._steer(text)
+        """Send a message to the running turn, before the model's next step.
+
+        It brings the files it mentions. If the turn ends first, it becomes the next prompt.
+        """
+        session, renderer = self._state.session, self._state.renderer
+        if session is None or renderer is None:
+            self.send(text, text)
+            return
+        steered = session.steering.add(text)
+        self._terminal.run_task(self._attach_steering(steered, session, renderer))
         self._terminal.redraw()
+
+    async def _attach_steering(
+        self, steered: "SteeringMessage", session: "Session", renderer: "TranscriptRenderer"
+    ) -> None:
+        attached = await asyncio.to_thread(attach, steered.text, session.settings.workspace)
+        renderer.transcript.hold_notes(steered.text, attached.notes)
+        session.add_attachments(steered, attached.parts)
 
     def decide_on_plan(self) -> None:
         """Ask about the plan. Only while nothing runs."""
@@ -134,8 +109,8 @@ class Turns:
         Raise UsageError if a turn is running, or if the user stops the work."""
         if self.is_running:
             work.close()
-            raise UsageError("a turn is running", hint="esc stops it; then try again")
-        self._status.begin(verb)
+            raise UsageError("a turn is running", hint="press Esc to stop it, then try again")
+        self._state.status.begin(verb)
         done = asyncio.ensure_future(work)
         self._start(_wait_to_end(done))
         await asyncio.wait([done])
@@ -148,7 +123,7 @@ class Turns:
         if self._task is None:
             return False
         self._interrupts += 1
-        self._gave_up = self._gave_up or self._status.is_waiting_to_retry
+        self._gave_up = self._gave_up or self._state.status.is_waiting_to_retry
         self._task.cancel()
         return True
 
@@ -167,13 +142,14 @@ class Turns:
 
     def _on_done(self, task: "asyncio.Task[None]") -> None:
         self._task = None
-        self._on_turn_end()
+        self._sessions.refresh_branch()
+        self._sessions.report_history_fault()
         self._terminal.redraw()
         if not task.cancelled() and (error := task.exception()) is not None:
-            self._terminal.leave(error)
-        elif len(self.queue) and not self._is_closing:
+            self._terminal.fail(error)
+        elif self._state.queue and not self._is_closing:
             # Sent after an interrupt, or in the very last moment of a turn.
-            text = self.queue.take()
+            text = self._state.take_queue()
             self.send(text, text)
         else:
             asyncio.get_running_loop().call_later(QUIET_S, self._collect_garbage)
@@ -188,7 +164,7 @@ class Turns:
             await work
         finally:
             ticks.cancel()
-            self._status.end()
+            self._state.status.end()
 
     async def _tick(self) -> None:
         """Update frame and clock together, while something runs."""
@@ -197,9 +173,18 @@ class Turns:
             await asyncio.sleep(FRAME_S)
 
     async def _run_plan(self) -> None:
-        self._status.begin("Waiting for you")
-        text = await self._ask_about_plan()
+        self._state.status.begin("Waiting for you")
+        session, _ = await self._sessions.wait_for_session()
+        text = await self._ask_about_plan(session)
         await self._run_turns(text, text)
+
+    async def _ask_about_plan(self, session: "Session") -> str:
+        """Ask the user about the plan, if there is one. Return what to send to the model."""
+        plan = get_proposed_plan(session)
+        if not plan:
+            return ""
+        answer, plan = await self._answers.ask_about_plan(plan)
+        return apply_plan_answer(session, plan, answer)
 
     async def _run_turns(self, text: str, shown: str) -> None:
         while text:
@@ -208,37 +193,38 @@ class Turns:
 
     async def _run_turn(self, text: str, shown: str) -> str:
         """Run one turn. Return the text of the next."""
-        self._status.begin("Waiting for model")
+        self._state.status.begin("Waiting for model")
         try:
-            session, stage = await self._wait_for_session()
+            session, renderer = await self._sessions.wait_for_session()
         except AgentError:
             self._composer.prepend_text(text)
             return ""
-        stage.transcript.add_prompt(shown)
+        renderer.transcript.add_prompt(shown)
         if not session.is_ready:
-            self._status.set_verb("Starting MCP servers")
+            self._state.status.set_verb("Starting MCP servers")
         following = ""
         try:
-            attached = await asyncio.to_thread(attach, text, self._settings.workspace)
+            attached = await asyncio.to_thread(attach, text, self._state.settings.workspace)
             for note in attached.notes:
-                stage.transcript.add(stage.apply_style(f"  {note}", "dim"))
+                renderer.transcript.add(renderer.apply_style(f"  {note}", "dim"))
             await session.run_turn(text, attachments=attached.parts)
             if session.withdraw_prompt():
-                self._return_unsent(text, session, stage)
+                self._return_unsent(text, session, renderer)
                 return ""
-            following = self._take_waiting(session) or await self._ask_about_plan()
+            following = self._take_waiting(session) or await self._ask_about_plan(session)
         except asyncio.CancelledError:
-            self._handle_interrupt(session, stage, text)
+            self._handle_interrupt(session, renderer, text)
             return ""
         except AgentError as error:
-            stage.transcript.add_error(str(error), error.hint)
-        if self._status.elapsed_s >= LONG_TURN_S and self._settings.notify == "bell":
+            renderer.transcript.add_error(str(error), error.hint)
+        if self._state.status.elapsed_s >= LONG_TURN_S and self._state.settings.notify == "bell":
             self._terminal.ring_bell()
         return "\n".join(filter(None, [following, self._take_waiting(session)]))
 
     def _take_waiting(self, session: "Session") -> str:
         """Return what was typed while the turn ran."""
-        return "\n".join([*session.steering.take_unsent(), *filter(None, [self.queue.take()])])
+        waiting = [*session.steering.take_unsent(), self._state.take_queue()]
+        return "\n".join(filter(None, waiting))
 
     def _handle_interrupt(
         self, session: "Session", renderer: "TranscriptRenderer", text: str = ""
@@ -249,7 +235,7 @@ class Turns:
         task = asyncio.current_task()
         while task is not None and task.cancelling():
             task.uncancel()
-        renderer.transcript.add_interruption(self._status.elapsed_s)
+        renderer.transcript.add_interruption(self._state.status.elapsed_s)
         if text and self._gave_up and session.withdraw_prompt(gave_up=True):
             self._return_unsent(text, session, renderer)
         else:
@@ -259,48 +245,47 @@ class Turns:
         """Return a message that no model has received to the input."""
         self._restore_input(session, text)
         renderer.transcript.add(
-            renderer.apply_style("  your message is kept: enter sends it again", "dim")
+            renderer.apply_style("  Your message is in the input. Enter retries.", "dim")
         )
 
     def _restore_input(self, session: "Session", *unsent: str) -> None:
         """Put unsent and waiting messages back into the input."""
-        waited = [*unsent, *session.steering.take_unsent(), *filter(None, [self.queue.take()])]
-        if waited:
-            self._composer.prepend_text("\n".join(waited))
+        if waited := "\n".join(filter(None, [*unsent, self._take_waiting(session)])):
+            self._composer.prepend_text(waited)
 
     async def _run_shell_command(self, command: str, *, tells_model: bool) -> None:
-        self._status.begin(f"Running {' '.join(command.split())}")
+        self._state.status.begin(f"Running {' '.join(command.split())}")
         try:
-            session, stage = await self._wait_for_session()
+            session, renderer = await self._sessions.wait_for_session()
         except AgentError:
             self._composer.prepend_text(f"!{command}")
             return
-        stage.transcript.add_prompt(f"!{'' if tells_model else '!'}{command}")
+        renderer.transcript.add_prompt(f"!{'' if tells_model else '!'}{command}")
         try:
             if needs_terminal(command):
                 ran = await self._terminal.hand_over(
                     lambda: asyncio.to_thread(
-                        run_on_terminal, command, cwd=self._settings.workspace
+                        run_on_terminal, command, cwd=self._state.settings.workspace
                     )
                 )
             else:
                 ran = await run_captured(
-                    command, cwd=self._settings.workspace, progress=self._update_shell_output
+                    command, cwd=self._state.settings.workspace, progress=self._update_shell_output
                 )
         except asyncio.CancelledError:
-            self._handle_interrupt(session, stage)
+            self._handle_interrupt(session, renderer)
             return
         except AgentError as error:
-            stage.transcript.add_error(str(error), error.hint)
+            renderer.transcript.add_error(str(error), error.hint)
             return
         finally:
-            self.shell_output = ""
-        stage.transcript.add_card(*_build_card(ran, self._settings))
+            self._state.shell_output = ""
+        renderer.transcript.add_card(*_build_card(ran, self._state.settings))
         if tells_model:
             session.add_note(session.clean(ran.render_for_model()), reason=NoteReason.SHELL)
 
     def _update_shell_output(self, text: str) -> None:
-        self.shell_output = text
+        self._state.shell_output = text
 
 
 async def _wait_to_end(work: "asyncio.Future[Any]") -> None:
@@ -333,26 +318,8 @@ def _build_card(ran: ShellResult, settings: Settings) -> tuple[CallJudged, CallF
         details=details,
         error=ErrorKind.FAILED if ran.exit_code else None,
     )
-    verdict = Verdict(decision="allow", by="user", reason="the user ran it")
+    verdict = Verdict(decision="allow", by="user", reason=USER_RAN_IT)
     return (
         CallJudged(call=call, effect=Effect.EXECUTE, verdict=verdict),
         CallFinished(result=result, duration_s=ran.duration_s),
     )
-
-
-# Messages to the running turn: they bring the files they mention, as a prompt does
-
-
-def send_steering(repl: "Repl", text: str) -> None:
-    """Send a message to the running turn. If the turn ends first, it becomes the next prompt."""
-    session = repl.session
-    steered = session.steering.add(text)
-    repl.actions.run_task(_attach_steering(steered, session, repl.renderer.transcript))
-
-
-async def _attach_steering(
-    steered: "SteeringMessage", session: "Session", transcript: "LiveTranscript"
-) -> None:
-    attached = await asyncio.to_thread(attach, steered.text, session.settings.workspace)
-    transcript.notes[steered.text] = attached.notes
-    session.add_attachments(steered, attached.parts)

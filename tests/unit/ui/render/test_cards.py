@@ -8,6 +8,7 @@ from agentcli.types.tools import Command, Effect, ErrorKind, FileView, Raw
 from agentcli.ui.render.cards import CardRenderer
 from agentcli.ui.render.paint import Paint
 from agentcli.ui.render.theme import NONE
+from agentcli.ui.render.wording import USER_RAN_IT
 from tests.support.scenes import Step, denied, edit, failing, read, step
 
 
@@ -189,3 +190,13 @@ def test_show_of_a_missing_card_names_the_ones_there_are() -> None:
 def test_narrow_screen_is_no_reason_to_fail(columns: int) -> None:
     for one in (read("a.py"), edit(), failing(), denied("nobody", "no rule matches")):
         assert shown(one, columns=columns)
+
+
+def test_card_of_a_command_of_the_user_says_who_ran_it() -> None:
+    details = Command(command="make", cwd="/w", exit_code=0, output_lines=0)
+    own = step("bash", {"command": "make"}, details, by="user", reason=USER_RAN_IT)
+    assert "run by you" in shown(own)
+    asked = step(
+        "bash", {"command": "make"}, details, by="user", reason="the user approved it once"
+    )
+    assert "approved by you" in shown(asked)

@@ -41,9 +41,9 @@ def test_changed_words_have_their_own_background() -> None:
         ("a\nb", "a\nb\n", "a newline is added at the end of the file"),
         ("a\nb\n", "a\nb", "the newline at the end of the file is removed"),
         ("a\nb", "a\nc", "no newline at the end of the file"),
-        ("\ta\n", "    a\n", "only blanks change: tabs become spaces"),
-        ("    a\n", "\ta\n", "only blanks change: spaces become tabs"),
-        ("a = 1\n", "a  =  1\n", "only blanks change"),
+        ("\ta\n", "    a\n", "whitespace only: tabs become spaces"),
+        ("    a\n", "\ta\n", "whitespace only: spaces become tabs"),
+        ("a = 1\n", "a  =  1\n", "whitespace only"),
     ],
 )
 def test_what_cannot_be_seen_is_said(old: str, new: str, note: str) -> None:

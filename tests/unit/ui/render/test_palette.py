@@ -6,15 +6,16 @@ from hypothesis import strategies as st
 from rich.color import Color, ColorSystem
 from rich.style import Style
 
-from agentcli.ui.render.colour import Colour, parse_colour
 from agentcli.ui.render.theme import (
     THEMES,
     ColorDepth,
+    Colour,
     DiffColors,
     Theme,
     ThemeName,
     build_theme,
     choose_theme,
+    parse_colour,
 )
 
 ENOUGH = 4.5

@@ -1,12 +1,13 @@
 import pytest
 
-from agentcli.ui.render.colour import Colour, parse_colour
 from agentcli.ui.render.theme import (
     ColorDepth,
     ColorWhen,
+    Colour,
     ThemeName,
     choose_theme,
     find_color_depth,
+    parse_colour,
 )
 
 XTERM = {"TERM": "xterm-256color", "COLORTERM": "truecolor"}

@@ -1,4 +1,5 @@
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -6,8 +7,8 @@ from agentcli.types.messages import ToolCall
 from agentcli.types.tools import Command, Effect
 from agentcli.types.verdicts import Question, Verdict
 from agentcli.ui.repl.approval import (
+    ANSWERS_BY_KEY,
     GRACE_S,
-    LETTERS,
     PAUSE_S,
     ApprovalPrompt,
     Letter,
@@ -15,7 +16,9 @@ from agentcli.ui.repl.approval import (
     PendingPlan,
     PlanAnswer,
     RuleOffer,
+    build_no_answer,
 )
+from tests.support.desk import UnseenTerminal, build_composer, build_state
 
 OFFER = RuleOffer(rules=("bash(pytest:*)",), session="bash(pytest:*)")
 QUESTION = Question(
@@ -27,25 +30,41 @@ QUESTION = Question(
 
 
 class Desk:
-    """Somebody at a keyboard, and a clock that stands still until it is moved."""
+    """A user at a keyboard, and a clock that stands still until it is moved."""
 
     def __init__(self, *, typed_s_ago: float = 100.0, is_composing: bool = False) -> None:
+        self.now = 1000.0 - typed_s_ago
+        self.state = build_state()
+        self.composer = build_composer(lambda: self.now)
+        self.composer.rhythm.touch()
+        if is_composing:
+            self.composer.set_text("half a message")
         self.now = 1000.0
-        self.last_key = self.now - typed_s_ago
-        self.is_composing = is_composing
         self.approvals = ApprovalPrompt(
-            is_composing=lambda: self.is_composing,
-            measure_quiet_s=lambda: self.now - self.last_key,
-            build_offer=lambda question: OFFER,
-            find_position=lambda question: (1, 1),
-            on_change=lambda: None,
-            clock=lambda: self.now,
+            self.state, self.composer, UnseenTerminal(), clock=lambda: self.now
         )
 
     async def ask(self) -> "asyncio.Task[Verdict]":
-        task = asyncio.ensure_future(self.approvals(QUESTION))
+        asked = PendingApproval(
+            question=QUESTION, offer=OFFER, answer=asyncio.get_running_loop().create_future()
+        )
+        task = asyncio.ensure_future(self.approvals.wait_for_answer(asked, asked.answer))
         await asyncio.sleep(0)
         return task
+
+    async def ask_about_plan(self) -> "asyncio.Task[PlanAnswer]":
+        asked = PendingPlan(plan="1. Go.", answer=asyncio.get_running_loop().create_future())
+        task = asyncio.ensure_future(self.approvals.wait_for_answer(asked, asked.answer))
+        await asyncio.sleep(0)
+        return task
+
+    @property
+    def asked(self) -> PendingApproval:
+        assert isinstance(self.state.pending, PendingApproval)
+        return self.state.pending
+
+    def answer(self, letter: Letter, **more: Any) -> None:
+        self.approvals.resolve(self.asked.build_verdict(ANSWERS_BY_KEY[letter], **more))
 
 
 def test_question_opens_at_once_where_nobody_types() -> None:
@@ -59,7 +78,7 @@ def test_question_opens_at_once_where_nobody_types() -> None:
         assert not desk.approvals.takes_keys
         desk.now += GRACE_S
         assert desk.approvals.takes_keys
-        desk.approvals.allow()
+        desk.answer("y")
         assert (await task).decision == "allow"
 
     asyncio.run(go())
@@ -76,7 +95,7 @@ def test_question_waits_for_who_types_and_opens_on_demand(
         desk.approvals.open_now()
         await asyncio.sleep(0.01)
         assert desk.approvals.is_open
-        desk.approvals.deny()
+        desk.answer("n")
         assert (await task).decision == "deny"
 
     asyncio.run(go())
@@ -99,22 +118,19 @@ def test_key_within_the_grace_puts_the_answer_off() -> None:
 
 
 def test_answers_say_who_gave_them_and_what_they_store() -> None:
-    async def answered(act: str) -> Verdict:
+    async def answered(letter: Letter, **more: Any) -> Verdict:
         desk = Desk()
         task = await desk.ask()
-        match act:
-            case "once":
-                desk.approvals.allow()
-            case "session":
-                desk.approvals.allow(lasting="session")
-            case "instead":
-                desk.approvals.deny("use make")
-            case _:
-                desk.approvals.modify({"command": "pytest -q"})
+        desk.answer(letter, **more)
         return await task
 
     async def go() -> list[tuple[str, str, object, object]]:
-        verdicts = [await answered(act) for act in ("once", "session", "instead", "modify")]
+        verdicts = [
+            await answered("y"),
+            await answered("s"),
+            await answered("e", instead="use make"),
+            await answered("m", new_input={"command": "pytest -q"}),
+        ]
         return [(it.decision, it.by, it.rule, it.input) for it in verdicts]
 
     assert asyncio.run(go()) == [
@@ -126,11 +142,10 @@ def test_answers_say_who_gave_them_and_what_they_store() -> None:
 
 
 def test_nothing_is_selected_until_an_arrow_and_what_is_locked_is_passed_over() -> None:
-    async def go() -> list[int | None]:
+    async def go() -> list[Letter | None]:
         desk = Desk()
         task = await desk.ask()
-        asked = desk.approvals.pending
-        assert isinstance(asked, PendingApproval)
+        asked = desk.asked
         found = [asked.selected]
         asked.is_cut = True
         for step in (1, 1, -1):
@@ -139,7 +154,7 @@ def test_nothing_is_selected_until_an_arrow_and_what_is_locked_is_passed_over() 
         task.cancel()
         return found
 
-    assert asyncio.run(go()) == [None, 3, 4, 3]
+    assert asyncio.run(go()) == [None, "n", "e", "n"]
 
 
 @pytest.mark.parametrize(
@@ -157,11 +172,9 @@ def test_lasting_answers_are_offered_where_a_rule_can_be_had(
     offer: RuleOffer, letter: Letter, offered: bool
 ) -> None:
     loop = asyncio.new_event_loop()
-    asked = PendingApproval(
-        question=QUESTION, offer=offer, position=(1, 1), answer=loop.create_future()
-    )
+    asked = PendingApproval(question=QUESTION, offer=offer, answer=loop.create_future())
     asked.is_cut = False
-    assert asked.offers(letter) is offered
+    assert asked.offers(ANSWERS_BY_KEY[letter]) is offered
     loop.close()
 
 
@@ -170,38 +183,35 @@ def test_question_that_was_never_drawn_cannot_be_agreed_to() -> None:
         asked = PendingApproval(
             question=QUESTION,
             offer=RuleOffer(rules=("bash(ls:*)",), session="bash(ls:*)"),
-            position=(1, 1),
             answer=asyncio.get_running_loop().create_future(),
         )
-        return [letter for letter in LETTERS if asked.offers(letter)]
+        return [choice.key for choice in asked.choices if asked.offers(choice)]
 
     assert asyncio.run(asked_and_unseen()) == ["n", "e", "v"]
 
 
 def test_plan_never_comes_up_over_a_message() -> None:
     async def go() -> None:
-        desk = Desk(typed_s_ago=100.0, is_composing=True)
-        task = asyncio.ensure_future(desk.approvals.ask_about_plan("1. Go."))
-        await asyncio.sleep(0)
+        desk = Desk(is_composing=True)
+        task = await desk.ask_about_plan()
         assert (desk.approvals.is_waiting, desk.approvals.is_open) == (True, False)
         desk.approvals.decide_on_plan(PlanAnswer(instead="slower"))
-        assert await task == (PlanAnswer(instead="slower"), "1. Go.")
-        assert desk.approvals.pending is None
+        assert await task == PlanAnswer(instead="slower")
+        assert desk.state.pending is None
 
     asyncio.run(go())
 
 
-def test_plan_is_decided_on_by_its_own_letters() -> None:
+def test_plan_is_decided_on_by_its_own_answers() -> None:
     async def go() -> None:
         desk = Desk()
-        task = asyncio.ensure_future(desk.approvals.ask_about_plan("1. Go."))
-        await asyncio.sleep(0)
-        asked = desk.approvals.pending
+        task = await desk.ask_about_plan()
+        asked = desk.state.pending
         assert isinstance(asked, PendingPlan)
-        assert [letter for letter in LETTERS if asked.offers(letter)] == ["y", "a", "n", "e", "m"]
-        desk.approvals.allow(lasting="always")  # an answer to another question
-        asked.plan = "1. Go slowly."
+        assert [choice.key for choice in asked.choices] == ["y", "a", "n", "e", "m"]
+        desk.approvals.resolve(build_no_answer())  # an answer to another question
+        assert not task.done()
         desk.approvals.decide_on_plan(PlanAnswer(mode="auto-edit"))
-        assert await task == (PlanAnswer(mode="auto-edit"), "1. Go slowly.")
+        assert await task == PlanAnswer(mode="auto-edit")
 
     asyncio.run(go())

@@ -1,7 +1,7 @@
 import pytest
 
-from agentcli.ui.render.colour import Colour, parse_colour
-from agentcli.ui.repl.terminal_colors import TerminalReply, parse_reply
+from agentcli.ui.render.theme import Colour, parse_colour
+from agentcli.ui.repl.launch import TerminalReply, parse_reply
 
 FORMS = [
     ("rgb:1e/1e/1e", "1e1e1e"),
@@ -37,7 +37,7 @@ def test_colour_is_read_in_every_form_and_no_reply_is_taken_for_keys(
     told: str, colour: str, end: bytes
 ) -> None:
     answer = parse_reply(b"l\x1b]11;" + told.encode() + end + b"s\x1b[?62;c")
-    assert (as_hex(answer.colour), answer.typed) == (colour, "ls")
+    assert (as_hex(parse_colour(answer.background)), answer.typed) == (colour, "ls")
 
 
 @pytest.mark.parametrize(

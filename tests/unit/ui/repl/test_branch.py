@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.ui.repl.git_branch import GitBranch
+from agentcli.ui.repl.state import GitBranch
 
 IDENTITY = ("-c", "user.name=a", "-c", "user.email=a@example.com")
 

@@ -31,9 +31,9 @@ def test_history_reads_over_what_is_no_entry(tmp_path: Path) -> None:
 def test_history_that_cannot_be_used_says_why(tmp_path: Path) -> None:
     history = ProjectHistory(tmp_path, mask=mask)
     assert list(history.load_history_strings()) == []
-    assert "cannot be read" in history.complaint
+    assert "cannot read" in history.complaint
     history.store_string("text")
-    assert "cannot be written" in history.complaint
+    assert "cannot write" in history.complaint
 
 
 def test_projects_of_one_name_have_different_directories() -> None:

@@ -1,41 +1,32 @@
+import asyncio
+from pathlib import Path
+
 import pytest
 from prompt_toolkit.key_binding import KeyBindings
 
+from agentcli.settings import Settings
 from agentcli.types.errors import SettingsError
-from agentcli.ui.repl.answer_keys import AnswerKeys
-from agentcli.ui.repl.approval import ApprovalPrompt, RuleOffer
-from agentcli.ui.repl.keys import TABLE, build_bindings, build_table, list_key_labels
+from agentcli.ui.repl.keys import build_table, list_key_labels
+from agentcli.ui.repl.repl import Repl
+from agentcli.ui.repl.state import GitBranch, ReplOptions
+from tests.support.desk import UnseenTerminal
 
 
-def bound() -> KeyBindings:
-    approvals = ApprovalPrompt(
-        is_composing=lambda: False,
-        measure_quiet_s=lambda: 100.0,
-        build_offer=lambda question: RuleOffer(),
-        find_position=lambda question: (1, 1),
-        on_change=lambda: None,
-    )
-    actions = {row.action: lambda: None for row in TABLE}
-    for name in ("answer_line", "leave_answer_line", "leave_shell"):
-        actions[name] = lambda: None
-    return build_bindings(
-        actions,
-        approvals=approvals,
-        paste=lambda data: None,
-        answer_keys=AnswerKeys(
-            approvals,
-            alone_s=lambda: 0.25,
-            answer=lambda key: None,
-            write=lambda text: None,
-            changed=lambda: None,
-        ),
-        is_answering=lambda: False,
-        is_bare_shell=lambda: False,
-    )
+def bound(home: Path) -> KeyBindings:
+    async def build() -> Repl:
+        options = ReplOptions(model="opus", branch=GitBranch(home))
+        return Repl(Settings(workspace=home), options, UnseenTerminal())
+
+    keys = asyncio.run(build())._app.key_bindings
+    assert isinstance(keys, KeyBindings)
+    return keys
 
 
-def test_every_key_of_the_table_is_bound() -> None:
-    keys = {tuple(str(getattr(key, "value", key)) for key in one.keys) for one in bound().bindings}
+def test_every_key_of_the_table_is_bound(tmp_path: Path) -> None:
+    keys = {
+        tuple(str(getattr(key, "value", key)) for key in one.keys)
+        for one in bound(tmp_path).bindings
+    }
     wanted = {
         ("c-c",),
         ("c-d",),

@@ -4,10 +4,8 @@ import pytest
 
 from agentcli import __version__
 from agentcli.settings import Settings
-from agentcli.ui.repl.git_branch import GitBranch
 from agentcli.ui.repl.launch import render_first_line, render_hints
-from agentcli.ui.repl.session_manager import ReplOptions
-from agentcli.ui.repl.terminal_colors import TerminalReply
+from agentcli.ui.repl.state import GitBranch, ReplOptions
 
 
 @pytest.mark.parametrize(
@@ -21,7 +19,7 @@ from agentcli.ui.repl.terminal_colors import TerminalReply
 def test_first_line_leaves_out_the_folder_before_the_mode(width: int, shown: str) -> None:
     workspace = Path("/srv/some/project")
     branch = GitBranch(workspace)
-    opening = ReplOptions(model="opus", branch=branch, terminal_reply=TerminalReply())
+    opening = ReplOptions(model="opus", branch=branch)
     assert render_first_line(Settings(workspace=workspace), opening, width) == shown
 
 

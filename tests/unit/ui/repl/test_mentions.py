@@ -6,13 +6,8 @@ import pytest
 
 from agentcli.types.messages import Image
 from agentcli.ui.images import Attachments, attach_mentioned_images
-from agentcli.ui.repl.mentions import (
-    ATTACHED_BYTES_MAX,
-    attach,
-    find_typed_mention,
-    format_mention,
-    list_files,
-)
+from agentcli.ui.repl.completion import find_typed_mention, format_mention, list_files
+from agentcli.ui.repl.mentions import ATTACHED_BYTES_MAX, attach
 from tests.support.pictures import image, png
 
 
@@ -42,11 +37,11 @@ def test_files_are_attached_whole_in_part_or_by_name(tmp_path: Path) -> None:
     found = attach('@a.py, @a.py:2 @a.py:2-9 @"with blank.txt" (@folder) @nothing', tmp_path)
     assert found == Attachments(
         parts=(
-            "[The person attached a.py:]\n1\n2\n3",
-            "[The person attached a.py:2-2:]\n2",
-            "[The person attached a.py:2-3:]\n2\n3",
-            "[The person attached with blank.txt:]\nx",
-            "[The person attached folder/:]\nb.py",
+            "[The user attached a.py:]\n1\n2\n3",
+            "[The user attached a.py:2-2:]\n2",
+            "[The user attached a.py:2-3:]\n2\n3",
+            "[The user attached with blank.txt:]\nx",
+            "[The user attached folder/:]\nb.py",
         ),
         notes=(
             "attached a.py (3 lines)",
@@ -64,7 +59,7 @@ def test_large_and_binary_files_say_what_was_left_out(tmp_path: Path) -> None:
     (tmp_path / "bin").write_bytes(b"\0\1")
     found = attach("@big @bin", tmp_path)
     assert found.notes == (
-        "attached big (only 1000 of 2000 lines: it is large)",
+        "attached big (first 1000 of 2000 lines)",
         "not attached: bin (not text)",
     )
     assert len(str(found.parts[0])) <= ATTACHED_BYTES_MAX + 200

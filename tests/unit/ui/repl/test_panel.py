@@ -10,7 +10,7 @@ from agentcli.types.verdicts import Delegation, Question, Verdict
 from agentcli.ui.render.paint import Paint
 from agentcli.ui.render.theme import NONE
 from agentcli.ui.repl.approval import PendingApproval, RuleOffer
-from agentcli.ui.repl.approval_panel import CommandContext, render_panel
+from agentcli.ui.repl.approval_panel import CommandContext, describe_reason, render_panel
 
 PLACE = CommandContext(workspace="~/src/demo", sandbox="network off")
 
@@ -34,12 +34,10 @@ def drawn(
         call=ToolCall(id="c1", name="bash", input={"command": command}),
         effect=Effect.EXECUTE,
         preview=Command(command=command, cwd="/w"),
-        verdict=Verdict(decision="ask", by="mode", reason="no rule matches"),
+        verdict=Verdict(decision="ask", by="mode", reason="no rule allows make"),
         child=child,
     )
-    asked = PendingApproval(
-        question=question, offer=offer, position=(1, 1), answer=loop.create_future()
-    )
+    asked = PendingApproval(question=question, offer=offer, answer=loop.create_future())
     paint = Paint(columns=columns, rows=rows + 6, theme=NONE, color="none")
     shown = render_panel(asked, paint, context=PLACE, rows=rows, takes_keys=True)
     assert asked.is_cut or not any("not shown" in row for row in shown)
@@ -54,16 +52,23 @@ def test_panel_has_the_whole_command_the_why_and_every_answer(
         "? bash  needs approval",
         "  $ for i in $(seq 1 60); do echo $i; done; xxxxxxxxxxxxxxxxxxxxxxx",
         "    xxxxxxxxxxxxxxxxx",
-        "  why: no rule matches",
+        "  why: no rule allows make",
         "  in:  ~/src/demo · network off · timeout 120s",
         "",
         "  [y] yes, once",
-        "  [s] yes, this session  exactly this command",
-        "  [a] always  not offered: contains $(…)",
+        "  [s] yes, and don't ask again this session for exactly this command",
+        "  [a] always, in all projects (not available: contains $(…))",
         "  [n] no, and continue",
         "  [e] no, tell the agent what to do instead",
-        "  [v] view all   [m] modify before running",
+        "  [v] view all   [m] edit it first",
     ]
+
+
+def test_panel_of_an_edit_says_that_the_mode_asks() -> None:
+    verdict = Verdict(decision="ask", by="mode", reason="no rule matches")
+    call = ToolCall(id="c1", name="edit_file", input={"path": "a.py"})
+    question = Question(call=call, effect=Effect.WRITE, preview=None, verdict=verdict)
+    assert describe_reason(question) == "edits need your OK in ask mode"
 
 
 def test_panel_says_which_child_asks_however_low_it_is(loop: asyncio.AbstractEventLoop) -> None:
@@ -110,27 +115,27 @@ def test_answers_stand_closer_before_a_line_of_the_command_is_hidden(
         "? bash  needs approval",
         "  $ make test",
         "    make more",
-        "  why: no rule matches",
+        "  why: no rule allows make",
         "  in:  ~/src/demo · network off · timeout 120s",
-        "  [y] yes, once   [s] yes, this session  bash(make test:*)",
-        "  [a] always  saves: allow bash(make test:*) in rules.toml",
+        "  [y] yes, once   [s] yes, this session for bash(make test:*)",
+        "  [a] yes, always (adds allow bash(make test:*) to rules.toml)",
         "  [n] no, and continue   [e] no, tell the agent what to do instead",
-        "  [v] view all   [m] modify before running",
+        "  [v] view all   [m] edit it first",
     ]
     assert drawn("make test\nmake more", offer, loop, rows=8) == [
         "? bash  needs approval",
         "  $ make test",
         "    make more",
-        "  why: no rule matches…",
-        "  [y] yes   [n] no   [e] no, instead   [v] view for more answers",
-        "  [m] modify",
+        "  why: no rule allows make…",
+        "  [y] yes   [n] no   [e] no, instead   [v] view all to unlock more",
+        "  [m] edit",
     ]
 
 
 def test_rule_too_long_for_its_row_is_told_whole(loop: asyncio.AbstractEventLoop) -> None:
     rule = "bash(" + "x" * 90 + ":*)"
     shown = drawn("x", RuleOffer(rules=(rule,), session=rule), loop)
-    assert f"allow{rule}in" in "".join("".join(shown).split())
+    assert f"allow{rule}to" in "".join("".join(shown).split())
 
 
 def test_rules_that_do_not_fit_are_not_to_be_had_before_they_were_viewed(
@@ -139,7 +144,7 @@ def test_rules_that_do_not_fit_are_not_to_be_had_before_they_were_viewed(
     rules = tuple(f"bash(touch file_{index})" for index in range(74))
     shown = drawn("touch file_*", RuleOffer(rules=rules, session=", ".join(rules)), loop)
     assert shown[6:9] == [
-        "  [s] yes, this session  view it first",
-        "  [a] always  view it first",
+        "  [s] yes, and don't ask again this session (press v first)",
+        "  [a] always, in all projects (press v first)",
         "  [n] no, and continue",
     ]

@@ -1,9 +1,14 @@
 import re
+from dataclasses import replace
 
+import pytest
+
+from agentcli.types.events import NoteReason
 from agentcli.ui.render.paint import Paint
 from agentcli.ui.render.theme import NONE
 from agentcli.ui.repl.transcript_blocks import (
     adapt_hint,
+    render_context_note,
     render_error,
     render_interruption,
     render_prompt,
@@ -43,7 +48,7 @@ def test_prompt_is_wrapped_behind_its_sign() -> None:
 
 
 def test_variable_is_set_outside_of_the_session() -> None:
-    outside = "leave, export A_KEY=…, then go on: agentcli --continue"
+    outside = "quit, export A_KEY=…, then agentcli --continue"
     assert adapt_hint("export A_KEY=…") == outside
 
 
@@ -67,3 +72,23 @@ def test_interrupt_says_what_stays() -> None:
         "  file changed, /rewind to",
         "  undo",
     ]
+
+
+@pytest.mark.parametrize(
+    ("why", "text", "shown"),
+    [
+        (
+            NoteReason.INSTRUCTIONS,
+            "Instructions of this project, from AGENTS.md; follow them unless told otherwise.\n\nUse make.",
+            "Loaded AGENTS.md (1 line)",
+        ),
+        (NoteReason.INSTRUCTIONS, "Skills: read them.\n- a\n- b", "Loaded 2 skills"),
+        (NoteReason.INSTRUCTIONS, "Roles for delegate:\n- a", "Loaded 1 role"),
+        (NoteReason.PLAN_MODE, "Plan mode: calls are denied", "Plan mode: read-only"),
+        (NoteReason.PLAN_MODE, "Plan mode is over: go", "Plan mode is over"),
+        (NoteReason.VERIFY, "make failed\n1\n2", "Note to the model: make failed …"),
+    ],
+)
+def test_note_to_the_model_is_one_line(why: NoteReason, text: str, shown: str) -> None:
+    paint = replace(PAINT, columns=80)
+    assert rows(render_context_note(paint, text, why)) == [shown]

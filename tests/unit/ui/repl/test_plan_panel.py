@@ -30,12 +30,12 @@ def test_panel_has_every_answer_and_none_is_selected(asked: PendingPlan) -> None
         "  [a] yes, follow it and edit files without asking",
         "  [n] no, keep planning",
         "  [e] no, tell the agent what to change",
-        "  [m] modify it first, in $EDITOR",
+        "  [m] edit it first, in $EDITOR",
     ]
 
 
 def test_selected_answer_is_marked(asked: PendingPlan) -> None:
-    asked.selected = 2
+    asked.selected = "a"
     assert [row[0] for row in drawn(asked)] == ["?", " ", ">", " ", " ", " "]
 
 

@@ -95,7 +95,7 @@ def test_command_that_breaks_is_reported_and_leaves_the_session(
     asyncio.run(commands.run("/odd", desk))  # type: ignore[arg-type]
     (crash,) = tmp_path.iterdir()
     assert desk.failed == [
-        ("internal error: ZeroDivisionError: of all things", f"report it with {crash}")
+        ("internal error: ZeroDivisionError: of all things", f"report it and attach {crash}")
     ]
     assert "in broken" in crash.read_text()
 

@@ -1,25 +1,48 @@
-from dataclasses import replace
+from pathlib import Path
 
+from prompt_toolkit.data_structures import Size
 from rich.style import Style
 
+from agentcli.settings import Settings
 from agentcli.types.deltas import TextDelta
 from agentcli.types.events import Ending, TurnEnded, TurnWithdrawn
 from agentcli.ui.render.paint import Paint
 from agentcli.ui.render.theme import NONE
 from agentcli.ui.repl.status import Status
 from agentcli.ui.repl.transcript import LiveTranscript
+from agentcli.ui.repl.transcript_blocks import ScreenPainter
 from tests.support.record import DONE, asked, replied
 
-PAINT = Paint(columns=60, rows=24, theme=NONE, color="none")
+LINKING = Paint(columns=60, rows=24, theme=NONE, color="truecolor")
+
+
+class Page:
+    """A display that keeps what is committed."""
+
+    def __init__(self) -> None:
+        self.committed: list[str] = []
+
+    @property
+    def size(self) -> Size:
+        return Size(rows=24, columns=60)
+
+    def commit(self, ansi: str) -> None:
+        self.committed.append(ansi)
+
+
+def transcript(page: Page) -> LiveTranscript:
+    settings = Settings(workspace=Path("/nowhere"), theme="none")
+    painter = ScreenPainter(settings, page, background="", color="never")
+    return LiveTranscript(page, painter, Status())
 
 
 def told(*texts: str) -> tuple[str, list[str]]:
     """What was committed of a text, and the tail below it."""
-    committed: list[str] = []
-    story = LiveTranscript(commit=committed.append, paint=lambda: PAINT, status=Status())
+    page = Page()
+    story = transcript(page)
     for text in texts:
         story(TextDelta(text=text))
-    return "".join(committed), story.render_tail(8)
+    return "".join(page.committed), story.render_tail(8)
 
 
 def test_tail_of_code_goes_on_right_below_the_lines_before_it() -> None:
@@ -36,16 +59,15 @@ def test_marks_that_say_nothing_yet_are_not_shown() -> None:
 
 
 def test_resumed_session_shows_the_last_exchange_that_was_not_withdrawn() -> None:
-    committed: list[str] = []
-    story = LiveTranscript(commit=committed.append, paint=lambda: PAINT, status=Status())
+    page = Page()
+    story = transcript(page)
     failed = TurnEnded(ending=Ending.PROVIDER_FAILED)
     story.load_session([asked("first"), replied(), DONE, asked("lost"), failed, TurnWithdrawn()])
-    assert committed == ["\n\x1b[1m> first\x1b[0m\n", "\nI will.\n"]
+    assert page.committed == ["\n\x1b[1m> first\x1b[0m\n", "\nI will.\n"]
 
 
 def test_plain_transcript_has_the_words_of_a_link_and_no_codes() -> None:
-    paint = replace(PAINT, color="truecolor")
-    story = LiveTranscript(commit=lambda ansi: None, paint=lambda: paint, status=Status())
-    story.say(paint.apply_style("the page", Style(bold=True, link="https://example.org/a?b=1;c")))
+    story = transcript(Page())
+    story.say(LINKING.apply_style("the page", Style(bold=True, link="https://example.org/a?b=1;c")))
     assert "\x1b]8;;https://example.org" in story.render_full()
     assert story.render_plain() == "the page\n"

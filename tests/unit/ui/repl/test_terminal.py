@@ -1,10 +1,11 @@
 import asyncio
+import errno
 import os
 import pty
 import re
 
 from prompt_toolkit.application import Application
-from prompt_toolkit.data_structures import Point, Size
+from prompt_toolkit.data_structures import Point
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.input.posix_utils import PosixStdinReader
 from prompt_toolkit.input.vt100 import Vt100Input
@@ -12,6 +13,7 @@ from prompt_toolkit.layout import Layout, Window
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.renderer import Renderer
 
+from agentcli.types.errors import Exit
 from agentcli.ui.repl.terminal import InlineApplication, Keyboard, SynchronisedOutput, Terminal
 
 
@@ -42,7 +44,7 @@ class Written:
         """Nothing is held back."""
 
     def fileno(self) -> int:
-        return 1
+        raise OSError("no terminal")
 
     def isatty(self) -> bool:
         return True
@@ -50,7 +52,7 @@ class Written:
 
 def test_held_output_is_one_frame() -> None:
     written = Written()
-    output = SynchronisedOutput(written, lambda: Size(rows=24, columns=80), term="xterm")  # type: ignore[arg-type]
+    output = SynchronisedOutput(written)  # type: ignore[arg-type]
     with output.hold():
         output.write_raw("one")
         output.flush()
@@ -62,15 +64,14 @@ def test_held_output_is_one_frame() -> None:
 
 def test_empty_flush_writes_nothing() -> None:
     written = Written()
-    output = SynchronisedOutput(written, lambda: Size(rows=24, columns=80), term="xterm")  # type: ignore[arg-type]
+    output = SynchronisedOutput(written)  # type: ignore[arg-type]
     output.flush()
     assert written.data == b""
 
 
 def test_terminal_with_ascii_alone_gets_one_sign_for_one() -> None:
     written = Written()
-    output = SynchronisedOutput(written, lambda: Size(rows=24, columns=80), term="xterm")  # type: ignore[arg-type]
-    output.is_ascii = True
+    output = SynchronisedOutput(written, is_ascii=True)  # type: ignore[arg-type]
     output.write_raw("ask · … 3 files +4 −1")
     output.flush()
     assert written.data == b"\x1b[?2026hask - . 3 files +4 -1\x1b[?2026l"
@@ -78,16 +79,14 @@ def test_terminal_with_ascii_alone_gets_one_sign_for_one() -> None:
 
 def test_many_commits_are_few_frames_and_none_is_lost() -> None:
     written = Written()
-    output = SynchronisedOutput(written, lambda: Size(rows=24, columns=80), term="xterm")  # type: ignore[arg-type]
+    output = SynchronisedOutput(written)  # type: ignore[arg-type]
 
     async def go() -> None:
         with create_pipe_input() as keys:
-            app = InlineApplication(
-                layout=Layout(Window()), input=keys, output=output, erase_when_done=True
-            )
-            terminal = Terminal(app)
+            terminal = Terminal(input=keys, output=output)
+            app = InlineApplication(terminal, layout=Layout(Window()), erase_when_done=True)
             terminal.commit("before it runs")
-            running = asyncio.ensure_future(terminal.run(pre_run=lambda: None))
+            running = asyncio.ensure_future(terminal.run(app, pre_run=lambda: None))
             await asyncio.sleep(0)
             for number in range(100):
                 terminal.commit(f"line {number}")
@@ -102,15 +101,15 @@ def test_many_commits_are_few_frames_and_none_is_lost() -> None:
 
 
 def test_many_redraws_are_one_frame() -> None:
-    output = SynchronisedOutput(Written(), lambda: Size(rows=24, columns=80), term="xterm")  # type: ignore[arg-type]
+    output = SynchronisedOutput(Written())  # type: ignore[arg-type]
 
     async def frames_of_redraws() -> int:
         frames: asyncio.Queue[int] = asyncio.Queue()
         with create_pipe_input() as keys:
-            app = InlineApplication(layout=Layout(Window()), input=keys, output=output)
+            terminal = Terminal(input=keys, output=output)
+            app = InlineApplication(terminal, layout=Layout(Window()))
             app.after_render += lambda app: frames.put_nowait(app.render_counter)
-            terminal = Terminal(app)
-            running = asyncio.ensure_future(terminal.run(pre_run=lambda: None))
+            running = asyncio.ensure_future(terminal.run(app, pre_run=lambda: None))
             first = await frames.get()
             for _ in range(1000):
                 terminal.redraw()
@@ -122,6 +121,21 @@ def test_many_redraws_are_one_frame() -> None:
             return last - first
 
     assert asyncio.run(frames_of_redraws()) == 1
+
+
+class Gone(Written):
+    def write(self, data: bytes) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+
+def test_terminal_that_cannot_be_written_to_ends_the_session() -> None:
+    async def go() -> Exit:
+        with create_pipe_input() as keys:
+            terminal = Terminal(input=keys, output=SynchronisedOutput(Gone()))  # type: ignore[arg-type]
+            app = InlineApplication(terminal, layout=Layout(Window()))
+            return await terminal.run(app, pre_run=lambda: None)
+
+    assert asyncio.run(go()) is Exit.HANGUP
 
 
 def read(*pieces: bytes) -> list[str]:
