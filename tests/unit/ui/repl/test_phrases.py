@@ -79,7 +79,7 @@ def test_interrupt_says_what_stays() -> None:
     [
         (
             NoteReason.INSTRUCTIONS,
-            "Instructions of this project, from AGENTS.md; follow them unless told otherwise.\n\nUse make.",
+            "Instructions of this project, from AGENTS.md; follow them.\n\nUse make.",
             "Loaded AGENTS.md (1 line)",
         ),
         (NoteReason.INSTRUCTIONS, "Skills: read them.\n- a\n- b", "Loaded 2 skills"),
