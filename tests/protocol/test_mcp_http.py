@@ -10,7 +10,7 @@ import pytest
 from agentcli.features.mcp.connection import ServerConnection
 from agentcli.features.mcp.entries import ServerEntry
 from agentcli.features.mcp.faults import ServerFault
-from agentcli.features.mcp.transports import RemoteServer
+from agentcli.features.mcp.server_pool import RemoteServer
 from tests.support.files import ignore
 from tests.support.mcp_links import MODERN, served
 from tests.support.mcp_servers.web import web

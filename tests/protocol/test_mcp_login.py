@@ -23,8 +23,8 @@ from agentcli.features.mcp.login import (
     open_redirect_listener,
 )
 from agentcli.features.mcp.login_store import ServerLoginStore
+from agentcli.features.mcp.server_pool import RemoteServer
 from agentcli.features.mcp.tokens import Login, StoredLogin
-from agentcli.features.mcp.transports import RemoteServer
 from agentcli.types.errors import SettingsError
 from tests.support.hidden import starred
 from tests.support.mcp_links import MEMBERS, served

@@ -15,9 +15,9 @@ from agentcli.features.mcp.approvals import OfferedTool
 from agentcli.features.mcp.connection import ServerConnection
 from agentcli.features.mcp.entries import ServerEntry
 from agentcli.features.mcp.host import Sample
+from agentcli.features.mcp.server_pool import LocalMcpServer
 from agentcli.features.mcp.stdio import Handles, StartedServer
 from agentcli.features.mcp.tool import ContentStore, ServerTool
-from agentcli.features.mcp.transports import LocalMcpServer
 from agentcli.system import process
 from agentcli.system.environment import build_child_environment
 from agentcli.types.tools import Output, ToolContext

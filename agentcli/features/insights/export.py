@@ -1,14 +1,156 @@
 """Export of a session to a file or to stdout, with a warning about what could not be read."""
 
+import json
+import re
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from agentcli.features.insights.export_html import render_html
-from agentcli.features.insights.export_markdown import render_json, render_markdown
-from agentcli.features.insights.transcript import build_transcript
+from agentcli.features.insights.transcript import (
+    Transcript,
+    TranscriptCall,
+    TranscriptNote,
+    TranscriptReply,
+    TranscriptTurn,
+    arguments,
+    build_transcript,
+    duration,
+    outcome,
+    prompt_text,
+    reply_sums,
+    result_body,
+    session_sums,
+    target,
+    verdict,
+)
 from agentcli.log.reader import read_valid_part
 from agentcli.log.sessions import find_log
+from agentcli.log.writer import VERSION, to_json
+from agentcli.system.plain_text import show_controls, to_plain_text
 from agentcli.types.errors import SettingsError
+from agentcli.types.events import Entry
+from agentcli.types.tools import Diff
+
+# A session as one JSON document: its totals, and every fact as recorded in the log.
+
+
+def render_json(made: Transcript, entries: Sequence[Entry]) -> str:
+    document: dict[str, Any] = {
+        "v": VERSION,
+        "session": made.session,
+        "title": made.title,
+        "workspace": made.workspace,
+        "model": made.model,
+        "mode": made.mode,
+        "started": made.started,
+        "last": made.last,
+        "requests": made.spending.requests,
+        "usage": to_json(made.spending.usage),
+        "cost_usd": made.spending.cost_usd,
+        "cost_is_estimate": made.spending.is_estimate,
+        "changed": {path: list(counts) for path, counts in made.changed.items()},
+        "facts": [
+            {"seq": entry.seq, "at": entry.at, "parent": entry.parent, **to_json(entry.fact)}
+            for entry in entries
+        ],
+    }
+    text = json.dumps(document, ensure_ascii=False, indent=2)
+    return text.encode("utf-8", "replace").decode() + "\n"
+
+
+# A session as Markdown: the model's words as Markdown, output in fences it cannot close
+
+
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+_TAG = re.compile(r"<(?=[A-Za-z/!?])")
+_ACTIVE = re.compile(r"([\\`*_\[\]<>#|~])")
+
+
+def render_markdown(made: Transcript) -> str:
+    lines = [f"# {_render_inline(made.title) or 'A session'}", ""]
+    lines += ["| | |", "| --- | --- |"]
+    lines += [f"| {name} | {_render_inline(words)} |" for name, words in session_sums(made)]
+    for number, turn in enumerate(made.turns, start=1):
+        lines += ["", *_render_turn(number, turn)]
+    return "\n".join(lines) + "\n"
+
+
+def _render_turn(number: int, turn: TranscriptTurn) -> Iterator[str]:
+    yield f"## {number}. Prompt"
+    yield ""
+    yield from _quote(prompt_text(turn.prompt))
+    for item in turn.items:
+        yield ""
+        match item:
+            case TranscriptReply():
+                yield from _render_reply(item)
+            case TranscriptCall():
+                yield from _render_call(item)
+            case TranscriptNote(text=text):
+                yield from _quote(text)
+    if turn.ended is not None:
+        yield ""
+        why = f": {_render_inline(turn.ended.message)}" if turn.ended.message else ""
+        yield f"**{turn.ended.ending}**{why}"
+
+
+def _render_reply(reply: TranscriptReply) -> Iterator[str]:
+    if reply.thinking:
+        yield from ("<details><summary>thinking</summary>", "")
+        yield from _fence(reply.thinking)
+        yield from ("", "</details>", "")
+    if reply.text.strip():
+        yield from _render_prose(reply.text.strip())
+        yield ""
+    yield f"*{reply_sums(reply)}*"
+
+
+def _render_call(called: TranscriptCall) -> Iterator[str]:
+    took = f" ({duration(called.duration_s)})" if called.result else ""
+    yield (
+        f"**{_render_inline(called.call.name)}** {_render_inline(target(called.call))}: "
+        f"{outcome(called)}{took}"
+    )
+    yield ""
+    yield f"{_render_inline(verdict(called))}"
+    yield ""
+    yield from _fence(arguments(called.call), "json")
+    if called.result is not None:
+        is_diff = isinstance(called.result.details, Diff)
+        yield from _fence(result_body(called.result), "diff" if is_diff else "")
+
+
+def _render_prose(text: str) -> Iterator[str]:
+    fence = ""
+    for line in to_plain_text(text).split("\n"):
+        found = _FENCE.match(line)
+        if found and (not fence or line.strip().startswith(fence)):
+            fence = "" if fence else found[1]
+            yield line
+        else:
+            yield line if fence else _TAG.sub("&lt;", line).replace("![", "!\\[")
+    if fence:
+        yield fence
+
+
+def _fence(text: str, language: str = "") -> Iterator[str]:
+    text = to_plain_text(text)
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    yield f"{fence}{language}"
+    yield text
+    yield fence
+
+
+def _quote(text: str) -> Iterator[str]:
+    for line in show_controls(text).strip().split("\n"):
+        yield f"> {_render_inline(line)}"
+
+
+def _render_inline(text: str) -> str:
+    return _ACTIVE.sub(r"\\\1", show_controls(" ".join(text.split())))
 
 
 def export_session(named: str | None, *, form: str, out: Path | None) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agentcli.features.audit.signing import sign_head, verify_signature
+from agentcli.features.audit.render import sign_file, verify_signature
 from agentcli.log.audit import audit_log, read_head
 from agentcli.types.errors import SettingsError
 from agentcli.types.events import (
@@ -153,8 +153,8 @@ def test_head_is_signed_by_one_key_and_no_other(tmp_path: Path) -> None:
         )
     head = tmp_path / "head.json"
     head.write_text(json.dumps({"session": "s", "seq": 1, "hash": "0"}))
-    assert sign_head(head, tmp_path / "mine") == tmp_path / "head.json.sig"
-    assert sign_head(head, tmp_path / "mine") == tmp_path / "head.json.sig"
+    assert sign_file(head, tmp_path / "mine") == tmp_path / "head.json.sig"
+    assert sign_file(head, tmp_path / "mine") == tmp_path / "head.json.sig"
     assert "signed with the SSH key" in verify_signature(head, tmp_path / "mine.pub")
     with pytest.raises(SettingsError, match="ssh-keygen failed"):
         verify_signature(head, tmp_path / "other.pub")
@@ -169,7 +169,7 @@ def test_head_is_signed_with_minisign(tmp_path: Path) -> None:
     subprocess.run(["minisign", "-G", "-W", *keys], check=True, capture_output=True)
     head = tmp_path / "head.json"
     head.write_text("{}")
-    assert sign_head(head, tmp_path / "mine") == tmp_path / "head.json.minisig"
+    assert sign_file(head, tmp_path / "mine") == tmp_path / "head.json.minisig"
     assert "signed with the minisign key" in verify_signature(head, tmp_path / "mine.pub")
     head.write_text("{ }")
     with pytest.raises(SettingsError, match="minisign failed"):
@@ -178,4 +178,4 @@ def test_head_is_signed_with_minisign(tmp_path: Path) -> None:
 
 def test_key_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="cannot read the key"):
-        sign_head(tmp_path / "head", tmp_path / "none")
+        sign_file(tmp_path / "head", tmp_path / "none")

@@ -1,6 +1,6 @@
 import pytest
 
-from agentcli.permissions.stripped import find_open_sequence, strip_controls
+from agentcli.permissions.secrets import find_open_sequence, strip_controls
 
 COLOURED = "a\x1b[31mb\x1b[0m\0c"
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from agentcli.features.programs import channel
+from agentcli.features.programs import run_program
 from agentcli.features.programs.run_program import ProgramHost, RunProgram, RunProgramArgs
 from agentcli.system.process_table import ProcessTable
 from agentcli.types.errors import SettingsError
@@ -248,8 +248,8 @@ def test_program_that_sends_nonsense_is_ended(sent: bytes, tmp_path: Path) -> No
 
 
 def test_calls_and_their_size_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(channel, "CALLS_MAX", 2)
-    monkeypatch.setattr(channel, "CALL_LIMIT_BYTES", 100_000)
+    monkeypatch.setattr(run_program, "CALLS_MAX", 2)
+    monkeypatch.setattr(run_program, "CALL_LIMIT_BYTES", 100_000)
     said = text(ran(tmp_path, "for number in range(3):\n    echo(number)"))
     assert "ToolError: A program may make 2 calls. Run another one.\n[2 calls]" in said
     assert "[a call may have 100000 bytes]" in text(ran(tmp_path, "echo('x' * 1_000_000)"))

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from markdown_it import MarkdownIt
 
+from agentcli.features.insights.export import render_json, render_markdown
 from agentcli.features.insights.export_html import render_html
-from agentcli.features.insights.export_markdown import render_json, render_markdown
 from agentcli.features.insights.transcript import Transcript, build_transcript
 from agentcli.log.reader import read_log
 from agentcli.types.events import CallFinished, Entry, Fact, TurnStarted, Warned

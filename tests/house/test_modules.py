@@ -1,0 +1,64 @@
+"""A module is one idea: a short one that only its neighbour uses is a section of that neighbour."""
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+SHORT_LINES = 150
+
+OF_EVERY_FEATURE = frozenset({"command", "render", "slash"})
+"""The modules of a feature by their part: a reader looks for them by name."""
+
+APART = {
+    "agentcli.features.batch.ray_engine": "imports Ray, an extra",
+    "agentcli.features.children.delegate": "a tool, loaded with pydantic at its first call",
+    "agentcli.features.insights.triage": "the table of checks: a new check is a line in it",
+    "agentcli.features.insights.usage": "reads the logs of all sessions, without a line of text",
+    "agentcli.providers.sdk_anthropic": "imports an SDK, for Bedrock and Vertex only",
+    "agentcli.providers.sdk_openai": "imports an SDK, for Azure only",
+    "agentcli.session.ignore_rules": "loaded with the first checkpoint",
+    "agentcli.ui.oneshot.github_actions": "loaded only in GitHub Actions",
+    "agentcli.ui.oneshot.pretty": "loaded only where there is a terminal",
+    "agentcli.ui.repl.terminal_guard_child": "a program of its own",
+}
+
+
+def modules() -> dict[str, Path]:
+    found = {}
+    for path in sorted((ROOT / "agentcli").rglob("*.py")):
+        if "project" not in path.parts:  # the sample project of the demo
+            parts = path.relative_to(ROOT).with_suffix("").parts
+            found[".".join(parts).removesuffix(".__init__")] = path
+    return found
+
+
+def imports(tree: ast.Module, known: dict[str, Path]) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = {f"{node.module}.{alias.name}" for alias in node.names}
+            yield from names & known.keys() or {node.module}
+
+
+def find_sections() -> list[str]:
+    """Return short modules with one importer, which lies beside them."""
+    known = modules()
+    users = defaultdict(set)
+    for name, path in known.items():
+        for imported in imports(ast.parse(path.read_text(encoding="utf-8")), known):
+            users[imported].add(name)
+    return [
+        name
+        for name, path in known.items()
+        if len(path.read_text(encoding="utf-8").splitlines()) < SHORT_LINES
+        and len(users[name]) == 1
+        and min(users[name]).rpartition(".")[0] == name.rpartition(".")[0]
+        and not (".features." in name and name.rpartition(".")[2] in OF_EVERY_FEATURE)
+    ]
+
+
+def test_short_module_of_one_neighbour_is_a_section_of_it() -> None:
+    assert sorted(find_sections()) == sorted(APART)
