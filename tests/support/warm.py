@@ -13,7 +13,8 @@ from functools import cache
 from pathlib import Path
 from signal import SIGKILL
 
-LARGEST_ORDER_BYTES = 100_000
+from tests.support.warm_server import LARGEST_ORDER_BYTES
+
 _OF_THE_INTERPRETER = ("PYTHON", "LC_", "COVERAGE")
 _SERVER = Path(__file__).with_name("warm_server.py")
 

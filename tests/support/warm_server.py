@@ -113,6 +113,7 @@ def _become(order: Order, handles: list[int]) -> None:
 
 
 def _load_program(without: tuple[str, ...] = ()) -> None:
+    """Import every module of the program but those whose names begin so."""
     for module in pkgutil.walk_packages(agentcli.__path__, "agentcli."):
         if not module.name.startswith(_NEVER_LOADED + without):
             import_module(module.name)
