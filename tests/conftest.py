@@ -79,3 +79,11 @@ def workspace(tmp_path: Path) -> Path:
     workspace = tmp_path / "work"
     workspace.mkdir()
     return workspace
+
+
+@pytest.fixture
+def own_directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Settings, state and cache of the test alone, and no keyring, for code that runs here."""
+    for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.null.Keyring")

@@ -5,7 +5,15 @@ from pathlib import Path
 
 from tests.support import anthropic_streams as anthropic
 from tests.support.program import session_log
-from tests.support.repl import live, live_in_tmux, runs, says
+from tests.support.repl import (
+    answer_question,
+    await_question,
+    live,
+    live_in_tmux,
+    open_question,
+    runs,
+    says,
+)
 from tests.support.terminal import PyteTerm, needs_tmux
 
 EDIT = anthropic.call(
@@ -32,7 +40,7 @@ def test_typing_across_two_questions_approves_nothing(tmp_path: Path) -> None:
         term.wait("Waiting for approval: bash touch one (tab to answer)")
         term.wait("it opens when your message is sent or cleared")
         term.key("tab")
-        _takes_keys(term)
+        await_question(term)
         assert not (session.project / "one").exists()
         term.key("escape")
         term.wait("interrupted after")
@@ -48,8 +56,8 @@ def test_two_letters_at_once_are_a_message(tmp_path: Path) -> None:
         term = session.term
         term.ready()
         term.send("go")
-        _open(term)
-        _takes_keys(term)
+        open_question(term)
+        await_question(term)
         term.write(b"na")
         term.wait("> na")
         assert judged(session.home) == []
@@ -62,8 +70,8 @@ def test_words_at_an_open_question_are_a_message(tmp_path: Path) -> None:
         assert isinstance(term, PyteTerm)
         term.ready()
         term.send("go")
-        _open(term)
-        _takes_keys(term)
+        open_question(term)
+        await_question(term)
         for key in _keys_at_twelve_a_second("why any"):
             term.type(key)
         term.wait("> why any")
@@ -99,8 +107,8 @@ def test_keyboard_is_back_when_a_question_goes_away_unanswered(tmp_path: Path) -
         term = session.term
         term.ready()
         term.send("go")
-        _open(term)
-        _answer(term, "e")
+        open_question(term)
+        answer_question(term, "e")
         term.wait("instead:")
         term.type("rather do")
         term.wait("the time limit of 6 s")
@@ -119,21 +127,21 @@ def test_whole_command_is_shown_or_its_approval_is_locked(tmp_path: Path) -> Non
         term = session.term
         term.ready()
         term.send("go")
-        _open(term)
+        open_question(term)
         term.wait("[y] yes, once")
         joined = "".join(row.strip() for row in term.screen())
         assert long.replace(" ", "")[-20:] in joined.replace(" ", "")
-        _answer(term, "n")
+        answer_question(term, "n")
         term.wait("press v to view")
         assert term.shows("touch file_0")
         assert term.shows("touch file_73")
         for letter in "ysam":
-            _answer(term, letter)
+            answer_question(term, letter)
             term.wait(f"{letter} is not offered: view it first")
-        _answer(term, "v")
+        answer_question(term, "v")
         term.wait("not shown: viewed")
         assert not (session.project / "file_0").exists()
-        _answer(term, "y")
+        answer_question(term, "y")
         term.wait("The end.")
         assert (session.project / "file_73").exists()
 
@@ -144,13 +152,13 @@ def test_letters_mean_the_same_for_every_tool(tmp_path: Path) -> None:
         term = session.term
         term.ready()
         term.send("go")
-        _open(term)
+        open_question(term)
         term.wait("? edit_file")
         edit = _letters(term)
-        _answer(term, "n")
+        answer_question(term, "n")
         term.wait("? bash")
         assert _letters(term) == edit == ["y", "s", "a", "n", "e", "v", "m"]
-        _answer(term, "n")
+        answer_question(term, "n")
         term.wait("The end.")
         assert (session.project / "calc.py").read_text() == FILES["calc.py"]
 
@@ -161,9 +169,9 @@ def test_saved_rule_lets_the_next_identical_call_pass(tmp_path: Path) -> None:
         term = session.term
         term.ready()
         term.send("go")
-        _open(term)
+        open_question(term)
         term.wait("saves: allow bash(make build:*)")
-        _answer(term, "a")
+        answer_question(term, "a")
         term.wait("> [a] always  press Enter, saves: allow bash(make build:*) in rules.toml")
         term.key("enter")
         term.wait("The end.")
@@ -180,8 +188,8 @@ def test_yes_for_the_session_is_listed_and_not_saved(tmp_path: Path) -> None:
         term = session.term
         term.ready()
         term.send("go")
-        _open(term)
-        _answer(term, "s")
+        open_question(term)
+        answer_question(term, "s")
         term.wait("The end.")
         assert [verdict["by"] for verdict in judged(session.home)] == ["person", "rule"]
         term.wait_gone("esc to interrupt")
@@ -195,9 +203,9 @@ def test_stray_enter_is_no_answer_and_arrows_are(tmp_path: Path) -> None:
         term = session.term
         term.ready()
         term.send("go")
-        _open(term)
+        open_question(term)
         term.wait("[y] yes, once")
-        _takes_keys(term)
+        await_question(term)
         term.key("enter", "enter")
         assert term.shows("[y] yes, once")
         term.key("down")
@@ -212,9 +220,9 @@ def test_person_can_say_what_to_do_instead(tmp_path: Path) -> None:
         term = session.term
         term.ready()
         term.send("go")
-        _open(term)
+        open_question(term)
         term.wait("[y] yes, once")
-        _answer(term, "e")
+        answer_question(term, "e")
         term.wait("instead:")
         term.send("use the other file")
         term.wait("The end.")
@@ -233,9 +241,9 @@ def test_person_can_change_a_command_before_it_runs(tmp_path: Path) -> None:
         term = session.term
         term.ready()
         term.send("go")
-        _open(term)
+        open_question(term)
         term.wait("[y] yes, once")
-        _answer(term, "m")
+        answer_question(term, "m")
         term.wait("End.")
         assert (session.project / "two").exists()
         assert not (session.project / "one").exists()
@@ -253,9 +261,9 @@ def test_person_can_change_an_edit_under_whatever_names_it_came(tmp_path: Path) 
         term = session.term
         term.ready()
         term.send("go")
-        _open(term)
+        open_question(term)
         term.wait("[m] modify before running")
-        _answer(term, "m")
+        answer_question(term, "m")
         term.wait("End.")
         assert (session.project / "calc.py").read_text() == "def divide(a, b):\n    return two\n"
 
@@ -288,40 +296,13 @@ def test_hidden_characters_of_a_command_are_shown(tmp_path: Path) -> None:
         term = session.term
         term.ready()
         term.send("go")
-        _open(term)
+        open_question(term)
         term.wait("[n] no")
         assert term.shows("\\u202e")
         assert term.shows("\\u200b")
         assert term.shows("\\x1b")
-        _answer(term, "n")
+        answer_question(term, "n")
         term.wait("End.")
-
-
-def _open(term: PyteTerm) -> None:
-    """It waits for the message just typed, or is there already, where that took long."""
-    term.wait_for(
-        lambda: term.shows("tab to answer") or term.shows("[n] no"), "there is a question"
-    )
-    if term.shows("tab to answer"):
-        term.key("tab")
-
-
-def _answer(term: PyteTerm, letter: str) -> None:
-    _takes_keys(term)
-    term.type(letter)
-
-
-def _takes_keys(term: PyteTerm) -> None:
-    """The question is there and its grace is over: seen several times, as a frame may be halved."""
-    seen = 0
-
-    def is_open() -> bool:
-        nonlocal seen
-        is_there = term.shows("[n] no") and not term.shows("keys go to your message")
-        seen = seen + 1 if is_there else 0
-        return seen >= 5
-
-    term.wait_for(is_open, "the question takes keys")
 
 
 def _letters(term: PyteTerm) -> list[str]:

@@ -21,11 +21,13 @@ _STARTING = {
     "http.server": _ANY,
     "multiprocessing": _ANY,
     "pexpect": _ANY,
+    "acp.stdio": _ANY,
+    "mcp.client.stdio": _ANY,
     "os": {"fork", "forkpty", "posix_spawn", "execv", "execve"},
     "asyncio": {"create_subprocess_exec", "start_server", "start_unix_server"},
     "socket": {"bind", "create_server"},
 }
-"""Modules, and those of their names that count. None means that all do."""
+"""Modules, and which of their names count."""
 _EVENTS = {
     *("subprocess.Popen", "os.posix_spawn", "os.fork", "os.forkpty", "os.exec", "os.system"),
     "socket.bind",
@@ -94,21 +96,23 @@ def _reaches_start(root: object) -> bool:
 
 
 def _starts_itself(thing: object) -> bool:
-    if not isinstance(thing, FunctionType) or not _is_ours(thing.__module__):
+    if not isinstance(thing, (FunctionType, type)):
         return False
-    return any(
-        _counts(thing.__globals__.get(name), set(code.co_names))
+    if _STARTING.get(thing.__module__) is _ANY:
+        return True
+    return isinstance(thing, FunctionType) and any(
+        _names_start(thing.__globals__.get(name), code.co_names)
         for code in _list_codes(thing.__code__)
         for name in code.co_names
     )
 
 
-def _counts(mentioned: object, names: set[str]) -> bool:
-    """Return whether a mentioned value is a way to start something, given what is named beside."""
-    if isinstance(mentioned, ModuleType):
-        starting = _STARTING.get(mentioned.__name__)
-        return starting is not None and (not starting or bool(names & starting))
-    return _STARTING.get(getattr(mentioned, "__module__", None) or "") is _ANY
+def _names_start(module: object, names: Iterable[str]) -> bool:
+    """Return whether code that mentions this module, and these names, can start something."""
+    if not isinstance(module, ModuleType):
+        return False
+    starting = _STARTING.get(module.__name__)
+    return starting is not None and (starting is _ANY or not starting.isdisjoint(names))
 
 
 def _list_next(thing: object) -> Iterable[object]:

@@ -16,9 +16,7 @@ def sh(command: str, cwd: Path) -> str:
 
 
 @pytest.fixture
-def workspace(tmp_path: Path) -> Path:
-    workspace = tmp_path / "work"
-    workspace.mkdir()
+def workspace(workspace: Path) -> Path:
     (workspace / "a.txt").write_text("one\ntwo\n")
     (workspace / "sub").mkdir()
     (workspace / "sub/b.txt").write_text("b\n")
