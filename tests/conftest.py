@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
-from tests.support import speed
+from tests.support import examples, speed
 from tests.support.layers import depends_on_layer, explain_missing, list_needed
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -25,6 +26,7 @@ for name in ("SIGHUP", "SIGQUIT"):
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
+settings.load_profile(examples.EVERY_RUN)
 guard = speed.Guard()
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from prompt_toolkit.application import Application
 from prompt_toolkit.application.current import set_app
@@ -36,6 +36,7 @@ from agentcli.ui.repl.completion import ServerCompletions
 from agentcli.ui.repl.composer import Composer
 from agentcli.ui.repl.keys import TABLE, build_bindings
 from agentcli.ui.repl.mentions import WorkspaceFiles
+from tests.support.examples import examples
 from tests.support.virtual_time import run_virtually
 
 TYPISTS_MS = {
@@ -221,7 +222,7 @@ async def typed_across(
 
 
 @pytest.mark.parametrize("typist", TYPISTS_MS)
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(data=st.data())
 def test_no_rhythm_of_typing_a_message_answers(typist: str, data: st.DataObject) -> None:
     kind: Kind = data.draw(st.sampled_from(["call", "plan"]))
