@@ -43,16 +43,24 @@ _TMUX_KEYS = {"enter": "Enter", "escape": "Escape", "tab": "Tab", "s-tab": "BTab
 }
 
 
-def until(condition: Callable[[], object], what: str, *, within_s: float = PATIENCE_S) -> None:
+def until(
+    condition: Callable[[], object],
+    what: str,
+    *,
+    within_s: float = PATIENCE_S,
+    every_s: float = LOOK_EVERY_S,
+) -> None:
     deadline = time.monotonic() + within_s
     while not condition():
         if time.monotonic() > deadline:
             raise AssertionError(f"not within {within_s} s: {what}")
-        time.sleep(LOOK_EVERY_S)
+        time.sleep(every_s)
 
 
 class Term:
     """What both kinds have in common."""
+
+    look_every_s = LOOK_EVERY_S
 
     def screen(self) -> list[str]:
         raise NotImplementedError
@@ -92,7 +100,7 @@ class Term:
         self, condition: Callable[[], object], what: str, *, within_s: float = PATIENCE_S
     ) -> None:
         try:
-            until(condition, what, within_s=within_s)
+            until(condition, what, within_s=within_s, every_s=self.look_every_s)
         except AssertionError as error:
             raise AssertionError(f"{error}\n" + "\n".join(self.screen())) from None
 
@@ -249,6 +257,8 @@ class PyteTerm(Term):
 
 class TmuxTerm(Term):
     """A terminal that re-wraps, scrolls and outlives the program in it."""
+
+    look_every_s = 0.1  # each look is a process
 
     def __init__(
         self,
