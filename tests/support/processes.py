@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-LIMIT_S = 20.0
+LIMIT_S = 60.0
 
 
 def unique_seconds() -> str:

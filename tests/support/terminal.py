@@ -22,7 +22,7 @@ import pytest
 
 from tests.support.program import PROGRAM, environment, start_on_terminal
 
-PATIENCE_S = 15.0
+PATIENCE_S = 60.0  # an upper bound that is never waited for, unless something is wrong
 LOOK_EVERY_S = 0.02
 
 needs_tmux = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
