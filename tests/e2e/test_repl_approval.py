@@ -5,15 +5,10 @@ from pathlib import Path
 
 from tests.support import anthropic_streams as anthropic
 from tests.support.program import session_log
-from tests.support.repl import (
-    answer_question,
-    await_question,
-    live,
-    live_in_tmux,
-    open_question,
-    runs,
-    says,
-)
+from tests.support.repl import answer_question as _answer
+from tests.support.repl import await_question as _takes_keys
+from tests.support.repl import live, live_in_tmux, runs, says
+from tests.support.repl import open_question as _open
 from tests.support.terminal import PyteTerm, needs_tmux
 
 EDIT = anthropic.call(
@@ -40,7 +35,7 @@ def test_typing_across_two_questions_approves_nothing(tmp_path: Path) -> None:
         term.wait("Waiting for approval: bash touch one (tab to answer)")
         term.wait("it opens when your message is sent or cleared")
         term.key("tab")
-        await_question(term)
+        _takes_keys(term)
         assert not (session.project / "one").exists()
         term.key("escape")
         term.wait("interrupted after")
@@ -56,8 +51,8 @@ def test_two_letters_at_once_are_a_message(tmp_path: Path) -> None:
         term = session.term
         term.ready()
         term.send("go")
-        open_question(term)
-        await_question(term)
+        _open(term)
+        _takes_keys(term)
         term.write(b"na")
         term.wait("> na")
         assert judged(session.home) == []
@@ -70,8 +65,8 @@ def test_words_at_an_open_question_are_a_message(tmp_path: Path) -> None:
         assert isinstance(term, PyteTerm)
         term.ready()
         term.send("go")
-        open_question(term)
-        await_question(term)
+        _open(term)
+        _takes_keys(term)
         for key in _keys_at_twelve_a_second("why any"):
             term.type(key)
         term.wait("> why any")
@@ -107,8 +102,8 @@ def test_keyboard_is_back_when_a_question_goes_away_unanswered(tmp_path: Path) -
         term = session.term
         term.ready()
         term.send("go")
-        open_question(term)
-        answer_question(term, "e")
+        _open(term)
+        _answer(term, "e")
         term.wait("instead:")
         term.type("rather do")
         term.wait("the time limit of 6 s")
@@ -127,21 +122,21 @@ def test_whole_command_is_shown_or_its_approval_is_locked(tmp_path: Path) -> Non
         term = session.term
         term.ready()
         term.send("go")
-        open_question(term)
+        _open(term)
         term.wait("[y] yes, once")
         joined = "".join(row.strip() for row in term.screen())
         assert long.replace(" ", "")[-20:] in joined.replace(" ", "")
-        answer_question(term, "n")
+        _answer(term, "n")
         term.wait("press v to view")
         assert term.shows("touch file_0")
         assert term.shows("touch file_73")
         for letter in "ysam":
-            answer_question(term, letter)
+            _answer(term, letter)
             term.wait(f"{letter} is not offered: view it first")
-        answer_question(term, "v")
+        _answer(term, "v")
         term.wait("not shown: viewed")
         assert not (session.project / "file_0").exists()
-        answer_question(term, "y")
+        _answer(term, "y")
         term.wait("The end.")
         assert (session.project / "file_73").exists()
 
@@ -152,13 +147,13 @@ def test_letters_mean_the_same_for_every_tool(tmp_path: Path) -> None:
         term = session.term
         term.ready()
         term.send("go")
-        open_question(term)
+        _open(term)
         term.wait("? edit_file")
         edit = _letters(term)
-        answer_question(term, "n")
+        _answer(term, "n")
         term.wait("? bash")
         assert _letters(term) == edit == ["y", "s", "a", "n", "e", "v", "m"]
-        answer_question(term, "n")
+        _answer(term, "n")
         term.wait("The end.")
         assert (session.project / "calc.py").read_text() == FILES["calc.py"]
 
@@ -169,9 +164,9 @@ def test_saved_rule_lets_the_next_identical_call_pass(tmp_path: Path) -> None:
         term = session.term
         term.ready()
         term.send("go")
-        open_question(term)
+        _open(term)
         term.wait("saves: allow bash(make build:*)")
-        answer_question(term, "a")
+        _answer(term, "a")
         term.wait("> [a] always  press Enter, saves: allow bash(make build:*) in rules.toml")
         term.key("enter")
         term.wait("The end.")
@@ -188,8 +183,8 @@ def test_yes_for_the_session_is_listed_and_not_saved(tmp_path: Path) -> None:
         term = session.term
         term.ready()
         term.send("go")
-        open_question(term)
-        answer_question(term, "s")
+        _open(term)
+        _answer(term, "s")
         term.wait("The end.")
         assert [verdict["by"] for verdict in judged(session.home)] == ["person", "rule"]
         term.wait_gone("esc to interrupt")
@@ -203,9 +198,9 @@ def test_stray_enter_is_no_answer_and_arrows_are(tmp_path: Path) -> None:
         term = session.term
         term.ready()
         term.send("go")
-        open_question(term)
+        _open(term)
         term.wait("[y] yes, once")
-        await_question(term)
+        _takes_keys(term)
         term.key("enter", "enter")
         assert term.shows("[y] yes, once")
         term.key("down")
@@ -220,9 +215,9 @@ def test_person_can_say_what_to_do_instead(tmp_path: Path) -> None:
         term = session.term
         term.ready()
         term.send("go")
-        open_question(term)
+        _open(term)
         term.wait("[y] yes, once")
-        answer_question(term, "e")
+        _answer(term, "e")
         term.wait("instead:")
         term.send("use the other file")
         term.wait("The end.")
@@ -241,9 +236,9 @@ def test_person_can_change_a_command_before_it_runs(tmp_path: Path) -> None:
         term = session.term
         term.ready()
         term.send("go")
-        open_question(term)
+        _open(term)
         term.wait("[y] yes, once")
-        answer_question(term, "m")
+        _answer(term, "m")
         term.wait("End.")
         assert (session.project / "two").exists()
         assert not (session.project / "one").exists()
@@ -261,9 +256,9 @@ def test_person_can_change_an_edit_under_whatever_names_it_came(tmp_path: Path) 
         term = session.term
         term.ready()
         term.send("go")
-        open_question(term)
+        _open(term)
         term.wait("[m] modify before running")
-        answer_question(term, "m")
+        _answer(term, "m")
         term.wait("End.")
         assert (session.project / "calc.py").read_text() == "def divide(a, b):\n    return two\n"
 
@@ -296,12 +291,12 @@ def test_hidden_characters_of_a_command_are_shown(tmp_path: Path) -> None:
         term = session.term
         term.ready()
         term.send("go")
-        open_question(term)
+        _open(term)
         term.wait("[n] no")
         assert term.shows("\\u202e")
         assert term.shows("\\u200b")
         assert term.shows("\\x1b")
-        answer_question(term, "n")
+        _answer(term, "n")
         term.wait("End.")
 
 
