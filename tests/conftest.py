@@ -37,9 +37,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         elif depends_on_layer(item):
             item.add_marker("sandbox")
     if "soak" not in config.getoption("-m"):
-        soak = [item for item in items if item.get_closest_marker("soak")]
-        items[:] = [item for item in items if item not in soak]
-        config.hook.pytest_deselected(items=soak)
+        config.hook.pytest_deselected(
+            items=[one for one in items if one.get_closest_marker("soak")]
+        )
+        items[:] = [one for one in items if not one.get_closest_marker("soak")]
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

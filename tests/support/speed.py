@@ -37,7 +37,7 @@ _known: dict[int, tuple[object, bool]] = {}
 
 
 def is_quick(item: pytest.Item) -> bool:
-    return isinstance(item, pytest.Function) and not any(map(_reaches_start, _list_roots(item)))
+    return isinstance(item, pytest.Function) and not any(map(reaches_start, _list_roots(item)))
 
 
 class Guard:
@@ -76,7 +76,8 @@ def _list_roots(item: pytest.Function) -> Iterator[object]:
         yield from (definition.func for definition in definitions)
 
 
-def _reaches_start(root: object) -> bool:
+def reaches_start(root: object) -> bool:
+    """Return whether code that begins here mentions, near or far, a way to start something."""
     seen: dict[int, object] = {}
     waiting = [root]
     while waiting:
