@@ -10,8 +10,8 @@ from agentcli.sandbox.choose import SandboxScope, describe_layers
 
 LAYERS = ("bubblewrap", "landlock")
 _RUNNING_COMMANDS = (
-    *("sandbox", "attacks", "boundary", "secrets", "hidden_values", "own_places", "own_hands"),
-    *("kill", "doctor", "test_bash", "test_shells", "test_run_program"),
+    *("sandbox", "attacks", "boundary", "secrets", "hidden_values", "own_places", "doctor"),
+    *("e2e/test_kill", "run_killed", "e2e/test_run_program", "test_shells"),
 )
 """Parts of the names of test files."""
 
