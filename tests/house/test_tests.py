@@ -5,7 +5,7 @@ import os
 import socket
 import subprocess
 from collections.abc import Callable, Iterator
-from http.server import ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -21,7 +21,7 @@ class Listening(ThreadingHTTPServer):
 
 @contextlib.contextmanager
 def listening() -> Iterator[Listening]:
-    yield Listening(("127.0.0.1", 0), lambda *given: None)
+    yield Listening(("127.0.0.1", 0), BaseHTTPRequestHandler)
 
 
 def by_a_helper() -> None:
