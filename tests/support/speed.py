@@ -70,6 +70,7 @@ class Guard:
 
 def _list_roots(item: pytest.Function) -> Iterator[object]:
     yield item.function
+    yield getattr(getattr(item.function, "hypothesis", None), "inner_test", None)
     callspec = getattr(item, "callspec", None)
     yield from callspec.params.values() if callspec else ()
     for definitions in cast(Any, item)._fixtureinfo.name2fixturedefs.values():
