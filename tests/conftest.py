@@ -4,6 +4,7 @@ A shell that starts a job in the background, and nohup, make it ignore some sign
 inherited.
 """
 
+import gc
 import os
 import signal
 import sys
@@ -26,6 +27,7 @@ for name in ("SIGHUP", "SIGQUIT"):
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
+gc.disable()  # until all tests are collected: everything that is made so far stays
 settings.load_profile(examples.EVERY_RUN)
 guard = speed.Guard()
 
@@ -41,6 +43,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             items=[one for one in items if one.get_closest_marker("soak")]
         )
         items[:] = [one for one in items if not one.get_closest_marker("soak")]
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

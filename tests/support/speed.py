@@ -70,7 +70,7 @@ class Guard:
 
 def _list_roots(item: pytest.Function) -> Iterator[object]:
     yield item.function
-    yield getattr(getattr(item.function, "hypothesis", None), "inner_test", None)
+    yield getattr(item.function, "hypothesis", None)  # of a property, the function inside
     callspec = getattr(item, "callspec", None)
     yield from callspec.params.values() if callspec else ()
     for definitions in cast(Any, item)._fixtureinfo.name2fixturedefs.values():
@@ -132,7 +132,13 @@ def _list_next(thing: object) -> Iterable[object]:
         case FunctionType():
             return _list_mentioned(thing)
     inner = unwrap(cast(Any, thing)) if callable(thing) else thing
-    return [inner] if inner is not thing else [type(thing)]
+    return [inner] if inner is not thing else [type(thing), *_list_held(thing)]
+
+
+def _list_held(thing: object) -> Iterable[object]:
+    """Return what a value of ours holds, or a strategy, which hands functions to properties."""
+    is_followed = type(thing).__module__.startswith(("hypothesis.", "agentcli.", "tests."))
+    return vars(thing).values() if is_followed and hasattr(thing, "__dict__") else ()
 
 
 def _list_mentioned(function: FunctionType) -> Iterator[object]:
