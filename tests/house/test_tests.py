@@ -53,8 +53,11 @@ def test_code_that_reaches_a_start_is_not_quick(way: Callable[[], None]) -> None
     assert reaches_start(way)
 
 
-def test_code_that_starts_nothing_is_quick(request: pytest.FixtureRequest) -> None:
+def test_code_that_starts_nothing_is_quick() -> None:
     assert not reaches_start(not_at_all)
+
+
+def test_quick_test_is_marked(request: pytest.FixtureRequest) -> None:
     assert request.node.get_closest_marker("quick")
 
 
