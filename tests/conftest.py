@@ -1,19 +1,53 @@
-"""What holds for every test: signals as usual, and layers of the sandbox only where they work.
+"""What holds for every test: signals as usual, its speed, and layers only where they work.
 
 A shell that starts a job in the background, and nohup, make it ignore some signals, and that is
 inherited.
 """
 
+import gc
+import os
 import signal
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
-from tests.support.layers import explain_missing, is_about_sandbox, list_needed
+from tests.support import examples, speed
+from tests.support.layers import depends_on_layer, explain_missing, list_needed
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 for name in ("SIGHUP", "SIGQUIT"):
     if hasattr(signal, name):
         signal.signal(getattr(signal, name), signal.SIG_DFL)
+
+# Starting hundreds of times without bytecode is most of the time.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+gc.disable()  # until all tests are collected: everything that is made so far stays
+settings.load_profile(examples.EVERY_RUN)
+guard = speed.Guard()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if speed.is_quick(item):
+            item.add_marker("quick")
+        elif depends_on_layer(item):
+            item.add_marker("sandbox")
+    if "soak" not in config.getoption("-m"):
+        config.hook.pytest_deselected(
+            items=[one for one in items if one.get_closest_marker("soak")]
+        )
+        items[:] = [one for one in items if not one.get_closest_marker("soak")]
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -22,7 +56,44 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             pytest.skip(reason)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if is_about_sandbox(item):
-            item.add_marker("sandbox")
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Fail a quick test that starts a process or listens."""
+    if not item.get_closest_marker("quick"):
+        return (yield)
+    guard.watch()
+    try:
+        return (yield)
+    finally:
+        guard.stop()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how many tests were skipped, by reason."""
+    skipped = [str(report.longrepr[2]) for report in terminalreporter.stats.get("skipped", ())]
+    for reason, number in Counter(skipped).most_common():
+        terminalreporter.write_line(f"{number:5} skipped: {reason.removeprefix('Skipped: ')}")
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """An empty home."""
+    home = tmp_path / "home"
+    home.mkdir()
+    return home
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    """An empty workspace beside the home."""
+    workspace = tmp_path / "work"
+    workspace.mkdir()
+    return workspace
+
+
+@pytest.fixture
+def own_directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Settings, state and cache of the test alone, and no keyring, for code that runs here."""
+    for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.null.Keyring")

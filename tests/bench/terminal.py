@@ -52,7 +52,13 @@ def opened(
     project = home / "project"
     project.mkdir(exist_ok=True)
     term = kind(
-        ["--model", "opus"], home=home, cwd=project, env=dict(environment), cols=100, rows=rows
+        ["--model", "opus"],
+        home=home,
+        cwd=project,
+        env=dict(environment),
+        cols=100,
+        rows=rows,
+        is_warm=False,
     )
     try:
         yield term

@@ -75,19 +75,21 @@ WITH_RAY = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not insta
 ENGINES = ["local", pytest.param("ray", marks=WITH_RAY)]
 
 
+@pytest.mark.parametrize("count", [8, pytest.param(50, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("engine", ENGINES)
-def test_fifty_tasks_on_two_workers(engine: str, ground: Ground) -> None:
+def test_many_tasks_on_two_workers(engine: str, count: int, ground: Ground) -> None:
     model = script(ground.tmp_path / "s.json", ["Done."])
-    names = [f"t{number}" for number in range(50)]
+    names = [f"t{number}" for number in range(count)]
     ground.tasks(*({"id": name, "prompt": f"make {name}"} for name in names))
     batch = ground.with_git().begun("--model", model, "--workers", "2", "--engine", engine)
     out, err = batch.communicate(timeout=110)
-    assert (batch.returncode, out) == (0, f"50 of 50 succeeded: {ground.out / 'report.md'}\n")
+    said = f"{count} of {count} succeeded: {ground.out / 'report.md'}\n"
+    assert (batch.returncode, out) == (0, said)
     report = ground.report
     assert [result["id"] for result in report["results"]] == names
-    assert (report["ok"], report["failed"], report["not_run"]) == (50, 0, [])
-    assert len(set(ground.sessions().values())) == 50
-    assert err.count("ok     t") == 50
+    assert (report["ok"], report["failed"], report["not_run"]) == (count, 0, [])
+    assert len(set(ground.sessions().values())) == count
+    assert err.count("ok     t") == count
 
 
 def test_results_inside_the_repository_are_no_changes_of_it(ground: Ground) -> None:

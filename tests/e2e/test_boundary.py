@@ -28,20 +28,6 @@ def server() -> Iterator[str]:
         made.shutdown()
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    home = tmp_path / "home"
-    home.mkdir()
-    return home
-
-
-@pytest.fixture
-def workspace(tmp_path: Path) -> Path:
-    workspace = tmp_path / "work"
-    workspace.mkdir()
-    return workspace
-
-
 def run(home: Path, workspace: Path, calls: list[Any], *options: str | Path) -> Ran:
     model = script(home / "s.json", [*({"calls": [one]} for one in calls), "done"])
     return agentcli(

@@ -13,7 +13,7 @@ from agentcli.types.errors import Exit
 from tests.support import anthropic_streams as anthropic
 from tests.support.program import Ran, agentcli, session_log
 from tests.support.provider import Provider, Recorded, Reply, answer, sse, stream
-from tests.support.repl import KEY, live, runs, says
+from tests.support.repl import KEY, answer_question, live, open_question, runs, says
 from tests.support.terminal import Term, until
 
 PATIENCE_S = 20
@@ -305,10 +305,8 @@ def builds(*commands: str) -> list[Answer]:
 
 def agree(term: Term, asked: str) -> None:
     term.wait(asked)
-    if term.shows("tab to answer"):
-        term.key("tab")
-    term.wait("needs approval")
-    term.type("y")
+    open_question(term)
+    answer_question(term, "y")
 
 
 def test_question_of_a_child_says_so_and_its_command_is_not_in_the_background(

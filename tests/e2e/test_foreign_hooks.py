@@ -25,8 +25,7 @@ from tests.support.program import Ran, agentcli, script, session_log
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Path:
-    home = tmp_path / "home"
+def home(home: Path) -> Path:
     (home / ".config/agentcli").mkdir(parents=True)
     return home
 

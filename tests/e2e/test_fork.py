@@ -18,9 +18,7 @@ EDIT_OTHERWISE: list[Any] = [
 
 
 @pytest.fixture
-def workspace(tmp_path: Path) -> Path:
-    workspace = tmp_path / "work"
-    workspace.mkdir()
+def workspace(tmp_path: Path, workspace: Path) -> Path:
     (workspace / "a.txt").write_text("one\ntwo\n")
     model = script(tmp_path / "first.json", READ_THEN_EDIT)
     ran = agentcli("run", "-C", workspace, "--mode", "auto", "--model", model, "go", home=tmp_path)

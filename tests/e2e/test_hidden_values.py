@@ -10,16 +10,7 @@ ENV = f"# settings\nDB_PASSWORD=hunter2-x\nJWT={JWT}\nMODE=development\n"
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Path:
-    home = tmp_path / "home"
-    home.mkdir()
-    return home
-
-
-@pytest.fixture
-def workspace(tmp_path: Path) -> Path:
-    workspace = tmp_path / "work"
-    workspace.mkdir()
+def workspace(workspace: Path) -> Path:
     (workspace / ".env").write_text(ENV)
     return workspace
 

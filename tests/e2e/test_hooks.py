@@ -16,16 +16,13 @@ KEY = "sk-ant-api03-0123456789abcdef0123456789"
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Path:
-    home = tmp_path / "home"
+def home(home: Path) -> Path:
     (home / ".config/agentcli").mkdir(parents=True)
     return home
 
 
 @pytest.fixture
-def workspace(tmp_path: Path) -> Path:
-    workspace = tmp_path / "work"
-    workspace.mkdir()
+def workspace(workspace: Path) -> Path:
     (workspace / "a.txt").write_text("one\ntwo\n")
     return workspace
 

@@ -85,7 +85,6 @@ def assert_every_call_is_answered_once(facts: list[Fact]) -> None:
 
 
 @pytest.mark.parametrize("seed", range(KILLS))
-@pytest.mark.timeout(60)
 def test_session_killed_at_any_moment_verifies_and_resumes(tmp_path: Path, seed: int) -> None:
     home, workspace = tmp_path / "home", tmp_path / "work"
     home.mkdir()

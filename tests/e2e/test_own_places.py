@@ -29,13 +29,6 @@ def run(home: Path, layer: str, *calls: object) -> Ran:
     )
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    home = tmp_path / "home"
-    home.mkdir()
-    return home
-
-
 @pytest.mark.parametrize("layer", LAYERS)
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_settings_in_the_workspace_stay_as_they_are(layer: str, attack: str, home: Path) -> None:

@@ -7,17 +7,9 @@ from tests.support.program import agentcli, script
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Path:
-    home = tmp_path / "home"
+def home(home: Path) -> Path:
     (home / ".config/agentcli").mkdir(parents=True)
     return home
-
-
-@pytest.fixture
-def workspace(tmp_path: Path) -> Path:
-    workspace = tmp_path / "work"
-    workspace.mkdir()
-    return workspace
 
 
 def test_explanation_names_rule_file_line_and_parts(home: Path, workspace: Path) -> None:

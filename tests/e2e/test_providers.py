@@ -168,9 +168,7 @@ SERVERS = [
 
 
 @pytest.fixture
-def workspace(tmp_path: Path) -> Path:
-    workspace = tmp_path / "work"
-    workspace.mkdir()
+def workspace(workspace: Path) -> Path:
     (workspace / "calc.py").write_text("def add(a, b):\n    return a - b\n")
     (workspace / "notes.txt").write_text("nothing\n")
     return workspace

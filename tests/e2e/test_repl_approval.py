@@ -5,7 +5,10 @@ from pathlib import Path
 
 from tests.support import anthropic_streams as anthropic
 from tests.support.program import session_log
+from tests.support.repl import answer_question as _answer
+from tests.support.repl import await_question as _takes_keys
 from tests.support.repl import live, live_in_tmux, runs, says
+from tests.support.repl import open_question as _open
 from tests.support.terminal import PyteTerm, needs_tmux
 
 EDIT = anthropic.call(
@@ -312,33 +315,6 @@ def test_hidden_characters_of_a_command_are_shown(tmp_path: Path) -> None:
         assert term.shows("\\x1b")
         _answer(term, "n")
         term.wait("End.")
-
-
-def _open(term: PyteTerm) -> None:
-    """It waits for the message just typed, or is there already, where that took long."""
-    term.wait_for(
-        lambda: term.shows("tab to answer") or term.shows("[n] no"), "there is a question"
-    )
-    if term.shows("tab to answer"):
-        term.key("tab")
-
-
-def _answer(term: PyteTerm, letter: str) -> None:
-    _takes_keys(term)
-    term.type(letter)
-
-
-def _takes_keys(term: PyteTerm) -> None:
-    """The question is there and its grace is over: seen several times, as a frame may be halved."""
-    seen = 0
-
-    def is_open() -> bool:
-        nonlocal seen
-        is_there = term.shows("[n] no") and not term.shows("keys go to your message")
-        seen = seen + 1 if is_there else 0
-        return seen >= 5
-
-    term.wait_for(is_open, "the question takes keys")
 
 
 def _letters(term: PyteTerm) -> list[str]:

@@ -14,16 +14,7 @@ from tests.support.program import PROGRAM, agentcli, environment, script, sessio
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Path:
-    home = tmp_path / "home"
-    home.mkdir()
-    return home
-
-
-@pytest.fixture
-def workspace(tmp_path: Path) -> Path:
-    workspace = tmp_path / "work"
-    workspace.mkdir()
+def workspace(workspace: Path) -> Path:
     (workspace / "a.txt").write_text("one\ntwo\n")
     return workspace
 

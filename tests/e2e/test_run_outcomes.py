@@ -22,13 +22,6 @@ SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required"
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Path:
-    home = tmp_path / "home"
-    home.mkdir()
-    return home
-
-
-@pytest.fixture
 def work(tmp_path: Path) -> Path:
     work = tmp_path / "work"
     work.mkdir()

@@ -22,20 +22,6 @@ PRINTING = (
 )
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    home = tmp_path / "home"
-    home.mkdir()
-    return home
-
-
-@pytest.fixture
-def workspace(tmp_path: Path) -> Path:
-    workspace = tmp_path / "work"
-    workspace.mkdir()
-    return workspace
-
-
 def _holds(directory: Path, *texts: str) -> list[str]:
     return [
         str(path)

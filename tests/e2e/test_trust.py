@@ -12,13 +12,6 @@ MARK = '{"hooks": {"SessionStart": [{"hooks": [{"type": "command", "command": "t
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Path:
-    home = tmp_path / "home"
-    home.mkdir()
-    return home
-
-
-@pytest.fixture
 def ran_mark(tmp_path: Path) -> Path:
     """Made by the project's hook, when it runs."""
     return tmp_path / "the-hook-ran"

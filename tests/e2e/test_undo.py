@@ -15,16 +15,7 @@ from tests.support.program import agentcli, script, session_log
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Path:
-    home = tmp_path / "home"
-    home.mkdir()
-    return home
-
-
-@pytest.fixture
-def workspace(tmp_path: Path) -> Path:
-    workspace = tmp_path / "work"
-    workspace.mkdir()
+def workspace(workspace: Path) -> Path:
     (workspace / "a.txt").write_text("one\ntwo\nthree\n")
     return workspace
 

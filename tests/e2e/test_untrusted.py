@@ -17,17 +17,9 @@ ATTACK = (
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Path:
-    home = tmp_path / "home"
+def home(home: Path) -> Path:
     (home / ".config/agentcli").mkdir(parents=True)
     return home
-
-
-@pytest.fixture
-def workspace(tmp_path: Path) -> Path:
-    workspace = tmp_path / "work"
-    workspace.mkdir()
-    return workspace
 
 
 def run(home: Path, workspace: Path, *steps: list[Any], options: tuple[str, ...] = ()) -> Ran:

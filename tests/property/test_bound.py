@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from agentcli.system.output import BoundedOutput, OutputExcerpt, cap
 from agentcli.system.plain_text import to_plain_text
+from tests.support.examples import examples
 
 TERMINAL = st.text(
     st.sampled_from("ab é😀\n\t\r\b\x1b[];?0189mKCDGP\\\x07\x00\x7f\x85\x9b\x9c\x9d\u2028"),
@@ -39,7 +40,7 @@ def excerpt(bounded: BoundedOutput) -> OutputExcerpt:
 
 
 @given(PIECES, CHUNK)
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_any_chunking_gives_the_same_excerpt(
     pieces: list[tuple[bytes, int]], chunk_bytes: int
 ) -> None:
@@ -51,7 +52,7 @@ def test_any_chunking_gives_the_same_excerpt(
 
 
 @given(PIECES)
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_excerpt_never_exceeds_its_limit_by_more_than_its_note(
     pieces: list[tuple[bytes, int]],
 ) -> None:
@@ -63,7 +64,7 @@ def test_excerpt_never_exceeds_its_limit_by_more_than_its_note(
 
 
 @given(st.lists(st.tuples(st.integers(0, 300), st.integers(1, 1_000)), max_size=6))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_what_is_shown_and_what_is_left_out_is_everything(runs: list[tuple[int, int]]) -> None:
     lengths = [length for length, count in runs for _ in range(count)]
     data = b"".join(b"x" * length + b"\n" for length in lengths)

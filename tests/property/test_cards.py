@@ -1,6 +1,6 @@
 import re
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
@@ -8,6 +8,7 @@ from agentcli.types.tools import Command, Details, Effect, ErrorKind, FileView, 
 from agentcli.ui.render.cards import CardRenderer
 from agentcli.ui.render.paint import Paint
 from agentcli.ui.render.theme import DARK
+from tests.support.examples import examples
 from tests.support.scenes import Step, diff_of, step
 
 SGR = re.compile(r"\x1b\[[0-9;]*m")
@@ -64,7 +65,7 @@ STEPS: st.SearchStrategy[Step] = st.builds(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.lists(STEPS, min_size=1, max_size=3), st.integers(min_value=20, max_value=130))
 def test_cards_fit_the_screen_and_hold_nothing_that_acts_on_it(
     steps: list[Step], columns: int

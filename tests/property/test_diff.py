@@ -1,9 +1,10 @@
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from unidiff.patch import PatchSet
 
 from agentcli.system.diff import Comparison, compare, compare_spliced, split_lines
 from agentcli.system.text import Splice, splice
+from tests.support.examples import examples
 
 LINES = st.lists(
     st.sampled_from(["a", "b", "", "  ", "c\r", "\x0c", "\x85é", "\u2028", "-x", "+++ y", "@@"]),
@@ -46,13 +47,13 @@ def _new_lines(hunk: str) -> list[str]:
 
 
 @given(old=TEXTS, new=TEXTS)
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_diff_applied_to_the_old_text_gives_the_new(old: str, new: str) -> None:
     assert applied(compare(old, new, path="x"), old) == new
 
 
 @given(old=TEXTS, data=st.data())
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_diff_of_splices_applied_to_the_old_text_gives_the_spliced(
     old: str, data: st.DataObject
 ) -> None:

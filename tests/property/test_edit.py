@@ -3,12 +3,13 @@ from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from agentcli.system.text import decode, splice, to_lf
 from agentcli.tools.edit.edit import EditRequest, plan_edit
 from agentcli.types.errors import ToolError
+from tests.support.examples import examples
 from tests.support.files import bench, tree
 
 CHARS = st.sampled_from([*"aab(x\"'-", " ", "\t", "\n", "\n", "\r\n", "\r", "\x0c", "é"])
@@ -35,7 +36,7 @@ def raw_position(raw: str, position: int) -> int:
 
 
 @given(before=FILES, new=TEXTS, data=st.data())
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_an_exact_edit_changes_no_byte_outside_its_span(
     before: bytes, new: str, data: st.DataObject
 ) -> None:
@@ -60,7 +61,7 @@ def test_an_exact_edit_changes_no_byte_outside_its_span(
 
 
 @given(data=FILES, old=TEXTS, new=TEXTS, replace_all=st.booleans())
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_a_refusal_changes_nothing(data: bytes, old: str, new: str, replace_all: bool) -> None:
     with TemporaryDirectory() as folder:
         root = Path(folder)

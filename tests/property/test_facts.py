@@ -3,7 +3,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from pydantic import Field, TypeAdapter
 
@@ -11,6 +11,7 @@ from agentcli.log.writer import to_json
 from agentcli.types.events import Fact
 from agentcli.types.messages import Echo, ToolCall
 from agentcli.types.verdicts import Verdict
+from tests.support.examples import examples
 
 reader: TypeAdapter[Fact] = TypeAdapter(Annotated[Fact, Field(discriminator="type")])
 
@@ -43,7 +44,7 @@ st.register_type_strategy(Verdict, built(Verdict))
 facts: st.SearchStrategy[Fact] = st.one_of([built(of) for of in get_args(Fact)])
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=200)
+@examples(200, suppress_health_check=[HealthCheck.too_slow])
 @given(facts)
 def test_every_fact_survives_the_log(fact: Fact) -> None:
     text = json.dumps(to_json(fact), ensure_ascii=False)

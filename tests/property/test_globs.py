@@ -1,7 +1,7 @@
 import re
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agentcli.permissions.path_patterns import (
@@ -12,6 +12,7 @@ from agentcli.permissions.path_patterns import (
     PathPattern,
     is_matched,
 )
+from tests.support.examples import examples
 
 EXPRESSIONS = {ANY_FOLDERS: "(?:[^/]+/)*", ANYTHING: r"[\s\S]*", IN_A_NAME: "[^/]*"}
 
@@ -23,7 +24,7 @@ names = st.text(alphabet="ab/", max_size=10)
 
 
 @given(tokens=tokens, name=names)
-@settings(max_examples=500, deadline=None)
+@examples(500)
 def test_steps_match_what_the_expression_matches(tokens: list[str], name: str) -> None:
     steps = [
         GlobStep(token, None if token in EXPRESSIONS else re.compile(token)) for token in tokens
@@ -34,7 +35,7 @@ def test_steps_match_what_the_expression_matches(tokens: list[str], name: str) -
 
 
 @given(glob=st.lists(st.sampled_from(["**/", "**", "*", "a", "b/"]), min_size=1).map("".join))
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_no_pattern_takes_forever(glob: str) -> None:
     pattern = PathPattern.parse(f"{glob}x")
     root = Path("/w")

@@ -7,7 +7,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agentcli.permissions.secrets import Redactor
@@ -22,6 +22,7 @@ from agentcli.types.errors import ToolError
 from agentcli.types.events import Fact
 from agentcli.types.messages import Text
 from agentcli.types.tools import ToolContext
+from tests.support.examples import examples
 from tests.support.files import make_facts
 from tests.unit.permissions.test_secrets import PEM, SHAPED, VALUE
 
@@ -90,7 +91,7 @@ def _refused(do: Callable[[], None]) -> str:
     return ""
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(CONTENTS)
 def test_file_written_as_it_was_shown_is_the_same(content: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -102,7 +103,7 @@ def test_file_written_as_it_was_shown_is_the_same(content: str) -> None:
         assert refused == ""
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(CONTENTS, st.data(), st.sampled_from(["edit", "patch", "move"]))
 def test_line_that_is_changed_keeps_its_hidden_values(
     content: str, data: st.DataObject, how: str
@@ -126,7 +127,7 @@ def test_line_that_is_changed_keeps_its_hidden_values(
         assert (" # changed" in after) == (refused == "")
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(CONTENTS, st.sampled_from([*ONE_LINE, VALUE]))
 def test_token_never_reaches_the_disk(content: str, secret: str) -> None:
     token = REDACTOR.mask(secret)

@@ -3,7 +3,7 @@ import json
 from contextlib import suppress
 from typing import get_args
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agentcli.permissions.evaluator import EvaluationRequest, ModelEvaluator
@@ -13,6 +13,7 @@ from agentcli.system.plain_text import escape_controls, show_controls
 from agentcli.types.messages import ToolCall
 from agentcli.types.tools import Effect
 from agentcli.types.verdicts import Verdict
+from tests.support.examples import examples
 from tests.support.session import ListWire, reply
 
 ACTIVE = {chr(code) for code in (*range(0x20), 0x7F, *range(0x80, 0xA0))}
@@ -45,7 +46,7 @@ runs = st.builds(HookRun, exit_code=st.integers(-9, 3), stdout=outputs, stderr=t
 
 
 @given(event=st.sampled_from(get_args(HookEvent)), ran=runs)
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_whatever_a_hook_says_is_an_answer_or_a_problem(event: HookEvent, ran: HookRun) -> None:
     answer = HookAnswer()
     with suppress(HookProblem):
@@ -59,7 +60,7 @@ def test_whatever_a_hook_says_is_an_answer_or_a_problem(event: HookEvent, ran: H
 
 
 @given(text=texts | opinions)
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_only_the_word_itself_is_an_opinion_to_allow(text: str) -> None:
     asks = Verdict(decision="ask", by="evaluator", reason="x")
     matter = EvaluationRequest(
@@ -77,7 +78,7 @@ def test_only_the_word_itself_is_an_opinion_to_allow(text: str) -> None:
 
 
 @given(st.text())
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_text_made_inert_or_visible_has_nothing_a_terminal_acts_on(text: str) -> None:
     assert not ACTIVE & set(escape_controls(text)) - set("\n\t\r\f")
     assert not (ACTIVE | TURNING) & set(show_controls(text)) - set("\n\t")

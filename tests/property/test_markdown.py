@@ -1,13 +1,14 @@
 import re
 from itertools import pairwise
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from agentcli.ui.render.markdown import MarkdownStream
 from agentcli.ui.render.paint import Paint, escape
 from agentcli.ui.render.theme import DARK
+from tests.support.examples import examples
 
 SGR = re.compile(r"\x1b\[[0-9;]*m|\x1b\]8;;[^\x1b]*\x1b\\")
 
@@ -64,7 +65,7 @@ def whole(source: str) -> str:
     return stream.feed(source) + stream.finish()
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(SOURCES, st.lists(st.integers(min_value=0, max_value=400), max_size=30))
 def test_committed_text_is_the_same_however_the_source_was_cut(
     source: str, cuts: list[int]
@@ -78,7 +79,7 @@ def test_committed_text_is_the_same_however_the_source_was_cut(
     assert "".join((*committed, stream.finish())) == whole(source)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(SOURCES, st.integers(min_value=20, max_value=130))
 def test_every_row_but_those_of_code_fits_the_screen(source: str, columns: int) -> None:
     prose = re.sub(r"[`~]{3}|\t|    ", "", source)
@@ -89,7 +90,7 @@ def test_every_row_but_those_of_code_fits_the_screen(source: str, columns: int) 
     assert [row for row in rows if row != row.rstrip(" ")] == []
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(SOURCES, st.integers(min_value=1, max_value=12))
 def test_tail_fits_its_rows_and_the_screen(source: str, rows: int) -> None:
     stream = MarkdownStream(paint())
@@ -99,14 +100,14 @@ def test_tail_fits_its_rows_and_the_screen(source: str, rows: int) -> None:
     assert [row for row in shown if cell_len(row) > 39] == []
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(SOURCES)
 def test_nothing_acts_on_the_terminal_but_our_own_styles(source: str) -> None:
     text = SGR.sub("", whole(source))
     assert re.findall(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u200b]", text) == []
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(SOURCES)
 def test_accessible_output_has_no_escapes(source: str) -> None:
     stream = MarkdownStream(Paint(columns=40, theme=DARK, color="truecolor", accessible=True))
@@ -121,7 +122,7 @@ CODE = st.lists(
 )
 
 
-@settings(max_examples=120, deadline=None)
+@examples(120)
 @given(CODE, st.sampled_from(["python", "js", "c", "yaml", "html", "sh", "json", "none", ""]))
 def test_copied_code_is_the_source(lines: list[str], language: str) -> None:
     source = "\n".join(lines)

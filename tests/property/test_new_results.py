@@ -3,7 +3,7 @@
 import asyncio
 import re
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agentcli.agent.compaction import Compactor
@@ -14,6 +14,7 @@ from agentcli.types.events import CallFinished, ModelReplied, TurnStarted
 from agentcli.types.messages import AssistantMessage, Text, ToolCall, UserMessage
 from agentcli.types.provider import OnDelta, Request
 from agentcli.types.tools import Command, Details, FileView, ToolMessage, ToolResult
+from tests.support.examples import examples
 
 KEPT = "/out/kept.txt"
 LEFT_OUT = "left out to make room, all of it is in"
@@ -80,7 +81,7 @@ def assert_carried(carried: ToolResult, whole: ToolResult) -> None:
         assert KEPT in carried.text
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(replies, st.sampled_from([8_000, 16_000, 64_000]), st.booleans(), st.booleans())
 def test_new_results_are_carried_and_the_request_fits(
     replied: list[list[tuple[str, int]]], window: int, has_same_ids: bool, overflows: bool

@@ -4,7 +4,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agentcli.features.replay.engine import ReplayOptions, replay_session
@@ -12,6 +12,7 @@ from agentcli.log.audit import audit_log
 from agentcli.log.paths import SessionPaths
 from agentcli.session.builder import open_session
 from agentcli.settings import Settings
+from tests.support.examples import examples
 
 NAMES = st.sampled_from(["a.txt", "b.txt", "sub/c.txt", "none.txt", "../out.txt", ""])
 WORDS = st.sampled_from(["one", "two", "three\n", "", "é ✓"])
@@ -58,7 +59,7 @@ def played(root: Path, replies: list[Any], mode: Any) -> SessionPaths:
     return asyncio.run(run())
 
 
-@settings(deadline=None, max_examples=8)
+@examples(8)
 @given(REPLIES, MODES)
 def test_replay_of_any_session_gives_that_session(replies: list[Any], mode: str) -> None:
     with TemporaryDirectory() as scratch:

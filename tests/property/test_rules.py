@@ -1,7 +1,7 @@
 from pathlib import Path
 from random import Random
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agentcli.permissions.decide import PolicyDecider
@@ -12,6 +12,7 @@ from agentcli.permissions.subject import CallSubject, SubjectFactory
 from agentcli.types.tools import Effect
 from agentcli.types.verdicts import MODES, Mode
 from tests.property.test_shell import LINES
+from tests.support.examples import examples
 from tests.unit.permissions import work
 
 ROOT = Path("/workspace")
@@ -49,7 +50,7 @@ def _decision(rules: list[PermissionRule], subject: CallSubject, effect: Effect,
     return decider.decide(subject, effect=effect, mode=mode).decision
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.lists(RULES, max_size=8), SUBJECT, EFFECTS, st.sampled_from(MODES), st.randoms())
 def test_order_of_rules_does_not_matter(
     rules: list[PermissionRule], subject: CallSubject, effect: Effect, mode: Mode, random: Random
@@ -60,7 +61,7 @@ def test_order_of_rules_does_not_matter(
     assert _decision(rules, subject, effect, mode) == _decision(shuffled, subject, effect, mode)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.lists(RULES, max_size=8), RULES, SUBJECT, EFFECTS, st.sampled_from(MODES))
 def test_deny_wins_whatever_else_there_is(
     rules: list[PermissionRule],
@@ -74,7 +75,7 @@ def test_deny_wins_whatever_else_there_is(
         assert _decision([*rules, extra], subject, effect, mode) == "deny"
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(
     st.lists(RULES, max_size=6), SUBJECT, EFFECTS, st.sampled_from(MODES), st.sampled_from(_TEXTS)
 )
@@ -88,7 +89,7 @@ def test_one_more_ask_or_deny_rule_never_allows_more(
         assert order.index(after) >= before
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(
     LINES, st.sampled_from(work.ALLOWED), st.sampled_from(["; ", " && ", " | ", "\n", " & ", " "])
 )

@@ -1,8 +1,9 @@
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agentcli.permissions.secrets import Redactor
 from agentcli.system.plain_text import to_plain_text
+from tests.support.examples import examples
 from tests.unit.permissions.test_secrets import SHAPED, VALUE
 
 REDACTOR = Redactor(environ={"A_KEY": VALUE, "B_KEY": VALUE + "!"}, values=["aabaabaabaac"])
@@ -35,7 +36,7 @@ PIECES = st.one_of(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.lists(PIECES, max_size=8).map("".join), st.data())
 def test_stream_cut_anywhere_equals_the_whole_text(text: str, data: st.DataObject) -> None:
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=8)))
@@ -47,7 +48,7 @@ def test_stream_cut_anywhere_equals_the_whole_text(text: str, data: st.DataObjec
     assert streamed == REDACTOR.mask(text)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.lists(PIECES, max_size=8).map("".join), st.data())
 def test_bytes_cut_anywhere_are_masked_as_the_text_is(text: str, data: st.DataObject) -> None:
     raw = text.encode()
@@ -60,7 +61,7 @@ def test_bytes_cut_anywhere_are_masked_as_the_text_is(text: str, data: st.DataOb
     assert streamed.decode() == REDACTOR.mask(text)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.sampled_from([*SHAPED, VALUE]), st.data())
 def test_no_secret_survives_with_sequences_inside_it(secret: str, data: st.DataObject) -> None:
     sequences = st.sampled_from(["\x1b[0m", "\x1b[1;31m", "\0", "\x1b]0;title\x07", "\x1b(B"])
@@ -72,7 +73,7 @@ def test_no_secret_survives_with_sequences_inside_it(secret: str, data: st.DataO
     assert secret not in to_plain_text(REDACTOR.mask(f"x {hidden} y")).replace("\ufffd", "")
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.text(max_size=30), st.text(max_size=30), st.sampled_from([*SHAPED, VALUE]))
 def test_no_secret_survives_between_any_words(before: str, after: str, secret: str) -> None:
     assert secret not in REDACTOR.mask(f"{before} {secret} {after}")

@@ -4,10 +4,11 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, assume, example, given, settings
+from hypothesis import HealthCheck, assume, example, given
 from hypothesis import strategies as st
 
 from agentcli.permissions.shell import OpaqueLine, PlainLine, parse_line
+from tests.support.examples import examples
 
 # Programs that do not exist: bash hands each of them, with its words, to this function. The line
 # runs twice, first with every command succeeding and then with none: both sides of && are reached.
@@ -119,7 +120,7 @@ def _run_by_bash(line: str) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]
 
 
 @pytest.mark.skipif(not Path("/bin/bash").exists(), reason="needs /bin/bash")
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(150, suppress_health_check=list(HealthCheck))
 @given(LINES)
 @example("zqa HEAD~1 x~ && zqb 'a b'\"c\"; zqc 2>&1 | zqd >/dev/null\n\nzqe a#b")
 @example("zqa a=b~c --x=~y zq^~ ~")
@@ -139,13 +140,13 @@ def test_plain_lines_run_exactly_the_parsed_words_in_bash(line: str) -> None:
         assert (succeeding, failing) == (expected, expected)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.text(max_size=40))
 def test_parser_answers_any_text(line: str) -> None:
     assert isinstance(parse_line(line), PlainLine | OpaqueLine)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(LINES)
 def test_plain_parts_stand_in_the_line_and_parse_to_themselves(line: str) -> None:
     parsed = parse_line(line)

@@ -6,7 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agentcli.features.fork.engine import ForkChanges, fork_session
@@ -17,6 +17,7 @@ from agentcli.settings import Settings
 from agentcli.types.events import Ending
 from agentcli.types.spending import Spending, own_facts, sum_spending
 from tests.support import anthropic_streams as anthropic
+from tests.support.examples import examples
 from tests.support.outcomes import using
 from tests.support.provider import Provider, Reply, sse, stream
 
@@ -80,7 +81,7 @@ async def play(
     return endings, spent, session.paths
 
 
-@settings(deadline=None, max_examples=12)
+@examples(12)
 @given(UNITS, CAPS, PROCESSES, st.sampled_from(["max_cost", "max_tokens"]))
 def test_any_split_over_processes_stops_where_one_process_does(
     units: list[int], cap: int, processes: set[int], name: str

@@ -2,7 +2,7 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agentcli.features.insights.finding import TriageCase
@@ -12,6 +12,7 @@ from agentcli.features.insights.triage import run_checks
 from agentcli.system.plain_text import show_controls
 from agentcli.types.events import Entry, Fact
 from agentcli.types.messages import Text, ToolCall
+from tests.support.examples import examples
 from tests.support.sick_logs import HERE, STARTED, asked, judged, replied
 
 LOG = (HERE / "circling.jsonl").read_bytes()
@@ -27,7 +28,7 @@ flips = st.tuples(st.integers(0, len(LOG) - 1), st.integers(0, 255)).map(
 shuffles = st.lists(st.sampled_from(RECORDS) | junk, max_size=20).map(b"".join)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.one_of(cuts, flips, shuffles))
 def test_any_damage_is_told_and_breaks_nothing(log: bytes) -> None:
     with tempfile.TemporaryDirectory() as directory:
@@ -40,7 +41,7 @@ def test_any_damage_is_told_and_breaks_nothing(log: bytes) -> None:
         assert found[0].check in ("damage", "crash")
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(st.text(max_size=30))
 def test_trace_shows_nothing_that_a_terminal_would_obey(text: str) -> None:
     started = replace(STARTED, session=text, version=text, model=text, mode=text, workspace=text)

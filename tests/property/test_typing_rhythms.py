@@ -7,7 +7,7 @@ from itertools import cycle, islice
 from typing import Any, Literal
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from prompt_toolkit.application import Application
 from prompt_toolkit.application.current import set_app
@@ -34,6 +34,7 @@ from agentcli.ui.repl.composer import ALONE_S
 from agentcli.ui.repl.keys import build_bindings
 from agentcli.ui.repl.state import ReplState
 from tests.support.desk import UnseenTerminal, build_composer, build_state
+from tests.support.examples import examples
 from tests.support.virtual_time import run_virtually
 
 TYPISTS_MS = {
@@ -214,7 +215,7 @@ async def typed_across(
 
 
 @pytest.mark.parametrize("typist", TYPISTS_MS)
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(data=st.data())
 def test_no_rhythm_of_typing_a_message_answers(typist: str, data: st.DataObject) -> None:
     kind: Kind = data.draw(st.sampled_from(["call", "plan"]))

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from agentcli.features.undo.engine import StateChange, UndoResult, undo_changes
@@ -23,6 +23,7 @@ from tests.support.actions import (
     seen,
     write,
 )
+from tests.support.examples import examples
 
 texts = st.sampled_from([b"", b"one\n", b"one\ntwo\nthree\n", b"\0binary\xff", b"no newline"])
 actions = st.tuples(st.sampled_from(ACTIONS), st.sampled_from(NAMES), texts)
@@ -80,7 +81,7 @@ def ground(files: dict[str, bytes]) -> Iterator[Ground]:
             keeper.close()
 
 
-RUNS = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+RUNS = examples(40, suppress_health_check=[HealthCheck.too_slow])
 
 
 @RUNS

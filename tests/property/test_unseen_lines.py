@@ -5,11 +5,12 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agentcli.tools.read.excerpt import LINE_CHARS
 from agentcli.types.errors import ToolError
+from tests.support.examples import examples
 from tests.support.files import bench, text_of
 
 NAME = "a.txt"
@@ -26,7 +27,7 @@ steps = st.one_of(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.lists(marks, min_size=1, max_size=10), st.booleans(), st.lists(steps, max_size=12))
 def test_what_was_neither_shown_nor_written_is_never_dropped(
     marked: list[str], has_end: bool, done: list[tuple[str, int, Any]]

@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agentcli.providers.catalog import resolve
@@ -25,6 +25,7 @@ from agentcli.types.provider import Message
 from agentcli.types.tools import ToolMessage, ToolResult
 from tests.support.anthropic_fixtures import body as anthropic_body
 from tests.support.anthropic_fixtures import request
+from tests.support.examples import examples
 from tests.support.provider import Recorded
 from tests.support.strict_anthropic import StrictAnthropic
 
@@ -71,7 +72,7 @@ users = st.builds(UserMessage, content=content)
 histories = st.lists(users | replies | answers, max_size=8)
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(history=histories, model=st.sampled_from(MODELS))
 def test_every_call_is_answered_once_adjacent_and_in_order(
     history: list[Message], model: Model
@@ -94,14 +95,14 @@ def test_every_call_is_answered_once_adjacent_and_in_order(
     assert not isinstance(normal[-1], AssistantMessage)
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(history=histories, model=st.sampled_from(MODELS))
 def test_normal_history_stays_as_it_is(history: list[Message], model: Model) -> None:
     normal = normalize(history, model)
     assert normalize(normal, model) == normal
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(history=histories, more=histories, reply=replies, model=st.sampled_from(MODELS))
 def test_longer_history_begins_the_same(
     history: list[Message], more: list[Message], reply: AssistantMessage, model: Model
@@ -110,13 +111,13 @@ def test_longer_history_begins_the_same(
     assert normalize([*history, reply, *more], model)[: len(part)] == part
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(history=histories)
 def test_anthropic_finds_no_fault_with_any_history(history: list[Message]) -> None:
     assert StrictAnthropic()(_sent(history)) is None
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(history=histories)
 def test_anthropic_finds_no_fault_with_a_history_that_grows(history: list[Message]) -> None:
     """One request before each reply, and one at the end: as a session sends them."""
@@ -141,7 +142,7 @@ def _sent(history: Sequence[Message]) -> Recorded:
     )
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(history=histories, model=st.sampled_from(MODELS))
 def test_every_dialect_encodes_every_history(history: list[Message], model: Model) -> None:
     dialect = find_dialect(model.protocol)

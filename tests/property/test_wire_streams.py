@@ -3,13 +3,14 @@
 from itertools import pairwise
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agentcli.providers.http.http1 import ResponseReader
 from agentcli.providers.http.sse import Event, EventStream
 from agentcli.types.errors import ProviderError, ProviderErrorKind
 from tests.support.anthropic_fixtures import cases, decoded
+from tests.support.examples import examples
 
 WHOLE = [case for case in cases() if not (case / "error.json").exists()]
 SMALL = [case for case in WHOLE if (case / "stream.sse").stat().st_size < 5000]
@@ -36,14 +37,14 @@ def cut(data: bytes, places: list[int]) -> list[bytes]:
     return [data[start:end] for start, end in pairwise(borders)]
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(case=st.sampled_from(SMALL), places=st.lists(st.integers(0, 5000), max_size=40))
 def test_stream_cut_anywhere_gives_the_same_message(case: Path, places: list[int]) -> None:
     raw = (case / "stream.sse").read_bytes()
     assert decoded(cut(raw, places)) == decoded([raw])
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(lines=LINES, end=ENDS, places=st.lists(st.integers(0, 500), max_size=20))
 def test_events_do_not_depend_on_cuts_or_line_ends(
     lines: list[bytes], end: bytes, places: list[int]
@@ -60,7 +61,7 @@ def test_events_do_not_depend_on_cuts_or_line_ends(
     assert events(cut(with_ends, places)) == events([with_feeds])
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(
     body=st.binary(max_size=300),
     sizes=st.lists(st.integers(1, 60), min_size=1, max_size=8),

@@ -19,12 +19,10 @@ from agentcli.types.messages import AssistantMessage, Text, ToolCall, UserMessag
 from agentcli.types.provider import Request
 from agentcli.types.tools import ToolMessage, ToolResult, ToolSpec
 from tests.e2e.test_providers import Server, anthropic_server, chat_server, responses_server
-from tests.protocol.test_mcp_sessions import config, home, results, workspace
+from tests.protocol.test_mcp_sessions import config, results
 from tests.support.program import Ran, agentcli
 from tests.support.provider import Provider, Reply
 from tests.support.strict_responses import StrictResponses
-
-__all__ = ["home", "workspace"]
 
 QUERY = {"query": "look up an invoice"}
 FOUND = "nasty__find_invoice"

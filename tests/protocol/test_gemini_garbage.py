@@ -4,10 +4,11 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agentcli.types.errors import ProviderError
+from tests.support.examples import examples
 from tests.support.gemini_fixtures import DIALECTS, answered, encoded, model, said
 
 WORDS = {
@@ -45,7 +46,7 @@ def values(words: Sequence[str]) -> st.SearchStrategy[Any]:
 
 @pytest.mark.parametrize("protocol", WORDS)
 @given(data=st.data())
-@settings(max_examples=50, deadline=None)
+@examples(50)
 def test_any_events_give_a_message_that_can_go_back_or_an_error(
     protocol: str, data: st.DataObject
 ) -> None:
@@ -64,7 +65,7 @@ def test_any_events_give_a_message_that_can_go_back_or_an_error(
 
 @pytest.mark.parametrize("protocol", WORDS)
 @given(data=st.data())
-@settings(max_examples=50, deadline=None)
+@examples(50)
 def test_any_body_of_an_error_is_a_sentence(protocol: str, data: st.DataObject) -> None:
     body = data.draw(values(WORDS[protocol]))
     error = DIALECTS[protocol].error(data.draw(st.sampled_from([400, 404, 429, 500])), {}, body)

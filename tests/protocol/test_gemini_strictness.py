@@ -3,10 +3,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agentcli.types.provider import Message
+from tests.support.examples import examples
 from tests.support.gemini_fixtures import DIALECTS, answered, decoded, encoded, model, said
 from tests.support.provider import Recorded
 from tests.support.strict_gemini import StrictGemini
@@ -175,7 +176,7 @@ def replied(draw: st.DrawFn) -> list[Object]:
 
 
 @given(st.lists(replied(), min_size=1, max_size=4))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_any_session_pleases_the_strict_server(replies: list[list[Object]]) -> None:
     server = StrictGemini("gemini-4-argon")
     streams = [server.reply(*chunks).body for chunks in replies]
@@ -201,7 +202,7 @@ def replied_steps(draw: st.DrawFn) -> tuple[list[Object], str]:
 
 
 @given(st.lists(replied_steps(), min_size=1, max_size=4))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_any_session_of_interactions_pleases_the_strict_server(
     replies: list[tuple[list[Object], str]],
 ) -> None:

@@ -126,10 +126,7 @@ class Trial:
         return self.heard.results
 
 
-@pytest.fixture(autouse=True)
-def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"):
-        monkeypatch.setenv(name, str(tmp_path / name))
+pytestmark = pytest.mark.usefixtures("own_directories")
 
 
 def test_form_is_put_to_the_person_and_its_values_reach_the_server_alone(tmp_path: Path) -> None:

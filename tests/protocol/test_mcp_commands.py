@@ -9,13 +9,6 @@ from tests.support.mcp_links import NASTY
 from tests.support.program import agentcli
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    home = tmp_path / "home"
-    home.mkdir()
-    return home
-
-
 def mcp(home: Path, *arguments: str) -> tuple[int, str]:
     ran = agentcli("mcp", *arguments, home=home)
     return ran.code, ran.out + ran.err

@@ -32,12 +32,7 @@ from tests.support.mcp_servers.guarded import Authority, guarded
 from tests.support.mcp_servers.web import Web, web
 from tests.support.program import PROGRAM, agentcli, environment, script
 
-
-@pytest.fixture(autouse=True)
-def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"):
-        monkeypatch.setenv(name, str(tmp_path / name))
-    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.null.Keyring")
+pytestmark = pytest.mark.usefixtures("own_directories")
 
 
 def got(address: str) -> tuple[int, str]:

@@ -22,17 +22,7 @@ from tests.support.mcp_install import installed
 Calls = list[tuple[str, dict[str, Any]]]
 
 
-@pytest.fixture(autouse=True)
-def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"):
-        monkeypatch.setenv(name, str(tmp_path / name))
-
-
-@pytest.fixture
-def workspace(tmp_path: Path) -> Path:
-    workspace = tmp_path / "work"
-    workspace.mkdir()
-    return workspace
+pytestmark = pytest.mark.usefixtures("own_directories")
 
 
 def answers(program: str, workspace: Path, calls: Calls, *args: str, **env: str) -> list[Output]:

@@ -18,20 +18,6 @@ from tests.support.provider import Provider, declared_tools
 ECHO = {"nasty__echo": {"text": "hi"}}
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    home = tmp_path / "home"
-    home.mkdir()
-    return home
-
-
-@pytest.fixture
-def workspace(tmp_path: Path) -> Path:
-    workspace = tmp_path / "work"
-    workspace.mkdir()
-    return workspace
-
-
 def config(directory: Path, mode: str, *more: str, **entry: Any) -> Path:
     path = directory / "servers.json"
     args = [str(NASTY), mode, *more]

@@ -4,13 +4,14 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agentcli.providers.http.sse import EventStream
 from agentcli.types.deltas import TextDelta, ThinkingDelta
 from agentcli.types.errors import ProviderError, ProviderErrorKind
 from agentcli.types.messages import Json, Text, Thinking
+from tests.support.examples import examples
 from tests.support.openai_fixtures import DIALECTS, PROMPT, answered, cases, decoded, made, request
 
 CASES = [case for protocol in DIALECTS for case in cases(protocol)]
@@ -29,7 +30,7 @@ def test_stream_leads_to_what_is_recorded(case: Path) -> None:
     assert json.loads(json.dumps(made(case))) == recorded
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(case=st.sampled_from(WHOLE), data=st.data())
 def test_stream_cut_into_chunks_at_any_byte_gives_the_same_message(
     case: Path, data: st.DataObject
@@ -50,7 +51,7 @@ def test_responses_stream_without_its_last_event_is_cut(case: Path) -> None:
     assert caught.value.kind is ProviderErrorKind.CUT
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(case=st.sampled_from(["text", "call", "text_then_parallel_calls"]), data=st.data())
 def test_chat_stream_that_ends_before_its_finish_reason_is_cut(
     case: str, data: st.DataObject
@@ -92,7 +93,7 @@ def spoilt(value: Json, random: Random) -> Json:
             return value
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(case=st.sampled_from(CASES), random=st.randoms(use_true_random=False))
 def test_spoilt_stream_is_an_error_or_a_message_that_can_be_sent_back(
     case: Path, random: Random

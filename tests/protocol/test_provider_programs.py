@@ -7,14 +7,12 @@ import pytest
 
 from agentcli.types.events import CallJudged
 from tests.e2e.test_providers import Server, anthropic_server, responses_server
-from tests.protocol.test_mcp_sessions import facts, home, results, workspace
+from tests.protocol.test_mcp_sessions import facts, results
 from tests.support import anthropic_streams as anthropic
 from tests.support.program import agentcli
 from tests.support.provider import Provider, Reply, sse, stream
 from tests.support.responses_streams import called, said
 from tests.support.strict_responses import StrictResponses
-
-__all__ = ["home", "workspace"]
 
 CODE = "print(await bash(command='echo hi'))"
 

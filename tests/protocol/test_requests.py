@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agentcli.providers.catalog import resolve
@@ -12,6 +12,7 @@ from agentcli.types.messages import AssistantMessage, Text, UserMessage
 from agentcli.types.provider import Message
 from tests.property.test_wire_normalize import histories
 from tests.support.conversations import NAMES, conversation
+from tests.support.examples import examples
 from tests.support.referees import ANSWER, REFEREES, Referee, made
 
 PROMPT = UserMessage(content=(Text(text="Judge it."),))
@@ -33,13 +34,13 @@ def test_strict_server_takes_a_conversation_of_other_models(referee: Referee, na
     assert referee.checker()(referee.sent(referee.body(conversation(name)))) is None
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(referee=st.sampled_from([*REFEREES.values()]), history=histories)
 def test_strict_server_takes_any_history(referee: Referee, history: list[Message]) -> None:
     assert referee.checker()(referee.sent(referee.body(history))) is None
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(referee=st.sampled_from([*REFEREES.values()]), history=histories)
 def test_what_was_sent_once_is_sent_the_same_way_again(
     referee: Referee, history: list[Message]

@@ -9,6 +9,11 @@ import pytest
 from agentcli.sandbox.choose import SandboxScope, describe_layers
 
 LAYERS = ("bubblewrap", "landlock")
+_RUNNING_COMMANDS = (
+    *("sandbox", "attacks", "boundary", "secrets", "hidden_values", "own_places", "doctor"),
+    *("e2e/test_kill", "run_killed", "e2e/test_run_program", "test_shells"),
+)
+"""Parts of the names of test files."""
 
 
 def list_needed(item: pytest.Item) -> set[str]:
@@ -19,9 +24,10 @@ def list_needed(item: pytest.Item) -> set[str]:
     return {one for one in (*values, *marked) if isinstance(one, str) and one in LAYERS}
 
 
-def is_about_sandbox(item: pytest.Item) -> bool:
-    """Return whether a test runs commands in a sandbox, by its file or by the layers it names."""
-    return bool(list_needed(item)) or "sandbox" in item.nodeid.partition("::")[0]
+def depends_on_layer(item: pytest.Item) -> bool:
+    """Return whether a test runs commands in whichever layer was found, and names none."""
+    path = item.nodeid.partition("::")[0]
+    return not list_needed(item) and any(word in path for word in _RUNNING_COMMANDS)
 
 
 @cache

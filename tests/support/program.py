@@ -1,15 +1,21 @@
 """The installed program as a process of its own, with a home that is empty and thrown away."""
 
+import fcntl
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+import termios
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
+
+from tests.support import warm
 
 PROGRAM = Path(sys.executable).with_name("agentcli")
+LIMIT_S = 110.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +30,7 @@ class Ran:
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:
-    """PATH, an empty home and UTF-8: nothing of the person's own settings or keys."""
+    """PATH, an empty home and UTF-8: nothing of the user's own settings or keys."""
     return {
         "PATH": os.environ["PATH"],
         "HOME": str(home),
@@ -41,17 +47,55 @@ def agentcli(
     stdin: str | None = None,
     env: dict[str, str] | None = None,
 ) -> Ran:
+    """Run the program to its end. It is forked from a loaded one where that makes no difference."""
+    argv = [str(PROGRAM), *map(str, arguments)]
+    environ = environment(home, **(env or {}))
+    if warm.can_start(argv, environ):
+        return Ran(*warm.run(argv, environ, cwd or home, stdin, limit_s=LIMIT_S))
     ran = subprocess.run(
-        [PROGRAM, *arguments],
+        argv,
         cwd=cwd or home,
-        env=environment(home, **(env or {})),
+        env=environ,
         input=stdin,
         stdin=subprocess.DEVNULL if stdin is None else None,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=LIMIT_S,
     )
     return Ran(ran.returncode, ran.stdout, ran.stderr)
+
+
+class Started(Protocol):
+    """A process of the program."""
+
+    @property
+    def pid(self) -> int: ...
+
+    def wait(self) -> int: ...
+
+
+def start_on_terminal(
+    arguments: Sequence[str],
+    *,
+    environ: Mapping[str, str],
+    cwd: Path,
+    terminal: int,
+    is_warm: bool = True,
+) -> Started:
+    """Start the program in a session of its own, with this terminal as its streams."""
+    argv = [str(PROGRAM), *arguments]
+    if is_warm and warm.can_start(argv, environ):
+        return warm.start(argv, environ, cwd, (terminal,) * 3, is_terminal=True)
+    return subprocess.Popen(
+        argv,
+        cwd=cwd,
+        env=environ,
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        start_new_session=True,
+        preexec_fn=partial(fcntl.ioctl, terminal, termios.TIOCSCTTY, 0),
+    )
 
 
 def script(path: Path, replies: Sequence[Any]) -> str:

@@ -98,6 +98,33 @@ def git(project: Path, *arguments: str) -> None:
     subprocess.run(["git", *identity, *arguments], cwd=project, check=True, capture_output=True)
 
 
+def open_question(term: Term) -> None:
+    """It waits for the message just typed, or is there already, where that took long."""
+    term.wait_for(
+        lambda: term.shows("tab to answer") or term.shows("[n] no"), "there is a question"
+    )
+    if term.shows("tab to answer"):
+        term.key("tab")
+
+
+def answer_question(term: Term, letter: str) -> None:
+    await_question(term)
+    term.type(letter)
+
+
+def await_question(term: Term) -> None:
+    """The question is there and its grace is over: seen several times, as a frame may be halved."""
+    seen = 0
+
+    def is_open() -> bool:
+        nonlocal seen
+        is_there = term.shows("[n] no") and not term.shows("keys go to your message")
+        seen = seen + 1 if is_there else 0
+        return seen >= 5
+
+    term.wait_for(is_open, "the question takes keys")
+
+
 def _text(message: Any) -> str:
     content = message["content"]
     if isinstance(content, str):

@@ -9,21 +9,20 @@ import shlex
 import shutil
 import signal
 import subprocess
+import termios
 import threading
 import time
 import uuid
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
-import pexpect
 import pyte
 import pytest
 
-from tests.support.program import PROGRAM, environment
+from tests.support.program import PROGRAM, environment, start_on_terminal
 
-PATIENCE_S = 15.0
+PATIENCE_S = 60.0  # an upper bound that is never waited for, unless something is wrong
 LOOK_EVERY_S = 0.02
 
 needs_tmux = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
@@ -44,16 +43,24 @@ _TMUX_KEYS = {"enter": "Enter", "escape": "Escape", "tab": "Tab", "s-tab": "BTab
 }
 
 
-def until(condition: Callable[[], object], what: str, *, within_s: float = PATIENCE_S) -> None:
+def until(
+    condition: Callable[[], object],
+    what: str,
+    *,
+    within_s: float = PATIENCE_S,
+    every_s: float = LOOK_EVERY_S,
+) -> None:
     deadline = time.monotonic() + within_s
     while not condition():
         if time.monotonic() > deadline:
             raise AssertionError(f"not within {within_s} s: {what}")
-        time.sleep(LOOK_EVERY_S)
+        time.sleep(every_s)
 
 
 class Term:
     """What both kinds have in common."""
+
+    look_every_s = LOOK_EVERY_S
 
     def screen(self) -> list[str]:
         raise NotImplementedError
@@ -93,7 +100,7 @@ class Term:
         self, condition: Callable[[], object], what: str, *, within_s: float = PATIENCE_S
     ) -> None:
         try:
-            until(condition, what, within_s=within_s)
+            until(condition, what, within_s=within_s, every_s=self.look_every_s)
         except AssertionError as error:
             raise AssertionError(f"{error}\n" + "\n".join(self.screen())) from None
 
@@ -145,29 +152,26 @@ class PyteTerm(Term):
         cols: int = 80,
         rows: int = 24,
         env: dict[str, str] | None = None,
+        is_warm: bool = True,
     ) -> None:
         self._screen = _Screen(cols, rows, self._reply)
         self._stream = pyte.ByteStream(self._screen)
         self._raw = bytearray()
         self._lock = threading.RLock()
         self._written = threading.Condition(self._lock)
-        self._process: Any = pexpect.spawn(
-            str(PROGRAM),
-            list(arguments),
-            cwd=str(cwd),
-            env=environment(home, **{"TERM": "xterm-256color", **(env or {})}),
-            dimensions=(rows, cols),
+        self.fd, terminal = os.openpty()
+        termios.tcsetwinsize(terminal, (rows, cols))
+        environ = environment(home, **{"TERM": "xterm-256color", **(env or {})})
+        self._process = start_on_terminal(
+            arguments, environ=environ, cwd=cwd, terminal=terminal, is_warm=is_warm
         )
+        os.close(terminal)
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
     @property
     def pid(self) -> int:
-        return int(self._process.pid)
-
-    @property
-    def fd(self) -> int:
-        return int(self._process.child_fd)
+        return self._process.pid
 
     def screen(self) -> list[str]:
         with self._lock:
@@ -214,23 +218,24 @@ class PyteTerm(Term):
     def resize(self, cols: int, rows: int) -> None:
         with self._lock:
             self._screen.resize(rows, cols)
-        self._process.setwinsize(rows, cols)
+        termios.tcsetwinsize(self.fd, (rows, cols))
 
     def hang_up(self) -> None:
         """The window is closed: the terminal is gone from one moment to the next."""
-        os.close(self.fd)
+        handle, self.fd = self.fd, -1
+        os.close(handle)
 
     def code(self) -> int:
         """The exit code, once it has ended."""
-        until(lambda: not self._process.isalive(), "the program has ended")
-        status: int | None = self._process.exitstatus
-        return status if status is not None else -int(self._process.signalstatus)
+        self.gone()
+        return self._process.wait()
 
     def close(self) -> None:
         if alive(self.pid):
             self.kill(signal.SIGKILL)
+        self._process.wait()
         with suppress(OSError):  # hung up before
-            self._process.close(force=True)
+            self.hang_up()
 
     def _read(self) -> None:
         while True:
@@ -252,6 +257,8 @@ class PyteTerm(Term):
 
 class TmuxTerm(Term):
     """A terminal that re-wraps, scrolls and outlives the program in it."""
+
+    look_every_s = 0.1  # each look is a process
 
     def __init__(
         self,

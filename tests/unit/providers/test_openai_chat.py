@@ -2,7 +2,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agentcli.providers.dialect import Model
@@ -20,6 +20,7 @@ from agentcli.types.messages import (
 )
 from agentcli.types.provider import Message, Request
 from agentcli.types.tools import ToolMessage, ToolResult, ToolSpec
+from tests.support.examples import examples
 
 MODEL = Model(provider="ollama", name="qwen3", protocol="openai-chat", strict_tools=False)
 GPT = Model(provider="openai-chat", name="gpt-5.4", protocol="openai-chat", thinking=True)
@@ -273,7 +274,7 @@ call_deltas = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.lists(st.lists(call_deltas, max_size=2), max_size=5), st.sampled_from(["stop", "length"]))
 def test_whatever_calls_come_each_has_an_id_of_its_own(
     chunks: list[list[Any]], finish: str

@@ -4,7 +4,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agentcli.sandbox.contents import (
@@ -17,6 +17,7 @@ from agentcli.sandbox.contents import (
     UnreadContent,
     put_back,
 )
+from tests.support.examples import examples
 
 NAMES = st.sampled_from(["a", "b", "c"])
 MODES = st.sampled_from([0o644, 0o755, 0o600])
@@ -32,7 +33,7 @@ ENTRIES: st.SearchStrategy[Entry] = st.recursive(
 
 
 @given(before=st.none() | ENTRIES, after=st.none() | ENTRIES)
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_whatever_was_there_is_put_back(before: Entry | None, after: Entry | None) -> None:
     with TemporaryDirectory() as directory:
         parent = os.open(directory, DIRECTORY)

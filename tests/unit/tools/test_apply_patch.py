@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agentcli.system.diff import find_changes
@@ -22,6 +22,7 @@ from agentcli.tools.seen import Seen, sha256
 from agentcli.types.errors import ToolError
 from agentcli.types.events import CallFinished, Fact
 from agentcli.types.tools import Diff, Effect, ErrorKind, Output, ToolContext, ToolResult
+from tests.support.examples import examples
 
 CASES = Path(__file__).parents[3] / "fixtures/patches"
 APPLIED = sorted(path.parent.name for path in CASES.glob("*/expected"))
@@ -243,7 +244,7 @@ def patch_between(old: list[str], new: list[str], *, context_lines: int) -> Iter
     yield "*** End Patch"
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(
     old=texts, new=texts, context_lines=st.integers(0, 3), ending=st.sampled_from(["\n", "\r\n"])
 )
@@ -264,7 +265,7 @@ def test_patch_of_a_difference_gives_the_new_text_or_is_refused(
     assert made == "".join(line + ending for line in new)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.text(alphabet="*@ +-abFileUpdtAMov:\n\r", max_size=60))
 def test_any_text_is_a_patch_or_a_sentence(text: str) -> None:
     for patch in (text, f"*** Begin Patch\n{text}\n*** End Patch"):

@@ -1,0 +1,91 @@
+"""The tests themselves: which are quick, and that a forked program is the program."""
+
+import contextlib
+import os
+import socket
+import subprocess
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from agentcli.system.diff import compare
+from tests.support.program import PROGRAM, agentcli, environment, script
+from tests.support.speed import Guard, reaches_start
+
+
+class Listening(ThreadingHTTPServer):
+    """Listens as soon as it is made."""
+
+
+@contextlib.contextmanager
+def listening() -> Iterator[Listening]:
+    yield Listening(("127.0.0.1", 0), BaseHTTPRequestHandler)
+
+
+def by_a_helper() -> None:
+    with listening():
+        pass
+
+
+def by_the_program() -> None:
+    agentcli("--version", home=Path())
+
+
+def by_itself() -> None:
+    subprocess.run(["true"])
+
+
+def by_a_value() -> None:
+    [one() for one in WAYS]
+
+
+def not_at_all() -> None:
+    compare("a", "b", path="a.txt")
+
+
+WAYS: list[Callable[[], None]] = [not_at_all, by_itself]
+
+
+@pytest.mark.parametrize("way", [by_a_helper, by_the_program, by_itself, by_a_value])
+def test_code_that_reaches_a_start_is_not_quick(way: Callable[[], None]) -> None:
+    assert reaches_start(way)
+
+
+def test_code_that_starts_nothing_is_quick() -> None:
+    assert not reaches_start(not_at_all)
+
+
+def test_quick_test_is_marked(request: pytest.FixtureRequest) -> None:
+    assert request.node.get_closest_marker("quick")
+
+
+def test_guard_names_what_a_quick_test_started() -> None:
+    guard = Guard()
+    guard.watch()
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+    os.waitpid(os.posix_spawn("/bin/true", ["true"], {}), 0)
+    with pytest.raises(pytest.fail.Exception, match=r"socket\.bind .*os\.posix_spawn .*true"):
+        guard.stop()
+    guard.watch()
+    guard.stop()
+
+
+@pytest.mark.parametrize(
+    "words", [("--version",), ("no-such-command",), ("run", "-"), ("policy", "explain", "bash: ls")]
+)
+def test_forked_program_is_the_program(words: tuple[str, ...], tmp_path: Path) -> None:
+    text = "said äöü\n" if words[0] == "run" else None
+    options = ("--model", script(tmp_path / "s.json", ["Done."])) if words[0] == "run" else ()
+    forked = agentcli(*words, *options, home=tmp_path, stdin=text)
+    started = subprocess.run(
+        [PROGRAM, *words, *options],
+        cwd=tmp_path,
+        env=environment(tmp_path),
+        input=text or "",
+        capture_output=True,
+        text=True,
+    )
+    assert (forked.code, forked.out) == (started.returncode, started.stdout)

@@ -1,0 +1,120 @@
+"""Starts the program from a process that has it loaded: `warm_server`, one for each test worker."""
+
+import atexit
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
+from signal import SIGKILL
+
+from tests.support.warm_server import LARGEST_ORDER_BYTES
+
+_OF_THE_INTERPRETER = ("PYTHON", "LC_", "COVERAGE")
+_SERVER = Path(__file__).with_name("warm_server.py")
+
+
+class Started:
+    """A process of the program. Its parent is the server, which tells how it ended."""
+
+    def __init__(self, report: int) -> None:
+        self._report = os.fdopen(report)
+        self.pid = int(self._report.readline())
+        self._code: int | None = None
+        self._lock = threading.Lock()
+
+    def wait(self) -> int:
+        """Return the exit code once it has ended; negative for the signal that ended it."""
+        with self._lock:
+            if self._code is None:
+                self._code = int(self._report.readline())
+                self._report.close()
+            return self._code
+
+
+def can_start(argv: Sequence[str], environ: Mapping[str, str]) -> bool:
+    """Return whether a fork is the same: not if the environment is for the interpreter itself."""
+    return (
+        sys.platform == "linux"
+        and environ.get("LANG") == "C.UTF-8"
+        and not any(name.startswith(_OF_THE_INTERPRETER) for name in environ)
+        and len(json.dumps([argv, dict(environ)])) < LARGEST_ORDER_BYTES // 2
+    )
+
+
+def start(
+    argv: Sequence[str],
+    environ: Mapping[str, str],
+    cwd: Path,
+    streams: tuple[int, int, int],
+    *,
+    is_terminal: bool = False,
+) -> Started:
+    """Start the program with these streams, which stay open here."""
+    reader, writer = os.pipe()
+    order = json.dumps([argv, dict(environ), str(cwd), is_terminal]).encode()
+    socket.send_fds(_connect(), [order], [*streams, writer])
+    os.close(writer)
+    return Started(reader)
+
+
+def run(
+    argv: Sequence[str],
+    environ: Mapping[str, str],
+    cwd: Path,
+    stdin: str | None,
+    *,
+    limit_s: float,
+) -> tuple[int, str, str]:
+    """Return the exit code and what was written, as `subprocess.run` does."""
+    source, feed = os.pipe() if stdin is not None else (os.open(os.devnull, os.O_RDONLY), -1)
+    (out, write_out), (err, write_err) = os.pipe(), os.pipe()
+    streams = source, write_out, write_err
+    with ThreadPoolExecutor(3) as threads:
+        started = start(argv, environ, cwd, streams)
+        for handle in streams:
+            os.close(handle)
+        killer = threading.Timer(limit_s, os.kill, (started.pid, SIGKILL))
+        killer.start()
+        if stdin is not None:
+            threads.submit(_write, feed, stdin)
+        texts = [threads.submit(_read, handle) for handle in (out, err)]
+        code = started.wait()
+        killer.cancel()
+        return code, texts[0].result(), texts[1].result()
+
+
+def _write(handle: int, text: str) -> None:
+    with os.fdopen(handle, "w", encoding="utf-8") as stream:
+        stream.write(text)  # a reader that leaves early is no matter of ours: nobody asks
+
+
+def _read(handle: int) -> str:
+    with os.fdopen(handle, encoding="utf-8") as stream:
+        return stream.read()
+
+
+@cache
+def _connect() -> socket.socket:
+    """Start the server. It ends with this process, whose end of the connection is closed then."""
+    here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with there:
+        server = subprocess.Popen(
+            [sys.executable, "-P", _SERVER, str(there.fileno())],
+            pass_fds=[there.fileno()],
+            env={"LANG": "C.UTF-8", "PATH": os.environ["PATH"]},
+            stdin=subprocess.PIPE,  # as of a program whose streams are pipes: nothing is sought
+            stdout=subprocess.PIPE,
+        )
+
+    def close() -> None:
+        here.close()
+        server.wait()
+
+    atexit.register(close)
+    return here

@@ -1,0 +1,123 @@
+"""The program, loaded once: a process that forks itself for every command line it is sent.
+
+A fork is a process of its own, with its own streams, environment and exit code; only the imports
+are done already. It is run as a file, so that nothing of the tests is in it.
+"""
+
+import fcntl
+import json
+import os
+import pkgutil
+import selectors
+import signal
+import socket
+import sys
+import termios
+import time
+from contextlib import suppress
+from importlib import import_module
+from io import TextIOWrapper
+from typing import NamedTuple
+
+import agentcli
+from agentcli.__main__ import main as run_program
+
+LARGEST_ORDER_BYTES = 100_000
+_NEVER_LOADED = ("agentcli.providers.sdk_", "agentcli.features.batch.ray")
+_LOADED_LATER = ("agentcli.features.acp", "agentcli.features.mcp", "agentcli.ui.repl.commands")
+"""What takes longest, when it is clear that this is not about one test alone."""
+_LATER_EVENTS = 12
+
+
+class Order(NamedTuple):
+    """What the process is to be. It is followed by stdin, stdout, stderr and where to report."""
+
+    argv: list[str]
+    environ: dict[str, str]
+    cwd: str
+    is_terminal: bool
+    """Whether the streams are a terminal, to become the one of its session."""
+
+
+def main() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _load_program(without=_LOADED_LATER)
+    with (
+        socket.socket(fileno=int(sys.argv[1])) as orders,
+        selectors.DefaultSelector() as events,
+    ):
+        received = _serve(orders, events)
+    if received is not None:
+        _become(*received)
+        run_program()
+
+
+def _serve(orders: socket.socket, events: selectors.BaseSelector) -> tuple[Order, list[int]] | None:
+    """Answer until the tests are over. Return an order in the process that is to follow it."""
+    events.register(orders, selectors.EVENT_READ)
+    seen_events = 0
+    while True:
+        seen_events += 1
+        if seen_events == _LATER_EVENTS:
+            _load_program()
+        for key, _ in events.select():
+            if key.data is not None:
+                events.unregister(key.fd)
+                _report_end(key.fd, *key.data)
+                continue
+            line, handles, _, _ = socket.recv_fds(orders, LARGEST_ORDER_BYTES, 4)
+            if not line:
+                return None
+            pid = os.fork()
+            if pid == 0:
+                _forget_others(events, handles.pop())
+                return Order(*json.loads(line)), handles
+            for handle in handles[:3]:
+                os.close(handle)
+            os.write(handles[3], b"%d\n" % pid)
+            events.register(os.pidfd_open(pid), selectors.EVENT_READ, (pid, handles[3]))
+
+
+def _report_end(pidfd: int, pid: int, report: int) -> None:
+    _, status = os.waitpid(pid, 0)
+    with suppress(BrokenPipeError):  # nobody waits for it any more
+        os.write(report, b"%d\n" % os.waitstatus_to_exitcode(status))
+    os.close(report)
+    os.close(pidfd)
+
+
+def _forget_others(events: selectors.BaseSelector, report: int) -> None:
+    """Close what belongs to the server, in a process that is about to become the program."""
+    os.close(report)
+    for key in list(events.get_map().values()):
+        if key.data is not None:
+            os.close(key.fd)
+            os.close(key.data[1])
+
+
+def _become(order: Order, handles: list[int]) -> None:
+    for descriptor, handle in enumerate(handles):
+        os.dup2(handle, descriptor)
+        os.close(handle)
+    if order.is_terminal:
+        os.setsid()
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    assert isinstance(sys.stdout, TextIOWrapper)
+    sys.stdout.reconfigure(line_buffering=os.isatty(1))
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.environ.clear()
+    os.environ.update(order.environ)
+    time.tzset()
+    os.chdir(order.cwd)
+    sys.argv[:] = order.argv
+
+
+def _load_program(without: tuple[str, ...] = ()) -> None:
+    """Import every module of the program but those whose names begin so."""
+    for module in pkgutil.walk_packages(agentcli.__path__, "agentcli."):
+        if not module.name.startswith(_NEVER_LOADED + without):
+            import_module(module.name)
+
+
+if __name__ == "__main__":
+    main()
