@@ -194,7 +194,7 @@ class PolicyDecider:
 
     def _why_command_asks(self, subject: CallSubject) -> str:
         if isinstance(subject.line, OpaqueLine):
-            return f"{subject.line.reason} cannot be matched by a rule, so it always asks"
+            return f"it contains {subject.line.reason}, so no rule for a program applies"
         return "; ".join(one.reason for one in self.find_uncovered(subject))
 
     def _coverage(self) -> RuleCoverage:

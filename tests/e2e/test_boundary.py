@@ -80,9 +80,9 @@ def test_network_and_directories_are_given_by_rule_to_that_command_alone(
     ("extra", "message"),
     [
         ("network = 1\n", "network must be true or false"),
-        ('writable = "x"\n', "writable is a list"),
-        ('writable = ["x"]\n', "must be a whole path"),
-        ('writable = ["/"]\n', "not that of the root"),
+        ('writable = "x"\n', "writable must be a list"),
+        ('writable = ["x"]\n', "must be an absolute path"),
+        ('writable = ["/"]\n', "and not /"),
     ],
 )
 def test_rule_that_gives_nonsense_is_refused(

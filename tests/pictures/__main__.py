@@ -1,6 +1,6 @@
 """`python -m tests.pictures [DIRECTORY]` draws the screens and the real session as SVG and PNG.
 
-`python -m tests.pictures --goldens` writes anew what the tests compare the screens with.
+`python -m tests.pictures --goldens` writes the screens that the tests compare with.
 """
 
 import argparse
@@ -49,7 +49,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.pictures", description=__doc__)
     parser.add_argument("directory", nargs="?", type=Path, default=Path("build/pictures"))
     parser.add_argument("--goldens", action="store_true")
-    parser.add_argument("--readme", action="store_true", help="keep the best in docs/pictures")
+    parser.add_argument("--readme", action="store_true", help="write docs/pictures, too")
     given = parser.parse_args()
     if given.goldens:
         write_goldens()

@@ -64,7 +64,7 @@ QUESTION = Question(
     call=ToolCall(id="c1", name="bash", input={"command": "pytest"}),
     effect=Effect.EXECUTE,
     preview=Command(command="pytest", cwd="/w"),
-    verdict=Verdict(decision="ask", by="mode", reason="no rule matches"),
+    verdict=Verdict(decision="ask", by="mode", reason="no rule allows pytest"),
 )
 OFFER = RuleOffer(rules=("bash(pytest:*)",), session="bash(pytest:*)")
 Kind = Literal["call", "plan"]

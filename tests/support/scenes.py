@@ -235,7 +235,7 @@ def steps() -> list[Step]:
         passing(),
         denied("user", "the user denied it"),
         denied("rule", "rule deny bash(rm:*) (user settings) forbids it", "deny bash(rm:*)"),
-        denied("nobody", "no rule matches, and nobody can be asked here; --allow 'bash(rm:*)'"),
+        denied("nobody", "no rule allows rm -rf build, and this run cannot ask"),
         step(
             "bash",
             {"command": "sleep 100"},

@@ -90,7 +90,7 @@ def _list_remedies(explanation: Explanation) -> Iterator[str]:
     if explanation.suggestion.rules:
         yield format_options(explanation.suggestion.rules)
     else:
-        yield f"no rule can allow it: {explanation.suggestion.reason}"
+        yield f"no rule to suggest: {explanation.suggestion.reason}"
 
 
 def _explanation_json(answer: PolicyAnswer) -> dict[str, Any]:

@@ -158,7 +158,7 @@ def _describe_denial(card: Card) -> str:
         case "rule":
             return f"denied by rule {verdict.rule or ''}".rstrip()
         case "nobody":
-            return "denied: no one to ask"
+            return "denied: needs approval"
         case "mode":
             return "denied by the mode"
         case by:

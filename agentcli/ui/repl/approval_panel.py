@@ -13,7 +13,7 @@ from rich.text import Text
 
 from agentcli.settings import get_rules_file
 from agentcli.types.messages import Json
-from agentcli.types.tools import Command, Diff, Effect
+from agentcli.types.tools import Command, Diff
 from agentcli.types.verdicts import Question
 from agentcli.ui.render.diff import render_diff
 from agentcli.ui.render.paint import Paint, escape, fold, style_escaped, wrap
@@ -297,7 +297,7 @@ def _render_ends(body: list[str], rows: int, paint: Paint, *, was_viewed: bool) 
 
 
 def _render_why(question: Question, paint: Paint, context: CommandContext) -> list[str]:
-    rows = _wrap_prose(f"why: {escape(describe_reason(question))}", paint)
+    rows = _wrap_prose(f"why: {escape(question.verdict.reason)}", paint)
     if len(rows) > WHY_ROWS:
         rows = [*rows[: WHY_ROWS - 1], f"       {paint.ellipsis}"]
     if isinstance(question.preview, Command):
@@ -306,15 +306,6 @@ def _render_why(question: Question, paint: Paint, context: CommandContext) -> li
         where = paint.dot.join((escape(context.workspace), context.sandbox, f"timeout {timeout}s"))
         rows += _wrap_prose(f"in:  {where}", paint)
     return [*(_apply_dim(paint, row) for row in rows), *_render_task(question, paint)[:WHY_ROWS]]
-
-
-def describe_reason(question: Question) -> str:
-    """Return why the user is asked."""
-    reason = question.verdict.reason
-    if reason != "no rule matches":
-        return reason
-    is_edit = question.effect is Effect.WRITE
-    return "edits need your OK in ask mode" if is_edit else "this tool needs your OK"
 
 
 def _render_task(question: Question, paint: Paint) -> list[str]:

@@ -34,7 +34,7 @@ from agentcli.ui.repl.approval import (
     find_choice,
     get_proposed_plan,
 )
-from agentcli.ui.repl.approval_panel import describe_reason, describe_saved_rule
+from agentcli.ui.repl.approval_panel import describe_saved_rule
 from agentcli.ui.repl.commands.registry import is_slash_command, switch_session
 from agentcli.ui.repl.commands.table import build_registry
 from agentcli.ui.repl.external import LineReader, edit_text
@@ -361,7 +361,7 @@ class LineMode:
         asked = build_pending(question)
         self._set_aside_typed()
         self._write("\n" + self._renderer.render_question(asked))
-        self._write(f"why: {escape(describe_reason(question))}\n")
+        self._write(f"why: {escape(question.verdict.reason)}\n")
         if question.form is not None:
             return await ask_form(question.form, say=self._write, read_line=self._reader.read_line)
         offer = asked.offer

@@ -360,5 +360,5 @@ def test_reason_says_which_part_no_rule_matches(root: Path) -> None:
         "rule allow bash(git log:*) does not cover this: git with option --output is not read-only"
     )
     assert bench.bash("ls $(pwd)").reason == (
-        "command substitution $(…) cannot be matched by a rule, so it always asks"
+        "it contains command substitution $(…), so no rule for a program applies"
     )

@@ -64,8 +64,8 @@ def test_error_is_named_with_its_first_line(error: ErrorKind, said: str) -> None
 
 
 def test_denial_says_so_once() -> None:
-    denied = line(None, error=ErrorKind.DENIED, text="Denied: no rule matches")
-    assert denied == "t a: denied: no rule matches (500ms)"
+    denied = line(None, error=ErrorKind.DENIED, text="Denied: no rule allows make")
+    assert denied == "t a: denied: no rule allows make (500ms)"
 
 
 def test_command_that_was_interrupted_has_no_exit_code() -> None:

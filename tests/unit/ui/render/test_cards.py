@@ -69,8 +69,8 @@ def test_failing_command_shows_both_ends_its_code_and_its_log() -> None:
             "denied by rule deny bash(rm:*)\n  rule deny bash(rm:*) forbids it\n",
         ),
         (
-            denied("nobody", "no rule matches; --allow x"),
-            "denied: no one to ask\n  no rule matches; --allow x\n",
+            denied("nobody", "no rule allows make; --allow x"),
+            "denied: needs approval\n  no rule allows make; --allow x\n",
         ),
         (denied("hook", "audit: no"), "denied by the hook\n  audit: no\n"),
         (denied("mode", "plan mode only reads"), "denied by the mode\n  plan mode only reads\n"),
@@ -188,7 +188,7 @@ def test_show_of_a_missing_card_names_the_ones_there_are() -> None:
 
 @pytest.mark.parametrize("columns", [1, 2, 5, 12, 20])
 def test_narrow_screen_is_no_reason_to_fail(columns: int) -> None:
-    for one in (read("a.py"), edit(), failing(), denied("nobody", "no rule matches")):
+    for one in (read("a.py"), edit(), failing(), denied("nobody", "no rule allows make")):
         assert shown(one, columns=columns)
 
 

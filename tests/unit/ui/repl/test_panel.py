@@ -10,7 +10,7 @@ from agentcli.types.verdicts import Delegation, Question, Verdict
 from agentcli.ui.render.paint import Paint
 from agentcli.ui.render.theme import NONE
 from agentcli.ui.repl.approval import PendingApproval, RuleOffer
-from agentcli.ui.repl.approval_panel import CommandContext, describe_reason, render_panel
+from agentcli.ui.repl.approval_panel import CommandContext, render_panel
 
 PLACE = CommandContext(workspace="~/src/demo", sandbox="network off")
 
@@ -62,13 +62,6 @@ def test_panel_has_the_whole_command_the_why_and_every_answer(
         "  [e] no, tell the agent what to do instead",
         "  [v] view all   [m] edit it first",
     ]
-
-
-def test_panel_of_an_edit_says_that_the_mode_asks() -> None:
-    verdict = Verdict(decision="ask", by="mode", reason="no rule matches")
-    call = ToolCall(id="c1", name="edit_file", input={"path": "a.py"})
-    question = Question(call=call, effect=Effect.WRITE, preview=None, verdict=verdict)
-    assert describe_reason(question) == "edits need your OK in ask mode"
 
 
 def test_panel_says_which_child_asks_however_low_it_is(loop: asyncio.AbstractEventLoop) -> None:
