@@ -12,11 +12,10 @@ from agentcli.session.features import SessionFeature
 from agentcli.session.model import ModelInUse
 from agentcli.session.parts import SessionParts
 from agentcli.session.start import UNANSWERED, SessionStart, end_open_turn, is_unanswered
-from agentcli.types.errors import RunOutcome
+from agentcli.types.errors import Ending, RunOutcome
 from agentcli.types.events import (
     Compacted,
     ContextNote,
-    Ending,
     Fact,
     ModeChanged,
     NoteReason,

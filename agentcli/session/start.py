@@ -16,11 +16,10 @@ from agentcli.log.lock import SessionLock
 from agentcli.log.paths import SessionPaths, create_session_paths
 from agentcli.log.turns import is_in_turn
 from agentcli.log.writer import FIRST_PREV, LogWriter
-from agentcli.types.errors import SettingsError
+from agentcli.types.errors import Ending, SettingsError
 from agentcli.types.events import (
     CallFinished,
     CallJudged,
-    Ending,
     Entry,
     Fact,
     ModelReplied,

@@ -12,9 +12,34 @@ Any other exception is a bug: it reaches `__main__`, which exits with 1.
 
 from enum import IntEnum, StrEnum
 
-from agentcli.types.events import Ending
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.tools import Details, ErrorKind
+
+
+class Ending(StrEnum):
+    """Every way a turn or a run can end. `types/errors.py` has the exit code of each."""
+
+    DONE = "done"
+    DENIED = "denied"
+    STEP_LIMIT = "step_limit"
+    TIME_LIMIT = "time_limit"
+    COST_LIMIT = "cost_limit"
+    TOKEN_LIMIT = "token_limit"
+    REPEATED = "repeated"
+    LENGTH = "length"
+    OVERFLOW = "overflow"
+    REFUSED = "refused"
+    MISCONFIGURED = "misconfigured"
+    PROVIDER_FAILED = "provider_failed"
+    VERIFY_FAILED = "verify_failed"
+    CLAIM_UNSUPPORTED = "claim_unsupported"
+    SCHEMA_UNMET = "schema_unmet"
+    CANCELLED = "cancelled"
+    TERMINATED = "terminated"
+    HUNG_UP = "hung_up"
+    OUTPUT_CLOSED = "output_closed"
+    USAGE = "usage"
+    INTERNAL = "internal"
 
 
 class Exit(IntEnum):

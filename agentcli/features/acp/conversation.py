@@ -32,8 +32,8 @@ from agentcli.settings import Settings
 from agentcli.system.images import ImageRefused, decode_picture
 from agentcli.system.plain_text import show_controls
 from agentcli.types import messages
-from agentcli.types.errors import AgentError, Exit, UsageError
-from agentcli.types.events import Ending, Event, TurnEnded, Warned
+from agentcli.types.errors import AgentError, Ending, Exit, UsageError
+from agentcli.types.events import Event, TurnEnded, Warned
 from agentcli.types.spending import NO_SPENDING, compute_spending
 from agentcli.types.verdicts import Question, Verdict
 from agentcli.ui.streams import write_err

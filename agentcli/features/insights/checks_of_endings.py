@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 
 from agentcli.features.insights.finding import Level, TriageCase, TriageFinding
+from agentcli.types.errors import Ending
 from agentcli.types.events import (
     AnswerChecked,
     ClaimsChecked,
     Compacted,
-    Ending,
     HookRan,
     ModelFailed,
     ResultsTrimmed,
