@@ -185,8 +185,8 @@ class ProviderErrorKind(StrEnum):
     """The reason why there is no reply, as far as it decides what happens next.
 
     A kind is recognised in `providers/*/errors.py` and explained to the user in
-    `providers/failures.py` (`explain_final`, and `RETRIED` if another attempt may help). A new one
-    needs a row in `_ENDING_OF_KIND`.
+    `providers/failures.py` (`explain_final`). A new one needs a row in `_ENDING_OF_KIND`, and one
+    in `_TEMPORARY` if another attempt may help.
     """
 
     CREDENTIALS = "credentials"  # no key, a rejected key, no permission, no money
@@ -218,9 +218,16 @@ class ProviderError(AgentError):
         self.ending = _ENDING_OF_KIND[kind]
 
     @property
+    def is_temporary(self) -> bool:
+        """Return whether another attempt, or another model, may help."""
+        return self.kind in _TEMPORARY
+
+    @property
     def was_sent(self) -> bool:
         return self.kind not in (ProviderErrorKind.COST_CAP, ProviderErrorKind.TOKEN_CAP)
 
+
+_TEMPORARY = (ProviderErrorKind.RATE_LIMITED, ProviderErrorKind.UNAVAILABLE, ProviderErrorKind.CUT)
 
 _ENDING_OF_KIND: dict[ProviderErrorKind, Ending] = {
     ProviderErrorKind.CREDENTIALS: Ending.MISCONFIGURED,
@@ -240,4 +247,5 @@ UNANSWERED = frozenset(_ENDING_OF_KIND.values()) - {
     Ending.COST_LIMIT,
     Ending.TOKEN_LIMIT,
 }
-"""The endings of a prompt that may be sent again: nobody refused it, no limit was reached."""
+"""The endings of a prompt that may be sent again. Nobody refused it, and it is within the limits
+that the user set."""
