@@ -13,12 +13,11 @@ from typing import Protocol
 from agentcli.agent.journal import Journal
 from agentcli.agent.loop import Loop
 from agentcli.types.answers import AnswerParts
-from agentcli.types.errors import RunOutcome, ToolError
+from agentcli.types.errors import Ending, RunOutcome, ToolError
 from agentcli.types.events import (
     CallFinished,
     CallJudged,
     ContextNote,
-    Ending,
     Event,
     NoteReason,
     SessionEnded,

@@ -11,15 +11,8 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from agentcli.agent.journal import Journal
-from agentcli.types.events import (
-    AnswerChecked,
-    ContextNote,
-    Emit,
-    Ending,
-    NoteReason,
-    TurnEnded,
-    Verified,
-)
+from agentcli.types.errors import Ending
+from agentcli.types.events import AnswerChecked, ContextNote, Emit, NoteReason, TurnEnded, Verified
 from agentcli.types.messages import Json
 
 ANSWER_TOOL = "answer"

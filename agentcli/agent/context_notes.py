@@ -19,12 +19,11 @@ from agentcli.system.workspace import Workspace
 from agentcli.system.worktree import UncommittedChanges, abbreviate, find_branch
 from agentcli.types.answers import AnswerParts
 from agentcli.types.deltas import CallDelta, TextDelta, ThinkingDelta
-from agentcli.types.errors import ToolError
+from agentcli.types.errors import Ending, ToolError
 from agentcli.types.events import (
     CallJudged,
     Compacted,
     ContextNote,
-    Ending,
     Event,
     Fact,
     ModeChanged,

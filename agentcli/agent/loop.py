@@ -16,12 +16,11 @@ from agentcli.agent.dispatch import Dispatcher
 from agentcli.agent.journal import Journal
 from agentcli.agent.limits import Breaker, TurnLimits
 from agentcli.agent.model_client import ModelClient
-from agentcli.types.errors import ProviderError, RecordError, SettingsError
+from agentcli.types.errors import Ending, ProviderError, RecordError, SettingsError
 from agentcli.types.events import (
     CallFinished,
     CallJudged,
     ContextNote,
-    Ending,
     Fact,
     NoteReason,
     TurnEnded,

@@ -130,8 +130,6 @@ def forecast_cost(*, tokens: int, cached_tokens: int, why_cold: str, price: Pric
 OVERFLOWS_MAX = 2
 """The number of times per turn that a conversation is shortened and sent again."""
 
-OVERLOADED = (ProviderErrorKind.UNAVAILABLE, ProviderErrorKind.RATE_LIMITED, ProviderErrorKind.CUT)
-
 FallBack: TypeAlias = Callable[[str], Awaitable[bool]]
 """Takes the name of an overloaded model. Returns whether another one is in use now."""
 
@@ -225,7 +223,7 @@ class ModelClient:
         """Try to fix the cause and return whether the next attempt may succeed."""
         if error.kind is ProviderErrorKind.OVERFLOW:
             return await self.shrink_conversation()
-        if error.kind not in OVERLOADED or self._fall_back is None or self._asked is None:
+        if not error.is_temporary or self._fall_back is None or self._asked is None:
             return False
         return await self._fall_back(self._asked.name)
 

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agentcli.log.reader import LogFault
+from agentcli.types.errors import Ending
 from agentcli.types.events import (
     CallFinished,
     CallJudged,
     ContextNote,
-    Ending,
     Entry,
     Fact,
     ModelFailed,

@@ -20,8 +20,6 @@ from agentcli.types.messages import Json
 # Explaining a failure to the user: one sentence, and a hint what to do
 
 
-RETRIED = (ProviderErrorKind.RATE_LIMITED, ProviderErrorKind.UNAVAILABLE, ProviderErrorKind.CUT)
-
 LATER = "try again later, or use another model (agentcli models)"
 
 _SHORT_REASONS = {429: "rate limited", 529: "overloaded"}
@@ -40,7 +38,7 @@ def to_failure(error: ProviderError | ConnectionBroken) -> AttemptFailure:
     if isinstance(error, ConnectionBroken):
         wired = ProviderError(str(error), kind=error.kind, hint=error.hint)
         return AttemptFailure(error=wired, attempts=error.attempts)
-    return AttemptFailure(error=error, attempts=ATTEMPTS if error.kind in RETRIED else 1)
+    return AttemptFailure(error=error, attempts=ATTEMPTS if error.is_temporary else 1)
 
 
 def describe_reason(error: ProviderError, *, shown_chars: int) -> str:
@@ -73,7 +71,7 @@ class FailureExplainer:
                 hint and error.status is None and self._is_local()
             ):
                 hint = f"check that {self.provider.name} is running"
-            case _ if error.kind in RETRIED:
+            case _ if error.is_temporary:
                 hint = hint or LATER
             case ProviderErrorKind.OVERFLOW:
                 hint = hint or "shorten the prompt, or start a new session"

@@ -12,8 +12,8 @@ from agentcli.agent.dispatch import Clean, ResultHook
 from agentcli.log.paths import SessionPaths
 from agentcli.session.project import Project, load_project_hooks
 from agentcli.settings import Settings, build_unreadable_error, get_hooks_file
-from agentcli.types.errors import ToolError
-from agentcli.types.events import ContextNote, Emit, Ending, HookRan, NoteReason, TurnEnded, Warned
+from agentcli.types.errors import Ending, ToolError
+from agentcli.types.events import ContextNote, Emit, HookRan, NoteReason, TurnEnded, Warned
 from agentcli.types.messages import Json
 from agentcli.types.tools import PreparedCall, rename_aliases
 from agentcli.types.verdicts import CurrentMode, Delegation

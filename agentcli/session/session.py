@@ -11,12 +11,11 @@ from agentcli.session.context_sources import ContextSources
 from agentcli.session.features import SessionFeature
 from agentcli.session.model import ModelInUse
 from agentcli.session.parts import SessionParts
-from agentcli.session.start import UNANSWERED, SessionStart, end_open_turn, is_unanswered
-from agentcli.types.errors import RunOutcome
+from agentcli.session.start import SessionStart, end_open_turn, is_unanswered
+from agentcli.types.errors import UNANSWERED, Ending, RunOutcome
 from agentcli.types.events import (
     Compacted,
     ContextNote,
-    Ending,
     Fact,
     ModeChanged,
     NoteReason,
@@ -191,7 +190,7 @@ class Session:
         """Withdraw the last prompt if it could not be answered. Return whether it was withdrawn.
 
         `gave_up` is true if the user did not want to wait for another attempt."""
-        endings = (*UNANSWERED, Ending.CANCELLED) if gave_up else UNANSWERED
+        endings = UNANSWERED | {Ending.CANCELLED} if gave_up else UNANSWERED
         is_theirs = is_unanswered(self.facts, endings)
         if is_theirs:
             self.journal.append(TurnWithdrawn())

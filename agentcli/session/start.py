@@ -16,11 +16,10 @@ from agentcli.log.lock import SessionLock
 from agentcli.log.paths import SessionPaths, create_session_paths
 from agentcli.log.turns import is_in_turn
 from agentcli.log.writer import FIRST_PREV, LogWriter
-from agentcli.types.errors import SettingsError
+from agentcli.types.errors import UNANSWERED, Ending, SettingsError
 from agentcli.types.events import (
     CallFinished,
     CallJudged,
-    Ending,
     Entry,
     Fact,
     ModelReplied,
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
 CUT_SHORT = "agentcli ended before the turn finished"
 DELEGATE = "delegate"
 """The tool whose calls child agents answer."""
-UNANSWERED = (Ending.MISCONFIGURED, Ending.PROVIDER_FAILED, Ending.OVERFLOW)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,7 +203,7 @@ def _is_fresh_fork(facts: Sequence[Fact]) -> bool:
     return False
 
 
-def is_unanswered(facts: Sequence[Fact], endings: Sequence[Ending] = UNANSWERED) -> bool:
+def is_unanswered(facts: Sequence[Fact], endings: frozenset[Ending] = UNANSWERED) -> bool:
     """Return whether the last turn ended without any reply, because no model could be reached."""
     for fact in reversed(facts):
         match fact:

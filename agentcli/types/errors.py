@@ -12,12 +12,46 @@ Any other exception is a bug: it reaches `__main__`, which exits with 1.
 
 from enum import IntEnum, StrEnum
 
-from agentcli.types.events import Ending
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.tools import Details, ErrorKind
 
 
+class Ending(StrEnum):
+    """Every way a turn or a run can end.
+
+    A new one needs a row in `EXIT_OF_ENDING` and in docs/reference/exit-codes.md.
+    """
+
+    DONE = "done"
+    DENIED = "denied"
+    STEP_LIMIT = "step_limit"
+    TIME_LIMIT = "time_limit"
+    COST_LIMIT = "cost_limit"
+    TOKEN_LIMIT = "token_limit"
+    REPEATED = "repeated"
+    LENGTH = "length"
+    OVERFLOW = "overflow"
+    REFUSED = "refused"
+    MISCONFIGURED = "misconfigured"
+    PROVIDER_FAILED = "provider_failed"
+    VERIFY_FAILED = "verify_failed"
+    CLAIM_UNSUPPORTED = "claim_unsupported"
+    SCHEMA_UNMET = "schema_unmet"
+    CANCELLED = "cancelled"
+    TERMINATED = "terminated"
+    HUNG_UP = "hung_up"
+    OUTPUT_CLOSED = "output_closed"
+    USAGE = "usage"
+    INTERNAL = "internal"
+
+
 class Exit(IntEnum):
+    """The exit codes of the program.
+
+    A new one needs a row in `_STATUS_OF_EXIT`, in docs/reference/exit-codes.md and in the table of
+    the README.
+    """
+
     DONE = 0
     INTERNAL = 1
     USAGE = 2
@@ -61,6 +95,10 @@ EXIT_OF_ENDING: dict[Ending, Exit] = {
 
 _STATUS_OF_EXIT: dict[Exit, str] = {
     Exit.DONE: "ok",
+    Exit.INTERNAL: "error",
+    Exit.USAGE: "error",
+    Exit.SETTINGS: "error",
+    Exit.PROVIDER: "error",
     Exit.DENIED: "denied",
     Exit.LIMIT: "limit",
     Exit.TIMEOUT: "limit",
@@ -90,7 +128,12 @@ class RunOutcome:
     @property
     def status(self) -> str:
         """One of ok, failed, denied, limit, interrupted, error."""
-        return _STATUS_OF_EXIT.get(self.exit_code, "error")
+        return _STATUS_OF_EXIT[self.exit_code]
+
+    @property
+    def is_error(self) -> bool:
+        """Return whether the run could not take place, as opposed to one that failed."""
+        return self.status == "error"
 
 
 class ToolError(Exception):
@@ -139,7 +182,12 @@ class RecordError(SettingsError):
 
 
 class ProviderErrorKind(StrEnum):
-    """The reason why there is no reply, as far as it decides what happens next."""
+    """The reason why there is no reply, as far as it decides what happens next.
+
+    A kind is recognised in `providers/*/errors.py` and explained to the user in
+    `providers/failures.py` (`explain_final`). A new one needs a row in `_ENDING_OF_KIND`, and one
+    in `_TEMPORARY` if another attempt may help.
+    """
 
     CREDENTIALS = "credentials"  # no key, a rejected key, no permission, no money
     MODEL = "model"  # no such model, or it cannot do what is asked
@@ -167,18 +215,37 @@ class ProviderError(AgentError):
         self.kind = kind
         self.status = status
         self.retry_after_s = retry_after_s
-        self.ending = _ENDING_OF_KIND.get(kind, Ending.PROVIDER_FAILED)
+        self.ending = _ENDING_OF_KIND[kind]
+
+    @property
+    def is_temporary(self) -> bool:
+        """Return whether another attempt, or another model, may help."""
+        return self.kind in _TEMPORARY
 
     @property
     def was_sent(self) -> bool:
         return self.kind not in (ProviderErrorKind.COST_CAP, ProviderErrorKind.TOKEN_CAP)
 
 
+_TEMPORARY = (ProviderErrorKind.RATE_LIMITED, ProviderErrorKind.UNAVAILABLE, ProviderErrorKind.CUT)
+
 _ENDING_OF_KIND: dict[ProviderErrorKind, Ending] = {
     ProviderErrorKind.CREDENTIALS: Ending.MISCONFIGURED,
     ProviderErrorKind.MODEL: Ending.MISCONFIGURED,
     ProviderErrorKind.OVERFLOW: Ending.OVERFLOW,
     ProviderErrorKind.REFUSED: Ending.REFUSED,
+    ProviderErrorKind.REJECTED: Ending.PROVIDER_FAILED,
+    ProviderErrorKind.RATE_LIMITED: Ending.PROVIDER_FAILED,
+    ProviderErrorKind.UNAVAILABLE: Ending.PROVIDER_FAILED,
+    ProviderErrorKind.CUT: Ending.PROVIDER_FAILED,
     ProviderErrorKind.COST_CAP: Ending.COST_LIMIT,
     ProviderErrorKind.TOKEN_CAP: Ending.TOKEN_LIMIT,
 }
+
+UNANSWERED = frozenset(_ENDING_OF_KIND.values()) - {
+    Ending.REFUSED,
+    Ending.COST_LIMIT,
+    Ending.TOKEN_LIMIT,
+}
+"""The endings of a prompt that may be sent again. Nobody refused it, and it is within the limits
+that the user set."""

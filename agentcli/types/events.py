@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Literal, TypeAlias
 
 from agentcli.types.deltas import Delta
+from agentcli.types.errors import Ending
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import AssistantMessage, Content, Json, ToolCall, Usage, UserMessage
 from agentcli.types.tools import Effect, ToolResult
@@ -64,32 +65,6 @@ class Claim:
 class ClaimsChecked:
     claims: tuple[Claim, ...]
     type: Literal["claims_checked"] = "claims_checked"
-
-
-class Ending(StrEnum):
-    """Every way a turn or a run can end. `types/errors.py` has the exit code of each."""
-
-    DONE = "done"
-    DENIED = "denied"
-    STEP_LIMIT = "step_limit"
-    TIME_LIMIT = "time_limit"
-    COST_LIMIT = "cost_limit"
-    TOKEN_LIMIT = "token_limit"
-    REPEATED = "repeated"
-    LENGTH = "length"
-    OVERFLOW = "overflow"
-    REFUSED = "refused"
-    MISCONFIGURED = "misconfigured"
-    PROVIDER_FAILED = "provider_failed"
-    VERIFY_FAILED = "verify_failed"
-    CLAIM_UNSUPPORTED = "claim_unsupported"
-    SCHEMA_UNMET = "schema_unmet"
-    CANCELLED = "cancelled"
-    TERMINATED = "terminated"
-    HUNG_UP = "hung_up"
-    OUTPUT_CLOSED = "output_closed"
-    USAGE = "usage"
-    INTERNAL = "internal"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

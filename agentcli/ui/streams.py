@@ -9,8 +9,7 @@ import stat
 import sys
 from collections.abc import Callable
 
-from agentcli.types.errors import AgentError, SettingsError
-from agentcli.types.events import Ending
+from agentcli.types.errors import AgentError, Ending, SettingsError
 
 
 class OutputClosed(AgentError):

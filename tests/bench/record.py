@@ -11,10 +11,10 @@ from agentcli.log.paths import SessionPaths
 from agentcli.log.reader import read_log
 from agentcli.log.sessions import summarize
 from agentcli.log.writer import LogWriter
+from agentcli.types.errors import Ending
 from agentcli.types.events import (
     CallFinished,
     CallJudged,
-    Ending,
     ModelReplied,
     SessionStarted,
     TurnEnded,

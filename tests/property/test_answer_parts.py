@@ -10,7 +10,8 @@ from agentcli.agent.context_notes import PlanTracker
 from agentcli.features.fork.course import summarize_course
 from agentcli.log.checkpoint.store import ObjectStore
 from agentcli.types.answers import AnswerParts
-from agentcli.types.events import Ending, Fact, ModeChanged
+from agentcli.types.errors import Ending
+from agentcli.types.events import Fact, ModeChanged
 from agentcli.types.messages import Stop
 from agentcli.ui.tally import Tally
 from tests.support.session import FunctionTool, bench, call, reply

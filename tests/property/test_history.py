@@ -2,10 +2,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentcli.agent.history import History, build_messages
+from agentcli.types.errors import Ending
 from agentcli.types.events import (
     CallFinished,
     ContextNote,
-    Ending,
     Fact,
     ModelFailed,
     ModelReplied,

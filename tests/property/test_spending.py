@@ -14,7 +14,7 @@ from agentcli.log.paths import SessionPaths
 from agentcli.providers.catalog import resolve
 from agentcli.session.builder import open_session
 from agentcli.settings import Settings
-from agentcli.types.events import Ending
+from agentcli.types.errors import Ending
 from agentcli.types.spending import Spending, own_facts, sum_spending
 from tests.support import anthropic_streams as anthropic
 from tests.support.examples import examples

@@ -9,7 +9,7 @@ import pytest
 
 from agentcli.session.builder import open_session
 from agentcli.settings import Settings
-from agentcli.types.events import Ending
+from agentcli.types.errors import Ending
 from tests.support import anthropic_streams, responses_streams
 from tests.support.provider import Provider, Recorded, Reply, sse, stream
 

@@ -10,7 +10,8 @@ import pytest
 
 from agentcli.session.builder import open_session
 from agentcli.settings import Settings
-from agentcli.types.events import Ending, TurnEnded
+from agentcli.types.errors import Ending
+from agentcli.types.events import TurnEnded
 from agentcli.ui.repl.mentions import attach
 from tests.support.pictures import png
 from tests.support.provider import Reply

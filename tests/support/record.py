@@ -7,10 +7,10 @@ from typing import Any
 
 from agentcli.agent.journal import Journal
 from agentcli.log.writer import LogWriter
+from agentcli.types.errors import Ending
 from agentcli.types.events import (
     CallFinished,
     CallJudged,
-    Ending,
     Entry,
     Fact,
     ModelReplied,

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from agentcli.features.insights.render import show_triage
 from agentcli.log.writer import LogWriter
+from agentcli.types.errors import Ending
 from agentcli.types.events import (
     CallFinished,
     CallJudged,
-    Ending,
     Entry,
     Fact,
     ModelReplied,

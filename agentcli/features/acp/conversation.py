@@ -32,8 +32,8 @@ from agentcli.settings import Settings
 from agentcli.system.images import ImageRefused, decode_picture
 from agentcli.system.plain_text import show_controls
 from agentcli.types import messages
-from agentcli.types.errors import AgentError, Exit, UsageError
-from agentcli.types.events import Ending, Event, TurnEnded, Warned
+from agentcli.types.errors import AgentError, Ending, Exit, RunOutcome, UsageError
+from agentcli.types.events import Event, TurnEnded, Warned
 from agentcli.types.spending import NO_SPENDING, compute_spending
 from agentcli.types.verdicts import Question, Verdict
 from agentcli.ui.streams import write_err
@@ -67,7 +67,6 @@ STOPS: dict[Ending, StopReason] = {
     Ending.COST_LIMIT: "max_turn_requests",
     Ending.REPEATED: "max_turn_requests",
 }
-FAILURES = (Ending.MISCONFIGURED, Ending.PROVIDER_FAILED, Ending.INTERNAL)
 
 
 class Conversation:
@@ -134,7 +133,7 @@ class Conversation:
             ended = turn.result()
         except AgentError as error:
             raise build_failure(error) from error
-        if ended.ending in FAILURES:
+        if RunOutcome(ending=ended.ending).is_error:
             raise RequestError.internal_error({"details": ended.message, "hint": ended.hint})
         if ended.message:
             self._unsent.append(update_agent_message_text(f"\n\n{show_controls(ended.message)}"))

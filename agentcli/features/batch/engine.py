@@ -18,8 +18,7 @@ from agentcli.features.batch.tasks import Task
 from agentcli.log.lock import SessionInUse, SessionLock
 from agentcli.system.git import NOT_INTO_OTHERS, add_worktree, run_git
 from agentcli.system.process import run_to_completion, signal_of_death
-from agentcli.types.errors import RunOutcome, SettingsError
-from agentcli.types.events import Ending
+from agentcli.types.errors import Ending, RunOutcome, SettingsError
 
 LINE_LIMIT_BYTES = 64 * 1024 * 1024
 PATIENCE_S = 30.0

@@ -12,7 +12,7 @@ from agentcli.features.insights.finding import (
     name_call,
 )
 from agentcli.features.insights.trace import TracedCall
-from agentcli.types.events import Ending
+from agentcli.types.errors import Ending
 from agentcli.types.messages import Json
 from agentcli.types.tools import Command, ErrorKind
 from agentcli.types.verdicts import Verdict

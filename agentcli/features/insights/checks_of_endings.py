@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 
 from agentcli.features.insights.finding import Level, TriageCase, TriageFinding
+from agentcli.types.errors import UNANSWERED, Ending
 from agentcli.types.events import (
     AnswerChecked,
     ClaimsChecked,
     Compacted,
-    Ending,
     HookRan,
     ModelFailed,
     ResultsTrimmed,
@@ -30,8 +30,6 @@ _FIXES = {
     Ending.LENGTH: "ask for less at once, or use a model with a larger output limit",
     Ending.OVERFLOW: "start a new session, or split the task: the conversation was too long",
     Ending.REFUSED: "explain what the task is for, or use another model",
-    Ending.MISCONFIGURED: "agentcli doctor",
-    Ending.PROVIDER_FAILED: "agentcli doctor, then resume the session",
 }
 
 
@@ -100,8 +98,13 @@ def find_bad_ending(case: TriageCase) -> Iterator[TriageFinding]:
         record=record,
         what=f"the last turn ended with {last.ending}{reason}",
         why="the task was not finished",
-        fix=last.hint or _FIXES.get(last.ending, "continue it: agentcli --resume"),
+        fix=last.hint or _FIXES.get(last.ending) or _suggest_resume(last.ending),
     )
+
+
+def _suggest_resume(ending: Ending) -> str:
+    resume = "continue it: agentcli --resume"
+    return f"agentcli doctor, then {resume}" if ending in UNANSWERED else resume
 
 
 def find_stop_reasons(case: TriageCase) -> Iterator[TriageFinding]:

@@ -17,10 +17,10 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, set_
 from opentelemetry.util.types import AttributeValue
 
 from agentcli.types.answers import AnswerParts
+from agentcli.types.errors import Ending
 from agentcli.types.events import (
     CallFinished,
     CallJudged,
-    Ending,
     Event,
     ModelChanged,
     ModelFailed,

@@ -31,10 +31,9 @@ from agentcli.session.start import open_new
 from agentcli.settings import Settings
 from agentcli.types.answers import AnswerParts
 from agentcli.types.deltas import CallProgress
-from agentcli.types.errors import EXIT_OF_ENDING, AgentError, Exit, ToolError
+from agentcli.types.errors import EXIT_OF_ENDING, AgentError, Ending, Exit, ToolError
 from agentcli.types.events import (
     CallJudged,
-    Ending,
     Event,
     ModelReplied,
     SessionEnded,

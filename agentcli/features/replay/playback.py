@@ -18,8 +18,8 @@ from agentcli.features.replay.recording import (
     is_overflow,
 )
 from agentcli.types.deltas import TextDelta
-from agentcli.types.errors import ProviderError, ProviderErrorKind, ToolError
-from agentcli.types.events import CallFinished, ContextNote, Ending, Event, ModelFailed, TurnEnded
+from agentcli.types.errors import Ending, ProviderError, ProviderErrorKind, ToolError
+from agentcli.types.events import CallFinished, ContextNote, Event, ModelFailed, TurnEnded
 from agentcli.types.messages import AssistantMessage, Json, ToolCall
 from agentcli.types.provider import OnDelta, Request
 from agentcli.types.tools import (

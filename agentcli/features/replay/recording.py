@@ -5,12 +5,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from agentcli.types.errors import ProviderErrorKind
+from agentcli.types.errors import Ending, ProviderErrorKind
 from agentcli.types.events import (
     CallFinished,
     CallJudged,
     ContextNote,
-    Ending,
     Entry,
     Fact,
     HookRan,

@@ -1,4 +1,4 @@
-"""Anthropic Messages: requests and errors. Replies are read in `reply.py`.
+"""Anthropic Messages: requests. Replies are read in `reply.py`, errors in `errors.py`.
 
 A message is encoded the same way in every request: between two requests of a conversation only the
 cache markers move. Thinking is bound to everything before it and would be refused otherwise.
@@ -6,10 +6,10 @@ cache markers move. Thinking is bound to everything before it and would be refus
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from agentcli.providers.anthropic.reply import PROTOCOL, MessagesDecoder, classify_error
+from agentcli.providers.anthropic.errors import error
+from agentcli.providers.anthropic.reply import PROTOCOL, MessagesDecoder
 from agentcli.providers.arguments import object_arguments
 from agentcli.providers.dialect import Model
-from agentcli.providers.failures import kind_of_status, make_http_error, summarize_body
 from agentcli.providers.incremental import incremental, memoize
 from agentcli.providers.strict import (
     ANTHROPIC,
@@ -19,7 +19,6 @@ from agentcli.providers.strict import (
     with_object_root,
 )
 from agentcli.providers.tool_loading import find_hidden_tools
-from agentcli.types.errors import ProviderError, ProviderErrorKind
 from agentcli.types.messages import (
     AssistantMessage,
     Block,
@@ -283,12 +282,3 @@ def _restore_block(block: Block) -> Json:
 def _extras(block: Block) -> dict[str, Json]:
     data = block.echo.data if block.echo else None
     return data if isinstance(data, dict) else {}
-
-
-def error(status: int, headers: Mapping[str, str], body: Json) -> ProviderError:
-    kind = classify_error(body)
-    if kind is None or kind is ProviderErrorKind.REJECTED:
-        # Gateways call every error "invalid request"; their status is more precise.
-        kind = kind_of_status(status)
-    hint = "agentcli models" if kind is ProviderErrorKind.MODEL else ""
-    return make_http_error(status, headers, said=summarize_body(body), kind=kind, hint=hint)

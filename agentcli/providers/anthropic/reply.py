@@ -4,15 +4,14 @@ A block is stored as the provider built it, because thinking and unknown fields 
 byte for byte. What the neutral form cannot hold is stored in the block's echo.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 
+from agentcli.providers.anthropic.errors import make_stream_error
 from agentcli.providers.arguments import parse_arguments, replace_unpaired, replace_unpaired_json
 from agentcli.providers.dialect import Model
-from agentcli.providers.failures import make_cut_error, summarize_body
+from agentcli.providers.failures import make_cut_error
 from agentcli.types.deltas import CallDelta, Delta, TextDelta, ThinkingDelta
-from agentcli.types.errors import ProviderError, ProviderErrorKind
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import (
     AssistantMessage,
@@ -42,35 +41,6 @@ _STOPS: dict[str, Stop] = {
 
 _NEUTRAL = ("text", "thinking", "redacted_thinking", "tool_use")
 """The types of blocks that have a neutral form."""
-
-_KINDS = {
-    "authentication_error": ProviderErrorKind.CREDENTIALS,
-    "permission_error": ProviderErrorKind.CREDENTIALS,
-    "billing_error": ProviderErrorKind.CREDENTIALS,
-    "invalid_request_error": ProviderErrorKind.REJECTED,
-    "not_found_error": ProviderErrorKind.MODEL,
-    "request_too_large": ProviderErrorKind.OVERFLOW,
-    "rate_limit_error": ProviderErrorKind.RATE_LIMITED,
-    "timeout_error": ProviderErrorKind.UNAVAILABLE,
-    "api_error": ProviderErrorKind.UNAVAILABLE,
-    "overloaded_error": ProviderErrorKind.UNAVAILABLE,
-}
-
-_OVERFLOW = re.compile(r"prompt is too long|exceeds? (the )?context|long context", re.I)
-"""The messages of an overflow, the one error without its own type or code."""
-
-
-def classify_error(body: Json) -> ProviderErrorKind | None:
-    """Return the kind that an error body states, or None if only its status can tell."""
-    match body:
-        case {"error": {"details": {"error_code": "enforced_spend_limit_reached"}}}:
-            return ProviderErrorKind.CREDENTIALS
-        case {"error": {"message": str(message)}} if _OVERFLOW.search(message):
-            return ProviderErrorKind.OVERFLOW
-        case {"error": {"type": str(kind)}}:
-            return _KINDS.get(kind)
-        case _:
-            return None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -130,9 +100,7 @@ class MessagesDecoder:
                 self._end(event, event.get("usage"))
                 return [delta for block in self._blocks.values() for delta in _open_block(block)]
             case {"type": "error"} | {"error": dict()}:
-                body = dict(event)
-                kind = classify_error(body) or ProviderErrorKind.UNAVAILABLE
-                raise ProviderError(summarize_body(body), kind=kind)
+                raise make_stream_error(dict(event))
         return ()
 
     def message(self) -> AssistantMessage:

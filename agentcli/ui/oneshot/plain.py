@@ -8,13 +8,12 @@ from typing import Protocol
 from agentcli.system.plain_text import show_controls
 from agentcli.types.answers import AnswerParts
 from agentcli.types.deltas import RetryDelta
-from agentcli.types.errors import Exit, RunOutcome
+from agentcli.types.errors import Ending, Exit, RunOutcome
 from agentcli.types.events import (
     CallFinished,
     CallJudged,
     Compacted,
     ContextNote,
-    Ending,
     Event,
     FileAttached,
     ModelReplied,

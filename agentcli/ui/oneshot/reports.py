@@ -13,8 +13,8 @@ from urllib.parse import quote
 from xml.etree.ElementTree import Element, SubElement, tostring
 
 from agentcli.system.output import cap
-from agentcli.types.errors import Exit, RunOutcome
-from agentcli.types.events import Ending, Verified
+from agentcli.types.errors import Ending, Exit, RunOutcome
+from agentcli.types.events import Verified
 from agentcli.ui.render.wording import format_duration, format_target
 from agentcli.ui.tally import Tally
 
@@ -240,14 +240,11 @@ def _append(path: Path, text: str) -> None:
 
 _NOT_IN_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
-_ERRORS = (Exit.INTERNAL, Exit.USAGE, Exit.SETTINGS, Exit.PROVIDER)
-"""Exit codes of a run that could not take place, as opposed to one that failed."""
-
 
 def render_junit(summary: RunSummary) -> str:
     outcome, tally = summary.outcome, summary.tally
     checks = list(tally.verified.values())
-    is_error = outcome.exit_code in _ERRORS
+    is_error = outcome.is_error
     is_failure = outcome.exit_code is not Exit.DONE and not is_error
     suite = Element(
         "testsuite",

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from agentcli.session.builder import open_session
 from agentcli.session.session import Session
 from agentcli.system.plain_text import show_controls
-from agentcli.types.errors import AgentError, Exit, RunOutcome, SettingsError
-from agentcli.types.events import Ending, Event
+from agentcli.types.errors import AgentError, Ending, Exit, RunOutcome, SettingsError
+from agentcli.types.events import Event
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.ui.oneshot.plain import ProgressRenderer, StderrSink, TextAnswer, print_error
 from agentcli.ui.oneshot.request import OneShotTask, OutputFormat, RunRequest, is_github

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 
 from agentcli.system.plain_text import to_plain_text
 from agentcli.types.deltas import CallDelta, CallProgress, RetryDelta, TextDelta, ThinkingDelta
+from agentcli.types.errors import Ending
 from agentcli.types.events import (
     CallFinished,
     CallJudged,
     Compacted,
     ContextNote,
-    Ending,
     Event,
     Fact,
     FileAttached,

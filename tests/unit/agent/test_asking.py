@@ -4,8 +4,8 @@ import pytest
 
 from agentcli.agent.usage_recorder import RecordingProvider
 from agentcli.types.deltas import AttemptBrokenOff, RetryDelta, TextDelta
-from agentcli.types.errors import ProviderError, ProviderErrorKind
-from agentcli.types.events import Ending, Event, Fact, ModelFailed, ModelReplied, TokensSpent
+from agentcli.types.errors import Ending, ProviderError, ProviderErrorKind
+from agentcli.types.events import Event, Fact, ModelFailed, ModelReplied, TokensSpent
 from agentcli.types.messages import AssistantMessage, Text, Usage, UserMessage
 from agentcli.types.provider import OnDelta, Request
 from tests.support.session import Bench, Reply, bench, reply

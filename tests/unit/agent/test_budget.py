@@ -4,8 +4,7 @@ import pytest
 
 from agentcli.agent.budget import SHORTEST_REPLY_TOKENS, UNKNOWN_OUTPUT_TOKENS, Budget
 from agentcli.types.deltas import AttemptBrokenOff
-from agentcli.types.errors import EXIT_OF_ENDING, Exit, ProviderError, ProviderErrorKind
-from agentcli.types.events import Ending
+from agentcli.types.errors import EXIT_OF_ENDING, Ending, Exit, ProviderError, ProviderErrorKind
 from agentcli.types.messages import AssistantMessage, Text, Usage, UserMessage
 from agentcli.types.provider import OnDelta, Price, Request
 from tests.support.session import FunctionTool, ListWire, Reply, bench, call, reply

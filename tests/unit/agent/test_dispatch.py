@@ -4,8 +4,8 @@ from typing import Any
 import pytest
 
 from agentcli.types.deltas import CallProgress
-from agentcli.types.errors import ToolError
-from agentcli.types.events import CallFinished, CallJudged, Ending, HookRan, TurnEnded
+from agentcli.types.errors import Ending, ToolError
+from agentcli.types.events import CallFinished, CallJudged, HookRan, TurnEnded
 from agentcli.types.messages import Image, Json, Text, ToolCall, UserMessage
 from agentcli.types.tools import (
     NO_GRANTS,

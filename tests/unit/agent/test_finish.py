@@ -7,14 +7,8 @@ from agentcli.agent.completion import ROUNDS_MAX, AnswerForm, CompletionChecks, 
 from agentcli.agent.journal import Journal
 from agentcli.agent.limits import TurnLimits
 from agentcli.tools.answer import AnswerTool
-from agentcli.types.events import (
-    AnswerChecked,
-    ContextNote,
-    Ending,
-    Fact,
-    TurnEnded,
-    Verified,
-)
+from agentcli.types.errors import Ending
+from agentcli.types.events import AnswerChecked, ContextNote, Fact, TurnEnded, Verified
 from agentcli.types.messages import Json
 from tests.support.session import Bench, FunctionTool, Reply, bench, call, reply
 

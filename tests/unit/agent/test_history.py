@@ -1,8 +1,8 @@
 from agentcli.agent.history import build_messages
+from agentcli.types.errors import Ending
 from agentcli.types.events import (
     Compacted,
     ContextNote,
-    Ending,
     Fact,
     ModelFailed,
     Restored,

@@ -6,15 +6,8 @@ import pytest
 from agentcli.agent.limits import TurnLimits
 from agentcli.agent.loop import CUT_OFF, CUT_OFF_CALL, EMPTY_REPLY, OnDeny
 from agentcli.types.deltas import TextDelta
-from agentcli.types.errors import EXIT_OF_ENDING, Exit, ProviderError, ProviderErrorKind
-from agentcli.types.events import (
-    CallFinished,
-    ContextNote,
-    Ending,
-    ModelFailed,
-    ModelReplied,
-    TurnEnded,
-)
+from agentcli.types.errors import EXIT_OF_ENDING, Ending, Exit, ProviderError, ProviderErrorKind
+from agentcli.types.events import CallFinished, ContextNote, ModelFailed, ModelReplied, TurnEnded
 from agentcli.types.messages import (
     AssistantMessage,
     Block,

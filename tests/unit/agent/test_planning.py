@@ -4,10 +4,10 @@ import pytest
 
 from agentcli.agent.context_notes import ACCEPTED, BEGINS, CHANGED, DEPARTING, ENDS, PlanTracker
 from agentcli.agent.history import build_messages
+from agentcli.types.errors import Ending
 from agentcli.types.events import (
     Compacted,
     ContextNote,
-    Ending,
     Fact,
     ModeChanged,
     ModelReplied,

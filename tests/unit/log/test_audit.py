@@ -8,10 +8,9 @@ import pytest
 
 from agentcli.features.audit.render import sign_file, verify_signature
 from agentcli.log.audit import audit_log, read_head
-from agentcli.types.errors import SettingsError
+from agentcli.types.errors import Ending, SettingsError
 from agentcli.types.events import (
     ContextNote,
-    Ending,
     Fact,
     SessionEnded,
     SessionForked,

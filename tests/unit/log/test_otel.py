@@ -13,10 +13,10 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 
 from agentcli.features.insights.telemetry import FLUSH_LIMIT_S, SpanExport, SpanListener
+from agentcli.types.errors import Ending
 from agentcli.types.events import (
     CallFinished,
     CallJudged,
-    Ending,
     Event,
     ModelFailed,
     ModelReplied,

@@ -3,8 +3,7 @@ from pathlib import Path
 import pytest
 
 from agentcli.settings import CustomProvider, Settings
-from agentcli.types.errors import RunOutcome, SettingsError, UsageError
-from agentcli.types.events import Ending
+from agentcli.types.errors import Ending, RunOutcome, SettingsError, UsageError
 from agentcli.ui.oneshot.artifacts import (
     ReportFormat,
     build_settings_json,

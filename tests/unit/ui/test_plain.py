@@ -3,12 +3,11 @@ from collections.abc import Sequence
 import pytest
 
 from agentcli.types.deltas import RetryDelta
-from agentcli.types.errors import RunOutcome
+from agentcli.types.errors import Ending, RunOutcome
 from agentcli.types.events import (
     CallFinished,
     CallJudged,
     ContextNote,
-    Ending,
     Event,
     ModelReplied,
     Verified,

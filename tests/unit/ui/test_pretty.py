@@ -1,7 +1,7 @@
 import pytest
 
-from agentcli.types.errors import RunOutcome
-from agentcli.types.events import Ending, Event, ModelReplied, SessionStarted, Warned
+from agentcli.types.errors import Ending, RunOutcome
+from agentcli.types.events import Event, ModelReplied, SessionStarted, Warned
 from agentcli.types.messages import AssistantMessage, Text, ToolCall, Usage
 from agentcli.ui.oneshot.pretty import TerminalRenderer
 from agentcli.ui.oneshot.pretty_view import TerminalView

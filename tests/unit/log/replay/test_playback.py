@@ -13,8 +13,8 @@ from agentcli.features.replay.recording import (
     split_turns,
 )
 from agentcli.types.deltas import Delta
-from agentcli.types.errors import ProviderError, ToolError
-from agentcli.types.events import ContextNote, Ending, Entry, Fact, HookRan, ModelFailed, TurnEnded
+from agentcli.types.errors import Ending, ProviderError, ToolError
+from agentcli.types.events import ContextNote, Entry, Fact, HookRan, ModelFailed, TurnEnded
 from agentcli.types.messages import ToolCall
 from agentcli.types.provider import Request
 from agentcli.types.tools import ErrorKind, Output, PreparedCall, ToolContext, ToolSpec

@@ -8,6 +8,7 @@ from agentcli.features.insights.finding import Level, TriageCase, TriageFinding
 from agentcli.features.insights.trace import build_trace
 from agentcli.features.insights.triage import CHECKS, run_checks
 from agentcli.tools.contracts import BUILT_IN, load_spec
+from agentcli.types.errors import Ending
 from agentcli.types.events import (
     AnswerChecked,
     CallFinished,
@@ -15,7 +16,6 @@ from agentcli.types.events import (
     Claim,
     ClaimsChecked,
     Compacted,
-    Ending,
     Entry,
     Fact,
     HookRan,

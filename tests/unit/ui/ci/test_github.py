@@ -3,8 +3,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentcli.types.errors import RunOutcome
-from agentcli.types.events import Ending
+from agentcli.types.errors import Ending, RunOutcome
 from agentcli.ui.oneshot.github_actions import Annotations, Workflow, neutralize_commands
 from agentcli.ui.oneshot.reports import Level, ReportFinding
 from agentcli.ui.tally import Tally

@@ -5,7 +5,8 @@ from rich.style import Style
 
 from agentcli.settings import Settings
 from agentcli.types.deltas import TextDelta
-from agentcli.types.events import Ending, TurnEnded, TurnWithdrawn
+from agentcli.types.errors import Ending
+from agentcli.types.events import TurnEnded, TurnWithdrawn
 from agentcli.ui.render.paint import Paint
 from agentcli.ui.render.theme import NONE
 from agentcli.ui.repl.status import Status

@@ -1,0 +1,55 @@
+"""The errors of Anthropic Messages, in an HTTP answer or in the middle of a stream.
+
+The type of the error decides. An overflow has no type of its own, only its message. Gateways call
+every error "invalid request", so a status is more precise than that.
+"""
+
+import re
+from collections.abc import Mapping
+
+from agentcli.providers.failures import kind_of_status, make_http_error, summarize_body
+from agentcli.types.errors import ProviderError, ProviderErrorKind
+from agentcli.types.messages import Json
+
+_KIND_OF_TYPE = {
+    "authentication_error": ProviderErrorKind.CREDENTIALS,
+    "permission_error": ProviderErrorKind.CREDENTIALS,
+    "billing_error": ProviderErrorKind.CREDENTIALS,
+    "invalid_request_error": ProviderErrorKind.REJECTED,
+    "not_found_error": ProviderErrorKind.MODEL,
+    "request_too_large": ProviderErrorKind.OVERFLOW,
+    "rate_limit_error": ProviderErrorKind.RATE_LIMITED,
+    "timeout_error": ProviderErrorKind.UNAVAILABLE,
+    "api_error": ProviderErrorKind.UNAVAILABLE,
+    "overloaded_error": ProviderErrorKind.UNAVAILABLE,
+}
+
+_OVERFLOW = re.compile(r"prompt is too long|exceeds? (the )?context|long context", re.I)
+
+
+def error(status: int, headers: Mapping[str, str], body: Json) -> ProviderError:
+    """Return an HTTP error as a sentence."""
+    kind = _classify(body)
+    if kind is None or kind is ProviderErrorKind.REJECTED:
+        kind = kind_of_status(status)
+    hint = "agentcli models" if kind is ProviderErrorKind.MODEL else ""
+    return make_http_error(status, headers, said=summarize_body(body), kind=kind, hint=hint)
+
+
+def make_stream_error(body: Json) -> ProviderError:
+    """Return an error reported after the answer began. By default it is worth a retry."""
+    return ProviderError(
+        summarize_body(body), kind=_classify(body) or ProviderErrorKind.UNAVAILABLE
+    )
+
+
+def _classify(body: Json) -> ProviderErrorKind | None:
+    match body:
+        case {"error": {"details": {"error_code": "enforced_spend_limit_reached"}}}:
+            return ProviderErrorKind.CREDENTIALS
+        case {"error": {"message": str(message)}} if _OVERFLOW.search(message):
+            return ProviderErrorKind.OVERFLOW
+        case {"error": {"type": str(kind)}}:
+            return _KIND_OF_TYPE.get(kind)
+        case _:
+            return None
