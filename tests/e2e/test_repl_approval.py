@@ -124,7 +124,7 @@ def test_mode_stays_while_a_question_is_open(tmp_path: Path) -> None:
         _answer(term, "y")
         term.wait("The end.")
         assert (session.project / "one").exists()
-        assert [verdict["by"] for verdict in judged(session.home)] == ["person"]
+        assert [verdict["by"] for verdict in judged(session.home)] == ["user"]
 
 
 def test_whole_command_is_shown_or_its_approval_is_locked(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import Literal, TypeVar
 
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Json, ToolCall
@@ -21,9 +21,6 @@ from agentcli.ui.render.wording import USER_DENIED, USER_DENIED_AND_SAID
 from agentcli.ui.repl.composer import Composer
 from agentcli.ui.repl.state import ReplState
 from agentcli.ui.repl.terminal import Terminal
-
-if TYPE_CHECKING:
-    from agentcli.session.session import Session
 
 # The answers: the same letters in the same order for every question
 
@@ -289,30 +286,6 @@ def build_pending(question: Question, *, calls: Sequence[ToolCall] = ()) -> Pend
         position=(ids.index(asked) + 1, len(ids)) if asked in ids else (1, 1),
         answer=asyncio.get_running_loop().create_future(),
     )
-
-
-# The answer to a plan
-
-
-PLAN_ACCEPTED = "Carry out the plan."
-"""The message to the model when the user has accepted the plan."""
-PLAN_CHANGED = "This is the plan as I have changed it:"
-
-
-def get_proposed_plan(session: "Session") -> str:
-    """Return the plan that the user has not decided on, or an empty string if there is none."""
-    return session.plan_tracker.proposed if session.gate.mode == "plan" else ""
-
-
-def apply_plan_answer(session: "Session", plan: str, answer: PlanAnswer) -> str:
-    """Apply the answer. Return what to send to the model next, or an empty string for nothing."""
-    if answer.mode is None:
-        planning = session.plan_tracker
-        is_changed, planning.proposed = plan != planning.proposed, plan
-        changed = f"\n\n{PLAN_CHANGED}\n\n{plan}" if is_changed and answer.instead else ""
-        return answer.instead + changed
-    session.accept_plan(plan, mode=answer.mode)
-    return PLAN_ACCEPTED
 
 
 # When a question opens, and from when on keys answer it

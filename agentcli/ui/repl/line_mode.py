@@ -31,9 +31,7 @@ from agentcli.ui.repl.approval import (
     PLAN_ANSWERS,
     PendingApproval,
     PlanAnswer,
-    apply_plan_answer,
     build_pending,
-    get_proposed_plan,
 )
 from agentcli.ui.repl.approval_panel import describe_reason, describe_saved_rule
 from agentcli.ui.repl.commands.registry import is_slash_command, switch_session
@@ -44,6 +42,7 @@ from agentcli.ui.repl.mentions import attach
 from agentcli.ui.repl.renderer import TranscriptRenderer, build_renderer
 from agentcli.ui.repl.shell import run_captured
 from agentcli.ui.repl.status import Status
+from agentcli.ui.repl.turns import apply_plan_answer, get_proposed_plan
 
 if TYPE_CHECKING:
     from agentcli.log.paths import SessionPaths
