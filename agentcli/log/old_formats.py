@@ -10,6 +10,8 @@ from typing import Any
 READABLE_VERSIONS = (1, 2)
 """The changes from one format to the next are listed in `docs/reference/log.md`."""
 _OLD_FIELDS = {"confinement": "grants"}
+_SPANS = {"once": "once", "for this session": "session", "always": "always"}
+"""How long an approval lasts, by the last words of its reason, where no field says it."""
 
 
 def upgrade_fact(fact: Any) -> Any:
@@ -24,11 +26,22 @@ def upgrade_fact(fact: Any) -> Any:
             return _replace(fact, "why", {"opinion": "evaluation"})
         case {"type": "call_judged", "verdict": {} as verdict}:
             verdict = {_OLD_FIELDS.get(name, name): value for name, value in verdict.items()}
-            return {**fact, "verdict": _replace(verdict, "by", {"person": "user"})}
+            verdict = _replace(verdict, "by", {"person": "user"})
+            return {**fact, "verdict": _add_span(verdict)}
         case {"type": "turn_ended" | "session_ended"}:
             return _replace(fact, "ending", {"reader_left": "output_closed"})
         case _:
             return fact
+
+
+def _add_span(verdict: Any) -> Any:
+    """Return the verdict with `lasts`, if it is the user's approval and only its reason says it."""
+    match verdict:
+        case {"by": "user", "decision": "allow", "reason": str(reason)} if "lasts" not in verdict:
+            spans = (span for words, span in _SPANS.items() if reason.endswith(words))
+            return {**verdict, "lasts": next(spans, None)}
+        case _:
+            return verdict
 
 
 def _replace(within: Any, name: str, new_words: Mapping[str, str]) -> Any:

@@ -188,7 +188,7 @@ class PolicyJudge:
         if answer.decision == "modify":
             changed = self._change_input(case, answer.input, by="user")
             return changed if isinstance(changed, Verdict) else answer
-        if answer.decision == "allow" and answer.rule is not None:
+        if answer.decision == "allow" and answer.lasts in ("session", "always"):
             self._remember(case)
         if answer.decision == "ask":
             return replace(answer, decision="deny", reason=answer.reason or "no answer")

@@ -148,7 +148,7 @@ class Session:
         try:
             return await self._loop.continue_turn()
         finally:
-            self.builtin_tools.stop_idle_shells()
+            self._end_turn()
 
     async def _prepare_turn(self, prompt: str) -> TurnEnded | None:
         """Prepare a turn. Return its end if a hook refuses it, or None if it may begin."""
@@ -168,7 +168,11 @@ class Session:
         try:
             return await self._loop.run_turn(UserMessage(content=content))
         finally:
-            self.builtin_tools.stop_idle_shells()
+            self._end_turn()
+
+    def _end_turn(self) -> None:
+        """Give up what was kept for the turn alone, however the turn ended."""
+        self.builtin_tools.stop_idle_shells()
 
     def add_attachments(self, message: SteeringMessage, attachments: Sequence[str | Image]) -> None:
         """Set the attachments of a message to the running turn, so that it can be sent."""

@@ -20,7 +20,12 @@ from agentcli.system.process import Pipe, Sink
 from agentcli.system.process_table import ProcessTable
 from agentcli.system.shell import ShellNote, encode_command
 from agentcli.tools.contracts import load_spec
-from agentcli.tools.report import CARD_TAIL_LINES, report_command, report_interrupted, report_moved
+from agentcli.tools.report import (
+    CARD_TAIL_LINES,
+    report_backgrounded,
+    report_command,
+    report_interrupted,
+)
 from agentcli.tools.schema import Arguments, parse
 from agentcli.tools.shells import PooledShell, ShellPool, ShellSetup
 from agentcli.types.errors import ToolError
@@ -185,7 +190,7 @@ class Bash:
         except process.Released:
             ran_s = time.monotonic() - began
             self._watch(shell, pipe)
-            return report_moved(
+            return report_backgrounded(
                 call.args.command, output=kept, cwd=call.cwd, ran_s=ran_s, pid=shell.child.pid
             )
         except asyncio.CancelledError:

@@ -62,7 +62,7 @@ def report_interrupted(command: str, *, output: BoundedOutput, cwd: Path, ran_s:
     )
 
 
-def report_moved(
+def report_backgrounded(
     command: str, *, output: BoundedOutput, cwd: Path, ran_s: float, pid: int
 ) -> Output:
     """Report the output until the user moved the command to the background.

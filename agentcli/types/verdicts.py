@@ -73,6 +73,12 @@ class CurrentMode:
 
 Decision = Literal["allow", "modify", "ask", "deny"]
 By = Literal["mode", "rule", "hook", "evaluator", "user", "nobody"]
+ApprovalSpan = Literal["once", "session", "always"]
+SPAN_WORDS: dict[ApprovalSpan, str] = {
+    "once": "once",
+    "session": "for this session",
+    "always": "always",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +96,8 @@ class Verdict:
     """With `nobody`, the command-line options that would have permitted the call."""
     grants: Grants = NO_GRANTS
     """The grants of the command beyond the workspace, if it runs."""
+    lasts: ApprovalSpan | None = None
+    """How long the user's approval lasts. None if it is not the user's approval of a call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

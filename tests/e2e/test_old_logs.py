@@ -65,6 +65,7 @@ def test_old_log_is_verified_replayed_diagnosed_and_exported(name: str, home: Pa
 def test_answers_in_an_old_log_are_told_in_plain_words(home: Path) -> None:
     traced = agentcli("trace", "answers", home=home).out
     assert "approved by you, once" in traced
+    assert "approved by you, for this session" in traced
     assert 'denied by you: "use unittest instead"' in traced
     shown = agentcli("sessions", "show", "answers", home=home).out
     assert 'denied     bash: denied by you: "use unittest instead"' in shown

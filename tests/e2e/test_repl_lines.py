@@ -35,7 +35,7 @@ def test_dumb_and_accessible_sessions_write_no_control_sequence(
         term = session.term
         term.wait("/help lists the commands")
         term.send("go")
-        term.wait("y once, s this session")
+        term.wait("y once, s for this session")
         term.send("what?")
         term.wait("All done.")
         assert not (session.project / "made").exists()
@@ -72,6 +72,21 @@ def test_line_session_runs_what_was_approved_and_stops_on_ctrl_c(tmp_path: Path)
         term.wait("interrupted")
         term.send("and now")
         term.wait("Went on.")
+
+
+@pytest.mark.parametrize("letter", ["a", "A"])
+def test_always_stores_the_rule_in_either_case(tmp_path: Path, letter: str) -> None:
+    with live(tmp_path, [runs("touch made"), says("Made.")], env={"TERM": "dumb"}) as session:
+        term = session.term
+        term.wait("/help lists")
+        term.send("go")
+        term.wait("y once")
+        term.send(letter)
+        term.wait("Made.")
+        rules = session.home / ".config/agentcli/rules.toml"
+        assert "bash(touch made)" in rules.read_text()
+        (log,) = session.home.glob(".local/state/agentcli/sessions/*/log.jsonl")
+        assert '"lasts":"always"' in log.read_text()
 
 
 def test_line_that_was_typed_before_the_question_is_the_next_message(tmp_path: Path) -> None:

@@ -183,12 +183,19 @@ class Conversation:
     def _build_verdict(self, chosen: str, rules: Sequence[str]) -> Verdict:
         match chosen:
             case "allow":
-                return Verdict(decision="allow", by="user", reason="the user approved it once")
+                reason = "the user approved it once"
+                return Verdict(decision="allow", by="user", reason=reason, lasts="once")
             case "always" if rules:
                 for rule in rules:
                     self.session.gate.store_rule(rule)
                 reason = "the user approved it always"
-                return Verdict(decision="allow", by="user", reason=reason, rule=", ".join(rules))
+                return Verdict(
+                    decision="allow",
+                    by="user",
+                    reason=reason,
+                    rule=", ".join(rules),
+                    lasts="always",
+                )
             case _:
                 return Verdict(decision="deny", by="user", reason="the user denied it")
 

@@ -23,7 +23,7 @@ from agentcli.types.tools import (
     Raw,
     ToolResult,
 )
-from agentcli.types.verdicts import Delegation, Verdict
+from agentcli.types.verdicts import SPAN_WORDS, Delegation, Verdict
 from agentcli.types.words import pluralize
 from agentcli.ui.tally import Tally
 
@@ -37,7 +37,6 @@ REASON_CHARS = 200
 USER_DENIED = "the user denied it"
 USER_DENIED_AND_SAID = f"{USER_DENIED}, and said: "
 """The words before what the user wants instead."""
-_APPROVALS = ("once", "for this session", "always")
 
 USER_RAN_IT = "the user ran it"
 """The reason in the verdict on a shell command of the user's own."""
@@ -70,10 +69,7 @@ def describe_decision(verdict: Verdict) -> str:
 
 
 def _describe_answer(verdict: Verdict) -> str:
-    """Return the user's answer to a question, in words for the user.
-
-    Logs of older versions word the reasons differently, but end in the same words.
-    """
+    """Return the user's answer to a question, in words for the user."""
     match verdict.decision:
         case "deny":
             instead = parse_instead(verdict)
@@ -83,8 +79,8 @@ def _describe_answer(verdict: Verdict) -> str:
         case _ if verdict.reason.endswith(" ran it"):
             return "run by you"
         case _:
-            how = next((one for one in _APPROVALS if verdict.reason.endswith(one)), "")
-            return f"approved by you, {how}" if how else "approved by you"
+            lasts = f", {SPAN_WORDS[verdict.lasts]}" if verdict.lasts else ""
+            return f"approved by you{lasts}"
 
 
 def parse_instead(verdict: Verdict) -> str:

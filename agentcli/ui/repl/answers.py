@@ -93,7 +93,7 @@ class Answers:
         if isinstance(asked, PendingPlan):
             self._give_for_plan(choice, asked)
         elif not asked.offers(choice):
-            why_not = show_controls(asked.offer.find_obstacle(choice.key)) or "press v first"
+            why_not = show_controls(asked.offer.find_obstacle(choice)) or "press v first"
             self._terminal.show_notice(f"{choice.key} is not available: {why_not}")
         else:
             self._give_for_call(choice, asked)
@@ -114,7 +114,7 @@ class Answers:
         match choice.key:
             case "y" if form is not None and form.fields:
                 self._terminal.run_task(self._fill_in(choice, asked, form))
-            case "a":
+            case _ if choice.lasts == "always":
                 self._allow_always(choice, asked)
             case "e":
                 self._open_answer_line(asked)

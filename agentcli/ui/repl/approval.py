@@ -2,6 +2,9 @@
 
 It waits for a message that is being written, and ignores keys for a moment after it is drawn.
 Nothing is selected, and it accepts no yes to what was not shown.
+
+To add an answer: a row here. What a key does beyond giving a verdict is in `answers`. How long an
+answer lasts is `Verdict.lasts`, remembered by `permissions/judge`.
 """
 
 import asyncio
@@ -9,18 +12,15 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import Literal, TypeVar
 
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Json, ToolCall
-from agentcli.types.verdicts import Decision, Mode, Question, Verdict
+from agentcli.types.verdicts import ApprovalSpan, Decision, Mode, Question, Verdict
 from agentcli.ui.render.wording import USER_DENIED, USER_DENIED_AND_SAID
 from agentcli.ui.repl.composer import Composer
 from agentcli.ui.repl.state import ReplState
 from agentcli.ui.repl.terminal import Terminal
-
-if TYPE_CHECKING:
-    from agentcli.session.session import Session
 
 # The answers: the same letters in the same order for every question
 
@@ -40,7 +40,10 @@ class AnswerChoice:
     """None if it gives no verdict by itself, such as viewing."""
     reason: str = ""
     """The reason in the verdict, which is stored in the log."""
-    lasting: Literal["", "session", "always"] = ""
+    lasts: ApprovalSpan | None = None
+    """How long the approval lasts; None if the answer approves no call as it is."""
+    typed: tuple[str, ...] = ()
+    """The words that give this answer in line mode. Empty if it cannot be given there."""
     takes_enter: bool = False
     """True if the letter only selects the answer, and Enter gives it."""
     mode: Mode | None = None
@@ -50,6 +53,10 @@ class AnswerChoice:
     def agrees(self) -> bool:
         return self.decision in ("allow", "modify")
 
+    @property
+    def is_lasting(self) -> bool:
+        return self.lasts not in (None, "once")
+
 
 CALL_ANSWERS = (
     AnswerChoice(
@@ -58,6 +65,8 @@ CALL_ANSWERS = (
         short="yes",
         decision="allow",
         reason="the user approved it once",
+        lasts="once",
+        typed=("y", "yes"),
     ),
     AnswerChoice(
         key="s",
@@ -65,7 +74,8 @@ CALL_ANSWERS = (
         short="yes, this session",
         decision="allow",
         reason="the user approved it for this session",
-        lasting="session",
+        lasts="session",
+        typed=("s",),
     ),
     AnswerChoice(
         key="a",
@@ -73,11 +83,17 @@ CALL_ANSWERS = (
         short="yes, always",
         decision="allow",
         reason="the user approved it always",
-        lasting="always",
+        lasts="always",
+        typed=("a",),
         takes_enter=True,
     ),
     AnswerChoice(
-        key="n", label="no, and continue", short="no", decision="deny", reason=USER_DENIED
+        key="n",
+        label="no, and continue",
+        short="no",
+        decision="deny",
+        reason=USER_DENIED,
+        typed=("n", "no"),
     ),
     AnswerChoice(
         key="e",
@@ -136,13 +152,15 @@ class RuleOffer:
     """The parts of a command line that no rule allows yet."""
     editable: bool = True
 
-    def find_obstacle(self, letter: Letter) -> str:
+    def describe_scope(self, choice: AnswerChoice) -> str:
+        """Return what a lasting answer would cover, or an empty string if it is not available."""
+        return ", ".join(self.rules) if choice.lasts == "always" else self.session
+
+    def find_obstacle(self, choice: AnswerChoice) -> str:
         """Return why the answer is not available, or an empty string if it is."""
-        if letter == "a" and not self.rules:
+        if choice.is_lasting and not self.describe_scope(choice):
             return self.reason or "no rule can name it"
-        if letter == "m" and not self.editable:
-            return "nothing to edit"
-        return (self.reason or "no rule can name it") if letter == "s" and not self.session else ""
+        return "nothing to edit" if choice.key == "m" and not self.editable else ""
 
 
 # Questions that wait for an answer
@@ -218,11 +236,11 @@ class PendingApproval(PendingQuestion):
         return (replace(yes, label=label, short=label), *others)
 
     def offers(self, choice: AnswerChoice) -> bool:
-        return not self.offer.find_obstacle(choice.key) and not self._is_locked(choice)
+        return not self.offer.find_obstacle(choice) and not self._is_locked(choice)
 
     def _is_locked(self, choice: AnswerChoice) -> bool:
         """Return whether the answer agrees to something that was not shown."""
-        hidden = (self.is_cut and choice.agrees) or (self.hides_rules and bool(choice.lasting))
+        hidden = (self.is_cut and choice.agrees) or (self.hides_rules and choice.is_lasting)
         return hidden and not self.was_viewed
 
     def build_verdict(
@@ -236,8 +254,9 @@ class PendingApproval(PendingQuestion):
             decision="modify" if new_input is not None else choice.decision or "ask",
             by="user",
             reason=choice.reason + instead,
-            rule=(", ".join(offer.rules) or offer.session) if choice.lasting else None,
+            rule=(", ".join(offer.rules) or offer.session) if choice.is_lasting else None,
             input=new_input,
+            lasts=choice.lasts,
         )
 
 
@@ -267,30 +286,6 @@ def build_pending(question: Question, *, calls: Sequence[ToolCall] = ()) -> Pend
         position=(ids.index(asked) + 1, len(ids)) if asked in ids else (1, 1),
         answer=asyncio.get_running_loop().create_future(),
     )
-
-
-# The answer to a plan
-
-
-PLAN_ACCEPTED = "Carry out the plan."
-"""The message to the model when the user has accepted the plan."""
-PLAN_CHANGED = "This is the plan as I have changed it:"
-
-
-def get_proposed_plan(session: "Session") -> str:
-    """Return the plan that the user has not decided on, or an empty string if there is none."""
-    return session.plan_tracker.proposed if session.gate.mode == "plan" else ""
-
-
-def apply_plan_answer(session: "Session", plan: str, answer: PlanAnswer) -> str:
-    """Apply the answer. Return what to send to the model next, or an empty string for nothing."""
-    if answer.mode is None:
-        planning = session.plan_tracker
-        is_changed, planning.proposed = plan != planning.proposed, plan
-        changed = f"\n\n{PLAN_CHANGED}\n\n{plan}" if is_changed and answer.instead else ""
-        return answer.instead + changed
-    session.accept_plan(plan, mode=answer.mode)
-    return PLAN_ACCEPTED
 
 
 # When a question opens, and from when on keys answer it

@@ -118,7 +118,7 @@ def _choose_words(
     if density == "short" and choice.key == "v" and not pending.was_viewed:
         return f"view all to unlock {'yes' if pending.is_cut else 'more'}"
     is_wide = cell_len(f"  [{choice.key}] {choice.label}") > paint.width
-    is_short = density == "short" or (density == "flowing" and bool(choice.lasting))
+    is_short = density == "short" or (density == "flowing" and choice.is_lasting)
     return choice.short if is_short or is_wide else choice.label
 
 
@@ -130,7 +130,7 @@ def _wrap_note(note: str, paint: Paint) -> list[str]:
 def _render_note(
     pending: PendingApproval, choice: AnswerChoice, density: Density, *, confirms: bool
 ) -> str:
-    if why_not := pending.offer.find_obstacle(choice.key):
+    if why_not := pending.offer.find_obstacle(choice):
         return f"(not available: {escape(why_not)})"
     if not pending.offers(choice):
         return "" if choice.key in _LAST_ROW_LETTERS else "(press v first)"
@@ -141,14 +141,14 @@ def _describe_stored(
     pending: PendingApproval, choice: AnswerChoice, density: Density, *, confirms: bool
 ) -> str:
     """Return what a lasting answer would store. `confirms` adds that Enter gives the answer."""
-    if choice.lasting == "session" and pending.offer.session:
-        return escape(f"for {pending.offer.session}")
-    if choice.lasting == "always" and pending.offer.rules:
-        enter = "press Enter: " if confirms else ""
-        rules, path = ", ".join(pending.offer.rules), get_rules_file()
-        file = shorten_home(path) if density == "rows" else path.name
-        return escape(f"({enter}adds allow {rules} to {file})")
-    return ""
+    scope = pending.offer.describe_scope(choice)
+    if not choice.is_lasting or not scope:
+        return ""
+    if choice.lasts != "always":
+        return escape(f"for {scope}")
+    enter, path = "press Enter: " if confirms else "", get_rules_file()
+    file = shorten_home(path) if density == "rows" else path.name
+    return escape(f"({enter}adds allow {scope} to {file})")
 
 
 BODY_SHARE = 0.6

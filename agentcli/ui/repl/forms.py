@@ -227,7 +227,8 @@ async def ask_form(form: ServerForm, *, say: Say, read_line: ReadLine) -> Verdic
             case "" if answer is None:
                 return build_no_answer()
             case "y" | "yes" if not form.fields:
-                return Verdict(decision="allow", by="user", reason="the user approved it once")
+                reason = "the user approved it once"
+                return Verdict(decision="allow", by="user", reason=reason, lasts="once")
             case "y" | "yes":
                 values = await fill_in(form, say=say, read_line=read_line)
                 if values is not None:

@@ -22,17 +22,16 @@ from agentcli.settings import Settings
 from agentcli.types.deltas import RetryDelta
 from agentcli.types.errors import AgentError, Exit, UsageError
 from agentcli.types.events import CallJudged, Event, NoteReason
-from agentcli.types.verdicts import Mode, Question, Verdict
+from agentcli.types.verdicts import SPAN_WORDS, Mode, Question, Verdict
 from agentcli.ui.render.paint import escape
 from agentcli.ui.render.wording import format_target
 from agentcli.ui.repl.approval import (
+    ANSWERS_BY_KEY,
+    CALL_ANSWERS,
     PLAN_ANSWERS,
     PendingApproval,
     PlanAnswer,
-    apply_plan_answer,
     build_pending,
-    find_choice,
-    get_proposed_plan,
 )
 from agentcli.ui.repl.approval_panel import describe_saved_rule
 from agentcli.ui.repl.commands.registry import is_slash_command, switch_session
@@ -43,6 +42,7 @@ from agentcli.ui.repl.mentions import attach
 from agentcli.ui.repl.renderer import TranscriptRenderer, build_renderer
 from agentcli.ui.repl.shell import run_captured
 from agentcli.ui.repl.status import Status
+from agentcli.ui.repl.turns import apply_plan_answer, get_proposed_plan
 
 if TYPE_CHECKING:
     from agentcli.log.paths import SessionPaths
@@ -51,20 +51,25 @@ if TYPE_CHECKING:
 # Questions with typed answers
 
 
-APPROVAL_PROMPT = "y once, s this session, a always, n no, or type what to do instead"
+_TYPED_ANSWERS = tuple(choice for choice in CALL_ANSWERS if choice.typed)
+_CHOICE_BY_WORD = {word: choice for choice in _TYPED_ANSWERS for word in choice.typed}
+APPROVAL_PROMPT = ", ".join(
+    [
+        *(f"{it.key} {SPAN_WORDS[it.lasts] if it.lasts else it.short}" for it in _TYPED_ANSWERS),
+        "or type what to do instead",
+    ]
+)
 PLAN_PROMPT = "y follow it in ask mode, a in auto-edit mode, n not yet, m edit it, or type a change"
-_LETTER_BY_WORD = {"y": "y", "yes": "y", "s": "s", "a": "a", "n": "n", "no": "n"}
 
 
 def parse_answer(line: str, pending: PendingApproval) -> Verdict | None:
     """Return the verdict, or None if the line is no answer or an unavailable one."""
     if not line:
         return None
-    choice = find_choice(pending, _LETTER_BY_WORD.get(line.lower(), "e"))
-    assert choice is not None
-    if pending.offer.find_obstacle(choice.key):
-        return None
-    return pending.build_verdict(choice, instead=line if choice.key == "e" else "")
+    choice = _CHOICE_BY_WORD.get(line.lower())
+    if choice is None:
+        return pending.build_verdict(ANSWERS_BY_KEY["e"], instead=line)
+    return None if pending.offer.find_obstacle(choice) else pending.build_verdict(choice)
 
 
 def parse_plan_answer(line: str) -> PlanAnswer:
@@ -365,15 +370,16 @@ class LineMode:
         if question.form is not None:
             return await ask_form(question.form, say=self._write, read_line=self._reader.read_line)
         offer = asked.offer
-        self._write(f"session: {escape(offer.session or offer.find_obstacle('s'))}\n")
-        self._write(f"always: {escape(', '.join(offer.rules) or offer.find_obstacle('a'))}\n")
+        for choice in (one for one in asked.choices if one.is_lasting):
+            scope = offer.describe_scope(choice) or offer.find_obstacle(choice)
+            self._write(f"{choice.lasts}: {escape(scope)}\n")
         verdict = None
         while verdict is None:
             line = await self._ask_line(f"{APPROVAL_PROMPT}:")
             if line is None:
                 return Verdict(decision="deny", by="user", reason="the user quit")
             verdict = parse_answer(line, asked)
-        if line == "a":
+        if verdict.lasts == "always":
             for rule in offer.rules:
                 self.session.gate.store_rule(rule)
                 self._write(f"{describe_saved_rule(rule)}\n")

@@ -17,7 +17,7 @@ from agentcli.types.tools import Command, Effect, ErrorKind, ToolResult
 from agentcli.types.verdicts import Verdict
 from agentcli.ui.render.wording import USER_RAN_IT
 from agentcli.ui.repl.answers import Answers
-from agentcli.ui.repl.approval import apply_plan_answer, get_proposed_plan
+from agentcli.ui.repl.approval import PlanAnswer
 from agentcli.ui.repl.composer import Composer
 from agentcli.ui.repl.mentions import attach
 from agentcli.ui.repl.session_manager import SessionManager
@@ -323,3 +323,27 @@ def _build_card(ran: ShellResult, settings: Settings) -> tuple[CallJudged, CallF
         CallJudged(call=call, effect=Effect.EXECUTE, verdict=verdict),
         CallFinished(result=result, duration_s=ran.duration_s),
     )
+
+
+# The answer to a plan
+
+
+PLAN_ACCEPTED = "Carry out the plan."
+"""The message to the model when the user has accepted the plan."""
+PLAN_CHANGED = "This is the plan as I have changed it:"
+
+
+def get_proposed_plan(session: "Session") -> str:
+    """Return the plan that the user has not decided on, or an empty string if there is none."""
+    return session.plan_tracker.proposed if session.gate.mode == "plan" else ""
+
+
+def apply_plan_answer(session: "Session", plan: str, answer: PlanAnswer) -> str:
+    """Apply the answer. Return what to send to the model next, or an empty string for nothing."""
+    if answer.mode is None:
+        planning = session.plan_tracker
+        is_changed, planning.proposed = plan != planning.proposed, plan
+        changed = f"\n\n{PLAN_CHANGED}\n\n{plan}" if is_changed and answer.instead else ""
+        return answer.instead + changed
+    session.accept_plan(plan, mode=answer.mode)
+    return PLAN_ACCEPTED

@@ -70,7 +70,7 @@ class Person:
 
 
 YES = Verdict(decision="allow", by="user", reason="approved by you")
-YES_FOR_THE_SESSION = replace(YES, rule="session")
+YES_FOR_THE_SESSION = replace(YES, lasts="session")
 NO = Verdict(decision="deny", by="user", reason="denied by you")
 
 

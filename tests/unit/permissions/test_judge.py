@@ -1,4 +1,5 @@
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -7,7 +8,7 @@ import pytest
 from agentcli.types.errors import ToolError
 from agentcli.types.messages import Json, ToolCall
 from agentcli.types.tools import Effect, Raw
-from agentcli.types.verdicts import Mode, Question, RuleSuggestion, Verdict
+from agentcli.types.verdicts import ApprovalSpan, Mode, Question, RuleSuggestion, Verdict
 from tests.unit.permissions.court import NO, YES, YES_FOR_THE_SESSION, Person, court_of
 
 
@@ -124,6 +125,19 @@ def test_command_that_hides_what_it_runs_is_asked_about_where_commands_are_denie
     ]
     nobody = court_of(root, mode="auto", allow=("bash",), deny=("bash(git push:*)",))
     assert nobody.hear("bash", command="for f in *; do echo $f; done").by == "nobody"
+
+
+@pytest.mark.parametrize(
+    ("lasts", "questions"), [(None, 2), ("once", 2), ("session", 1), ("always", 1)]
+)
+def test_approval_is_remembered_if_it_lasts(
+    root: Path, lasts: ApprovalSpan | None, questions: int
+) -> None:
+    person = Person([replace(YES, rule="bash(make)", lasts=lasts), YES])
+    court = court_of(root, person=person)
+
+    assert [court.hear("bash", command="make").decision for _ in range(2)] == ["allow", "allow"]
+    assert len(person.questions) == questions
 
 
 def test_ask_rule_asks_in_spite_of_allow_rules_and_mode(root: Path) -> None:

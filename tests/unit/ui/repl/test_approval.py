@@ -6,6 +6,7 @@ import pytest
 from agentcli.types.messages import ToolCall
 from agentcli.types.tools import Command, Effect
 from agentcli.types.verdicts import Question, Verdict
+from agentcli.ui.render.wording import describe_decision
 from agentcli.ui.repl.approval import (
     ANSWERS_BY_KEY,
     GRACE_S,
@@ -18,6 +19,7 @@ from agentcli.ui.repl.approval import (
     RuleOffer,
     build_no_answer,
 )
+from agentcli.ui.repl.line_mode import parse_answer
 from tests.support.desk import UnseenTerminal, build_composer, build_state
 
 OFFER = RuleOffer(rules=("bash(pytest:*)",), session="bash(pytest:*)")
@@ -175,6 +177,27 @@ def test_lasting_answers_are_offered_where_a_rule_can_be_had(
     asked = PendingApproval(question=QUESTION, offer=offer, answer=loop.create_future())
     asked.is_cut = False
     assert asked.offers(ANSWERS_BY_KEY[letter]) is offered
+    loop.close()
+
+
+@pytest.mark.parametrize(
+    ("line", "described"),
+    [
+        ("yes", "approved by you, once"),
+        ("S", "approved by you, for this session"),
+        ("A", "approved by you, always"),
+        ("no", "denied by you"),
+        ("v", 'denied by you: "v"'),
+        ("use make", 'denied by you: "use make"'),
+    ],
+)
+def test_typed_line_is_an_answer_of_the_table_or_what_to_do_instead(
+    line: str, described: str
+) -> None:
+    loop = asyncio.new_event_loop()
+    asked = PendingApproval(question=QUESTION, offer=OFFER, answer=loop.create_future())
+    verdict = parse_answer(line, asked)
+    assert verdict is not None and describe_decision(verdict) == described
     loop.close()
 
 
