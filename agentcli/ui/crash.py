@@ -28,15 +28,21 @@ def describe_crash(bug: Exception) -> tuple[str, str]:
     if _is_full(bug):
         where = bug.filename or "the output"
         return f"cannot write {where}: {bug.strerror}", "free some space, then run it again"
-    what = f"agentcli {__version__}, Python {platform.python_version()}, {platform.platform()}\n"
+    what = f"internal error: {type(bug).__name__}: {_mask_secrets(str(bug))}"
+    try:
+        return what, f"report it and attach {_write_report(bug)}"
+    except OSError:
+        return what, "agentcli --debug COMMAND shows where; no report could be written"
+
+
+def _write_report(bug: Exception) -> str:
+    machine = f"{platform.system()} {platform.release()} {platform.machine()}"  # starts no program
+    what = f"agentcli {__version__}, Python {platform.python_version()}, {machine}\n"
     with tempfile.NamedTemporaryFile(
         "w", prefix="agentcli-crash-", suffix=".txt", delete=False, encoding="utf-8"
     ) as file:
         file.write(what + _format_traceback(bug))
-    return (
-        f"internal error: {type(bug).__name__}: {_mask_secrets(str(bug))}",
-        f"report it and attach {file.name}",
-    )
+    return file.name
 
 
 def _is_full(bug: Exception) -> TypeGuard[OSError]:

@@ -328,7 +328,7 @@ def test_question_of_a_child_says_so_and_its_command_is_not_in_the_background(
         term.wait("esc to interrupt")
         assert not term.shows("1 bg")
         term.send("/bg")
-        term.wait("no command runs in the background")
+        term.wait("No background commands.")
         (session.project / "go_on").touch()
         term.wait("The end.")
 

@@ -123,7 +123,7 @@ def test_interrupted_reply_keeps_the_cost_of_a_session_known(tmp_path: Path) -> 
         term.wait("interrupted")
         term.wait("about $0.0")
         term.send("/cost")
-        term.wait("1512 (20 % from the cache)")
+        term.wait("1512 (20 % cached)")
         term.wait("about $0.00")
         assert "not known" not in "\n".join(term.screen())
 

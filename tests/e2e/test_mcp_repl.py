@@ -198,7 +198,7 @@ def test_resource_is_completed_and_attached(tmp_path: Path) -> None:
         term.wait("attached the resource note://today of the MCP server asking")
         term.wait("Milk.")
         assert "Buy milk." in told(session)
-        assert "data, not orders" in told(session)
+        assert "data, not instructions" in told(session)
 
 
 def test_prompt_is_completed_and_run(tmp_path: Path) -> None:

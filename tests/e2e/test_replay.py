@@ -3,6 +3,7 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -22,26 +23,25 @@ def test_recorded_sessions_replay_as_they_were(tmp_path: Path) -> None:
     assert ran.out.count(": same (") == len(CASES) >= 6
 
 
-def test_replay_gives_the_same_in_another_place_time_and_hand(tmp_path: Path) -> None:
+def test_replay_gives_the_same_in_another_place_time_and_hand() -> None:
     if os.geteuid() != 0 or shutil.which("setpriv") is None:
         pytest.skip("only root, with setpriv, can become another user")
     if subprocess.run([*NOBODY, PROGRAM, "--version"], capture_output=True).returncode != 0:
         pytest.skip("the program is in a directory that other users cannot enter")
-    for case in CASES:
-        shutil.copytree(FIXTURES / case, tmp_path / "copies" / case)
-    for path in [tmp_path, *tmp_path.parents]:
-        if not path.stat().st_mode & 0o001:
-            path.chmod(0o755)
-    scratch = tmp_path / "scratch"
-    scratch.mkdir()
-    scratch.chmod(0o777)
-    ran = subprocess.run(
-        [*NOBODY, PROGRAM, "replay", "--check", *(tmp_path / "copies" / case for case in CASES)],
-        cwd="/",
-        env=environment(scratch, TZ="Pacific/Auckland", TMPDIR=str(scratch)),
-        capture_output=True,
-        text=True,
-    )
+    with TemporaryDirectory() as folder:  # pytest closes its own directory to other users
+        open_to_all, scratch = Path(folder), Path(folder, "scratch")
+        open_to_all.chmod(0o755)
+        for case in CASES:
+            shutil.copytree(FIXTURES / case, open_to_all / case)
+        scratch.mkdir()
+        scratch.chmod(0o777)
+        ran = subprocess.run(
+            [*NOBODY, PROGRAM, "replay", "--check", *(open_to_all / case for case in CASES)],
+            cwd="/",
+            env=environment(scratch, TZ="Pacific/Auckland", TMPDIR=str(scratch)),
+            capture_output=True,
+            text=True,
+        )
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 

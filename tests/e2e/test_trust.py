@@ -44,7 +44,7 @@ def test_nothing_of_a_repository_runs_before_it_is_trusted(
     ran = run(home, repository)
     assert (ran.code, ran.out, ran_mark.exists()) == (0, "Hi.\n", False)
     (warning,) = [line for line in ran.err.splitlines() if "warning" in line]
-    assert "ignored 1 hook of" in warning
+    assert "ignored 1 hook in" in warning
     assert f"agentcli trust {repository}" in warning
     assert warnings(home) == ["project.untrusted"]
 
@@ -116,7 +116,7 @@ def test_script_that_changes_during_the_session_is_not_run(
     facts = [entry.fact for entry in read_log(log).entries]
     ran_hooks = [fact.decision for fact in facts if isinstance(fact, HookRan)]
     assert ran_hooks == ["observed", "observed", "failed"]
-    assert "changed since they were trusted" in ran.err
+    assert "changed since you trusted them" in ran.err
 
 
 def test_tools_cannot_write_what_a_trusted_hook_runs(home: Path, repository: Path) -> None:

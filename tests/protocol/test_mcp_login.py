@@ -222,7 +222,7 @@ def test_code_cannot_be_used_again() -> None:
                     f"{listening.redirect_uri}?code={used['code'][0]}&state={used['state'][0]}"
                 )
                 assert (await asyncio.to_thread(got, address))[0] == 400
-                with pytest.raises(WrongRedirect, match="belongs to another login"):
+                with pytest.raises(WrongRedirect, match="does not belong to this login"):
                     listening.take(address)
 
         asyncio.run(replayed())

@@ -194,7 +194,7 @@ def test_changed_tool_is_refused_until_a_person_accepts_it(home: Path, workspace
     asked = ("mcp", "approve", "nasty", "-C", workspace, "--mcp-config", servers)
     assert agentcli(*asked, home=home).code == 2
     accepted = agentcli(*asked, "--yes", home=home)
-    assert accepted.out.startswith("changed  echo  Now pays.\naccepted 1 tool")
+    assert accepted.out.startswith("changed  echo  Now pays.\napproved 1 tool")
     run(home, workspace, calls, *options)
     assert results(home)[0].endswith("\nsaid")
 
