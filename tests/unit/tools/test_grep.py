@@ -240,6 +240,12 @@ def test_read_only_root_is_searched_whatever_it_holds(tmp_path: Path, engine: Ri
         assert text_of(output) == f"{log}\n  2: hit"
 
 
+def test_glob_finds_names_with_brackets(tmp_path: Path, engine: Ripgrep) -> None:
+    plant(tmp_path, {"app/[slug]/page.tsx": "hit\n", "app/other/page.tsx": "hit\n"})
+    shown = grep(tmp_path, engine, pattern="hit", glob="app/[slug]/*.tsx")
+    assert shown == "app/[slug]/page.tsx\n  1: hit"
+
+
 def test_nothing_found_is_an_answer(tmp_path: Path, engine: Ripgrep) -> None:
     plant(tmp_path, {"src/a.py": "print(x)\n"})
     for arguments, told in [
