@@ -263,7 +263,47 @@ def test_nothing_found_is_an_answer(tmp_path: Path, engine: Ripgrep) -> None:
         assert grep(tmp_path, engine, **arguments) == told
 
 
-@pytest.mark.parametrize("pattern", ["f(", "[a", "*a", r"\1", "(?=a)", r"\q", "a)"])
+@pytest.mark.parametrize(
+    ("pattern", "meant"),
+    [
+        (r"\(red\|blue\) car", "(red|blue) car"),
+        (r"red\|green", "red|green"),
+        (r"zz\|yy", ""),
+        (r"drive\(\|stop\(", r"drive\(|stop\("),
+        (r"re\+d", "re+d"),
+        (r"colou\?r", "colou?r"),
+        (r"ca\{1,2\}r\+", "ca{1,2}r+"),
+    ],
+)
+def test_operators_after_a_backslash_are_explained(
+    tmp_path: Path, engine: Ripgrep, pattern: str, meant: str
+) -> None:
+    plant(tmp_path, {"a": "red car\nstop(color)\n"})
+    shown = grep(tmp_path, engine, pattern=pattern)
+    told = f"without one: {meant} does match." if meant else "without one, such as (a|b)+."
+    assert shown.startswith(f"No matches for {pattern} in the workspace. After a backslash, ")
+    assert shown.endswith(told)
+
+
+@pytest.mark.parametrize("pattern", [r"red\(\)", r"a\\|zz", r"a \|\| b", r"[\|+]zz", r"zz\+"])
+def test_escapes_that_mean_themselves_are_not_explained(
+    tmp_path: Path, engine: Ripgrep, pattern: str
+) -> None:
+    plant(tmp_path, {"a": "red car\n"})
+    shown = grep(tmp_path, engine, pattern=pattern)
+    assert shown == f"No matches for {pattern} in the workspace."
+
+
+@pytest.mark.parametrize("pattern", ["(?=a)", "(?!a)b", "(?<=a)b", "(?<!a)b", r"(a)\1"])
+def test_pattern_beyond_the_engine_is_sent_to_another(
+    tmp_path: Path, engine: Ripgrep, pattern: str
+) -> None:
+    told = refusal(tmp_path, engine, pattern=pattern)
+    assert told.startswith("Bad pattern: ")
+    assert told.endswith(" not supported; use grep -P in bash, or another pattern.")
+
+
+@pytest.mark.parametrize("pattern", ["f(", "[a", "*a", r"\q", "a)"])
 def test_bad_pattern_is_refused_with_the_way_out(
     tmp_path: Path, engine: Ripgrep, pattern: str
 ) -> None:
