@@ -91,6 +91,8 @@ _FIELDS: Mapping[str, Mapping[str, str]] = {
     "grep": {
         "ignore_case": "-i",
         "context": "-C",
+        "before": "-B",
+        "after": "-A",
         "mode": "output_mode",
         "limit": "head_limit",
     },

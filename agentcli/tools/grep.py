@@ -41,6 +41,8 @@ class GrepArgs(Arguments):
     ignore_case: Annotated[bool, Field(description="e.g. true")] = False
     literal: Annotated[bool, Field(description="e.g. true")] = False
     context: Annotated[int, Field(ge=0, le=10, description="Lines, e.g. 2; most 10")] = 0
+    before: Annotated[int | None, Field(ge=0, le=10, description="e.g. 3")] = None
+    after: Annotated[int | None, Field(ge=0, le=10, description="e.g. 3")] = None
     mode: Annotated[
         Literal["content", "files", "count"],
         Field(description="e.g. files"),
@@ -55,6 +57,10 @@ class GrepArgs(Arguments):
         "case_insensitive": "ignore_case",
         "fixed_strings": "literal",
         "-C": "context",
+        "-B": "before",
+        "-A": "after",
+        "before_context": "before",
+        "after_context": "after",
         "output_mode": "mode",
         "max_results": "limit",
         "head_limit": "limit",
@@ -89,8 +95,11 @@ class Grep:
         scope = await asyncio.to_thread(build_scope, self._workspace, path=path, glob=args.glob)
         found: MatchRows | FileCounts
         if args.mode == "content":
-            found = MatchRows(scope, limit=args.limit, context=args.context)
-            options: Sequence[str] = ("--json", f"--context={args.context}")
+            before = args.context if args.before is None else args.before
+            after = args.context if args.after is None else args.after
+            found = MatchRows(scope, limit=args.limit, before=before, after=after)
+            lines_around = (f"--before-context={before}", f"--after-context={after}")
+            options: Sequence[str] = ("--json", *lines_around)
         else:
             found = FileCounts(scope, limit=args.limit, with_counts=args.mode == "count")
             options = _COUNT

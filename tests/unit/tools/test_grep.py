@@ -38,6 +38,26 @@ def test_matches_are_grouped_by_file_in_path_order(tmp_path: Path, engine: Ripgr
     )
 
 
+@pytest.mark.parametrize(
+    ("arguments", "numbers"),
+    [
+        ({"before": 1}, ["2-", "3:", "--", "7-", "8:"]),
+        ({"after": 2}, ["3:", "4-", "5-", "--", "8:", "9-", "10-"]),
+        ({"before": 1, "after": 1}, ["2-", "3:", "4-", "--", "7-", "8:", "9-"]),
+        ({"context": 1, "after": 0}, ["2-", "3:", "--", "7-", "8:"]),
+        ({"context": 2, "before": 0}, ["3:", "4-", "5-", "--", "8:", "9-", "10-"]),
+        ({"-B": 1, "-A": None, "limit": 1}, ["2-", "3:", "[first"]),
+        ({"after": 1, "limit": 1}, ["3:", "4-", "[first"]),
+    ],
+)
+def test_lines_before_and_after_are_asked_for_apart(
+    tmp_path: Path, engine: Ripgrep, arguments: dict[str, Any], numbers: list[str]
+) -> None:
+    plant(tmp_path, {"a": "\n".join("hit" if n in (3, 8) else "x" for n in range(1, 12))})
+    shown = grep(tmp_path, engine, pattern="hit", **arguments).splitlines()[1:]
+    assert [line.split()[0] for line in shown] == numbers
+
+
 def test_context_lines_are_told_from_matches(tmp_path: Path, engine: Ripgrep) -> None:
     plant(tmp_path, {"a": "1\nhit\n3\n4\n5\n6\nhit\n"})
     assert grep(tmp_path, engine, pattern="hit", context=1) == (
@@ -319,6 +339,8 @@ def test_bad_pattern_is_refused_with_the_way_out(
         ({"pattern": "x", "limit": -1}, "Invalid input: limit"),
         ({"pattern": "x", "limit": 501}, "Invalid input: limit"),
         ({"pattern": "x", "context": 11}, "Invalid input: context"),
+        ({"pattern": "x", "before": 11}, "Invalid input: before"),
+        ({"pattern": "x", "after": -1}, "Invalid input: after"),
         ({"pattern": "x", "mode": "lines"}, "Invalid input: mode"),
         ({"pattern": "a\0b"}, "The pattern or glob has a NUL"),
         ({"pattern": "x", "glob": "{a"}, "{a is not a glob: a { is not closed"),
