@@ -10,7 +10,7 @@ permission gate decides whether it may run.
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 
@@ -21,6 +21,45 @@ Load = Callable[[], Tool]
 
 NAMES_SHOWN = 20
 """The number of tools listed in the error for a tool that does not exist."""
+
+
+_MISSPELT = 0.85
+"""The least likeness of a misspelt name; two names of real tools may be 0.78 alike."""
+
+_NAMES_ELSEWHERE = {
+    "read_file": "read view cat open_file view_file",
+    "write_file": "write create create_file save_file",
+    "edit_file": "edit multi_edit replace str_replace search_replace str_replace_editor",
+    "grep": "search rg ripgrep grep_search search_files search_file_content",
+    "find_files": "glob ls find list_dir list_files list_directory file_search",
+    "bash": "shell exec terminal run_command execute_command run_shell_command run_terminal_cmd",
+    "delegate": "task agent spawn_agent subagent",
+}
+"""The names of the same tools in other programs."""
+
+
+def _find_meant(name: str, names: Sequence[str]) -> str | None:
+    """Return the tool of these names that is meant by a name, or None if none is close."""
+    plain = {_to_plain(one): one for one in reversed(names)}
+    asked = _to_plain(name)
+    aliases = {
+        _to_plain(alias): one
+        for one, written in _NAMES_ELSEWHERE.items()
+        for alias in written.split()
+        if one in names
+    }
+    of_servers = [one for one in names if one.endswith(f"__{name}")]
+    if asked in plain or asked in aliases:
+        return plain.get(asked) or aliases[asked]
+    if len(of_servers) == 1:
+        return of_servers[0]
+    near = get_close_matches(asked, plain, n=1, cutoff=_MISSPELT)
+    return plain[near[0]] if near else None
+
+
+def _to_plain(name: str) -> str:
+    """Return a name without its case, its separators and a namespace such as `functions.`."""
+    return name.rpartition(".")[2].lower().replace("_", "").replace("-", "")
 
 
 class Toolset:
@@ -71,8 +110,8 @@ class Toolset:
 
     def resolve(self, name: str) -> Tool:
         if name not in self._offers:
-            near = get_close_matches(name, self.names, n=1, cutoff=0.5)
-            hint = f" Did you mean {near[0]}?" if near else ""
+            near = _find_meant(name, self.names)
+            hint = f" Did you mean {near}?" if near else ""
             known = [spec.name for spec in self._declared[:NAMES_SHOWN]]
             more = " …" if len(self._declared) > NAMES_SHOWN else ""
             raise ToolError(

@@ -9,7 +9,7 @@ import math
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agentcli.permissions.hook_process import HookProblem
@@ -91,12 +91,16 @@ _FIELDS: Mapping[str, Mapping[str, str]] = {
     "grep": {
         "ignore_case": "-i",
         "context": "-C",
+        "before": "-B",
+        "after": "-A",
         "mode": "output_mode",
         "limit": "head_limit",
     },
     "find_files": {"glob": "pattern"},
     "delegate": {"task": "prompt", "role": "subagent_type"},
 }
+_COMMON_TEXTS = {"old": "old_string", "new": "new_string", "rep": "replace_all"}
+"""The common names of the fields of one of several edits, by how all of their names begin."""
 _WITH_PATH = ("edit_file", "write_file", "read_file", "grep", "find_files")
 _WITHOUT_MEANING: Mapping[str, Sequence[str]] = {
     "bash": ("description",),
@@ -199,6 +203,9 @@ def tell_call(matcher: str, call: OwnCall, *, root: Path) -> Sequence[HookCallVi
         return ()
     if call.tool == "apply_patch":
         return list(_tell_files(meant, call, root))
+    edits = call.input.get("edits") if isinstance(call.input, dict) else None
+    if call.tool == "edit_file" and isinstance(edits, list) and edits:
+        return _tell_edits(meant[0], call, edits, root)
     return [_tell(meant[0], call, root)]
 
 
@@ -249,6 +256,23 @@ def _tell_files(meant: Sequence[str], call: OwnCall, root: Path) -> Iterator[Hoo
                 edit = {"edits": [edit]}
         told = {"file_path": _absolute(file.path, root), **edit, "patch": patch}
         yield HookCallView(call=call, tool_name=name, tool_input=told, takes_changes=False)
+
+
+def _tell_edits(name: str, call: OwnCall, edits: Sequence[Json], root: Path) -> list[HookCallView]:
+    """Return a call with several edits: whole as MultiEdit, else once for each edit."""
+    told: list[dict[str, Json]] = [
+        {_COMMON_TEXTS.get(key[:3], key): value for key, value in edit.items()}
+        for edit in edits
+        if isinstance(edit, dict)
+    ]
+    whole = _tell(name, call, root)
+    if len(told) < len(edits):  # the tool refuses it
+        return [whole]
+    inputs: list[dict[str, Json]] = [{"edits": [*told]}] if name == "MultiEdit" else told
+    return [
+        replace(whole, tool_input={"file_path": whole.file_path, **one}, takes_changes=False)
+        for one in inputs
+    ]
 
 
 def _files_of_text(tool_input: Json, patch: str) -> Sequence[TouchedFile]:

@@ -1,16 +1,16 @@
 """edit_file: replace text in a file, byte for byte, or refuse."""
 
 from functools import partial
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, model_validator
 
 from agentcli.system.diff import Comparison, compare_spliced
 from agentcli.system.text import splice, to_lf
 from agentcli.system.workspace import Workspace, WorkspacePath
 from agentcli.tools import text_file
 from agentcli.tools.contracts import load_spec
-from agentcli.tools.edit.edit import EditRequest, PlannedEdit, plan_edit
+from agentcli.tools.edit.edit import EditRequest, PlannedEdit, plan_edit, plan_edits
 from agentcli.tools.edit.near import SHOWN_LINES, number_lines
 from agentcli.tools.hidden import NOTHING_HIDDEN, HiddenValues
 from agentcli.tools.schema import Arguments, FilePath, parse
@@ -18,31 +18,70 @@ from agentcli.tools.seen import Seen, carry_over, sha256
 from agentcli.tools.text_file import FileRewrite, encode_text, load_text
 from agentcli.types.errors import ToolError
 from agentcli.types.messages import Json
-from agentcli.types.tools import Diff, Effect, Output, ToolContext, ToolSpec
+from agentcli.types.tools import Diff, Effect, ErrorKind, Output, ToolContext, ToolSpec
 
 LIMIT_CHARS = 4000
 
 
+_TEXT_ALIASES = {
+    "old_string": "old_text",
+    "oldString": "old_text",
+    "oldText": "old_text",
+    "old_str": "old_text",
+    "new_string": "new_text",
+    "newString": "new_text",
+    "newText": "new_text",
+    "new_str": "new_text",
+    "replaceAll": "replace_all",
+}
+
+
+class TextEdit(BaseModel):
+    """One of several edits."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    old_text: str
+    new_text: str
+    replace_all: bool = False
+    """Accepted, but not declared: few edits need it, and every request would carry it."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _apply_aliases(cls, raw: Any) -> Any:
+        if not isinstance(raw, dict):
+            return raw
+        return {_TEXT_ALIASES.get(key, key): value for key, value in raw.items()}
+
+
+_EDITS_SCHEMA = {
+    "type": "array",
+    "items": {
+        "type": "object",
+        "properties": {"old_text": {"type": "string"}, "new_text": {"type": "string"}},
+        "required": ["old_text", "new_text"],
+        "additionalProperties": False,
+    },
+}
+
+
 class EditFileArgs(Arguments):
     path: FilePath
-    old_text: Annotated[str, Field(description="e.g. x = 1")]
-    new_text: Annotated[str, Field(description="e.g. x = 2")]
+    old_text: Annotated[str | None, Field(description="e.g. x = 1")] = None
+    new_text: Annotated[str | None, Field(description="e.g. x = 2")] = None
     replace_all: Annotated[bool, Field(description="e.g. true to rename")] = False
+    edits: Annotated[
+        tuple[TextEdit, ...],
+        WithJsonSchema(_EDITS_SCHEMA),
+        Field(description="Several, e.g. two: all or none"),
+    ] = ()
 
     aliases: ClassVar[dict[str, str]] = {
         "file_path": "path",
         "filePath": "path",
         "file": "path",
         "filename": "path",
-        "old_string": "old_text",
-        "oldString": "old_text",
-        "oldText": "old_text",
-        "old_str": "old_text",
-        "new_string": "new_text",
-        "newString": "new_text",
-        "newText": "new_text",
-        "new_str": "new_text",
-        "replaceAll": "replace_all",
+        **_TEXT_ALIASES,
     }
 
 
@@ -59,7 +98,10 @@ class EditFile:
         return load_spec("edit_file")
 
     def parse(self, raw: Json) -> EditFileArgs:
-        return parse(EditFileArgs, raw)
+        args = parse(EditFileArgs, raw)
+        if fault := _find_fault(args):
+            raise ToolError(f"Invalid input: {fault}.", kind=ErrorKind.INVALID_INPUT)
+        return args
 
     def effect(self, args: EditFileArgs) -> Effect:
         return Effect.WRITE
@@ -80,17 +122,22 @@ class EditFile:
         digest = sha256(before.data)
         knowledge = self._seen.knowledge(place.path, digest)
         restore = partial(self._hidden.restore, current=before.text, path=place.given)
-        try:
-            found = plan_edit(
-                before.text,
-                EditRequest(
-                    path=place.given,
-                    old=restore(args.old_text),
-                    new=restore(args.new_text),
-                    replace_all=args.replace_all,
-                    is_stale=knowledge == "stale",
-                ),
+        one = TextEdit(old_text=args.old_text or "", new_text=args.new_text or "")
+        requests = [
+            EditRequest(
+                path=place.given,
+                old=restore(edit.old_text),
+                new=restore(edit.new_text),
+                replace_all=args.replace_all or edit.replace_all,
+                is_stale=knowledge == "stale",
             )
+            for edit in args.edits or (one,)
+        ]
+        try:
+            if args.edits:
+                found = plan_edits(before.text, requests)
+            else:
+                found = plan_edit(before.text, requests[0])
         except ToolError as error:
             raise ToolError(_cut(str(error)), kind=error.kind) from None
         text = splice(before.text, found.splices)
@@ -99,7 +146,7 @@ class EditFile:
             before=before.data,
             after=encode_text(text, encoding=before.encoding, path=place),
             summary=_describe_all(place, found)
-            if args.replace_all
+            if args.replace_all and not args.edits
             else _describe(place, found, change, text),
             diff=Diff(
                 path=place.given,
@@ -114,6 +161,17 @@ class EditFile:
             ),
             lines=carry_over(before.text, found.splices, self._seen.lines(place.path, digest)),
         )
+
+
+def _find_fault(args: EditFileArgs) -> str:
+    """Return what is wrong with the arguments together; an empty string if nothing is."""
+    given = {"old_text": args.old_text, "new_text": args.new_text}
+    if args.edits:
+        # A model that must fill every field sends empty texts beside them.
+        return "give edits, or old_text and new_text, not both" if any(given.values()) else ""
+    fields = EditFileArgs.model_fields
+    missing = (name for name, text in given.items() if text is None)
+    return "; ".join(f"{name} is missing ({fields[name].description})" for name in missing)
 
 
 def _describe_all(path: WorkspacePath, found: PlannedEdit) -> str:

@@ -105,7 +105,8 @@ class FindFiles:
 
     async def _hint(self, args: FindFilesArgs, scope: SearchScope) -> str:
         """Return why a file that was meant may not have been found, or an empty string."""
-        if await asyncio.to_thread(is_directory, scope.cwd / args.glob):
+        named = scope.root / args.path / args.glob
+        if await asyncio.to_thread(is_directory, named):
             return f" It is a directory: use {printable(args.glob).removesuffix('/')}/**."
         wider = scope.without_ignores()
         found: list[bytes] = []

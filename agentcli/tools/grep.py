@@ -12,7 +12,12 @@ from agentcli.tools.contracts import load_spec
 from agentcli.tools.hidden import NOTHING_HIDDEN, HiddenValues
 from agentcli.tools.schema import Arguments, parse
 from agentcli.tools.search import ripgrep
-from agentcli.tools.search.pattern import Pattern, may_be_meant_literally, translate_pattern
+from agentcli.tools.search.pattern import (
+    Pattern,
+    may_be_meant_literally,
+    read_as_basic,
+    translate_pattern,
+)
 from agentcli.tools.search.ripgrep import Ripgrep, SearchEnd
 from agentcli.tools.search.rows import FileCounts, MatchRows
 from agentcli.tools.search.scope import SearchScope, build_scope
@@ -23,6 +28,10 @@ from agentcli.types.tools import Effect, ErrorKind, Matches, Output, ToolContext
 COMPLAINT_LIMIT_CHARS = 600
 
 _COUNT = ("--count", "--with-filename")
+_BARE = (
+    "After a backslash, ( ) | + ? are the characters themselves; groups, alternatives and "
+    "repetitions are written without one"
+)
 
 
 class GrepArgs(Arguments):
@@ -32,6 +41,8 @@ class GrepArgs(Arguments):
     ignore_case: Annotated[bool, Field(description="e.g. true")] = False
     literal: Annotated[bool, Field(description="e.g. true")] = False
     context: Annotated[int, Field(ge=0, le=10, description="Lines, e.g. 2; most 10")] = 0
+    before: Annotated[int | None, Field(ge=0, le=10, description="e.g. 3")] = None
+    after: Annotated[int | None, Field(ge=0, le=10, description="e.g. 3")] = None
     mode: Annotated[
         Literal["content", "files", "count"],
         Field(description="e.g. files"),
@@ -46,6 +57,10 @@ class GrepArgs(Arguments):
         "case_insensitive": "ignore_case",
         "fixed_strings": "literal",
         "-C": "context",
+        "-B": "before",
+        "-A": "after",
+        "before_context": "before",
+        "after_context": "after",
         "output_mode": "mode",
         "max_results": "limit",
         "head_limit": "limit",
@@ -80,8 +95,11 @@ class Grep:
         scope = await asyncio.to_thread(build_scope, self._workspace, path=path, glob=args.glob)
         found: MatchRows | FileCounts
         if args.mode == "content":
-            found = MatchRows(scope, limit=args.limit, context=args.context)
-            options: Sequence[str] = ("--json", f"--context={args.context}")
+            before = args.context if args.before is None else args.before
+            after = args.context if args.after is None else args.after
+            found = MatchRows(scope, limit=args.limit, before=before, after=after)
+            lines_around = (f"--before-context={before}", f"--after-context={after}")
+            options: Sequence[str] = ("--json", *lines_around)
         else:
             found = FileCounts(scope, limit=args.limit, with_counts=args.mode == "count")
             options = _COUNT
@@ -113,12 +131,23 @@ class Grep:
             raise ToolError(f"{told} so far: {next(finish.notes())}.", kind=ErrorKind.TIMEOUT)
         if scope.wanted and await self._is_any(scope, ["--files"], separator=b"\0") is False:
             return f"{told}: no file there matches the glob."
-        if not args.literal and may_be_meant_literally(args.pattern):
+        return f"{told}.{'' if args.literal else await self._hint(args, scope)}"
+
+    async def _hint(self, args: GrepArgs, scope: SearchScope) -> str:
+        """Return how a pattern that matches nothing may be meant, or an empty string."""
+        if may_be_meant_literally(args.pattern):
             plain = Pattern(text=args.pattern, literal=True, multiline=False)
-            searching = [*_COUNT, *_pattern_options(plain, ignore_case=args.ignore_case)]
-            if await self._is_any(scope, searching, separator=b"\n"):
-                return f"{told}. The text itself is there: use literal=true."
-        return f"{told}."
+            if await self._matches(args, scope, plain):
+                return " The text itself is there: use literal=true."
+        readings = read_as_basic(args.pattern)
+        for reading in readings:
+            if await self._matches(args, scope, translate_pattern(reading, literal=False)):
+                return f" {_BARE}: {printable(reading)} does match."
+        return f" {_BARE}, such as (a|b)+." if r"\|" in args.pattern and readings else ""
+
+    async def _matches(self, args: GrepArgs, scope: SearchScope, pattern: Pattern) -> bool:
+        searching = [*_COUNT, *_pattern_options(pattern, ignore_case=args.ignore_case)]
+        return bool(await self._is_any(scope, searching, separator=b"\n"))
 
     async def _is_any(
         self, scope: SearchScope, options: Sequence[str], *, separator: bytes
@@ -152,7 +181,7 @@ def _make_refusal(args: GrepArgs, message: str) -> ToolError:
     complaint = " ".join(complaint.split())[:COMPLAINT_LIMIT_CHARS].rstrip(".")
     if args.literal:
         return ToolError(f"The search failed: {complaint}.")
-    return ToolError(
-        f"Bad pattern: {complaint}; use literal=true to search for the text itself.",
-        kind=ErrorKind.INVALID_INPUT,
-    )
+    remedy = "use literal=true to search for the text itself"
+    if complaint.startswith(("look-around", "backreferences")):
+        remedy = "use grep -P in bash, or another pattern"
+    return ToolError(f"Bad pattern: {complaint}; {remedy}.", kind=ErrorKind.INVALID_INPUT)

@@ -99,7 +99,8 @@ def _sentence(model: type[Arguments], fault: ErrorDetails) -> str:
     shown = _display(fault["input"])
     match fault["type"]:
         case "missing":
-            described = model.model_fields[name].description
+            field = model.model_fields.get(name)
+            described = field.description if field else None
             return f"{name} is missing ({described})" if described else f"{name} is missing"
         case "extra_forbidden":
             near = get_close_matches(name, model.model_fields, n=1)

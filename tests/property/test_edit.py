@@ -7,7 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from agentcli.system.text import decode, splice, to_lf
-from agentcli.tools.edit.edit import EditRequest, plan_edit
+from agentcli.tools.edit.edit import EditRequest, plan_edit, plan_edits
 from agentcli.types.errors import ToolError
 from tests.support.examples import examples
 from tests.support.files import bench, tree
@@ -71,3 +71,28 @@ def test_a_refusal_changes_nothing(data: bytes, old: str, new: str, replace_all:
             bench(root).edit("f", old, new, replace_all=replace_all)
             return
         assert tree(root) == before
+
+
+@given(
+    raw=TEXTS,
+    changes=st.lists(
+        st.tuples(st.integers(0, 60), st.integers(1, 4), TEXTS, st.booleans()), max_size=6
+    ),
+)
+@examples(300)
+def test_edits_together_are_the_edits_one_after_another(
+    raw: str, changes: list[tuple[int, int, str, bool]]
+) -> None:
+    text, requests = raw, list[EditRequest]()
+    for start, length, new, every in changes:
+        old = text[start : start + length]
+        request = EditRequest(path="f", old=old, new=new, replace_all=every)
+        with suppress(ToolError):
+            text = splice(text, plan_edit(text, request).splices)
+            requests.append(request)
+    if text == raw:
+        return
+    together = plan_edits(raw, requests).splices
+    assert splice(raw, together) == text
+    places = [place for each in together for place in (each.start, each.end)]
+    assert places == sorted(places)

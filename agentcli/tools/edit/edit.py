@@ -1,13 +1,15 @@
-"""One edit: find which characters of a text to replace, or refuse.
+"""Edits: find which characters of a text to replace, or refuse.
 
 The edit must be certain. An exact match decides. Without one, drift is ignored only if one place
 can be meant and one result follows from it. Everything else is refused.
 """
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from agentcli.system.text import Splice, to_lf
+from agentcli.system.text import Splice, splice, to_lf
 from agentcli.tools.edit.matching import (
     COUNTED_HITS,
     indentation_left_out,
@@ -24,6 +26,7 @@ from agentcli.tools.edit.whitespace import BLANK
 from agentcli.types.errors import ToolError
 
 SHOWN_LINE_NUMBERS = 10
+_REFUSED = "Not edited: "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,8 +66,68 @@ def plan_edit(raw: str, request: EditRequest) -> PlannedEdit:
     return _edit_tolerant(view, given, request)
 
 
+def plan_edits(raw: str, requests: Sequence[EditRequest]) -> PlannedEdit:
+    """Plan edits, each of the text that those before it leave; raise ToolError if one is refused.
+
+    The splices are those of all edits together."""
+    text, kept = raw, [_Kept(0, len(raw), 0)]
+    overlooked: list[str] = []
+    for index, request in enumerate(requests):
+        try:
+            planned = plan_edit(text, request)
+        except ToolError as error:
+            reason = str(error).removeprefix(_REFUSED)
+            where = f"edits[{index}], after those before it" if index else "edits[0]"
+            raise make_refusal(f"{where}: {reason}") from None
+        kept = list(_carry(kept, planned.splices, len(text)))
+        text = splice(text, planned.splices)
+        overlooked.append(planned.overlooked)
+    if text == raw:
+        raise make_refusal("the edits together change nothing.")
+    return PlannedEdit(
+        splices=tuple(_splice_between(kept, len(raw), text)),
+        overlooked=" and ".join(dict.fromkeys(filter(None, overlooked))),
+    )
+
+
+class _Kept(NamedTuple):
+    """A stretch of the first text that is still there, and where it is now."""
+
+    start: int
+    end: int
+    now: int
+
+
+def _carry(kept: Sequence[_Kept], splices: Sequence[Splice], size: int) -> Iterator[_Kept]:
+    """Yield what is left of the stretches after more splices; `size` is that of the text now."""
+    ends = [*(each.start for each in splices), size]
+    shift = reached = 0
+    rest = deque(kept)
+    for number, end in enumerate(ends):
+        while rest and rest[0].now < end:
+            start, past, now = rest[0]
+            first, last = max(now, reached), min(now + past - start, end)
+            if first < last:
+                yield _Kept(start + first - now, start + last - now, first + shift)
+            if now + past - start > end:
+                break
+            rest.popleft()
+        if number < len(splices):
+            reached = splices[number].end
+            shift += len(splices[number].text) - (reached - end)
+
+
+def _splice_between(kept: Sequence[_Kept], size: int, text: str) -> Iterator[Splice]:
+    """Yield the splices that lead to a text from the stretches of the first that it keeps."""
+    at = now_at = 0
+    for start, end, now in (*kept, _Kept(size, size, len(text))):
+        if start > at or now > now_at:
+            yield Splice(start=at, end=start, text=text[now_at:now])
+        at, now_at = end, now + end - start
+
+
 def make_refusal(reason: str) -> ToolError:
-    return ToolError(f"Not edited: {reason}")
+    return ToolError(f"{_REFUSED}{reason}")
 
 
 def _edit_endings(view: LfView, request: EditRequest) -> PlannedEdit:

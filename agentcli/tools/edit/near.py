@@ -3,12 +3,14 @@
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import groupby, islice, zip_longest
+from itertools import chain, groupby, islice, zip_longest
 
 from agentcli.tools.edit.drift import normalize_line
 from agentcli.tools.edit.readings import Reading
+from agentcli.tools.edit.typography import count_common_start
 from agentcli.tools.edit.view import LfView
 from agentcli.tools.edit.whitespace import get_indent, get_trail
+from agentcli.types.words import pluralize
 
 SHOWN_LINES = 12
 SHOWN_LINE_CHARS = 240
@@ -18,6 +20,8 @@ COMMON_LINE = 50
 """The number of occurrences above which a line says nothing about the place."""
 _TELLING_CHARS = 12
 """The least length of a text that is hardly in a file by chance."""
+_INNER_CHARS = 4
+"""The greatest length of a spelled difference: too short to tell a part of a hidden value."""
 
 _ELISION = re.compile(r"^[ \t]*(?:#|//|/\*|<!--|--|;|%)?[ \t]*(?:\.\.\.|…)", re.MULTILINE)
 _NAMES = {" ": "space", "\t": "tab"}
@@ -31,13 +35,25 @@ def explain_not_found(view: LfView, reading: Reading, *, path: str) -> str:
         return f"{said} new_text is already at line {view.line_at(already)}; nothing to do?"
     if _ELISION.search(reading.old):
         said += ' old_text must not leave code out ("...").'
-    wanted = reading.old.strip("\n").split("\n")
+    closest = show_closest(view, reading.old, name="old_text")
+    return f"{said} {closest}" if closest else said
+
+
+def show_closest(view: LfView, old: str, *, name: str) -> str:
+    """Show the lines of a file that are closest to a text, and a difference that they do not show.
+
+    Return an empty string if none are close. `name` says where the text is from."""
+    wanted = old.strip("\n").split("\n")
     first = _find_closest(view.lines, wanted)
     if first is None:
-        return said
-    last = min(first + min(len(reading.old.split("\n")), SHOWN_LINES), len(view.lines))
-    shown = f"{said} Closest, line {first + 1}:\n{number_lines(view.lines[first:last], first + 1)}"
-    return "\n".join([shown, *islice(_list_invisible(view.lines[first:], wanted, first + 1), 1)])
+        return ""
+    last = min(first + min(len(old.split("\n")), SHOWN_LINES), len(view.lines))
+    shown = f"Closest, line {first + 1}:\n{number_lines(view.lines[first:last], first + 1)}"
+    notes = chain(
+        _list_invisible(view.lines[first:], wanted, first + 1, name),
+        _list_ends(view, old, wanted, first, name),
+    )
+    return "\n".join([shown, *islice(notes, 1)])
 
 
 def number_lines(lines: Sequence[str], first: int) -> str:
@@ -45,27 +61,66 @@ def number_lines(lines: Sequence[str], first: int) -> str:
     return "\n".join(f"{number}\t{_cut(line)}" for number, line in enumerate(lines, first))
 
 
-def _list_invisible(lines: Sequence[str], wanted: Sequence[str], first: int) -> Iterator[str]:
+def _list_invisible(
+    lines: Sequence[str], wanted: Sequence[str], first: int, name: str
+) -> Iterator[str]:
     """Describe invisible differences between lines that are otherwise equal."""
     for number, (own, old) in enumerate(zip(lines, wanted, strict=False), first):
-        if own == old or not normalize_line(own) or normalize_line(own) != normalize_line(old):
+        if own == old:
             continue
-        if get_indent(own) != get_indent(old):
+        if normalize_line(own) != normalize_line(old):
+            how = _spell_inner(own, old, name)
+        elif get_indent(own) != get_indent(old):
             how = (
-                f"begins with {_spell_blank(get_indent(own))}, in old_text "
+                f"begins with {_spell_blank(get_indent(own))}, in {name} "
                 f"{_spell_blank(get_indent(old))}"
             )
         elif get_trail(own) != get_trail(old):
             how = (
-                f"ends with {_spell_blank(get_trail(own))}, in old_text "
+                f"ends with {_spell_blank(get_trail(own))}, in {name} "
                 f"{_spell_blank(get_trail(old))}"
             )
         else:
             there, given = next(
                 pair for pair in zip_longest(own, old, fillvalue="") if pair[0] != pair[1]
             )
-            how = f"has {there!a}, old_text {given!a}"
-        yield f"[line {number} {how}]"
+            how = f"has {there!a}, {name} {given!a}"
+        if how:
+            yield f"[line {number} {how}]"
+
+
+def _spell_inner(own: str, old: str, name: str) -> str:
+    """Spell out the part in which two lines differ; return nothing if the lines show it."""
+    start = count_common_start(own, old)
+    end = count_common_start(own[start:][::-1], old[start:][::-1])
+    parts = own[start : len(own) - end], old[start : len(old) - end]
+    if start >= SHOWN_LINE_CHARS:
+        return f"differs from {name} at column {start + 1}"
+    does_show = all(part.isascii() and part.isprintable() for part in parts)
+    if max(map(len, parts)) > _INNER_CHARS or (does_show and "".join(parts).strip()):
+        return ""
+    return f"has {parts[0]!a} at column {start + 1}, {name} {parts[1]!a}"
+
+
+def _list_ends(
+    view: LfView, old: str, wanted: Sequence[str], first: int, name: str
+) -> Iterator[str]:
+    """Describe what a text has before or after lines that are all as in the file."""
+    own = view.lines[first : first + len(wanted)]
+    if own != wanted[: len(own)]:
+        return
+    last = first + len(own)
+    if len(own) < len(wanted):
+        more = pluralize(len(wanted) - len(own), "more line")
+        yield f"[the file ends with line {last}; {name} has {more}]"
+    before, after = len(old) - len(old.lstrip("\n")), len(old) - len(old.rstrip("\n"))
+    start = view.start_of_line(first)
+    rest = view.text[start + len("\n".join(own)) :]
+    if len(rest) - len(rest.lstrip("\n")) < after:
+        there = pluralize(len(rest) - len(rest.lstrip("\n")), "newline")
+        yield f"[line {last} is followed by {there}, in {name} by {after}]"
+    if not view.text[:start].endswith("\n" * before):
+        yield f"[{name} begins with {pluralize(before, 'newline')}, line {first + 1} does not]"
 
 
 def _spell_blank(blank: str) -> str:

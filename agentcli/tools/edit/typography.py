@@ -64,8 +64,8 @@ def retain_typography(new: str, *, plain: str, own: str) -> str | None:
     """
     if plain.translate(_ALL) != own.translate(_ALL):
         plain = own = ""
-    start = _common_start(plain, new)
-    end = _common_start(plain[start:][::-1], new[start:][::-1])
+    start = count_common_start(plain, new)
+    end = count_common_start(plain[start:][::-1], new[start:][::-1])
     added = new[start : len(new) - end]
     if not added.isascii() or _AMBIGUOUS & set(added):
         return None
@@ -84,7 +84,8 @@ def _decompose(text: str) -> str:
     return unicodedata.normalize("NFD", text)
 
 
-def _common_start(one: str, other: str) -> int:
+def count_common_start(one: str, other: str) -> int:
+    """Return how many characters two texts share at their start."""
     for index, (left, right) in enumerate(zip(one, other, strict=False)):
         if left != right:
             return index

@@ -1,19 +1,23 @@
 """Locating the hunks of a patch in a text, and the resulting splices.
 
-The location must be certain: a hunk belongs where its old lines are, whitespace at line ends aside,
-and they must be there only once. Headings tell locations apart. Kept lines stay the file's own.
+The location must be certain: a hunk belongs where its old lines are, and they must be there only
+once. Whitespace at line ends and typographic characters are ignored if nothing fits otherwise.
+Headings tell locations apart. Kept lines stay the file's own.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
 
 from agentcli.system.text import Splice, printable
+from agentcli.tools.edit.near import show_closest
+from agentcli.tools.edit.rebuild import rebuild_lines
+from agentcli.tools.edit.typography import find_typography, to_plain_typography
 from agentcli.tools.edit.view import LfView
 from agentcli.tools.edit.whitespace import BLANK, get_indent, is_blank
-from agentcli.tools.patch.parser import ADDED, KEPT, Hunk
+from agentcli.tools.patch.parser import ADDED, KEPT, REMOVED, Hunk, PatchLine
 from agentcli.types.errors import ToolError
 
 SHOWN_CHARS = 80
@@ -33,24 +37,25 @@ def locate_hunks(view: LfView, hunks: Sequence[Hunk], *, path: str) -> tuple[Spl
     splices: list[Splice] = []
     reached = 0
     for hunk in hunks:
-        search = _HunkSearch(view.lines, hunk, reached=reached, path=path)
+        search = _HunkSearch(view, hunk, reached=reached, path=path)
         first = search.locate()
-        splices += _splices(view, hunk, first)
+        splices += search.replace_at(first)
         # The next hunk may begin with the lines that this one keeps at its end.
-        reached = first + len(hunk.old) - _count_kept_end(hunk)
+        reached = first + len(hunk.old) - _count_kept(reversed(hunk.lines))
     return tuple(splices)
 
 
-def _count_kept_end(hunk: Hunk) -> int:
-    marks = [mark for mark, _ in hunk.lines]
-    return len(list(takewhile(KEPT.__eq__, reversed(marks))))
+def _count_kept(lines: Iterable[PatchLine]) -> int:
+    """Return how many lines at the start are kept."""
+    return len(list(takewhile(lambda line: line.mark == KEPT, lines)))
 
 
 class _HunkSearch:
     """The search for the one location of a hunk, from the end of the hunk before it."""
 
-    def __init__(self, lines: Sequence[str], hunk: Hunk, *, reached: int, path: str) -> None:
-        self._lines = lines
+    def __init__(self, view: LfView, hunk: Hunk, *, reached: int, path: str) -> None:
+        self._view = view
+        self._lines = view.lines
         self._hunk = hunk
         self._reached = reached
         self._path = path
@@ -58,6 +63,10 @@ class _HunkSearch:
     @cached_property
     def _bare(self) -> list[str]:
         return [line.rstrip(BLANK) for line in self._lines]
+
+    @cached_property
+    def _plain(self) -> list[str]:
+        return [to_plain_typography(line) for line in self._bare]
 
     def locate(self) -> int:
         if not self._hunk.old:
@@ -68,6 +77,36 @@ class _HunkSearch:
         if len(found) == 1:
             return found[0]
         raise self._ambiguous(found) if found else self._missing()
+
+    def replace_at(self, first: int) -> list[Splice]:
+        """Return the splices at a location; raise ToolError if drift leaves unclear what to add."""
+        old = self._hunk.old
+        own = self._lines[first : first + len(old)]
+        drifted = [
+            line
+            for line, there in zip(old, own, strict=True)
+            if line.rstrip(BLANK) != there.rstrip(BLANK)
+        ]
+        if not drifted:
+            return list(_splices(self._view, self._hunk, first))
+        lines = rebuild_lines(own, old, self._hunk.new, style=self._view.style)
+        if lines is not None:
+            return [self._replace_between(first, own, lines)]
+        removed = {text for mark, text in self._hunk.lines if mark == REMOVED}
+        added = "".join(text for mark, text in self._hunk.lines if mark == ADDED)
+        is_plain = find_typography(added) <= find_typography("".join(own))
+        if not is_plain or not removed.isdisjoint(drifted):
+            raise self._refusal(
+                f"differs from {self._path} in quotes, dashes or spaces. Copy its lines exactly",
+                old,
+            )
+        return list(_splices(self._view, self._hunk, first))
+
+    def _replace_between(self, first: int, own: Sequence[str], lines: Sequence[str]) -> Splice:
+        """Replace all but the lines kept at both ends: the next hunk may begin with them."""
+        start, end = _count_kept(self._hunk.lines), _count_kept(reversed(self._hunk.lines))
+        between = lines[start : len(lines) - end]
+        return _splice(self._view, first + start, first + len(own) - end, between)
 
     def _locate_addition(self) -> int:
         """Locate a hunk with only added lines: in an empty file, or at the end if it says so."""
@@ -85,12 +124,13 @@ class _HunkSearch:
                 self._block(index)
                 for outer in spans
                 for index in range(outer.start, outer.end)
-                if self._lines[index].strip() == heading
+                if to_plain_typography(self._lines[index].strip()) == to_plain_typography(heading)
             ]
             if not spans:
                 raise self._refusal(
                     f'is headed "{_display_line(heading)}", which is no line of {self._path}'
-                    f"{self._from_here()}. Copy a whole line of the file, or leave it out"
+                    f"{self._from_here()}. Copy a whole line of the file, or leave it out",
+                    [heading],
                 )
         return spans
 
@@ -105,11 +145,14 @@ class _HunkSearch:
         return _Span(index, end)
 
     def _hits(self, spans: Sequence[_Span]) -> list[int]:
-        """Return exact matches, or else those that differ only in trailing whitespace."""
-        exact = self._hits_among(self._lines, self._hunk.old, spans)
-        if exact:
-            return exact
-        return self._hits_among(self._bare, [line.rstrip(BLANK) for line in self._hunk.old], spans)
+        """Return exact matches, or else those with the least that must be ignored."""
+        old = self._hunk.old
+        bare = [line.rstrip(BLANK) for line in old]
+        return (
+            self._hits_among(self._lines, old, spans)
+            or self._hits_among(self._bare, bare, spans)
+            or self._hits_among(self._plain, list(map(to_plain_typography, bare)), spans)
+        )
 
     def _hits_among(
         self, lines: Sequence[str], wanted: Sequence[str], spans: Sequence[_Span]
@@ -135,23 +178,27 @@ class _HunkSearch:
                 "Give the hunks in the order of the file, each place once"
             )
         for line in self._hunk.old:
-            if line.rstrip(BLANK) not in self._bare:
+            if to_plain_typography(line.rstrip(BLANK)) not in self._plain:
                 return self._refusal(
                     f'does not fit {self._path}: "{_display_line(line)}" is no line of '
-                    "it. Read the file "
-                    "and copy its lines exactly"
+                    "it. Copy its lines exactly",
+                    self._hunk.old,
                 )
         where = " at its end" if self._hunk.at_end else self._from_here()
         return self._refusal(
             f"does not fit {self._path}{where}: its lines are there, but not one after another. "
-            "Leave none out"
+            "Leave none out",
+            self._hunk.old,
         )
 
     def _from_here(self) -> str:
         return f" after line {self._reached}" if self._reached else ""
 
-    def _refusal(self, reason: str) -> ToolError:
-        return ToolError(f"the hunk at line {self._hunk.number} {reason}.")
+    def _refusal(self, reason: str, wanted: Sequence[str] = ()) -> ToolError:
+        """Return the error, with the lines of the file that are closest to the wanted ones."""
+        said = f"the hunk at line {self._hunk.number} {reason}."
+        closest = show_closest(self._view, "\n".join(wanted), name="the patch")
+        return ToolError(f"{said} {closest}" if closest else said)
 
 
 def _positions(lines: Sequence[str], wanted: Sequence[str], span: _Span) -> Iterator[int]:

@@ -5,7 +5,7 @@ held to it is accepted only if its meaning is clear. The rest is refused, with i
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
@@ -26,6 +26,13 @@ KEPT, REMOVED, ADDED = " ", "-", "+"
 SHOWN_CHARS = 80
 
 _FILES = (ADD, DELETE, UPDATE)
+_MARKER = re.compile(
+    r"[ \t]*\*\*\*[ \t]*(?:(Begin Patch|End Patch|End of File)[ \t]*"
+    r"|((?:Add File|Delete File|Update File|Move to):)[ \t]*(.*))"
+)
+"""A marker with any spaces around its parts."""
+_HEREDOC = re.compile(r"(?:apply_?patch)?[ \t]*<<-?[ \t]*(['\"]?)(\w+)\1")
+_FENCE = "```"
 _NUMBERED = re.compile(r"@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@ ?(.*)")
 """The hunk header of other patch formats; its numbers are ignored."""
 
@@ -87,12 +94,13 @@ class _Row(NamedTuple):
 def parse_patch(text: str) -> tuple[FileChange, ...]:
     """Parse a patch; raise ToolError that names the wrong line."""
     numbered = enumerate(to_lf(text).split("\n"), start=1)
-    rows = _trim([_Row(number, line) for number, line in numbered])
+    rows = _unwrap(_trim([_Row(number, line) for number, line in numbered]))
+    rows = list(_tidy_markers(_dedent(rows)))
     if not rows:
         raise _invalid(f'the patch is empty. It begins with "{BEGIN}" and ends with "{END}".')
-    if rows[0].text.rstrip() != BEGIN:
+    if rows[0].text != BEGIN:
         raise _wrong(rows[0], f'A patch begins with "{BEGIN}"')
-    if rows[-1].text.rstrip() != END:
+    if rows[-1].text != END:
         raise _wrong(rows[-1], f'A patch ends with "{END}"')
     changes = tuple(_change(section) for section in _sections(rows[1:-1]))
     _check(changes)
@@ -103,6 +111,44 @@ def _trim(rows: Sequence[_Row]) -> Sequence[_Row]:
     """Return the rows without blank ones at both ends."""
     filled = [index for index, row in enumerate(rows) if row.text.strip()]
     return rows[filled[0] : filled[-1] + 1] if filled else []
+
+
+def _unwrap(rows: Sequence[_Row]) -> Sequence[_Row]:
+    """Return the rows without a shell's heredoc or a code fence around the patch."""
+    while len(rows) > 1:
+        first, last = rows[0].text.strip(), rows[-1].text.strip()
+        heredoc = _HEREDOC.fullmatch(first)
+        is_fenced = first.startswith(_FENCE) and last == _FENCE
+        if not is_fenced and (heredoc is None or last != heredoc[2]):
+            break
+        rows = _trim(rows[1:-1])
+    return rows
+
+
+def _dedent(rows: Sequence[_Row]) -> Sequence[_Row]:
+    """Return the rows without an indentation that all of them have.
+
+    No patch without it is meant: the first marker has it, too."""
+    text = rows[0].text if rows else ""
+    padding = text[: len(text) - len(text.lstrip())]
+    if not all(row.text.startswith(padding) for row in rows if row.text.strip()):
+        return rows
+    return [_Row(row.number, row.text[len(padding) :]) for row in rows]
+
+
+def _tidy_markers(rows: Sequence[_Row]) -> Iterator[_Row]:
+    """Yield the rows, the markers among them with the spaces that belong there.
+
+    In an update, a row that begins with a space is a line of the file, whatever it looks like."""
+    is_update = False
+    for row in rows:
+        found = _MARKER.fullmatch(row.text)
+        if not found or (is_update and row.text[0] == KEPT and row is not rows[-1]):
+            yield row
+            continue
+        text = f"*** {found[1] or f'{found[2]} {found[3]}'}"
+        is_update = text.startswith(UPDATE) or (is_update and not text.startswith(_FILES))
+        yield _Row(row.number, text)
 
 
 def _sections(rows: Sequence[_Row]) -> list[list[_Row]]:

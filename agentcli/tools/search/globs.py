@@ -1,7 +1,8 @@
 """Globs, read the way ripgrep reads them, as regular expressions over paths with `/`.
 
 `*` and `?` stay within a component; `**` as a whole component crosses them. `[a-z]` and `[!a]` are
-classes, `{a,b}` alternatives, and a backslash takes the next character literally.
+classes, `{a,b}` alternatives, and a backslash takes the next character literally. A search also
+finds names that have the brackets of a class in them, such as `[slug]` in web projects.
 """
 
 import re
@@ -85,11 +86,31 @@ def compile_glob(glob: str) -> re.Pattern[bytes]:
     return re.compile(translate_glob(glob).encode(), re.DOTALL)
 
 
-def translate_glob(glob: str) -> str:
-    """Return the regular expression of a glob without braces; it must match the whole path."""
+def translate_glob(glob: str, *, also_literal: bool = False) -> str:
+    """Return the regular expression of a glob without braces; it must match the whole path.
+
+    With `also_literal`, a component may also mean the text of its classes, brackets included.
+    """
+    translate = _either_reading if also_literal else _component
     *parents, last = glob.split("/")
-    written = ["(?:.*/)?" if part == "**" else _component(part) + "/" for part in parents]
-    return "".join([*written, ".*" if last == "**" else _component(last)])
+    written = ["(?:.*/)?" if part == "**" else translate(part) + "/" for part in parents]
+    return "".join([*written, ".*" if last == "**" else translate(last)])
+
+
+def _either_reading(glob: str) -> str:
+    escaped = _NARROW.sub(_escape_class, glob)
+    literal = _component(escaped)
+    if escaped == glob:
+        return literal
+    try:
+        return f"(?:{_component(glob)}|{literal})"
+    except GlobError:  # [user-id] is no class: its range from r to i is empty
+        return literal
+
+
+def _escape_class(token: re.Match[str]) -> str:
+    text = token.group()
+    return re.sub(r"(.)", r"\\\1", text, flags=re.DOTALL) if text[0] == "[" else text
 
 
 def _component(glob: str) -> str:

@@ -11,6 +11,9 @@ from dataclasses import dataclass
 
 _SPECIAL = re.compile(r"[\\.+*?()|\[\]{}^$]")
 _ONLY_REGEX = re.compile(r"\\|\.[*+?]|\w\|\w|\(\?|\[\^|\w-\w\]")
+_BASIC = re.compile(r"\\\|\\\||\\([|+?(){}])|\\.|\[\^?+\]?+(?:\\.|[^\]\\])*\]", re.DOTALL)
+"""An operator of a basic regular expression, or what must not be taken for one."""
+_TELLING = frozenset("|+?")
 _VERBOSE = re.compile(r"(?<!\\)\(\?[a-zA-Z]*x")
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _NEEDLESS = frozenset("!\"%',/:;=@_` ")
@@ -56,6 +59,19 @@ def translate_pattern(pattern: str, *, literal: bool) -> Pattern:
 def may_be_meant_literally(pattern: str) -> bool:
     """Return whether it has special characters, but nothing that is only written in a regex."""
     return bool(_SPECIAL.search(pattern)) and not _ONLY_REGEX.search(pattern)
+
+
+def read_as_basic(pattern: str) -> list[str]:
+    r"""Return what a pattern with `\|`, `\+` or `\?` may mean, for those used to plain grep.
+
+    First with every operator unescaped, then with only those three: brackets may be characters.
+    """
+    found = {token[1] for token in _BASIC.finditer(pattern)}
+    if found.isdisjoint(_TELLING):
+        return []
+    every = _BASIC.sub(lambda token: token[1] or token[0], pattern)
+    some = _BASIC.sub(lambda token: token[1] if token[1] in _TELLING else token[0], pattern)
+    return list(dict.fromkeys((every, some)))
 
 
 def _rewrite_token(token: re.Match[str]) -> str:

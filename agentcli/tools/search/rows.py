@@ -42,15 +42,15 @@ class _File:
     rows: list[_Row] = field(default_factory=list)
     matches: int = 0
 
-    def lines(self, context: int) -> Iterator[str]:
+    def lines(self, *, before: int, after: int) -> Iterator[str]:
         yield self.path
         # A stopped search may have printed the lines before a match that is not shown.
-        last = max(row.number for row in self.rows if row.matches) + context
+        last = max(row.number for row in self.rows if row.matches) + after
         previous = self.rows[0].number - 1
         for row in self.rows:
             if row.number > last:
                 return
-            if context and row.number > previous + 1:
+            if (before or after) and row.number > previous + 1:
                 yield "  --"
             yield str(row)
             previous = row.number
@@ -59,13 +59,14 @@ class _File:
 class MatchRows:
     """The matching lines, from ripgrep's JSON messages."""
 
-    def __init__(self, scope: SearchScope, *, limit: int, context: int) -> None:
+    def __init__(self, scope: SearchScope, *, limit: int, before: int = 0, after: int = 0) -> None:
         self.matches = 0
         self.more = False
         self._unreadable = 0
         self._scope = scope
         self._limit = limit
-        self._context = context
+        self._before = before
+        self._after = after
         self._left_bytes = OUTPUT_LIMIT_BYTES
         self._files: list[_File] = []
 
@@ -74,8 +75,12 @@ class MatchRows:
         return sum(1 for file in self._files if file.matches)
 
     def lines(self) -> list[str]:
-        shown = (file.lines(self._context) for file in self._files if file.matches)
-        return [line for lines in shown for line in lines]
+        return [
+            line
+            for file in self._files
+            if file.matches
+            for line in file.lines(before=self._before, after=self._after)
+        ]
 
     def notes(self) -> Iterator[str]:
         if self._unreadable:

@@ -120,7 +120,7 @@ def _scope_directory(workspace: Workspace, path: WorkspacePath, glob: str | None
         arguments += ["--no-ignore"] if outer.ignored else []
     else:
         arguments += ["--no-ignore", "--text"]
-    pattern = "|".join(map(globs.translate_glob, wanted))
+    pattern = "|".join(globs.translate_glob(one, also_literal=True) for one in wanted)
     return SearchScope(
         where=where,
         root=path.root,

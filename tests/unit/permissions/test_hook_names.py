@@ -14,6 +14,8 @@ from tests.unit.permissions.court import prepare
 PATCH = "*** Begin Patch\n*** Add File: a\n+x\n*** End Patch"
 CALLS = (
     *(OwnCall(tool=tool, input={"path": "a", "patch": PATCH}) for tool in sorted(KNOWN_TOOLS)),
+    OwnCall(tool="edit_file", input={"path": "a", "edits": [{"old_text": "a", "new_text": "b"}]}),
+    OwnCall(tool="edit_file", input={"path": "a", "edits": ["no edit"]}),
     OwnCall(tool="github__create", input={}, server="github", server_tool="create"),
     OwnCall(tool="my_fs__a_b_1f2e3d", input={}, server="my fs", server_tool="a.b"),
     OwnCall(tool="of_a_plugin", input={}),
@@ -53,6 +55,23 @@ def test_hook_for_every_tool_is_told_a_common_name(call: OwnCall, matcher: str) 
 
     assert told
     assert set(told) <= set(call.common_names or (call.tool,))
+
+
+def test_several_edits_are_told_each_or_all_under_the_common_names() -> None:
+    edits: list[Json] = [
+        {"old_text": "a", "new_text": "b"},
+        {"old_string": "c", "newText": "d", "replace_all": True},
+    ]
+    call = OwnCall(tool="edit_file", input={"path": "f", "edits": edits})
+    first: Json = {"old_string": "a", "new_string": "b"}
+    second: Json = {"old_string": "c", "new_string": "d", "replace_all": True}
+    each = tell_call("Edit", call, root=Path("/w"))
+    assert [one.tool_input for one in each] == [
+        {"file_path": "/w/f", **one} for one in (first, second) if isinstance(one, dict)
+    ]
+    (whole,) = tell_call("MultiEdit", call, root=Path("/w"))
+    assert whole.tool_input == {"file_path": "/w/f", "edits": [first, second]}
+    assert not any(one.takes_changes for one in (*each, whole))
 
 
 def test_names_of_a_server_are_told_as_its_own_matcher_has_them() -> None:

@@ -10,9 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentcli.permissions.subject import find_patched_paths
 from agentcli.system.diff import find_changes
+from agentcli.system.text import splice
 from agentcli.system.workspace import Workspace
 from agentcli.tools.apply_patch import ApplyPatch, ApplyPatchArgs, Patch
+from agentcli.tools.edit.typography import to_plain_typography
 from agentcli.tools.edit.view import LfView
 from agentcli.tools.patch.contract import load_patch_spec
 from agentcli.tools.patch.locate import locate_hunks
@@ -28,8 +31,13 @@ CASES = Path(__file__).parents[3] / "fixtures/patches"
 APPLIED = sorted(path.parent.name for path in CASES.glob("*/expected"))
 TAKEN_WITHOUT_BEING_ASKED_FOR = {
     "add_empty_file",
+    "bare_heredoc_around",
     "blank_line_without_its_mark",
     "crlf_in_the_patch",
+    "fence_around",
+    "heredoc_around",
+    "indented_as_a_whole",
+    "padded_markers",
     "several_files",
 }
 REFUSED = sorted(path.parent.name for path in CASES.glob("*/error.txt"))
@@ -131,6 +139,13 @@ def test_patch_names_every_file_it_would_change(tmp_path: Path) -> None:
     text = "*** Begin Patch\r\n*** Update File: a\r\n*** Move to: b\r\n*** Delete File: c\r\n"
     tool = ApplyPatch(workspace=Workspace(tmp_path), seen=Seen())
     assert tool.parse({"patch": f"{text}*** End Patch"}).paths == ["a", "c", "b"]
+
+
+def test_rules_judge_every_file_of_a_padded_patch(tmp_path: Path) -> None:
+    tool = ApplyPatch(workspace=Workspace(tmp_path), seen=Seen())
+    text = copied("padded_markers", tmp_path)
+    assert tool.parse({"patch": text}).paths == ["b.py", "a.py", "c.py"]
+    assert find_patched_paths({"patch": text}) == ["b.py", "a.py", "c.py"]
 
 
 def test_model_is_known_to_have_seen_what_it_patched(tmp_path: Path) -> None:
@@ -259,10 +274,36 @@ def test_patch_of_a_difference_gives_the_new_text_or_is_refused(
         splices = locate_hunks(LfView(raw), change.hunks, path="f")
     except ToolError:
         return
-    made = raw
-    for splice in reversed(splices):
-        made = made[: splice.start] + splice.text + made[splice.end :]
-    assert made == "".join(line + ending for line in new)
+    assert splice(raw, splices) == "".join(line + ending for line in new)
+
+
+typographic = st.lists(st.sampled_from(["it’s", "b – c", "“d”", "e", ""]), min_size=1, max_size=12)
+edits = st.lists(
+    st.tuples(st.integers(0, 12), st.sampled_from(["drop", "new", "newer"])), max_size=4
+)
+
+
+@examples(200)
+@given(old=typographic, changes=edits, context_lines=st.integers(0, 3))
+def test_patch_in_plain_characters_keeps_those_of_the_file_or_is_refused(
+    old: list[str], changes: list[tuple[int, str]], context_lines: int
+) -> None:
+    new = list(old)
+    for index, change in changes:
+        if change == "drop":
+            del new[index : index + 1]
+        else:
+            new.insert(index, change)
+    plain = [[to_plain_typography(line) for line in lines] for lines in (old, new)]
+    patch = "\n".join(patch_between(plain[0], plain[1], context_lines=context_lines))
+    raw = "".join(f"{line}\n" for line in old)
+    try:
+        (change_of_file,) = parse_patch(patch)
+        assert isinstance(change_of_file, Update)
+        splices = locate_hunks(LfView(raw), change_of_file.hunks, path="f")
+    except ToolError:
+        return
+    assert splice(raw, splices) == "".join(f"{line}\n" for line in new)
 
 
 @examples(100)

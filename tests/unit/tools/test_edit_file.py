@@ -1,14 +1,16 @@
 import asyncio
 import codecs
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from agentcli.tools.edit_file import EditFileArgs
 from agentcli.tools.seen import sha256
 from agentcli.types.errors import ToolError
-from agentcli.types.tools import Diff, Effect, KnownFile
-from tests.support.files import bench, refusal, text_of, tree
+from agentcli.types.messages import Json
+from agentcli.types.tools import Diff, Effect, KnownFile, Output
+from tests.support.files import Bench, bench, refusal, text_of, tree
 
 CODE = "class A:\n    def f(self):\n        x = 1\n        return x\n"
 
@@ -194,3 +196,87 @@ def test_other_names_of_arguments_are_taken(tmp_path: Path, names: tuple[str, ..
         EditFileArgs(path="a", old_text="b", new_text="c"),
         Effect.WRITE,
     )
+
+
+def edit_several(tools: Bench, path: str, *edits: tuple[str, str], **more: Any) -> Output:
+    listed: Json = [{"old_text": old, "new_text": new} for old, new in edits]
+    args = tools.edit_file.parse({"path": path, "edits": listed, **more})
+    return asyncio.run(tools.edit_file.run(args, tools.context))
+
+
+def test_several_edits_are_applied_in_order_and_shown_in_one_diff(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text(CODE)
+    edits = (("x = 1", "y = 1"), ("return x", "return y"), ("y = 1", "y = 2"))
+    output = edit_several(bench(tmp_path), "a.py", *edits)
+    after = CODE.replace("x = 1", "y = 2").replace("return x", "return y")
+    assert (tmp_path / "a.py").read_text() == after
+    assert text_of(output) == "Edited a.py: lines 3-4 (+2 -2)."
+    assert isinstance(output.details, Diff)
+    assert output.details.unified.endswith(
+        "-        x = 1\n-        return x\n+        y = 2\n+        return y\n"
+    )
+    assert output.details.sha256 == sha256(after.encode())
+
+
+def test_distant_edits_of_a_long_file_show_only_what_changed(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"".join(b"line %d\r\n" % n for n in range(20_000)))
+    output = edit_several(
+        bench(tmp_path), "a", ("line 19998\n", "last\nlast\n"), ("line 0\n", "first\n")
+    )
+    assert text_of(output) == "Edited a: lines 1-20000 (+3 -2)."
+    written = (tmp_path / "a").read_bytes()
+    assert written.startswith(b"first\r\nline 1\r\n")
+    assert written.endswith(b"line 19997\r\nlast\r\nlast\r\nline 19999\r\n")
+
+
+@pytest.mark.parametrize(
+    ("edits", "told"),
+    [
+        (
+            [("a = 1", "a = 2"), ("c = 1", "c = 2")],
+            "Not edited: edits[1], after those before it: old_text is not in a.py.",
+        ),
+        ([(" = 1", " = 2")], "Not edited: edits[0]: old_text occurs 2 times in a.py (lines 1, 2)."),
+        ([("a", "a")], "Not edited: edits[0]: old_text and new_text are the same."),
+        ([("a = 1", "x"), ("x", "a = 1")], "Not edited: the edits together change nothing."),
+    ],
+)
+def test_one_refused_edit_refuses_all(
+    tmp_path: Path, edits: list[tuple[str, str]], told: str
+) -> None:
+    (tmp_path / "a.py").write_text("a = 1\nb = 1\n")
+    assert refusal(edit_several, bench(tmp_path), "a.py", *edits).startswith(told)
+    assert (tmp_path / "a.py").read_text() == "a = 1\nb = 1\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({}, "old_text is missing (e.g. x = 1); new_text is missing (e.g. x = 2)."),
+        ({"old_text": "a"}, "new_text is missing (e.g. x = 2)."),
+        ({"edits": []}, "old_text is missing (e.g. x = 1); new_text is missing (e.g. x = 2)."),
+        (
+            {"edits": [{"old_text": "a", "new_text": "b"}], "old_text": "a"},
+            "give edits, or old_text and new_text, not both.",
+        ),
+        ({"edits": [{"old_text": "a"}]}, "edits.0.new_text is missing."),
+    ],
+)
+def test_arguments_that_do_not_make_an_edit_are_invalid(
+    tmp_path: Path, arguments: dict[str, Json], told: str
+) -> None:
+    with pytest.raises(ToolError) as raised:
+        bench(tmp_path).edit_file.parse({"path": "a", **arguments})
+    assert str(raised.value) == f"Invalid input: {told}"
+
+
+def test_several_edits_take_other_names_too(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("a a b\n")
+    tools = bench(tmp_path)
+    listed: Json = [
+        {"old_string": "a", "new_string": "c", "replace_all": True},
+        {"oldText": "b", "newText": "d"},
+    ]
+    args = tools.edit_file.parse({"file_path": "a", "old_text": "", "edits": listed})
+    asyncio.run(tools.edit_file.run(args, tools.context))
+    assert (tmp_path / "a").read_text() == "c c d\n"

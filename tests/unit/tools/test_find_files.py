@@ -79,6 +79,31 @@ def test_glob_selects(
     assert sorted(find(tmp_path, engine, **arguments).split("\n")) == found
 
 
+@pytest.mark.parametrize(
+    ("arguments", "found"),
+    [
+        ({"glob": "app/[slug]/page.tsx"}, "app/[slug]/page.tsx"),
+        ({"glob": "app/[slug]/*"}, "app/[slug]/page.tsx"),
+        ({"glob": "**/[slug]/*.[jt]s*"}, "app/[slug]/page.tsx"),
+        ({"glob": "[slug]/page.tsx", "path": "app"}, "app/[slug]/page.tsx"),
+        ({"glob": "page.tsx", "path": "app/[slug]"}, "app/[slug]/page.tsx"),
+        ({"glob": "app/[[...all]]/{page,x}.tsx"}, "app/[[...all]]/page.tsx"),
+        ({"glob": "app/[user-id]/**"}, "app/[user-id]/page.tsx"),
+        ({"glob": "[id].ts"}, "api/[id].ts"),
+        ({"glob": "[[...all]].ts"}, "api/[[...all]].ts"),
+        ({"glob": "app/[slug]"}, "It is a directory: use app/[slug]/**."),
+    ],
+)
+def test_names_with_brackets_are_found_as_they_are_written(
+    tmp_path: Path, engine: Ripgrep, arguments: dict[str, Any], found: str
+) -> None:
+    for name in ("[slug]", "[[...all]]", "[user-id]", "plain"):
+        plant(tmp_path, {f"app/{name}/page.tsx": ""})
+    plant(tmp_path, {"api/[id].ts": "", "api/[[...all]].ts": ""})
+    assert find(tmp_path, engine, **arguments).endswith(found)
+    assert "\n" not in find(tmp_path, engine, **arguments)
+
+
 def test_glob_may_be_an_absolute_path_in_the_workspace(tmp_path: Path, engine: Ripgrep) -> None:
     plant(tmp_path, {"src/a.py": ""})
     assert find(tmp_path, engine, glob=f"{tmp_path.resolve()}/src/*.py") == "src/a.py"

@@ -38,6 +38,26 @@ def test_matches_are_grouped_by_file_in_path_order(tmp_path: Path, engine: Ripgr
     )
 
 
+@pytest.mark.parametrize(
+    ("arguments", "numbers"),
+    [
+        ({"before": 1}, ["2-", "3:", "--", "7-", "8:"]),
+        ({"after": 2}, ["3:", "4-", "5-", "--", "8:", "9-", "10-"]),
+        ({"before": 1, "after": 1}, ["2-", "3:", "4-", "--", "7-", "8:", "9-"]),
+        ({"context": 1, "after": 0}, ["2-", "3:", "--", "7-", "8:"]),
+        ({"context": 2, "before": 0}, ["3:", "4-", "5-", "--", "8:", "9-", "10-"]),
+        ({"-B": 1, "-A": None, "limit": 1}, ["2-", "3:", "[first"]),
+        ({"after": 1, "limit": 1}, ["3:", "4-", "[first"]),
+    ],
+)
+def test_lines_before_and_after_are_asked_for_apart(
+    tmp_path: Path, engine: Ripgrep, arguments: dict[str, Any], numbers: list[str]
+) -> None:
+    plant(tmp_path, {"a": "\n".join("hit" if n in (3, 8) else "x" for n in range(1, 12))})
+    shown = grep(tmp_path, engine, pattern="hit", **arguments).splitlines()[1:]
+    assert [line.split()[0] for line in shown] == numbers
+
+
 def test_context_lines_are_told_from_matches(tmp_path: Path, engine: Ripgrep) -> None:
     plant(tmp_path, {"a": "1\nhit\n3\n4\n5\n6\nhit\n"})
     assert grep(tmp_path, engine, pattern="hit", context=1) == (
@@ -240,6 +260,12 @@ def test_read_only_root_is_searched_whatever_it_holds(tmp_path: Path, engine: Ri
         assert text_of(output) == f"{log}\n  2: hit"
 
 
+def test_glob_finds_names_with_brackets(tmp_path: Path, engine: Ripgrep) -> None:
+    plant(tmp_path, {"app/[slug]/page.tsx": "hit\n", "app/other/page.tsx": "hit\n"})
+    shown = grep(tmp_path, engine, pattern="hit", glob="app/[slug]/*.tsx")
+    assert shown == "app/[slug]/page.tsx\n  1: hit"
+
+
 def test_nothing_found_is_an_answer(tmp_path: Path, engine: Ripgrep) -> None:
     plant(tmp_path, {"src/a.py": "print(x)\n"})
     for arguments, told in [
@@ -257,7 +283,47 @@ def test_nothing_found_is_an_answer(tmp_path: Path, engine: Ripgrep) -> None:
         assert grep(tmp_path, engine, **arguments) == told
 
 
-@pytest.mark.parametrize("pattern", ["f(", "[a", "*a", r"\1", "(?=a)", r"\q", "a)"])
+@pytest.mark.parametrize(
+    ("pattern", "meant"),
+    [
+        (r"\(red\|blue\) car", "(red|blue) car"),
+        (r"red\|green", "red|green"),
+        (r"zz\|yy", ""),
+        (r"drive\(\|stop\(", r"drive\(|stop\("),
+        (r"re\+d", "re+d"),
+        (r"colou\?r", "colou?r"),
+        (r"ca\{1,2\}r\+", "ca{1,2}r+"),
+    ],
+)
+def test_operators_after_a_backslash_are_explained(
+    tmp_path: Path, engine: Ripgrep, pattern: str, meant: str
+) -> None:
+    plant(tmp_path, {"a": "red car\nstop(color)\n"})
+    shown = grep(tmp_path, engine, pattern=pattern)
+    told = f"without one: {meant} does match." if meant else "without one, such as (a|b)+."
+    assert shown.startswith(f"No matches for {pattern} in the workspace. After a backslash, ")
+    assert shown.endswith(told)
+
+
+@pytest.mark.parametrize("pattern", [r"red\(\)", r"a\\|zz", r"a \|\| b", r"[\|+]zz", r"zz\+"])
+def test_escapes_that_mean_themselves_are_not_explained(
+    tmp_path: Path, engine: Ripgrep, pattern: str
+) -> None:
+    plant(tmp_path, {"a": "red car\n"})
+    shown = grep(tmp_path, engine, pattern=pattern)
+    assert shown == f"No matches for {pattern} in the workspace."
+
+
+@pytest.mark.parametrize("pattern", ["(?=a)", "(?!a)b", "(?<=a)b", "(?<!a)b", r"(a)\1"])
+def test_pattern_beyond_the_engine_is_sent_to_another(
+    tmp_path: Path, engine: Ripgrep, pattern: str
+) -> None:
+    told = refusal(tmp_path, engine, pattern=pattern)
+    assert told.startswith("Bad pattern: ")
+    assert told.endswith(" not supported; use grep -P in bash, or another pattern.")
+
+
+@pytest.mark.parametrize("pattern", ["f(", "[a", "*a", r"\q", "a)"])
 def test_bad_pattern_is_refused_with_the_way_out(
     tmp_path: Path, engine: Ripgrep, pattern: str
 ) -> None:
@@ -273,6 +339,8 @@ def test_bad_pattern_is_refused_with_the_way_out(
         ({"pattern": "x", "limit": -1}, "Invalid input: limit"),
         ({"pattern": "x", "limit": 501}, "Invalid input: limit"),
         ({"pattern": "x", "context": 11}, "Invalid input: context"),
+        ({"pattern": "x", "before": 11}, "Invalid input: before"),
+        ({"pattern": "x", "after": -1}, "Invalid input: after"),
         ({"pattern": "x", "mode": "lines"}, "Invalid input: mode"),
         ({"pattern": "a\0b"}, "The pattern or glob has a NUL"),
         ({"pattern": "x", "glob": "{a"}, "{a is not a glob: a { is not closed"),

@@ -38,6 +38,34 @@ def test_what_does_not_show_is_said(own: str, old: str, note: str) -> None:
     assert shown.endswith(f"\n2\tx\n[line 1 {note}]")
 
 
+@pytest.mark.parametrize(
+    ("own", "old", "note"),
+    [
+        ("foo = 1", "foo = 1\n", "line 1 is followed by 0 newlines, in old_text by 1"),
+        ("foo = 1\nbar\n", "foo = 1\n\n", "line 1 is followed by 1 newline, in old_text by 2"),
+        ("foo = 1\n", "\nfoo = 1", "old_text begins with 1 newline, line 1 does not"),
+        ("foo = 1\n", "foo = 1\nbar\n", "the file ends with line 1; old_text has 1 more line"),
+        ("foo\u200b = 1\n", "foo = 1\n", r"line 1 has '\u200b' at column 4, old_text ''"),
+        ("f\u043eo bar\n", "foo bar\n", r"line 1 has '\u043e' at column 2, old_text 'o'"),
+        ("foo =  1\n", "foo = 1\n", "line 1 has ' ' at column 7, old_text ''"),
+        ("foo = '\x1b'\n", "foo = ''\n", r"line 1 has '\x1b' at column 8, old_text ''"),
+        ("foo = 1\n  \nbar", "foo = 1\n\nbaz", "line 2 begins with 2 spaces, in old_text none"),
+        ("foo " * 99 + "1", "foo " * 99 + "2", "line 1 differs from old_text at column 397"),
+    ],
+)
+def test_lines_that_look_like_old_text_come_with_the_difference(
+    own: str, old: str, note: str
+) -> None:
+    shown = explain_not_found(LfView(own), Reading(old, ""), path="f")
+    assert shown.splitlines()[-1] == f"[{note}]"
+
+
+@pytest.mark.parametrize("old", ["foo = s3cret…", "foo = «1»", "foo = xx", "foo ="])
+def test_difference_never_spells_a_part_of_a_value(old: str) -> None:
+    shown = explain_not_found(LfView("foo = s3cret-value\n"), Reading(old, ""), path="f")
+    assert shown.endswith("\tfoo = s3cret-value")
+
+
 def test_nothing_close_is_nothing_shown() -> None:
     assert told("zebra") == "old_text is not in f."
 

@@ -52,6 +52,25 @@ def test_source_matches_whole_paths(glob: str, matching: list[str], other: list[
     assert [path for path in (*matching, *other) if pattern.fullmatch(path)] == matching
 
 
+@pytest.mark.parametrize(
+    ("glob", "matching", "other"),
+    [
+        ("[slug]/page.tsx", ["[slug]/page.tsx", "s/page.tsx"], ["slug/page.tsx"]),
+        ("[...all].[jt]s", ["[...all].[jt]s", "a.js"], ["[...all].js"]),
+        ("**/[[...all]]/*.[jt]s", ["app/[[...all]]/x.js", "[[...all]]/x.ts"], ["all/x.js"]),
+        ("[user-id]/*", ["[user-id]/a"], ["u/a"]),
+        ("[*]", ["*", "[*]"], ["[a]"]),
+        (r"\[id]", ["[id]"], ["i"]),
+        ("*[ab]b*]b", ["[ab]b"], ["ab"]),
+    ],
+)
+def test_names_with_the_brackets_of_a_class_match_too(
+    glob: str, matching: list[str], other: list[str]
+) -> None:
+    pattern = re.compile(globs.translate_glob(glob, also_literal=True), re.DOTALL)
+    assert [path for path in (*matching, *other) if pattern.fullmatch(path)] == matching
+
+
 @pytest.mark.parametrize("glob", ["[", "[]", "[!]", "[z-a]", "a\\"])
 def test_what_is_no_glob_is_refused(glob: str) -> None:
     with pytest.raises(globs.GlobError):
