@@ -13,11 +13,15 @@ from typing import TypeAlias
 from agentcli.agent.journal import Journal
 from agentcli.types.events import (
     AnswerChecked,
+    CallJudged,
     ContextNote,
     Emit,
     Ending,
+    Fact,
+    ModelReplied,
     NoteReason,
     TurnEnded,
+    TurnStarted,
     Verified,
 )
 from agentcli.types.messages import Json
@@ -104,11 +108,14 @@ class CompletionChecks:
         checks: Sequence[str] = (),
         run_check: RunCheck,
         form: AnswerForm | None = None,
+        denial_note: str = "",
     ) -> None:
+        """`denial_note` tells the model, after the first denial, what it may do instead."""
         self._journal = journal
         self._checks = checks
         self._run_check = run_check
         self._form = form
+        self._denial_note = denial_note
         self._rounds = 0
         self._failing: Verified | None = None
 
@@ -116,6 +123,13 @@ class CompletionChecks:
     def has_form(self) -> bool:
         """True if the answer has a form, which then also reports an empty answer."""
         return self._form is not None
+
+    def collect_notes(self) -> Sequence[ContextNote]:
+        """Return what the model must know about the calls of its last reply."""
+        if not self._denial_note or not _has_unattended_denial(self._journal.facts):
+            return ()
+        note, self._denial_note = self._denial_note, ""
+        return (ContextNote(text=note, why=NoteReason.DENIED),)
 
     async def check_reply(self) -> TurnEnded | None:
         """Check a reply without calls; return None if the model got a note and must reply again."""
@@ -177,6 +191,19 @@ class CompletionChecks:
             message=f"the answer does not match the schema: {self._form.problem}",
             hint="simplify the schema, explain it in the prompt, or use another model",
         )
+
+
+def _has_unattended_denial(facts: Sequence[Fact]) -> bool:
+    """Return whether a call of the last reply was denied because nobody could be asked."""
+    for fact in reversed(facts):
+        match fact:
+            case CallJudged(verdict=verdict) if verdict.by == "nobody":
+                return True
+            case ModelReplied() | TurnStarted():
+                return False
+            case _:
+                pass
+    return False
 
 
 def _describe_failed_check(run: Verified) -> str:

@@ -240,7 +240,8 @@ class Loop:
             if over is not None:
                 return over
             self._steps_made += 1
-            for told in self._collect_notes():
+            checks = self._completion_checks
+            for told in (*self._collect_notes(), *(checks.collect_notes() if checks else ())):
                 self._journal.append(told)
             try:
                 reply = await self._model_client.send()

@@ -191,6 +191,7 @@ class NoteReason(StrEnum):
     WRAP_UP = "wrap_up"
     VERIFY = "verify"
     SCHEMA = "schema"
+    DENIED = "denied"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
