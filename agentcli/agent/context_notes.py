@@ -332,7 +332,9 @@ _AFTER_A_SENTENCE = "*_`)]\"'”’»」"
 class PlanTracker:
     """Listens to a session for its mode and its plan."""
 
-    def __init__(self, past: Iterable[Fact] = ()) -> None:
+    def __init__(self, past: Iterable[Fact] = (), *, wants_plan: bool = True) -> None:
+        """`wants_plan` is False if the task itself says how plan mode ends."""
+        self._wants_plan = wants_plan
         self.proposed = ""
         """The answer of the last turn, if it was in plan mode and is not accepted yet."""
         self.asked = ""
@@ -367,7 +369,7 @@ class PlanTracker:
     def collect_notes(self) -> Sequence[ContextNote]:
         """Return the note about plan mode that the model needs before its next reply."""
         is_planning = self._mode == "plan"
-        if is_planning == self._is_noted:
+        if is_planning == self._is_noted or (is_planning and not self._wants_plan):
             return ()
         return (ContextNote(text=BEGINS if is_planning else ENDS, why=NoteReason.PLAN_MODE),)
 

@@ -81,6 +81,7 @@ def open_session(
             past,
             find_rule=build_rule_finder(rules, settings.workspace),
             clean=secret_masking.clean,
+            wants_plan=requirements is None or requirements.answer_schema is None,
         )
         log = LogWriter(start.paths.log, prev=start.last_hash)
         journal = Journal(

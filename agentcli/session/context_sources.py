@@ -174,10 +174,11 @@ def build_context_sources(
     *,
     find_rule: FindRule,
     clean: Callable[[str], str],
+    wants_plan: bool = True,
 ) -> ContextSources:
     """Build the sources. `past` holds the facts of a resumed session: no note is repeated."""
     return ContextSources(
         instructions=ProjectInstructions(settings, find_rule=find_rule, past=past, clean=clean),
         environment=EnvironmentNotes(settings.workspace, past),
-        plan_tracker=PlanTracker(past),
+        plan_tracker=PlanTracker(past, wants_plan=wants_plan),
     )
