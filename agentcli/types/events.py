@@ -192,6 +192,7 @@ class NoteReason(StrEnum):
     VERIFY = "verify"
     SCHEMA = "schema"
     DENIED = "denied"
+    EVIDENCE = "evidence"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

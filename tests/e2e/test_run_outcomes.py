@@ -288,6 +288,20 @@ def test_model_learns_once_what_it_may_do_instead_of_a_denied_call(
     assert permitted in bodies[1]
 
 
+def test_claim_without_a_check_is_sent_back_once(home: Path, work: Path) -> None:
+    edit = anthropic.calls(
+        anthropic.call("c1", "read_file", {"path": "a.txt"}),
+        anthropic.call("c2", "edit_file", EDIT),
+    )
+    claims = [anthropic.says("All tests pass."), anthropic.says("Edited; nothing was run.")]
+    with Provider([edit, *claims]) as provider:
+        ran = run_against(provider, "--mode", "auto-edit", "go", home=home, cwd=work)
+        bodies = [json.dumps(request.json["messages"]) for request in provider.requests]
+    assert (ran.code, ran.out) == (0, "Edited; nothing was run.\n"), ran.err
+    told = "no command ran after your last edit (a.txt)"
+    assert [body.count(told) for body in bodies] == [0, 0, 1]
+
+
 def test_deny_rule_of_the_person_is_no_failure(home: Path, work: Path) -> None:
     replies = [{"calls": [{"bash": {"command": "touch x"}}]}, "Done."]
     model = script(home / "s.json", replies)
