@@ -12,8 +12,21 @@ from typing import TypeAlias
 
 from agentcli.agent.journal import Journal
 from agentcli.types.errors import Ending
-from agentcli.types.events import AnswerChecked, ContextNote, Emit, NoteReason, TurnEnded, Verified
+from agentcli.types.events import (
+    AnswerChecked,
+    CallFinished,
+    CallJudged,
+    ContextNote,
+    Emit,
+    Fact,
+    ModelReplied,
+    NoteReason,
+    TurnEnded,
+    TurnStarted,
+    Verified,
+)
 from agentcli.types.messages import Json
+from agentcli.types.tools import Command, Diff, ToolResult
 
 ANSWER_TOOL = "answer"
 FAILURES_MAX = 2
@@ -82,6 +95,13 @@ def _parse_json(text: str) -> tuple[Json, str]:
 ROUNDS_MAX = 5
 """The number of rounds of checks; if one fails in the last round, the turn ends."""
 
+EVIDENCE = (
+    "Before you end, from the record of this turn: {facts}\n\nCheck and fix what is left, if you "
+    "can. Then give your whole final answer again; it may claim only what the record shows."
+)
+COMMANDS_SHOWN = 5
+COMMAND_CHARS = 200
+
 RunCheck: TypeAlias = Callable[[str], Awaitable[Verified]]
 
 DONE = TurnEnded(ending=Ending.DONE)
@@ -97,11 +117,15 @@ class CompletionChecks:
         checks: Sequence[str] = (),
         run_check: RunCheck,
         form: AnswerForm | None = None,
+        denial_note: str = "",
     ) -> None:
+        """`denial_note` tells the model, after the first denial, what it may do instead."""
         self._journal = journal
         self._checks = checks
         self._run_check = run_check
         self._form = form
+        self._denial_note = denial_note
+        self._has_shown_evidence = False
         self._rounds = 0
         self._failing: Verified | None = None
 
@@ -109,6 +133,27 @@ class CompletionChecks:
     def has_form(self) -> bool:
         """True if the answer has a form, which then also reports an empty answer."""
         return self._form is not None
+
+    def collect_notes(self) -> Sequence[ContextNote]:
+        """Return what the model must know about the calls of its last reply."""
+        if not self._denial_note or not _has_unattended_denial(self._journal.facts):
+            return ()
+        note, self._denial_note = self._denial_note, ""
+        return (ContextNote(text=note, why=NoteReason.DENIED),)
+
+    def collect_evidence(self) -> Sequence[ContextNote]:
+        """Return, once, what ran after the last edit, unless its last command succeeded.
+
+        Checks of the user, which have passed by now, are evidence enough."""
+        if self._has_shown_evidence or self._checks:
+            return ()
+        facts = _describe_evidence(self._journal.facts)
+        if not facts:
+            return ()
+        self._has_shown_evidence = True
+        if self._form is not None:
+            self._form.reset()
+        return (ContextNote(text=EVIDENCE.format(facts=facts), why=NoteReason.EVIDENCE),)
 
     async def check_reply(self) -> TurnEnded | None:
         """Check a reply without calls; return None if the model got a note and must reply again."""
@@ -170,6 +215,51 @@ class CompletionChecks:
             message=f"the answer does not match the schema: {self._form.problem}",
             hint="simplify the schema, explain it in the prompt, or use another model",
         )
+
+
+def _has_unattended_denial(facts: Sequence[Fact]) -> bool:
+    """Return whether a call of the last reply was denied because nobody could be asked."""
+    for fact in reversed(facts):
+        match fact:
+            case CallJudged(verdict=verdict) if verdict.by == "nobody":
+                return True
+            case ModelReplied() | TurnStarted():
+                return False
+            case _:
+                pass
+    return False
+
+
+def _describe_evidence(facts: Sequence[Fact]) -> str:
+    """Describe what ran after the turn's last edit; empty without an edit, or after success."""
+    edited, ran = "", list[Command]()
+    for fact in facts:
+        match fact:
+            case TurnStarted():
+                edited, ran = "", []
+            case CallFinished(result=ToolResult(status="ok", details=Diff(path=path))):
+                edited, ran = path, []
+            case CallFinished(result=ToolResult(details=Command(background_pid=None) as command)):
+                ran.append(command)
+            case _:
+                pass
+    if not edited or (ran and _has_succeeded(ran[-1])):
+        return ""
+    if not ran:
+        return f"no command ran after your last edit ({edited})."
+    lines = "".join(f"\n{_describe_command(command)}" for command in ran[-COMMANDS_SHOWN:])
+    return f"the last command after your last edit ({edited}) failed.{lines}"
+
+
+def _has_succeeded(ran: Command) -> bool:
+    return ran.exit_code == 0 and not ran.timed_out
+
+
+def _describe_command(ran: Command) -> str:
+    line = " ".join(ran.command.split())
+    shown = line if len(line) <= COMMAND_CHARS else f"{line[:COMMAND_CHARS]}…"
+    ended = f"ended by {ran.signal}" if ran.signal else f"exit code {ran.exit_code}"
+    return f"$ {shown}: {'timed out' if ran.timed_out else ended}"
 
 
 def _describe_failed_check(run: Verified) -> str:

@@ -2,20 +2,22 @@
 
 Instructions come from AGENTS.md and similar files. The user's own, and those from the repository
 root down to the workspace, are added at the start. Those of other directories are added when
-something there is first touched. All of it is bounded, and no link that leads out of the repository
-is followed. Files that were installed or checked out from elsewhere do not speak for this project.
+something there is first touched. All of it is bounded. Includes and links are judged as reads and
+stay inside the workspace. Files that were installed or checked out from elsewhere do not speak for
+this project.
 """
 
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date
 from pathlib import Path, PurePosixPath
+from typing import TypeAlias
 
 from agentcli.system.plain_text import show_controls
 from agentcli.system.text import NotText, decode, to_lf
-from agentcli.system.workspace import Workspace
+from agentcli.system.workspace import Workspace, WorkspacePath
 from agentcli.system.worktree import UncommittedChanges, abbreviate, find_branch
 from agentcli.types.answers import AnswerParts
 from agentcli.types.deltas import CallDelta, TextDelta, ThinkingDelta
@@ -45,20 +47,38 @@ NAMES = (
     ".cursorrules",
 )
 """The names of instruction files; only the first one that exists in a directory is read."""
+NAMES_OF_OTHERS = frozenset((".github/copilot-instructions.md", ".cursorrules"))
+"""Those that were written for one other program, and may be orders about its answers."""
 FOREIGN_FOLDERS = frozenset(("node_modules", "site-packages", "vendor", "third_party", ".git"))
 """Directories whose contents somebody else wrote."""
 LIMIT_BYTES = 32_000
 ALL_LIMIT_BYTES = 64_000
 INCLUDED_DEPTH = 3
 SKIPPED_SHOWN = 5
+HEADING = "Instructions of {owner}, from {path}; follow them unless the user says otherwise."
+NOTES_HEADING = (
+    "Notes of {owner} on the code, from {path}; written for another program. Use what they say "
+    "about the code; how to answer and in which form is not theirs to say."
+)
+
+FindRule: TypeAlias = Callable[[Path], str]
+"""Returns the rule that keeps a file from being read without asking, or an empty string."""
 
 _INCLUDE = re.compile(r"^@(\S+)$", re.MULTILINE)
 
 
 class InstructionFiles:
-    def __init__(self, workspace: Path, *, user_directory: Path) -> None:
+    def __init__(
+        self,
+        workspace: Path,
+        *,
+        user_directory: Path,
+        find_rule: FindRule = lambda path: "",
+    ) -> None:
         """`user_directory` is the directory with the user's own instruction file."""
         self._base = workspace
+        self._real_base = Path(os.path.realpath(workspace))
+        self._find_rule = find_rule
         self._repository = Workspace(_find_repository(workspace))
         self._user_root = Workspace(user_directory)
         self._visited: set[PurePosixPath] = set()
@@ -111,8 +131,10 @@ class InstructionFiles:
                 continue
             text = self._read(root, place, within=())
             if text.strip():
+                heading = NOTES_HEADING if name in NAMES_OF_OTHERS else HEADING
                 yield ContextNote(
-                    text=_format_instructions(place, text, owner), why=NoteReason.INSTRUCTIONS
+                    text=f"{heading.format(owner=owner, path=place)}\n\n{text.strip()}",
+                    why=NoteReason.INSTRUCTIONS,
                 )
             break
         yield from self._take_warnings()
@@ -131,7 +153,10 @@ class InstructionFiles:
             self._skipped.append(f"{path} is not included again from {within[-1]}")
             return ""
         try:
-            with os.fdopen(root.open_file(root.locate(path)), "rb") as file:
+            place = root.locate(path)
+            if within or place.relative != path:  # included, or a link
+                self._check_reach(root, place, path, named_by=within[-1] if within else path)
+            with os.fdopen(root.open_file(place), "rb") as file:
                 data = file.read(LIMIT_BYTES + 1)
             used = self._limit_data(data)
             text = to_lf(decode(used)[0])
@@ -154,6 +179,19 @@ class InstructionFiles:
 
         return _INCLUDE.sub(include_file, text)
 
+    def _check_reach(
+        self, root: Workspace, place: WorkspacePath, path: str, *, named_by: str
+    ) -> None:
+        """Raise ToolError for a file that a call of the model could not read without asking.
+
+        `named_by` is the file that includes it, or the link. One above the workspace also reaches
+        what is in its own directory."""
+        if rule := self._find_rule(root.root / path):
+            raise ToolError(f"rule {rule} applies to it")
+        is_own = root is self._user_root or place.path.is_relative_to(self._real_base)
+        if not is_own and not place.path.is_relative_to((root.root / named_by).parent):
+            raise ToolError("it is outside the workspace")
+
     def _limit_data(self, data: bytes) -> bytes:
         """Cut the data at the end of a line, or of a character if the line is too long."""
         limit = min(LIMIT_BYTES, self._left_bytes)
@@ -169,11 +207,6 @@ def _find_repository(workspace: Path) -> Path:
         (folder for folder in (workspace, *workspace.parents) if (folder / ".git").exists()),
         workspace,
     )
-
-
-def _format_instructions(path: str, text: str, owner: str) -> str:
-    heading = f"Instructions of {owner}, from {path}; follow them unless the user says otherwise."
-    return f"{heading}\n\n{text.strip()}"
 
 
 # The environment of a session: noted at its start, and again when it changes.
@@ -298,7 +331,9 @@ _AFTER_A_SENTENCE = "*_`)]\"'”’»」"
 class PlanTracker:
     """Listens to a session for its mode and its plan."""
 
-    def __init__(self, past: Iterable[Fact] = ()) -> None:
+    def __init__(self, past: Iterable[Fact] = (), *, wants_plan: bool = True) -> None:
+        """`wants_plan` is False if the task itself says how plan mode ends."""
+        self._wants_plan = wants_plan
         self.proposed = ""
         """The answer of the last turn, if it was in plan mode and is not accepted yet."""
         self.asked = ""
@@ -333,7 +368,7 @@ class PlanTracker:
     def collect_notes(self) -> Sequence[ContextNote]:
         """Return the note about plan mode that the model needs before its next reply."""
         is_planning = self._mode == "plan"
-        if is_planning == self._is_noted:
+        if is_planning == self._is_noted or (is_planning and not self._wants_plan):
             return ()
         return (ContextNote(text=BEGINS if is_planning else ENDS, why=NoteReason.PLAN_MODE),)
 

@@ -173,6 +173,8 @@ class Loop:
         self._bad_replies = 0
         self._is_silent = False
         """True if the last reply was empty and the model got a note about it."""
+        self._was_done = False
+        """True if the turn was done, and the model has not yet replied to the evidence."""
 
     @property
     def steps_left(self) -> int | None:
@@ -194,11 +196,12 @@ class Loop:
         self._steps_made = 0
         self._bad_replies = 0
         self._is_silent = False
+        self._was_done = False
         try:
             async with asyncio.timeout(self._limits.wall_s):
                 ended = await self._run_calls(left_over) if left_over else None
                 ended = ended or await self._run_steps()
-                if self._wraps_up and ended.ending in _WRAP_UP_ENDINGS:
+                if self._may_wrap_up(ended):
                     await self._wrap_up()
         except TimeoutError:
             ended = TurnEnded(
@@ -225,6 +228,7 @@ class Loop:
 
     def _resolve_ending(self, ended: TurnEnded, first_fact: int) -> TurnEnded:
         """Return the final ending, given everything that happened in the turn."""
+        ended = DONE if self._was_done else ended
         if ended.ending is Ending.DONE and self._on_deny != "ignore":
             return find_final_denial(self._journal.facts[first_fact:]) or ended
         return (
@@ -239,7 +243,8 @@ class Loop:
             if over is not None:
                 return over
             self._steps_made += 1
-            for told in self._collect_notes():
+            checks = self._completion_checks
+            for told in (*self._collect_notes(), *(checks.collect_notes() if checks else ())):
                 self._journal.append(told)
             try:
                 reply = await self._model_client.send()
@@ -247,16 +252,26 @@ class Loop:
                 if await self._model_client.try_to_recover(error):
                     continue
                 return TurnEnded(ending=error.ending, message=str(error), hint=error.hint)
+            self._was_done = False
             ended = await self._handle_reply(reply)
             if ended is not None and not await self._send_back(ended):
                 return ended
 
     async def _send_back(self, ended: TurnEnded) -> bool:
         """Return whether work remains, though the model and all checks say it is done; note it."""
-        told = await self._find_unfinished() if ended.ending is Ending.DONE else ()
+        if ended.ending is not Ending.DONE:
+            return False
+        told = await self._find_unfinished()
+        if not told and self._completion_checks is not None and self.steps_left != 0:
+            told = self._completion_checks.collect_evidence()
+        # A replay gets the note by the other way.
+        self._was_done = any(one.why == NoteReason.EVIDENCE for one in told)
         for one in told:
             self._journal.append(one)
         return bool(told)
+
+    def _may_wrap_up(self, ended: TurnEnded) -> bool:
+        return self._wraps_up and not self._was_done and ended.ending in _WRAP_UP_ENDINGS
 
     async def _wrap_up(self) -> None:
         self._journal.append(ContextNote(text=WRAP_UP, why=NoteReason.WRAP_UP))

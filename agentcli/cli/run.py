@@ -62,7 +62,7 @@ def run(
     allow: Allow = None,
     deny: Deny = None,
     policy: Policy = None,
-    on_deny: OnDeny = "fail",
+    on_deny: OnDeny = "continue",
     sandbox: SandboxKind = None,
     pass_env: PassEnv = None,
     mask: Mask = None,

@@ -25,7 +25,12 @@ from agentcli.session.model import (
     open_priced_model,
 )
 from agentcli.session.parts import SessionParts, build_dispatcher
-from agentcli.session.permission_gate import CallEvaluator, PermissionGate, load_rules
+from agentcli.session.permission_gate import (
+    CallEvaluator,
+    PermissionGate,
+    build_rule_finder,
+    load_rules,
+)
 from agentcli.session.project import Project, apply_project, load_project
 from agentcli.session.requirements import (
     RunRequirements,
@@ -47,6 +52,7 @@ from agentcli.types.verdicts import AskUser, CurrentMode
 if TYPE_CHECKING:
     from agentcli.agent.budget import Budget
     from agentcli.agent.completion import AnswerForm
+    from agentcli.permissions.rules import PermissionRule
 
 
 def open_session(
@@ -69,7 +75,14 @@ def open_session(
     try:
         secret_masking = SecretMasking(settings)
         past = tuple(entry.fact for entry in start.entries)
-        context_sources = build_context_sources(settings, past, clean=secret_masking.clean)
+        rules = load_rules(settings, project)
+        context_sources = build_context_sources(
+            settings,
+            past,
+            find_rule=build_rule_finder(rules, settings.workspace),
+            clean=secret_masking.clean,
+            wants_plan=requirements is None or requirements.answer_schema is None,
+        )
         log = LogWriter(start.paths.log, prev=start.last_hash)
         journal = Journal(
             start.session,
@@ -87,6 +100,7 @@ def open_session(
             settings,
             start,
             project=project,
+            rules=rules,
             journal=journal,
             model=model,
             budget=budget,
@@ -108,6 +122,7 @@ def _build_parts(
     start: SessionStart,
     *,
     project: Project | None,
+    rules: "Sequence[PermissionRule]",
     journal: Journal,
     model: SessionModel,
     budget: "Budget | None",
@@ -138,7 +153,7 @@ def _build_parts(
         settings,
         SandboxHost(settings, paths, emit=emit, scripts=scripts),
         secret_masking=secret_masking,
-        rules=load_rules(settings, project),
+        rules=rules,
         mode=mode,
         ask_user=ask_user,
         hooks=hooks.engine,

@@ -6,7 +6,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agentcli.agent.context_notes import EnvironmentNotes, InstructionFiles, PlanTracker
+from agentcli.agent.context_notes import (
+    EnvironmentNotes,
+    FindRule,
+    InstructionFiles,
+    PlanTracker,
+)
 from agentcli.agent.journal import Listener
 from agentcli.settings import Settings, get_settings_file
 from agentcli.tools.contracts import BUILT_IN
@@ -71,6 +76,7 @@ class ProjectInstructions:
         self,
         settings: Settings,
         *,
+        find_rule: FindRule,
         past: Iterable[Fact] = (),
         clean: Callable[[str], str] = str,
     ) -> None:
@@ -78,7 +84,7 @@ class ProjectInstructions:
         `clean` is applied before comparing, since recorded notes were cleaned too."""
         self._settings = settings
         self._instructions = InstructionFiles(
-            settings.workspace, user_directory=get_settings_file().parent
+            settings.workspace, user_directory=get_settings_file().parent, find_rule=find_rule
         )
         self._known = {fact.text for fact in past if isinstance(fact, ContextNote)}
         self._clean = clean
@@ -163,11 +169,16 @@ class ContextSources:
 
 
 def build_context_sources(
-    settings: Settings, past: Sequence[Fact], *, clean: Callable[[str], str]
+    settings: Settings,
+    past: Sequence[Fact],
+    *,
+    find_rule: FindRule,
+    clean: Callable[[str], str],
+    wants_plan: bool = True,
 ) -> ContextSources:
     """Build the sources. `past` holds the facts of a resumed session: no note is repeated."""
     return ContextSources(
-        instructions=ProjectInstructions(settings, past=past, clean=clean),
+        instructions=ProjectInstructions(settings, find_rule=find_rule, past=past, clean=clean),
         environment=EnvironmentNotes(settings.workspace, past),
-        plan_tracker=PlanTracker(past),
+        plan_tracker=PlanTracker(past, wants_plan=wants_plan),
     )

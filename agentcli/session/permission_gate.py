@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agentcli.agent.context_notes import FindRule
 from agentcli.agent.dispatch import Clean
 from agentcli.session.context_sources import find_skill_folders
 from agentcli.session.model import ModelInUse, SessionModel
@@ -179,6 +180,11 @@ class PermissionGate:
             ReachedPath(path, Path(os.path.realpath(path))), root=root
         )
 
+    @cached_property
+    def find_read_rule(self) -> FindRule:
+        """The search for a rule against reading a file unasked."""
+        return build_rule_finder(self._rules, self._settings.workspace)
+
     async def close(self) -> None:
         try:
             self.host.close()
@@ -246,3 +252,24 @@ def load_rules(settings: Settings, project: Project | None = None) -> "tuple[Per
         *policy.rules_from_options(allow=settings.allow, deny=settings.deny),
         *theirs,
     )
+
+
+def build_rule_finder(rules: "Sequence[PermissionRule]", workspace: Path) -> FindRule:
+    """Build the search for a rule against reading a file unasked."""
+    strict = [rule for rule in rules if rule.decision != "allow"]
+    if not strict:
+        return lambda path: ""
+    from agentcli.permissions.command_patterns import Likeness
+    from agentcli.permissions.subject import CallSubject, ReachedPath
+
+    root = Path(os.path.realpath(workspace))
+
+    def find_rule(path: Path) -> str:
+        reached = ReachedPath(path, Path(os.path.realpath(path)))
+        subject = CallSubject(
+            tool="read_file", root=root, cwd=root, paths=(reached,), effect=Effect.READ
+        )
+        found = (rule.cited for rule in strict if rule.likeness(subject) is Likeness.YES)
+        return next(found, "")
+
+    return find_rule

@@ -16,6 +16,7 @@ from agentcli.types.events import Verified
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Json
 from agentcli.types.tools import Command, ToolContext, ToolSpec
+from agentcli.types.verdicts import Mode
 
 CHECK_TIMEOUT_S = 600.0
 """Time limit of one `--verify` command, if no other limit is set."""
@@ -26,6 +27,19 @@ ANSWER_NOTE = (
     "around it.\n\n"
 )
 
+DENIAL_NOTE = (
+    "The call was denied, and nobody can approve it in this run: do not repeat it.\n"
+    "Without approval you may {permitted}, and whatever else a rule of the user allows. Reach the "
+    "goal that way, or go on without the call, and say in your answer what is missing."
+)
+_EDITS = "read files, and change and create them inside the workspace"
+_PERMITTED: dict[Mode, str] = {
+    "plan": "read files of the workspace",
+    "ask": "read files of the workspace",
+    "auto-edit": _EDITS,
+    "auto": f"{_EDITS}, and run commands in the sandbox",
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRequirements:
@@ -33,7 +47,7 @@ class RunRequirements:
     """Commands that decide whether the task is done."""
     answer_schema: Json = None
     """The JSON schema of the final answer."""
-    on_deny: OnDeny = "fail"
+    on_deny: OnDeny = "continue"
     wraps_up: bool = False
 
     @property
@@ -85,6 +99,7 @@ def build_completion_checks(
         checks=requirements.checks,
         run_check=partial(_run_check, builtin_tools, workspace, timeout_s),
         form=form,
+        denial_note=DENIAL_NOTE.format(permitted=_PERMITTED[settings.mode]),
     )
 
 

@@ -166,6 +166,8 @@ class NoteReason(StrEnum):
     WRAP_UP = "wrap_up"
     VERIFY = "verify"
     SCHEMA = "schema"
+    DENIED = "denied"
+    EVIDENCE = "evidence"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

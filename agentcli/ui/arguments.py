@@ -217,8 +217,9 @@ Mode = Annotated[
 OnDeny = Annotated[
     str,
     typer.Option(
-        metavar="fail|continue|ignore",
-        help="When a call is denied: stop, continue and fail at the end, or only record it.",
+        metavar="continue|fail|ignore",
+        help="When a call is denied: tell the model, continue and fail at the end; stop at once; "
+        "or only record it.",
     ),
 ]
 StrictCost = Annotated[

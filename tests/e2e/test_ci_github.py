@@ -142,7 +142,7 @@ def test_secret_is_in_no_sink_of_the_job(home: Path) -> None:
 def test_bundle_is_left_however_the_run_ends(home: Path) -> None:
     model = script(home / "s.json", [{"calls": [{"bash": {"command": "touch made.txt"}}]}])
     endings: dict[str, list[str]] = {
-        "denied": ["x"],
+        "denied": ["--on-deny", "fail", "x"],
         "settings": ["--mode", "auto", "x"],
         "usage": [" "],
     }

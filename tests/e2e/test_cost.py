@@ -98,7 +98,8 @@ def test_retry_is_announced_in_one_sentence(home: Path) -> None:
 
 def test_denial_names_its_remedy_once(home: Path) -> None:
     edit = {"path": "a.txt", "old_string": "one", "new_string": "two"}
-    ran, _ = run(home, [anthropic.calls(anthropic.call("c1", "edit_file", edit))])
+    replies = [anthropic.calls(anthropic.call("c1", "edit_file", edit)), anthropic.says("No.")]
+    ran, _ = run(home, replies)
     assert ran.err.count("--allow") == 1
     assert "  fix: --allow 'edit(./a.txt)'\n" in ran.err
 

@@ -118,6 +118,15 @@ def test_nothing_can_be_written_while_reviewing(home: Path) -> None:
     assert not (home / "repo/y.py").exists()
 
 
+def test_model_is_asked_for_findings_and_not_for_a_plan(home: Path) -> None:
+    with Provider([anthropic.says(json.dumps(REVIEW))]) as provider:
+        ran = agentcli("review", home=home, cwd=home / "repo", env=using(provider))
+        (body,) = provider.bodies
+    assert ran.code == 0, ran.err
+    assert "nothing may be changed" in str(body)
+    assert "Plan mode" not in str(body)
+
+
 def test_finding_of_another_form_is_repaired_or_fails(home: Path) -> None:
     wrong = {"summary": "s", "findings": [{**FINDING, "severity": "fatal"}]}
     model = script(home / "s.json", [{"calls": [{"answer": wrong}]}] * 2)

@@ -67,13 +67,13 @@ SCENARIOS: dict[str, tuple[list[Reply], list[str], Told]] = {
         Told(exit_code=4, status="error", ending="provider_failed"),
     ),
     "denied": (
-        [anthropic.calls(anthropic.call("c1", "edit_file", EDIT))],
+        [anthropic.calls(anthropic.call("c1", "edit_file", EDIT)), anthropic.says("Done.")],
         [],
         Told(exit_code=5, status="denied", ending="denied"),
     ),
-    "denied, goes on": (
-        [anthropic.calls(anthropic.call("c1", "edit_file", EDIT)), anthropic.says("Done.")],
-        ["--on-deny", "continue"],
+    "denied, stops": (
+        [anthropic.calls(anthropic.call("c1", "edit_file", EDIT))],
+        ["--on-deny", "fail"],
         Told(exit_code=5, status="denied", ending="denied"),
     ),
     "denied, ignored": (
@@ -252,9 +252,43 @@ def test_target_that_was_reached_another_way_is_no_denial(home: Path, work: Path
         "Done.",
     ]
     model = script(home / "s.json", replies)
-    options = ("--on-deny", "continue")
-    ran = agentcli("run", "-C", work, "--model", model, *options, "go", home=home)
+    ran = agentcli("run", "-C", work, "--model", model, "go", home=home)
     assert (ran.code, ran.out) == (0, "Done.\n")
+
+
+@pytest.mark.parametrize(
+    ("mode", "permitted"),
+    [("ask", "you may read files of the workspace, and"), ("auto-edit", "inside the workspace")],
+)
+def test_model_learns_once_what_it_may_do_instead_of_a_denied_call(
+    mode: str, permitted: str, home: Path, work: Path
+) -> None:
+    outside = {"path": "/tmp/x.py", "content": "x"}
+    tries = [
+        anthropic.calls(anthropic.call(f"c{number}", "write_file", outside)) for number in (1, 2)
+    ]
+    with Provider([*tries, anthropic.says("Done.")]) as provider:
+        ran = run_against(provider, "--mode", mode, "go", home=home, cwd=work)
+        bodies = [json.dumps(request.json["messages"]) for request in provider.requests]
+    told = "nobody can approve it in this run"
+    assert ran.code == 5
+    assert "write_file was denied: /tmp/x.py is outside the workspace" in ran.err
+    assert [body.count(told) for body in bodies] == [0, 1, 1]
+    assert permitted in bodies[1]
+
+
+def test_claim_without_a_check_is_sent_back_once(home: Path, work: Path) -> None:
+    edit = anthropic.calls(
+        anthropic.call("c1", "read_file", {"path": "a.txt"}),
+        anthropic.call("c2", "edit_file", EDIT),
+    )
+    claims = [anthropic.says("All tests pass."), anthropic.says("Edited; nothing was run.")]
+    with Provider([edit, *claims]) as provider:
+        ran = run_against(provider, "--mode", "auto-edit", "go", home=home, cwd=work)
+        bodies = [json.dumps(request.json["messages"]) for request in provider.requests]
+    assert (ran.code, ran.out) == (0, "Edited; nothing was run.\n"), ran.err
+    told = "no command ran after your last edit (a.txt)"
+    assert [body.count(told) for body in bodies] == [0, 0, 1]
 
 
 def test_deny_rule_of_the_person_is_no_failure(home: Path, work: Path) -> None:

@@ -99,7 +99,8 @@ class ChildAgents(SessionFeature):
         limits = TurnLimits(steps=_limit_steps(steps_left), wall_s=WALL_S)
         toolset = self._build_toolset(role, lambda: journal.facts)
         parts, gate = self._parts, self._parts.gate
-        breaker, instructions = Breaker(), ProjectInstructions(parts.settings)
+        breaker = Breaker()
+        instructions = ProjectInstructions(parts.settings, find_rule=gate.find_read_rule)
         log = LogWriter(parts.paths.new_child_log())
         journal = Journal(
             f"{parts.paths.id}/{log.path.stem}",

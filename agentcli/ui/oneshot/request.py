@@ -119,7 +119,7 @@ class RunRequest:
     verbose: bool = False
     is_ci: bool = False
     annotations: bool = True
-    on_deny: OnDeny = "fail"
+    on_deny: OnDeny = "continue"
     checks: tuple[str, ...] = ()
     schema: Path | None = None
     wraps_up: bool = False

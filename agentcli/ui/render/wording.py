@@ -225,7 +225,9 @@ def describe_shortening(event: ResultsTrimmed | Compacted) -> str:
     return f"compacted: {results} left out or cut, {event.freed_tokens} tokens freed"
 
 
-_LOADED_FILE = re.compile(r"Instructions of .+, from (?P<path>.+); follow them")
+_LOADED_FILE = re.compile(
+    r"(?:Instructions|Notes) of .+, from (?P<path>.+); (?:follow them|written for)"
+)
 
 
 def describe_context_note(text: str, why: str) -> str:

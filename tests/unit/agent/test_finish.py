@@ -1,15 +1,29 @@
 import json
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 
-from agentcli.agent.completion import ROUNDS_MAX, AnswerForm, CompletionChecks, RunCheck
+from agentcli.agent.completion import (
+    EVIDENCE,
+    ROUNDS_MAX,
+    AnswerForm,
+    CompletionChecks,
+    RunCheck,
+)
 from agentcli.agent.journal import Journal
 from agentcli.agent.limits import TurnLimits
 from agentcli.tools.answer import AnswerTool
-from agentcli.types.errors import Ending
-from agentcli.types.events import AnswerChecked, ContextNote, Fact, TurnEnded, Verified
-from agentcli.types.messages import Json
+from agentcli.types.errors import Ending, ProviderError, ProviderErrorKind
+from agentcli.types.events import (
+    AnswerChecked,
+    ContextNote,
+    Fact,
+    TurnEnded,
+    Verified,
+)
+from agentcli.types.messages import Json, Text
+from agentcli.types.tools import Command, Diff, Output, ToolContext
 from tests.support.session import Bench, FunctionTool, Reply, bench, call, reply
 
 
@@ -147,3 +161,74 @@ def test_form_says_what_is_wrong_in_its_own_words() -> None:
         "Now call answer."
     )
     assert told == [AnswerChecked(problem="it is not what is wanted")]
+
+
+EDITED = Diff(path="calc.py", unified="", added=1, removed=0)
+
+
+def work_through(*steps: str, replies: Sequence[Reply], **options: Any) -> Bench:
+    """A turn with these calls, each in a reply: an edit, or a command with that exit code."""
+
+    def run(args: Any, context: ToolContext) -> Output:
+        return Output(content=(Text(text="ran"),), details=RESULTS[args["step"]])
+
+    calls = [reply(call("act", f"c{at}", step=step)) for at, step in enumerate(steps)]
+    return bench([*calls, *replies], [FunctionTool("act", run)], finish=finish(), **options)
+
+
+def command(exit_code: int | None, **fields: Any) -> Command:
+    return Command(command="pytest -q", cwd="/", exit_code=exit_code, **fields)
+
+
+RESULTS: dict[str, Diff | Command] = {
+    "edit": EDITED,
+    "pass": command(0),
+    "fail": command(1),
+    "hang": command(None, timed_out=True),
+    "serve": command(None, background_pid=9),
+}
+NOTHING_RAN = "no command ran after your last edit (calc.py)."
+LAST_FAILED = "the last command after your last edit (calc.py) failed.\n"
+
+
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        ("", None),
+        ("fail", None),
+        ("edit pass", None),
+        ("edit fail pass", None),
+        ("edit pass serve", None),
+        ("edit", NOTHING_RAN),
+        ("pass edit", NOTHING_RAN),
+        ("edit serve", NOTHING_RAN),
+        ("edit fail", f"{LAST_FAILED}$ pytest -q: exit code 1"),
+        ("edit pass fail", f"{LAST_FAILED}$ pytest -q: exit code 0\n$ pytest -q: exit code 1"),
+        ("edit hang", f"{LAST_FAILED}$ pytest -q: timed out"),
+    ],
+)
+def test_model_hears_once_what_ran_after_its_last_edit(steps: str, expected: str | None) -> None:
+    done = work_through(*steps.split(), replies=[reply("It works."), reply("Not checked.")])
+    assert done.turn().ending is Ending.DONE
+    told = [fact.text for fact in facts(done, ContextNote) if isinstance(fact, ContextNote)]
+    assert told == ([EVIDENCE.format(facts=expected)] if expected else [])
+    assert done.journal.answer() == ("Not checked." if expected else "It works.")
+
+
+@pytest.mark.parametrize("steps", [2, 3])
+def test_evidence_turns_no_finished_run_into_a_failure(steps: int) -> None:
+    # At the step limit it is not sent; if the provider fails after it, the run was done before.
+    failure = ProviderError("it failed", kind=ProviderErrorKind.UNAVAILABLE)
+    limits = TurnLimits(steps=steps)
+    done = work_through("edit", replies=[reply("It works."), failure], limits=limits, wraps_up=True)
+    assert done.turn() == TurnEnded(ending=Ending.DONE)
+    assert done.journal.answer() == "It works."
+    assert len(done.wire.requests) == steps
+
+
+def test_passed_check_is_evidence_enough() -> None:
+    run = FunctionTool("edit", lambda args, context: Output(content=(), details=EDITED))
+    replies = [reply(call("edit")), reply("It works.")]
+    done = bench(replies, [run], finish=finish(checks=["make test"]))
+    assert done.turn().ending is Ending.DONE
+    assert facts(done, ContextNote) == []

@@ -1,10 +1,13 @@
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from agentcli.session.context_sources import ProjectInstructions, find_skill_folders
+from agentcli.session.permission_gate import build_rule_finder, load_rules
 from agentcli.settings import Settings
-from agentcli.types.events import CallFinished, CallJudged, ContextNote, Event
+from agentcli.types.events import CallFinished, CallJudged, ContextNote, Event, Fact, Warned
 from agentcli.types.messages import Json, ToolCall
 from agentcli.types.tools import Command, Effect, ToolResult
 from agentcli.types.verdicts import Verdict
@@ -34,6 +37,11 @@ def ran(command: str, cwd: Path) -> CallFinished:
     return CallFinished(result=result)
 
 
+def instructions(settings: Settings, past: Sequence[Fact] = ()) -> ProjectInstructions:
+    find_rule = build_rule_finder(load_rules(settings), settings.workspace)
+    return ProjectInstructions(settings, find_rule=find_rule, past=past)
+
+
 def told_after(briefing: ProjectInstructions, event: Event) -> list[str]:
     briefing(event)
     notices = briefing.collect_notes()
@@ -52,7 +60,7 @@ def told_after(briefing: ProjectInstructions, event: Event) -> list[str]:
 def test_any_tool_that_touches_a_directory_brings_its_instructions(
     settings: Settings, given: dict[str, Json]
 ) -> None:
-    briefing = ProjectInstructions(settings)
+    briefing = instructions(settings)
     assert told_after(briefing, judged(**given)) == ["Write short sentences."]
     assert told_after(briefing, judged(**given)) == []
 
@@ -64,22 +72,22 @@ def test_command_that_names_a_directory_brings_its_instructions(
     settings: Settings, command: str, folder: str
 ) -> None:
     event = ran(command, settings.workspace / folder)
-    assert told_after(ProjectInstructions(settings), event) == ["Write short sentences."]
+    assert told_after(instructions(settings), event) == ["Write short sentences."]
 
 
 def test_what_names_nothing_brings_nothing(settings: Settings) -> None:
-    briefing = ProjectInstructions(settings)
+    briefing = instructions(settings)
     assert told_after(briefing, judged(path="a\0b", pattern="docs\0")) == []
     assert told_after(briefing, judged(text="see /etc/passwd, or nothing at all")) == []
 
 
 def test_session_that_is_taken_up_is_not_told_again_unless_it_changed(settings: Settings) -> None:
-    first = ProjectInstructions(settings)
+    first = instructions(settings)
     first(judged(path="docs/a.md"))
     past = [one for one in first.collect_notes() if isinstance(one, ContextNote)]
-    assert told_after(ProjectInstructions(settings, past=past), judged(path="docs/a.md")) == []
+    assert told_after(instructions(settings, past=past), judged(path="docs/a.md")) == []
     (settings.workspace / "docs/AGENTS.md").write_text("Write long sentences.")
-    assert told_after(ProjectInstructions(settings, past=past), judged(path="docs/a.md")) == [
+    assert told_after(instructions(settings, past=past), judged(path="docs/a.md")) == [
         "Write long sentences."
     ]
 
@@ -91,3 +99,52 @@ def test_folder_of_skills_that_leads_out_of_the_workspace_is_none(settings: Sett
     assert [
         path for path in find_skill_folders(settings) if path.is_relative_to(settings.workspace)
     ] == [settings.workspace / ".agentcli/skills"]
+
+
+RULES = ["read", "read(.env)", "read(**/.env)"]
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("way", ["@.env", "@docs/../.env", "@docs/on.md", "@link", "is a link"])
+def test_includes_and_links_are_judged_as_reads(rule: str, way: str, settings: Settings) -> None:
+    root = settings.workspace
+    (root / ".env").write_text("PASSWORD=hunter2")
+    (root / "docs/on.md").write_text("@../.env")
+    (root / "link").symlink_to(".env")
+    if way.startswith("@"):
+        (root / "AGENTS.md").write_text(f"Be kind.\n{way}\n")
+    else:
+        (root / "AGENTS.md").symlink_to(".env")
+    assert "hunter2" in str(instructions(settings).build_start_notes())
+    notes = instructions(replace(settings, deny=(rule,))).build_start_notes()
+    assert "hunter2" not in str(notes)
+    assert any(f"deny {rule}" in note.message for note in notes if isinstance(note, Warned))
+
+
+@pytest.mark.parametrize("way", ["@../../private/key", "@link", "is a link"])
+def test_includes_and_links_stay_inside_the_workspace(way: str, tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "private").mkdir()
+    (tmp_path / "private/key").write_text("hunter2")
+    root = tmp_path / "work/project"
+    root.mkdir(parents=True)
+    (root / "link").symlink_to("../../private/key")
+    if way.startswith("@"):
+        (root / "AGENTS.md").write_text(f"Be kind.\n{way}\n")
+    else:
+        (root / "AGENTS.md").symlink_to("../../private/key")
+    notes = instructions(Settings(workspace=root)).build_start_notes()
+    assert "hunter2" not in str(notes)
+    assert any(
+        "outside the workspace" in note.message for note in notes if isinstance(note, Warned)
+    )
+
+
+def test_file_above_the_workspace_reaches_its_own_directory(settings: Settings) -> None:
+    root = settings.workspace
+    (root / "CLAUDE.md").write_text("Be kind.\n@docs/a.md")
+    (root / "AGENTS.md").symlink_to("CLAUDE.md")
+    (root / "app").mkdir()
+    (note,) = instructions(replace(settings, workspace=root / "app")).build_start_notes()
+    assert isinstance(note, ContextNote)
+    assert note.text.endswith("Be kind.\na")
