@@ -85,6 +85,11 @@ class SandboxPaths:
         return self.shared / "tmp"
 
     @property
+    def shared_memory(self) -> Path:
+        """Shown to commands as /dev/shm where that cannot be a file system of its own."""
+        return self.shared / "shm"
+
+    @property
     def home(self) -> Path:
         return sandbox_home(self.private)
 
@@ -100,6 +105,11 @@ class SandboxPaths:
 
 def sandbox_home(private: Path) -> Path:
     return private / "shared" / "home"
+
+
+def name_temporary(directory: Path) -> dict[str, str]:
+    """Return the variables by which programs find their directory for temporary files."""
+    return dict.fromkeys(("TMPDIR", "TMP", "TEMP"), str(directory))
 
 
 def survey_paths(scope: SandboxScope, environ: Mapping[str, str]) -> SandboxPaths:
@@ -183,7 +193,7 @@ def _find_hidden(directory: Path) -> Iterator[Path]:
 
 
 def _prepare(paths: SandboxPaths) -> None:
-    for directory in (paths.temporary, paths.home, paths.empty_directory):
+    for directory in (paths.temporary, paths.shared_memory, paths.home, paths.empty_directory):
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     paths.empty_file.touch()
     config = paths.home / ".gitconfig"
