@@ -12,6 +12,7 @@ import pytest
 
 from agentcli.sandbox.landlock import LandlockSandbox
 from agentcli.sandbox.limits import CommandLimits
+from agentcli.tools.search.ripgrep import get_own_ripgrep
 from agentcli.types.verdicts import Grants
 from tests.support.confined import LAYERS, Confined, confined
 from tests.support.program import agentcli, script
@@ -366,6 +367,36 @@ def test_long_command_line_is_passed(place: Confined) -> None:
 def test_python_of_the_tests_is_there(place: Confined) -> None:
     ran = place.run("python3 -c 'import sys; print(sys.version_info[:2])'")
     assert ran.output == f"{sys.version_info[:2]}\n"
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_own_ripgrep_is_found_last_and_not_replaced(layer: str, tmp_path: Path) -> None:
+    if not get_own_ripgrep().exists():
+        pytest.skip("ripgrep is not installed beside agentcli")
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for name in ("bash", "sh", "cat", "git", "env", "dirname", "ln", "true"):
+        if found := shutil.which(name):
+            (programs / name).symlink_to(found)
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    (workspace / "a.txt").write_text("needle\n")
+    commands = (
+        "rg --no-heading needle > found",
+        'ln -sf /bin/true "$(dirname "$(command -v rg)")/rg" || echo kept > kept',
+    )
+    calls = [{"calls": [{"name": "bash", "input": {"command": one}}]} for one in commands]
+    ran = agentcli(
+        *("run", "--mode", "auto", "--sandbox", layer),
+        *("--model", script(tmp_path / "script.json", [*calls, {"text": "done"}]), "search"),
+        home=tmp_path,
+        cwd=workspace,
+        env={"PATH": str(programs)},
+    )
+    if ran.code == 3:
+        pytest.skip(f"{layer} does not work here")
+    assert (workspace / "found").read_text() == "a.txt:needle\n", ran.err
+    assert (workspace / "kept").exists()
 
 
 @pytest.mark.parametrize("parent", ["/tmp", "/var/tmp"])
