@@ -50,6 +50,8 @@ class CommandPattern:
         if len(line.parts) > 1:
             raise ValueError("a rule covers one command; write one rule for each command")
         part = line.parts[0]
+        if part.has_assignments:
+            raise ValueError("a rule matches with and without such variables; leave them out")
         if any(word.is_glob for word in part.words):
             fixed = re.sub(r"[ *]+$", "", begin)
             raise ValueError(f"* is allowed only at the end, as :*, for example bash({fixed}:*)")

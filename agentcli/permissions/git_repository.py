@@ -20,7 +20,7 @@ _INERT_KEYS = {
         """repositoryformatversion filemode bare logallrefupdates ignorecase precomposeunicode
         symlinks autocrlf eol safecrlf quotepath abbrev sparsecheckout sparsecheckoutcone longpaths
         protecthfs protectntfs untrackedcache preloadindex fscache commentchar compression editor
-        sharedrepository hidedotfiles pager whitespace hookspath fsmonitor"""
+        sharedrepository hidedotfiles pager whitespace hookspath fsmonitor trustctime checkstat"""
     ),
     "remote": split_names("url fetch pushurl push tagopt prune mirror"),
     "submodule": split_names("url active branch ignore"),

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from agentcli.permissions.shell import ShellWord
 
 _NUMBER = re.compile(r"-\d+")
+_OPTION_WITH_VALUE = re.compile(r"--[a-z][a-z0-9-]*=")
 
 
 def split_names(text: str) -> frozenset[str]:
@@ -112,10 +113,16 @@ def _take_value(option: str, rest: list[ShellWord]) -> None:
         raise Unproven(f"option {option} with the value {value}")
 
 
-def refuse_unsafe_globs(words: Sequence[ShellWord], *, may_become_options: bool = False) -> None:
-    """Raise Unproven if a glob may match a file named like an option: `*` may match `-o`."""
+def refuse_unsafe_globs(
+    words: Sequence[ShellWord], *, may_become_options: bool = False, in_values: bool = False
+) -> None:
+    """Raise Unproven if a glob may match a file named like an option: `*` may match `-o`.
+
+    With `in_values`, `--include=*` is safe: all that it may match is the same option."""
     for word in words:
         first = word.text[:1]
+        if in_values and _OPTION_WITH_VALUE.match(word.text):
+            continue
         if word.is_glob and (first == "-" or (first in "*?[" and not may_become_options)):
             raise Unproven(f"{word.text} (may match a file named like an option)")
 

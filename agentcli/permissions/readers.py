@@ -165,7 +165,7 @@ class ReaderForm:
     def __call__(self, words: Sequence[ShellWord]) -> None:
         if self.most is not None:
             refuse_globs(words)
-        refuse_unsafe_globs(words, may_become_options=self.harmless)
+        refuse_unsafe_globs(words, may_become_options=self.harmless, in_values=True)
         operands = _options(self.options).operands(words)
         if operands and self.most is not None:
             # Not every version of a program looks for options after the first operand.
@@ -223,7 +223,8 @@ _GREP = ReaderForm(
     harmless=True,
 )
 _DIGEST = ReaderForm(
-    "-bctwz --binary --check --tag --text --zero --ignore-missing --quiet --status --strict --warn"
+    "-bctwz --binary --check --tag --text --zero --ignore-missing --quiet --status --strict --warn",
+    harmless=True,
 )
 
 READERS: Mapping[str, Callable[[Sequence[ShellWord]], None]] = {
@@ -286,7 +287,8 @@ READERS: Mapping[str, Callable[[Sequence[ShellWord]], None]] = {
     "pwd": ReaderForm("-LP", most=0),
     "sleep": _numbers_only,
     "stat": ReaderForm(
-        "-Lft -c: --dereference --file-system --format: --printf: --terse --version"
+        "-Lft -c: --dereference --file-system --format: --printf: --terse --version",
+        harmless=True,
     ),
     "file": ReaderForm(
         """-bhiklLNnrs0 -F: --brief --dereference --no-dereference --mime --mime-type
@@ -295,11 +297,13 @@ READERS: Mapping[str, Callable[[Sequence[ShellWord]], None]] = {
     "du": ReaderForm(
         """-0abchHDkLlmPSsx -B: -d: -t: -X: --all --apparent-size --block-size: --bytes --total
         --max-depth: --human-readable --inodes --si --summarize --threshold: --time? --exclude:
-        --one-file-system --version"""
+        --one-file-system --version""",
+        harmless=True,
     ),
     "df": ReaderForm(
         """-ahHiklPTv -B: -t: -x: --all --block-size: --human-readable --si --inodes --local
-        --output? --portability --total --type: --print-type --exclude-type: --version"""
+        --output? --portability --total --type: --print-type --exclude-type: --version""",
+        harmless=True,
     ),
     "sort": ReaderForm(
         """-bdfghiMnRrVcCmsuz -k: -t: -S: --ignore-leading-blanks --dictionary-order --ignore-case

@@ -1,9 +1,10 @@
 """A parser for shell command lines that accepts only plain ones.
 
 A plain line consists of literal words in simple commands joined by `; && || |` and newlines: it
-shows what it runs. Everything else is an `OpaqueLine`, with the reason. The parser does not try to
-understand bash. It knows one small part of it exactly and refuses the rest, so a construct that
-nobody thought of is refused, too. It must never return other words than bash would run.
+shows what it runs. Comments do not count, nor do a few harmless variables before a command.
+Everything else is an `OpaqueLine`, with the reason. The parser does not try to understand bash. It
+knows one small part of it exactly and refuses the rest, so a construct that nobody thought of is
+refused, too. It must never return other words than bash would run.
 """
 
 import re
@@ -11,6 +12,7 @@ import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import dropwhile
 from typing import TypeAlias
 
 
@@ -29,6 +31,8 @@ class ShellPart:
     words: tuple[ShellWord, ...]
     source: str
     """The text of the command in the line."""
+    has_assignments: bool = False
+    """True if harmless variables are set for it, which are not among the words."""
 
     @property
     def program(self) -> str:
@@ -62,16 +66,28 @@ _BARE = (
     # At the start of a word, `#` begins a comment.
     r"|(?<=[A-Za-z0-9_./-])\#"
 )
+_IN_QUOTES = r'[^"$`\\!]|\\[^!\n]'
 _TOKEN = re.compile(
     r"(?P<blank>[ \t]+)"
+    r"|(?P<comment>(?<![^ \t\n])\#[^\n]*)"
     # Redirections to no file, with both ends free: `2>&1x` and `f2>&1` mean something else.
     r"|(?P<redirection>(?<=[ \t])(?:(?:[12]?>|&>|<)[ \t]*/dev/null|2>&1|1?>&2)(?=[ \t\n;|&]|\Z))"
     r"|(?P<joiner>(?:&&|\|\||;(?![;&])|\|(?!&)|\n)[ \t\n]*)"
-    rf"""|(?P<word>(?:{_BARE}|'[^']*'|"[^"$`\\!]*")+)"""
+    rf"""|(?P<word>(?:{_BARE}|'[^']*'|"(?:{_IN_QUOTES})*")+)"""
 )
-_QUOTED = re.compile(r"""'([^']*)'|"([^"]*)\"""")
+_QUOTED = re.compile(r"""'([^']*)'|"((?:[^"\\]|\\.)*)\"""")
+_ESCAPED = re.compile(r'\\([$`"\\])')
+"""Before other characters, a backslash in double quotes stands for itself."""
 
 _PROGRAM = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./+-]*|\[|:")
+
+# Variables that tell a program how to print and whom for. None of them names code or a file.
+_HARMLESS_ASSIGNMENT = re.compile(
+    r"""(?:CI|NO_COLOR|FORCE_COLOR|CLICOLOR|CLICOLOR_FORCE|TERM|COLUMNS|LINES|LANG|LC_[A-Z]+
+    |NODE_ENV|PYTHONDONTWRITEBYTECODE|PYTHONUNBUFFERED|PYTHONHASHSEED|RUST_BACKTRACE
+    |CARGO_TERM_COLOR)=(?P<quote>["']?)[A-Za-z0-9_.,:@-]*(?P=quote)""",
+    re.VERBOSE,
+)
 
 _RESERVED = re.compile(
     r"if|then|else|elif|fi|case|esac|for|select|while|until|do|done|in|function|time|coproc|\[\[.*"
@@ -101,7 +117,7 @@ _OBSTACLES = (
     (r"#", "comment #"),
     (r"'[^']*\Z|\"[^\"]*\Z", "quote that is not closed"),
 )
-_OBSTACLE_IN_QUOTES = re.compile(r'"[^"$`\\!]*([$`\\!])')
+_OBSTACLE_IN_QUOTES = re.compile(rf'"(?:{_IN_QUOTES})*([$`\\!])')
 
 
 class _Refused(Exception):
@@ -135,13 +151,16 @@ def _parts(line: str) -> tuple[ShellPart, ...]:
     joiner = ""
     for token in _tokens(line):
         if token.lastgroup == "joiner":
+            is_comment_alone = not commands[-1] and not joiner
             joiner = token.group().strip()
+            if is_comment_alone and not joiner:
+                continue
             if not commands[-1]:
                 raise _Refused(f"{joiner} without a command before it")
             commands.append([])
-        elif token.lastgroup != "blank":
+        elif token.lastgroup not in ("blank", "comment"):
             commands[-1].append(token)
-    if not commands[-1] and joiner == ";":
+    if len(commands) > 1 and not commands[-1] and joiner in (";", ""):
         commands.pop()
     if not commands[-1]:
         raise _Refused(f"{joiner} without a command after it" if joiner else "empty command")
@@ -149,9 +168,15 @@ def _parts(line: str) -> tuple[ShellPart, ...]:
 
 
 def _part(line: str, tokens: list[re.Match[str]]) -> ShellPart:
-    _check_program(tokens[0])
-    words = tuple(_word(token.group()) for token in tokens if token.lastgroup == "word")
-    return ShellPart(words, source=line[tokens[0].start() : tokens[-1].end()])
+    source = line[tokens[0].start() : tokens[-1].end()]
+    command = list(dropwhile(_is_harmless_assignment, tokens))
+    _check_program((command or tokens)[0])
+    words = tuple(_word(token.group()) for token in command if token.lastgroup == "word")
+    return ShellPart(words, source=source, has_assignments=len(command) < len(tokens))
+
+
+def _is_harmless_assignment(token: re.Match[str]) -> bool:
+    return _HARMLESS_ASSIGNMENT.fullmatch(token.group()) is not None
 
 
 def _tokens(line: str) -> Iterator[re.Match[str]]:
@@ -177,7 +202,7 @@ def _check_program(first: re.Match[str]) -> None:
 
 def _word(raw: str) -> ShellWord:
     bare = _QUOTED.sub("", raw)
-    text = _QUOTED.sub(lambda quoted: quoted[1] or quoted[2] or "", raw)
+    text = _QUOTED.sub(lambda one: one[1] or _ESCAPED.sub(r"\1", one[2] or ""), raw)
     return ShellWord(text, is_glob=raw != "[" and any(character in "*?[" for character in bare))
 
 

@@ -21,7 +21,7 @@ from agentcli.sandbox.namespaces import (
     MountTable,
     make_private_network,
 )
-from agentcli.sandbox.paths import SandboxPaths
+from agentcli.sandbox.paths import SandboxPaths, name_temporary
 from agentcli.sandbox.placeholders import PlaceholderHolder
 from agentcli.sandbox.protect import GuardedPath, find_protection
 from agentcli.sandbox.restore import GuardedPaths
@@ -173,7 +173,7 @@ class BubblewrapSandbox:
         stdio: tuple[int, int, int],
     ) -> "Popen[bytes]":
         status = os.memfd_create("agentcli-status")
-        variables = {**env, **self._paths.variables, "TMPDIR": str(self._view.temporary)}
+        variables = {**env, **self._paths.variables, **name_temporary(self._view.temporary)}
         loaders = [name for name in variables if name.startswith(_LOADERS)]
         options = [
             *(self._view.options_kept if self.keeps_mounts else self._view.options)(grants),

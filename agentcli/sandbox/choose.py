@@ -135,9 +135,12 @@ def _attempts(
 
 def _gaps(sandbox: Sandbox, paths: SandboxPaths) -> tuple[str, ...]:
     match sandbox:
-        case LandlockSandbox(has_view=has_view, has_network=has_network):
+        case LandlockSandbox():
             return list_landlock_gaps(
-                has_view=has_view, has_network=has_network, is_home=paths.is_home
+                has_view=sandbox.has_view,
+                has_network=sandbox.has_network,
+                has_shared_memory=sandbox.has_shared_memory,
+                is_home=paths.is_home,
             )
         case SeatbeltSandbox():
             return ("Memory and the number of processes are not limited.",)
@@ -323,13 +326,20 @@ def landlock_missing(version: int, needed: int) -> Remedy:
     return Remedy(f"This kernel's Landlock is version {version}; {needed} is needed (Linux 6.7).")
 
 
-def list_landlock_gaps(*, has_view: bool, has_network: bool, is_home: bool) -> tuple[str, ...]:
+def list_landlock_gaps(
+    *, has_view: bool, has_network: bool, has_shared_memory: bool, is_home: bool
+) -> tuple[str, ...]:
     """Return the gaps that Landlock leaves open, worded for the user."""
-    is_unscoped = landlock_rules.version() < landlock_rules.SCOPE_VERSION
+    version = landlock_rules.version()
+    is_unscoped = version < landlock_rules.SCOPE_VERSION
     gaps = {
         "Git's hooks and settings are put back after a command, not held during it.": True,
         "After kill -9 of agentcli nothing is put back.": True,
-        "Commands see the list of processes, and cannot use /tmp and /dev/shm.": True,
+        "Commands see the list of processes, and have a TMPDIR of their own, but no /tmp.": True,
+        "Commands have no Unix sockets before Linux 7.1.": version < landlock_rules.SOCKET_VERSION,
+        "Commands cannot use /dev/shm: other programs have shared memory there.": (
+            not has_shared_memory
+        ),
         "Commands can change modes and times of your files anywhere.": not has_view,
         "Commands have no loopback network, so no servers.": not has_network,
         "Commands can signal your other programs.": is_unscoped,

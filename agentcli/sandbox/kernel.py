@@ -10,7 +10,7 @@ import os
 import socket
 import struct
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import cache
@@ -151,23 +151,27 @@ def enter_network(handle: int) -> None:
     _check(int(_libc().setns(ctypes.c_int(handle), ctypes.c_int(_CLONE_NEWNET))))
 
 
-def make_read_only_view(writable: Sequence[Path]) -> int | None:
+def make_read_only_view(
+    writable: Sequence[Path], *, replaced: Mapping[Path, Path] | None = None
+) -> int | None:
     """Return a view of all mounts in which only the paths in `writable` are writable.
 
-    Return None if we may not create one.
+    A path in `replaced` shows a directory that lies elsewhere, and is writable. Return None if we
+    may not create a view.
     """
+    sources = {path: path for path in writable} | dict(replaced or {})
     with ThreadPoolExecutor(max_workers=1) as thread:
-        return thread.submit(_make_read_only_view, writable).result()
+        return thread.submit(_make_read_only_view, sources).result()
 
 
-def _make_read_only_view(writable: Sequence[Path]) -> int | None:
+def _make_read_only_view(sources: Mapping[Path, Path]) -> int | None:
     try:
         _check(int(_libc().unshare(ctypes.c_int(_CLONE_NEWNS))))
         # No other process may see the following changes.
         _mount(Path("/"), _MS_REC | _MS_PRIVATE)
         # The mounts as they are now: what is mounted read-only in them stays read-only.
         with ExitStack() as handles:
-            copies = [(path, _copy_of_mounts(path, handles)) for path in writable]
+            copies = [(path, _copy_of_mounts(at, handles)) for path, at in sources.items()]
             _set_read_only(Path("/"))
             for path, copy in copies:
                 _move_mount(copy, path)

@@ -20,24 +20,33 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from shutil import rmtree
 from subprocess import DEVNULL, PIPE, STDOUT, Popen
+from tempfile import mkdtemp
 from threading import Lock
 
 from agentcli.sandbox import kernel, landlock_rules, seccomp
 from agentcli.sandbox.kernel import Launcher, Restrict
 from agentcli.sandbox.limits import CommandLimits
-from agentcli.sandbox.paths import SandboxPaths, list_granted, list_resolver_files
+from agentcli.sandbox.paths import (
+    SandboxPaths,
+    list_granted,
+    list_resolver_files,
+    name_temporary,
+)
 from agentcli.sandbox.protect import GuardedPath, find_pins, find_protection
 from agentcli.sandbox.restore import GuardedPaths
 from agentcli.sandbox.supervisor import CommandSupervisor
 from agentcli.system import process, process_tree
-from agentcli.system.kinds import exists
+from agentcli.system.kinds import exists, is_directory
 from agentcli.types.verdicts import Grants
 
 OLDEST_VERSION = landlock_rules.TCP_VERSION
 
 _DEVICES = tuple(map(Path, ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")))
 _PROCESSES = Path("/proc")
+_SHARED_MEMORY = Path("/dev/shm")
+_SHORT_PARENTS = tuple(map(Path, ("/tmp", "/var/tmp")))
 _INTERNET = (seccomp.AF_INET, seccomp.AF_INET6, seccomp.AF_NETLINK)
 _KEPT_DOMAINS = 16
 
@@ -86,6 +95,8 @@ class LandlockSandbox:
             paths.workspace, keeper=keeper, rejected=paths.rejected, limits=limits
         )
         self._network = kernel.make_private_network()
+        self._temporary = _create_short_directory(paths.workspace) or paths.temporary
+        self._is_memory_unused = _is_unused(_SHARED_MEMORY)
         self._domains: OrderedDict[Grants, _LandlockDomain] = OrderedDict()
         self._enclosures = EnclosureAhead()
         self._outsider: Outsider | None = None
@@ -107,6 +118,11 @@ class LandlockSandbox:
         with self._lock:
             return self._domain(Grants()).view is not None
 
+    @property
+    def has_shared_memory(self) -> bool:
+        is_open = self.has_view or self._is_memory_unused
+        return is_open and self._shows_shared_memory(Grants())
+
     def start(
         self,
         argv: Sequence[str],
@@ -119,7 +135,7 @@ class LandlockSandbox:
         stderr: int = STDOUT,
         waits: bool = False,
     ) -> "Popen[bytes]":
-        environment = {**env, **self._paths.variables, "TMPDIR": str(self._paths.temporary)}
+        environment = {**env, **self._paths.variables, **name_temporary(self._temporary)}
         start = partial(
             process.start,
             argv,
@@ -172,6 +188,8 @@ class LandlockSandbox:
             if self._network is not None:
                 os.close(self._network)
                 self._network = None
+        if self._temporary != self._paths.temporary:
+            rmtree(self._temporary, ignore_errors=True)
 
     def _clear(self, enclosure: "Enclosure") -> None:
         if self._outsider is not None:
@@ -187,11 +205,18 @@ class LandlockSandbox:
     def _domain(self, grants: Grants) -> _LandlockDomain:
         if grants not in self._domains:
             has_network = grants.network or self._network is not None
-            # A socket in the file system can be reached wherever it is, so none are allowed.
-            families = _INTERNET if has_network else ()
+            # Before, a socket in the file system could be reached wherever it is.
+            has_sockets = landlock_rules.version() >= landlock_rules.SOCKET_VERSION
+            families = (
+                *(_INTERNET if has_network else ()),
+                *((seccomp.AF_UNIX,) if has_sockets else ()),
+            )
+            rules, view = self._rules(grants), self._make_view(grants)
+            if view is None and self._is_memory_unused and self._shows_shared_memory(grants):
+                rules.append((_SHARED_MEMORY, landlock_rules.SEGMENTS))
             self._domains[grants] = _LandlockDomain(
-                ruleset=landlock_rules.make_ruleset(self._rules(grants), tcp=has_network),
-                view=kernel.make_read_only_view(self._changeable(grants)),
+                ruleset=landlock_rules.make_ruleset(rules, tcp=has_network),
+                view=view,
                 network=None if grants.network else self._network,
                 filter=seccomp.SyscallFilter(families=families, sees_others=True),
                 overrides=self._paths.needs_override,
@@ -203,8 +228,24 @@ class LandlockSandbox:
 
     def _changeable(self, grants: Grants) -> tuple[Path, ...]:
         others = list_granted(grants, self._paths)
-        paths = (*others, *self._roots, self._paths.shared)
+        paths = (*others, *self._roots, *self._own())
         return tuple(sorted(filter(exists, paths), key=lambda path: len(path.parts)))
+
+    def _make_view(self, grants: Grants) -> int | None:
+        shown = {_SHARED_MEMORY: self._paths.shared_memory}
+        return kernel.make_read_only_view(
+            self._changeable(grants), replaced=shown if self._shows_shared_memory(grants) else {}
+        )
+
+    def _own(self) -> tuple[Path, ...]:
+        return (self._paths.shared, self._temporary)
+
+    def _shows_shared_memory(self, grants: Grants) -> bool:
+        """Return whether /dev/shm exists, and holds nothing that a command needs."""
+        needed = (*self._changeable(grants), *self._paths.readable, *self._paths.toolchains)
+        return is_directory(_SHARED_MEMORY) and not any(
+            path.is_relative_to(_SHARED_MEMORY) for path in needed
+        )
 
     def _rules(self, grants: Grants) -> list[landlock_rules.Rule]:
         paths, protection = self._paths, self._protection
@@ -216,7 +257,27 @@ class LandlockSandbox:
             *((path, landlock_rules.READ) for path in read),
             *((path, landlock_rules.DEVICE) for path in _DEVICES),
             *((path, landlock_rules.CHANGE) for path in change),
+            # Where it is mounted, the directories above it do not count.
+            *((path, landlock_rules.OWN) for path in (*self._own(), paths.shared_memory)),
         ]
+
+
+def _create_short_directory(workspace: Path) -> Path | None:
+    """Create a directory whose path leaves room for a socket's name, which has 108 bytes in all."""
+    parents = (path for path in _SHORT_PARENTS if not path.is_relative_to(workspace))
+    usable = next((path for path in parents if os.access(path, os.W_OK | os.X_OK)), None)
+    return Path(os.path.realpath(mkdtemp(prefix="agentcli-", dir=usable))) if usable else None
+
+
+def _is_unused(directory: Path) -> bool:
+    """Return whether a directory holds nothing that our user could open."""
+    try:
+        with os.scandir(directory) as entries:
+            return not any(
+                os.access(one.path, os.R_OK) or os.access(one.path, os.W_OK) for one in entries
+            )
+    except OSError:
+        return False
 
 
 def _without(paths: Iterable[Path], hidden: Iterable[Path]) -> Iterator[Path]:

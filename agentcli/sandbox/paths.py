@@ -9,12 +9,12 @@ import stat
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from subprocess import TimeoutExpired
 
 from agentcli.sandbox.limits import CommandLimits
-from agentcli.system import own_process
-from agentcli.system.kinds import exists, is_directory, is_file
+from agentcli.system.git import list_user_settings
+from agentcli.system.kinds import exists, is_directory, is_file, is_link
 from agentcli.system.reserved import Reserved
+from agentcli.types.errors import SettingsError
 from agentcli.types.verdicts import Grants
 
 SYSTEM = tuple(
@@ -30,7 +30,11 @@ SYSTEM = tuple(
 
 ETC = Path("/etc")
 _RESOLVER = Path("/etc/resolv.conf")
-_GIT_LIMIT_S = 5.0
+_GIT_FILES = {"core.excludesfile": "ignore", "core.attributesfile": "attributes"}
+"""Settings that name a file, and the name under which git finds it without a setting."""
+_QUOTED = str.maketrans({'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t"})
+_LARGEST_BYTES = 256_000
+_MOST_LINKS = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +89,11 @@ class SandboxPaths:
         return self.shared / "tmp"
 
     @property
+    def shared_memory(self) -> Path:
+        """Shown to commands as /dev/shm where that cannot be a file system of its own."""
+        return self.shared / "shm"
+
+    @property
     def home(self) -> Path:
         return sandbox_home(self.private)
 
@@ -100,6 +109,11 @@ class SandboxPaths:
 
 def sandbox_home(private: Path) -> Path:
     return private / "shared" / "home"
+
+
+def name_temporary(directory: Path) -> dict[str, str]:
+    """Return the variables by which programs find their directory for temporary files."""
+    return dict.fromkeys(("TMPDIR", "TMP", "TEMP"), str(directory))
 
 
 def survey_paths(scope: SandboxScope, environ: Mapping[str, str]) -> SandboxPaths:
@@ -128,7 +142,7 @@ def survey_paths(scope: SandboxScope, environ: Mapping[str, str]) -> SandboxPath
         rejected=scope.rejected or private / "rejected",
         needs_override=os.geteuid() == 0 and workspace.stat().st_uid != 0,
     )
-    _prepare(paths)
+    _prepare(paths, user_home)
     return replace(paths, variables=variables | {"HOME": str(paths.home)})
 
 
@@ -182,36 +196,62 @@ def _find_hidden(directory: Path) -> Iterator[Path]:
             yield from _find_hidden(Path(entry.path))
 
 
-def _prepare(paths: SandboxPaths) -> None:
-    for directory in (paths.temporary, paths.home, paths.empty_directory):
+def _prepare(paths: SandboxPaths, user_home: Path) -> None:
+    for directory in (paths.temporary, paths.shared_memory, paths.home, paths.empty_directory):
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     paths.empty_file.touch()
-    config = paths.home / ".gitconfig"
-    if not exists(config):
-        config.write_text(_git_settings(paths.workspace), encoding="utf-8")
+    if not exists(paths.home / ".gitconfig"):
+        _copy_git_settings(paths.home, user_home, paths.workspace)
 
 
-def _git_settings(workspace: Path) -> str:
-    """Return git settings with the committer from the user's own settings, and nothing else.
+def _copy_git_settings(home: Path, user_home: Path, workspace: Path) -> None:
+    """Give a command's git the user's own settings that name no program, and what it leaves out.
 
     Git need not check who owns a repository in a sandbox: what its settings run is confined.
     """
-    identity = _git_identity(workspace)
-    return "\n".join(("[safe]", "\tdirectory = *", "[user]", *identity, ""))
-
-
-def _git_identity(workspace: Path) -> list[str]:
-    wanted = ("--global", "--includes", "--get-regexp", r"^user\.(name|email)$")
     try:
-        told = own_process.run(
-            ["git", "config", *wanted], beside=workspace, cwd=Path("/"), timeout_s=_GIT_LIMIT_S
-        )
-    except (OSError, TimeoutExpired):
-        return []
-    lines = told.stdout.decode("utf-8", "replace").splitlines()
-    quoted = str.maketrans({'"': '\\"', "\\": "\\\\"})
-    settings = (line.removeprefix("user.").translate(quoted).partition(" ") for line in lines)
-    return [f'\t{key} = "{value}"' for key, _, value in settings]
+        settings = list_user_settings(workspace)
+    except SettingsError:
+        settings = {}  # without git, no command needs them
+    for key, name in _GIT_FILES.items():
+        given = settings.pop(key, None)
+        path = _expand(given, user_home) if given is not None else _git_directory(user_home) / name
+        if path is not None and not _is_led_by(workspace, path):
+            _copy_small(path, home / ".config/git" / name)
+    lines = ["[safe]", "\tdirectory = *"]
+    for key, value in settings.items():
+        section, _, name = key.partition(".")
+        lines += [f"[{section}]", f'\t{name} = "{value.translate(_QUOTED)}"']
+    text = "\n".join((*lines, ""))
+    (home / ".gitconfig").write_text(text, encoding="utf-8", errors="surrogateescape")
+
+
+def _git_directory(user_home: Path) -> Path:
+    return Path(os.environ.get("XDG_CONFIG_HOME") or user_home / ".config", "git")
+
+
+def _expand(given: str, user_home: Path) -> Path | None:
+    """Return a path of git's settings, or None if it depends on where git runs."""
+    path = user_home / given[2:] if given.startswith("~/") else Path(given)
+    return path if path.is_absolute() else None
+
+
+def _is_led_by(workspace: Path, path: Path) -> bool:
+    """Return whether a link in the workspace, which a command may have made, leads to the file."""
+    for _ in range(_MOST_LINKS):
+        if not is_link(path):
+            return False
+        parent = _real(path.parent)
+        if parent.is_relative_to(workspace):
+            return True
+        path = parent / path.readlink()
+    return True
+
+
+def _copy_small(source: Path, target: Path) -> None:
+    if is_file(source) and os.access(source, os.R_OK) and source.stat().st_size <= _LARGEST_BYTES:
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        target.write_bytes(source.read_bytes())
 
 
 # The compilers, interpreters and package caches outside the system's own directories. Only the

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from subprocess import DEVNULL, STDOUT, Popen
 
-from agentcli.sandbox.paths import SandboxPaths, list_granted
+from agentcli.sandbox.paths import SandboxPaths, list_granted, name_temporary
 from agentcli.sandbox.protect import find_pins, find_protection
 from agentcli.sandbox.restore import GuardedPaths, Snapshot
 from agentcli.system.process import start
@@ -132,7 +132,7 @@ class SeatbeltSandbox:
         waits: bool = False,
     ) -> "Popen[bytes]":
         snapshot = self._keeper.snapshot()
-        temporary = {"TMPDIR": str(self._paths.temporary)}
+        temporary = name_temporary(self._paths.temporary)
         process = start(
             [*self.prefix(grants), *argv],
             cwd=cwd,

@@ -150,6 +150,8 @@ _PRIO_USER = 2
 
 AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
 _NETLINK_ROUTE = 0
+_DATAGRAM_BIT = 2
+"""Set in the types of sockets that can send to any address; not in streams."""
 
 _LOAD, _JUMP_EQUAL, _JUMP_ANY_BIT, _RETURN = 0x20, 0x15, 0x45, 0x06
 _ALLOW = 0x7FFF0000
@@ -213,6 +215,12 @@ def _socket_families(families: Iterable[int]) -> list[Instruction]:
     return [*body, _refuse(errno.EAFNOSUPPORT)]
 
 
+def _socket_pairs(families: Iterable[int]) -> list[Instruction]:
+    """Allow pairs of streams, which stay connected. Datagrams could be sent elsewhere."""
+    datagrams = [_argument(1), *_when_any_bit(_DATAGRAM_BIT, [_refuse(errno.EAFNOSUPPORT)])]
+    return [*([] if AF_UNIX in families else datagrams), *_socket_families((AF_UNIX,))]
+
+
 def _by_arguments(what: SyscallFilter) -> dict[str, list[Instruction]]:
     """Return a body that always returns, for each call whose arguments decide."""
     no, yes = _refuse(errno.EPERM), _return(_ALLOW)
@@ -227,8 +235,7 @@ def _by_arguments(what: SyscallFilter) -> dict[str, list[Instruction]]:
             yes,
         ],
         "socket": _socket_families(what.families),
-        # A pair is connected to itself and to nothing else.
-        "socketpair": _socket_families((AF_UNIX,)),
+        "socketpair": _socket_pairs(what.families),
     }
     if what.sees_others:
         bodies["setpriority"] = [_argument(0), *_when_equal(_PRIO_USER, [no]), *_only_self(1)]

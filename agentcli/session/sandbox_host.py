@@ -39,6 +39,8 @@ class SandboxHost:
         self._emit = emit
         self._sandbox = Lazy(self._choose_sandbox)
         self._private = Lazy(self._create_private_directory)
+        self._ripgrep: tuple[Path, ...] = ()
+        """A directory for PATH with a link to our own ripgrep, and its target, if needed."""
         self._prover = Lazy(self._build_prover)
 
     @property
@@ -90,9 +92,11 @@ class SandboxHost:
             return os.environ
         from agentcli.sandbox.environment import build_environment
 
-        return build_environment(
+        built = build_environment(
             os.environ, workspace=self._settings.workspace, pass_env=self._settings.pass_env
         )
+        entries = (built["PATH"], *map(str, self._ripgrep[:1]))
+        return {**built, "PATH": os.pathsep.join(entries)}
 
     def close(self) -> None:
         if self._sandbox.made is not None:
@@ -104,10 +108,28 @@ class SandboxHost:
 
     def _choose_sandbox(self) -> Sandbox | None:
         try:
-            return self.build_sandbox(self._private.get(), readable=(self.paths.out,))
+            private = self._private.get()
+            self._ripgrep = self._link_ripgrep(private / "bin")
+            return self.build_sandbox(private, readable=(self.paths.out, *self._ripgrep))
         except SettingsError as error:
             self.failure = error
             return None
+
+    def _link_ripgrep(self, directory: Path) -> tuple[Path, ...]:
+        """Link our own ripgrep for commands, unless PATH has one. No command can replace it."""
+        from shutil import which
+
+        from agentcli.sandbox.environment import clean_path
+        from agentcli.tools.search.ripgrep import get_own_ripgrep
+
+        workspace = self._settings.workspace.resolve()
+        own = get_own_ripgrep().resolve()
+        is_usable = os.access(own, os.X_OK) and not own.is_relative_to(workspace)
+        if not is_usable or which(own.name, path=clean_path(os.environ, workspace)):
+            return ()
+        directory.mkdir()
+        (directory / own.name).symlink_to(own)
+        return (directory, own)
 
     def _warn_weaker_sandbox(self, broken: "LayerFinding") -> None:
         weaker = f"commands run in a weaker sandbox: {broken.layer} fails ({broken.reason})"

@@ -17,6 +17,7 @@ from agentcli.types.errors import SettingsError
 from agentcli.types.fast_dataclass import dataclass
 
 TIME_LIMIT_S = 300
+_SETTINGS_LIMIT_S = 5
 
 NOT_INTO_OTHERS = "--ignore-submodules=dirty"
 """A repository inside a repository has its own settings, which git would follow in there."""
@@ -43,6 +44,35 @@ _HARMLESS = frozenset(
     }
 )
 """Settings for how files compare and which are left out. None of them names a program."""
+_OF_A_USER = frozenset(
+    {
+        "user.name",
+        "user.email",
+        "user.useconfigonly",
+        "branch.autosetupmerge",
+        "branch.autosetuprebase",
+        "commit.cleanup",
+        "core.commentchar",
+        "core.safecrlf",
+        "core.whitespace",
+        "diff.algorithm",
+        "diff.renames",
+        "fetch.prune",
+        "init.defaultbranch",
+        "merge.conflictstyle",
+        "merge.ff",
+        "pull.ff",
+        "pull.rebase",
+        "push.autosetupremote",
+        "push.default",
+        "push.followtags",
+        "rebase.autosquash",
+        "rebase.autostash",
+        "rebase.updaterefs",
+        "rerere.enabled",
+    }
+)
+"""Settings for what git commits and how it merges. None of them names a program either."""
 _FORMAT = ("extensions.objectformat", "extensions.refstorage")
 
 _OURS = {
@@ -71,6 +101,20 @@ def list_paths(*arguments: str, cwd: Path) -> list[str]:
     """Return the paths that `git ls-files` lists. Raise SettingsError if it fails."""
     with prepare_git("ls-files", "-z", *arguments, cwd=cwd) as (command, env):
         return [os.fsdecode(path) for path in _run(command, cwd=cwd, env=env).split(b"\0") if path]
+
+
+def list_user_settings(beside: Path) -> dict[str, str]:
+    """Return the harmless settings that the user has for all repositories. Raise SettingsError."""
+    command = ["git", "config", "--global", "--includes", "--list", "-z"]
+    env = _environment(beside)
+    try:
+        ran = own_process.run(
+            command, beside=beside, cwd=Path("/"), env=env, timeout_s=_SETTINGS_LIMIT_S
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise SettingsError(f"git failed: {error}") from error
+    known = _HARMLESS | _OF_A_USER
+    return {key: value for key, value in _parse_settings(ran.stdout).items() if key in known}
 
 
 @contextmanager
@@ -129,8 +173,11 @@ def _find_repository(cwd: Path, env: Mapping[str, str], timeout_s: float) -> _Re
 
 def _list_settings(cwd: Path, env: Mapping[str, str], timeout_s: float) -> dict[str, str]:
     command = ["git", "config", "--list", "--includes", "-z"]
-    said = os.fsdecode(_run(command, cwd=cwd, env=env, timeout_s=timeout_s))
-    pairs = (one.partition("\n") for one in said.split("\0") if one)
+    return _parse_settings(_run(command, cwd=cwd, env=env, timeout_s=timeout_s))
+
+
+def _parse_settings(said: bytes) -> dict[str, str]:
+    pairs = (one.partition("\n") for one in os.fsdecode(said).split("\0") if one)
     return {key: value if separator else "true" for key, separator, value in pairs}
 
 

@@ -6,11 +6,13 @@ import sys
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import NamedTemporaryFile, TemporaryDirectory
 
 import pytest
 
+from agentcli.sandbox.landlock import LandlockSandbox
 from agentcli.sandbox.limits import CommandLimits
+from agentcli.tools.search.ripgrep import get_own_ripgrep
 from agentcli.types.verdicts import Grants
 from tests.support.confined import LAYERS, Confined, confined
 from tests.support.program import agentcli, script
@@ -126,15 +128,56 @@ def test_processes_talk_to_each_other(place: Confined) -> None:
     )
 
 
+POOLS = """
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from multiprocessing.shared_memory import SharedMemory
+if __name__ == '__main__':
+    context = get_context("fork")
+    with ProcessPoolExecutor(2, mp_context=context) as pool: print(sum(pool.map(abs, range(-9, 0))))
+    with context.Pool(2) as pool: print(sum(pool.map(abs, range(-9, 0))))
+    memory = SharedMemory("agentcli-test-memory", create=True, size=6)
+    memory.buf[:6] = b"shared"
+    other = SharedMemory("agentcli-test-memory")
+    print(bytes(other.buf[:6]).decode())
+    other.close(), memory.close(), memory.unlink()
+"""
+
+
 def test_python_uses_all_its_processes(place: Confined) -> None:
-    if place.sandbox.name == "landlock":
-        pytest.skip("semaphores lie in /dev/shm, which is everybody's: a named gap")
-    ran = place.python(
-        "from concurrent.futures import ProcessPoolExecutor\n"
-        "if __name__ == '__main__':\n"
-        "    with ProcessPoolExecutor(2) as pool: print(sum(pool.map(abs, range(-9, 0))))\n"
-    )
-    assert (ran.code, ran.output) == (0, "45\n")
+    if isinstance(place.sandbox, LandlockSandbox) and not place.sandbox.has_shared_memory:
+        pytest.skip("another program has shared memory here, which stays closed: a named gap")
+    ran = place.python(POOLS)
+    assert (ran.code, ran.output) == (0, "45\n45\nshared\n")
+    assert not Path("/dev/shm/agentcli-test-memory").exists()
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_temporary_directory_has_a_short_path_and_ends_with_the_session(
+    layer: str, tmp_path: Path
+) -> None:
+    with confined(layer, tmp_path) as place:
+        ran = place.run('mktemp && mktemp -d && echo "$TMPDIR" && stat -c %a "$TMPDIR" && env')
+        made, directory, temporary, mode, *variables = ran.output.splitlines()
+        assert ran.code == 0
+    assert Path(made).parent == Path(directory).parent == Path(temporary)
+    assert (len(temporary) < 40, mode) == (True, "700")
+    assert {f"{name}={temporary}" for name in ("TMPDIR", "TMP", "TEMP")} <= set(variables)
+    assert not Path(made).exists()
+    assert not Path(directory).exists()
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_shared_memory_of_others_is_not_reached(layer: str, tmp_path: Path) -> None:
+    with NamedTemporaryFile(dir="/dev/shm", prefix="agentcli-segment-") as segment:
+        segment.write(b"a secret")
+        segment.flush()
+        with confined(layer, tmp_path) as place:
+            listed = place.run("ls /dev/shm 2>&1")
+            ran = place.run(f"cat {segment.name}; echo x >> {segment.name}")
+        assert "agentcli-segment-" not in listed.output
+        assert "secret" not in ran.output
+        assert Path(segment.name).read_bytes() == b"a secret"
 
 
 def test_background_jobs_of_a_command_run_and_are_signalled(place: Confined) -> None:
@@ -324,6 +367,36 @@ def test_long_command_line_is_passed(place: Confined) -> None:
 def test_python_of_the_tests_is_there(place: Confined) -> None:
     ran = place.run("python3 -c 'import sys; print(sys.version_info[:2])'")
     assert ran.output == f"{sys.version_info[:2]}\n"
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_own_ripgrep_is_found_last_and_not_replaced(layer: str, tmp_path: Path) -> None:
+    if not get_own_ripgrep().exists():
+        pytest.skip("ripgrep is not installed beside agentcli")
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for name in ("bash", "sh", "cat", "git", "env", "dirname", "ln", "true"):
+        if found := shutil.which(name):
+            (programs / name).symlink_to(found)
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    (workspace / "a.txt").write_text("needle\n")
+    commands = (
+        "rg --no-heading needle > found",
+        'ln -sf /bin/true "$(dirname "$(command -v rg)")/rg" || echo kept > kept',
+    )
+    calls = [{"calls": [{"name": "bash", "input": {"command": one}}]} for one in commands]
+    ran = agentcli(
+        *("run", "--mode", "auto", "--sandbox", layer),
+        *("--model", script(tmp_path / "script.json", [*calls, {"text": "done"}]), "search"),
+        home=tmp_path,
+        cwd=workspace,
+        env={"PATH": str(programs)},
+    )
+    if ran.code == 3:
+        pytest.skip(f"{layer} does not work here")
+    assert (workspace / "found").read_text() == "a.txt:needle\n", ran.err
+    assert (workspace / "kept").exists()
 
 
 @pytest.mark.parametrize("parent", ["/tmp", "/var/tmp"])

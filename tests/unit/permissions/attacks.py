@@ -58,7 +58,15 @@ coproc touch x
 function f { touch x; }
 f() { touch x; }; f
 case a in a) touch x;; esac
-ls # x
+LC_ALL=./x ls
+CI=1 PAGER=./x git log
+CI=$(touch x) ls
+CI=1
+sort --output=*
+sort --out*
+git log --format=*
+rg import *.py
+file *
 ls {a,b}
 ls ~
 ls ~root
@@ -482,8 +490,9 @@ _DOING_MORE_IN_DISGUISE = [
     "\u2170s",
     "l\u0131s",
     "ls\ufeff",
-    "#!/bin/sh\nls",
-    "ls\n#x",
+    "# x \\\ntouch x",
+    "ls # x\ntouch x",
+    "CI=1\ntouch x",
 ]
 
 DOING_MORE = [

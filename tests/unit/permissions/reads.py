@@ -74,6 +74,15 @@ stat README.md
 stat -c '%s %n' README.md
 file README.md
 du -sh src
+du -sh *
+stat *
+sha256sum *
+rg "import\(" src
+grep -rn "a\.b" src
+grep -rn --include=*.py import src
+rg --glob=*.py import
+ls # list
+CI=1 NO_COLOR=1 ls
 df -h .
 sort README.md
 sort -t, -k2,2n -u README.md

@@ -49,6 +49,7 @@ git checkout -b feature/x
 git status && git add -A
 git diff --stat && git commit -am wip
 npm test
+CI=1 NODE_ENV='test' npm test # once
 npm test -- --watch=false
 npm run test
 npm run test -- --grep x

@@ -1,9 +1,12 @@
 import os
+import shutil
 import stat
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from agentcli.permissions.git_repository import why_not_inert
 from agentcli.sandbox.paths import (
     SandboxPaths,
     SandboxScope,
@@ -114,6 +117,88 @@ def test_git_of_the_workspace_is_not_asked_who_commits(tmp_path: Path) -> None:
     program.chmod(0o755)
     look(tmp_path, PATH=f"{program.parent}:.:/usr/bin:/bin", VIRTUAL_ENV=f"{tmp_path}/ws")
     assert not (tmp_path / "ran").exists()
+
+
+USER_SETTINGS = """[user]
+\tname = "A \\"B\\" C\\\\D"
+[core]
+\texcludesFile = ~/.gitignore_global
+\tautocrlf = input
+\ttrustctime = false
+\tpager = evil
+\thooksPath = evil
+\tfsmonitor = evil
+\teditor = evil
+\tsshCommand = evil
+[init]
+\tdefaultBranch = trunk
+\ttemplateDir = evil
+[pull]
+\trebase
+[commit]
+\tgpgSign = true
+\ttemplate = evil
+[alias]
+\tst = !evil
+[credential]
+\thelper = evil
+[filter "x"]
+\tclean = evil
+[merge "x"]
+\tdriver = evil
+[url "evil"]
+\tinsteadOf = https://
+"""
+
+
+@pytest.fixture
+def user_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    monkeypatch.delenv("GIT_CONFIG_GLOBAL", raising=False)
+    (home / ".gitconfig").write_text(USER_SETTINGS)
+    return home
+
+
+def ask_git(home: Path, *words: str, cwd: Path) -> str:
+    env = {"HOME": str(home), "PATH": os.environ["PATH"]}
+    ran = subprocess.run(["git", *words], cwd=cwd, env=env, capture_output=True, text=True)
+    return ran.stdout
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+def test_git_of_commands_has_the_users_harmless_settings(tmp_path: Path, user_home: Path) -> None:
+    (user_home / ".gitignore_global").write_text(".idea/\n")
+    home = look(tmp_path).home
+    settings = ask_git(home, "config", "--global", "--list", cwd=tmp_path)
+    assert sorted(settings.splitlines()) == [
+        "core.autocrlf=input",
+        "core.trustctime=false",
+        "init.defaultbranch=trunk",
+        "pull.rebase=true",
+        "safe.directory=*",
+        'user.name=A "B" C\\D',
+    ]
+    repository = tmp_path / "ws"
+    ask_git(home, "init", cwd=repository)
+    (repository / ".idea").mkdir()
+    (repository / ".idea/x").touch()
+    assert ask_git(home, "status", "--short", "--branch", cwd=repository) == (
+        "## No commits yet on trunk\n"
+    )
+    assert why_not_inert(repository, home=home) is None
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+def test_link_in_the_workspace_does_not_lead_to_a_secret(tmp_path: Path, user_home: Path) -> None:
+    (user_home / "secret").write_text("a secret")
+    (tmp_path / "ws").mkdir()
+    (tmp_path / "ws/ignore").symlink_to(user_home / "secret")
+    (user_home / ".gitignore_global").symlink_to(tmp_path / "ws/ignore")
+    home = look(tmp_path).home
+    assert not (home / ".config/git/ignore").exists()
 
 
 def test_what_runs_at_the_login_is_protected_before_it_exists(tmp_path: Path) -> None:

@@ -139,6 +139,10 @@ def test_socket_families_are_those_that_were_given(processor: str) -> None:
     assert ask(AMONG_OTHERS, processor, "socket", 1, 1, 0) == errno.EAFNOSUPPORT
     assert ask(AMONG_OTHERS, processor, "socketpair", 1, 1, 0) == ALLOWED
     assert ask(AMONG_OTHERS, processor, "socketpair", 2, 1, 0) == errno.EAFNOSUPPORT
+    for datagrams in (2, 3, 2 | 0o2000000):
+        asked = ask(AMONG_OTHERS, processor, "socketpair", 1, datagrams, 0)
+        assert asked == errno.EAFNOSUPPORT
+    assert ask(AMONG_OTHERS, processor, "socketpair", 1, 5 | 0o2000000, 0) == ALLOWED
 
 
 def test_only_the_caller_itself_is_changed_among_others(processor: str) -> None:
