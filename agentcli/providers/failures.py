@@ -36,11 +36,16 @@ class AttemptFailure:
     """The total attempts worth making; 1 if another would fail the same way."""
 
 
-def to_failure(error: ProviderError | ConnectionBroken) -> AttemptFailure:
+def to_failure(
+    error: ProviderError | ConnectionBroken, *, should_retry: str = ""
+) -> AttemptFailure:
+    """Return the failure. `should_retry` is what the provider says about it: true or false."""
     if isinstance(error, ConnectionBroken):
         wired = ProviderError(str(error), kind=error.kind, hint=error.hint)
         return AttemptFailure(error=wired, attempts=error.attempts)
-    return AttemptFailure(error=error, attempts=ATTEMPTS if error.kind in RETRIED else 1)
+    said = should_retry.strip().lower()
+    is_retried = said == "true" or (said != "false" and error.kind in RETRIED)
+    return AttemptFailure(error=error, attempts=ATTEMPTS if is_retried else 1)
 
 
 def describe_reason(error: ProviderError, *, shown_chars: int) -> str:
@@ -157,6 +162,7 @@ _KIND_OF_STATUS = {
     413: ProviderErrorKind.OVERFLOW,
     425: ProviderErrorKind.UNAVAILABLE,
     429: ProviderErrorKind.RATE_LIMITED,
+    499: ProviderErrorKind.UNAVAILABLE,
 }
 
 
@@ -175,10 +181,15 @@ def make_http_error(
     hint: str = "",
     retry_after_s: float | None = None,
 ) -> ProviderError:
-    """Return an error in the provider's own words. `said` comes from `summarize_body`."""
+    """Return an error in the provider's own words. `said` comes from `summarize_body`.
+
+    A server fault that comes with the status of a faulty request is one: a retry would fail, too.
+    """
+    if kind is None or kind is ProviderErrorKind.UNAVAILABLE:
+        kind = kind_of_status(status)
     return ProviderError(
         f"{said} (HTTP {status})" if said else f"HTTP {status}",
-        kind=kind or kind_of_status(status),
+        kind=kind,
         hint=hint,
         status=status,
         retry_after_s=read_wait_s(headers) if retry_after_s is None else retry_after_s,

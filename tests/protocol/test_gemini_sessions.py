@@ -1,4 +1,5 @@
 import asyncio
+import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ from agentcli.types.messages import AssistantMessage, Text, Thinking, ToolCall
 from agentcli.types.provider import Message, Request
 from agentcli.types.tools import ToolMessage
 from tests.support.gemini_fixtures import BASH, READ_FILE, answered, model, said
-from tests.support.provider import Provider, Reply, answer, error_of_gemini
+from tests.support.provider import Provider, Reply, answer, error_of_gemini, sse, stream
 from tests.support.strict_gemini import StrictGemini
 from tests.support.strict_interactions import StrictInteractions, error_of_interactions
 
@@ -231,6 +232,18 @@ def test_what_can_go_wrong_on_the_way_is_tried_again() -> None:
     assert text_of(history) == "Hello."
     assert len(provider.requests) == 5
     assert len([delta for delta in shown if isinstance(delta, RetryDelta)]) == 4
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_error_between_the_events_is_told_in_its_own_words(indent: int | None) -> None:
+    begun = sse([chunk({"text": "Half"})], named=False)
+    fault = {"error": {"code": 503, "message": "Overloaded here.", "status": "UNAVAILABLE"}}
+    broken = stream(begun + json.dumps([fault], indent=indent).encode())
+    script = [broken, stream(sse([chunk({"text": "Whole."}, finish="STOP")], named=False))]
+    history, shown = conversation(Provider(script), GEMINI, ["Go."])
+    assert text_of(history) == "Whole."
+    (retry,) = [delta for delta in shown if isinstance(delta, RetryDelta)]
+    assert (retry.status, "Overloaded here." in retry.reason) == (503, True)
 
 
 def test_refusals_do_not_spoil_the_conversation() -> None:

@@ -8,6 +8,7 @@ from agentcli.providers.failures import (
     make_http_error,
     read_wait_s,
     summarize_body,
+    to_failure,
 )
 from agentcli.types.errors import ProviderErrorKind
 from agentcli.types.messages import Json
@@ -49,6 +50,29 @@ def test_status_has_a_kind(status: int, kind: ProviderErrorKind) -> None:
 )
 def test_wait_is_read_from_the_headers(headers: dict[str, str], expected: float | None) -> None:
     assert read_wait_s(headers) == expected
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 422])
+def test_fault_of_the_request_is_final_whatever_its_body_says(status: int) -> None:
+    error = make_http_error(status, {}, said="Oops", kind=ProviderErrorKind.UNAVAILABLE)
+    assert error.kind is kind_of_status(status)
+    assert to_failure(error).attempts == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "should_retry", "is_retried"),
+    [
+        (400, "", False),
+        (400, "true", True),
+        (400, "perhaps", False),
+        (429, "", True),
+        (429, "false", False),
+        (503, " False ", False),
+    ],
+)
+def test_provider_decides_about_a_retry(status: int, should_retry: str, is_retried: bool) -> None:
+    failure = to_failure(make_http_error(status, {}, said="No"), should_retry=should_retry)
+    assert (failure.attempts > 1) == is_retried
 
 
 def test_wait_until_a_date_is_counted_from_now() -> None:

@@ -107,6 +107,37 @@ def test_waits_grow_with_jitter() -> None:
     assert 0.016 <= second <= 0.024
 
 
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"retry-after": "0"},
+        {"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"},
+        {"retry-after-ms": "0"},
+        {"retry-after-ms": "1"},
+    ],
+)
+def test_provider_cannot_ask_for_no_wait(headers: dict[str, str]) -> None:
+    limited = SLOW_DOWN.but(headers=headers)
+    patience = RetryPolicy(waits_s=(0.02, 5.0))
+    _, shown, _ = ask([limited, limited, says("Hi")], patience=patience)
+    waits = [delta.wait_s for delta in retries(shown)]
+    assert len(waits) == 2
+    assert all(0.016 <= wait <= 0.024 for wait in waits)
+
+
+def test_provider_says_whether_to_retry() -> None:
+    caught, provider = failed([OVERLOADED.but(headers={"x-should-retry": "false"})])
+    assert (caught.kind, len(provider.requests)) == (ProviderErrorKind.UNAVAILABLE, 1)
+    odd = error(400, "invalid_request_error", "Not now.").but(headers={"x-should-retry": "true"})
+    message, _, _ = ask([odd, says("Hi")])
+    assert message.text == "Hi"
+
+
+def test_server_fault_with_a_status_of_the_request_is_final() -> None:
+    caught, provider = failed([error(400, "api_error", "Oops")])
+    assert (caught.kind, len(provider.requests)) == (ProviderErrorKind.REJECTED, 1)
+
+
 def test_no_wait_is_longer_than_is_allowed() -> None:
     patience = RetryPolicy(max_wait_s=0.01, waits_s=(60.0,))
     _, shown, _ = ask([OVERLOADED, OVERLOADED, says("Hi")], patience=patience)
