@@ -20,7 +20,7 @@ from agentcli.providers.gemini.values import (
     thinking_level,
     write_call,
 )
-from agentcli.providers.incremental import incremental, memoize
+from agentcli.providers.incremental import incremental, join_runs, memoize
 from agentcli.providers.names import encode_name
 from agentcli.providers.normalize import is_own
 from agentcli.providers.strict import answer_schema, with_object_root
@@ -128,18 +128,11 @@ def _contents(messages: Sequence[Message], model: Model) -> list[Json]:
     """Return turns that alternate between user and model; join neighbours of the same role."""
     turns = _turns(messages, model)
     roles = [turn["role"] for turn in turns]
-    again = bytes(map(eq, roles, roles[1:])) + b"\0"  # as bytes, so that the search runs in C
-    contents: list[Json] = []
-    start = 0
-    while (first := again.find(1, start)) >= 0:
-        last = again.find(0, first)
-        contents += [*turns[start:first], _join_turns(*turns[first : last + 1])]
-        start = last + 1
-    return [*contents, *turns[start:]]
+    return [*join_runs(turns, bytes(map(eq, roles, roles[1:])) + b"\0", _join_turns)]
 
 
 @memoize
-def _join_turns(*run: Turn) -> Json:
+def _join_turns(*run: Turn) -> Turn:
     return {**run[0], "parts": [part for turn in run for part in turn["parts"]]}
 
 
