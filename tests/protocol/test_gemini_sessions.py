@@ -362,6 +362,27 @@ def test_call_of_a_name_that_gemini_refuses_goes_back_under_another() -> None:
     assert called["parts"][0]["thoughtSignature"] == "QQ=="
 
 
+def test_calls_that_share_an_id_go_back_with_their_own() -> None:
+    server = StrictGemini("gemini-4-argon")
+    twins = call("bash", "c0", "QQ==", command="one"), call("bash", "c0", command="two")
+    again = call("bash", "c0", "Qg==", command="three"), call("bash", None, command="four")
+    script = [
+        server.reply(chunk(*twins, finish="STOP")),
+        server.reply(chunk(*again, finish="STOP")),
+        server.reply(chunk({"text": "Done."}, finish="STOP")),
+    ]
+    provider = Provider(script, check=server.check, complain=error_of_gemini)
+    conversation(provider, GEMINI, ["Go."])
+    parts = [part for turn in provider.bodies[-1]["contents"] for part in turn["parts"]]
+    called = [part["functionCall"] for part in parts if "functionCall" in part]
+    answers = [part["functionResponse"] for part in parts if "functionResponse" in part]
+    assert [it["args"]["command"] for it in called] == ["one", "two", "three", "four"]
+    ids = [it.get("id") for it in called]
+    assert (ids[0], ids[2:]) == ("c0", ["c0", None])
+    assert ids[1] not in ("c0", None)
+    assert [it.get("id") for it in answers] == ids
+
+
 def test_stored_session_sends_only_what_is_new() -> None:
     server = StrictInteractions("gemini-4-argon", stored=True)
     script = interactions_script(server)
