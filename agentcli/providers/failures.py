@@ -172,6 +172,10 @@ def kind_of_status(status: int) -> ProviderErrorKind:
     return _KIND_OF_STATUS.get(status, ProviderErrorKind.REJECTED)
 
 
+_NO_API = re.compile(r"received a web page|(?:404 page |404 )?not found\.?$", re.I)
+"""What a server says about a path that it does not have. About a model, it says more."""
+
+
 def make_http_error(
     status: int,
     headers: Mapping[str, str],
@@ -187,6 +191,9 @@ def make_http_error(
     """
     if kind is None or kind is ProviderErrorKind.UNAVAILABLE:
         kind = kind_of_status(status)
+    if status == 404 and _NO_API.match(said):
+        kind, said = ProviderErrorKind.REJECTED, f"there is no API at this address: {said}"
+        hint = "check the base URL"
     return ProviderError(
         f"{said} (HTTP {status})" if said else f"HTTP {status}",
         kind=kind,

@@ -28,6 +28,8 @@ class EventStream:
     """The parser of one stream. `feed` takes the bytes read and returns the complete events."""
 
     def __init__(self) -> None:
+        self.fault: ProviderError | None = None
+        """Set if an event is broken after others of the same chunk. Those are still returned."""
         self.done = False
         """True if the server has sent `DONE`. That is returned as an event of this type, too."""
         self._pieces: list[bytes] = []
@@ -43,6 +45,15 @@ class EventStream:
 
     def feed(self, chunk: bytes) -> list[Event]:
         events: list[Event] = []
+        try:
+            self._feed(chunk, events)
+        except ProviderError as fault:
+            if not events:
+                raise
+            self.fault = fault
+        return events
+
+    def _feed(self, chunk: bytes, events: list[Event]) -> None:
         for line in self._lines(chunk):
             if line.startswith(b"data:"):
                 self._add(line[5:].removeprefix(b" "))
@@ -53,7 +64,6 @@ class EventStream:
             else:
                 events += self._end_event()
         self._check_size()
-        return events
 
     def end(self) -> list[Event]:
         """Return a last event that only lacks its empty line. A partial event is dropped."""

@@ -75,6 +75,15 @@ def test_provider_decides_about_a_retry(status: int, should_retry: str, is_retri
     assert (failure.attempts > 1) == is_retried
 
 
+@pytest.mark.parametrize(
+    "body", ["<html><title>Oops</title></html>", "404 page not found", {"detail": "Not Found"}]
+)
+def test_path_that_is_not_there_is_no_missing_model(body: Json) -> None:
+    error = make_http_error(404, {}, said=summarize_body(body), kind=ProviderErrorKind.MODEL)
+    assert (error.kind, error.hint) == (ProviderErrorKind.REJECTED, "check the base URL")
+    assert str(error).startswith("there is no API at this address: ")
+
+
 def test_wait_until_a_date_is_counted_from_now() -> None:
     date = datetime.now(UTC) + timedelta(seconds=100)
     wait = read_wait_s({"retry-after": date.strftime("%a, %d %b %Y %H:%M:%S GMT")})

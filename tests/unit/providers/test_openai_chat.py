@@ -241,6 +241,17 @@ def test_reasoning_goes_back_always_to_a_server_that_demands_it() -> None:
     assert back == ["Hm.", "", "Hm.", ""]
 
 
+@pytest.mark.parametrize(
+    ("finish", "stop"),
+    [("stop", "end"), ("STOP", "end"), ("MAX_TOKENS", "length"), ("something_new", "error")],
+)
+def test_unknown_finish_reason_is_not_the_end(finish: str, stop: str) -> None:
+    reading = decoder(MODEL)
+    for event in (choice(content="Hi"), choice(finish)):
+        reading.feed(event)
+    assert reading.message().stop == stop
+
+
 def test_reply_that_says_nothing_is_left_out() -> None:
     assert sent(PROMPT, replied(Thinking(text="Hm.", echo=own({"reasoning": "Hm."})))) == [
         {"role": "user", "content": "Hi"}

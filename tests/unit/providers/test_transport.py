@@ -138,6 +138,20 @@ def test_server_fault_with_a_status_of_the_request_is_final() -> None:
     assert (caught.kind, len(provider.requests)) == (ProviderErrorKind.REJECTED, 1)
 
 
+@pytest.mark.parametrize("is_at_once", [True, False])
+@pytest.mark.parametrize("after", ["chunk", "event"])
+def test_whole_reply_is_kept_whatever_follows(after: str, is_at_once: bool) -> None:
+    whole = says("Hi").body
+    if after == "event":
+        broken = stream(whole + b"data: {nonsense\n\n")
+    else:
+        chunked = f"{len(whole):x}\r\n".encode() + whole + b"\r\nzz\r\n"
+        headers = {"transfer-encoding": "chunked"}
+        broken = Reply(headers=headers, body=chunked, framing="close", keep_alive=False)
+    message, _, provider = ask([broken if is_at_once else broken.but(chunk_bytes=7)])
+    assert (message.text, len(provider.requests)) == ("Hi", 1)
+
+
 def test_no_wait_is_longer_than_is_allowed() -> None:
     patience = RetryPolicy(max_wait_s=0.01, waits_s=(60.0,))
     _, shown, _ = ask([OVERLOADED, OVERLOADED, says("Hi")], patience=patience)
