@@ -172,6 +172,15 @@ def kind_of_status(status: int) -> ProviderErrorKind:
     return _KIND_OF_STATUS.get(status, ProviderErrorKind.REJECTED)
 
 
+_REQUEST_IDS = ("request-id", "x-request-id", "x-goog-request-id", "x-amzn-requestid", "cf-ray")
+"""The headers with the id by which a provider finds a request in its own log."""
+
+
+def _find_request_id(headers: Mapping[str, str]) -> str:
+    ids = (headers.get(name, "").strip() for name in _REQUEST_IDS)
+    return next((value for value in ids if re.fullmatch(r"[\w.:/+=-]{1,100}", value, re.A)), "")
+
+
 _NO_API = re.compile(r"received a web page|(?:404 page |404 )?not found\.?$", re.I)
 """What a server says about a path that it does not have. About a model, it says more."""
 
@@ -194,8 +203,10 @@ def make_http_error(
     if status == 404 and _NO_API.match(said):
         kind, said = ProviderErrorKind.REJECTED, f"there is no API at this address: {said}"
         hint = "check the base URL"
+    request_id = _find_request_id(headers)
+    place = f"HTTP {status}, request {request_id}" if request_id else f"HTTP {status}"
     return ProviderError(
-        f"{said} (HTTP {status})" if said else f"HTTP {status}",
+        f"{said} ({place})" if said else place,
         kind=kind,
         hint=hint,
         status=status,

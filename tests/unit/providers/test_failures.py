@@ -84,6 +84,20 @@ def test_path_that_is_not_there_is_no_missing_model(body: Json) -> None:
     assert str(error).startswith("there is no API at this address: ")
 
 
+@pytest.mark.parametrize(
+    ("headers", "words"),
+    [
+        ({"request-id": "req_011"}, "Oops (HTTP 500, request req_011)"),
+        ({"x-request-id": " 7f-3 ", "cf-ray": "9"}, "Oops (HTTP 500, request 7f-3)"),
+        ({"x-request-id": "\x1b[31m"}, "Oops (HTTP 500)"),
+        ({"x-request-id": "x" * 101}, "Oops (HTTP 500)"),
+        ({"x-request-id": ""}, "Oops (HTTP 500)"),
+    ],
+)
+def test_id_of_the_request_is_told(headers: dict[str, str], words: str) -> None:
+    assert str(make_http_error(500, headers, said="Oops")) == words
+
+
 def test_wait_until_a_date_is_counted_from_now() -> None:
     date = datetime.now(UTC) + timedelta(seconds=100)
     wait = read_wait_s({"retry-after": date.strftime("%a, %d %b %Y %H:%M:%S GMT")})
