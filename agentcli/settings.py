@@ -6,7 +6,6 @@ pydantic, because settings are read before the first request.
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, get_args
@@ -26,6 +25,7 @@ DiffColors = Literal["green-red", "blue-orange"]
 ToolSearch = Literal["auto", "own", "provider"]
 Notify = Literal["off", "bell"]
 Editing = Literal["emacs", "vi"]
+Quirk = Literal["max_tokens", "no_stream_usage", "no_reasoning_back", "reasoning_back"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +37,8 @@ class CustomProvider:
     base_url: str
     key_env: str = ""
     """The variable that holds its key; empty if it needs none."""
+    quirks: tuple[Quirk, ...] = ()
+    """The deviations of its server from Chat Completions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,15 +262,22 @@ def _resolve_workspace(path: Path) -> Path:
 
 
 def _parse_providers(value: Any) -> tuple[CustomProvider, ...]:
-    wanted = "tables [providers.NAME] with protocol, base_url and (if it needs a key) key_env"
     try:
-        made = [CustomProvider(name=name, **table) for name, table in value.items()]
-    except (AttributeError, TypeError):
-        raise ValueError(wanted) from None
-    for provider in made:
-        if not all(isinstance(part, str) for part in astuple(provider)):
-            raise ValueError(wanted)
-    return tuple(made)
+        return tuple(_parse_provider(name, **table) for name, table in value.items())
+    except (AttributeError, TypeError, ValueError):
+        raise ValueError(
+            "tables [providers.NAME] with protocol, base_url, (if it needs a key) key_env and"
+            f" (for openai-chat) quirks, a list of {', '.join(get_args(Quirk))}"
+        ) from None
+
+
+def _parse_provider(name: str, *, quirks: Any = (), **texts: Any) -> CustomProvider:
+    made = CustomProvider(name=name, quirks=tuple(quirks), **texts)
+    are_quirks = not isinstance(quirks, str) and set(made.quirks) <= set(get_args(Quirk))
+    are_texts = all(isinstance(text, str) for text in texts.values())
+    if not are_texts or not are_quirks or (quirks and made.protocol != "openai-chat"):
+        raise ValueError
+    return made
 
 
 def _parse_keys(value: Any) -> tuple[tuple[str, str], ...]:

@@ -189,9 +189,15 @@ def _model(provider: Provider, name: str) -> Model:
         loads_tools=provider.name in _LOADING
         and (thinks if is_messages else bool(_LOADING_GPT.match(name))),
         patch_tool=provider.protocol == "openai-responses" and bool(_REASONING_GPT.match(name)),
-        quirks=provider.quirks,
+        quirks=provider.quirks | _quirks(provider, name),
         known=False,
     )
+
+
+def _quirks(provider: Provider, name: str) -> frozenset[str]:
+    """Return the deviations of a model, whichever compatible server has it."""
+    is_deepseek = provider.protocol == "openai-chat" and "deepseek" in name.lower()
+    return frozenset({"reasoning_back"} if is_deepseek else ())
 
 
 def _takes_answer_schemas(protocol: str, name: str) -> bool:

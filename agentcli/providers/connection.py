@@ -100,7 +100,16 @@ class RetryPolicy:
     max_wait_s: float = 60.0
     """The longest wait before another attempt. If a provider asks for more, the request fails."""
     waits_s: tuple[float, ...] = (1.0, 2.0, 4.0, 8.0, 16.0)
-    """The waits before the second attempt, the third and so on, if the provider asks for none."""
+    """The waits before the second attempt, the third and so on, if the provider asks for none.
+
+    The first is also the shortest wait, whatever the provider asks for.
+    """
+
+    def choose_wait_s(self, asked_s: float | None, *, attempt: int) -> float:
+        """Return the wait after this attempt, if the provider asks for `asked_s`."""
+        row = 0 if asked_s is not None else min(attempt, len(self.waits_s)) - 1
+        own_s = self.waits_s[row] * random.uniform(0.8, 1.2)
+        return max(min(own_s, self.max_wait_s), asked_s or 0.0)
 
 
 class ProviderConnection:
@@ -227,7 +236,8 @@ class ProviderConnection:
 
     def _failure(self, error: HttpError | ConnectionBroken | ProviderError) -> AttemptFailure:
         if isinstance(error, HttpError):
-            return to_failure(self._dialect.error(error.status, error.headers, error.body))
+            told = self._dialect.error(error.status, error.headers, error.body)
+            return to_failure(told, should_retry=error.headers.get("x-should-retry", ""))
         return to_failure(error)
 
     async def _wait(
@@ -237,13 +247,9 @@ class ProviderConnection:
         error = failure.error
         if attempt >= failure.attempts:
             raise self._explain.explain_final(error, attempts=attempt) from None
-        wait_s = error.retry_after_s
-        if wait_s is None:
-            waits_s = self._patience.waits_s
-            wait_s = waits_s[min(attempt, len(waits_s)) - 1] * random.uniform(0.8, 1.2)
-            wait_s = min(wait_s, self._patience.max_wait_s)
-        elif wait_s > self._patience.max_wait_s:
-            limit_s = self._patience.max_wait_s
+        wait_s = self._patience.choose_wait_s(error.retry_after_s, attempt=attempt)
+        limit_s = self._patience.max_wait_s
+        if wait_s > limit_s:
             raise self._explain.explain_long_wait(error, max_wait_s=limit_s) from None
         self._hurried = asyncio.Event()
         screen.show(

@@ -34,11 +34,16 @@ class AttemptFailure:
     """The total attempts worth making; 1 if another would fail the same way."""
 
 
-def to_failure(error: ProviderError | ConnectionBroken) -> AttemptFailure:
+def to_failure(
+    error: ProviderError | ConnectionBroken, *, should_retry: str = ""
+) -> AttemptFailure:
+    """Return the failure. `should_retry` is what the provider says about it: true or false."""
     if isinstance(error, ConnectionBroken):
         wired = ProviderError(str(error), kind=error.kind, hint=error.hint)
         return AttemptFailure(error=wired, attempts=error.attempts)
-    return AttemptFailure(error=error, attempts=ATTEMPTS if error.is_temporary else 1)
+    said = should_retry.strip().lower()
+    is_retried = said == "true" or (said != "false" and error.is_temporary)
+    return AttemptFailure(error=error, attempts=ATTEMPTS if is_retried else 1)
 
 
 def describe_reason(error: ProviderError, *, shown_chars: int) -> str:
@@ -155,6 +160,7 @@ _KIND_OF_STATUS = {
     413: ProviderErrorKind.OVERFLOW,
     425: ProviderErrorKind.UNAVAILABLE,
     429: ProviderErrorKind.RATE_LIMITED,
+    499: ProviderErrorKind.UNAVAILABLE,
 }
 
 
@@ -162,6 +168,19 @@ def kind_of_status(status: int) -> ProviderErrorKind:
     if status >= 500:
         return ProviderErrorKind.UNAVAILABLE
     return _KIND_OF_STATUS.get(status, ProviderErrorKind.REJECTED)
+
+
+_REQUEST_IDS = ("request-id", "x-request-id", "x-goog-request-id", "x-amzn-requestid", "cf-ray")
+"""The headers with the id by which a provider finds a request in its own log."""
+
+
+def _find_request_id(headers: Mapping[str, str]) -> str:
+    ids = (headers.get(name, "").strip() for name in _REQUEST_IDS)
+    return next((value for value in ids if re.fullmatch(r"[\w.:/+=-]{1,100}", value, re.A)), "")
+
+
+_NO_API = re.compile(r"received a web page|(?:404 page |404 )?not found\.?$", re.I)
+"""What a server says about a path that it does not have. About a model, it says more."""
 
 
 def make_http_error(
@@ -173,10 +192,20 @@ def make_http_error(
     hint: str = "",
     retry_after_s: float | None = None,
 ) -> ProviderError:
-    """Return an error in the provider's own words. `said` comes from `summarize_body`."""
+    """Return an error in the provider's own words. `said` comes from `summarize_body`.
+
+    A server fault that comes with the status of a faulty request is one: a retry would fail, too.
+    """
+    if kind is None or kind is ProviderErrorKind.UNAVAILABLE:
+        kind = kind_of_status(status)
+    if status == 404 and _NO_API.match(said):
+        kind, said = ProviderErrorKind.REJECTED, f"there is no API at this address: {said}"
+        hint = "check the base URL"
+    request_id = _find_request_id(headers)
+    place = f"HTTP {status}, request {request_id}" if request_id else f"HTTP {status}"
     return ProviderError(
-        f"{said} (HTTP {status})" if said else f"HTTP {status}",
-        kind=kind or kind_of_status(status),
+        f"{said} ({place})" if said else place,
+        kind=kind,
         hint=hint,
         status=status,
         retry_after_s=read_wait_s(headers) if retry_after_s is None else retry_after_s,

@@ -77,6 +77,20 @@ def count_common_start(before: Sequence[Any], now: Sequence[Any]) -> int:
     return len(same) if first_other < 0 else first_other
 
 
+def join_runs(items: list[T], is_like_next: bytes, join: Callable[..., T]) -> list[T]:
+    """Return the items, with each run of neighbours that belong together as one.
+
+    `is_like_next` has a 1 for each item that belongs to the same run as the next one.
+    """
+    joined: list[T] = []
+    start = 0
+    while (first := is_like_next.find(1, start)) >= 0:  # the search runs in C
+        last = is_like_next.find(0, first)
+        joined += [*items[start:first], join(*items[first : last + 1])]
+        start = last + 1
+    return [*joined, *items[start:]]
+
+
 # Memoizing a pure function by the identity of its frozen arguments
 
 

@@ -157,6 +157,7 @@ def _build_provider(custom: CustomProvider) -> "Provider":
         base_url=custom.base_url,
         key_env=(custom.key_env,) if custom.key_env else (),
         needs_key=bool(custom.key_env),
+        quirks=frozenset(custom.quirks),
         answer_schemas=custom.protocol != "openai-chat",
     )
 

@@ -17,7 +17,9 @@ from tests.support.repl import KEY, answer_question, live, open_question, runs, 
 from tests.support.terminal import Term, until
 
 PATIENCE_S = 20
-OVERLOADED = answer({"error": {"message": "broken"}}, status=500, headers={"retry-after": "0"})
+OVERLOADED = answer(
+    {"error": {"message": "broken"}}, status=500, headers={"x-should-retry": "false"}
+)
 
 Answer = Callable[[Recorded], Reply]
 

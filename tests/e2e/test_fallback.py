@@ -9,7 +9,7 @@ from tests.support.program import Ran, agentcli, session_log
 from tests.support.provider import Provider, Recorded, Reply, answer
 from tests.support.repl import KEY, says
 
-OVERLOADED = answer({"error": {"message": "busy"}}, status=529, headers={"retry-after": "0"})
+OVERLOADED = answer({"error": {"message": "busy"}}, status=529, headers={"x-should-retry": "false"})
 SECOND = "claude-haiku-5-5"
 
 

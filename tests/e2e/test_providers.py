@@ -241,7 +241,7 @@ def test_rate_limit_is_told_and_waited_out(make: Callable[[], Server], workspace
     server = make()
     limited = answer(server.complain("slow down"), status=429, headers={"retry-after": "0"})
     with Provider([limited, limited, server.says("Hello.")]) as provider:
-        ran = run(server, provider, workspace, "-o", "stream-json")
+        ran = run(server, provider, workspace, "-o", "stream-json", "--max-wait", "0.1")
         assert len(provider.requests) == 3
     retries = [event for event in ran.events if event["type"] == "retry"]
     assert [(event["http"], event["attempt"]) for event in retries] == [(429, 2), (429, 3)]

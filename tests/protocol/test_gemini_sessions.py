@@ -1,4 +1,5 @@
 import asyncio
+import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ from agentcli.types.messages import AssistantMessage, Text, Thinking, ToolCall
 from agentcli.types.provider import Message, Request
 from agentcli.types.tools import ToolMessage
 from tests.support.gemini_fixtures import BASH, READ_FILE, answered, model, said
-from tests.support.provider import Provider, Reply, answer, error_of_gemini
+from tests.support.provider import Provider, Reply, answer, error_of_gemini, sse, stream
 from tests.support.strict_gemini import StrictGemini
 from tests.support.strict_interactions import StrictInteractions, error_of_interactions
 
@@ -233,6 +234,18 @@ def test_what_can_go_wrong_on_the_way_is_tried_again() -> None:
     assert len([delta for delta in shown if isinstance(delta, RetryDelta)]) == 4
 
 
+@pytest.mark.parametrize("indent", [None, 2])
+def test_error_between_the_events_is_told_in_its_own_words(indent: int | None) -> None:
+    begun = sse([chunk({"text": "Half"})], named=False)
+    fault = {"error": {"code": 503, "message": "Overloaded here.", "status": "UNAVAILABLE"}}
+    broken = stream(begun + json.dumps([fault], indent=indent).encode())
+    script = [broken, stream(sse([chunk({"text": "Whole."}, finish="STOP")], named=False))]
+    history, shown = conversation(Provider(script), GEMINI, ["Go."])
+    assert text_of(history) == "Whole."
+    (retry,) = [delta for delta in shown if isinstance(delta, RetryDelta)]
+    assert (retry.status, "Overloaded here." in retry.reason) == (503, True)
+
+
 def test_refusals_do_not_spoil_the_conversation() -> None:
     server = StrictGemini("gemini-4-argon")
     script = [
@@ -347,6 +360,27 @@ def test_call_of_a_name_that_gemini_refuses_goes_back_under_another() -> None:
     assert sent == [encode_name(names[0]), names[1]]
     assert [part["functionResponse"]["name"] for part in answers["parts"]] == sent
     assert called["parts"][0]["thoughtSignature"] == "QQ=="
+
+
+def test_calls_that_share_an_id_go_back_with_their_own() -> None:
+    server = StrictGemini("gemini-4-argon")
+    twins = call("bash", "c0", "QQ==", command="one"), call("bash", "c0", command="two")
+    again = call("bash", "c0", "Qg==", command="three"), call("bash", None, command="four")
+    script = [
+        server.reply(chunk(*twins, finish="STOP")),
+        server.reply(chunk(*again, finish="STOP")),
+        server.reply(chunk({"text": "Done."}, finish="STOP")),
+    ]
+    provider = Provider(script, check=server.check, complain=error_of_gemini)
+    conversation(provider, GEMINI, ["Go."])
+    parts = [part for turn in provider.bodies[-1]["contents"] for part in turn["parts"]]
+    called = [part["functionCall"] for part in parts if "functionCall" in part]
+    answers = [part["functionResponse"] for part in parts if "functionResponse" in part]
+    assert [it["args"]["command"] for it in called] == ["one", "two", "three", "four"]
+    ids = [it.get("id") for it in called]
+    assert (ids[0], ids[2:]) == ("c0", ["c0", None])
+    assert ids[1] not in ("c0", None)
+    assert [it.get("id") for it in answers] == ids
 
 
 def test_stored_session_sends_only_what_is_new() -> None:

@@ -58,7 +58,15 @@ def test_what_was_sent_once_is_sent_the_same_way_again(
 def flat(items: list[Any]) -> Iterator[Any]:
     """Turns by their parts: a user may go on speaking in the same turn."""
     for item in items:
-        yield from ((item["role"], part) for part in item["parts"]) if "parts" in item else [item]
+        if "parts" in item:
+            yield from ((item["role"], part) for part in item["parts"])
+        elif item.get("role") == "user" and isinstance(item["content"], str):
+            yield from item["content"].split()
+        elif item.get("role") == "user":
+            for part in item["content"]:
+                yield from part["text"].split() if "text" in part else [part]
+        else:
+            yield item
 
 
 def without_markers(value: Any) -> Any:

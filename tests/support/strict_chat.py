@@ -8,6 +8,7 @@ parse. Give it each reply with `reply` before it is played.
 import json
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 from tests.support.provider import Recorded, Reply, continues, sse, stream
@@ -67,7 +68,8 @@ class StrictChat:
             for position, message in enumerate(body["messages"]):
                 _check_message(message, f"messages[{position}]")
             _check_pairs(body["messages"])
-            self._check_replies(body["messages"])
+            _check_turns(body["messages"])
+            self._check_replies(body["messages"], is_deepseek="deepseek" in body["model"])
             self._check_prefix(body)
         except Complaint as complaint:
             return str(complaint)
@@ -76,19 +78,25 @@ class StrictChat:
             self._played.append(self._replies[len(self._played)])
         return None
 
-    def _check_replies(self, messages: Sequence[Object]) -> None:
-        """The last replies are ours, as we gave them; reasoning comes back with calls alone."""
+    def _check_replies(self, messages: Sequence[Object], *, is_deepseek: bool) -> None:
+        """The last replies are ours, as we gave them; reasoning comes back with calls alone.
+
+        DeepSeek wants it back with every reply, also with those that others gave.
+        """
         found = [message for message in messages if message["role"] == "assistant"]
+        if is_deepseek and not all("reasoning_content" in message for message in found):
+            raise Complaint("The `reasoning_content` in the thinking mode must be passed back.")
         for position, (given, back) in enumerate(
             zip(self._played, found[len(found) - len(self._played) :], strict=True)
         ):
             for name in _REASONING:
-                if "tool_calls" in given and given.get(name) != back.get(name):
+                is_wanted = "tool_calls" in given or is_deepseek
+                if is_wanted and (given.get(name) or "") != (back.get(name) or ""):
                     raise Complaint(
                         f"Missing `{name}` field in the assistant message at message index "
                         f"{position}."
                     )
-                if "tool_calls" not in given and name in back:
+                if not is_wanted and name in back:
                     raise Complaint(f"Unknown parameter: 'messages[{position}].{name}'.")
             if _core(given) != _core(back):
                 raise Complaint(f"The reply was {_core(given)!r}, not {_core(back)!r}.")
@@ -102,6 +110,12 @@ class StrictChat:
         before = self._before["messages"]
         if body["messages"][: len(before)] != before:
             raise Complaint("An earlier part of 'messages' changed.")
+
+
+def _check_turns(messages: Sequence[Object]) -> None:
+    roles = [message["role"] for message in messages]
+    if ("user", "user") in pairwise(roles):
+        raise Complaint("Conversation roles must alternate user/assistant/user/assistant/...")
 
 
 def said(text: str, **extra: Any) -> Object:

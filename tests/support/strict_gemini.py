@@ -144,7 +144,7 @@ class StrictGemini:
         if not is_same:
             raise Complaint("The conversation's beginning was changed.")
         replied = contents[len(known)]["parts"] if len(contents) > len(known) else None
-        if self._said and replied is not None and _joined(replied) != _joined(self._said):
+        if self._said and replied is not None and not _is_same_turn(replied, self._said):
             raise Complaint("The model's turn is not what it said.")
 
     def _last_token(self) -> str | None:
@@ -162,6 +162,24 @@ def _parts_in(chunks: Iterable[Object]) -> list[Object]:
         for part in candidate.get("content", {}).get("parts", [])
     ]
     return [part for part in parts if part.get("text") != "" or "thoughtSignature" in part]
+
+
+def _is_same_turn(replied: Sequence[Object], said: Sequence[Object]) -> bool:
+    """Whether a turn is what was said. Calls that shared an id may have got their own."""
+    ids = [part.get("functionCall", {}).get("id") for part in said]
+    shared = {given for given in ids if ids.count(given) > 1}
+    ours, theirs = _joined(replied), _joined(said)
+    if len(ours) != len(theirs):
+        return False
+    for part, other in zip(ours, theirs, strict=True):
+        if shared and other.get("functionCall", {}).get("id") in shared:
+            part, other = (
+                {**it, "functionCall": {**it.get("functionCall", {}), "id": None}}
+                for it in (part, other)
+            )
+        if part != other:
+            return False
+    return True
 
 
 def _joined(parts: Iterable[Object]) -> list[Object]:
@@ -288,6 +306,9 @@ def _check_turns(contents: Sequence[Object]) -> None:
         answers = [part["functionResponse"] for part in turn["parts"] if "functionResponse" in part]
         _check_answers(calls, answers, turn)
         calls = [part["functionCall"] for part in turn["parts"] if "functionCall" in part]
+        ids = [call["id"] for call in calls if "id" in call]
+        if len(set(ids)) < len(ids):
+            raise Complaint("Please ensure that function call ids are unique in a turn.")
 
 
 def _check_answers(

@@ -110,7 +110,7 @@ class Chat:
         return self._server.reply({**message, **thought})
 
     def vouched(self, number: int) -> str:
-        """Wanted back with calls alone."""
+        """Wanted back with each reply."""
         return f"Thought {number}."
 
 

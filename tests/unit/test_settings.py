@@ -4,6 +4,7 @@ from typing import Any, get_args
 import pytest
 
 import agentcli
+from agentcli.providers.openai.chat import QUIRKS
 from agentcli.settings import CustomProvider, SandboxChoice, load_settings
 from agentcli.types.errors import SettingsError, UsageError
 
@@ -28,6 +29,13 @@ def test_providers_of_the_file_are_read(home: Path) -> None:
     )
 
 
+def test_every_quirk_of_a_server_can_be_set(home: Path) -> None:
+    lab = '[providers.lab]\nprotocol = "openai-chat"\nbase_url = "http://x"\n'
+    write(home, f"{lab}quirks = {sorted(QUIRKS)}\n")
+    (provider,) = load_settings({}, workspace=home, environ={}).providers
+    assert set(provider.quirks) == QUIRKS
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -35,6 +43,16 @@ def test_providers_of_the_file_are_read(home: Path) -> None:
         "[providers]\nlab = 1",
         '[providers.lab]\nprotocol = "x"',
         '[providers.lab]\nprotocol = "x"\nbase_url = 7',
+        *(
+            f'[providers.lab]\nprotocol = "{protocol}"\nbase_url = "http://x"\nquirks = {quirks}'
+            for protocol, quirks in [
+                ("openai-chat", '"max_tokens"'),
+                ("openai-chat", '["odd"]'),
+                ("openai-chat", "[[]]"),
+                ("openai-chat", "3"),
+                ("anthropic", '["max_tokens"]'),
+            ]
+        ),
         'transport = "pigeon"',
         "max_wait = -1",
         "store = 2",

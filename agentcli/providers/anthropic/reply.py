@@ -106,7 +106,7 @@ class MessagesDecoder:
     def message(self) -> AssistantMessage:
         if self._stop_reason is None:
             raise make_cut_error("the stream ended without a stop reason")
-        stop = _STOPS.get(self._stop_reason, "end")
+        stop = _STOPS.get(self._stop_reason, "error")
         blocks = list(self._blocks.values())
         lost: list[_StreamedBlock] = []
         if stop not in ("end", "tool_calls", "paused") and blocks and _is_cut_off(blocks[-1]):

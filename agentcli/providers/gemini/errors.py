@@ -49,10 +49,12 @@ MISSAID = frozenset(
 _OURS = frozenset(
     {
         "failed_precondition",
+        "invalid_argument",
         "invalid_request",
         "missing_thought_signature",
         "out_of_range",
         "parameter_unknown",
+        "unimplemented",
     }
 )
 """The codes of an invalid request. A retry would fail the same way."""

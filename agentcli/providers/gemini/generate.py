@@ -17,10 +17,11 @@ from agentcli.providers.gemini.values import (
     UNSIGNED,
     is_signing,
     mapping,
+    string,
     thinking_level,
     write_call,
 )
-from agentcli.providers.incremental import incremental, memoize
+from agentcli.providers.incremental import incremental, join_runs, memoize
 from agentcli.providers.names import encode_name
 from agentcli.providers.normalize import is_own
 from agentcli.providers.strict import answer_schema, with_object_root
@@ -128,18 +129,11 @@ def _contents(messages: Sequence[Message], model: Model) -> list[Json]:
     """Return turns that alternate between user and model; join neighbours of the same role."""
     turns = _turns(messages, model)
     roles = [turn["role"] for turn in turns]
-    again = bytes(map(eq, roles, roles[1:])) + b"\0"  # as bytes, so that the search runs in C
-    contents: list[Json] = []
-    start = 0
-    while (first := again.find(1, start)) >= 0:
-        last = again.find(0, first)
-        contents += [*turns[start:first], _join_turns(*turns[first : last + 1])]
-        start = last + 1
-    return [*contents, *turns[start:]]
+    return [*join_runs(turns, bytes(map(eq, roles, roles[1:])) + b"\0", _join_turns)]
 
 
 @memoize
-def _join_turns(*run: Turn) -> Json:
+def _join_turns(*run: Turn) -> Turn:
     return {**run[0], "parts": [part for turn in run for part in turn["parts"]]}
 
 
@@ -158,9 +152,8 @@ def _parts(message: Message, before: Message | None, *, model: Model) -> list[Js
         case AssistantMessage():
             return _reply(message, model)
         case ToolMessage():
-            calls = before.tool_calls if isinstance(before, AssistantMessage) else ()
-            on_wire = {call.id: _call(call, model) for call in calls}
-            return _answers(message.results, on_wire, model=model)
+            calls = _calls(before, model) if isinstance(before, AssistantMessage) else {}
+            return _answers(message.results, calls, model=model)
 
 
 def _make_part(block: Text | Image) -> Json:
@@ -174,17 +167,33 @@ def _media(image: Image) -> Json:
 def _reply(message: AssistantMessage, model: Model) -> list[Json]:
     """Return the parts of a reply. The first call of a turn must have a signature."""
     unsigned = {"thoughtSignature": UNSIGNED} if is_signing(model) else {}
+    calls = _calls(message, model)
     parts: list[Json] = []
     for block in message.content:
         if isinstance(block, ToolCall):
             signed = _own_part(block, model) or unsigned
-            parts.append({**signed, "functionCall": dict(_call(block, model))})
+            parts.append({**signed, "functionCall": dict(calls[block.id])})
             unsigned = {}
         elif is_own(block.echo, model):
             parts.append(block.echo.data)
         elif isinstance(block, Text):
             parts.append({"text": block.text})
     return parts
+
+
+def _calls(message: AssistantMessage, model: Model) -> Mapping[str, Mapping[str, Json]]:
+    """Return the calls of a reply as they are sent, by our ids.
+
+    A call goes back with the id that the model gave it, unless another has it: then with ours.
+    """
+    made: dict[str, Mapping[str, Json]] = {}
+    taken: set[str] = set()
+    for call in message.tool_calls:
+        written = _call(call, model)
+        given = string(written.get("id"))
+        made[call.id] = {**written, "id": call.id} if given in taken else written
+        taken |= {given} - {""}
+    return made
 
 
 def _call(call: ToolCall, model: Model) -> Mapping[str, Json]:

@@ -86,7 +86,8 @@ async def connect(
                 raise
             return link
     except TimeoutError:
-        raise ConnectionBroken(f"{nearest} did not answer within {limit_s:g} s") from None
+        where = f"the proxy {nearest} (from {proxy.source})" if proxy else str(nearest)
+        raise ConnectionBroken(f"{where} did not answer within {limit_s:g} s") from None
     except ssl.SSLCertVerificationError as error:
         raise _certificate_error(endpoint, error) from None
     except (OSError, ssl.SSLError) as error:
@@ -183,7 +184,20 @@ async def _tunnel(
     link.endpoint = endpoint
 
 
+_WRONG_NAME = (62, 64)
+"""OpenSSL's codes for a certificate of another host or of another address."""
+_NO_TLS = ("WRONG_VERSION_NUMBER", "PACKET_LENGTH_TOO_LONG", "RECORD_LAYER_FAILURE", "HTTP_REQUEST")
+"""OpenSSL's reasons if what answers does not speak TLS."""
+
+
 def _certificate_error(endpoint: Endpoint, error: ssl.SSLCertVerificationError) -> ConnectionBroken:
+    if error.verify_code in _WRONG_NAME:
+        return ConnectionBroken(
+            f"the certificate that {endpoint} shows is not for {endpoint.host}"
+            f" ({error.verify_message})",
+            hint="check the base URL: use the host name in the certificate",
+            attempts=1,
+        )
     return ConnectionBroken(
         f"the certificate of {endpoint.host} is not trusted ({error.verify_message})",
         hint="export SSL_CERT_FILE=/path/to/your/ca.pem",
@@ -194,6 +208,12 @@ def _certificate_error(endpoint: Endpoint, error: ssl.SSLCertVerificationError) 
 def _unreachable(endpoint: Endpoint, error: OSError, *, proxy: Proxy | None) -> ConnectionBroken:
     where = f"the proxy {endpoint} (from {proxy.source})" if proxy else str(endpoint)
     match error:
+        case ssl.SSLError(reason=str(reason)) if reason in _NO_TLS:
+            return ConnectionBroken(
+                f"{where} does not speak TLS, and its address begins with https",
+                hint=f"if you trust the network, use http://{endpoint}",
+                attempts=1,
+            )
         case socket.gaierror():
             is_final = error.errno == socket.EAI_NONAME
             return ConnectionBroken(

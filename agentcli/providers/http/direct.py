@@ -16,6 +16,7 @@ from agentcli.providers.http.connect import HttpConnection, connect
 from agentcli.providers.http.http1 import Plain, ResponseHead, ResponseReader, build_decompressor
 from agentcli.providers.http.route import find_proxy, join_url, parse_endpoint, tls_context
 from agentcli.providers.http.sockets import (
+    ATTEMPTS,
     Body,
     ConnectionBroken,
     HttpError,
@@ -24,7 +25,7 @@ from agentcli.providers.http.sockets import (
     make_stall_error,
 )
 from agentcli.providers.http.sse import Event, EventStream
-from agentcli.types.errors import ProviderErrorKind, SettingsError
+from agentcli.types.errors import ProviderError, ProviderErrorKind, SettingsError
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Json
 
@@ -100,6 +101,7 @@ class DirectSocket:
         if answer is None:
             raise ConnectionBroken(
                 f"{self._endpoint} closed the connection without an answer",
+                hint="" if self._endpoint.tls else "does the server expect https in the base URL?",
                 kind=ProviderErrorKind.CUT,
             )
         try:
@@ -139,7 +141,7 @@ class DirectSocket:
             yield answer.first
         stall_s = self._timeouts.stall_s
         size_bytes, silent_s = 0, 0.0
-        while not answer.response.finished:
+        while answer.expects_more():
             data = await answer.link.read(min(IDLE_S, stall_s))
             if data is None:
                 silent_s += IDLE_S
@@ -166,7 +168,8 @@ class DirectSocket:
             return make_redirect_error(self._endpoint, head.headers.get("location"))
         body = bytearray(answer.first)
         deadline = answer.link.loop.time() + ERROR_PATIENCE_S
-        while not answer.response.finished and len(body) < LIMIT_ERROR_BYTES:
+        response = answer.response
+        while not response.finished and not response.fault and len(body) < LIMIT_ERROR_BYTES:
             data = await answer.link.read(deadline - answer.link.loop.time())
             if not data:
                 break
@@ -234,6 +237,12 @@ class _HttpAnswer:
     first: bytes
     """The part of the body that came together with the head."""
 
+    def expects_more(self) -> bool:
+        """Return whether more of the body is to come. Raise ConnectionBroken if it is broken."""
+        if self.response.fault:
+            raise self.response.fault
+        return not self.response.finished
+
     def body(self, data: bytes) -> bytes:
         """Return the part of the body in these bytes of the connection."""
         return self.plain(self.response.feed(data))
@@ -278,16 +287,28 @@ async def _stream_events(
     opening: bytes, pieces: AsyncIterator[bytes]
 ) -> AsyncIterator[Sequence[Event]]:
     stream = EventStream()
-    if events := stream.feed(opening):
+    if events := _feed(stream, opening):
         yield events
     async for piece in pieces:
         if not piece and stream.done:
             return
-        events = stream.feed(piece)
+        events = _feed(stream, piece)
         if events or not piece:
             yield events
+    _feed(stream, b"")
     if events := stream.end():
         yield events
+
+
+def _feed(stream: EventStream, piece: bytes) -> Sequence[Event]:
+    """Return the events of the piece. Raise ConnectionBroken once the stream is at fault."""
+    try:
+        if stream.fault:
+            raise stream.fault
+        return stream.feed(piece)
+    except ProviderError as fault:
+        attempts = ATTEMPTS if fault.kind is ProviderErrorKind.CUT else 1
+        raise ConnectionBroken(str(fault), kind=fault.kind, attempts=attempts) from None
 
 
 def _document(text: bytes) -> Json:

@@ -32,17 +32,34 @@ def build_decompressor(encoding: str) -> Plain:
     bits = _WINDOW_BITS.get(name)
     if bits is None:
         raise ConnectionBroken(f"the answer has an unexpected compression ({name})", attempts=1)
-    inflate = zlib.decompressobj(bits).decompress
+    return _Inflater(bits).inflate
 
-    def plain(data: bytes) -> bytes:
-        try:
-            return inflate(data)
-        except zlib.error:
-            raise ConnectionBroken(
-                "the answer's compression is broken", kind=ProviderErrorKind.CUT
-            ) from None
 
-    return plain
+class _Inflater:
+    """Decompresses one member after another. What follows the last of them is ignored."""
+
+    def __init__(self, bits: int) -> None:
+        self._bits = bits
+        self._member = zlib.decompressobj(bits)
+        self._count = 0
+        """The number of complete members."""
+
+    def inflate(self, data: bytes) -> bytes:
+        plain = bytearray()
+        while data:
+            try:
+                plain += self._member.decompress(data)
+            except zlib.error:
+                if self._count:
+                    break
+                raise ConnectionBroken(
+                    "the answer's compression is broken", kind=ProviderErrorKind.CUT
+                ) from None
+            data = self._member.unused_data
+            if self._member.eof:
+                self._count += 1
+                self._member = zlib.decompressobj(self._bits)
+        return bytes(plain)
 
 
 LIMIT_LINE_BYTES = 64 * 1024
@@ -51,6 +68,7 @@ LIMIT_HEADERS = 200
 _WITHOUT_BODY = (204, 304)
 
 _STATUS_LINE = re.compile(r"HTTP/1\.\d (\d{3})(?: |$)")
+_TLS_ALERT = "\x15\x03"
 _CHUNK_SIZE = re.compile(r"\s*([0-9A-Fa-f]{1,15})\s*(?:;|$)")
 
 
@@ -91,6 +109,8 @@ class ResponseReader:
     def __init__(self) -> None:
         self.head: ResponseHead | None = None
         self.finished = False
+        self.fault: ConnectionBroken | None = None
+        """Set if the framing is broken after some bytes of the body. Those are still returned."""
         self._buffer = bytearray()
         self._lines: list[str] = []
         self._read_part = self._read_head
@@ -100,8 +120,13 @@ class ResponseReader:
     def feed(self, data: bytes) -> bytes:
         self._buffer += data
         body = bytearray()
-        while not self.finished and self._read_part(body):
-            pass
+        try:
+            while not self.finished and self._read_part(body):
+                pass
+        except ConnectionBroken as fault:
+            if not body:
+                raise
+            self.fault = fault
         return bytes(body)
 
     def end(self) -> None:
@@ -109,6 +134,8 @@ class ResponseReader:
         if self.head is not None and self._read_part == self._read_until_closed:
             self.finished = True
         if not self.finished:
+            if self.head is None and self._buffer.startswith(_TLS_ALERT.encode("latin-1")):
+                _status(_TLS_ALERT)
             nothing = self.head is None and not self._buffer and not self._lines
             where = "without an answer" if nothing else "in the middle of the answer"
             raise ConnectionBroken(f"the connection was closed {where}", kind=ProviderErrorKind.CUT)
@@ -209,6 +236,12 @@ def _parse_head(lines: list[str]) -> ResponseHead:
 
 def _status(line: str) -> int:
     status = _STATUS_LINE.match(line)
+    if status is None and line.startswith(_TLS_ALERT):
+        raise ConnectionBroken(
+            "what answers there speaks TLS, and its address begins with http",
+            hint="use https in the base URL",
+            attempts=1,
+        )
     if status is None:
         raise ConnectionBroken(
             f"what answers there does not speak HTTP/1.1: {line[:60]!r}", attempts=1

@@ -28,6 +28,8 @@ class EventStream:
     """The parser of one stream. `feed` takes the bytes read and returns the complete events."""
 
     def __init__(self) -> None:
+        self.fault: ProviderError | None = None
+        """Set if an event is broken after others of the same chunk. Those are still returned."""
         self.done = False
         """True if the server has sent `DONE`. That is returned as an event of this type, too."""
         self._pieces: list[bytes] = []
@@ -35,21 +37,33 @@ class EventStream:
         self._pieces_bytes = 0
         self._data: list[bytes] = []
         self._data_bytes = 0
+        self._bare: list[bytes] = []
+        """The lines of a JSON document in the place of an event, as some servers send an error."""
         self._is_first_line = True
         self._after_return = False
         """True if the last chunk ended in \\r: a \\n at the start of the next belongs to it."""
 
     def feed(self, chunk: bytes) -> list[Event]:
         events: list[Event] = []
+        try:
+            self._feed(chunk, events)
+        except ProviderError as fault:
+            if not events:
+                raise
+            self.fault = fault
+        return events
+
+    def _feed(self, chunk: bytes, events: list[Event]) -> None:
         for line in self._lines(chunk):
             if line.startswith(b"data:"):
                 self._add(line[5:].removeprefix(b" "))
             elif line == b"data":
                 self._add(b"")
-            elif not line and self._data and (event := self._dispatch()) is not None:
-                events.append(event)
+            elif line:
+                self._add_bare(line)
+            else:
+                events += self._end_event()
         self._check_size()
-        return events
 
     def end(self) -> list[Event]:
         """Return a last event that only lacks its empty line. A partial event is dropped."""
@@ -90,6 +104,28 @@ class EventStream:
     def _add(self, value: bytes) -> None:
         self._data.append(value)
         self._data_bytes += len(value)
+
+    def _add_bare(self, line: bytes) -> None:
+        if self._bare or line.startswith((b"{", b"[")):
+            self._bare.append(line)
+            self._data_bytes += len(line)
+
+    def _end_event(self) -> list[Event]:
+        event = self._dispatch() if self._data else None
+        fault = self._take_bare() if self._bare else None
+        return [made for made in (event, fault) if made is not None]
+
+    def _take_bare(self) -> Event | None:
+        """Return the error that came without a field name, or None."""
+        text = b"\n".join(self._bare)
+        self._bare.clear()
+        self._data_bytes = 0
+        try:
+            document: Json = json.loads(text)
+        except (ValueError, RecursionError):
+            return None
+        found = next(iter(document), None) if isinstance(document, list) else document
+        return found if isinstance(found, dict) and found.get("error") else None
 
     def _dispatch(self) -> Event | None:
         data = b"\n".join(self._data).decode("utf-8", "replace").strip()

@@ -2,14 +2,15 @@
 
 Optional fields are left out, since a server may reject what it does not know. Results come right
 after their calls. Images among them follow in a user message, because only there images are
-allowed.
+allowed. Adjacent user messages become one: many templates demand that the roles alternate.
 """
 
 import re
 from collections.abc import Sequence
+from operator import and_
 
 from agentcli.providers.dialect import Decoder, Model
-from agentcli.providers.incremental import incremental, memoize
+from agentcli.providers.incremental import incremental, join_runs, memoize
 from agentcli.providers.openai import errors as openai_errors
 from agentcli.providers.openai.chat_calls import ARGUMENTS, EXTRA
 from agentcli.providers.openai.chat_reply import PROTOCOL, ChatDecoder
@@ -37,6 +38,9 @@ NO_STREAM_USAGE = "no_stream_usage"
 """A quirk: asking for token usage is an error."""
 NO_REASONING_BACK = "no_reasoning_back"
 """A quirk: the server sends reasoning, and rejects it when it is sent back."""
+REASONING_BACK = "reasoning_back"
+"""A quirk: the server rejects a reply that does not have its reasoning, even an empty one."""
+QUIRKS = frozenset({MAX_TOKENS, NO_STREAM_USAGE, NO_REASONING_BACK, REASONING_BACK})
 
 IMAGE_FOLLOWS = "(see the image below)"
 
@@ -63,7 +67,7 @@ def headers(key: str | None) -> dict[str, str]:
 def encode(request: Request, model: Model) -> dict[str, Json]:
     body: dict[str, Json] = {
         "model": model.name,
-        "messages": [*_system(request.system), *_messages(request.messages, model)],
+        "messages": [*_system(request.system), *_join_users(_messages(request.messages, model))],
         "stream": True,
     }
     if NO_STREAM_USAGE not in model.quirks:
@@ -117,12 +121,30 @@ def _tool_choice(choice: ToolChoice, model: Model) -> Json:
 
 
 @memoize
-def _system(text: str) -> list[Json]:
+def _system(text: str) -> list[dict[str, Json]]:
     return [{"role": "system", "content": text}] if text else []
 
 
+def _join_users(messages: list[dict[str, Json]]) -> list[dict[str, Json]]:
+    is_user = bytes([message["role"] == "user" for message in messages])
+    return join_runs(messages, bytes(map(and_, is_user, is_user[1:])) + b"\0", _join_contents)
+
+
+@memoize
+def _join_contents(*run: dict[str, Json]) -> dict[str, Json]:
+    contents = [message["content"] for message in run]
+    texts = [content for content in contents if isinstance(content, str)]
+    if len(texts) == len(contents):
+        return {"role": "user", "content": "\n\n".join(texts)}
+    return {"role": "user", "content": [part for content in contents for part in _parts(content)]}
+
+
+def _parts(content: Json) -> list[Json]:
+    return content if isinstance(content, list) else [{"type": "text", "text": content}]
+
+
 @incremental
-def _messages(message: Message, before: Message | None, model: Model) -> Sequence[Json]:
+def _messages(message: Message, before: Message | None, model: Model) -> Sequence[dict[str, Json]]:
     match message:
         case UserMessage():
             return [{"role": "user", "content": _content(message.content)}]
@@ -147,28 +169,30 @@ def _part(block: Text | Image) -> Json:
             return {"type": "image_url", "image_url": {"url": data_url(block)}}
 
 
-def _reply(reply: AssistantMessage, model: Model) -> Sequence[Json]:
+def _reply(reply: AssistantMessage, model: Model) -> Sequence[dict[str, Json]]:
     text = "\n\n".join(block.text for block in reply.content if isinstance(block, Text))
     calls: list[Json] = [_call(call) for call in reply.tool_calls]
-    if not calls:
-        return [{"role": "assistant", "content": text}] if text else []
-    message: dict[str, Json] = {
-        "role": "assistant",
-        "content": text or None,
-        "tool_calls": calls,
-    }
-    if NO_REASONING_BACK not in model.quirks:
-        message |= _reasoning(reply)
-    return [message]
+    if not calls and not text:
+        return []
+    message: dict[str, Json] = {"role": "assistant", "content": text or None}
+    if calls:
+        message["tool_calls"] = calls
+    return [message | _reasoning(reply, model)]
 
 
-def _reasoning(reply: AssistantMessage) -> dict[str, Json]:
-    """Return the reasoning before the calls, under the field names that the server used."""
+def _reasoning(reply: AssistantMessage, model: Model) -> dict[str, Json]:
+    """Return the reasoning, under the field names that the server used.
+
+    Most servers want it only with the calls that it led to.
+    """
+    is_wanted = REASONING_BACK in model.quirks
+    if NO_REASONING_BACK in model.quirks or not (reply.tool_calls or is_wanted):
+        return {}
     fields: dict[str, Json] = {}
     for block in reply.content:
         if isinstance(block, Thinking) and block.echo and isinstance(block.echo.data, dict):
             fields |= block.echo.data
-    return fields
+    return fields or ({"reasoning_content": ""} if is_wanted else {})
 
 
 def _call(call: ToolCall) -> Json:
@@ -185,7 +209,7 @@ def _call(call: ToolCall) -> Json:
     return made
 
 
-def _answer(result: ToolResult) -> Json:
+def _answer(result: ToolResult) -> dict[str, Json]:
     return {
         "role": "tool",
         "tool_call_id": result.call_id,
@@ -193,7 +217,7 @@ def _answer(result: ToolResult) -> Json:
     }
 
 
-def _images(results: Sequence[ToolResult]) -> Sequence[Json]:
+def _images(results: Sequence[ToolResult]) -> Sequence[dict[str, Json]]:
     parts: list[Json] = []
     for result in results:
         images = [_part(block) for block in result.content if isinstance(block, Image)]

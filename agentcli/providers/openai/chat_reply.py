@@ -97,6 +97,15 @@ PROTOCOL = "openai-chat"
 
 _PLAIN = frozenset({"content", "role"})
 
+_DONE = frozenset(
+    {
+        "",
+        *("stop", "stop_sequence", "end", "end_turn", "eos", "eos_token"),
+        *("complete", "completed", "done", "finished"),
+        *("tool_calls", "tool_call", "tool_use", "function_call"),
+    }
+)
+"""The finish reasons of a reply that is complete. Servers have many words for it."""
 _CUT_OFF = frozenset({"length", "max_tokens", "model_length"})
 _REFUSED = frozenset({"content_filter", "refusal", "safety"})
 _FAILED = frozenset({"error", "abort", "insufficient_system_resource"})
@@ -135,7 +144,7 @@ class ChatDecoder:
         is_over = self._is_over or (self._is_silent and self._calls.is_whole)
         if not self._finish and not (self._has_begun and is_over):
             raise make_cut_error("the stream ended without a finish reason")
-        is_partial = self._finish in _CUT_OFF | _REFUSED
+        is_partial = self._finish not in _DONE
         refusal = "".join(self._refusal)
         content = self._content(is_partial=is_partial)
         return AssistantMessage(
@@ -161,7 +170,7 @@ class ChatDecoder:
 
     def _choice(self, choice: Mapping[str, Json]) -> Sequence[Delta]:
         given = choice.get("finish_reason")
-        finish = given if isinstance(given, str) else None
+        finish = given.lower() if isinstance(given, str) else None
         if choice.get("error") or finish in _FAILED:
             raise make_stream_error(choice.get("error"))
         shown = [*self._delta(choice.get("delta")), *self._whole(choice.get("message"))]
@@ -226,6 +235,8 @@ def _stop(content: Sequence[Block], *, finish: str, refusal: str) -> Stop:
         return "refusal"
     if finish in _CUT_OFF:
         return "length"
+    if finish not in _DONE:
+        return "error"
     return "tool_calls" if any(isinstance(block, ToolCall) for block in content) else "end"
 
 

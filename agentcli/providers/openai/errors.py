@@ -48,6 +48,12 @@ _KIND_OF_CODE = {
     "invalid_prompt": ProviderErrorKind.REFUSED,
 }
 
+_FINAL_CODE = re.compile(
+    r"(?:invalid|unsupported|unknown|missing|empty|failed_to_download)_|image_"
+    r"|\w+_(?:mismatch|not_found|not_supported|too_large|too_small)$"
+)
+"""The codes of a fault in the request. In a stream there is no status to say so."""
+
 _KIND_OF_SENTENCE = (
     (
         re.compile(
@@ -98,7 +104,7 @@ def make_stream_error(fault: Json) -> ProviderError:
     said = summarize_body(wrapped) or "the provider ended the reply without a reason"
     status = _status(find_fault(wrapped))
     kind = _classify(find_fault(wrapped), said) or (
-        kind_of_status(status) if status else ProviderErrorKind.UNAVAILABLE
+        kind_of_status(status) if status else _classify_by_shape(find_fault(wrapped))
     )
     return ProviderError(
         said,
@@ -117,6 +123,12 @@ def _classify(fault: Mapping[str, Json], said: str) -> ProviderErrorKind | None:
         if pattern.search(said):
             return kind
     return None
+
+
+def _classify_by_shape(fault: Mapping[str, Json]) -> ProviderErrorKind:
+    names = (fault.get("code"), fault.get("type"))
+    is_final = any(isinstance(name, str) and _FINAL_CODE.match(name) for name in names)
+    return ProviderErrorKind.REJECTED if is_final else ProviderErrorKind.UNAVAILABLE
 
 
 def _status(fault: Mapping[str, Json]) -> int | None:

@@ -143,7 +143,13 @@ def test_page_in_place_of_a_reply_is_told_once() -> None:
 
 @pytest.mark.parametrize(
     ("encoding", "pack"),
-    [("gzip", gzip.compress), ("X-GZIP", gzip.compress), ("deflate", compress)],
+    [
+        ("gzip", gzip.compress),
+        ("X-GZIP", gzip.compress),
+        ("deflate", compress),
+        ("gzip", lambda body: gzip.compress(body[:9]) + gzip.compress(body[9:])),
+        ("gzip", lambda body: gzip.compress(body) + bytes(20)),
+    ],
 )
 @pytest.mark.parametrize("chunk_bytes", [None, 1])
 def test_answer_compressed_unasked_is_read(
@@ -286,6 +292,52 @@ def test_certificate_nobody_knows_is_told_with_a_way_out(certificate: Certificat
         asyncio.run(exchanged(DirectSocket(provider.base_url, environ={})))
     assert caught.value.attempts == 1
     assert caught.value.hint == "export SSL_CERT_FILE=/path/to/your/ca.pem"
+
+
+def test_certificate_of_another_name_is_told_with_a_way_out(certificate: Certificate) -> None:
+    with Provider([STREAM], tls=certificate.server_context()) as provider:
+        address = f"https://localhost:{provider.port}"
+        direct = DirectSocket(address, environ={"SSL_CERT_FILE": str(certificate.path)})
+        with pytest.raises(ConnectionBroken, match="is not for localhost") as caught:
+            asyncio.run(exchanged(direct))
+    assert caught.value.attempts == 1
+    assert caught.value.hint.startswith("check the base URL")
+
+
+def test_http_to_a_server_with_tls_gets_a_hint(certificate: Certificate) -> None:
+    with Provider([], tls=certificate.server_context()) as provider:
+        direct = DirectSocket(f"http://127.0.0.1:{provider.port}", environ={})
+        with pytest.raises(ConnectionBroken) as caught:
+            asyncio.run(exchanged(direct))
+    assert "https in the base URL" in caught.value.hint
+
+
+def test_https_to_a_server_without_tls_is_told() -> None:
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(65536)
+        writer.write(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    async def session() -> str:
+        async with await asyncio.start_server(refuse, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            with pytest.raises(ConnectionBroken, match="does not speak TLS") as caught:
+                await exchanged(DirectSocket(f"https://127.0.0.1:{port}", environ={}))
+        assert caught.value.attempts == 1
+        return caught.value.hint.replace(str(port), "PORT")
+
+    assert asyncio.run(session()) == "if you trust the network, use http://127.0.0.1:PORT"
+
+
+def test_proxy_that_does_not_answer_is_named_with_its_variable() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        environ = {"HTTPS_PROXY": f"http://127.0.0.1:{silent.getsockname()[1]}"}
+        timeouts = Timeouts(connect_s=0.2)
+        direct = DirectSocket("https://api.example.test", environ=environ, timeouts=timeouts)
+        words = r"the proxy 127\.0\.0\.1:\d+ \(from HTTPS_PROXY\) did not answer within 0\.2 s"
+        with pytest.raises(ConnectionBroken, match=words):
+            asyncio.run(exchanged(direct))
 
 
 @pytest.mark.parametrize("content", [None, "not a certificate"])

@@ -8,6 +8,7 @@ from agentcli.providers.failures import (
     make_http_error,
     read_wait_s,
     summarize_body,
+    to_failure,
 )
 from agentcli.types.errors import ProviderErrorKind
 from agentcli.types.messages import Json
@@ -49,6 +50,52 @@ def test_status_has_a_kind(status: int, kind: ProviderErrorKind) -> None:
 )
 def test_wait_is_read_from_the_headers(headers: dict[str, str], expected: float | None) -> None:
     assert read_wait_s(headers) == expected
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 422])
+def test_fault_of_the_request_is_final_whatever_its_body_says(status: int) -> None:
+    error = make_http_error(status, {}, said="Oops", kind=ProviderErrorKind.UNAVAILABLE)
+    assert error.kind is kind_of_status(status)
+    assert to_failure(error).attempts == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "should_retry", "is_retried"),
+    [
+        (400, "", False),
+        (400, "true", True),
+        (400, "perhaps", False),
+        (429, "", True),
+        (429, "false", False),
+        (503, " False ", False),
+    ],
+)
+def test_provider_decides_about_a_retry(status: int, should_retry: str, is_retried: bool) -> None:
+    failure = to_failure(make_http_error(status, {}, said="No"), should_retry=should_retry)
+    assert (failure.attempts > 1) == is_retried
+
+
+@pytest.mark.parametrize(
+    "body", ["<html><title>Oops</title></html>", "404 page not found", {"detail": "Not Found"}]
+)
+def test_path_that_is_not_there_is_no_missing_model(body: Json) -> None:
+    error = make_http_error(404, {}, said=summarize_body(body), kind=ProviderErrorKind.MODEL)
+    assert (error.kind, error.hint) == (ProviderErrorKind.REJECTED, "check the base URL")
+    assert str(error).startswith("there is no API at this address: ")
+
+
+@pytest.mark.parametrize(
+    ("headers", "words"),
+    [
+        ({"request-id": "req_011"}, "Oops (HTTP 500, request req_011)"),
+        ({"x-request-id": " 7f-3 ", "cf-ray": "9"}, "Oops (HTTP 500, request 7f-3)"),
+        ({"x-request-id": "\x1b[31m"}, "Oops (HTTP 500)"),
+        ({"x-request-id": "x" * 101}, "Oops (HTTP 500)"),
+        ({"x-request-id": ""}, "Oops (HTTP 500)"),
+    ],
+)
+def test_id_of_the_request_is_told(headers: dict[str, str], words: str) -> None:
+    assert str(make_http_error(500, headers, said="Oops")) == words
 
 
 def test_wait_until_a_date_is_counted_from_now() -> None:

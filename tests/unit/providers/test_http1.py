@@ -126,6 +126,13 @@ def test_what_is_not_http_is_broken_for_good(data: bytes) -> None:
     assert caught.value.attempts == 1
 
 
+@pytest.mark.parametrize("data", [b"\x15\x03\x01\x00\x02\x02\x46", b"\x15\x03\x03\x00\x02\x02\n"])
+def test_tls_in_place_of_http_is_told(data: bytes) -> None:
+    with pytest.raises(ConnectionBroken, match="speaks TLS") as caught:
+        read(data, closed=True)
+    assert (caught.value.attempts, caught.value.hint) == (1, "use https in the base URL")
+
+
 @pytest.mark.parametrize("size", [b"xyz", b"-5", b"", b"ffffffffffffffffff"])
 def test_bad_chunk_size_is_broken(size: bytes) -> None:
     with pytest.raises(ConnectionBroken):

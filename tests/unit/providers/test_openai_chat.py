@@ -168,10 +168,36 @@ def test_results_stand_together_and_their_images_follow() -> None:
 def test_prompt_is_a_string_unless_it_holds_an_image() -> None:
     texts = UserMessage(content=(Text(text="a"), Text(text="b")))
     mixed = UserMessage(content=(Text(text="a"), IMAGE))
-    assert sent(texts, mixed) == [
-        {"role": "user", "content": "a\n\nb"},
-        {"role": "user", "content": [{"type": "text", "text": "a"}, SHOWN]},
+    assert sent(texts) == [{"role": "user", "content": "a\n\nb"}]
+    assert sent(mixed) == [{"role": "user", "content": [{"type": "text", "text": "a"}, SHOWN]}]
+
+
+def test_user_messages_in_a_row_are_one() -> None:
+    texts = [UserMessage(content=(Text(text=text),)) for text in "abc"]
+    mixed = UserMessage(content=(Text(text="d"), IMAGE))
+    reply = replied(Text(text="Yes."))
+    said = {"role": "assistant", "content": "Yes."}
+    joined = {"role": "user", "content": "a\n\nb"}
+    assert sent(*texts[:2], reply, texts[2]) == [joined, said, {"role": "user", "content": "c"}]
+    assert sent(reply, texts[0], mixed, texts[1]) == [
+        said,
+        {
+            "role": "user",
+            "content": [
+                {"type": "text", "text": "a"},
+                {"type": "text", "text": "d"},
+                SHOWN,
+                {"type": "text", "text": "b"},
+            ],
+        },
     ]
+
+
+def test_joined_messages_stay_the_same_objects_while_the_conversation_grows() -> None:
+    first, second = PROMPT, UserMessage(content=(Text(text="And"),))
+    reply = replied(Text(text="Yes."))
+    before = sent(first, second)
+    assert sent(first, second, reply, PROMPT)[0] is before[0]
 
 
 @pytest.mark.parametrize(
@@ -204,6 +230,26 @@ def test_reasoning_goes_back_with_calls_and_not_with_the_last_word() -> None:
     assert sent(replied(thought, call))[0]["reasoning"] == "Hm."
     assert "reasoning" not in sent(replied(thought, call), model=quiet)[0]
     assert sent(replied(thought, Text(text="Yes."))) == [{"role": "assistant", "content": "Yes."}]
+
+
+def test_reasoning_goes_back_always_to_a_server_that_demands_it() -> None:
+    model = replace(MODEL, quirks=frozenset({"reasoning_back"}))
+    thought = Thinking(text="Hm.", echo=own({"reasoning_content": "Hm."}))
+    call, text = ToolCall(id="c", name="f", input={}), Text(text="Yes.")
+    replies = [replied(thought, call), replied(call), replied(thought, text), replied(text)]
+    back = [message["reasoning_content"] for message in sent(*replies, model=model)]
+    assert back == ["Hm.", "", "Hm.", ""]
+
+
+@pytest.mark.parametrize(
+    ("finish", "stop"),
+    [("stop", "end"), ("STOP", "end"), ("MAX_TOKENS", "length"), ("something_new", "error")],
+)
+def test_unknown_finish_reason_is_not_the_end(finish: str, stop: str) -> None:
+    reading = decoder(MODEL)
+    for event in (choice(content="Hi"), choice(finish)):
+        reading.feed(event)
+    assert reading.message().stop == stop
 
 
 def test_reply_that_says_nothing_is_left_out() -> None:

@@ -1,5 +1,9 @@
-import pytest
+from typing import get_args
 
+import pytest
+from openai.types.responses import ResponseError
+
+from agentcli.providers.failures import RETRIED
 from agentcli.providers.openai.errors import error, make_stream_error
 from agentcli.types.errors import ProviderErrorKind
 from agentcli.types.messages import Json
@@ -104,6 +108,8 @@ def test_hint_says_which_protocol_takes_tools() -> None:
         ({"code": "429", "message": "Slow"}, ProviderErrorKind.RATE_LIMITED, 429),
         ({"code": 401, "message": "Who?"}, ProviderErrorKind.CREDENTIALS, 401),
         ({"error": {"code": "context_length_exceeded"}}, ProviderErrorKind.OVERFLOW, None),
+        ({"type": "invalid_request_error", "code": "502"}, ProviderErrorKind.UNAVAILABLE, 502),
+        ({"type": "invalid_request_error", "code": None}, ProviderErrorKind.REJECTED, None),
         ("it broke", ProviderErrorKind.UNAVAILABLE, None),
         (None, ProviderErrorKind.UNAVAILABLE, None),
         ({"code": ["odd"]}, ProviderErrorKind.UNAVAILABLE, None),
@@ -115,3 +121,12 @@ def test_error_in_a_stream_may_carry_a_status_for_a_code(
     made = make_stream_error(told)
     assert (made.kind, made.status) == (kind, status)
     assert str(made)
+
+
+TRANSIENT_CODES = {"server_error", "rate_limit_exceeded", "vector_store_timeout"}
+
+
+@pytest.mark.parametrize("code", get_args(ResponseError.model_fields["code"].annotation))
+def test_failed_response_is_sent_again_only_if_that_may_help(code: str) -> None:
+    made = make_stream_error({"code": code, "message": "No."})
+    assert (made.kind in RETRIED) == (code in TRANSIENT_CODES)

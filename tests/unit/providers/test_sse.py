@@ -5,6 +5,7 @@ import pytest
 from agentcli.providers.http import sse
 from agentcli.providers.http.sse import Event, EventStream
 from agentcli.types.errors import ProviderError, ProviderErrorKind
+from agentcli.types.messages import Json
 
 
 def fed(*chunks: bytes) -> list[Event]:
@@ -33,6 +34,21 @@ def test_line_end_cut_in_two_is_one() -> None:
 def test_chunk_of_nothing_changes_nothing() -> None:
     assert fed(b"data: {}\r", b"", b"\ndata: {", b"", b"}") == []
     assert fed(b"", b'data: {"a": 1}\r', b"", b"\n\r", b"", b"\n") == [{"a": 1}]
+
+
+@pytest.mark.parametrize("text", [{"error": {"code": 503}}, [{"error": {"code": 503}}]])
+@pytest.mark.parametrize("indent", [None, 2])
+def test_error_without_a_field_name_is_an_event(text: Json, indent: int | None) -> None:
+    bare = json.dumps(text, indent=indent).encode()
+    events = [{"a": 1}, {"error": {"code": 503}}]
+    assert ended(b'data: {"a": 1}\n\n' + bare) == events
+    assert ended(b'data: {"a": 1}\n\n', *(bytes([byte]) for byte in bare)) == events
+    assert fed(b'data: {"a": 1}\n' + bare + b"\n\n") == events
+
+
+@pytest.mark.parametrize("line", [b"{", b'{"a": 1}', b"[1]", b"[]", b"{]", b"[" * 100_000])
+def test_other_lines_without_a_field_name_are_ignored(line: bytes) -> None:
+    assert ended(b'data: {"a": 1}\n\n' + line + b'\n\ndata: {"b": 2}\n\n') == [{"a": 1}, {"b": 2}]
 
 
 def test_other_separators_end_no_line() -> None:

@@ -107,6 +107,51 @@ def test_waits_grow_with_jitter() -> None:
     assert 0.016 <= second <= 0.024
 
 
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"retry-after": "0"},
+        {"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"},
+        {"retry-after-ms": "0"},
+        {"retry-after-ms": "1"},
+    ],
+)
+def test_provider_cannot_ask_for_no_wait(headers: dict[str, str]) -> None:
+    limited = SLOW_DOWN.but(headers=headers)
+    patience = RetryPolicy(waits_s=(0.02, 5.0))
+    _, shown, _ = ask([limited, limited, says("Hi")], patience=patience)
+    waits = [delta.wait_s for delta in retries(shown)]
+    assert len(waits) == 2
+    assert all(0.016 <= wait <= 0.024 for wait in waits)
+
+
+def test_provider_says_whether_to_retry() -> None:
+    caught, provider = failed([OVERLOADED.but(headers={"x-should-retry": "false"})])
+    assert (caught.kind, len(provider.requests)) == (ProviderErrorKind.UNAVAILABLE, 1)
+    odd = error(400, "invalid_request_error", "Not now.").but(headers={"x-should-retry": "true"})
+    message, _, _ = ask([odd, says("Hi")])
+    assert message.text == "Hi"
+
+
+def test_server_fault_with_a_status_of_the_request_is_final() -> None:
+    caught, provider = failed([error(400, "api_error", "Oops")])
+    assert (caught.kind, len(provider.requests)) == (ProviderErrorKind.REJECTED, 1)
+
+
+@pytest.mark.parametrize("is_at_once", [True, False])
+@pytest.mark.parametrize("after", ["chunk", "event"])
+def test_whole_reply_is_kept_whatever_follows(after: str, is_at_once: bool) -> None:
+    whole = says("Hi").body
+    if after == "event":
+        broken = stream(whole + b"data: {nonsense\n\n")
+    else:
+        chunked = f"{len(whole):x}\r\n".encode() + whole + b"\r\nzz\r\n"
+        headers = {"transfer-encoding": "chunked"}
+        broken = Reply(headers=headers, body=chunked, framing="close", keep_alive=False)
+    message, _, provider = ask([broken if is_at_once else broken.but(chunk_bytes=7)])
+    assert (message.text, len(provider.requests)) == ("Hi", 1)
+
+
 def test_no_wait_is_longer_than_is_allowed() -> None:
     patience = RetryPolicy(max_wait_s=0.01, waits_s=(60.0,))
     _, shown, _ = ask([OVERLOADED, OVERLOADED, says("Hi")], patience=patience)

@@ -32,3 +32,12 @@ def test_who_loads_tools_that_were_found(
     monkeypatch.setenv("ANTHROPIC_BASE_URL", address)
     settings = Settings(workspace=tmp_path, model=model, tool_search=setting, providers=(GATEWAY,))
     assert choose_model(settings)[0].loads_tools is loads
+
+
+def test_quirks_of_a_server_reach_its_models(tmp_path: Path) -> None:
+    lab = CustomProvider(
+        name="lab", protocol="openai-chat", base_url="http://x", quirks=("no_stream_usage",)
+    )
+    for name, quirks in (("m", set()), ("DeepSeek-V4", {"reasoning_back"})):
+        settings = Settings(workspace=tmp_path, model=f"lab/{name}", providers=(lab,))
+        assert choose_model(settings)[0].quirks == {"no_stream_usage", *quirks}
