@@ -12,6 +12,7 @@ import struct
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -26,6 +27,7 @@ from agentcli.log.checkpoint.trees import (
     make_stamp,
     write_tree,
 )
+from agentcli.system.replace_file import is_stale, is_temporary
 
 FILES_MAX = 100_000
 LOOK_MAX_BYTES = 500_000_000
@@ -229,6 +231,9 @@ class WorkspaceScan:
                         continue
                     if self._outside and _join(path, entry.name) in self._outside:
                         continue
+                    if entry.name.startswith(b".") and is_temporary(os.fsdecode(entry.name)):
+                        _remove_if_stale(entry)
+                        continue
                     if not scope.ignores(entry.name, is_dir=is_dir):
                         found[entry.name] = entry.stat(follow_symlinks=False)
                     elif len(ignored) < IGNORED_MAX:
@@ -296,6 +301,13 @@ class WorkspaceScan:
             raise WorkspaceTooLarge(
                 "it has more new content than may be kept at once, or there is room for"
             )
+
+
+def _remove_if_stale(entry: os.DirEntry[bytes]) -> None:
+    """Remove a file that a killed process of ours left in the workspace."""
+    with suppress(OSError):  # read-only here, or gone already: then it is only left out
+        if is_stale(entry.stat(follow_symlinks=False)):
+            Path(os.fsdecode(entry.path)).unlink()
 
 
 def _join(path: bytes, name: bytes) -> bytes:

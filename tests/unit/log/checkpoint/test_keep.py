@@ -164,6 +164,16 @@ def test_many_ignored_files_are_bounded_and_never_named_while_they_exist(
     assert not any((ground.root / name).exists() for name in named)
 
 
+def test_temporary_files_of_ours_are_left_out_and_old_ones_removed(ground: Ground) -> None:
+    left, fresh = f"sub/.agentcli-{'0' * 16}.tmp", f"sub/.agentcli-{'1' * 16}.tmp"
+    ground.write(left)
+    ground.write(fresh)
+    os.utime(ground.root / left, (1_000_000_000, 1_000_000_000))
+    before = ground.keeper.before("c", None)
+    assert set(ground.state(before.tree)) == {b"sub"}
+    assert list((ground.root / "sub").iterdir()) == [ground.root / fresh]
+
+
 def test_names_of_every_kind_are_kept(ground: Ground) -> None:
     before = ground.keeper.before("c", None)
     names = [b"new\nline", b"not utf-8 \xff", b"blank ", b"-rf", b"\xe2\x98\x83"]
