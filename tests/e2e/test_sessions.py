@@ -214,6 +214,15 @@ def test_sessions_are_listed_named_searched_shown_and_deleted(desk: Desk) -> Non
     assert list(desk.sessions.iterdir()) == []
 
 
+@pytest.mark.parametrize("name", ["", " "])
+def test_empty_name_is_no_session(desk: Desk, name: str) -> None:
+    desk.run(["Hello."])
+    for command in (["sessions", "delete", "--yes"], ["sessions", "show"], ["audit", "verify"]):
+        ran = desk.ask(*command, name)
+        assert (ran.code, "is empty" in ran.err) == (2, True), command
+    assert desk.log.is_file()
+
+
 def test_session_outside_of_the_sessions_is_not_deleted(desk: Desk, tmp_path: Path) -> None:
     shutil.copytree(FIXTURES / "demo", tmp_path / "demo")
     assert desk.ask("sessions", "delete", tmp_path / "demo", "-y").code == 2
