@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from agentcli.log.order import find_order_faults, is_closed
+from agentcli.log.order import check_order, is_closed
 from agentcli.log.reader import LoadedLog, LogFault, read_valid_part
 from agentcli.log.turns import is_in_turn
 from agentcli.log.writer import read_lines, verify_seal
@@ -40,6 +40,8 @@ class AuditResult:
     notes: tuple[str, ...]
     """Conditions that a crash or a newer version leaves."""
     is_closed: bool
+    unanswered: tuple[str, ...] = ()
+    """The ids of calls without a result, because their turn was interrupted."""
 
     @property
     def status(self) -> Status:
@@ -55,10 +57,11 @@ def audit_log(
     """Return the result for a log. Raise SettingsError if there is no log."""
     recorded = read_valid_part(path)
     entries = recorded.entries
+    order_faults, unanswered = check_order(entries)
     child_faults, child_notes = _children(path, entries) if with_children else ([], [])
     faults = [
         *find_identity_faults(entries),
-        *find_order_faults(entries),
+        *order_faults,
         *([recorded.fault] if recorded.fault else []),
         *(_head_faults(path, recorded, kept) if kept else []),
         *child_faults,
@@ -68,12 +71,14 @@ def audit_log(
         session = entries[-1].session if entries else ""
         head = LogHead(session=session, seq=recorded.last_seq, hash=recorded.last_hash)
     facts = [entry.fact for entry in entries]
+    is_whole = recorded.fault is None and not _count_unfinished_bytes(path, recorded)
     return AuditResult(
         records=recorded.last_seq,
         head=head,
         faults=tuple(sorted(faults, key=lambda fault: fault.line)),
         notes=(*_notes(path, recorded), *child_notes),
-        is_closed=is_closed(facts) and not is_in_turn(facts) and recorded.fault is None,
+        is_closed=is_closed(facts) and not is_in_turn(facts) and is_whole,
+        unanswered=unanswered,
     )
 
 
@@ -150,10 +155,14 @@ def _head_faults(path: Path, recorded: LoadedLog, kept: LogHead) -> list[LogFaul
     return [LogFault(line=recorded.last_seq + 1, reason=reason)]
 
 
+def _count_unfinished_bytes(path: Path, recorded: LoadedLog) -> int:
+    return path.stat().st_size - recorded.size_bytes
+
+
 def _notes(path: Path, recorded: LoadedLog) -> list[str]:
     notes: list[str] = []
     if recorded.fault is None:
-        unfinished_bytes = path.stat().st_size - recorded.size_bytes
+        unfinished_bytes = _count_unfinished_bytes(path, recorded)
         if unfinished_bytes:
             notes.append(
                 f"record {recorded.last_seq + 1} is unfinished: {unfinished_bytes} bytes "

@@ -45,14 +45,15 @@ class ImpossibleOrder(Exception):
     """The fact cannot follow those before it; the message says why."""
 
 
-def find_order_faults(entries: Sequence[Entry]) -> list[LogFault]:
+def check_order(entries: Sequence[Entry]) -> tuple[list[LogFault], tuple[str, ...]]:
+    """Return what is impossible, and the ids of calls that an interrupted turn left open."""
     order, faults = OrderCheck(), []
     for entry in entries:
         try:
             order.follow(entry.fact)
         except ImpossibleOrder as impossible:
             faults.append(LogFault(line=entry.seq, reason=str(impossible)))
-    return faults
+    return faults, tuple(order.left_open)
 
 
 def is_closed(facts: Sequence[Fact]) -> bool:
@@ -70,6 +71,8 @@ class OrderCheck:
         self._forked = False
         self._goes_on = False
         self._asked: list[_Asked] = []
+        self.left_open: list[str] = []
+        """The ids of calls without a result in turns that have ended."""
 
     def follow(self, fact: Fact) -> None:
         """Check the next fact. Raise ImpossibleOrder, and go on as if the fact had happened."""
@@ -160,6 +163,7 @@ class OrderCheck:
     def _end_turn(self, ended: TurnEnded) -> None:
         was_in_turn, self._in_turn = self._in_turn, False
         unanswered, self._asked = self._list_unanswered(), []
+        self.left_open += [asked.call.id for asked in unanswered]
         if not was_in_turn and ended.ending is not Ending.DENIED:  # a prompt can be refused
             raise ImpossibleOrder("a turn ends that did not start")
         if unanswered and ended.ending not in LEAVE_CALLS_OPEN:

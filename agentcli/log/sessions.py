@@ -86,6 +86,8 @@ def choose_session(named: str | None, workspace: Path) -> SessionSummary:
 
 def find_session(named: str, sessions: Path | None = None) -> SessionPaths:
     """Find a session by its id, its start or end, its name, or a path to its directory or log."""
+    if not named.strip():
+        raise UsageError("the name of the session is empty", hint="agentcli sessions list")
     if "/" in named or named.endswith(".jsonl"):
         return _at_path(Path(named))
     candidates = list(_list_paths(sessions or sessions_directory()))

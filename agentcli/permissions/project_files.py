@@ -276,4 +276,5 @@ def _servers(files: ProjectFiles) -> list[str]:
 
 def _display(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    return printable(text[:_SHOWN_CHARS])
+    more = len(text) - _SHOWN_CHARS
+    return printable(text[:_SHOWN_CHARS]) + (f"… ({more} more characters)" if more > 0 else "")

@@ -5,9 +5,11 @@ old bytes are still the expected ones. Any failure leaves the old file and no ot
 """
 
 import os
+import re
 import secrets
 import stat
 import sys
+import time
 from contextlib import suppress
 
 from agentcli.system.folder import Folder
@@ -16,6 +18,9 @@ from agentcli.types.fast_dataclass import dataclass
 
 NEW_FILE_MODE = 0o644
 _SPECIAL_BITS = stat.S_ISUID | stat.S_ISGID
+_TEMPORARY = re.compile(r"\.agentcli-[0-9a-f]{16}\.tmp")
+_STALE_S = 600.0
+"""The age at which a temporary file is left over from a process that was killed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +36,7 @@ def replace_file(
     """Replace the file. If `expected` is None, there must be none. `shown` is for messages."""
     found = folder.stat(name)
     _require_replaceable(folder, name, found, shown=shown)
+    _remove_stale(folder)
     temporary = f".agentcli-{secrets.token_hex(8)}.tmp"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
     handle = folder.open_file(temporary, flags, NEW_FILE_MODE if found is None else 0o600)
@@ -52,6 +58,27 @@ def replace_file(
             folder.unlink(temporary)
         raise
     return ReplacedFile(created=found is None, notes=notes)
+
+
+def is_temporary(name: str) -> bool:
+    """Return whether it is the name of a file that `replace_file` is writing, or left behind."""
+    return _TEMPORARY.fullmatch(name) is not None
+
+
+def is_stale(found: os.stat_result) -> bool:
+    """Return whether a temporary file is old, and the user's own."""
+    is_own = not hasattr(os, "geteuid") or found.st_uid == os.geteuid()
+    is_old = time.time() - found.st_mtime > _STALE_S
+    return is_own and is_old and stat.S_ISREG(found.st_mode)
+
+
+def _remove_stale(folder: Folder) -> None:
+    """Remove what a killed process left in the folder."""
+    with suppress(OSError):  # it may be closed to us, or another process removes the same file
+        for name in [path.name for path in folder.path.iterdir() if is_temporary(path.name)]:
+            found = folder.stat(name)
+            if found is not None and is_stale(found):
+                folder.unlink(name)
 
 
 def _require_replaceable(

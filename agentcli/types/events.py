@@ -330,7 +330,10 @@ class Checkpointed:
     paths: tuple[str, ...]
     paths_total: int
     not_kept: tuple[str, ...] = ()
-    """Paths that changed too, but were too large or unreadable: they cannot be undone."""
+    """Paths that changed too, but were too large or unreadable, and ignored files that are gone.
+
+    They cannot be undone.
+    """
     type: Literal["checkpointed"] = "checkpointed"
 
 

@@ -163,7 +163,7 @@ def test_log_of_a_gigabyte_is_refused_without_being_loaded(desk: Desk) -> None:
         text=True,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (1024**3, 1024**3)),
     )
-    assert ran.returncode == 0, ran.stderr
+    assert ran.returncode == 7, ran.stderr
     assert "record 1 is unfinished: 1073741824 bytes" in ran.stdout
 
 
@@ -212,6 +212,15 @@ def test_sessions_are_listed_named_searched_shown_and_deleted(desk: Desk) -> Non
     assert (refused.code, desk.log.exists()) == (2, True)
     assert desk.ask("sessions", "delete", name, "-y").code == 0
     assert list(desk.sessions.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["", " "])
+def test_empty_name_is_no_session(desk: Desk, name: str) -> None:
+    desk.run(["Hello."])
+    for command in (["sessions", "delete", "--yes"], ["sessions", "show"], ["audit", "verify"]):
+        ran = desk.ask(*command, name)
+        assert (ran.code, "is empty" in ran.err) == (2, True), command
+    assert desk.log.is_file()
 
 
 def test_session_outside_of_the_sessions_is_not_deleted(desk: Desk, tmp_path: Path) -> None:

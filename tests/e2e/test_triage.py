@@ -104,3 +104,19 @@ def test_stats_of_nothing_and_of_a_time_that_is_none(since: str, code: int, tmp_
     ran = agentcli("stats", f"--since={since}", home=tmp_path)
     assert ran.code == code
     assert ran.out == ("no sessions in this period\n" if code == 0 else "")
+
+
+def test_command_that_failed_last_is_the_first_warning(home: Path, workspace: Path) -> None:
+    (workspace / "a.txt").write_text("one\n" * 400)
+    replies = [
+        {"calls": [{"read_file": {"path": "a.txt", "limit": 10}}]},
+        {"calls": [{"bash": {"command": "seq 20000; exit 2"}}]},
+        "All tests pass.",
+    ]
+    model = script(home / "s.json", replies)
+    agentcli("run", "-C", workspace, "--mode", "auto", "--model", model, "go", home=home)
+    told = json.loads(agentcli("triage", session_log(home), "-o", "json", home=home).out)
+    found = [(one["level"], one["check"]) for one in told["findings"]]
+    assert found[:2] == [("warning", "command"), ("warning", "cut")]
+    assert "exit code 2" in told["findings"][0]["what"]
+    assert sum(check == "cut" for _, check in found) == 1

@@ -181,6 +181,23 @@ def test_the_persons_repository_is_not_touched(home: Path, workspace: Path) -> N
     assert (workspace / "build" / "out").read_text() == "lost\n"  # ignored, and so not kept
 
 
+def test_undo_names_the_ignored_files_that_it_cannot_restore(home: Path, workspace: Path) -> None:
+    (workspace / ".gitignore").write_text(".env\n*.db\n")
+    (workspace / ".env").write_text("A=1\n")
+    (workspace / "local.db").write_text("rows\n")
+    run(home, workspace, {"bash": {"command": "echo new > b.txt; rm .env"}})
+    assert "not stored: .env" in agentcli("undo", "--list", "-C", workspace, home=home).out
+    undone = agentcli("undo", "-C", workspace, home=home)
+    assert undone.out.startswith("Undid part of bash")
+    assert "no copy was stored: .env\n" in undone.out
+    assert not (workspace / "b.txt").exists()
+    run(home, workspace, {"bash": {"command": "rm local.db"}})
+    undone = agentcli("undo", "-C", workspace, home=home)
+    assert undone.out.startswith("Could not undo bash")
+    assert "no copy was stored: local.db\n" in undone.out
+    assert "nothing had to be changed" not in undone.out
+
+
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 def test_kept_states_are_a_repository_that_git_can_read(home: Path, workspace: Path) -> None:
     run(home, workspace, BASH)

@@ -89,6 +89,10 @@ CHAINED = (
     "proven: no single record was changed, removed, moved or inserted; every call that ran was "
     "judged before, and every call has one result"
 )
+INTERRUPTED = (
+    "proven: no single record was changed, removed, moved or inserted; every call that ran was "
+    "judged before, and every call has one result, except {count} of interrupted turns: {calls}"
+)
 HELD = "proven: nothing up to record {seq} changed since the hash was exported"
 UNFINISHED = (
     "proven: no single record was changed, removed, moved or inserted; every call that ran was "
@@ -116,7 +120,14 @@ def verify_log(named: str | None, *, head: Path | None, key: Path | None, as_jso
     else:
         for line in _render_audit(found, kept, signed):
             sys.stdout.write(show_controls(line) + "\n")
-    return Exit.VERIFY_FAILED if found.status == "broken" else Exit.DONE
+    is_proven = found.status == "intact" or _ends_at(found, kept)
+    return Exit.DONE if is_proven else Exit.VERIFY_FAILED
+
+
+def _ends_at(found: AuditResult, stored_head: LogHead | None) -> bool:
+    """Return whether an open log is sound and ends with the record whose hash was exported."""
+    is_last = stored_head is not None and stored_head.seq == found.records
+    return found.status == "open" and is_last
 
 
 def write_head(named: str | None, out: Path | None) -> None:
@@ -164,13 +175,25 @@ def _render_audit(found: AuditResult, stored_head: LogHead | None, signed: str) 
     if faults:
         return ["BROKEN", *faults, *([f"and {more} more"] if more else []), *found.notes]
     return [
-        f"{'intact' if found.is_closed else 'intact so far'}: {found.records} records",
+        f"{'intact' if found.is_closed else 'INCOMPLETE'}: {found.records} records",
         *([signed] if signed else []),
         *found.notes,
-        (CHAINED if found.is_closed else UNFINISHED) if found.records else EMPTY,
+        _describe_proof(found),
         HELD.format(seq=stored_head.seq) if stored_head else NO_HEAD,
         NOT_PROVEN,
     ]
+
+
+def _describe_proof(found: AuditResult) -> str:
+    if not found.records:
+        return EMPTY
+    if not found.is_closed:
+        return UNFINISHED
+    if not found.unanswered:
+        return CHAINED
+    calls, more = found.unanswered[:SHOWN_FAULTS], len(found.unanswered) - SHOWN_FAULTS
+    named = ", ".join(calls) + (f" and {more} more" if more > 0 else "")
+    return INTERRUPTED.format(count=len(found.unanswered), calls=named)
 
 
 def _write_json(found: AuditResult, signed: str) -> None:
@@ -180,6 +203,7 @@ def _write_json(found: AuditResult, signed: str) -> None:
         "head": asdict(found.head) if found.head else None,
         "faults": [asdict(fault) for fault in found.faults],
         "notes": list(found.notes),
+        "unanswered": list(found.unanswered),
         "signed": signed,
     }
     sys.stdout.write(json.dumps(report, ensure_ascii=False, indent=2) + "\n")

@@ -1,8 +1,10 @@
 """Checks of the calls: answered, valid, recovered from, repeated, cut, denied, slow, expected."""
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 
 from agentcli.features.insights.finding import (
     Level,
@@ -14,7 +16,7 @@ from agentcli.features.insights.finding import (
 from agentcli.features.insights.trace import TracedCall
 from agentcli.types.errors import Ending
 from agentcli.types.messages import Json
-from agentcli.types.tools import Command, ErrorKind
+from agentcli.types.tools import Command, ErrorKind, FileView, Matches
 from agentcli.types.verdicts import Verdict
 from agentcli.ui.render.wording import describe_decision
 
@@ -68,6 +70,11 @@ def _is(value: Json, wanted: str) -> bool:
     return isinstance(value, _TYPES[wanted])
 
 
+_LIMITS = ("limit", "max_lines", "max_results", "head_limit")
+"""The arguments in which a model limits a result itself."""
+_OUTPUT = re.compile(r"out/[\w-]+\.log")
+_SAY_NO = {"grep", "egrep", "rg", "diff", "cmp", "test", "[", "[[", "which", "command", "pgrep"}
+"""Programs that answer no with exit code 1."""
 REPEATS_MAX = 3
 SLOW_S = 1.0
 SLOWEST_SHOWN = 3
@@ -140,13 +147,11 @@ def find_unknown_tools(case: TriageCase) -> Iterator[TriageFinding]:
 
 def find_errors(case: TriageCase) -> Iterator[TriageFinding]:
     """Find failed calls. Recovered means a later call of the same tool or target succeeded."""
-    calls = case.trace.calls
-    for index, call in enumerate(calls):
+    for call, recovered in _pair_with_success(case.trace.calls):
         if not call.failed or call.finished is None or call.was_denied:
             continue
         if call.finished.result.error in _NOT_FAILURES:
             continue
-        recovered = next((c for c in calls[index + 1 :] if _makes_up_for(c, call)), None)
         yield TriageFinding(
             level=Level.NOTE if recovered else Level.WARNING,
             record=call.finished_record,
@@ -158,6 +163,27 @@ def find_errors(case: TriageCase) -> Iterator[TriageFinding]:
             ),
             fix="nothing, if you expected it" if recovered else "read the result in the trace",
         )
+
+
+def find_failed_commands(case: TriageCase) -> Iterator[TriageFinding]:
+    """Find programs whose last run failed. An earlier failure was made up for, or repeated."""
+    last: dict[str, tuple[TracedCall, Command]] = {}
+    for call in case.trace.calls:
+        details = call.finished.result.details if call.finished else None
+        if isinstance(details, Command) and not call.failed and details.exit_code is not None:
+            program = _find_program(details.command)
+            last.pop(program, None)  # so that they stay in the order of the log
+            last[program] = (call, details)
+    for program, (call, details) in last.items():
+        is_answer = details.exit_code == 1 and program in _SAY_NO
+        if details.exit_code and not is_answer:
+            yield TriageFinding(
+                level=Level.WARNING,
+                record=call.finished_record,
+                what=f"{name_call(call.call)} ended with exit code {details.exit_code}",
+                why="no later run of the same program succeeded",
+                fix="check whether the answer mentions it; read its output in the trace",
+            )
 
 
 def find_repeats(case: TriageCase) -> Iterator[TriageFinding]:
@@ -181,12 +207,8 @@ def find_repeats(case: TriageCase) -> Iterator[TriageFinding]:
 
 
 def find_cut_results(case: TriageCase) -> Iterator[TriageFinding]:
-    calls = case.trace.calls
-    for index, call in enumerate(calls):
-        if call.finished is None or not call.finished.result.truncated:
-            continue
-        later = [c for c in calls[index + 1 :] if c.turn == call.turn and _looks_again(c, call)]
-        if not later:
+    for turn in case.trace.turns:
+        for call in _find_unread(turn.calls):
             yield TriageFinding(
                 level=Level.WARNING,
                 record=call.finished_record,
@@ -194,6 +216,42 @@ def find_cut_results(case: TriageCase) -> Iterator[TriageFinding]:
                 why="the model continued with only a part of it",
                 fix="check whether the rest matters; ask for a narrower search or range",
             )
+
+
+def _find_unread(calls: Sequence[TracedCall]) -> list[TracedCall]:
+    """Return the calls of a turn whose result was cut, though nothing later read the rest.
+
+    A later call reads the same target in another way, or the file with the full output.
+    """
+    unread: list[TracedCall] = []
+    inputs: dict[str, set[str]] = {}
+    outputs: set[str] = set()
+    for call in reversed(calls):
+        target, text = find_target(call.call), json.dumps(call.call.input, ensure_ascii=False)
+        others = inputs.setdefault(target, set())
+        if call.finished is not None and call.finished.result.truncated:
+            details = call.finished.result.details
+            log = details.log_path if isinstance(details, Command) else ""
+            was_read = _OUTPUT.findall(log)[-1:] if log else []
+            looks_again = len(others) > 1 or bool(others - {text})
+            if not (looks_again or outputs.intersection(was_read) or _was_limited(call)):
+                unread.append(call)
+        others.add(text)
+        outputs.update(_OUTPUT.findall(text))
+    return unread[::-1]
+
+
+def _was_limited(call: TracedCall) -> bool:
+    """Return whether the model got as much as it asked for: it set the limit itself."""
+    given = call.call.input if isinstance(call.call.input, dict) else {}
+    limits = [value for name in _LIMITS if isinstance(value := given.get(name), int)]
+    match call.finished.result.details if call.finished and limits else None:
+        case FileView(first_line=first, last_line=last):
+            return last - first + 1 >= min(limits)
+        case Matches(matches=matches, files=files):
+            return max(matches, files) >= min(limits)
+        case _:
+            return False
 
 
 def find_denials(case: TriageCase) -> Iterator[TriageFinding]:
@@ -237,22 +295,36 @@ def find_missing_expected(case: TriageCase) -> Iterator[TriageFinding]:
             )
 
 
-def _makes_up_for(later: TracedCall, failed: TracedCall) -> bool:
-    if later.record <= failed.record or later.finished is None or later.failed:
-        return False  # calls of the same reply cannot react to each other
-    same_target = find_target(later.call) == find_target(failed.call)
-    return later.call.name == failed.call.name or (bool(find_target(failed.call)) and same_target)
+def _pair_with_success(
+    calls: Sequence[TracedCall],
+) -> Iterator[tuple[TracedCall, TracedCall | None]]:
+    """Yield each call with the first later one of the same tool or target that succeeded.
+
+    Calls of the same reply cannot react to each other.
+    """
+    pairs: list[tuple[TracedCall, TracedCall | None]] = []
+    later: dict[tuple[str, str], TracedCall] = {}
+    for _, group in groupby(reversed(calls), key=lambda call: call.record):
+        same_reply = list(group)
+        for call in same_reply:
+            found = [later[key] for key in _list_keys(call) if key in later]
+            pairs.append((call, min(found, key=lambda one: one.finished_record, default=None)))
+        for call in same_reply:
+            if call.finished is not None and not call.failed:
+                later.update(dict.fromkeys(_list_keys(call), call))
+    return reversed(pairs)
 
 
-def _looks_again(later: TracedCall, cut: TracedCall) -> bool:
-    """Return whether a call reads the same target in another way, or the file with the full
-    output."""
-    text = json.dumps(later.call.input, ensure_ascii=False)
-    details = cut.finished.result.details if cut.finished else None
-    if isinstance(details, Command) and details.log_path and details.log_path in text:
-        return True
-    same_target = find_target(later.call) == find_target(cut.call)
-    return same_target and later.call.input != cut.call.input
+def _list_keys(call: TracedCall) -> list[tuple[str, str]]:
+    target = find_target(call.call)
+    return [("tool", call.call.name), *([("target", target)] if target else [])]
+
+
+def _find_program(command: str) -> str:
+    """Return the program that a command line is about: the last one that `&&` leads to."""
+    words = re.split(r"&&|;|\n", command.strip().rstrip(";"))[-1].split("|")[0].split()
+    words = words[next((n for n, word in enumerate(words) if "=" not in word), 0) :]
+    return " ".join(words[:3] if words[1:2] == ["-m"] else words[:1])
 
 
 def _first_words(call: TracedCall) -> str:

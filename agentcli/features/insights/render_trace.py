@@ -200,8 +200,8 @@ def _render_check(fact: Verified) -> str:
 def _render_changes(fact: Checkpointed) -> str:
     more = fact.paths_total - len(fact.paths[:5])
     shown = ", ".join(fact.paths[:5]) + (f" and {more} more" if more > 0 else "")
-    lost = f" · not stored: {', '.join(fact.not_kept[:5])}" if fact.not_kept else ""
-    return f"  changed  {shown}{lost}"
+    lost = f"not stored: {', '.join(fact.not_kept[:5])}" if fact.not_kept else ""
+    return f"  changed  {' · '.join(filter(None, (shown, lost)))}"
 
 
 def _render_undo(fact: Undone) -> str:

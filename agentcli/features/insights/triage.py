@@ -13,6 +13,7 @@ from agentcli.system.plain_text import show_controls
 LINE_CHARS = 300
 
 CHECKS: dict[str, Check] = {
+    "command": checks_of_calls.find_failed_commands,
     "damage": checks_of_endings.find_damage,
     "crash": checks_of_endings.find_crash,
     "ending": checks_of_endings.find_bad_ending,

@@ -20,7 +20,7 @@ from agentcli.types.events import (
 )
 from agentcli.types.hidden import NOTE
 from agentcli.types.messages import Image, Text
-from agentcli.types.tools import Details, ToolResult
+from agentcli.types.tools import Command, Details, ToolResult
 
 # Comparing two results without what depends on path and time.
 
@@ -33,7 +33,9 @@ _DERIVED = {"shown", "known"}
 _NUMBER = r"\d+(?:\.\d+)?"
 _STAND_INS: tuple[tuple[str, str], ...] = (
     (r"agentcli-[\w-]{8,}", "agentcli-<name>"),
-    (r"/tmp/tmp\w{8}", "/tmp/<name>"),
+    (r"(?<=<session>/out/)\d+\.log\b", "<number>.log"),  # parallel calls take any order
+    (r"\btmp(?:[a-z0-9_]{8}|\.[A-Za-z0-9]{10})(?!\w)", "<name>"),  # of Python and of mktemp
+    (r"(/tmp/[\w-]*?[-._])[A-Za-z0-9_]{6,12}(?![\w-])", r"\1<name>"),
     (r"pytest-of-\w+/pytest-\d+", "pytest-of-<name>"),
     (r"\b0x[0-9a-f]{6,16}\b", "<address>"),
     (r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?", "<time>"),
@@ -51,6 +53,9 @@ _STAND_INS: tuple[tuple[str, str], ...] = (
     ),
 )
 _COMPILED = tuple((re.compile(pattern), stand_in) for pattern, stand_in in _STAND_INS)
+
+_TEMPLATE = re.compile(r"([\w.-]*[0-9A-WYZa-z._-])(X{3,})(?!\w)")
+"""A name for mktemp, which replaces the X: at least one character, and the X."""
 
 Normal = Callable[[str], str]
 
@@ -71,7 +76,28 @@ def build_normalizer(places: RecordedPaths) -> Normal:
 
 def diff_results(recorded: ToolResult, again: ToolResult, then: Normal, now: Normal) -> str:
     """Return a unified diff of two results without paths and times; empty if they are the same."""
-    return diff_lines(_lines(recorded, then), _lines(again, now))
+    return diff_lines(
+        _lines(recorded, _hide_chosen_names(recorded.details, then)),
+        _lines(again, _hide_chosen_names(again.details, now)),
+    )
+
+
+def _hide_chosen_names(details: Details | None, normal: Normal) -> Normal:
+    """Return the function, which also replaces names made from a template like `log.XXXXXX`."""
+    if not isinstance(details, Command) or "mktemp" not in details.command:
+        return normal
+    templates = {
+        rf"(?<!\w){re.escape(prefix)}[A-Za-z0-9]{{{len(chosen)}}}(?!\w)": f"{prefix}<name>"
+        for prefix, chosen in _TEMPLATE.findall(details.command)
+    }
+
+    def replace_names(text: str) -> str:
+        text = normal(text)
+        for pattern, stand_in in templates.items():
+            text = re.sub(pattern, stand_in, text)
+        return text
+
+    return replace_names
 
 
 def diff_lines(recorded: Sequence[str], again: Sequence[str]) -> str:

@@ -4,6 +4,8 @@ It runs in a scratch copy of the tree the session began with: no file of the use
 """
 
 import asyncio
+import re
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
+from agentcli.agent.completion import ANSWER_TOOL
 from agentcli.agent.dispatch import Dispatcher
 from agentcli.agent.journal import Journal
 from agentcli.agent.limits import Breaker, Pace, TurnLimits
@@ -25,7 +28,12 @@ from agentcli.features.replay.compare import (
     diff_lines,
     diff_results,
 )
-from agentcli.features.replay.playback import Playback, RecordedJudge, RecordedTool
+from agentcli.features.replay.playback import (
+    Playback,
+    RecordedCompletion,
+    RecordedJudge,
+    RecordedTool,
+)
 from agentcli.features.replay.recording import (
     PathRelocation,
     RecordedCall,
@@ -45,7 +53,15 @@ from agentcli.session.sandbox_host import SandboxHost
 from agentcli.session.secret_masking import SecretMasking, TokenNote
 from agentcli.settings import SandboxChoice, Settings
 from agentcli.types.errors import SettingsError
-from agentcli.types.events import CallFinished, CallJudged, Event, Fact, SessionStarted, Undone
+from agentcli.types.events import (
+    AnswerChecked,
+    CallFinished,
+    CallJudged,
+    Event,
+    Fact,
+    SessionStarted,
+    Undone,
+)
 from agentcli.types.provider import Request
 from agentcli.types.tools import Tool, ToolResult, ToolSpec
 from agentcli.types.verdicts import MODES, Mode
@@ -80,12 +96,14 @@ class ReplayRunner:
         recorded_paths: RecordedPaths,
         workspace: Path,
         paths: SessionPaths,
+        has_form: bool = False,
     ) -> None:
-        """The directories of `paths` must exist."""
+        """The directories of `paths` must exist. `has_form` is true if a schema was given."""
         self._relocate = relocate = PathRelocation(
             recorded_paths, workspace=str(workspace), directory=str(paths.directory)
         )
         self._options = options
+        self._has_form = has_form
         self._tools = started.tools
         self._playback = Playback(relocate)
         self._recorded_judge = RecordedJudge(self._playback, relocate)
@@ -163,6 +181,7 @@ class ReplayRunner:
             limits=TurnLimits(steps=None),
             collect_notes=self._playback.collect_notes,
             find_unfinished=self._playback.collect_unfinished,
+            completion_checks=RecordedCompletion(journal, self._playback, has_form=self._has_form),
         )
 
     def _iter_offers(self, journal: Journal) -> Iterator[tuple[ToolSpec, Load]]:
@@ -185,6 +204,8 @@ class ReplayRunner:
     def _explain_stub(self, name: str, *, has_real: bool) -> str:
         if self._options.stub_tools:
             return "its recorded result is used"
+        if name == ANSWER_TOOL:
+            return "its recorded result is used: the schema was an option of that run"
         if not has_real:
             return "no such tool here"
         if name == "bash" and self._options.sandbox != "off" and self._gate.host.sandbox is None:
@@ -254,7 +275,15 @@ def replay_session(paths: SessionPaths, options: ReplayOptions) -> ReplayResult:
         known = replace(
             started, tools=tuple(dict.fromkeys((*started.tools, *_iter_called_tools(recorded))))
         )
-        stage = ReplayRunner(known, options, recorded_paths=places, workspace=workspace, paths=here)
+        stage = ReplayRunner(
+            known,
+            options,
+            recorded_paths=places,
+            workspace=workspace,
+            paths=here,
+            has_form=any(isinstance(fact, AnswerChecked) for fact in recorded),
+        )
+        _add_other_outputs(paths.out, here.out, turns)
         store = find_store(Path(started.workspace), paths.directory.parent)
         # A recording from another machine comes without the states that an undo restored.
         undo = (
@@ -271,6 +300,23 @@ def replay_session(paths: SessionPaths, options: ReplayOptions) -> ReplayResult:
             flow=diff_lines(describe_flow(recorded, then, cut), describe_flow(again, now, cut)),
             tree=tree,
         )
+
+
+def _add_other_outputs(recorded: Path, here: Path, turns: Sequence[RecordedTurn]) -> None:
+    """Add the outputs that no call writes again, such as those of checks and of killed calls.
+
+    Commands number their output by what is there, and the model may have read any of it.
+    """
+    calls = [call for turn in turns for reply in turn.replies for call in reply.calls]
+    logs = {name: call for call in calls if (name := call.output_name)}
+    written_again = {name for name, call in logs.items() if not call.why_not_again}
+    numbers = [int(name[:-4]) for name in logs if re.fullmatch(r"[0-9]{1,4}\.log", name)]
+    for number in range(1, max(numbers, default=0)):
+        if f"{number}.log" not in written_again:
+            (here / f"{number}.log").touch()
+    for path in recorded.iterdir() if recorded.is_dir() else ():
+        if path.name not in written_again and path.is_file() and not path.is_symlink():
+            shutil.copyfile(path, here / path.name)
 
 
 def _skip_undo(undone: Undone) -> None:

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from agentcli.agent.completion import DONE, CompletionChecks
+from agentcli.agent.journal import Journal
 from agentcli.features.replay.recording import (
     PathRelocation,
     RecordedCall,
@@ -19,7 +21,14 @@ from agentcli.features.replay.recording import (
 )
 from agentcli.types.deltas import TextDelta
 from agentcli.types.errors import Ending, ProviderError, ProviderErrorKind, ToolError
-from agentcli.types.events import CallFinished, ContextNote, Event, ModelFailed, TurnEnded
+from agentcli.types.events import (
+    CallFinished,
+    ContextNote,
+    Event,
+    ModelFailed,
+    TurnEnded,
+    Verified,
+)
 from agentcli.types.messages import AssistantMessage, Json, ToolCall
 from agentcli.types.provider import OnDelta, Request
 from agentcli.types.tools import (
@@ -105,6 +114,12 @@ class Playback:
                 return one.judged.effect if one.judged else Effect.EXECUTE
         return Effect.EXECUTE
 
+    def find_ending(self, *endings: Ending) -> TurnEnded | None:
+        """Return how the recorded turn ended, if no reply is left and it ended in one of these."""
+        if self._replies or self._ended is None or self._ended.ending not in endings:
+            return None
+        return self._ended
+
     async def wait_for_interruption(self) -> None:
         """Wait until the parallel calls that finished in the recording have finished here, too."""
         calls = self._latest.calls if self._latest else []
@@ -133,6 +148,34 @@ def _failure(failed: ModelFailed) -> ProviderError:
     kinds = (kind for kind in ProviderErrorKind if kind == failed.kind)
     kind = next(kinds, ProviderErrorKind.UNAVAILABLE)
     return ProviderError(failed.message, kind=kind, hint=failed.hint)
+
+
+class RecordedCompletion(CompletionChecks):
+    """Checks of a run that end a turn where they ended the recorded one. None is run again."""
+
+    def __init__(self, journal: Journal, playback: Playback, *, has_form: bool) -> None:
+        super().__init__(journal, run_check=_refuse_check)
+        self._playback = playback
+        self._has_form = has_form
+
+    @property
+    def has_form(self) -> bool:
+        return self._has_form
+
+    async def check_reply(self) -> TurnEnded | None:
+        return self._playback.find_ending(Ending.SCHEMA_UNMET, Ending.VERIFY_FAILED) or DONE
+
+    async def check_after_calls(self) -> TurnEnded | None:
+        """Return the ending if the calls were the last: the answer, or one that was denied."""
+        by_answer = (Ending.DONE, Ending.SCHEMA_UNMET) if self._has_form else ()
+        return self._playback.find_ending(Ending.VERIFY_FAILED, Ending.DENIED, *by_answer)
+
+    def convert_limit_ending(self, ended: TurnEnded) -> TurnEnded:
+        return self._playback.find_ending(Ending.VERIFY_FAILED) or ended
+
+
+async def _refuse_check(command: str) -> Verified:
+    raise AssertionError(f"a replay runs no check: {command}")
 
 
 class RecordedJudge:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from pathlib import PurePath
 from typing import Any
 
 from agentcli.types.errors import Ending, ProviderErrorKind
@@ -48,6 +49,12 @@ class RecordedCall:
     def _was_moved(self) -> bool:
         details = self.finished.details if self.finished else None
         return isinstance(details, Command) and details.was_moved
+
+    @property
+    def output_name(self) -> str:
+        """The name of the file with its whole output; empty if it is not a command."""
+        details = self.finished.details if self.finished else None
+        return PurePath(details.log_path).name if isinstance(details, Command) else ""
 
     @property
     def why_not_again(self) -> str:

@@ -111,15 +111,21 @@ def render_report(report: UndoReport, *, dry_run: bool) -> Iterator[str]:
         yield f"  {outcome.path}: {words}"
     if len(done) > OUTCOMES_SHOWN:
         yield f"  … {len(done) - OUTCOMES_SHOWN} more"
-    if not done and not conflicts:
+    not_kept = _list_not_kept(report)
+    if not done and not conflicts and not not_kept:
         yield "  nothing had to be changed"
     for outcome in conflicts:
         yield f"  CONFLICT {outcome.path}: {outcome.words}"
     if report.saved:
         yield f"  their earlier versions are in {show_controls(str(report.saved))}"
-    not_kept = [path for change in report.changes for path in change.fact.not_kept]
     if not_kept:
-        yield f"  not stored, so left unchanged: {', '.join(not_kept[:OUTCOMES_SHOWN])}"
+        more = len(not_kept) - OUTCOMES_SHOWN
+        shown = ", ".join(not_kept[:OUTCOMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
+        yield f"  left as it is, because no copy was stored: {shown}"
+
+
+def _list_not_kept(report: UndoReport) -> list[str]:
+    return [path for change in report.changes for path in change.fact.not_kept]
 
 
 def _is_named_above(report: UndoReport) -> bool:
@@ -138,10 +144,11 @@ def render_remaining(stack: UndoStack) -> Iterator[str]:
 
 def _format_outcome(report: UndoReport, *, dry_run: bool) -> str:
     verb, past = ("undo", "Undid") if report.action == "undo" else ("redo", "Redid")
-    if report.result.conflicts and not report.result.done:
+    is_partial = bool(report.result.conflicts or _list_not_kept(report))
+    if is_partial and not report.result.done:
         return f"{'Would not' if dry_run else 'Could not'} {verb}"
     did = f"Would {verb}" if dry_run else past
-    return f"{did} part of" if report.result.conflicts else did
+    return f"{did} part of" if is_partial else did
 
 
 def _format_changes(changes: Sequence[RecordedChange]) -> str:
@@ -154,7 +161,7 @@ def _format_changes(changes: Sequence[RecordedChange]) -> str:
 
 def _format_paths(changed: RecordedChange) -> str:
     fact = changed.fact
-    shown = ", ".join(fact.paths[:PATHS_SHOWN])
     more = fact.paths_total - min(len(fact.paths), PATHS_SHOWN)
-    lost = f"; not stored: {', '.join(fact.not_kept[:PATHS_SHOWN])}" if fact.not_kept else ""
-    return f"{shown}{f' and {more} more' if more > 0 else ''}{lost}"
+    shown = ", ".join(fact.paths[:PATHS_SHOWN]) + (f" and {more} more" if more > 0 else "")
+    lost = f"not stored: {', '.join(fact.not_kept[:PATHS_SHOWN])}" if fact.not_kept else ""
+    return "; ".join(filter(None, (shown, lost)))

@@ -107,25 +107,29 @@ class CheckpointKeeper:
         return CheckpointBefore(call_id=call_id, paths=named, tree=tree)
 
     def after(self, before: CheckpointBefore) -> Checkpointed | None:
-        """Store the state after a call; return None if nothing that is stored has changed."""
+        """Store the state after a call; return None if nothing that is stored has changed.
+
+        Ignored files that are gone count as a change that cannot be undone.
+        """
         named = before.paths
         with self._writing():
             tree = (
                 self._write_whole(fresh_rules=False) if named is None else self._write_named(named)
             )
         changed = find_differences(self._store, before.tree, tree)
-        if not changed:
+        removed = self._scan.removed_ignored if self._scan is not None and named is None else set()
+        if not changed and not removed:
             return None
         self._store.keep_reference(self._session, tree)
         kept = [each for each in changed if _has_content(each)]
-        lost = [each for each in changed if not _has_content(each)]
+        lost = [each.path for each in changed if not _has_content(each)]
         return Checkpointed(
             call_id=before.call_id,
             before=before.tree,
             after=tree,
-            paths=_display_paths(kept),
+            paths=_display_paths([each.path for each in kept]),
             paths_total=len(kept),
-            not_kept=_display_paths(lost),
+            not_kept=_display_paths([*lost, *sorted(removed)]),
         )
 
     def find_changes(
@@ -196,7 +200,5 @@ def _has_content(difference: TreeDifference) -> bool:
     return all(kept is None or kept.has_content for kept in (difference.before, difference.after))
 
 
-def _display_paths(changed: Sequence[TreeDifference]) -> tuple[str, ...]:
-    return tuple(
-        printable(each.path.decode("utf-8", "surrogateescape")) for each in changed[:PATHS_SHOWN]
-    )
+def _display_paths(paths: Sequence[bytes]) -> tuple[str, ...]:
+    return tuple(printable(path.decode("utf-8", "surrogateescape")) for path in paths[:PATHS_SHOWN])

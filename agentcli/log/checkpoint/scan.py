@@ -12,6 +12,7 @@ import struct
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -26,11 +27,14 @@ from agentcli.log.checkpoint.trees import (
     make_stamp,
     write_tree,
 )
+from agentcli.system.replace_file import is_stale, is_temporary
 
 FILES_MAX = 100_000
 LOOK_MAX_BYTES = 500_000_000
 """The limit for new files in one look."""
 DEPTH_MAX = 200
+IGNORED_MAX = 1000
+"""The limit for names of ignored files that are remembered per directory."""
 
 NEVER = frozenset(
     {b".git", b"node_modules", b"__pycache__", b".venv", b".tox", b".mypy_cache", b".ruff_cache"}
@@ -61,6 +65,8 @@ class WorkspaceTooLarge(Exception):
 class _ScannedDirectory:
     scope: IgnoreScope
     entries: dict[bytes, CapturedFile] = field(default_factory=dict)
+    ignored: set[bytes] = field(default_factory=set)
+    """Names that the ignore rules leave out. Their content is not stored."""
     tree: str | None = None
     """Its id, until something below changes."""
 
@@ -84,6 +90,8 @@ class WorkspaceScan:
         """The number of files whose content was not known."""
         self.rules_changed = False
         """True if an ignore file has changed: the next state needs a new scan."""
+        self.removed_ignored: set[bytes] = set()
+        """The ignored paths that the latest refresh no longer found."""
         self._store = store
         self._root = root
         self._where = os.fsencode(root)
@@ -106,6 +114,7 @@ class WorkspaceScan:
     def refresh(self) -> None:
         """Update the scan to the workspace as it is during this call."""
         self._room_bytes = self._store.free_bytes(LOOK_MAX_BYTES)
+        self.removed_ignored.clear()
         changed = self._watch.take_changed() if self._watch else None
         linked = self._look(self._directories if changed is None else changed)
         if linked and changed is not None:
@@ -142,7 +151,9 @@ class WorkspaceScan:
     def _look_into(self, path: bytes) -> bool:
         directory = self._directories[path]
         began_ns, linked = time.time_ns(), False
-        found = self._list_directory(path, directory.scope)
+        found, ignored = self._list_directory(path, directory.scope)
+        self._note_removed(path, directory.ignored - ignored)
+        directory.ignored = ignored
         for name in directory.entries.keys() - found.keys():
             self._forget(path, name)
         for name, status in found.items():
@@ -198,8 +209,19 @@ class WorkspaceScan:
                 return  # gone again, or closed to us: there is nothing to see in it
             self.close()  # no more watches: from now on everything is looked at
 
-    def _list_directory(self, path: bytes, scope: IgnoreScope) -> dict[bytes, os.stat_result]:
+    def _note_removed(self, path: bytes, ignored: Iterable[bytes]) -> None:
+        """Note which of these names are gone. A name may also be left out by its limit."""
+        paths = (_join(path, name) for name in ignored)
+        self.removed_ignored.update(
+            one for one in paths if not os.path.lexists(self._where + b"/" + one)
+        )
+
+    def _list_directory(
+        self, path: bytes, scope: IgnoreScope
+    ) -> tuple[dict[bytes, os.stat_result], set[bytes]]:
+        """Return the entries of a directory, and the names that are ignored."""
         found: dict[bytes, os.stat_result] = {}
+        ignored: set[bytes] = set()
         deep = path.count(b"/") >= DEPTH_MAX
         try:
             with os.scandir(self._where + b"/" + path) as entries:
@@ -209,11 +231,16 @@ class WorkspaceScan:
                         continue
                     if self._outside and _join(path, entry.name) in self._outside:
                         continue
+                    if entry.name.startswith(b".") and is_temporary(os.fsdecode(entry.name)):
+                        _remove_if_stale(entry)
+                        continue
                     if not scope.ignores(entry.name, is_dir=is_dir):
                         found[entry.name] = entry.stat(follow_symlinks=False)
+                    elif len(ignored) < IGNORED_MAX:
+                        ignored.add(entry.name)
         except (FileNotFoundError, NotADirectoryError, PermissionError):
-            return found
-        return found
+            return found, ignored
+        return found, ignored
 
     def _forget(self, path: bytes, name: bytes) -> None:
         """Remove an entry, and everything below it if it is a directory."""
@@ -227,7 +254,9 @@ class WorkspaceScan:
             return
         top = _join(path, name)
         for known in [p for p in self._directories if p == top or p.startswith(top + b"/")]:
-            self._files -= len(self._directories.pop(known).entries)
+            forgotten = self._directories.pop(known)
+            self._files -= len(forgotten.entries)
+            self._note_removed(known, forgotten.ignored)
             if self._watch is not None:
                 self._watch.remove(known)
 
@@ -272,6 +301,13 @@ class WorkspaceScan:
             raise WorkspaceTooLarge(
                 "it has more new content than may be kept at once, or there is room for"
             )
+
+
+def _remove_if_stale(entry: os.DirEntry[bytes]) -> None:
+    """Remove a file that a killed process of ours left in the workspace."""
+    with suppress(OSError):  # read-only here, or gone already: then it is only left out
+        if is_stale(entry.stat(follow_symlinks=False)):
+            Path(os.fsdecode(entry.path)).unlink()
 
 
 def _join(path: bytes, name: bytes) -> bytes:

@@ -6,7 +6,12 @@ from typing import Any
 
 import pytest
 
-from agentcli.features.audit.render import sign_file, verify_signature
+from agentcli.features.audit.render import (
+    sign_file,
+    verify_log,
+    verify_signature,
+    write_head,
+)
 from agentcli.log.audit import audit_log, read_head
 from agentcli.types.errors import Ending, SettingsError
 from agentcli.types.events import (
@@ -91,6 +96,49 @@ def test_what_cannot_have_happened_is_named(
 def test_cancelled_turn_may_leave_calls_that_never_ran(tmp_path: Path) -> None:
     cancelled = TurnEnded(ending=Ending.CANCELLED)
     assert faults(tmp_path, STARTED, asked("x"), replied(A, B), cancelled) == []
+
+
+CANCELLED = TurnEnded(ending=Ending.CANCELLED)
+INTERRUPTED = (STARTED, asked("x"), replied(A, B), judged(A), finished(A), CANCELLED)
+
+
+@pytest.mark.parametrize("count", range(len(SESSION)))
+def test_log_that_was_cut_off_is_not_verified(
+    tmp_path: Path, count: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "log.jsonl"
+    write(path)
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:count]))
+    assert verify_log(str(path), head=None, key=None, as_json=False) == 7
+    told = capsys.readouterr().out
+    assert told.startswith(f"INCOMPLETE: {count} records")
+    assert "every call has one result" not in told
+    if count:
+        write_head(str(path), tmp_path / "head")
+        assert verify_log(str(path), head=tmp_path / "head", key=None, as_json=False) == 0
+        path.write_bytes(b"".join(lines[: count - 1]))
+        assert verify_log(str(path), head=tmp_path / "head", key=None, as_json=False) == 7
+
+
+def test_bytes_after_the_closing_record_are_of_a_log_that_was_cut_off(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    write(path)
+    with path.open("ab") as file:
+        file.write(b'{"v":2,')
+    assert audit_log(path).status == "open"
+    assert verify_log(str(path), head=None, key=None, as_json=False) == 7
+
+
+def test_calls_that_an_interrupted_turn_left_open_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "log.jsonl"
+    write(path, (*INTERRUPTED, SessionEnded(exit_code=130)))
+    assert audit_log(path).unanswered == ("b",)
+    assert verify_log(str(path), head=None, key=None, as_json=False) == 0
+    told = capsys.readouterr().out
+    assert "every call has one result, except 1 of interrupted turns: b\n" in told
 
 
 def test_result_of_a_denied_call_is_found_although_the_chain_was_made_anew(tmp_path: Path) -> None:

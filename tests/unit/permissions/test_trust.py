@@ -63,6 +63,13 @@ def test_project_is_what_executes_or_redirects(root: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(("length", "sign"), [(300, ""), (301, "… (1 more characters)")])
+def test_long_command_is_cut_with_a_sign(root: Path, length: int, sign: str) -> None:
+    hooks = {"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "x" * length}]}]}}
+    (root / ".agentcli/hooks.json").write_text(json.dumps(hooks))
+    assert f"hook      Stop: {'x' * 300}{sign}" in list(describe_files(_read(root)))
+
+
 @pytest.mark.parametrize(
     "command",
     [

@@ -3,7 +3,6 @@ from typing import get_args
 import pytest
 from openai.types.responses import ResponseError
 
-from agentcli.providers.failures import RETRIED
 from agentcli.providers.openai.errors import error, make_stream_error
 from agentcli.types.errors import ProviderErrorKind
 from agentcli.types.messages import Json
@@ -129,4 +128,4 @@ TRANSIENT_CODES = {"server_error", "rate_limit_exceeded", "vector_store_timeout"
 @pytest.mark.parametrize("code", get_args(ResponseError.model_fields["code"].annotation))
 def test_failed_response_is_sent_again_only_if_that_may_help(code: str) -> None:
     made = make_stream_error({"code": code, "message": "No."})
-    assert (made.kind in RETRIED) == (code in TRANSIENT_CODES)
+    assert made.is_temporary == (code in TRANSIENT_CODES)

@@ -39,6 +39,17 @@ def test_new_files_get_the_usual_mode(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o644
 
 
+def test_what_a_killed_process_left_is_removed_once_it_is_old(tmp_path: Path) -> None:
+    left, fresh = f".agentcli-{'0' * 16}.tmp", f".agentcli-{'1' * 16}.tmp"
+    others = (".agentcli-notes.tmp", "agentcli.tmp", "file")
+    for name in (left, fresh, *others):
+        (tmp_path / name).write_bytes(b"old")
+        if name != fresh:
+            os.utime(tmp_path / name, (1_000_000_000, 1_000_000_000))
+    replaced(tmp_path, "file", b"new")
+    assert sorted(tree(tmp_path)) == sorted((fresh, *others))
+
+
 def test_a_hard_link_is_broken_and_told(tmp_path: Path) -> None:
     (tmp_path / "ws").mkdir()
     (tmp_path / "other").write_bytes(b"old")

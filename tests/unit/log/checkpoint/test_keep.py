@@ -127,6 +127,53 @@ def test_what_has_no_content_to_keep_is_named(
     assert (fact.paths, fact.not_kept) == (("small",), ("large", "pipe"))
 
 
+def test_ignored_files_that_a_call_removed_are_named(ground: Ground) -> None:
+    ground.write(".gitignore", "*.db\n.env\nbuild/\n")
+    for name in (".env", "sub/local.db", "sub/deep/other.db", "build/out", "kept.db"):
+        ground.write(name)
+    before = ground.keeper.before("1", None)
+    (ground.root / ".env").unlink()
+    ground.write("new.db")
+    fact = ground.keeper.after(before)
+    assert fact is not None
+    assert (fact.paths, fact.not_kept, fact.before) == ((), (".env",), fact.after)
+    before = ground.keeper.before("2", None)
+    assert ground.keeper.after(before) is None
+    before = ground.keeper.before("3", None)
+    shutil.rmtree(ground.root / "sub")
+    shutil.rmtree(ground.root / "build")
+    fact = ground.keeper.after(before)
+    assert fact is not None
+    assert fact.not_kept == ("build", "sub/deep/other.db", "sub/local.db")
+
+
+def test_many_ignored_files_are_bounded_and_never_named_while_they_exist(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scan, "IGNORED_MAX", 3)
+    ground.write(".gitignore", "*.log\n")
+    for number in range(10):
+        ground.write(f"{number}.log")
+    before = ground.keeper.before("1", None)
+    for number in range(5):
+        (ground.root / f"{number}.log").unlink()
+        ground.write(f"new-{number}.log")
+    fact = ground.keeper.after(before)
+    named = fact.not_kept if fact else ()
+    assert len(named) <= 3
+    assert not any((ground.root / name).exists() for name in named)
+
+
+def test_temporary_files_of_ours_are_left_out_and_old_ones_removed(ground: Ground) -> None:
+    left, fresh = f"sub/.agentcli-{'0' * 16}.tmp", f"sub/.agentcli-{'1' * 16}.tmp"
+    ground.write(left)
+    ground.write(fresh)
+    os.utime(ground.root / left, (1_000_000_000, 1_000_000_000))
+    before = ground.keeper.before("c", None)
+    assert set(ground.state(before.tree)) == {b"sub"}
+    assert list((ground.root / "sub").iterdir()) == [ground.root / fresh]
+
+
 def test_names_of_every_kind_are_kept(ground: Ground) -> None:
     before = ground.keeper.before("c", None)
     names = [b"new\nline", b"not utf-8 \xff", b"blank ", b"-rf", b"\xe2\x98\x83"]

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from agentcli.features.replay.compare import build_normalizer, diff_results
@@ -23,6 +25,8 @@ NOW = RecordedPaths(workspaces=("/tmp/x/workspace",), sessions=("replay-1",))
         ("[background pid 12, output", "[background pid 3456, output"),
         ("<object at 0x7f0011223344>", "<object at 0x7fffffffffff>"),
         ("/tmp/tmpabcd1234/x", "/tmp/tmpefgh5678/x"),
+        ("./tmp.WymqxckJ0t", "./tmp.aT0ODDZINn"),
+        ("/var/tmp/build-e8o4x15x.d", "/var/tmp/build-s17ep_i9.d"),
         (
             "-rw-r--r-- 1 ann staff 12 Jan  1 10:00 a.py",
             "-rw-r--r--. 2 bob users 12 Feb 28 2027 a.py",
@@ -43,6 +47,9 @@ def test_place_and_moment_do_not_count(then: str, now: str) -> None:
         ("line 10", "line 11"),
         ("-rw-r--r-- 1 a a 12 Jan  1 10:00 a.py", "-rwxr-xr-x 1 a a 12 Jan  1 10:00 a.py"),
         ("exit code 0", "exit code 1"),
+        ("tmp.py: 1 error", "tmp.txt: 1 error"),
+        ("/tmp/build-one", "/tmp/build-two"),
+        ("out/1.log", "out/2.log"),
     ],
 )
 def test_everything_else_counts(then: str, now: str) -> None:
@@ -66,6 +73,20 @@ def test_difference_is_a_diff_of_what_counts() -> None:
     broken = result("built in 1s", cwd="/tmp/x/workspace", exit_code=2)
     shown = diff_results(then, broken, build_normalizer(THEN), build_normalizer(NOW))
     assert "+exit_code: 2" in shown
+
+
+def test_names_that_mktemp_chose_do_not_count() -> None:
+    def shown(then: str, now: str, command: str) -> str:
+        details = Command(command=command, cwd="/w", exit_code=0)
+        one, two = (
+            replace(result(text, cwd="", exit_code=0), details=details) for text in (then, now)
+        )
+        return diff_results(one, two, build_normalizer(THEN), build_normalizer(NOW))
+
+    assert shown("log.abcdef", "log.ghijkl", "mktemp log.XXXXXX") == ""
+    assert shown("log.abcdef", "log.ghijkl", "ls log.XXXXXX") != ""
+    assert shown("log.abcdef", "lot.ghijkl", "mktemp log.XXXXXX") != ""
+    assert shown("red", "tan", "mktemp XXX") != ""
 
 
 def test_relocation_reaches_every_text_of_an_input() -> None:

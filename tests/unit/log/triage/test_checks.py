@@ -1,5 +1,6 @@
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -30,7 +31,15 @@ from agentcli.types.events import (
     Warned,
 )
 from agentcli.types.messages import AssistantMessage, Json, Stop, Text, ToolCall, Usage, UserMessage
-from agentcli.types.tools import Command, Details, Effect, ErrorKind, ToolResult
+from agentcli.types.tools import (
+    Command,
+    Details,
+    Effect,
+    ErrorKind,
+    FileView,
+    Matches,
+    ToolResult,
+)
 from agentcli.types.verdicts import By, Decision, Verdict
 
 STARTED = SessionStarted(
@@ -209,6 +218,60 @@ def test_cut_result_is_told_unless_the_rest_was_read() -> None:
     part = ran(a_call(path="a"), truncated=True)
     more = ran(a_call("read_file", "c2", path="a", offset=100))
     assert found([STARTED, ASKED, *part, *more, *DONE]) == []
+
+
+@pytest.mark.parametrize(
+    ("call", "details"),
+    [
+        (
+            a_call(path="a", limit=3),
+            FileView(path="a", media="text", size_bytes=9, first_line=5, last_line=7),
+        ),
+        (
+            a_call("grep", pattern="x", limit=2),
+            Matches(target="x", path=".", matches=2, files=1, more=True),
+        ),
+        (
+            a_call("find_files", glob="*", max_results=2),
+            Matches(target="*", path=".", matches=0, files=2, more=True),
+        ),
+    ],
+)
+def test_result_that_is_as_long_as_the_model_asked_is_not_cut(
+    call: ToolCall, details: Details
+) -> None:
+    facts = [STARTED, ASKED, *ran(call, truncated=True, details=details), replied(), *DONE]
+    assert found(facts) == []
+    assert isinstance(call.input, dict)
+    unlimited = replace(call, input={**call.input, "limit": 400, "max_results": 400})
+    facts = [STARTED, ASKED, *ran(unlimited, truncated=True, details=details), replied(), *DONE]
+    assert found(facts) == [("cut", Level.WARNING, 5)]
+
+
+def exits(command: str, code: int) -> list[Fact]:
+    details = Command(command=command, cwd="/w", exit_code=code)
+    return ran(a_call("bash", command=command), details=details)
+
+
+@pytest.mark.parametrize(
+    ("runs", "records"),
+    [
+        ([("pytest -q", 2)], [5]),
+        ([("cd a && CI=1 pytest -q | tail", 1), ("pytest", 0)], []),
+        ([("pytest", 0), ("ruff check", 1), ("pytest tests", 4)], [8, 11]),
+        ([("python -m pytest", 1), ("python -m mypy", 0)], [5]),
+        ([("grep -q x a", 1), ("test -e b", 1), ("diff a b", 1)], []),
+        ([("grep x nothing", 2)], [5]),
+        ([("", 1)], [5]),
+    ],
+)
+def test_program_whose_last_run_failed_is_told(
+    runs: list[tuple[str, int]], records: list[int]
+) -> None:
+    facts = [fact for command, code in runs for fact in exits(command, code)]
+    assert found([STARTED, ASKED, *facts, replied(), *DONE]) == [
+        ("command", Level.WARNING, record) for record in records
+    ]
 
 
 def test_denial_names_the_rule_that_would_allow_it() -> None:

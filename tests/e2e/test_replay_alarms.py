@@ -1,0 +1,80 @@
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.program import PROGRAM, agentcli, environment, script, session_log
+from tests.support.terminal import until
+
+SCHEMA = '{"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}'
+FORM = ["--schema", "form.json"]
+PASSES_ONCE_TOLD = "seq 20000; test -e ok || { touch ok; false; }"
+PYTHON = "import tempfile as t; print(t.mkdtemp(), t.mkdtemp('.d', 'ab-'), t.mkdtemp(dir='.'))"
+
+
+def bash(command: str, **more: Any) -> dict[str, Any]:
+    return {"calls": [{"bash": {"command": command, **more}}]}
+
+
+def answer(value: Any) -> dict[str, Any]:
+    return {"calls": [{"answer": {"n": value}}]}
+
+
+SESSIONS: dict[str, tuple[list[Any], list[str]]] = {
+    "answer by a call": ([answer(1)], FORM),
+    "answer at the second try": ([answer("x"), answer(1)], FORM),
+    "answer in words first": (["one", answer(1)], FORM),
+    "answer never right": ([answer("x")] * 3, FORM),
+    "answer, and checks that fail": ([answer(1)] * 6, [*FORM, "--verify", "false"]),
+    "checks that fail": (["Done."] * 6, ["--verify", "false"]),
+    "checks that fail at a limit": (
+        ["Done.", bash("true"), bash("true"), "Done."],
+        ["--verify", "false", "--max-turns", "2"],
+    ),
+    "output after a check": (["Done.", bash("seq 20000"), "Done."], ["--verify", PASSES_ONCE_TOLD]),
+    "output after a timeout": (
+        [bash("seq 20000; sleep 60", timeout=1), bash("seq 20000"), "Done."],
+        [],
+    ),
+    "denied call": (
+        [{"calls": [{"write_file": {"path": "/etc/x", "content": "x"}}]}, "Done."],
+        ["--on-deny", "fail"],
+    ),
+    "names of mktemp": ([bash("mktemp; mktemp -d; mktemp --suffix=.py; mktemp -p ."), "Done."], []),
+    "names from a template": ([bash("mktemp log.XXXXXX; ls -d log.*"), "Done."], []),
+    "names of Python": ([bash(f'python3 -c "{PYTHON}"'), "Done."], []),
+}
+
+
+@pytest.mark.parametrize("name", SESSIONS)
+def test_replay_of_what_is_the_same_raises_no_alarm(name: str, home: Path, workspace: Path) -> None:
+    replies, options = SESSIONS[name]
+    (workspace / "form.json").write_text(SCHEMA)
+    model = script(home / "s.json", replies)
+    run = ["run", "-C", str(workspace), "--mode", "auto", "--model", model, *options, "go"]
+    agentcli(*run, home=home, cwd=workspace)
+    again = agentcli("replay", "--check", session_log(home).parent.name, home=home)
+    assert again.code == 0, again.out
+    assert ": same (" in again.out
+
+
+def test_outputs_keep_their_numbers_after_a_call_that_was_interrupted(
+    home: Path, workspace: Path
+) -> None:
+    model = script(home / "s.json", [bash("echo first; touch started; sleep 60")])
+    run = ["run", "-C", str(workspace), "--mode", "auto", "--model"]
+    argv = [str(PROGRAM), *run, model, "go"]
+    with subprocess.Popen(argv, cwd=home, env=environment(home)) as process:
+        until((workspace / "started").exists, "the command runs")
+        process.send_signal(signal.SIGINT)
+    out = session_log(home).parent / "out"
+    reads = [{"calls": [{"read_file": {"path": str(out / f"{n}.log")}}]} for n in (1, 2)]
+    model = script(home / "s.json", [bash("echo second"), *reads, "Done."])
+    agentcli(*run, model, "--continue", "go on", home=home)
+    assert (out / "1.log").read_text().startswith("first")
+    assert (out / "2.log").read_text().startswith("second")
+    again = agentcli("replay", "--check", out.parent.name, home=home)
+    assert again.code == 0, again.out
+    assert "(1 not re-runnable, 3 same)" in again.out
