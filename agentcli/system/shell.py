@@ -9,6 +9,7 @@ directory through the same socket: only this one command can write there.
 """
 
 import os
+import re
 import shlex
 import shutil
 import socket
@@ -26,6 +27,7 @@ _NOTE_LIMIT_BYTES = 16_384
 _NOTE_FD = MARK_FD - 1
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 _LET_GO = b"\n"
+_CODES = re.compile(r"\b[0-9]{1,3}\b")
 
 # One line, so that bash counts the command's own lines from 1 and `set -v` shows none of this.
 _AWAIT = "read -r && unset REPLY && exec {keep}</dev/null || exit 126; SECONDS=0; "
@@ -39,15 +41,24 @@ _EVALUATE_AND_NOTE = (
     "trap {trap} EXIT; "
     "exit() {{ {{ {quiet}; [[ $BASH_SUBSHELL -gt 0 ]] || {note}; }} >/dev/null 2>&1; "
     'if [[ $# -gt 0 ]]; then builtin exit "$@"; fi; '
-    "(builtin exit $__agentcli_status); builtin exit; }}; "
+    '(builtin exit "$__agentcli_status"); builtin exit; }}; '
     f"{_EVALUATE}; "
-    "{{ {quiet}; {note}; }} >/dev/null 2>&1; builtin exit $__agentcli_status"
+    '{{ {quiet}; {note}; }} >/dev/null 2>&1; builtin exit "$__agentcli_status"'
 )
-_QUIET = "__agentcli_status=$?; unset -f builtin; builtin trap - DEBUG; builtin set +vx"
+_QUIET = (
+    "__agentcli_status=${__agentcli_last-$?}; "
+    "unset -f builtin; builtin trap - DEBUG; builtin set +vx"
+)
 _NOTE_UNLESS_NOTED = (
     "{{ [[ ${{__agentcli_status-}} ]] || {{ {quiet}; {note}; }}; }} >/dev/null 2>&1"
 )
-_NOTE = "{{ builtin pwd -P; builtin printf '\\0'; builtin jobs -rp; }} >&{fd} || [[ noted ]]"
+_NOTE = (
+    "{{ builtin pwd -P; builtin printf '\\0'; builtin jobs -rp; builtin printf '\\0'; "
+    "builtin printf '%s ' \"${{__agentcli_pipe[@]-}}\"; }} >&{fd} || [[ noted ]]"
+)
+
+# `eval` forgets the statuses of a pipeline, so they are taken in its text, by a line of their own.
+_KEEP_PIPE = b'\n{ __agentcli_last=$? __agentcli_pipe=("${PIPESTATUS[@]}"); } >/dev/null 2>&1'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +86,8 @@ class ShellNote:
     """Its last directory; empty if that is gone."""
     has_jobs: bool
     """True if a background job of it was running."""
+    pipe: tuple[int, ...] = ()
+    """The exit codes of its last pipeline, if the command kept them."""
 
 
 class ShellHandle:
@@ -94,10 +107,12 @@ class ShellHandle:
             told = os.fsdecode(self._ours.recv(_NOTE_LIMIT_BYTES))
         except OSError:
             return None
-        directory, is_told, jobs = told.partition("\0")
+        directory, is_told, rest = told.partition("\0")
         if not is_told:
             return None
-        return ShellNote(directory=directory.removesuffix("\n"), has_jobs=jobs != "")
+        jobs, _, pipe = rest.partition("\0")
+        codes = tuple(map(int, _CODES.findall(pipe)))
+        return ShellNote(directory=directory.removesuffix("\n"), has_jobs=jobs != "", pipe=codes)
 
     def close(self) -> None:
         """Close both ends. Not while the shell runs: it would die when it writes its note."""
@@ -137,8 +152,12 @@ def find_bash() -> str:
     return found
 
 
-def encode_command(command: str) -> bytes:
-    """Return the bytes that a shell reads. Raise ToolError if no shell can read them."""
+def encode_command(command: str, *, keeps_pipe: bool = False) -> bytes:
+    """Return the bytes that a shell reads. Raise ToolError if no shell can read them.
+
+    With `keeps_pipe`, a shell that notes its directory also notes the exit codes of the pipeline
+    at the end of the command. `name_pipe` must have found one there.
+    """
     if "\0" in command:
         at = command.index("\0")
         raise ToolError(
@@ -147,10 +166,80 @@ def encode_command(command: str) -> bytes:
             kind=ErrorKind.INVALID_INPUT,
         )
     try:
-        return command.encode("utf-8")
+        return command.encode("utf-8") + (_KEEP_PIPE if keeps_pipe else b"")
     except UnicodeEncodeError as error:
         raise ToolError(
             f"Invalid input: command has half a surrogate pair at position {error.start}. "
             "Send whole characters.",
             kind=ErrorKind.INVALID_INPUT,
         ) from None
+
+
+# The pipeline at the end of a command, as far as that is plain. Of everything else nothing is said.
+
+
+_LEXEME = re.compile(
+    r"(?P<blank>[ \t]+|\\\n)"
+    r"""|(?P<quoted>\\.|'[^']*'|\$'(?:[^'\\]|\\.)*'|"(?:[^"\\`$]|\\.|\$(?!\())*"|\$\{[^}"'`]*\})"""
+    r"|(?P<comment>(?<![^\s;&|()])\#[^\n]*)"
+    r"|(?P<redirection>&>>?|[<>]&|>\||<<<)"
+    r"|(?P<opaque><<|;;|`)"
+    r"|(?P<joiner>(?:&&|\|\|)\s*|[;&\n])"
+    r"|(?P<pipe>\|&?\s*)"
+    r"|(?P<open>\()|(?P<close>\))"
+    r"""|(?P<text>[^\s\\'"`$<>&|;()]+|[$<>])""",
+    re.DOTALL,
+)
+_SHOWS_WHAT_IS_READ = re.compile(r"\bDEBUG\b|\bset\s[-+\w \t]*v|\bcase\b")
+"""Commands that would show another line after them, or that are not to be taken apart."""
+_BEFORE_PROGRAM = re.compile(
+    r"""\A\s*(?:(?:[A-Za-z_]\w*=(?:[^\s'"()]|'[^']*'|"[^"]*")*|time|-p)\s+)*"""
+)
+_PROGRAM = re.compile(r"[\w./+:@-]{1,80}(?=[\s<>]|\Z)")
+_ENDS_OF_COMPOUNDS = (["}"], ["done"], ["fi"])
+_RESERVED = (
+    *("if", "then", "else", "elif", "for", "while", "until", "do", "select", "function", "coproc"),
+    *("in", "time"),
+)
+
+
+def name_pipe(command: str) -> tuple[str, ...]:
+    """Return the programs of the pipeline at the end of a command; empty if it is not plain.
+
+    Whenever the command ends with exit code 0, that pipeline was the last one it ran.
+    """
+    parts = () if _SHOWS_WHAT_IS_READ.search(command) else _split_last_pipe(command)
+    names = tuple(map(_name_part, parts))
+    return names if len(names) > 1 and all(names) else ()
+
+
+def _split_last_pipe(command: str) -> tuple[str, ...]:
+    """Return the texts between the pipes of the last list item; empty if that is not certain."""
+    parts, joiner, before, depth, at = [""], "", "", 0, 0
+    for found in _LEXEME.finditer(command):
+        kind, text = found.lastgroup, found[0]
+        if found.start() != at or kind == "opaque":
+            return ()
+        at = found.end()
+        depth += (kind == "open") - (kind == "close")
+        if depth < 0:
+            return ()
+        if kind == "joiner" and not depth:
+            joiner = joiner or text.strip() or ";"
+        elif kind == "pipe" and not depth:
+            parts.append("")
+        elif kind != "comment":
+            if joiner and kind != "blank":
+                parts, before, joiner = [""], joiner, ""
+            parts[-1] += " " if kind == "blank" else text
+    is_whole = at == len(command) and not depth and joiner in ("", ";")
+    return tuple(parts) if is_whole and before != "||" else ()
+
+
+def _name_part(part: str) -> str:
+    """Return the program of a part, `(...)` if it has no plain name; empty if that is unsure."""
+    rest = _BEFORE_PROGRAM.sub("", part, count=1)
+    if rest.startswith(("(", "$", '"', "'")) or rest.split(None, 1)[:1] in _ENDS_OF_COMPOUNDS:
+        return "(...)"
+    found = _PROGRAM.match(rest)
+    return "" if found is None or found[0] in _RESERVED else Path(found[0]).name

@@ -18,9 +18,15 @@ from agentcli.system.parsing import parse_whole_number
 from agentcli.system.plain_text import show_controls
 from agentcli.system.process import Pipe, Sink
 from agentcli.system.process_table import ProcessTable
-from agentcli.system.shell import ShellNote, encode_command
+from agentcli.system.shell import ShellNote, encode_command, name_pipe
 from agentcli.tools.contracts import load_spec
-from agentcli.tools.report import CARD_TAIL_LINES, report_command, report_interrupted, report_moved
+from agentcli.tools.report import (
+    CARD_TAIL_LINES,
+    describe_pipe,
+    report_command,
+    report_interrupted,
+    report_moved,
+)
 from agentcli.tools.schema import Arguments, parse
 from agentcli.tools.shells import PooledShell, ShellPool, ShellSetup
 from agentcli.types.errors import ToolError
@@ -86,6 +92,8 @@ class _PendingCommand:
     notes: tuple[str, ...]
     """Notes for the model on how the command was started."""
     command: bytes
+    pipe: tuple[str, ...]
+    """The programs of the pipeline at its end, if that is to be reported."""
     setup: ShellSetup
     log_path: Path
     log_fd: int
@@ -147,7 +155,8 @@ class Bash:
 
     def _prepare(self, args: BashArgs, context: ToolContext) -> _PendingCommand:
         notes = self._return_from_lost_directory()
-        command = encode_command(args.command)
+        pipe = () if args.background else name_pipe(args.command)
+        command = encode_command(args.command, keeps_pipe=pipe != ())
         try:
             post = ShellSetup.at(self._directory.path, context.grants)
             log_path, log_fd = self._new_log()
@@ -159,6 +168,7 @@ class Bash:
             cwd=self._directory.path,
             notes=notes,
             command=command,
+            pipe=pipe,
             setup=post,
             log_path=log_path,
             log_fd=log_fd,
@@ -217,6 +227,7 @@ class Bash:
             cwd=call.cwd,
             timeout_s=timeout_s,
             notes=notes,
+            pipe=describe_pipe(call.pipe, told.pipe if told else (), returncode=ended.returncode),
         )
 
     def _start_in_background(self, call: _PendingCommand) -> Output:

@@ -48,6 +48,13 @@ def test_result_has_all_the_model_and_people_need(tmp_path: Path) -> None:
         ("set -o pipefail; yes | head -1", "y\n[exit code 141]"),
         ("for i in $(seq 3000); do printf '\\rframe %d' $i; done", "frame 3000\n[exit code 0]"),
         ("exec echo replaced", "replaced\n[exit code 0]"),
+        ("yes | head -1", "y\n[exit code 0]"),
+        ("echo a | cat", "a\n[exit code 0]"),
+        ("(echo a; exit 1) | cat", "a\n[exit code 0; in the pipe: (...) 1, cat 0]"),
+        ("false | cat || true", "[no output]\n[exit code 0]"),
+        ("set -o pipefail; false | cat", "[no output]\n[exit code 1]"),
+        ("false | cat; exit 0", "[no output]\n[exit code 0]"),
+        ("cd . && false | tail -3", "[no output]\n[exit code 0; in the pipe: false 1, tail 0]"),
     ],
 )
 def test_output_is_plain_and_ends_with_the_exit_code(
@@ -55,6 +62,10 @@ def test_output_is_plain_and_ends_with_the_exit_code(
 ) -> None:
     output = ran(tmp_path, command)
     assert (text(output), output.error) == (shown, None)
+
+
+def test_pipe_that_hid_a_failure_is_in_the_details(tmp_path: Path) -> None:
+    assert details(ran(tmp_path, "sh -c 'exit 7' | cat")).pipe == "sh 7, cat 0"
 
 
 @pytest.mark.parametrize(
