@@ -306,9 +306,16 @@ class Bash:
             why = f"{show_controls(after)} is outside the workspace"
         else:
             self._directory.path = directory
-            return ()
+            return () if directory == before else (f"[now in {self._show_directory(directory)}]",)
         self._directory.path = self._root
         return (f"[{why}; the next command starts in the workspace root, {self._root}]",)
+
+    def _show_directory(self, directory: Path) -> str:
+        """Return a directory of the workspace in one line, whatever its name is."""
+        if directory == self._root:
+            return "the workspace root"
+        name = os.fsencode(directory.relative_to(self._root)).decode("utf-8", "replace")
+        return show_controls(name).replace("\n", "\ufffd") + "/"
 
 
 def _not_run(error: OSError) -> ToolError:

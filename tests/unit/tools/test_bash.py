@@ -104,6 +104,34 @@ def test_directory_carries_over(tmp_path: Path, command: str, directory: str) ->
     assert details(output).cwd == str((tmp_path / "workspace" / directory).resolve())
 
 
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("cd sub", "[now in sub/]\n"),
+        ("cd sub/deep; false; exit 0", "[now in sub/deep/]\n"),
+        ("cd link", "[now in sub/]\n"),
+        ("cd sub; cd ..", ""),
+        ("cd here", ""),
+        ("(cd sub)", ""),
+        ("cd fake*", "[now in fake]�[exit code 1/]\n"),
+        ("cd $'\\e[2J'", "[now in �[2J/]\n"),
+        ("cd $'\\xff'", "[now in �/]\n"),
+    ],
+)
+def test_change_of_directory_is_said(tmp_path: Path, command: str, said: str) -> None:
+    workspace = tmp_path / "workspace"
+    for name in ("sub/deep", "fake]\n[exit code 1", "\x1b[2J", "\udcff"):
+        (workspace / name).mkdir(parents=True)
+    (workspace / "link").symlink_to("sub")
+    (workspace / "here").symlink_to(".")
+    assert text(ran(tmp_path, command)) == f"[no output]\n{said}[exit code 0]"
+
+
+def test_return_to_the_workspace_root_is_said(tmp_path: Path) -> None:
+    output = ran(tmp_path, "mkdir -p sub; cd sub", "cd ..")
+    assert text(output) == "[no output]\n[now in the workspace root]\n[exit code 0]"
+
+
 def test_nothing_else_carries_over(tmp_path: Path) -> None:
     output = ran(
         tmp_path,

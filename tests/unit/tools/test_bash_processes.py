@@ -197,7 +197,8 @@ def test_two_commands_at_once_do_not_mix(tmp_path: Path) -> None:
             session.run("mkdir sub; cd sub; " + meet.format("../a", "../b")),
             session.run(meet.format("b", "a")),
         )
-        assert (text(first), text(second)) == ("../a\n[exit code 0]", "b\n[exit code 0]")
+        assert text(first) == "../a\n[now in sub/]\n[exit code 0]"
+        assert text(second) == "b\n[exit code 0]"
         assert details(first).log_path != details(second).log_path
         assert text(await session.run("basename $PWD")) == "sub\n[exit code 0]"
 
