@@ -8,11 +8,13 @@ command is known. It ends by itself if the process that would release it is gone
 directory through the same socket: only this one command can write there.
 """
 
+import asyncio
 import os
 import re
 import shlex
 import shutil
 import socket
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -27,6 +29,8 @@ _NOTE_LIMIT_BYTES = 16_384
 _NOTE_FD = MARK_FD - 1
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 _LET_GO = b"\n"
+_REQUEST = b"\x1e"
+_REQUESTS_MAX = 100
 _CODES = re.compile(r"\b[0-9]{1,3}\b")
 
 # One line, so that bash counts the command's own lines from 1 and `set -v` shows none of this.
@@ -59,6 +63,13 @@ _NOTE = (
 
 # `eval` forgets the statuses of a pipeline, so they are taken in its text, by a line of their own.
 _KEEP_PIPE = b'\n{ __agentcli_last=$? __agentcli_pipe=("${PIPESTATUS[@]}"); } >/dev/null 2>&1'
+
+REQUEST_FUNCTION = (
+    "__agentcli_request() { local IFS=$'\\037'; "
+    f"builtin printf '\\036%s\\n' \"${{*//$'\\n'/ }}\" >&{_NOTE_FD} && "
+    f"IFS= builtin read -r -t 10 -u {_NOTE_FD} __agentcli_answer || __agentcli_answer='?'; }}; "
+)
+"""Bash function that sends its arguments to us and reads `__agentcli_answer`, `?` if none came."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +108,8 @@ class ShellHandle:
         self._ours, self.shell_end = socket.socketpair()
         """The shell's end becomes its stdin. Close it here once the shell has started."""
         self._ours.setblocking(False)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._requests = 0
 
     def release(self) -> None:
         self._ours.send(_LET_GO)
@@ -113,6 +126,31 @@ class ShellHandle:
         jobs, _, pipe = rest.partition("\0")
         codes = tuple(map(int, _CODES.findall(pipe)))
         return ShellNote(directory=directory.removesuffix("\n"), has_jobs=jobs != "", pipe=codes)
+
+    def answer_requests(self, answer: Callable[[list[str]], str]) -> None:
+        """Let `answer` reply to the lines that functions of `REQUEST_FUNCTION` send, until stopped.
+
+        Commands can send any words.
+        """
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(self._ours, self._answer, answer)
+
+    def stop_answering(self) -> None:
+        if self._loop is not None:
+            self._loop.remove_reader(self._ours)
+            self._loop = None
+
+    def _answer(self, answer: Callable[[list[str]], str]) -> None:
+        """Answer one request. What is none stays unread: it is the note, or the end."""
+        self._requests += 1
+        with suppress(OSError):
+            line, is_whole, _ = self._ours.recv(_NOTE_LIMIT_BYTES, socket.MSG_PEEK).partition(b"\n")
+            if line.startswith(_REQUEST) and is_whole and self._requests <= _REQUESTS_MAX:
+                self._ours.recv(len(line) + 1)
+                words = os.fsdecode(line.removeprefix(_REQUEST)).split("\x1f")
+                self._ours.send(os.fsencode(answer(words)) + b"\n")
+                return
+        self.stop_answering()
 
     def close(self) -> None:
         """Close both ends. Not while the shell runs: it would die when it writes its note."""

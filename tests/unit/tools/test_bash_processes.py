@@ -101,7 +101,7 @@ def test_background_command_returns_at_once_and_its_end_is_told(tmp_path: Path) 
             "echo started; until [ -e go ]; do sleep 0.02; done; exit 4", background=True
         )
         pid, log = details(output).background_pid, tmp_path / "out/1.log"
-        assert text(output) == f"[background pid {pid}, output in {log}]"
+        assert text(output) == f"[background pid {pid}, output in {log}; kill {pid} stops it]"
         assert (output.error, details(output).exit_code) == (None, None)
         await until(lambda: log.read_bytes() == b"started\n")
         assert session.ledger.take_finished() == []
