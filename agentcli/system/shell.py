@@ -57,8 +57,18 @@ _NOTE_UNLESS_NOTED = (
     "{{ [[ ${{__agentcli_status-}} ]] || {{ {quiet}; {note}; }}; }} >/dev/null 2>&1"
 )
 _NOTE = (
-    "{{ builtin pwd -P; builtin printf '\\0'; builtin jobs -rp; builtin printf '\\0'; "
+    "{{ builtin pwd -P; builtin printf '\\0'; builtin jobs -rp; {look} builtin printf '\\0'; "
     "builtin printf '%s ' \"${{__agentcli_pipe[@]-}}\"; }} >&{fd} || [[ noted ]]"
+)
+# Anything alive beside the first process of the namespace and this shell was left behind. What is
+# just ending, such as a `>(tee)`, gets a moment for that.
+_LOOK = (
+    "for __agentcli_turn in 1 2 3; do __agentcli_left=; for __agentcli_one in /proc/[0-9]*; do "
+    "[[ $__agentcli_one == /proc/1 || $__agentcli_one == /proc/$$ ]] || "
+    '{{ builtin read -r __agentcli_stat <"$__agentcli_one/stat" && '
+    "[[ ${{__agentcli_stat##*) }} != [ZX]* ]] && __agentcli_left=x; }}; done; "
+    "[[ $__agentcli_left ]] || builtin break; builtin read -r -t 0.05 -u {fd}; done; "
+    'builtin printf %s "$__agentcli_left";'
 )
 
 # `eval` forgets the statuses of a pipeline, so they are taken in its text, by a line of their own.
@@ -96,7 +106,7 @@ class ShellNote:
     directory: str
     """Its last directory; empty if that is gone."""
     has_jobs: bool
-    """True if a background job of it was running."""
+    """True if a background job of it was running, or any process of its own namespace."""
     pipe: tuple[int, ...] = ()
     """The exit codes of its last pipeline, if the command kept them."""
 
@@ -158,13 +168,17 @@ class ShellHandle:
         self.shell_end.close()
 
 
-def prepare_shell(*, directory: Path, name: str, notes_directory: bool) -> ShellScript:
+def prepare_shell(
+    *, directory: Path, name: str, notes_directory: bool, has_namespace: bool = False
+) -> ShellScript:
     """Prepare a shell for a command in a new file of the directory, whose path contains `name`.
 
     A shell that notes its last directory catches signals, and may be slow to die of one.
+    `has_namespace` says that it will be alone in a namespace of processes.
     """
     command_file = directory / f"{name}sh"
-    note = _NOTE.format(fd=_NOTE_FD)
+    look = _LOOK.format(fd=_NOTE_FD) if has_namespace else ""
+    note = _NOTE.format(fd=_NOTE_FD, look=look)
     keep = f"{_NOTE_FD}>&0 " if notes_directory else ""
     wrapper = (_AWAIT + (_EVALUATE_AND_NOTE if notes_directory else _EVALUATE)).format(
         keep=keep,
