@@ -5,6 +5,7 @@ So a command does the same thing whatever shell the agent was started from.
 """
 
 import re
+import shutil
 from collections.abc import Collection, Mapping
 from itertools import pairwise
 
@@ -36,7 +37,6 @@ _SHELL = re.compile(
 
 _FIXED = {
     "TERM": "dumb",
-    "COLUMNS": "77",  # a command's output is shown slightly indented, in 80 columns
     "NO_COLOR": "1",
     "PAGER": "cat",
     "GIT_PAGER": "cat",
@@ -46,6 +46,9 @@ _FIXED = {
     "PYTHONUNBUFFERED": "1",
     "DEBIAN_FRONTEND": "noninteractive",
 }
+
+_COLUMNS_MIN = 120
+"""Enough for programs that refuse a narrow terminal; the model does not read in columns."""
 
 _UTF8_LOCALE = {"LANG": "C.UTF-8", "LC_ALL": "C.UTF-8"}
 
@@ -83,4 +86,5 @@ def build_child_environment(
     wanted = {name: base[name] for name in passed if name in base}
     locale = {} if base.get("LANG") or base.get("LC_ALL") else _UTF8_LOCALE
     marks = {MARK: base.get(MARK, "") + tag} if tag else {}
-    return kept | locale | _FIXED | wanted | marks
+    columns = max(_COLUMNS_MIN, shutil.get_terminal_size().columns)
+    return kept | locale | _FIXED | {"COLUMNS": str(columns)} | wanted | marks

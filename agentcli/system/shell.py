@@ -8,10 +8,13 @@ command is known. It ends by itself if the process that would release it is gone
 directory through the same socket: only this one command can write there.
 """
 
+import asyncio
 import os
+import re
 import shlex
 import shutil
 import socket
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -26,6 +29,9 @@ _NOTE_LIMIT_BYTES = 16_384
 _NOTE_FD = MARK_FD - 1
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 _LET_GO = b"\n"
+_REQUEST = b"\x1e"
+_REQUESTS_MAX = 100
+_CODES = re.compile(r"\b[0-9]{1,3}\b")
 
 # One line, so that bash counts the command's own lines from 1 and `set -v` shows none of this.
 _AWAIT = "read -r && unset REPLY && exec {keep}</dev/null || exit 126; SECONDS=0; "
@@ -39,15 +45,41 @@ _EVALUATE_AND_NOTE = (
     "trap {trap} EXIT; "
     "exit() {{ {{ {quiet}; [[ $BASH_SUBSHELL -gt 0 ]] || {note}; }} >/dev/null 2>&1; "
     'if [[ $# -gt 0 ]]; then builtin exit "$@"; fi; '
-    "(builtin exit $__agentcli_status); builtin exit; }}; "
+    '(builtin exit "$__agentcli_status"); builtin exit; }}; '
     f"{_EVALUATE}; "
-    "{{ {quiet}; {note}; }} >/dev/null 2>&1; builtin exit $__agentcli_status"
+    '{{ {quiet}; {note}; }} >/dev/null 2>&1; builtin exit "$__agentcli_status"'
 )
-_QUIET = "__agentcli_status=$?; unset -f builtin; builtin trap - DEBUG; builtin set +vx"
+_QUIET = (
+    "__agentcli_status=${__agentcli_last-$?}; "
+    "unset -f builtin; builtin trap - DEBUG; builtin set +vx"
+)
 _NOTE_UNLESS_NOTED = (
     "{{ [[ ${{__agentcli_status-}} ]] || {{ {quiet}; {note}; }}; }} >/dev/null 2>&1"
 )
-_NOTE = "{{ builtin pwd -P; builtin printf '\\0'; builtin jobs -rp; }} >&{fd} || [[ noted ]]"
+_NOTE = (
+    "{{ builtin pwd -P; builtin printf '\\0'; builtin jobs -rp; {look} builtin printf '\\0'; "
+    "builtin printf '%s ' \"${{__agentcli_pipe[@]-}}\"; }} >&{fd} || [[ noted ]]"
+)
+# Anything alive beside the first process of the namespace and this shell was left behind. What is
+# just ending, such as a `>(tee)`, gets a moment for that.
+_LOOK = (
+    "for __agentcli_turn in 1 2 3; do __agentcli_left=; for __agentcli_one in /proc/[0-9]*; do "
+    "[[ $__agentcli_one == /proc/1 || $__agentcli_one == /proc/$$ ]] || "
+    '{{ builtin read -r __agentcli_stat <"$__agentcli_one/stat" && '
+    "[[ ${{__agentcli_stat##*) }} != [ZX]* ]] && __agentcli_left=x; }}; done; "
+    "[[ $__agentcli_left ]] || builtin break; builtin read -r -t 0.05 -u {fd}; done; "
+    'builtin printf %s "$__agentcli_left";'
+)
+
+# `eval` forgets the statuses of a pipeline, so they are taken in its text, by a line of their own.
+_KEEP_PIPE = b'\n{ __agentcli_last=$? __agentcli_pipe=("${PIPESTATUS[@]}"); } >/dev/null 2>&1'
+
+REQUEST_FUNCTION = (
+    "__agentcli_request() { local IFS=$'\\037'; "
+    f"builtin printf '\\036%s\\n' \"${{*//$'\\n'/ }}\" >&{_NOTE_FD} && "
+    f"IFS= builtin read -r -t 10 -u {_NOTE_FD} __agentcli_answer || __agentcli_answer='?'; }}; "
+)
+"""Bash function that sends its arguments to us and reads `__agentcli_answer`, `?` if none came."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +106,9 @@ class ShellNote:
     directory: str
     """Its last directory; empty if that is gone."""
     has_jobs: bool
-    """True if a background job of it was running."""
+    """True if a background job of it was running, or any process of its own namespace."""
+    pipe: tuple[int, ...] = ()
+    """The exit codes of its last pipeline, if the command kept them."""
 
 
 class ShellHandle:
@@ -84,6 +118,8 @@ class ShellHandle:
         self._ours, self.shell_end = socket.socketpair()
         """The shell's end becomes its stdin. Close it here once the shell has started."""
         self._ours.setblocking(False)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._requests = 0
 
     def release(self) -> None:
         self._ours.send(_LET_GO)
@@ -94,10 +130,37 @@ class ShellHandle:
             told = os.fsdecode(self._ours.recv(_NOTE_LIMIT_BYTES))
         except OSError:
             return None
-        directory, is_told, jobs = told.partition("\0")
+        directory, is_told, rest = told.partition("\0")
         if not is_told:
             return None
-        return ShellNote(directory=directory.removesuffix("\n"), has_jobs=jobs != "")
+        jobs, _, pipe = rest.partition("\0")
+        codes = tuple(map(int, _CODES.findall(pipe)))
+        return ShellNote(directory=directory.removesuffix("\n"), has_jobs=jobs != "", pipe=codes)
+
+    def answer_requests(self, answer: Callable[[list[str]], str]) -> None:
+        """Let `answer` reply to the lines that functions of `REQUEST_FUNCTION` send, until stopped.
+
+        Commands can send any words.
+        """
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(self._ours, self._answer, answer)
+
+    def stop_answering(self) -> None:
+        if self._loop is not None:
+            self._loop.remove_reader(self._ours)
+            self._loop = None
+
+    def _answer(self, answer: Callable[[list[str]], str]) -> None:
+        """Answer one request. What is none stays unread: it is the note, or the end."""
+        self._requests += 1
+        with suppress(OSError):
+            line, is_whole, _ = self._ours.recv(_NOTE_LIMIT_BYTES, socket.MSG_PEEK).partition(b"\n")
+            if line.startswith(_REQUEST) and is_whole and self._requests <= _REQUESTS_MAX:
+                self._ours.recv(len(line) + 1)
+                words = os.fsdecode(line.removeprefix(_REQUEST)).split("\x1f")
+                self._ours.send(os.fsencode(answer(words)) + b"\n")
+                return
+        self.stop_answering()
 
     def close(self) -> None:
         """Close both ends. Not while the shell runs: it would die when it writes its note."""
@@ -105,13 +168,17 @@ class ShellHandle:
         self.shell_end.close()
 
 
-def prepare_shell(*, directory: Path, name: str, notes_directory: bool) -> ShellScript:
+def prepare_shell(
+    *, directory: Path, name: str, notes_directory: bool, has_namespace: bool = False
+) -> ShellScript:
     """Prepare a shell for a command in a new file of the directory, whose path contains `name`.
 
     A shell that notes its last directory catches signals, and may be slow to die of one.
+    `has_namespace` says that it will be alone in a namespace of processes.
     """
     command_file = directory / f"{name}sh"
-    note = _NOTE.format(fd=_NOTE_FD)
+    look = _LOOK.format(fd=_NOTE_FD) if has_namespace else ""
+    note = _NOTE.format(fd=_NOTE_FD, look=look)
     keep = f"{_NOTE_FD}>&0 " if notes_directory else ""
     wrapper = (_AWAIT + (_EVALUATE_AND_NOTE if notes_directory else _EVALUATE)).format(
         keep=keep,
@@ -137,8 +204,12 @@ def find_bash() -> str:
     return found
 
 
-def encode_command(command: str) -> bytes:
-    """Return the bytes that a shell reads. Raise ToolError if no shell can read them."""
+def encode_command(command: str, *, keeps_pipe: bool = False) -> bytes:
+    """Return the bytes that a shell reads. Raise ToolError if no shell can read them.
+
+    With `keeps_pipe`, a shell that notes its directory also notes the exit codes of the pipeline
+    at the end of the command. `name_pipe` must have found one there.
+    """
     if "\0" in command:
         at = command.index("\0")
         raise ToolError(
@@ -147,10 +218,80 @@ def encode_command(command: str) -> bytes:
             kind=ErrorKind.INVALID_INPUT,
         )
     try:
-        return command.encode("utf-8")
+        return command.encode("utf-8") + (_KEEP_PIPE if keeps_pipe else b"")
     except UnicodeEncodeError as error:
         raise ToolError(
             f"Invalid input: command has half a surrogate pair at position {error.start}. "
             "Send whole characters.",
             kind=ErrorKind.INVALID_INPUT,
         ) from None
+
+
+# The pipeline at the end of a command, as far as that is plain. Of everything else nothing is said.
+
+
+_LEXEME = re.compile(
+    r"(?P<blank>[ \t]+|\\\n)"
+    r"""|(?P<quoted>\\.|'[^']*'|\$'(?:[^'\\]|\\.)*'|"(?:[^"\\`$]|\\.|\$(?!\())*"|\$\{[^}"'`]*\})"""
+    r"|(?P<comment>(?<![^\s;&|()])\#[^\n]*)"
+    r"|(?P<redirection>&>>?|[<>]&|>\||<<<)"
+    r"|(?P<opaque><<|;;|`)"
+    r"|(?P<joiner>(?:&&|\|\|)\s*|[;&\n])"
+    r"|(?P<pipe>\|&?\s*)"
+    r"|(?P<open>\()|(?P<close>\))"
+    r"""|(?P<text>[^\s\\'"`$<>&|;()]+|[$<>])""",
+    re.DOTALL,
+)
+_SHOWS_WHAT_IS_READ = re.compile(r"\bDEBUG\b|\bset\s[-+\w \t]*v|\bcase\b")
+"""Commands that would show another line after them, or that are not to be taken apart."""
+_BEFORE_PROGRAM = re.compile(
+    r"""\A\s*(?:(?:[A-Za-z_]\w*=(?:[^\s'"()]|'[^']*'|"[^"]*")*|time|-p)\s+)*"""
+)
+_PROGRAM = re.compile(r"[\w./+:@-]{1,80}(?=[\s<>]|\Z)")
+_ENDS_OF_COMPOUNDS = (["}"], ["done"], ["fi"])
+_RESERVED = (
+    *("if", "then", "else", "elif", "for", "while", "until", "do", "select", "function", "coproc"),
+    *("in", "time"),
+)
+
+
+def name_pipe(command: str) -> tuple[str, ...]:
+    """Return the programs of the pipeline at the end of a command; empty if it is not plain.
+
+    Whenever the command ends with exit code 0, that pipeline was the last one it ran.
+    """
+    parts = () if _SHOWS_WHAT_IS_READ.search(command) else _split_last_pipe(command)
+    names = tuple(map(_name_part, parts))
+    return names if len(names) > 1 and all(names) else ()
+
+
+def _split_last_pipe(command: str) -> tuple[str, ...]:
+    """Return the texts between the pipes of the last list item; empty if that is not certain."""
+    parts, joiner, before, depth, at = [""], "", "", 0, 0
+    for found in _LEXEME.finditer(command):
+        kind, text = found.lastgroup, found[0]
+        if found.start() != at or kind == "opaque":
+            return ()
+        at = found.end()
+        depth += (kind == "open") - (kind == "close")
+        if depth < 0:
+            return ()
+        if kind == "joiner" and not depth:
+            joiner = joiner or text.strip() or ";"
+        elif kind == "pipe" and not depth:
+            parts.append("")
+        elif kind != "comment":
+            if joiner and kind != "blank":
+                parts, before, joiner = [""], joiner, ""
+            parts[-1] += " " if kind == "blank" else text
+    is_whole = at == len(command) and not depth and joiner in ("", ";")
+    return tuple(parts) if is_whole and before != "||" else ()
+
+
+def _name_part(part: str) -> str:
+    """Return the program of a part, `(...)` if it has no plain name; empty if that is unsure."""
+    rest = _BEFORE_PROGRAM.sub("", part, count=1)
+    if rest.startswith(("(", "$", '"', "'")) or rest.split(None, 1)[:1] in _ENDS_OF_COMPOUNDS:
+        return "(...)"
+    found = _PROGRAM.match(rest)
+    return "" if found is None or found[0] in _RESERVED else Path(found[0]).name

@@ -2,8 +2,6 @@
 
 import asyncio
 import os
-import re
-import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -14,14 +12,15 @@ from pydantic import Field
 
 from agentcli.system import process, process_tree
 from agentcli.system.output import BoundedOutput, FilteredSink, LiveOutput, OutputFilter
-from agentcli.system.parsing import parse_whole_number
 from agentcli.system.plain_text import show_controls
 from agentcli.system.process import Pipe, Sink
 from agentcli.system.process_table import ProcessTable
-from agentcli.system.shell import ShellNote, encode_command
+from agentcli.system.shell import ShellNote, encode_command, name_pipe
 from agentcli.tools.contracts import load_spec
+from agentcli.tools.kill import FUNCTIONS, BackgroundKiller, names_killer, parse_kill
 from agentcli.tools.report import (
     CARD_TAIL_LINES,
+    describe_pipe,
     report_backgrounded,
     report_command,
     report_interrupted,
@@ -31,37 +30,6 @@ from agentcli.tools.shells import PooledShell, ShellPool, ShellSetup
 from agentcli.types.errors import ToolError
 from agentcli.types.messages import Json
 from agentcli.types.tools import Command, Effect, Output, ToolContext, ToolSpec, WorkingDirectory
-
-# A command that is one plain `kill`, parsed without a shell.
-
-
-_KILL = re.compile(
-    r"\s*kill(?:\s+-(?:s\s+)?(?P<signal>[A-Z]+|[0-9]+))?(?P<pids>(?:\s+[0-9]{1,18})+)\s*"
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KillCommand:
-    signal: int
-    pids: tuple[int, ...]
-
-
-def parse_kill(command: str) -> KillCommand | None:
-    """Return the parsed `kill`; None for any other command or an unknown signal."""
-    found = _KILL.fullmatch(command)
-    number = _number(found["signal"] or "TERM") if found else None
-    if found is None or number is None:
-        return None
-    return KillCommand(signal=number, pids=tuple(map(int, found["pids"].split())))
-
-
-def _number(name: str) -> int | None:
-    number = parse_whole_number(name)
-    if number is not None:
-        return number if number < signal.NSIG else None
-    by_name = {one.name: one.value for one in signal.Signals}
-    return by_name.get(f"SIG{name.removeprefix('SIG')}")
-
 
 TAKEN_DOWN = "[what it left in the background ended with it; to keep it use background=true]"
 
@@ -91,6 +59,10 @@ class _PendingCommand:
     notes: tuple[str, ...]
     """Notes for the model on how the command was started."""
     command: bytes
+    pipe: tuple[str, ...]
+    """The programs of the pipeline at its end, if that is to be reported."""
+    may_kill: bool
+    """True if it may end background commands of the session, which its sandbox does not show."""
     setup: ShellSetup
     log_path: Path
     log_fd: int
@@ -150,9 +122,15 @@ class Bash:
         wanted = parse_kill(command)
         return wanted is not None and self._processes.signal(wanted.pids, wanted.signal)
 
+    def _may_kill(self, args: BashArgs) -> bool:
+        is_able = self._shells.are_confined and not args.background
+        return is_able and names_killer(args.command) and bool(self._processes.in_background())
+
     def _prepare(self, args: BashArgs, context: ToolContext) -> _PendingCommand:
         notes = self._return_from_lost_directory()
-        command = encode_command(args.command)
+        pipe = () if args.background else name_pipe(args.command)
+        command = encode_command(args.command, keeps_pipe=pipe != ())
+        may_kill = self._may_kill(args)
         try:
             post = ShellSetup.at(self._directory.path, context.grants)
             log_path, log_fd = self._new_log()
@@ -163,7 +141,9 @@ class Bash:
             call_id=context.call_id,
             cwd=self._directory.path,
             notes=notes,
-            command=command,
+            command=FUNCTIONS + command if may_kill else command,
+            pipe=pipe,
+            may_kill=may_kill,
             setup=post,
             log_path=log_path,
             log_fd=log_fd,
@@ -178,6 +158,8 @@ class Bash:
         since_pid = process_tree.newest_pid()
         shell, pipe = self._start(call, live)
         began = time.monotonic()
+        if call.may_kill:
+            shell.handle.answer_requests(BackgroundKiller(self._processes).answer)
         try:
             ended = await process.run(
                 shell.child,
@@ -202,6 +184,7 @@ class Bash:
                 report_interrupted(call.args.command, output=kept, cwd=call.cwd, ran_s=ran_s)
             ) from None
         finally:
+            shell.handle.stop_answering()
             live.stop_progress()
         told = shell.handle.read_note()
         remarks = self._shells.finish(shell)
@@ -222,6 +205,7 @@ class Bash:
             cwd=call.cwd,
             timeout_s=timeout_s,
             notes=notes,
+            pipe=describe_pipe(call.pipe, told.pipe if told else (), returncode=ended.returncode),
         )
 
     def _start_in_background(self, call: _PendingCommand) -> Output:
@@ -233,7 +217,8 @@ class Bash:
             log_path=str(call.log_path),
             background_pid=shell.child.pid,
         )
-        status = f"[background pid {shell.child.pid}, output in {call.log_path}]"
+        pid = shell.child.pid
+        status = f"[background pid {pid}, output in {call.log_path}; kill {pid} stops it]"
         return Output.of("\n".join((*call.notes, status)), details=details)
 
     def _start(self, call: _PendingCommand, sink: Sink) -> tuple[PooledShell, Pipe]:
@@ -300,9 +285,16 @@ class Bash:
             why = f"{show_controls(after)} is outside the workspace"
         else:
             self._directory.path = directory
-            return ()
+            return () if directory == before else (f"[now in {self._show_directory(directory)}]",)
         self._directory.path = self._root
         return (f"[{why}; the next command starts in the workspace root, {self._root}]",)
+
+    def _show_directory(self, directory: Path) -> str:
+        """Return a directory of the workspace in one line, whatever its name is."""
+        if directory == self._root:
+            return "the workspace root"
+        name = os.fsencode(directory.relative_to(self._root)).decode("utf-8", "replace")
+        return show_controls(name).replace("\n", "\ufffd") + "/"
 
 
 def _not_run(error: OSError) -> ToolError:

@@ -1,5 +1,6 @@
 """The report of a command: the text for the model, and the details for the user."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ SHOWN_HEAD_BYTES = 10_000
 CARD_HEAD_LINES = 2
 CARD_TAIL_LINES = 10
 NAMED_PIDS = 10
+_SIGPIPE_CODE = 141
 
 
 def report_command(
@@ -23,10 +25,12 @@ def report_command(
     timeout_s: float,
     notes: tuple[str, ...],
     remedy: str = "raise timeout or use background=true",
+    pipe: str = "",
 ) -> Output:
     """Report a finished command; the last line always says how it ended.
 
-    `notes` are lines before that one. `remedy` is what the model can do about a timeout."""
+    `notes` are lines before that one. `remedy` is what the model can do about a timeout. `pipe` has
+    the exit codes of a pipe that hid a failure."""
     shown, seen = _excerpt(command, output, cwd)
     details = replace(
         seen,
@@ -35,13 +39,14 @@ def report_command(
         timed_out=ended.timed_out,
         duration_s=ended.duration_s,
         left_running=ended.left_running,
+        pipe=pipe,
     )
     lines = (
         shown.text.removesuffix("\n") or "[no output]",
         *_background(ended.left_running),
         *_log(output),
         *notes,
-        f"[{_status(ended, timeout_s, remedy)}]",
+        f"[{_status(ended, timeout_s, remedy)}{f'; in the pipe: {pipe}' if pipe else ''}]",
     )
     return Output.of("\n".join(lines), details=details, error=_error(ended), truncated=shown.is_cut)
 
@@ -81,6 +86,16 @@ def report_backgrounded(
         details=replace(seen, duration_s=ran_s, background_pid=pid, was_moved=True),
         truncated=shown.is_cut,
     )
+
+
+def describe_pipe(names: Sequence[str], codes: Sequence[int], *, returncode: int) -> str:
+    """Return the exit codes in a pipe if its last part hid that another one failed.
+
+    A part that died because its reader had enough has not failed."""
+    hid = returncode == 0 and any(code not in (0, _SIGPIPE_CODE) for code in codes)
+    if not hid or len(names) != len(codes):
+        return ""
+    return ", ".join(f"{name} {code}" for name, code in zip(names, codes, strict=True))
 
 
 def _excerpt(command: str, output: BoundedOutput, cwd: Path) -> tuple[OutputExcerpt, Command]:

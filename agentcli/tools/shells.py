@@ -22,6 +22,8 @@ from agentcli.types.verdicts import Grants, Sandbox
 _AHEAD = 2
 """The number of waiting shells; a fast model is back before one is ready, or wants two commands."""
 _LEAVE_S = 2.0
+_WITH_NAMESPACE = "bubblewrap"
+"""The sandbox in which every command has its own namespace of processes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,7 +163,12 @@ class ShellPool:
 
     def _start(self, setup: ShellSetup, *, notes_directory: bool, waits: bool) -> PooledShell:
         tag = self._new_mark()
-        script = prepare_shell(directory=self._directory, name=tag, notes_directory=notes_directory)
+        script = prepare_shell(
+            directory=self._directory,
+            name=tag,
+            notes_directory=notes_directory,
+            has_namespace=self._sandbox is not None and self._sandbox.name == _WITH_NAMESPACE,
+        )
         leash = ShellHandle()
         with ExitStack() as undo, ExitStack() as given:
             undo.callback(leash.close)

@@ -49,21 +49,28 @@ def shells_in(out_dir: Path, ledger: ProcessTable, sandbox: Sandbox | None = Non
 
 
 def in_session(
-    home: Path, scenario: Callable[[Session], Awaitable[T]], sandbox: Sandbox | None = None
+    home: Path,
+    scenario: Callable[[Session], Awaitable[T]],
+    sandbox: Sandbox | None = None,
+    *,
+    out: Path | None = None,
 ) -> T:
+    """`out` is for a real sandbox: a directory that its commands can read."""
+    out_dir = out or home / "out"
+
     async def main() -> T:
-        ledger = ProcessTable()
-        shells = shells_in(home / "out", ledger, sandbox)
+        ledger = ProcessTable(confined=out is not None)
+        shells = shells_in(out_dir, ledger, sandbox)
         directory = WorkingDirectory(workspace)
         tool = Bash(
             workspace=workspace,
-            out_dir=home / "out",
+            out_dir=out_dir,
             shells=shells,
             processes=ledger,
             directory=directory,
         )
         try:
-            return await scenario(Session(tool, shells, ledger, workspace, home / "out", directory))
+            return await scenario(Session(tool, shells, ledger, workspace, out_dir, directory))
         finally:
             shells.close()
             await ledger.close()

@@ -25,7 +25,7 @@ from agentcli.types.verdicts import Mode
 
 ROOT = Path(__file__).parents[2]
 SESSIONS = ROOT / "fixtures" / "sessions"
-DEMO = ROOT / "agentcli" / "demo"
+DEMO = ROOT / "agentcli" / "features" / "demo"
 RECORDED_IN = Path(tempfile.gettempdir()) / "agentcli-recording"
 
 CALC = """\

@@ -42,7 +42,7 @@ _STAND_INS: tuple[tuple[str, str], ...] = (
     (r"\b\d\d:\d\d:\d\d(?:[.,]\d+)?\b", "<time>"),
     (rf"(?<![\w.]){_NUMBER} ?(?:ns|us|µs|ms|s|sec|secs|seconds?|minutes?)\b", "<duration>"),
     (rf"\b(?:real|user|sys)\s+\d+m{_NUMBER}s", "<duration>"),
-    (r"(?i)\b(pid|process|ppid)([ =:]+)\d+", r"\1\2<pid>"),
+    (r"(?i)\b(pid|process|ppid|kill)([ =:]+)\d+", r"\1\2<pid>"),
     (r"(?m)^\[\d+\] \d+$", "<job>"),
     (rf"\n*{re.escape(NOTE)}", ""),  # parallel calls may end in another order
     (r"«secret:[0-9a-f]+»", "***"),  # every user has other tokens, and old logs had stars

@@ -140,8 +140,8 @@ def _describe_outcome(card: Card, took: str) -> str:
 
 
 def _describe_unusual_ending(details: Details | None) -> str:
-    """Return how the command ended, or nothing if it succeeded."""
-    if not isinstance(details, Command) or details.exit_code == 0:
+    """Return how the command ended, or nothing if all of it succeeded."""
+    if not isinstance(details, Command) or (details.exit_code == 0 and not details.pipe):
         return ""
     return format_command_ending(details)
 

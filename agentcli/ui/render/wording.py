@@ -193,7 +193,10 @@ def format_command_ending(command: Command) -> str:
         return "timed out"
     if command.signal is None and command.exit_code is None:
         return "interrupted"
-    return f"killed by {command.signal}" if command.signal else f"exit {command.exit_code}"
+    if command.signal:
+        return f"killed by {command.signal}"
+    pipe = f"; in the pipe: {command.pipe}" if command.pipe else ""
+    return f"exit {command.exit_code}{pipe}"
 
 
 def shorten_home(path: Path) -> str:

@@ -1,9 +1,11 @@
+import pytest
+
 from agentcli.system.environment import build_child_environment
 
 FIXED = {
     "TERM": "dumb",
     "NO_COLOR": "1",
-    "COLUMNS": "77",
+    "COLUMNS": "120",
     "PAGER": "cat",
     "GIT_PAGER": "cat",
     "GIT_EDITOR": "true",
@@ -12,6 +14,22 @@ FIXED = {
     "PYTHONUNBUFFERED": "1",
     "DEBIAN_FRONTEND": "noninteractive",
 }
+
+
+@pytest.fixture(autouse=True)
+def usual_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+
+
+@pytest.mark.parametrize(
+    ("terminal", "given"), [("40", "120"), ("80", "120"), ("120", "120"), ("200", "200")]
+)
+def test_commands_get_the_columns_of_a_wide_terminal(
+    monkeypatch: pytest.MonkeyPatch, terminal: str, given: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", terminal)
+    assert build_child_environment({"COLUMNS": "77"})["COLUMNS"] == given
+    assert build_child_environment({"COLUMNS": "60"}, passed=["COLUMNS"])["COLUMNS"] == "60"
 
 
 def test_nobody_is_there_to_page_or_answer() -> None:

@@ -7,7 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.system.shell import ShellHandle, ShellNote, ShellScript, encode_command, prepare_shell
+from agentcli.system.shell import (
+    ShellHandle,
+    ShellNote,
+    ShellScript,
+    encode_command,
+    name_pipe,
+    prepare_shell,
+)
 from agentcli.types.errors import ToolError
 from agentcli.types.tools import ErrorKind
 
@@ -27,7 +34,8 @@ def prepared(tmp_path: Path, command: str, *, notes_directory: bool = True) -> S
     directory = tmp_path / "call with 'quotes'"
     directory.mkdir()
     script = prepare_shell(directory=directory, name="mark.1.", notes_directory=notes_directory)
-    script.write(encode_command(command))
+    keeps_pipe = notes_directory and name_pipe(command) != ()
+    script.write(encode_command(command, keeps_pipe=keeps_pipe))
     return script
 
 
@@ -83,6 +91,16 @@ def run(script: ShellScript, cwd: Path, **more: str) -> Ran:
         ("kill -SEGV $$", -11, ""),
         ("echo " + "x" * 200_000 + " | wc -c", 0, "200001\n"),
         ("shopt -s extglob\necho +(a|b)", 0, "+(a|b)\n"),
+        ("false | true", 0, ""),
+        ("true | (exit 3)", 3, ""),
+        ("set -o pipefail; (exit 3) | cat", 3, ""),
+        ("set -e; echo a | cat | (exit 3)", 3, ""),
+        ("set -eu; false | cat # a comment", 0, ""),
+        ("set -v\necho a | cat", 0, "echo a | cat\na\n"),
+        ("trap 'echo D' DEBUG; echo a | cat", 0, "D\nD\na\n"),
+        ("trap 'echo $?' ERR; false | sh -c 'exit 3'", 3, "3\n"),
+        ("trap 'echo $?' EXIT; false | (exit 3)", 3, "3\n"),
+        ("IFS=0; false | true", 0, ""),
     ],
 )
 def test_command_ends_as_it_would_by_itself(
@@ -90,6 +108,13 @@ def test_command_ends_as_it_would_by_itself(
 ) -> None:
     ended = run(prepared(tmp_path, command), tmp_path)
     assert (ended.returncode, ended.stdout.decode()) == (status, output)
+
+
+def test_keeping_the_codes_of_a_pipeline_does_not_show(tmp_path: Path) -> None:
+    ended = run(prepared(tmp_path, "set -x; false | cat"), tmp_path)
+    assert ended.note is not None
+    assert ended.note.pipe == (1, 0)
+    assert sorted(ended.stdout.splitlines()) == [b"++ cat", b"++ false"]
 
 
 @pytest.mark.parametrize(
@@ -159,6 +184,65 @@ def test_jobs_left_in_the_background_are_noted(tmp_path: Path, command: str, lef
     assert ended.note == ShellNote(directory=str(tmp_path / "sub"), has_jobs=left)
     if left:
         os.kill(int(ended.stdout), signal.SIGKILL)
+
+
+@pytest.mark.parametrize(
+    ("command", "names", "codes"),
+    [
+        ("false | tail -5", ("false", "tail"), (1, 0)),
+        ("cd . && A=1 B='x y' false 2>&1 | cat|tail -5\n", ("false", "cat", "tail"), (1, 0, 0)),
+        ("echo a; /bin/false x |& tail # the end | of it", ("false", "tail"), (1, 0)),
+        ("true || false; time false | cat;", ("false", "cat"), (1, 0)),
+        ("(exit 3) | \\\n  cat", ("(...)", "cat"), (3, 0)),
+        ("for i in 1 2; do (exit $i); done | cat", ("(...)", "cat"), (2, 0)),
+        ('F=false; $F "a | $F b" | grep -c "x" | cat', ("(...)", "grep", "cat"), (1, 1, 0)),
+        ("false |\n\n cat", ("false", "cat"), (1, 0)),
+        ("true & wait; (exit 4) | cat >&2", ("(...)", "cat"), (4, 0)),
+        ("false $(true | true) | cat", ("false", "cat"), (1, 0)),
+        ("set -euo posix; IFS=0; nosuch 2>&- | cat", ("nosuch", "cat"), (127, 0)),
+    ],
+)
+def test_codes_of_the_pipeline_at_the_end_are_noted(
+    tmp_path: Path, command: str, names: tuple[str, ...], codes: tuple[int, ...]
+) -> None:
+    assert name_pipe(command) == names
+    ended = run(prepared(tmp_path, command), tmp_path)
+    assert ended.note == ShellNote(directory=str(tmp_path), has_jobs=False, pipe=codes)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("true", "", "| |", "a |", "a | ", "a | b &", "a | b || c", "a || b | c", "a | b; c"),
+        *("! a | b", "if a | b; then c; fi", "for i in 1; do a | b; done", "f() { a | b; }"),
+        *(
+            "echo 'a | b'",
+            'echo "a | b',
+            "echo a \\| b",
+            "echo `a | b`",
+            "echo $(a | b)",
+            "(a | b)",
+        ),
+        *(
+            "case a in b) c | d;; esac",
+            "cat <<E | b\nx\nE",
+            "[[ a || b ]]",
+            "a | b)",
+            "((a | b)",
+            "# |",
+        ),
+        *(
+            "set -v; a | b",
+            "set -o verbose; a | b",
+            "trap x DEBUG; a | b",
+            "a | b\\",
+            'a "$(b)" | c',
+        ),
+        *("a |b && ", "coproc a | b", "a | { b; c; }", "a | while read x; do y; done"),
+    ],
+)
+def test_nothing_is_said_of_a_pipeline_that_is_not_plain(command: str) -> None:
+    assert name_pipe(command) == ()
 
 
 def test_directory_may_have_any_name(tmp_path: Path) -> None:

@@ -48,6 +48,13 @@ def test_result_has_all_the_model_and_people_need(tmp_path: Path) -> None:
         ("set -o pipefail; yes | head -1", "y\n[exit code 141]"),
         ("for i in $(seq 3000); do printf '\\rframe %d' $i; done", "frame 3000\n[exit code 0]"),
         ("exec echo replaced", "replaced\n[exit code 0]"),
+        ("yes | head -1", "y\n[exit code 0]"),
+        ("echo a | cat", "a\n[exit code 0]"),
+        ("(echo a; exit 1) | cat", "a\n[exit code 0; in the pipe: (...) 1, cat 0]"),
+        ("false | cat || true", "[no output]\n[exit code 0]"),
+        ("set -o pipefail; false | cat", "[no output]\n[exit code 1]"),
+        ("false | cat; exit 0", "[no output]\n[exit code 0]"),
+        ("cd . && false | tail -3", "[no output]\n[exit code 0; in the pipe: false 1, tail 0]"),
     ],
 )
 def test_output_is_plain_and_ends_with_the_exit_code(
@@ -55,6 +62,10 @@ def test_output_is_plain_and_ends_with_the_exit_code(
 ) -> None:
     output = ran(tmp_path, command)
     assert (text(output), output.error) == (shown, None)
+
+
+def test_pipe_that_hid_a_failure_is_in_the_details(tmp_path: Path) -> None:
+    assert details(ran(tmp_path, "sh -c 'exit 7' | cat")).pipe == "sh 7, cat 0"
 
 
 @pytest.mark.parametrize(
@@ -91,6 +102,34 @@ def test_directory_carries_over(tmp_path: Path, command: str, directory: str) ->
         (tmp_path / "workspace" / name).mkdir(parents=True)
     output = ran(tmp_path, command, "true")
     assert details(output).cwd == str((tmp_path / "workspace" / directory).resolve())
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("cd sub", "[now in sub/]\n"),
+        ("cd sub/deep; false; exit 0", "[now in sub/deep/]\n"),
+        ("cd link", "[now in sub/]\n"),
+        ("cd sub; cd ..", ""),
+        ("cd here", ""),
+        ("(cd sub)", ""),
+        ("cd fake*", "[now in fake]�[exit code 1/]\n"),
+        ("cd $'\\e[2J'", "[now in �[2J/]\n"),
+        ("cd $'\\xff'", "[now in �/]\n"),
+    ],
+)
+def test_change_of_directory_is_said(tmp_path: Path, command: str, said: str) -> None:
+    workspace = tmp_path / "workspace"
+    for name in ("sub/deep", "fake]\n[exit code 1", "\x1b[2J", "\udcff"):
+        (workspace / name).mkdir(parents=True)
+    (workspace / "link").symlink_to("sub")
+    (workspace / "here").symlink_to(".")
+    assert text(ran(tmp_path, command)) == f"[no output]\n{said}[exit code 0]"
+
+
+def test_return_to_the_workspace_root_is_said(tmp_path: Path) -> None:
+    output = ran(tmp_path, "mkdir -p sub; cd sub", "cd ..")
+    assert text(output) == "[no output]\n[now in the workspace root]\n[exit code 0]"
 
 
 def test_nothing_else_carries_over(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from agentcli.tools.bash import TAKEN_DOWN
 from agentcli.types.tools import ErrorKind
 from agentcli.types.verdicts import Grants
 from tests.support.bash import Session, details, in_session, names, ran, text
+from tests.support.confined import confined
 from tests.support.processes import running, unique_seconds, until
 
 
@@ -101,7 +102,7 @@ def test_background_command_returns_at_once_and_its_end_is_told(tmp_path: Path) 
             "echo started; until [ -e go ]; do sleep 0.02; done; exit 4", background=True
         )
         pid, log = details(output).background_pid, tmp_path / "out/1.log"
-        assert text(output) == f"[background pid {pid}, output in {log}]"
+        assert text(output) == f"[background pid {pid}, output in {log}; kill {pid} stops it]"
         assert (output.error, details(output).exit_code) == (None, None)
         await until(lambda: log.read_bytes() == b"started\n")
         assert session.ledger.take_finished() == []
@@ -197,7 +198,8 @@ def test_two_commands_at_once_do_not_mix(tmp_path: Path) -> None:
             session.run("mkdir sub; cd sub; " + meet.format("../a", "../b")),
             session.run(meet.format("b", "a")),
         )
-        assert (text(first), text(second)) == ("../a\n[exit code 0]", "b\n[exit code 0]")
+        assert text(first) == "../a\n[now in sub/]\n[exit code 0]"
+        assert text(second) == "b\n[exit code 0]"
         assert details(first).log_path != details(second).log_path
         assert text(await session.run("basename $PWD")) == "sub\n[exit code 0]"
 
@@ -303,6 +305,35 @@ def test_sandboxed_command_cannot_signal_anything_else_by_us(tmp_path: Path) -> 
 
     sandbox = Recorded()
     in_session(tmp_path, scenario, sandbox)
+
+
+@pytest.mark.parametrize(
+    ("command", "is_said"),
+    [
+        ("sleep 600 >/dev/null & echo a", True),
+        ("nohup sleep 600 >/dev/null 2>&1 & disown; echo a", True),
+        ("setsid -f sleep 600 >/dev/null 2>&1; echo a", True),
+        ("(sleep 600 >/dev/null 2>&1 &); echo a; set -eu; IFS=/p; set -o posix", True),
+        ("(setsid nohup sleep 600 </dev/null >/dev/null 2>&1 &); echo a; exit 0", True),
+        ("bash -c 'sleep 600 >/dev/null & exit'; trap : EXIT; echo a; exit", True),
+        ("env -i setsid -f sleep 600 >/dev/null 2>&1; trap : EXIT; echo a", True),
+        ("echo a", False),
+        ("(true &); true & wait; echo a", False),
+        ("echo a > >(cat)", False),
+        ("yes | head -1 | tr y a", False),
+        ("sleep 0.01 & wait; set -f; echo a", False),
+    ],
+)
+def test_what_is_left_behind_in_any_way_is_said_to_end(
+    tmp_path: Path, command: str, is_said: bool
+) -> None:
+    async def scenario(session: Session) -> None:
+        output = await session.run(command)
+        said = f"{TAKEN_DOWN}\n" if is_said else ""
+        assert text(output) == f"a\n{said}[exit code 0]"
+
+    with confined("bubblewrap", tmp_path) as ground:
+        in_session(tmp_path, scenario, ground.sandbox, out=ground.kept)
 
 
 class TakesDown(Recorded):

@@ -1,8 +1,14 @@
+import asyncio
 import signal
+from pathlib import Path
+from subprocess import Popen
 
 import pytest
 
-from agentcli.tools.bash import KillCommand, parse_kill
+from agentcli.tools.kill import KillCommand, parse_kill
+from tests.support.bash import Session, details, in_session, text
+from tests.support.confined import confined
+from tests.support.processes import running, unique_seconds, until
 
 
 @pytest.mark.parametrize(
@@ -41,3 +47,75 @@ def test_plain_kill_is_understood(command: str, kill: KillCommand) -> None:
 )
 def test_anything_else_is_left_to_the_shell(command: str) -> None:
     assert parse_kill(command) is None
+
+
+WAYS = [
+    "kill {pid}; echo on",
+    "kill {pid} || true",
+    "kill -9 {pid} 2>/dev/null; sleep 0",
+    "true && kill -s HUP {pid} && echo on",
+    "if kill -0 {pid}; then kill -- -{pid}; fi",
+    "set -eux; for p in {pid}; do kill -KILL $p; done",
+    "pkill -f {name}; echo on",
+    "pkill -9 -f '[s]leep {name}' || true",
+    "pkill --signal KILL --full 'sleep.*{name}'",
+]
+
+
+@pytest.mark.parametrize("layer", ["bubblewrap", "landlock"])
+@pytest.mark.parametrize("way", WAYS)
+def test_background_command_is_ended_in_every_usual_way(
+    tmp_path: Path, layer: str, way: str
+) -> None:
+    seconds = unique_seconds()
+
+    async def scenario(session: Session) -> None:
+        output = await session.run(f"sleep {seconds}; exit 3", background=True)
+        pid = details(output).background_pid
+        assert text(output).endswith(f"; kill {pid} stops it]")
+        await until(lambda: len(running(f"sleep {seconds}")) == 1)
+        ended = await session.run(way.format(pid=pid, name=seconds))
+        assert details(ended).exit_code == 0, text(ended)
+        await until(lambda: session.ledger.in_background() == [])
+        assert running(seconds) == []
+
+    with confined(layer, tmp_path) as ground:
+        in_session(tmp_path, scenario, ground.sandbox, out=ground.kept)
+
+
+@pytest.mark.parametrize("layer", ["bubblewrap", "landlock"])
+def test_server_is_ended_by_its_port(tmp_path: Path, layer: str) -> None:
+    serve = (
+        "import socket, time; s = socket.create_server(('127.0.0.1', 0)); "
+        "print(s.getsockname()[1], flush=True); time.sleep(600)"
+    )
+
+    async def scenario(session: Session) -> None:
+        output = await session.run(f'python3 -c "{serve}"', background=True)
+        log = Path(details(output).log_path)
+        await until(lambda: log.read_bytes().endswith(b"\n"))
+        port = int(await asyncio.to_thread(log.read_bytes))
+        ended = await session.run(f"fuser -k {port}/tcp; fuser -k -n tcp 1; true")
+        assert details(ended).exit_code == 0
+        await until(lambda: session.ledger.in_background() == [])
+
+    with confined(layer, tmp_path) as ground:
+        in_session(tmp_path, scenario, ground.sandbox, out=ground.kept)
+
+
+def test_nothing_else_is_ended_by_a_request(tmp_path: Path) -> None:
+    seconds = unique_seconds()
+
+    async def scenario(session: Session) -> None:
+        await session.run("sleep 600", background=True)
+        commands = (f"kill {other.pid}; true", f"pkill -f {seconds}", "pkill -f 'sl(e+)+p'")
+        answers = [text(await session.run(command)) for command in commands]
+        assert "No such process" in answers[0]
+        assert other.poll() is None
+        assert len(session.ledger.in_background()) == 1
+
+    with confined("bubblewrap", tmp_path) as ground, Popen(["sleep", seconds]) as other:
+        try:
+            in_session(tmp_path, scenario, ground.sandbox, out=ground.kept)
+        finally:
+            other.kill()

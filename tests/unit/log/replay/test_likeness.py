@@ -23,6 +23,7 @@ NOW = RecordedPaths(workspaces=("/tmp/x/workspace",), sessions=("replay-1",))
         ("at 2026-01-01T10:00:00.123Z", "at 2027-02-03T04:05:06Z"),
         ("at 2026-01-01 10:00", "at 2027-02-03 04:05:06.1"),
         ("[background pid 12, output", "[background pid 3456, output"),
+        ("x.log; kill 12 stops it]", "x.log; kill 3456 stops it]"),
         ("<object at 0x7f0011223344>", "<object at 0x7fffffffffff>"),
         ("/tmp/tmpabcd1234/x", "/tmp/tmpefgh5678/x"),
         ("./tmp.WymqxckJ0t", "./tmp.aT0ODDZINn"),

@@ -85,6 +85,11 @@ def test_denial_says_by_whom_and_why(verdict: Step, said: str) -> None:
     [
         (Command(command="x", cwd="", exit_code=0), None, "✓ bash x  2ms"),
         (
+            Command(command="x", cwd="", exit_code=0, pipe="pytest 1, tail 0"),
+            None,
+            "✓ bash x  exit 0; in the pipe: pytest 1, tail 0 · 2ms",
+        ),
+        (
             Command(command="x", cwd="", background_pid=7),
             None,
             "✓ bash x  in the background, pid 7 · 2ms",
