@@ -21,6 +21,15 @@ class UncoveredPart:
     part: ShellPart
     reason: str
 
+    @property
+    def is_unmatched(self) -> bool:
+        """True if the only reason is that no rule allows it."""
+        return self.reason == _describe_unmatched(self.part)
+
+
+def _describe_unmatched(part: ShellPart) -> str:
+    return f"no rule allows {part.source}"
+
 
 class RuleCoverage:
     def __init__(
@@ -94,7 +103,7 @@ class RuleCoverage:
             return None
         for rule, beyond in beginning.items():
             return f"rule {rule} does not cover this: {beyond}"
-        return f"no rule allows {part.source}"
+        return _describe_unmatched(part)
 
     def _find_matching(
         self, part: ShellPart, *, alone: bool

@@ -87,6 +87,8 @@ def _suggest_for_part(uncovered: UncoveredPart, *, alone: bool) -> str:
     for text in (*wider, f"bash({shlex.join(part.argv)})"):
         if part.program != "cd" and _covers(text, part, alone=alone):
             return text
+    if uncovered.is_unmatched:
+        raise RuleError(f"no rule can be saved for {part.program} with these arguments")
     raise RuleError(uncovered.reason)
 
 
