@@ -162,6 +162,10 @@ class RecordedCompletion(CompletionChecks):
     def has_form(self) -> bool:
         return self._has_form
 
+    def collect_evidence(self) -> Sequence[ContextNote]:
+        """Return nothing: the notes that the recorded model got come with the recording."""
+        return ()
+
     async def check_reply(self) -> TurnEnded | None:
         return self._playback.find_ending(Ending.SCHEMA_UNMET, Ending.VERIFY_FAILED) or DONE
 
