@@ -26,16 +26,7 @@ CHANGED = [
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Path:
-    home = tmp_path / "home"
-    home.mkdir()
-    return home
-
-
-@pytest.fixture
-def workspace(tmp_path: Path) -> Path:
-    workspace = tmp_path / "work"
-    workspace.mkdir()
+def workspace(workspace: Path) -> Path:
     (workspace / "a.txt").write_text("one\ntwo\n")
     (workspace / "old.txt").write_text("old\n")
     (workspace / "run.sh").write_text("echo\n")
