@@ -29,8 +29,9 @@ if sys.platform != "win32":
 _MADE_AT_S = 981_173_106
 """A moment in 2001. Anyone who adds something, or creates the path, leaves another time."""
 _CAREFULLY = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-_MAKING_S = 0.05
-_TRIES = 10
+_MAKING_S = 0.25
+"""The longest time between creating a placeholder and setting its time, on a busy machine."""
+_TRIES = 50
 _LOCK_TRIES = 20
 _LOCK_PAUSE_S = 0.005
 
@@ -88,7 +89,7 @@ class Placeholder:
     def claim(self) -> int | None:
         """Return a handle whose lock stops others from removing it, or None if it is the user's.
 
-        Raise FileNotFoundError if somebody has just removed it.
+        Raise FileNotFoundError if somebody has removed it, BlockingIOError if somebody is about to.
         """
         if not self._may_be_ours(self._wait_for_stamp()):
             return None
@@ -97,7 +98,8 @@ class Placeholder:
             undo.callback(os.close, handle)
             if not self._is_ours(handle):
                 return None
-            _lock(handle, fcntl.LOCK_SH, tries=_LOCK_TRIES)
+            if not _lock(handle, fcntl.LOCK_SH, tries=_LOCK_TRIES):
+                raise BlockingIOError(self.path)
             if not os.path.samestat(self.path.lstat(), os.fstat(handle)):
                 raise FileNotFoundError(self.path)
             undo.pop_all()
@@ -105,12 +107,19 @@ class Placeholder:
 
     def _wait_for_stamp(self) -> os.stat_result:
         """Wait if it is very new: another session that created it may not have set its time yet."""
-        for _ in range(_LOCK_TRIES):
-            found = self.path.lstat()
-            if not 0 <= time.time() - found.st_mtime < _MAKING_S:
-                break
+        found = self.path.lstat()
+        while self._may_be_new(found):
             time.sleep(_LOCK_PAUSE_S)
+            found = self.path.lstat()
         return found
+
+    def _may_be_new(self, found: os.stat_result) -> bool:
+        """Return whether it looks like a placeholder but for its time, which is very recent."""
+        if not 0 <= time.time() - found.st_mtime < _MAKING_S:
+            return False
+        if self.is_directory:
+            return stat.S_ISDIR(found.st_mode) and not any(self.path.iterdir())
+        return stat.S_ISREG(found.st_mode) and found.st_size in (0, len(self.filler))
 
     def give_up(self, handle: int) -> None:
         """Remove it, unless others hold it or somebody has used it."""
@@ -195,7 +204,7 @@ class PlaceholderHolder:
                     one.make()
                 if one not in self._claims and (handle := one.claim()) is not None:
                     self._claims[one] = handle
-            except (FileExistsError, FileNotFoundError):
+            except (BlockingIOError, FileExistsError, FileNotFoundError):
                 continue  # another session creates or removes it
             else:
                 return

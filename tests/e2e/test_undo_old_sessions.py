@@ -2,6 +2,7 @@ import shutil
 import stat
 import tarfile
 from pathlib import Path
+from typing import Any
 
 from tests.support.program import agentcli
 
@@ -11,6 +12,8 @@ RECORDED = Path(__file__).parents[2] / "fixtures" / "undo" / "session.tar.xz"
 Its calls edited, created, moved, removed and linked files, and changed permissions. The states are
 partly single objects, partly in a pack.
 """
+UNCHANGED: dict[str, Any] = {"filter": "tar"} if hasattr(tarfile, "tar_filter") else {}
+"""Python before 3.11.4 has no filters, and extracts unchanged."""
 
 
 def read_tree(root: Path) -> dict[str, tuple[int, bytes]]:
@@ -29,7 +32,7 @@ def test_recorded_session_can_be_undone_and_redone(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()
     with tarfile.open(RECORDED) as archive:
-        archive.extractall(tmp_path, filter="tar")
+        archive.extractall(tmp_path, **UNCHANGED)
     shutil.copytree(tmp_path / "state", home / ".local/state/agentcli")
     session = next((tmp_path / "state/sessions").iterdir()).name
     work = tmp_path / "work"

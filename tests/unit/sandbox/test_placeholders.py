@@ -127,7 +127,9 @@ def test_sessions_that_come_and_go_never_take_a_place_from_each_other(tmp_path: 
         try:
             found = (tmp_path / "a").stat().st_ino
             os.sched_yield()
-            return names(tmp_path) == ["a", "b"] and (tmp_path / "a").stat().st_ino == found
+            # A session that leaves moves its own out of the way first, under another name.
+            is_there = {"a", "b"} <= set(names(tmp_path))
+            return is_there and (tmp_path / "a").stat().st_ino == found
         finally:
             here.release()
 
