@@ -19,7 +19,7 @@ from prompt_toolkit.output import DummyOutput
 
 from agentcli.types.messages import ToolCall
 from agentcli.types.tools import Command, Effect
-from agentcli.types.verdicts import Question, Verdict
+from agentcli.types.verdicts import Question, RuleSuggestion, Verdict
 from agentcli.ui.repl.actions import Actions
 from agentcli.ui.repl.answers import AnswerKeys, Answers
 from agentcli.ui.repl.approval import (
@@ -28,7 +28,6 @@ from agentcli.ui.repl.approval import (
     ApprovalPrompt,
     PendingApproval,
     PendingPlan,
-    RuleOffer,
 )
 from agentcli.ui.repl.composer import ALONE_S
 from agentcli.ui.repl.keys import build_bindings
@@ -65,8 +64,9 @@ QUESTION = Question(
     effect=Effect.EXECUTE,
     preview=Command(command="pytest", cwd="/w"),
     verdict=Verdict(decision="ask", by="mode", reason="no rule allows pytest"),
+    own_input={"command": "pytest"},
+    suggestion=RuleSuggestion(rules=("bash(pytest:*)",), session="bash(pytest:*)"),
 )
-OFFER = RuleOffer(rules=("bash(pytest:*)",), session="bash(pytest:*)")
 Kind = Literal["call", "plan"]
 
 
@@ -157,9 +157,7 @@ class Desk:
         if kind == "plan":
             plan = PendingPlan(plan="1. Go.", answer=asyncio.get_running_loop().create_future())
             return asyncio.ensure_future(self.approvals.wait_for_answer(plan, plan.answer))
-        call = PendingApproval(
-            question=QUESTION, offer=OFFER, answer=asyncio.get_running_loop().create_future()
-        )
+        call = PendingApproval(question=QUESTION, answer=asyncio.get_running_loop().create_future())
         return asyncio.ensure_future(self.approvals.wait_for_answer(call, call.answer))
 
     def press(self, *keys: str) -> None:

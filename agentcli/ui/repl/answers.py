@@ -93,7 +93,7 @@ class Answers:
         if isinstance(asked, PendingPlan):
             self._give_for_plan(choice, asked)
         elif not asked.offers(choice):
-            why_not = show_controls(asked.offer.find_obstacle(choice)) or "press v first"
+            why_not = show_controls(asked.find_obstacle(choice)) or "press v first"
             self._terminal.show_notice(f"{choice.key} is not available: {why_not}")
         else:
             self._give_for_call(choice, asked)
@@ -150,7 +150,7 @@ class Answers:
         session, renderer = self._state.session, self._state.renderer
         assert session is not None and renderer is not None
         try:
-            for rule in asked.offer.rules:
+            for rule in asked.suggestion.rules:
                 session.gate.store_rule(rule)
                 renderer.say_saved_rule(rule)
         except AgentError as error:

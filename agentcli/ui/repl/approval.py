@@ -16,7 +16,7 @@ from typing import Literal, TypeVar
 
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Json, ToolCall
-from agentcli.types.verdicts import ApprovalSpan, Decision, Mode, Question, Verdict
+from agentcli.types.verdicts import ApprovalSpan, Decision, Mode, Question, RuleSuggestion, Verdict
 from agentcli.ui.render.wording import USER_DENIED, USER_DENIED_AND_SAID
 from agentcli.ui.repl.composer import Composer
 from agentcli.ui.repl.state import ReplState
@@ -141,28 +141,6 @@ EDITABLE = ("command", "new_text", "content", "patch")
 """The arguments of tools that a user may want to change before they run."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RuleOffer:
-    """The rules that the two lasting answers would store, and why one of them is not available."""
-
-    rules: tuple[str, ...] = ()
-    session: str = ""
-    reason: str = ""
-    uncovered: tuple[str, ...] = ()
-    """The parts of a command line that no rule allows yet."""
-    editable: bool = True
-
-    def describe_scope(self, choice: AnswerChoice) -> str:
-        """Return what a lasting answer would cover, or an empty string if it is not available."""
-        return ", ".join(self.rules) if choice.lasts == "always" else self.session
-
-    def find_obstacle(self, choice: AnswerChoice) -> str:
-        """Return why the answer is not available, or an empty string if it is."""
-        if choice.is_lasting and not self.describe_scope(choice):
-            return self.reason or "no rule can name it"
-        return "nothing to edit" if choice.key == "m" and not self.editable else ""
-
-
 # Questions that wait for an answer
 
 
@@ -216,7 +194,6 @@ class PendingApproval(PendingQuestion):
     """The question whether a call may run."""
 
     question: Question
-    offer: RuleOffer
     position: tuple[int, int] = (1, 1)
     """The number of the call, and the number of calls in the same reply."""
     answer: "asyncio.Future[Verdict]"
@@ -235,8 +212,28 @@ class PendingApproval(PendingQuestion):
         label = _FORM_LABELS[form.kind]
         return (replace(yes, label=label, short=label), *others)
 
+    @property
+    def suggestion(self) -> RuleSuggestion:
+        return self.question.suggestion
+
     def offers(self, choice: AnswerChoice) -> bool:
-        return not self.offer.find_obstacle(choice) and not self._is_locked(choice)
+        return not self.find_obstacle(choice) and not self._is_locked(choice)
+
+    def find_obstacle(self, choice: AnswerChoice) -> str:
+        """Return why the answer is not available, or an empty string if it is."""
+        if choice.is_lasting and not self.describe_scope(choice):
+            return self.suggestion.reason or "no rule can name it"
+        return "nothing to edit" if choice.key == "m" and not self._is_editable else ""
+
+    def describe_scope(self, choice: AnswerChoice) -> str:
+        """Return what a lasting answer would cover, or an empty string if it is not available."""
+        found = self.suggestion
+        return ", ".join(found.rules) if choice.lasts == "always" else found.session
+
+    @property
+    def _is_editable(self) -> bool:
+        given = self.question.own_input
+        return isinstance(given, dict) and any(name in given for name in EDITABLE)
 
     def _is_locked(self, choice: AnswerChoice) -> bool:
         """Return whether the answer agrees to something that was not shown."""
@@ -249,12 +246,12 @@ class PendingApproval(PendingQuestion):
         """Return the verdict of an answer.
 
         `instead` is what the user wants instead; `new_input` are the arguments they changed."""
-        offer = self.offer
+        found = self.suggestion
         return Verdict(
             decision="modify" if new_input is not None else choice.decision or "ask",
             by="user",
             reason=choice.reason + instead,
-            rule=(", ".join(offer.rules) or offer.session) if choice.is_lasting else None,
+            rule=(", ".join(found.rules) or found.session) if choice.is_lasting else None,
             input=new_input,
             lasts=choice.lasts,
         )
@@ -271,18 +268,10 @@ def build_no_answer() -> Verdict:
 
 def build_pending(question: Question, *, calls: Sequence[ToolCall] = ()) -> PendingApproval:
     """Return the question as it is put to the user. `calls` are the calls of the same reply."""
-    suggestion, given = question.suggestion, question.own_input
     ids = [call.id for call in calls]
     asked = question.call.id
     return PendingApproval(
         question=question,
-        offer=RuleOffer(
-            rules=suggestion.rules,
-            session=suggestion.session,
-            reason=suggestion.reason,
-            uncovered=suggestion.uncovered,
-            editable=isinstance(given, dict) and any(name in given for name in EDITABLE),
-        ),
         position=(ids.index(asked) + 1, len(ids)) if asked in ids else (1, 1),
         answer=asyncio.get_running_loop().create_future(),
     )

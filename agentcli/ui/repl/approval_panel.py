@@ -130,7 +130,7 @@ def _wrap_note(note: str, paint: Paint) -> list[str]:
 def _render_note(
     pending: PendingApproval, choice: AnswerChoice, density: Density, *, confirms: bool
 ) -> str:
-    if why_not := pending.offer.find_obstacle(choice):
+    if why_not := pending.find_obstacle(choice):
         return f"(not available: {escape(why_not)})"
     if not pending.offers(choice):
         return "" if choice.key in _LAST_ROW_LETTERS else "(press v first)"
@@ -141,7 +141,7 @@ def _describe_stored(
     pending: PendingApproval, choice: AnswerChoice, density: Density, *, confirms: bool
 ) -> str:
     """Return what a lasting answer would store. `confirms` adds that Enter gives the answer."""
-    scope = pending.offer.describe_scope(choice)
+    scope = pending.describe_scope(choice)
     if not choice.is_lasting or not scope:
         return ""
     if choice.lasts != "always":
@@ -239,7 +239,10 @@ def render_viewed_question(pending: PendingApproval, paint: Paint) -> str:
     """Return the question for a pager, with what the lasting answers would store."""
     lasting = [
         _apply_dim(paint, f"  [{letter}] {what}")
-        for letter, what in (("s", pending.offer.session), ("a", ", ".join(pending.offer.rules)))
+        for letter, what in (
+            ("s", pending.suggestion.session),
+            ("a", ", ".join(pending.suggestion.rules)),
+        )
         if what
     ]
     return render_question(pending, paint) + "".join(f"\n{row}\n" for row in lasting)
@@ -267,7 +270,7 @@ def _render_command(command: str, pending: PendingApproval, paint: Paint) -> lis
     shown = Text("$ ") + style_escaped(
         command, paint.theme.strong, escape_style=paint.theme.escaped
     )
-    for part in pending.offer.uncovered:
+    for part in pending.suggestion.uncovered:
         at = shown.plain.find(part)
         if at >= 0 and part != command.strip():
             shown.stylize("underline", at, at + len(part))

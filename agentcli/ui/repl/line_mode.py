@@ -69,7 +69,7 @@ def parse_answer(line: str, pending: PendingApproval) -> Verdict | None:
     choice = _CHOICE_BY_WORD.get(line.lower())
     if choice is None:
         return pending.build_verdict(ANSWERS_BY_KEY["e"], instead=line)
-    return None if pending.offer.find_obstacle(choice) else pending.build_verdict(choice)
+    return None if pending.find_obstacle(choice) else pending.build_verdict(choice)
 
 
 def parse_plan_answer(line: str) -> PlanAnswer:
@@ -369,9 +369,8 @@ class LineMode:
         self._write(f"why: {escape(question.verdict.reason)}\n")
         if question.form is not None:
             return await ask_form(question.form, say=self._write, read_line=self._reader.read_line)
-        offer = asked.offer
         for choice in (one for one in asked.choices if one.is_lasting):
-            scope = offer.describe_scope(choice) or offer.find_obstacle(choice)
+            scope = asked.describe_scope(choice) or asked.find_obstacle(choice)
             self._write(f"{choice.lasts}: {escape(scope)}\n")
         verdict = None
         while verdict is None:
@@ -380,7 +379,7 @@ class LineMode:
                 return Verdict(decision="deny", by="user", reason="the user quit")
             verdict = parse_answer(line, asked)
         if verdict.lasts == "always":
-            for rule in offer.rules:
+            for rule in asked.suggestion.rules:
                 self.session.gate.store_rule(rule)
                 self._write(f"{describe_saved_rule(rule)}\n")
         return verdict

@@ -1,11 +1,12 @@
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from agentcli.types.messages import ToolCall
 from agentcli.types.tools import Command, Effect
-from agentcli.types.verdicts import Question, Verdict
+from agentcli.types.verdicts import Question, RuleSuggestion, Verdict
 from agentcli.ui.render.wording import describe_decision
 from agentcli.ui.repl.approval import (
     ANSWERS_BY_KEY,
@@ -16,18 +17,19 @@ from agentcli.ui.repl.approval import (
     PendingApproval,
     PendingPlan,
     PlanAnswer,
-    RuleOffer,
     build_no_answer,
 )
 from agentcli.ui.repl.line_mode import parse_answer
 from tests.support.desk import UnseenTerminal, build_composer, build_state
 
-OFFER = RuleOffer(rules=("bash(pytest:*)",), session="bash(pytest:*)")
+OFFER = RuleSuggestion(rules=("bash(pytest:*)",), session="bash(pytest:*)")
 QUESTION = Question(
     call=ToolCall(id="c1", name="bash", input={"command": "pytest"}),
     effect=Effect.EXECUTE,
     preview=Command(command="pytest", cwd="/w"),
     verdict=Verdict(decision="ask", by="mode", reason="no rule allows pytest"),
+    own_input={"command": "pytest"},
+    suggestion=OFFER,
 )
 
 
@@ -47,9 +49,8 @@ class Desk:
         )
 
     async def ask(self) -> "asyncio.Task[Verdict]":
-        asked = PendingApproval(
-            question=QUESTION, offer=OFFER, answer=asyncio.get_running_loop().create_future()
-        )
+        answer: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
+        asked = PendingApproval(question=QUESTION, answer=answer)
         task = asyncio.ensure_future(self.approvals.wait_for_answer(asked, asked.answer))
         await asyncio.sleep(0)
         return task
@@ -164,17 +165,19 @@ def test_nothing_is_selected_until_an_arrow_and_what_is_locked_is_passed_over() 
     [
         (OFFER, "s", True),
         (OFFER, "a", True),
-        (RuleOffer(session="exactly this command", reason="contains $(…)"), "a", False),
-        (RuleOffer(session="exactly this command", reason="contains $(…)"), "s", True),
-        (RuleOffer(reason="rule ask"), "s", False),
-        (RuleOffer(reason="rule ask"), "y", True),
+        (RuleSuggestion(session="exactly this command", reason="contains $(…)"), "a", False),
+        (RuleSuggestion(session="exactly this command", reason="contains $(…)"), "s", True),
+        (RuleSuggestion(reason="rule ask"), "s", False),
+        (RuleSuggestion(reason="rule ask"), "y", True),
     ],
 )
 def test_lasting_answers_are_offered_where_a_rule_can_be_had(
-    offer: RuleOffer, letter: Letter, offered: bool
+    offer: RuleSuggestion, letter: Letter, offered: bool
 ) -> None:
     loop = asyncio.new_event_loop()
-    asked = PendingApproval(question=QUESTION, offer=offer, answer=loop.create_future())
+    asked = PendingApproval(
+        question=replace(QUESTION, suggestion=offer), answer=loop.create_future()
+    )
     asked.is_cut = False
     assert asked.offers(ANSWERS_BY_KEY[letter]) is offered
     loop.close()
@@ -195,7 +198,7 @@ def test_typed_line_is_an_answer_of_the_table_or_what_to_do_instead(
     line: str, described: str
 ) -> None:
     loop = asyncio.new_event_loop()
-    asked = PendingApproval(question=QUESTION, offer=OFFER, answer=loop.create_future())
+    asked = PendingApproval(question=QUESTION, answer=loop.create_future())
     verdict = parse_answer(line, asked)
     assert verdict is not None and describe_decision(verdict) == described
     loop.close()
@@ -205,7 +208,6 @@ def test_question_that_was_never_drawn_cannot_be_agreed_to() -> None:
     async def asked_and_unseen() -> list[Letter]:
         asked = PendingApproval(
             question=QUESTION,
-            offer=RuleOffer(rules=("bash(ls:*)",), session="bash(ls:*)"),
             answer=asyncio.get_running_loop().create_future(),
         )
         return [choice.key for choice in asked.choices if asked.offers(choice)]

@@ -6,10 +6,10 @@ import pytest
 
 from agentcli.types.messages import ToolCall
 from agentcli.types.tools import Command, Effect
-from agentcli.types.verdicts import Delegation, Question, Verdict
+from agentcli.types.verdicts import Delegation, Question, RuleSuggestion, Verdict
 from agentcli.ui.render.paint import Paint
 from agentcli.ui.render.theme import NONE
-from agentcli.ui.repl.approval import PendingApproval, RuleOffer
+from agentcli.ui.repl.approval import PendingApproval
 from agentcli.ui.repl.approval_panel import CommandContext, render_panel
 
 PLACE = CommandContext(workspace="~/src/demo", sandbox="network off")
@@ -24,7 +24,7 @@ def loop() -> Iterator[asyncio.AbstractEventLoop]:
 
 def drawn(
     command: str,
-    offer: RuleOffer,
+    offer: RuleSuggestion,
     loop: asyncio.AbstractEventLoop,
     rows: int = 20,
     child: Delegation | None = None,
@@ -35,9 +35,11 @@ def drawn(
         effect=Effect.EXECUTE,
         preview=Command(command=command, cwd="/w"),
         verdict=Verdict(decision="ask", by="mode", reason="no rule allows make"),
+        own_input={"command": command},
+        suggestion=offer,
         child=child,
     )
-    asked = PendingApproval(question=question, offer=offer, answer=loop.create_future())
+    asked = PendingApproval(question=question, answer=loop.create_future())
     paint = Paint(columns=columns, rows=rows + 6, theme=NONE, color="none")
     shown = render_panel(asked, paint, context=PLACE, rows=rows, takes_keys=True)
     assert asked.is_cut or not any("not shown" in row for row in shown)
@@ -47,7 +49,7 @@ def drawn(
 def test_panel_has_the_whole_command_the_why_and_every_answer(
     loop: asyncio.AbstractEventLoop,
 ) -> None:
-    offer = RuleOffer(session="exactly this command", reason="contains $(…)")
+    offer = RuleSuggestion(session="exactly this command", reason="contains $(…)")
     assert drawn("for i in $(seq 1 60); do echo $i; done; " + "x" * 40, offer, loop) == [
         "? bash  needs approval",
         "  $ for i in $(seq 1 60); do echo $i; done; xxxxxxxxxxxxxxxxxxxxxxx",
@@ -67,7 +69,7 @@ def test_panel_has_the_whole_command_the_why_and_every_answer(
 def test_panel_says_which_child_asks_however_low_it_is(loop: asyncio.AbstractEventLoop) -> None:
     child = Delegation(child_id="s/child-1", role="builder", task="count\nthe \x1blines")
     for rows in (4, 7, 20):
-        shown = drawn("make", RuleOffer(session="make"), loop, rows, child=child)
+        shown = drawn("make", RuleSuggestion(session="make"), loop, rows, child=child)
         assert shown[0] == "? bash  child agent builder  needs approval"
     assert shown[3:5] == [
         "  in:  ~/src/demo · network off · timeout 120s",
@@ -77,13 +79,13 @@ def test_panel_says_which_child_asks_however_low_it_is(loop: asyncio.AbstractEve
 
 def test_panel_never_takes_more_rows_than_it_has(loop: asyncio.AbstractEventLoop) -> None:
     tall = "\n".join(f"touch {index}" for index in range(74))
-    offer = RuleOffer(rules=("bash(touch 1)",), session="bash(touch 1)")
+    offer = RuleSuggestion(rules=("bash(touch 1)",), session="bash(touch 1)")
     for rows in (7, 10, 14, 20, 30):
         assert len(drawn(tall, offer, loop, rows)) <= rows
 
 
 def test_panel_too_low_for_the_command_offers_no_yes(loop: asyncio.AbstractEventLoop) -> None:
-    offer = RuleOffer(rules=("bash(touch 1)",), session="bash(touch 1)")
+    offer = RuleSuggestion(rules=("bash(touch 1)",), session="bash(touch 1)")
     for rows in range(1, 8):
         shown = "\n".join(drawn("touch 1\ntouch 2\ntouch 3", offer, loop, rows))
         assert ("touch 3" in shown) or ("[y]" not in shown), rows
@@ -93,7 +95,7 @@ def test_panel_of_a_narrow_terminal_shows_where_the_command_begins_and_how_to_an
     loop: asyncio.AbstractEventLoop,
 ) -> None:
     tall = "python3 - <<EOF\n" + "\n".join(f"print({index})" for index in range(60))
-    offer = RuleOffer(session="exactly this command", reason="contains a here-document " * 3)
+    offer = RuleSuggestion(session="exactly this command", reason="contains a here-document " * 3)
     for rows in range(7, 30):
         shown = "\n".join(drawn(tall, offer, loop, rows, columns=40))
         assert "$ python3" in shown, rows
@@ -103,7 +105,7 @@ def test_panel_of_a_narrow_terminal_shows_where_the_command_begins_and_how_to_an
 def test_answers_stand_closer_before_a_line_of_the_command_is_hidden(
     loop: asyncio.AbstractEventLoop,
 ) -> None:
-    offer = RuleOffer(rules=("bash(make test:*)",), session="bash(make test:*)")
+    offer = RuleSuggestion(rules=("bash(make test:*)",), session="bash(make test:*)")
     assert drawn("make test\nmake more", offer, loop, rows=9) == [
         "? bash  needs approval",
         "  $ make test",
@@ -127,7 +129,7 @@ def test_answers_stand_closer_before_a_line_of_the_command_is_hidden(
 
 def test_rule_too_long_for_its_row_is_told_whole(loop: asyncio.AbstractEventLoop) -> None:
     rule = "bash(" + "x" * 90 + ":*)"
-    shown = drawn("x", RuleOffer(rules=(rule,), session=rule), loop)
+    shown = drawn("x", RuleSuggestion(rules=(rule,), session=rule), loop)
     assert f"allow{rule}to" in "".join("".join(shown).split())
 
 
@@ -135,7 +137,7 @@ def test_rules_that_do_not_fit_are_not_to_be_had_before_they_were_viewed(
     loop: asyncio.AbstractEventLoop,
 ) -> None:
     rules = tuple(f"bash(touch file_{index})" for index in range(74))
-    shown = drawn("touch file_*", RuleOffer(rules=rules, session=", ".join(rules)), loop)
+    shown = drawn("touch file_*", RuleSuggestion(rules=rules, session=", ".join(rules)), loop)
     assert shown[6:9] == [
         "  [s] yes, and don't ask again this session (press v first)",
         "  [a] always, in all projects (press v first)",
