@@ -7,13 +7,15 @@ cannot be split into parts, so no rule covers it.
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import and_, or_
 from pathlib import Path
 
 from agentcli.permissions.readonly import ReadProver
 from agentcli.permissions.rules import PermissionRule
 from agentcli.permissions.shell import PlainLine, ShellPart
 from agentcli.permissions.subject import CallSubject
-from agentcli.types.verdicts import NO_GRANTS, Grants
+from agentcli.types.grants import NO_GRANTS, Grants
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,8 @@ class RuleCoverage:
 
     def compute_grants(self, line: PlainLine) -> Grants:
         """Return the grants of a covered line. No part gets what only another part was granted."""
-        return intersect_grants([unite_grants(rules) for rules in self._find_covering(line)])
+        given = [unite_grants(rules) for rules in self._find_covering(line)]
+        return reduce(and_, given) if given else NO_GRANTS
 
     def explain_parts(
         self, line: PlainLine, subject: CallSubject
@@ -115,21 +118,7 @@ class RuleCoverage:
 
 
 def unite_grants(rules: Iterable[PermissionRule]) -> Grants:
-    given = [rule.grants for rule in rules]
-    return Grants(
-        network=any(one.network for one in given),
-        writable=tuple(dict.fromkeys(path for one in given for path in one.writable)),
-    )
-
-
-def intersect_grants(grants: Sequence[Grants]) -> Grants:
-    if not grants:
-        return NO_GRANTS
-    paths = grants[0].writable
-    return Grants(
-        network=all(one.network for one in grants),
-        writable=tuple(path for path in paths if all(path in one.writable for one in grants)),
-    )
+    return reduce(or_, (rule.grants for rule in rules), NO_GRANTS)
 
 
 def _find_leaving_workspace(line: PlainLine, subject: CallSubject) -> Iterator[UncoveredPart]:

@@ -17,8 +17,9 @@ from agentcli.permissions.shell import OpaqueLine, PlainLine
 from agentcli.permissions.subject import EDITING, CallSubject, ReachedPath
 from agentcli.system.protected import is_protected
 from agentcli.system.reserved import find_reserved
+from agentcli.types.grants import NO_GRANTS
 from agentcli.types.tools import Effect
-from agentcli.types.verdicts import NO_GRANTS, Mode, Verdict
+from agentcli.types.verdicts import Mode, Verdict
 
 NO_SANDBOX = "no sandbox works here, so every command needs approval (see agentcli doctor)"
 

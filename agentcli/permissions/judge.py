@@ -16,10 +16,10 @@ from agentcli.permissions.rules import make_session_rule, parse_rule
 from agentcli.permissions.subject import KNOWN_TOOLS, CallSubject, SubjectFactory
 from agentcli.permissions.suggest import format_options, suggest_rules
 from agentcli.types.errors import ToolError
+from agentcli.types.grants import NO_GRANTS
 from agentcli.types.messages import Json
 from agentcli.types.tools import Details, Effect, PreparedCall
 from agentcli.types.verdicts import (
-    NO_GRANTS,
     AskUser,
     By,
     CurrentMode,

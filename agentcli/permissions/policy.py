@@ -28,7 +28,7 @@ from agentcli.permissions.rules import (
 from agentcli.permissions.shell import PlainLine
 from agentcli.permissions.subject import KNOWN_TOOLS, SubjectFactory
 from agentcli.types.errors import SettingsError, UsageError
-from agentcli.types.verdicts import NO_GRANTS, Grants
+from agentcli.types.grants import NO_GRANTS, Grants
 
 _FIELDS = ("decision", "rule", "when", "match", "not_match", "reason", "network", "writable")
 _HOW = 'write [[rule]], and below it decision = "deny" and rule = "bash(git push:*)"'

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from agentcli.types.events import CallFinished, Fact, FileAttached
-from agentcli.types.tools import Command, FileView, Grants, Matches, Output, PreparedCall
+from agentcli.types.grants import Grants
+from agentcli.types.tools import Command, FileView, Matches, Output, PreparedCall
 
 NETWORK = "the network"
 OUTSIDE = "outside the workspace"

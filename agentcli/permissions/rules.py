@@ -28,8 +28,8 @@ from agentcli.permissions.reader_options import split_names
 from agentcli.permissions.readonly import why_no_reading_form
 from agentcli.permissions.shell import PlainLine, ShellPart
 from agentcli.permissions.subject import EDITING, KNOWN_TOOLS, READING, CallSubject, ReachedPath
+from agentcli.types.grants import NO_GRANTS, Grants
 from agentcli.types.tools import Effect
-from agentcli.types.verdicts import NO_GRANTS, Grants
 
 RuleDecision = Literal["allow", "ask", "deny", "judge"]
 DECISIONS: tuple[RuleDecision, ...] = ("allow", "ask", "deny", "judge")

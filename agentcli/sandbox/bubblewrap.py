@@ -28,7 +28,7 @@ from agentcli.sandbox.restore import GuardedPaths
 from agentcli.sandbox.supervisor import CommandSupervisor
 from agentcli.system import process
 from agentcli.system.kinds import exists, is_directory
-from agentcli.types.verdicts import Grants
+from agentcli.types.grants import Grants
 
 _FILTER = seccomp.SyscallFilter(
     families=(seccomp.AF_UNIX, seccomp.AF_INET, seccomp.AF_INET6, seccomp.AF_NETLINK),

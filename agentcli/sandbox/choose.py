@@ -30,7 +30,8 @@ from agentcli.system.environment import MARK
 from agentcli.system.orphan_reaper import OrphanReaper
 from agentcli.system.process_tree import new_tag
 from agentcli.types.errors import SettingsError
-from agentcli.types.verdicts import Grants, Sandbox
+from agentcli.types.grants import Grants
+from agentcli.types.verdicts import Sandbox
 
 _PROBE = ("/bin/sh", "-c", '{ echo > "$1"; } 2>/dev/null && exit 3; echo > "$2"', "sh")
 _PROBE_LIMIT_S = 10.0

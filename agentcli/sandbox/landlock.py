@@ -39,7 +39,7 @@ from agentcli.sandbox.restore import GuardedPaths
 from agentcli.sandbox.supervisor import CommandSupervisor
 from agentcli.system import process, process_tree
 from agentcli.system.kinds import exists, is_directory
-from agentcli.types.verdicts import Grants
+from agentcli.types.grants import Grants
 
 OLDEST_VERSION = landlock_rules.TCP_VERSION
 

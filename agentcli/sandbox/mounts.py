@@ -17,7 +17,7 @@ from pathlib import Path
 from agentcli.sandbox.paths import SandboxPaths, list_granted, list_resolver_files
 from agentcli.sandbox.protect import Protection, find_pins
 from agentcli.system.kinds import is_directory, is_link
-from agentcli.types.verdicts import Grants
+from agentcli.types.grants import Grants
 
 _SINCE_0_7 = (0, 7, 0)
 _SINCE_0_8 = (0, 8, 0)

@@ -18,7 +18,7 @@ from threading import Lock
 
 from agentcli.sandbox import kernel
 from agentcli.sandbox.mounts import MountState, MountView
-from agentcli.types.verdicts import Grants
+from agentcli.types.grants import Grants
 
 _NSENTER = "/usr/bin/nsenter"
 _SHELL = ("/bin/bash", "-p", "-c")

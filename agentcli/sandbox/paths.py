@@ -15,7 +15,7 @@ from agentcli.system.git import list_user_settings
 from agentcli.system.kinds import exists, is_directory, is_file, is_link
 from agentcli.system.reserved import Reserved
 from agentcli.types.errors import SettingsError
-from agentcli.types.verdicts import Grants
+from agentcli.types.grants import Grants
 
 SYSTEM = tuple(
     map(

@@ -13,7 +13,7 @@ from agentcli.sandbox.paths import SandboxPaths, list_granted, name_temporary
 from agentcli.sandbox.protect import find_pins, find_protection
 from agentcli.sandbox.restore import GuardedPaths, Snapshot
 from agentcli.system.process import start
-from agentcli.types.verdicts import Grants
+from agentcli.types.grants import Grants
 
 PROGRAM = Path("/usr/bin/sandbox-exec")
 

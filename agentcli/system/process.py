@@ -17,7 +17,8 @@ from typing import Any, Protocol, TypeVar
 
 from agentcli.system import process_tree
 from agentcli.types.fast_dataclass import dataclass
-from agentcli.types.verdicts import Grants, Sandbox
+from agentcli.types.grants import Grants
+from agentcli.types.verdicts import Sandbox
 
 T = TypeVar("T")
 

@@ -17,7 +17,8 @@ from subprocess import Popen, TimeoutExpired
 
 from agentcli.system import process, process_tree
 from agentcli.system.shell import ShellHandle, ShellScript, prepare_shell
-from agentcli.types.verdicts import Grants, Sandbox
+from agentcli.types.grants import Grants
+from agentcli.types.verdicts import Sandbox
 
 _AHEAD = 2
 """The number of waiting shells; a fast model is back before one is ready, or wants two commands."""

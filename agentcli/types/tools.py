@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
 
 from agentcli.types.fast_dataclass import dataclass
+from agentcli.types.grants import NO_GRANTS, Grants
 from agentcli.types.messages import Image, Json, Text, ToolCall, Usage
 
 
@@ -238,17 +239,6 @@ class ToolMessage:
 
     results: tuple[ToolResult, ...]
     role: Literal["tool"] = "tool"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Grants:
-    """The access of a command beyond the workspace. Set by rules and users, never by a model."""
-
-    network: bool = False
-    writable: tuple[Path, ...] = ()
-
-
-NO_GRANTS = Grants()
 
 
 class WorkingDirectory:

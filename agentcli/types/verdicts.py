@@ -5,10 +5,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from agentcli.types.fast_dataclass import dataclass
+from agentcli.types.grants import NO_GRANTS, Grants
 from agentcli.types.messages import Json, ToolCall
-from agentcli.types.tools import NO_GRANTS as NO_GRANTS
 from agentcli.types.tools import Details, Effect, Output, PreparedCall
-from agentcli.types.tools import Grants as Grants
 
 if TYPE_CHECKING:
     from subprocess import Popen

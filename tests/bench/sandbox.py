@@ -13,7 +13,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from agentcli.sandbox.choose import SandboxScope, choose_sandbox, describe_layers
-from agentcli.types.verdicts import Grants, Sandbox
+from agentcli.types.grants import Grants
+from agentcli.types.verdicts import Sandbox
 from tests.bench.figures import Figure, in_turns, wall_ms
 
 RUNS = 100

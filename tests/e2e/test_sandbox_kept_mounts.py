@@ -9,7 +9,7 @@ import pytest
 
 from agentcli.sandbox import namespaces
 from agentcli.sandbox.bubblewrap import BubblewrapSandbox
-from agentcli.types.verdicts import Grants
+from agentcli.types.grants import Grants
 from tests.support.confined import Confined, confined
 
 

@@ -10,7 +10,7 @@ import pytest
 from agentcli.sandbox import landlock_rules
 from agentcli.sandbox.landlock import LandlockSandbox
 from agentcli.sandbox.limits import kill_tree
-from agentcli.types.verdicts import Grants
+from agentcli.types.grants import Grants
 from tests.support.confined import LAYERS, Confined, confined
 
 

@@ -13,7 +13,7 @@ import pytest
 from agentcli.sandbox.landlock import LandlockSandbox
 from agentcli.sandbox.limits import CommandLimits
 from agentcli.tools.search.ripgrep import get_own_ripgrep
-from agentcli.types.verdicts import Grants
+from agentcli.types.grants import Grants
 from tests.support.confined import LAYERS, Confined, confined
 from tests.support.program import agentcli, script
 

@@ -11,9 +11,10 @@ from agentcli.system.environment import build_child_environment
 from agentcli.system.process_table import ProcessTable
 from agentcli.tools.bash import Bash, BashArgs
 from agentcli.tools.shells import ShellPool
+from agentcli.types.grants import Grants
 from agentcli.types.messages import Text
 from agentcli.types.tools import Command, Output, ToolContext, WorkingDirectory
-from agentcli.types.verdicts import Grants, Sandbox
+from agentcli.types.verdicts import Sandbox
 
 T = TypeVar("T")
 

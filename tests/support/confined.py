@@ -14,7 +14,8 @@ from agentcli.sandbox.choose import SandboxScope, choose_sandbox
 from agentcli.sandbox.environment import build_environment
 from agentcli.sandbox.limits import CommandLimits, kill_tree
 from agentcli.types.errors import SettingsError
-from agentcli.types.verdicts import Grants, Sandbox
+from agentcli.types.grants import Grants
+from agentcli.types.verdicts import Sandbox
 from tests.support.layers import LAYERS as LAYERS
 
 LIMIT_S = 60.0

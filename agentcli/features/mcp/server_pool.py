@@ -30,7 +30,8 @@ from agentcli.system.home import home
 from agentcli.system.lazy import Lazy
 from agentcli.system.output import BoundedOutput, FilteredSink, OutputFilter
 from agentcli.system.process import signal_of_death
-from agentcli.types.verdicts import FormAnswer, Grants, Sandbox, ServerForm
+from agentcli.types.grants import Grants
+from agentcli.types.verdicts import FormAnswer, Sandbox, ServerForm
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable

@@ -78,10 +78,7 @@ def _list_facts(answer: PolicyAnswer) -> Iterator[tuple[str, str]]:
 def _describe_sandbox(answer: PolicyAnswer) -> str:
     if not answer.layer:
         return f"none: {answer.why_no_layer}"
-    given = answer.explanation.verdict.grants
-    network = "with network" if given.network else "no network"
-    also = f", can also write to {', '.join(map(str, given.writable))}" if given.writable else ""
-    return f"{answer.layer}, {network}{also}"
+    return f"{answer.layer}: {answer.explanation.verdict.grants.describe()}"
 
 
 def _list_remedies(explanation: Explanation) -> Iterator[str]:

@@ -29,6 +29,7 @@ from agentcli.types.events import (
     TurnEnded,
     Verified,
 )
+from agentcli.types.grants import NO_GRANTS
 from agentcli.types.messages import AssistantMessage, Json, ToolCall
 from agentcli.types.provider import OnDelta, Request
 from agentcli.types.tools import (
@@ -41,7 +42,7 @@ from agentcli.types.tools import (
     ToolContext,
     ToolSpec,
 )
-from agentcli.types.verdicts import NO_GRANTS, Preview, Verdict
+from agentcli.types.verdicts import Preview, Verdict
 
 
 class Playback:

@@ -24,9 +24,9 @@ from agentcli.types.events import (
     TurnStarted,
     Undone,
 )
+from agentcli.types.grants import NO_GRANTS
 from agentcli.types.messages import AssistantMessage, ToolCall, UserMessage
 from agentcli.types.tools import Command, ErrorKind, ToolResult
-from agentcli.types.verdicts import NO_GRANTS
 
 _AT_A_LIMIT = (Ending.STEP_LIMIT, Ending.TIME_LIMIT, Ending.COST_LIMIT, Ending.TOKEN_LIMIT)
 

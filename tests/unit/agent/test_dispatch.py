@@ -6,12 +6,11 @@ import pytest
 from agentcli.types.deltas import CallProgress
 from agentcli.types.errors import Ending, ToolError
 from agentcli.types.events import CallFinished, CallJudged, HookRan, TurnEnded
+from agentcli.types.grants import NO_GRANTS, Grants
 from agentcli.types.messages import Image, Json, Text, ToolCall, UserMessage
 from agentcli.types.tools import (
-    NO_GRANTS,
     Effect,
     ErrorKind,
-    Grants,
     Output,
     PreparedCall,
     Raw,

@@ -7,8 +7,9 @@ from agentcli.permissions.policy import load_rules
 from agentcli.permissions.readonly import ReadProver
 from agentcli.permissions.subject import SubjectFactory
 from agentcli.types.errors import SettingsError
+from agentcli.types.grants import NO_GRANTS, Grants
 from agentcli.types.tools import Effect
-from agentcli.types.verdicts import NO_GRANTS, Grants, Verdict
+from agentcli.types.verdicts import Verdict
 
 RULES = """
 [[rule]]

@@ -10,13 +10,12 @@ from agentcli.permissions.readonly import ReadProver
 from agentcli.permissions.subject import SubjectFactory
 from agentcli.types.errors import SettingsError
 from agentcli.types.events import CallFinished
+from agentcli.types.grants import NO_GRANTS, Grants
 from agentcli.types.tools import (
-    NO_GRANTS,
     Command,
     Details,
     Effect,
     FileView,
-    Grants,
     Matches,
     Output,
     ToolResult,

@@ -6,7 +6,7 @@ import pytest
 from agentcli.sandbox.mounts import MountView
 from agentcli.sandbox.paths import SandboxPaths
 from agentcli.sandbox.protect import GuardedPath, Protection
-from agentcli.types.verdicts import Grants
+from agentcli.types.grants import Grants
 
 NEW = (0, 11, 0)
 

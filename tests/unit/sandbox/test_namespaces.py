@@ -10,7 +10,7 @@ from agentcli.sandbox.mounts import MountCheck, MountState, MountView
 from agentcli.sandbox.namespaces import MountNamespaceCache, make_private_network
 from agentcli.sandbox.paths import SandboxScope, survey_paths
 from agentcli.sandbox.protect import Protection
-from agentcli.types.verdicts import Grants
+from agentcli.types.grants import Grants
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is for Linux")
 
@@ -69,14 +69,17 @@ def test_namespace_is_the_same_until_something_it_was_made_of_changes(
 
 
 def test_only_namespaces_of_late_are_kept(cache: MountNamespaceCache, tmp_path: Path) -> None:
-    first = entered(cache, ALONE, BEFORE)
+    with cache.entrance(ALONE, BEFORE) as entrance:
+        assert entrance.mounts is not None
+        first = os.dup(entrance.mounts)  # or its number is given to the next
     kept = handles()
     for number in range(5):
         entered(cache, Grants(writable=(tmp_path / str(number),)), BEFORE)
     assert handles() == kept + 3
-    assert entered(cache, ALONE, BEFORE) != first
+    assert entered(cache, ALONE, BEFORE) != os.fstat(first).st_ino
     cache.close()
     assert handles() == kept - 1
+    os.close(first)
 
 
 def test_namespace_without_the_network_of_the_machine_leads_into_the_private_one(

@@ -16,7 +16,7 @@ from agentcli.sandbox.paths import (
     survey_paths,
 )
 from agentcli.sandbox.protect import find_protection
-from agentcli.types.verdicts import Grants
+from agentcli.types.grants import Grants
 
 
 def look(base: Path, **environ: str) -> SandboxPaths:

@@ -2,7 +2,7 @@ from pathlib import Path
 
 from agentcli.sandbox.paths import SandboxScope, survey_paths
 from agentcli.sandbox.seatbelt import SeatbeltSandbox, build_profile, only_reading
-from agentcli.types.verdicts import Grants
+from agentcli.types.grants import Grants
 
 
 def rules(network: bool = False) -> tuple[str, dict[str, str]]:

@@ -9,8 +9,8 @@ import pytest
 
 from agentcli.system import process, process_tree
 from agentcli.tools.bash import TAKEN_DOWN
+from agentcli.types.grants import Grants
 from agentcli.types.tools import ErrorKind
-from agentcli.types.verdicts import Grants
 from tests.support.bash import Session, details, in_session, names, ran, text
 from tests.support.confined import confined
 from tests.support.processes import running, unique_seconds, until

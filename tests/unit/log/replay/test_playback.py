@@ -15,10 +15,11 @@ from agentcli.features.replay.recording import (
 from agentcli.types.deltas import Delta
 from agentcli.types.errors import Ending, ProviderError, ToolError
 from agentcli.types.events import ContextNote, Entry, Fact, HookRan, ModelFailed, TurnEnded
+from agentcli.types.grants import Grants
 from agentcli.types.messages import ToolCall
 from agentcli.types.provider import Request
 from agentcli.types.tools import ErrorKind, Output, PreparedCall, ToolContext, ToolSpec
-from agentcli.types.verdicts import Grants, Verdict
+from agentcli.types.verdicts import Verdict
 from tests.support.record import (
     ALLOWED,
     DONE,
