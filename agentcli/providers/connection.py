@@ -27,6 +27,7 @@ from agentcli.providers.http.sockets import (
     Body,
     ConnectionBroken,
     HttpError,
+    OnSent,
     Socket,
     Timeouts,
     make_stall_error,
@@ -42,6 +43,7 @@ from agentcli.types.deltas import (
     AttemptBrokenOff,
     CallDelta,
     Delta,
+    RequestSent,
     RetryDelta,
     TextDelta,
     ThinkingDelta,
@@ -193,7 +195,8 @@ class ProviderConnection:
         encoded = self._dialect.encode(request, self.model)
         heard = _ReceivedReply(self._dialect.decoder(self.model), show)
         try:
-            await self._read(self._body_text.write(encoded, self._dialect.HISTORY_KEY), heard)
+            body = self._body_text.write(encoded, self._dialect.HISTORY_KEY)
+            await self._read(body, heard, on_sent=lambda: show(RequestSent()))
             message = heard.decoder.message()
         except (HttpError, ConnectionBroken, ProviderError, asyncio.CancelledError) as error:
             if heard.is_paid_for(error):
@@ -203,9 +206,9 @@ class ProviderConnection:
             return message
         return replace(message, usage=heard.usage(request))  # or no limit would ever be reached
 
-    async def _read(self, body: Body, heard: "_ReceivedReply") -> None:
+    async def _read(self, body: Body, heard: "_ReceivedReply", *, on_sent: OnSent) -> None:
         path = self._dialect.path(self.model)
-        events = self._socket.exchange(path, headers=self._headers, body=body)
+        events = self._socket.exchange(path, headers=self._headers, body=body, on_sent=on_sent)
         try:
             await self._take_all(events, heard)
         except ConnectionBroken as broken:

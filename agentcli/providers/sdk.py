@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from importlib.util import find_spec
 from typing import Any
 
-from agentcli.providers.http.sockets import Body, ConnectionBroken, HttpError, Timeouts
+from agentcli.providers.http.sockets import Body, ConnectionBroken, HttpError, OnSent, Timeouts
 from agentcli.providers.http.sse import Event
 from agentcli.types.errors import ProviderErrorKind, SettingsError
 from agentcli.types.fast_dataclass import dataclass
@@ -28,11 +28,17 @@ class SdkSocket:
     """Converts them to our exceptions, or back to the event that the SDK raised them for."""
 
     async def exchange(
-        self, path: str, *, headers: Mapping[str, str], body: Body
+        self,
+        path: str,
+        *,
+        headers: Mapping[str, str],
+        body: Body,
+        on_sent: OnSent = lambda: None,
     ) -> AsyncGenerator[Sequence[Event], None]:
         """See `Socket`. `headers` are not used: the SDK sends its own, with its own credentials."""
         read: asyncio.Queue[Sequence[Event] | None] = asyncio.Queue()
         reader = asyncio.create_task(self._read(path, json.loads(b"".join(body)), read))
+        on_sent()
         try:
             while (events := await read.get()) is not None:
                 yield events

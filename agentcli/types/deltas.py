@@ -10,6 +10,11 @@ from agentcli.types.messages import Usage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RequestSent:
+    """A request is on its way: from now on the model thinks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TextDelta:
     text: str
 
@@ -63,7 +68,8 @@ class CommandEnded:
 
 
 Delta: TypeAlias = (
-    TextDelta
+    RequestSent
+    | TextDelta
     | ThinkingDelta
     | CallDelta
     | CallProgress

@@ -20,6 +20,7 @@ from agentcli.providers.http.sockets import (
     Body,
     ConnectionBroken,
     HttpError,
+    OnSent,
     Timeouts,
     make_redirect_error,
     make_stall_error,
@@ -59,9 +60,14 @@ class DirectSocket:
             return
 
     async def exchange(
-        self, path: str, *, headers: Mapping[str, str], body: Body
+        self,
+        path: str,
+        *,
+        headers: Mapping[str, str],
+        body: Body,
+        on_sent: OnSent = lambda: None,
     ) -> AsyncGenerator[Sequence[Event], None]:
-        answer = await self._request("POST", path, headers=headers, body=body)
+        answer = await self._request("POST", path, headers=headers, body=body, on_sent=on_sent)
         try:
             yield ()
             async for events in _events(self._pieces(answer)):
@@ -90,14 +96,20 @@ class DirectSocket:
         await asyncio.sleep(0)  # the loop closes dropped connections in its next round
 
     async def _request(
-        self, method: str, path: str, *, headers: Mapping[str, str], body: Body
+        self,
+        method: str,
+        path: str,
+        *,
+        headers: Mapping[str, str],
+        body: Body,
+        on_sent: OnSent = lambda: None,
     ) -> "_HttpAnswer":
         """Send a request and wait for the head of its answer. Raise if it is not a success."""
         head = self._head(method, path, headers=headers, body_bytes=sum(map(len, body)))
         kept = self._reuse()
-        answer = await self._send_on(kept, head, body) if kept else None
+        answer = await self._send_on(kept, head, body, on_sent) if kept else None
         if answer is None:
-            answer = await self._send_on(await self._connect(), head, body)
+            answer = await self._send_on(await self._connect(), head, body, on_sent)
         if answer is None:
             raise ConnectionBroken(
                 f"{self._endpoint} closed the connection without an answer",
@@ -112,11 +124,14 @@ class DirectSocket:
             raise
         return answer
 
-    async def _send_on(self, link: HttpConnection, head: bytes, body: Body) -> "_HttpAnswer | None":
+    async def _send_on(
+        self, link: HttpConnection, head: bytes, body: Body, on_sent: OnSent
+    ) -> "_HttpAnswer | None":
         """Return the answer, or None if the connection closed before its first byte."""
         response = ResponseReader()
         try:
             link.send(head, body)
+            on_sent()
             data = await link.read(self._timeouts.first_byte_s)
             if data == b"":
                 link.drop()

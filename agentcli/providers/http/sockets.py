@@ -4,7 +4,7 @@ There are two sockets: `direct`, which is lean and the default, and `sdk`, for t
 signing and routing only the official clients do well.
 """
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
 from agentcli.providers.http.sse import Event
@@ -14,6 +14,7 @@ from agentcli.types.messages import Json
 
 Body: TypeAlias = Sequence[bytes]
 """The body of a request, in pieces that do not change while they are sent."""
+OnSent: TypeAlias = Callable[[], None]
 
 ATTEMPTS = 6
 SILENT_ATTEMPTS = 3
@@ -109,10 +110,11 @@ class Socket(Protocol):
         ...
 
     def exchange(
-        self, path: str, *, headers: Mapping[str, str], body: Body
+        self, path: str, *, headers: Mapping[str, str], body: Body, on_sent: OnSent = ...
     ) -> AsyncGenerator[Sequence[Event], None]:
         """Post the body and yield the events of the answer as they come.
 
+        `on_sent` is called when the body is on its way.
         Events that came together are yielded together. An empty batch means, the first time, that
         the server has accepted the request, and later that nothing has come for a while.
         Raise HttpError and ConnectionBroken. Closing the iterator, or cancelling it, ends the

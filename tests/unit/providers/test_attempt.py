@@ -9,7 +9,7 @@ from agentcli.providers.connection import ProviderConnection, RetryPolicy
 from agentcli.providers.length import request_tokens
 from agentcli.providers.providers import Key
 from agentcli.providers.transport import open_provider
-from agentcli.types.deltas import AttemptBrokenOff, Delta, RetryDelta, TextDelta
+from agentcli.types.deltas import AttemptBrokenOff, Delta, RequestSent, RetryDelta, TextDelta
 from agentcli.types.errors import ProviderError, ProviderErrorKind
 from agentcli.types.messages import AssistantMessage, Text, Usage, UserMessage
 from agentcli.types.provider import ModelProvider, OnDelta, Request
@@ -55,7 +55,8 @@ def lost(shown: list[Delta]) -> list[Usage]:
 def test_every_attempt_that_broke_off_says_what_it_used() -> None:
     shown = shown_by([HALF, HALF, WHOLE])
     assert lost(shown) == [LOST, LOST]
-    assert [type(delta) for delta in shown[:3]] == [TextDelta, AttemptBrokenOff, RetryDelta]
+    kinds = [type(delta) for delta in shown[:4]]
+    assert kinds == [RequestSent, TextDelta, AttemptBrokenOff, RetryDelta]
 
 
 def test_last_attempt_counts_too() -> None:
@@ -134,7 +135,8 @@ def test_interrupted_attempt_says_what_it_used(stalled: Reply, expected: list[Us
 
     def show(delta: Delta) -> None:
         shown.append(delta)
-        words_came.set()
+        if isinstance(delta, TextDelta):
+            words_came.set()
 
     async def interrupted(provider: Provider) -> None:
         asked = asyncio.create_task(opened(provider).send(PROMPT, show))

@@ -18,7 +18,7 @@ from agentcli.providers.http.sockets import ConnectionBroken, HttpError, Socket,
 from agentcli.providers.http.sse import Event
 from agentcli.providers.providers import Key
 from agentcli.providers.transport import open_provider
-from agentcli.types.deltas import Delta, RetryDelta
+from agentcli.types.deltas import Delta, RequestSent, RetryDelta
 from agentcli.types.errors import ProviderError, ProviderErrorKind, SettingsError
 from agentcli.types.messages import AssistantMessage, Json, Text, UserMessage
 from agentcli.types.provider import Request
@@ -176,7 +176,7 @@ def test_whole_session_through_the_sdk() -> None:
     assert provider.complaints == []
     assert first.tool_calls[0].id == "toolu_1"
     assert second.text == "Done."
-    assert [type(delta) for delta in shown[:1]] == [RetryDelta]
+    assert [type(delta) for delta in shown[:2]] == [RequestSent, RetryDelta]
 
 
 def test_rejected_key_is_told_the_same_way() -> None:

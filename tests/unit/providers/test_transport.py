@@ -10,7 +10,7 @@ from agentcli.providers.http.sockets import Timeouts
 from agentcli.providers.names import encode_name
 from agentcli.providers.providers import Key
 from agentcli.providers.transport import open_provider
-from agentcli.types.deltas import CallDelta, Delta, RetryDelta, TextDelta
+from agentcli.types.deltas import CallDelta, Delta, RequestSent, RetryDelta, TextDelta
 from agentcli.types.errors import Exit, ProviderError, ProviderErrorKind, SettingsError
 from agentcli.types.messages import AssistantMessage, Text, ToolCall, UserMessage
 from agentcli.types.provider import Request
@@ -75,7 +75,7 @@ def error(status: int, kind: str, message: str) -> Reply:
 def test_reply_is_shown_and_returned() -> None:
     message, shown, provider = ask([says("Hel", "lo")])
     assert message.text == "Hello"
-    assert shown == [TextDelta(text="Hello")]  # it came at once
+    assert shown == [RequestSent(), TextDelta(text="Hello")]  # it came at once
     assert provider.requests[0].headers["x-api-key"] == SECRET
 
 
