@@ -31,6 +31,7 @@ from agentcli.session.permission_gate import (
     build_rule_finder,
     load_rules,
 )
+from agentcli.session.preparation import build_preparation
 from agentcli.session.project import Project, apply_project, load_project
 from agentcli.session.requirements import (
     RunRequirements,
@@ -226,6 +227,8 @@ def _assemble(
         on_deny=requirements.on_deny if requirements else "continue",
         wraps_up=requirements is not None and requirements.wraps_up,
     )
+    preparation = build_preparation()
+    journal.subscribe(preparation)
     _announce(parts, start, context_sources, features)
     return Session(
         parts,
@@ -236,6 +239,7 @@ def _assemble(
         steering=steering,
         context_sources=context_sources,
         features=features,
+        preparation=preparation,
     )
 
 

@@ -11,6 +11,7 @@ from agentcli.session.context_sources import ContextSources
 from agentcli.session.features import SessionFeature
 from agentcli.session.model import ModelInUse
 from agentcli.session.parts import SessionParts
+from agentcli.session.preparation import Preparation
 from agentcli.session.start import SessionStart, end_open_turn, is_unanswered
 from agentcli.types.errors import UNANSWERED, Ending, RunOutcome
 from agentcli.types.events import (
@@ -89,6 +90,7 @@ class Session:
         steering: Steering,
         context_sources: ContextSources,
         features: Mapping[str, SessionFeature],
+        preparation: Preparation,
     ) -> None:
         """`features` are by name what they add to this session."""
         self.settings = parts.settings
@@ -108,6 +110,7 @@ class Session:
         self._loop = loop
         self._log = log
         self._lock = start.lock
+        self._preparation = preparation
 
     @property
     def model(self) -> ModelInUse:
@@ -239,6 +242,7 @@ class Session:
             last_first.callback(self.checkpoints.close)
             last_first.push_async_callback(self.builtin_tools.close)
             last_first.callback(self._environment.close)
+            last_first.callback(self._preparation.close)
             last_first.push_async_callback(self._hooks.run_session_end, exit_code)
 
 

@@ -26,18 +26,37 @@ HEAVY = {
 }
 
 PROBE = """
-import json, sys
+import json, sys, threading
+
+class Finder:
+    found = set()
+
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        # What is loaded beside, while the model thinks, holds up nothing.
+        if threading.current_thread() is threading.main_thread():
+            cls.found.add(name)
+
+sys.meta_path.insert(0, Finder)
 sys.argv = ["agentcli", *sys.argv[1:]]
 from agentcli.__main__ import main
 try:
     main()
 except SystemExit:
     pass
-print(json.dumps(sorted({name.partition(".")[0] for name in sys.modules})), file=sys.stderr)
+print(json.dumps(sorted(Finder.found)), file=sys.stderr)
+"""
+
+PREPARED = """
+import json, sys
+from agentcli.session.preparation import FIRST_CALLS
+for name in FIRST_CALLS:
+    __import__(name)
+print(json.dumps(sorted(sys.modules)))
 """
 
 
-def loaded(*arguments: str, cwd: Path, env: dict[str, str] | None = None) -> set[str]:
+def import_names(*arguments: str, cwd: Path, env: dict[str, str] | None = None) -> set[str]:
     ran = subprocess.run(
         [sys.executable, "-c", PROBE, *arguments],
         capture_output=True,
@@ -45,8 +64,12 @@ def loaded(*arguments: str, cwd: Path, env: dict[str, str] | None = None) -> set
         cwd=cwd,
         env=environment(cwd, **(env or {})),
     )
-    modules = json.loads(ran.stderr.splitlines()[-1])
-    return HEAVY & set(modules)
+    return set(json.loads(ran.stderr.splitlines()[-1]))
+
+
+def loaded(*arguments: str, cwd: Path, env: dict[str, str] | None = None) -> set[str]:
+    names = import_names(*arguments, cwd=cwd, env=env)
+    return HEAVY & {name.partition(".")[0] for name in names}
 
 
 @pytest.mark.parametrize(
@@ -74,3 +97,27 @@ def test_run_without_calls_needs_a_command_line_and_an_event_loop_alone(
         modules = loaded("run", "-o", form, "--model", "opus", "x", cwd=tmp_path, env=env)
         assert len(provider.requests) == 1
     assert modules == {"typer", "asyncio"}
+
+
+def test_first_calls_need_no_module_that_is_not_prepared(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\n")
+    script = tmp_path / "script.yaml"
+    calls: list[dict[str, object]] = [
+        {"name": "bash", "input": {"command": "touch b.txt"}},
+        {"name": "read_file", "input": {"path": "a.txt"}},
+        {"name": "edit_file", "input": {"path": "a.txt", "old_text": "one", "new_text": "two"}},
+        {"name": "write_file", "input": {"path": "c.txt", "content": "three\n"}},
+        {"name": "grep", "input": {"pattern": "two"}},
+        {"name": "find_files", "input": {"pattern": "*.txt"}},
+    ]
+    script.write_text(json.dumps([{"calls": calls}, {"text": "Done."}]))
+    model = f"script/{script}"
+    with_calls = import_names("run", "--mode", "auto", "--model", model, "x", cwd=tmp_path)
+    assert (tmp_path / "a.txt").read_text() == "two\n"
+    script.write_text(json.dumps([{"text": "Done."}]))
+    without = import_names("run", "--mode", "auto", "--model", model, "x", cwd=tmp_path)
+    ran = subprocess.run(
+        [sys.executable, "-c", PREPARED], capture_output=True, text=True, check=True
+    )
+    own = {name for name in with_calls - without if name.startswith("agentcli.")}
+    assert own - set(json.loads(ran.stdout)) == set()

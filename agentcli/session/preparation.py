@@ -1,0 +1,100 @@
+"""What the first calls need, loaded while the model thinks.
+
+Argument models, rules and the sandbox are not needed for the first request, and take longer to load
+than most commands to run. A reply that comes at once finds nothing started, and pays nothing.
+"""
+
+import asyncio
+import logging
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+from importlib import import_module
+from threading import Thread
+
+from agentcli.types.deltas import RequestSent
+from agentcli.types.events import Event, ModelReplied, TurnEnded
+
+AFTER_S = 0.05
+"""The wait for a reply before anything is loaded. A model thinks longer than that."""
+_SWITCH_S = 0.0005
+"""How long the loading may hold up the reply. Python's default is ten times as long."""
+
+FIRST_CALLS = (
+    "agentcli.tools.bash",
+    "agentcli.permissions.judge",
+    "agentcli.permissions.provenance",
+    "agentcli.sandbox.choose",
+    "agentcli.sandbox.environment",
+    "agentcli.tools.shells",
+    "agentcli.system.process_table",
+    "agentcli.tools.read_file",
+    "agentcli.log.checkpoint.keep",
+    "agentcli.session.ignore_rules",
+    "agentcli.tools.edit_file",
+    "agentcli.sandbox.reading",
+    "agentcli.tools.grep",
+    "agentcli.tools.write_file",
+    "agentcli.tools.find_files",
+)
+"""The modules of the first calls, in the order in which models call."""
+
+Step = Callable[[], object]
+
+log = logging.getLogger(__name__)
+
+
+class Preparation:
+    """A listener that runs steps in a thread, once, after the first request was sent."""
+
+    def __init__(self, steps: Sequence[Step], *, after_s: float = AFTER_S) -> None:
+        self._steps = steps
+        self._after_s = after_s
+        self._due: asyncio.TimerHandle | None = None
+        self._thread: Thread | None = None
+        self.is_closed = False
+
+    def __call__(self, event: Event) -> None:
+        match event:
+            case RequestSent() if self._thread is None and self._due is None:
+                loop = asyncio.get_running_loop()
+                self._due = loop.call_later(self._after_s, self._start)
+            case ModelReplied() | TurnEnded():
+                self._cancel()
+
+    def close(self) -> None:
+        """Stop before the next step, and wait for the present one."""
+        self.is_closed = True
+        self._cancel()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _cancel(self) -> None:
+        if self._due is not None:
+            self._due.cancel()
+            self._due = None
+
+    def _start(self) -> None:
+        self._thread = Thread(target=self._run_steps, name="preparation", daemon=True)
+        self._thread.start()
+
+    def _run_steps(self) -> None:
+        before_s = sys.getswitchinterval()
+        sys.setswitchinterval(_SWITCH_S)
+        try:
+            for step in self._steps:
+                if self.is_closed:
+                    return
+                self._run_step(step)
+        finally:
+            sys.setswitchinterval(before_s)
+
+    def _run_step(self, step: Step) -> None:
+        try:
+            step()
+        except Exception:  # the call that needs it fails in the same way, and reports it
+            log.debug("a preparation failed", exc_info=True)
+
+
+def build_preparation() -> Preparation:
+    return Preparation([partial(import_module, name) for name in FIRST_CALLS])
