@@ -100,6 +100,19 @@ class PathPattern:
         whole = f"{glob}**" if glob.endswith("/") else glob
         return PathPattern(f"**/{whole}" if holds_anywhere else whole.removeprefix("./"))
 
+    @property
+    def literal(self) -> str:
+        """The one path that the pattern names, perhaps with all below it; empty if it has more."""
+        whole = self.glob.removesuffix("/**")
+        return "" if re.search(r"[*?\[]", whole) else whole
+
+    def find_start(self, root: Path) -> Path:
+        """Return the directory below which everything lies that the pattern can match."""
+        if not self.glob.startswith("/"):
+            return root
+        fixed = re.split(r"[*?\[]", self.glob, maxsplit=1)[0]
+        return Path(fixed.rpartition("/")[0] or "/")
+
     def covers(self, path: Path, root: Path) -> bool:
         """Return whether the path matches strictly. For allow rules."""
         name = self._name(path, root)

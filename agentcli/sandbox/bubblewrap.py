@@ -61,8 +61,12 @@ class BubblewrapSandbox:
         keeps_mounts: bool = True,
     ) -> None:
         """If `keeps_mounts` is false, everything is mounted anew for each command."""
-        protection = find_protection(paths.workspace, (*paths.protected, *paths.records))
-        held = tuple(filter(_can_be_held, protection.guarded))[:_MOUNTED_GUARDS]
+        protection = find_protection(
+            paths.workspace, (*paths.protected, *paths.records), denied=paths.unwritable
+        )
+        # Those that rules deny come last, and they all are mounted.
+        limit = _MOUNTED_GUARDS + len(paths.unwritable)
+        held = tuple(filter(_can_be_held, protection.guarded))[:limit]
         self._network = make_private_network(program)
         self._view = MountView(
             paths,
@@ -82,9 +86,7 @@ class BubblewrapSandbox:
             roots=(paths.workspace, *protection.writable),
             rejected=paths.rejected,
         )
-        self._supervisor = CommandSupervisor(
-            paths.workspace, keeper=keeper, rejected=paths.rejected, limits=limits
-        )
+        self._supervisor = CommandSupervisor(paths, keeper=keeper, limits=limits)
         self._launcher = Launcher(_block_session_sockets, name="bubblewrap launcher")
         self._inside = Launcher(_block_session_sockets, name="bubblewrap launcher in its network")
         self._status: dict[Popen[bytes], _Status] = {}

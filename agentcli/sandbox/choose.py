@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
@@ -36,6 +36,7 @@ from agentcli.types.verdicts import Sandbox
 _PROBE = ("/bin/sh", "-c", '{ echo > "$1"; } 2>/dev/null && exit 3; echo > "$2"', "sh")
 _PROBE_LIMIT_S = 10.0
 _SAID_CHARS = 1000
+_CAN_READ_DENIED = "Commands can read what rules deny to read: only bubblewrap can hide it."
 _WITHOUT = "--sandbox off, if commands may do everything that you can"
 
 
@@ -79,13 +80,16 @@ def choose_sandbox(
 ) -> Sandbox:
     """Return the strongest layer that works, or the requested one. Raise SettingsError if none.
 
-    `broken` is called with each stronger layer that is installed and does not work."""
+    `broken` is called with each stronger layer that is installed and does not work, and with the
+    returned one if commands in it can read what rules deny."""
     failures: list[LayerFinding] = []
     for sandbox, finding in _attempts(scope, environ, only):
         if sandbox is not None:
             for failure in failures:
                 if failure.reason != not_installed().reason:
                     broken(failure)
+            if isinstance(sandbox, LandlockSandbox) and sandbox.can_read_denied:
+                broken(replace(finding, reason=_CAN_READ_DENIED, fix=not_installed().fix))
             return sandbox
         failures.append(finding)
     reasons = " ".join(failure.reason for failure in failures)

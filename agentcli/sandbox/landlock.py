@@ -88,12 +88,10 @@ class LandlockSandbox:
         self._paths = paths
         # Commands work in a part of the private directory, and Landlock cannot exclude a part.
         protected = [path for path in paths.protected if path != paths.private]
-        self._protection = find_protection(paths.workspace, protected)
+        self._protection = find_protection(paths.workspace, protected, denied=paths.unwritable)
         self._roots = (paths.workspace, *self._protection.writable)
         keeper = GuardedPaths(self._list_guarded(), roots=self._roots, rejected=paths.rejected)
-        self._supervisor = CommandSupervisor(
-            paths.workspace, keeper=keeper, rejected=paths.rejected, limits=limits
-        )
+        self._supervisor = CommandSupervisor(paths, keeper=keeper, limits=limits)
         self._network = kernel.make_private_network()
         self._temporary = _create_short_directory(paths.workspace) or paths.temporary
         self._is_memory_unused = _is_unused(_SHARED_MEMORY)
@@ -117,6 +115,11 @@ class LandlockSandbox:
         """True if modes and times of files elsewhere are protected."""
         with self._lock:
             return self._domain(Grants()).view is not None
+
+    @property
+    def can_read_denied(self) -> bool:
+        """True if commands can read what rules deny: Landlock cannot exclude part of a grant."""
+        return bool(self._paths.unreadable) and not self.has_view
 
     @property
     def has_shared_memory(self) -> bool:
@@ -232,10 +235,10 @@ class LandlockSandbox:
         return tuple(sorted(filter(exists, paths), key=lambda path: len(path.parts)))
 
     def _make_view(self, grants: Grants) -> int | None:
-        shown = {_SHARED_MEMORY: self._paths.shared_memory}
-        return kernel.make_read_only_view(
-            self._changeable(grants), replaced=shown if self._shows_shared_memory(grants) else {}
-        )
+        paths = self._paths
+        shown = {_SHARED_MEMORY: paths.shared_memory} if self._shows_shared_memory(grants) else {}
+        denied = {path: paths.find_cover(path) for path in sorted(paths.unreadable)}
+        return kernel.make_read_only_view(self._changeable(grants), replaced=shown | denied)
 
     def _own(self) -> tuple[Path, ...]:
         return (self._paths.shared, self._temporary)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from agentcli.sandbox.paths import SandboxPaths, list_granted, list_resolver_files
 from agentcli.sandbox.protect import Protection, find_pins
-from agentcli.system.kinds import is_directory, is_link
+from agentcli.system.kinds import is_link
 from agentcli.types.grants import Grants
 
 _SINCE_0_7 = (0, 7, 0)
@@ -201,12 +201,11 @@ class MountView:
         mounts = {
             at: _Mount(option, os.path.realpath(at), at) for option, paths in layers for at in paths
         }
-        hidden = {at: _Mount(_READ, self._empty(at), at) for at in paths.hidden}
-        return sorted((mounts | hidden).values(), key=lambda one: len(one.at.parts))
-
-    def _empty(self, path: Path) -> str:
-        paths = self.paths
-        return str(paths.empty_directory if is_directory(path) else paths.empty_file)
+        hidden = {at: _Mount(_READ, str(self.paths.find_cover(at)), at) for at in paths.hidden}
+        shown = (
+            one for one in (mounts | hidden).values() if hidden.keys().isdisjoint(one.at.parents)
+        )
+        return sorted(shown, key=lambda one: len(one.at.parts))
 
 
 def _in(root: Path, path: Path | str) -> str:

@@ -6,7 +6,7 @@ what the next one sees.
 
 import os
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -50,6 +50,12 @@ class SandboxScope:
     """agentcli's settings, which stay unchanged if they lie in the workspace."""
     records: tuple[Path, ...] = ()
     """Paths agentcli writes while commands run: held, but not put back over its own writing."""
+    unreadable: tuple[Path, ...] = ()
+    """Paths that rules deny commands to read."""
+    unwritable: tuple[Path, ...] = ()
+    """Paths that rules deny commands to change or to create."""
+    find_unwritable: Callable[[], tuple[Path, ...]] = tuple
+    """Finds the paths in the workspace that such rules match by now."""
     rejected: Path | None = None
     """The directory for removed content. If None, it is kept only as long as the session."""
     limits: CommandLimits = field(default_factory=CommandLimits)
@@ -65,8 +71,13 @@ class SandboxPaths:
     system: tuple[Path, ...]
     hidden: tuple[Path, ...]
     """Paths below shown ones that only our user can read, such as keys and passwords."""
+    unreadable: frozenset[Path]
+    """Those of the hidden paths that rules deny: opening one is an error."""
     protected: tuple[Path, ...]
     """Paths in the workspace that no command may change."""
+    unwritable: tuple[Path, ...]
+    """The same, because rules deny it."""
+    find_unwritable: Callable[[], tuple[Path, ...]]
     records: tuple[Path, ...]
     """The same, but changed by agentcli itself while commands run."""
     toolchains: tuple[Path, ...]
@@ -106,6 +117,21 @@ class SandboxPaths:
     def empty_file(self) -> Path:
         return self.private / "empty"
 
+    @property
+    def denied_directory(self) -> Path:
+        """A directory that nobody may open, mounted over directories that rules deny."""
+        return self.private / "denied-directory"
+
+    @property
+    def denied_file(self) -> Path:
+        return self.private / "denied"
+
+    def find_cover(self, hidden: Path) -> Path:
+        """Return what is shown instead of a hidden path."""
+        if hidden in self.unreadable:
+            return self.denied_directory if is_directory(hidden) else self.denied_file
+        return self.empty_directory if is_directory(hidden) else self.empty_file
+
 
 def sandbox_home(private: Path) -> Path:
     return private / "shared" / "home"
@@ -125,16 +151,22 @@ def survey_paths(scope: SandboxScope, environ: Mapping[str, str]) -> SandboxPath
     search_path = environ.get("PATH", "")
     tools = find_toolchains(search_path, home=user_home, workspace=workspace)
     variables = tool_variables(tool_homes(search_path, user_home), environ)
+    unreadable = frozenset(filter(exists, map(_real, scope.unreadable))) - {workspace}
     paths = SandboxPaths(
         workspace=workspace,
         private=private,
         readable=tuple(map(_real, scope.readable)),
         system=system,
-        hidden=(*_find_hidden(ETC), *filter(exists, reserved.secrets())),
+        hidden=tuple(
+            outermost((*_find_hidden(ETC), *filter(exists, reserved.secrets()), *unreadable))
+        ),
+        unreadable=unreadable,
         protected=(
             *_within(workspace, (private, *scope.protected)),
             *reserved.startup(),
         ),
+        unwritable=tuple(path for path in scope.unwritable if workspace in path.parents),
+        find_unwritable=scope.find_unwritable,
         records=tuple(_within(workspace, scope.records)),
         toolchains=tuple(outermost(tools, beside=(*system, workspace))),
         variables=variables,
@@ -200,6 +232,8 @@ def _prepare(paths: SandboxPaths, user_home: Path) -> None:
     for directory in (paths.temporary, paths.shared_memory, paths.home, paths.empty_directory):
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     paths.empty_file.touch()
+    paths.denied_directory.mkdir(mode=0, exist_ok=True)
+    paths.denied_file.touch(mode=0)
     if not exists(paths.home / ".gitconfig"):
         _copy_git_settings(paths.home, user_home, paths.workspace)
 

@@ -52,7 +52,10 @@ class Protection:
     """Paths to put back if the workspace has no repository: a command may create one, even bare."""
 
 
-def find_protection(workspace: Path, also: Iterable[Path] = ()) -> Protection:
+def find_protection(
+    workspace: Path, also: Iterable[Path] = (), *, denied: Iterable[Path] = ()
+) -> Protection:
+    """Return the protection of a workspace. Rules deny changes of the paths in `denied`."""
     outside = _outside_repository(workspace)
     found = [*outside.guarded, *_guard_enclosing(workspace)]
     found += _guards(workspace / OWN_SETTINGS, "directory")
@@ -62,8 +65,10 @@ def find_protection(workspace: Path, also: Iterable[Path] = ()) -> Protection:
         found += _guard_worktree(root, workspace)
     # A link in a repository may lead anywhere, and what is held is also shown.
     tops = (workspace, *outside.writable)
-    inside = (one for one in found if any(top in one.path.parents for top in tops))
-    guarded = {one.path: one for one in inside}
+    guarded = {one.path: one for one in found if _is_below(one, tops)}
+    for one in (guard for path in denied for guard in _guards(path, "file")):
+        if one.path not in guarded and _is_below(one, tops):
+            guarded[one.path] = replace(one, is_lasting=True)
     git = workspace / ".git"
     has_repository = any(
         one.kind != "entry" and one.path.is_relative_to(git) for one in guarded.values()
@@ -73,6 +78,10 @@ def find_protection(workspace: Path, also: Iterable[Path] = ()) -> Protection:
         guarded=tuple(guarded.values()),
         new_repository=() if has_repository else guard_new_repository(workspace),
     )
+
+
+def _is_below(one: GuardedPath, tops: Iterable[Path]) -> bool:
+    return any(top in one.path.parents for top in tops)
 
 
 def guard_new_repository(workspace: Path) -> tuple[GuardedPath, ...]:

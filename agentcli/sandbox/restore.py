@@ -136,7 +136,7 @@ class GuardedPaths:
 
 
 _SETTINGS = ("config", "config.worktree")
-_RULE = "Git's hooks and settings and agentcli's own are read-only."
+_RULE = "Git's hooks and settings, agentcli's own and what rules deny are read-only."
 _WHAT_WAS_DONE = {
     (True, False): "made by the command, and has been removed",
     (False, False): "changed by the command, and has been put back",

@@ -107,7 +107,9 @@ def _build_argv(text: str, parameters: dict[str, str]) -> list[str]:
 class SeatbeltSandbox:
     def __init__(self, paths: SandboxPaths) -> None:
         self._paths = paths
-        self._protection = find_protection(paths.workspace, paths.protected)
+        self._protection = find_protection(
+            paths.workspace, paths.protected, denied=paths.unwritable
+        )
         self._roots = (paths.workspace, *self._protection.writable)
         # A rule on the target of a link does not cover the link.
         links = (one for one in self._protection.guarded if one.kind == "entry")

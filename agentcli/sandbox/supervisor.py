@@ -15,9 +15,11 @@ from agentcli.sandbox.contents import Entry
 from agentcli.sandbox.git_paths import find_repositories, git_directory
 from agentcli.sandbox.limits import CommandLimits, CommandWatch, count_tasks, limit_processes
 from agentcli.sandbox.mounts import MountCheck
+from agentcli.sandbox.paths import SandboxPaths
 from agentcli.sandbox.protect import GuardedPath
 from agentcli.sandbox.restore import GuardedPaths, Snapshot
 from agentcli.system.kinds import is_directory, is_link
+from agentcli.types.errors import SettingsError
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +32,13 @@ class _MachineBefore:
 
 
 class CommandSupervisor:
-    def __init__(
-        self, workspace: Path, *, keeper: GuardedPaths, rejected: Path, limits: CommandLimits
-    ) -> None:
+    def __init__(self, paths: SandboxPaths, *, keeper: GuardedPaths, limits: CommandLimits) -> None:
+        workspace = paths.workspace
         self._keeper = keeper
         self._limits = limits
         self._original = find_original(workspace)
-        self._scan = NewRepositoryScan(workspace, original=self._original, rejected=rejected)
+        self._scan = NewRepositoryScan(workspace, original=self._original, rejected=paths.rejected)
+        self._denied = NewDeniedPaths(paths, original=self._original)
         self._watch = CommandWatch(limits)
         self._before: dict[Popen[bytes], _MachineBefore] = {}
 
@@ -74,6 +76,7 @@ class CommandSupervisor:
         try:
             stopped = self._watch.remove(process)
             told = (*stopped, *self._keeper.undo(self._select_to_undo(before)))
+            told += self._denied.remove()
         finally:
             self._original.end()
         found = self._scan.take_notes()
@@ -196,24 +199,27 @@ class NewRepositoryScan:
             # A `.git` that leads out of the workspace leads to where nothing can be guarded.
             is_inside = git.is_relative_to(self._workspace)
             paths = _guards(git) if is_inside else (GuardedPath(root / ".git", "file"),)
-            guarded = [one for one in paths if self._is_of_command(one.path)]
+            guarded = [
+                one for one in paths if _is_of_command(one.path, self._original, self._since)
+            ]
             keeper = GuardedPaths(guarded, roots=(self._workspace,), rejected=self._rejected)
             sentences += keeper.undo(dict.fromkeys(guarded))
         return tuple(sentences)
 
-    def _is_of_command(self, path: Path) -> bool:
-        """Return whether a command changed the path or its entries. Nobody can set back a ctime.
 
-        A path older than the first scan, which did not find it, was moved here. The ctime does not
-        say by whom, so it counts as the command's.
-        """
-        try:
-            times = [one.lstat().st_ctime for one in (path, *_children(path))]
-        except FileNotFoundError:
-            return False
-        except PermissionError:  # git can still run it from there
-            return True
-        return any(at < self._since or self._original.saw_command_at(at) for at in times)
+def _is_of_command(path: Path, original: OriginalState, since: float) -> bool:
+    """Return whether a command changed the path or its entries. Nobody can set back a ctime.
+
+    A path older than the first scan, which did not find it, was moved here. The ctime does not
+    say by whom, so it counts as the command's.
+    """
+    try:
+        times = [one.lstat().st_ctime for one in (path, *_children(path))]
+    except FileNotFoundError:
+        return False
+    except PermissionError:  # git can still run it from there
+        return True
+    return any(at < since or original.saw_command_at(at) for at in times)
 
 
 def _children(path: Path) -> Iterator[Path]:
@@ -232,3 +238,31 @@ def _is_of_linked_worktree(git: Path) -> bool:
     if git.parent.name != "worktrees" or not pointer.is_file():
         return False
     return pointer.read_bytes()[:100].strip() == _OF_LINKED_WORKTREE.encode()
+
+
+# The paths that rules with wildcards deny, and that a command created: no mount can hold them.
+
+
+class NewDeniedPaths:
+    def __init__(self, paths: SandboxPaths, *, original: OriginalState) -> None:
+        self._paths = paths
+        self._original = original
+        self._since = time.time()
+        self._known = frozenset(paths.unwritable)
+
+    def remove(self) -> tuple[str, ...]:
+        """Remove what commands created. Return a sentence for each path."""
+        workspace = self._paths.workspace
+        try:
+            new = [path for path in self._paths.find_unwritable() if path not in self._known]
+        except SettingsError as error:
+            return (str(error),)
+        guarded = [
+            GuardedPath(path, "file")
+            for path in new
+            if workspace in path.parents and _is_of_command(path, self._original, self._since)
+        ]
+        if not guarded:
+            return ()
+        keeper = GuardedPaths(guarded, roots=(workspace,), rejected=self._paths.rejected)
+        return keeper.undo(dict.fromkeys(guarded))

@@ -152,7 +152,7 @@ def _build_parts(
     scripts = project.scripts if project else ()
     gate = PermissionGate(
         settings,
-        SandboxHost(settings, paths, emit=emit, scripts=scripts),
+        SandboxHost(settings, paths, emit=emit, scripts=scripts, rules=rules),
         secret_masking=secret_masking,
         rules=rules,
         mode=mode,

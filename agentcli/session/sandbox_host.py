@@ -19,6 +19,7 @@ from agentcli.types.verdicts import Sandbox
 
 if TYPE_CHECKING:
     from agentcli.permissions.readonly import ReadProver
+    from agentcli.permissions.rules import PermissionRule
     from agentcli.sandbox.choose import LayerFinding
 
 SANDBOX_OFF = "the sandbox is off: commands can change all your files and use the network"
@@ -26,9 +27,16 @@ SANDBOX_OFF = "the sandbox is off: commands can change all your files and use th
 
 class SandboxHost:
     def __init__(
-        self, settings: Settings, paths: SessionPaths, *, emit: Emit, scripts: Sequence[Path] = ()
+        self,
+        settings: Settings,
+        paths: SessionPaths,
+        *,
+        emit: Emit,
+        scripts: Sequence[Path] = (),
+        rules: "Sequence[PermissionRule]" = (),
     ) -> None:
-        """`scripts` run outside the sandbox, because the user trusts them unchanged."""
+        """`scripts` run outside the sandbox, because the user trusts them unchanged. What `rules`
+        deny of paths is held from commands, too."""
         self.paths = paths
         self.scripts = scripts
         self.directory = WorkingDirectory(settings.workspace)
@@ -37,6 +45,7 @@ class SandboxHost:
         """The reason if no sandbox works here, known after the first command."""
         self._settings = settings
         self._emit = emit
+        self._rules = rules
         self._sandbox = Lazy(self._choose_sandbox)
         self._private = Lazy(self._create_private_directory)
         self._ripgrep: tuple[Path, ...] = ()
@@ -69,14 +78,19 @@ class SandboxHost:
         Raise SettingsError if no sandbox works here."""
         if self._settings.sandbox == "off":
             return None
+        from agentcli.permissions.denied_paths import DeniedPaths
         from agentcli.sandbox.choose import SandboxScope, choose_sandbox
 
         own = (get_settings_file().parent, get_trust_directory())
+        denied = DeniedPaths(self._rules, self._settings.workspace)
         ground = SandboxScope(
             workspace=self._settings.workspace,
             private=private,
             readable=tuple(readable),
             protected=(*own, *self.scripts),
+            unreadable=denied.find_unreadable(),
+            unwritable=denied.find_unwritable(),
+            find_unwritable=denied.find_unwritable,
             records=(self.paths.directory.parent, get_trust_directory().parent),
             rejected=self.paths.directory / "rejected",
         )
@@ -132,7 +146,8 @@ class SandboxHost:
         return (directory, own)
 
     def _warn_weaker_sandbox(self, broken: "LayerFinding") -> None:
-        weaker = f"commands run in a weaker sandbox: {broken.layer} fails ({broken.reason})"
+        fault = broken.reason if broken.works else f"{broken.layer} fails ({broken.reason})"
+        weaker = f"commands run in a weaker sandbox: {fault}"
         self._emit(Warned(code="sandbox.reduced", message=weaker))
 
     def _create_private_directory(self) -> Path:

@@ -158,8 +158,8 @@ def test_violation_is_told(layer: str, tmp_path: Path) -> None:
         ran = place.run("git init -q .; echo evil > .git/hooks/pre-commit")
         [kept] = (place.private / "rejected").iterdir()
         assert ran.told == (
-            ".git/hooks was made by the command, and has been removed. Git's hooks and settings "
-            f"and agentcli's own are read-only. What was there is kept in {kept}.",
+            ".git/hooks was made by the command, and has been removed. Git's hooks and settings, "
+            f"agentcli's own and what rules deny are read-only. What was there is kept in {kept}.",
         )
         assert (kept / "pre-commit").read_text() == "evil\n"
 

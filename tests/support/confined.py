@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -95,6 +95,8 @@ def confined(
     environ: Mapping[str, str] | None = None,
     limits: CommandLimits | None = None,
     session: Path | None = None,
+    unreadable: Sequence[str] = (),
+    unwritable: Sequence[str] = (),
 ) -> Iterator[Confined]:
     """Skips the test where the layer does not work, and says why."""
     base = base.resolve()
@@ -109,7 +111,12 @@ def confined(
         "PATH": f"{sys.base_prefix}/bin:{os.environ['PATH']}",
     }
     ground = SandboxScope(
-        workspace=workspace, private=private, readable=(kept,), limits=limits or CommandLimits()
+        workspace=workspace,
+        private=private,
+        readable=(kept,),
+        limits=limits or CommandLimits(),
+        unreadable=tuple(workspace / name for name in unreadable),
+        unwritable=tuple(workspace / name for name in unwritable),
     )
     try:
         sandbox = choose_sandbox(ground, environ=environ, only=layer)

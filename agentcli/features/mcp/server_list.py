@@ -116,11 +116,12 @@ async def open_server(settings: Settings, entry: ServerEntry) -> AsyncIterator[S
     with tempfile.TemporaryDirectory(prefix="agentcli-mcp-") as directory:
         paths = SessionPaths(id="visit", directory=Path(directory))
         paths.out.mkdir()
+        rules = load_rules(settings)
         gate = PermissionGate(
             settings,
-            SandboxHost(settings, paths, emit=_ignore_event),
+            SandboxHost(settings, paths, emit=_ignore_event, rules=rules),
             secret_masking=SecretMasking(settings),
-            rules=load_rules(settings),
+            rules=rules,
         )
         servers = Servers([entry], settings, gate=gate, emit=_ignore_event)
         try:

@@ -92,13 +92,13 @@ class ToolServer:
             mode=mode,
             is_resumed=False,
         )
+        rules = load_rules(self._settings, project)
+        scripts = project.scripts if project else ()
         self._gate = PermissionGate(
             self._settings,
-            SandboxHost(
-                self._settings, paths, emit=emit, scripts=project.scripts if project else ()
-            ),
+            SandboxHost(self._settings, paths, emit=emit, scripts=scripts, rules=rules),
             secret_masking=secret_masking,
-            rules=load_rules(self._settings, project),
+            rules=rules,
             mode=mode,
             hooks=self._hooks.engine,
         )

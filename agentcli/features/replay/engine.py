@@ -113,11 +113,12 @@ class ReplayRunner:
             sandbox=options.sandbox,
             policy=options.policy,
         )
+        rules = load_rules(self._settings)
         self._gate = PermissionGate(
             self._settings,
-            SandboxHost(self._settings, paths, emit=_ignore_event),
+            SandboxHost(self._settings, paths, emit=_ignore_event, rules=rules),
             secret_masking=SecretMasking(self._settings),
-            rules=load_rules(self._settings),
+            rules=rules,
         )
         self._model = ModelInUse(
             provider=self._playback,

@@ -7,7 +7,7 @@ from agentcli.sandbox.placeholders import PlaceholderHolder
 from agentcli.sandbox.protect import GuardedPath, guard_new_repository
 from agentcli.sandbox.restore import GuardedPaths
 
-RULE = "Git's hooks and settings and agentcli's own are read-only."
+RULE = "Git's hooks and settings, agentcli's own and what rules deny are read-only."
 
 
 @pytest.fixture

@@ -1,0 +1,87 @@
+"""The paths that deny rules name, so that the sandbox can hold them from commands.
+
+A rule has patterns and a sandbox needs paths. So the workspace is searched once, before the first
+command. A directory that matches is held as a whole, with everything that comes into it later.
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from agentcli.permissions.path_patterns import PathPattern
+from agentcli.permissions.rules import PermissionRule
+from agentcli.permissions.subject import EDITING, READING
+from agentcli.types.errors import SettingsError
+
+MOST_PATHS = 500
+_MOST_ENTRIES = 300_000
+_NOT_SEARCHED = frozenset(
+    {".git", "node_modules", ".venv", "venv", ".tox", "__pycache__", "target", "site-packages"}
+)
+"""Directories of dependencies and results. They are held if a rule names them without wildcards."""
+
+
+class DeniedPaths:
+    """The paths that rules deny whatever happens, as they are now."""
+
+    def __init__(self, rules: Iterable[PermissionRule], workspace: Path) -> None:
+        denying = [one for one in rules if one.decision == "deny" and one.when == "always"]
+        self._root = Path(os.path.realpath(workspace))
+        self._reading = _select_patterns(denying, READING)
+        self._writing = _select_patterns(denying, EDITING)
+
+    def find_unreadable(self) -> tuple[Path, ...]:
+        """Return the paths that no command may read. Raise SettingsError if there are too many."""
+        return _find(self._reading, self._root)
+
+    def find_unwritable(self) -> tuple[Path, ...]:
+        """Return the paths that no command may change. Some may not exist yet."""
+        return _find(self._writing, self._root)
+
+
+def _select_patterns(
+    rules: Iterable[PermissionRule], tools: frozenset[str]
+) -> tuple[PathPattern, ...]:
+    """Return the patterns of rules about all of these tools: `read(x)`, but not `grep(x)`."""
+    return tuple(one.path for one in rules if one.path is not None and tools <= one.tools)
+
+
+def _find(patterns: Sequence[PathPattern], root: Path) -> tuple[Path, ...]:
+    literal = [Path(root, pattern.literal) for pattern in patterns if pattern.literal]
+    wild = [pattern for pattern in patterns if not pattern.literal]
+    found = dict.fromkeys(literal)
+    for start in {pattern.find_start(root) for pattern in wild}:
+        found |= dict.fromkeys(_search(start, wild, root))
+    if len(found) > MOST_PATHS:
+        raise _too_many(patterns)
+    return tuple(found)
+
+
+def _search(start: Path, patterns: Sequence[PathPattern], root: Path) -> Iterator[Path]:
+    waiting, seen = [start], 0
+    while waiting:
+        for entry in _list_directory(waiting.pop()):
+            seen += 1
+            path = Path(entry.path)
+            if any(pattern.touches(path, root) for pattern in patterns):
+                yield path
+            elif entry.is_dir(follow_symlinks=False) and entry.name not in _NOT_SEARCHED:
+                waiting.append(path)
+        if seen > _MOST_ENTRIES:
+            raise _too_many(patterns)
+
+
+def _list_directory(directory: Path) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(directory) as entries:
+            return list(entries)
+    except OSError:
+        return []
+
+
+def _too_many(patterns: Sequence[PathPattern]) -> SettingsError:
+    shown = ", ".join(pattern.glob for pattern in patterns)
+    return SettingsError(
+        f"Commands cannot be kept from the paths that rules deny ({shown}): there are too many.",
+        hint="name whole directories in deny rules, such as edit(migrations/**)",
+    )
