@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
+from threading import Event as Signal
 from threading import Thread
 
 from agentcli.types.deltas import RequestSent
@@ -52,7 +53,8 @@ class Preparation:
         self._after_s = after_s
         self._due: asyncio.TimerHandle | None = None
         self._thread: Thread | None = None
-        self.is_closed = False
+        self.closing = Signal()
+        """Set when no further step may begin."""
 
     def __call__(self, event: Event) -> None:
         match event:
@@ -64,7 +66,7 @@ class Preparation:
 
     def close(self) -> None:
         """Stop before the next step, and wait for the present one."""
-        self.is_closed = True
+        self.closing.set()
         self._cancel()
         if self._thread is not None:
             self._thread.join()
@@ -83,7 +85,7 @@ class Preparation:
         sys.setswitchinterval(_SWITCH_S)
         try:
             for step in self._steps:
-                if self.is_closed:
+                if self.closing.is_set():
                     return
                 self._run_step(step)
         finally:

@@ -79,8 +79,7 @@ def test_closing_stops_before_the_next_step() -> None:
         preparation(RequestSent())
         assert await asyncio.to_thread(begun.wait, 10)
         closing = asyncio.create_task(asyncio.to_thread(preparation.close))
-        while not preparation.is_closed:
-            await asyncio.sleep(0)
+        assert await asyncio.to_thread(preparation.closing.wait, 10)
         may_end.set()
         await closing
 
