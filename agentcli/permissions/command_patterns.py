@@ -120,8 +120,13 @@ class CommandPattern:
 
     def _is_mentioned(self, text: str) -> bool:
         """Return whether the pattern's words are in the text in this order, in any context."""
-        mentioned = iter(map(programs.get_program_name, _BETWEEN_WORDS.split(text)))
-        return all(programs.get_program_name(word) in mentioned for word in self.words)
+        mentioned = (
+            name
+            for word in filter(None, _BETWEEN_WORDS.split(text))
+            for name in map(programs.get_program_name, programs.split_dashed_git([word]))
+        )
+        wanted = programs.split_dashed_git(self.words)
+        return all(programs.get_program_name(word) in mentioned for word in wanted)
 
     def _part_likeness(self, part: ShellPart) -> Likeness:
         if self._runs_from(part.words):
@@ -151,9 +156,10 @@ class CommandPattern:
         return any(_same_program(word, self.words[0]) for word in part.words)
 
     def _runs_from(self, words: Sequence[ShellWord]) -> bool:
-        if not _same_program(words[0], self.words[0]):
+        names, words = programs.split_dashed_git(self.words), _split_dashed_git(words)
+        if not _same_program(words[0], names[0]):
             return False
-        wanted, given = self.words[1:], words[1:]
+        wanted, given = names[1:], words[1:]
         if not self.is_prefix:
             return len(wanted) == len(given) and all(map(_same, given, wanted))
         options = [word for word in wanted if word.startswith("-")]
@@ -188,6 +194,11 @@ def _has_only_reading_forms(part: ShellPart) -> bool:
 def _runs_shell_code(part: ShellPart) -> bool:
     name = programs.get_program_name(part.program)
     return name in programs.SHELLS | programs.WRAPPERS | programs.SHELL_STATE
+
+
+def _split_dashed_git(words: Sequence[ShellWord]) -> Sequence[ShellWord]:
+    first = programs.split_dashed_git([words[0].text])
+    return words if len(first) == 1 else (*map(ShellWord, first), *words[1:])
 
 
 def _same_program(word: ShellWord, program: str) -> bool:

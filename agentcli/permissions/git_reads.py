@@ -1,9 +1,13 @@
 """The forms of git that only read.
 
+Left out on purpose: what merges (`--diff-merges=remerge` runs merge drivers) and what enters
+submodules, whose settings are their own (`--submodule=diff`, `--recurse-submodules`).
+
 Git itself runs programs that a repository's configuration names, whatever the command.
 `git_repository` checks whether a repository has any.
 """
 
+import re
 from collections.abc import Sequence
 from functools import cache
 from itertools import pairwise
@@ -24,7 +28,7 @@ _DIFF = """-# -pusqzaRwbWBD -U: -S: -G: -M? -C? --patch --no-patch --unified: --
     --word-diff-regex: --color-words? --color? --no-color --color-moved? --check --full-index
     --binary --abbrev? --text --ignore-all-space --ignore-space-change --ignore-space-at-eol
     --ignore-cr-at-eol --ignore-blank-lines --function-context --exit-code --quiet --no-ext-diff
-    --no-textconv --submodule? --ignore-submodules? --src-prefix: --dst-prefix: --no-prefix
+    --no-textconv --ignore-submodules? --src-prefix: --dst-prefix: --no-prefix
     --relative? --no-relative --indent-heuristic --inter-hunk-context: --patch-with-stat
     --irreversible-delete"""
 _LOG = f"""{_DIFF} -cmgiEFP -n: -L: --max-count: --skip: --since: --after: --until: --before:
@@ -36,7 +40,7 @@ _LOG = f"""{_DIFF} -cmgiEFP -n: -L: --max-count: --skip: --since: --after: --unt
     --topo-order --date-order --author-date-order --reverse --no-walk? --pretty? --format:
     --oneline --abbrev-commit --no-abbrev-commit --encoding: --notes? --no-notes --relative-date
     --date: --parents --children --graph --show-linear-break? --decorate? --no-decorate
-    --decorate-refs: --source --follow --full-diff --log-size --count --cc --diff-merges:
+    --decorate-refs: --source --follow --full-diff --log-size --count --cc
     --no-diff-merges --objects --no-mailmap --mailmap --not"""
 
 _READS = {
@@ -48,7 +52,7 @@ _READS = {
     "show": _LOG,
     "whatchanged": _LOG,
     "rev-list": _LOG,
-    "shortlog": f"{_LOG} -se --numbered --summary --email --group:",
+    "shortlog": f"{_LOG.replace('-n:', '')} -sen --numbered --summary --email --group:",
     "diff-tree": f"{_DIFF} -rtm --root --no-commit-id",
     "diff-index": f"{_DIFF} -m --cached",
     "diff-files": _DIFF,
@@ -56,7 +60,7 @@ _READS = {
         --incremental --show-name --show-number --show-email --date: --ignore-rev: --since:
         --abbrev? --first-parent""",
     "grep": """-iIwvhHEGPFnlLzocqpWra -A: -B: -C: -e: -f: -m: -# --cached --untracked --no-index
-        --exclude-standard --no-exclude-standard --recurse-submodules --ignore-case --word-regexp
+        --exclude-standard --no-exclude-standard --ignore-case --word-regexp
         --invert-match --full-name --extended-regexp --basic-regexp --perl-regexp --fixed-strings
         --line-number --column --files-with-matches --name-only --files-without-match --null
         --only-matching --count --color? --no-color --break --heading --show-function --context:
@@ -64,7 +68,7 @@ _READS = {
         --no-recursive --and --or --not --all-match --quiet --text --max-count: --threads:""",
     "ls-files": """-cdmoiskuztvf -x: -X: --cached --deleted --modified --others --ignored --stage
         --killed --unmerged --exclude: --exclude-from: --exclude-standard --directory
-        --no-empty-directory --error-unmatch --full-name --recurse-submodules --abbrev? --eol
+        --no-empty-directory --error-unmatch --full-name --abbrev? --eol
         --deduplicate""",
     "ls-tree": """-drtlz --long --name-only --name-status --object-only --abbrev? --full-name
         --full-tree""",
@@ -107,8 +111,15 @@ _CONFIG_SCOPES = split_names(
 )
 
 
+_SIGNATURES = re.compile(r"%[+ -]?G|%\(\*?signature")
+"""Formats that make git run gpg, with settings that a command can have left in its home."""
+
+
 def git(words: Sequence[ShellWord]) -> None:
     refuse_unsafe_globs(words)
+    for word in words:
+        if _SIGNATURES.search(word.text):
+            raise Unproven(f"git with {word.text} (checks signatures, with another program)")
     rest = after_global_options(words)
     if not rest or rest[0].text in ("--version", "-v"):
         if len(rest) > 1:

@@ -28,6 +28,9 @@ _INERT_KEYS = {
     "diff": split_names("renames algorithm mnemonicprefix colormoved noprefix"),
     "log": split_names("date decorate abbrevcommit follow"),
     "lfs": split_names("repositoryformatversion"),
+    "status": split_names(
+        "showuntrackedfiles short branch showstash relativepaths aheadbehind renames renamelimit"
+    ),
     "http": split_names("extraheader postbuffer version sslverify"),
 }
 """Keys by section that name no program and include no other file."""
@@ -36,13 +39,17 @@ _OF_A_USER = (".gitconfig", ".config/git/config")
 
 _INERT_SECTIONS = split_names(
     """advice alias branch color commit credential fetch gc gui index init maintenance merge pack
-    pull push rebase receive rerere safe status tag transfer user"""
+    pull push rebase receive rerere safe tag transfer user"""
 )
 """Sections whose settings have no effect on reading."""
 
 _LFS_FILTER = re.compile(r"git-lfs (?:clean|smudge|filter-process)(?: --skip)?(?: -- %f)?|true")
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9_./-]+")
 _SUBMODULE_MODE = b"\x00\x00\xe0\x00"
+_SHARED_INDEX = "sharedindex.*"
+"""The other part of a split index."""
+_SPARSE = b"sdir\0\0\0\0"
+"""In an index that leaves directories out: what is in them, git finds out while it reads."""
 _LARGEST_FILE_BYTES = 50_000_000
 
 
@@ -83,7 +90,8 @@ def _names_submodules(index: Path, stamp: tuple[int, ...]) -> bool:
 
     Cached, since a large index is slow to read and every git command line asks. The bytes of a
     submodule's mode may occur elsewhere by chance; that costs only one question."""
-    return _SUBMODULE_MODE in _bytes(index)
+    content = _bytes(index)
+    return _SUBMODULE_MODE in content or _SPARSE in content
 
 
 def _check_repository(worktree: Path, own: Path, shared: Path) -> None:
@@ -92,7 +100,7 @@ def _check_repository(worktree: Path, own: Path, shared: Path) -> None:
     directory = worktree / hooks if hooks else shared / "hooks"
     if (directory / "post-index-change").exists():
         raise _Runs("the repository has a post-index-change hook")
-    if _has_submodules(own / "index"):
+    if any(map(_has_submodules, (own / "index", *own.glob(_SHARED_INDEX)))):
         raise _Runs("the repository has submodules, and git also reads their configuration")
 
 

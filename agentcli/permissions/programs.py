@@ -96,13 +96,22 @@ _STRATEGY = re.compile(r"(?:-[a-ln-rt-zA-EG-RT-WYZ]*s|--strategy(?:=|$))(.*)")
 """The strategy option, not after a letter that takes the rest of its word as a value: `-Xours`."""
 _TAKE_CODE = split_names("find fd fdfind sed awk make tar")
 _ABBREVIATE_OPTIONS = split_names("tar gtar wget git zip")
-_SHORTEST_ABBREVIATION = 4
+_SHORTEST_ABBREVIATION = 2
+_DASHED_GIT = "git-"
 
 
 def get_program_name(word: str) -> str:
     """Return the program's name without its directory, and `python` for `python3.12`."""
     name = (word.rstrip("/").rpartition("/")[2] or word).removesuffix(".exe")
     return name.rstrip("0123456789.") if name.startswith(("python", "pypy", "lua")) else name
+
+
+def split_dashed_git(argv: Sequence[str]) -> tuple[str, ...]:
+    """Return `git push` for `git-push`, the program of that name that git brings."""
+    name = get_program_name(argv[0])
+    if not name.startswith(_DASHED_GIT):
+        return tuple(argv)
+    return ("git", name.removeprefix(_DASHED_GIT), *argv[1:])
 
 
 def runs_others(program: str) -> bool:
@@ -112,6 +121,7 @@ def runs_others(program: str) -> bool:
 
 def may_run_others(argv: Sequence[str]) -> bool:
     """Return whether some of these words may name a program, or be code for one."""
+    argv = split_dashed_git(argv)
     return (
         runs_others(argv[0])
         or get_program_name(argv[0]) in _TAKE_CODE
@@ -148,6 +158,8 @@ def _measure_launcher(launcher: Sequence[str], words: Sequence[str]) -> int:
 
 def find_running_option(argv: Sequence[str], *, after: int) -> str | None:
     """Return an option from word number `after` on that makes the program run another one."""
+    whole = split_dashed_git(argv)
+    argv, after = whole, after + len(whole) - len(argv)
     program = get_program_name(argv[0])
     if _COMPILER.fullmatch(program):
         return next(filter(_RUNNING_WORD_OF_COMPILER.match, argv[after:]), None)

@@ -49,8 +49,9 @@ def find(words: Sequence[ShellWord]) -> None:
             raise Unproven(f"find {word}")
 
 
-# No backslash, bracket or delimiter in a pattern: its end must not depend on the dialect.
-_SED_TEXT = r"[A-Za-z0-9 _.,:=+*^$@%\"'<>-]"
+# No bracket or delimiter in a pattern, and no backslash but before what it cannot turn into the
+# end of the pattern: that end must not depend on the dialect.
+_SED_TEXT = r"(?:[A-Za-z0-9 _.,:=+*^$@%\"'<>-]|\\[.*^$+?()|\d])"
 _SED_ADDRESS = rf"(?:\d+|\$|/{_SED_TEXT}+/)"
 _SED_RANGE = rf"(?:{_SED_ADDRESS}(?:,(?:{_SED_ADDRESS}|\+\d+))?)?"
 _SED_COMMAND = rf"{_SED_RANGE} ?(?:[pdq=]|s/{_SED_TEXT}+/{_SED_TEXT}*/[gpI\d]*)"
@@ -78,7 +79,8 @@ def _collect_values(words: Sequence[ShellWord], options: Sequence[str]) -> list[
 
 
 _AWK_FIELD = r"\$(?:\d+|NF)"
-_AWK_LINES = r"NR ?(?:[<>=!]=|[<>]) ?\d+"
+_AWK_LINE = r"NR ?(?:[<>=!]=|[<>]) ?\d+"
+_AWK_LINES = rf"{_AWK_LINE}(?: ?&& ?{_AWK_LINE})?"
 _AWK_PRINT = rf"\{{ ?print(?: ?{_AWK_FIELD}(?:, ?{_AWK_FIELD})*)?;? ?\}}"
 _AWK_SCRIPT = re.compile(rf"{_AWK_LINES}|(?:{_AWK_LINES} ?)?{_AWK_PRINT}")
 

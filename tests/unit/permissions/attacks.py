@@ -151,6 +151,23 @@ git cat-file --filters HEAD:a
 git archive -o x HEAD
 git bisect run touch x
 git submodule foreach touch x
+git log -p --diff-merges=remerge
+git log -p --diff-merges remerge
+git show --remerge-diff
+git diff --submodule=diff HEAD~1
+git log -p --submodule
+git log '--format=%h %G?'
+git log '--pretty=format:%GS'
+git log '--format=%+GG'
+git log '--format=% G?'
+git for-each-ref '--format=%(signature)'
+git branch --list '--format=%(*signature:key)'
+git grep --recurse-submodules x HEAD
+git ls-files --recurse-submodules
+sed 's/a/b/w x' README.md
+sed 's/a\/b/w x' README.md
+sed 's/a/b\/w x/' README.md
+awk 'NR>=1 && NR<=2 {print > "x"}' README.md
 git help log
 git difftool -x touch
 git ls-remote --upload-pack=touch .

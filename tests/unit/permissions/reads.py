@@ -138,3 +138,125 @@ printenv HOME
 ls; pwd; git status
 """.strip().splitlines()
 """Each only reads."""
+
+
+EVERYDAY = r"""
+rg "foo\(" src
+rg -n "class \w+\(Base\)" --type py
+rg -l TODO | sort | uniq -c
+rg -n --hidden -g '!node_modules' "api_key"
+rg -C3 "def main" src/ tests/
+rg -o "import \w+" -h | sort | uniq -c | sort -rn | head -20
+rg --files | wc -l
+rg "a|b" -g "*.ts" -g "*.tsx"
+rg -uu needle .
+rg --json foo src | head -3
+rg -e foo -e bar --count-matches
+rg --multiline "a\nb" src
+grep "a\.b" src/x.py
+grep -rn "foo" --include=*.py .
+grep -rn "foo" --include="*.py" --exclude-dir=.git .
+grep -rnE "^(def|class) " src
+grep -rl "import os" src tests | head
+grep -n "x" src/a.py | tail -n 5
+grep -v '^#' setup.cfg
+grep -A5 -B2 "error" log.txt
+grep -q foo README.md && echo yes
+grep -c '' README.md
+du -sh .git
+du -h --max-depth=1 . | sort -h
+ls -la # what is here
+ls -1 src | head
+ls -lt | head -5
+ls -R src | head -50
+ls -d */
+ls -la .github/workflows/ 2>/dev/null
+ls src tests docs
+cat pyproject.toml | head -50
+cat -n src/a.py | sed -n '10,20p'
+cat src/a.py | grep -n import
+sed -n '1,80p' src/a.py
+sed -n 120,180p src/a.py
+sed -n '/def main/,/return/p' src/a.py
+head -c 200 data.bin | xxd
+head -50 src/a.py; tail -50 src/a.py
+wc -l src/*.py | sort -n
+find . -name "*.py" -not -path "./.venv/*" | head -100
+find . -type f | sed 's/.*\.//' | sort | uniq -c
+find src -name "*.ts" -o -name "*.tsx" | wc -l
+find . -maxdepth 1 -type d
+find . -name node_modules -prune -o -name '*.js' -print
+find . -mtime -1 -type f
+find . -path ./node_modules -prune -o -type f -print | head
+find . -iname '*readme*'
+find . -size +1M -ls
+git status -sb && git diff --stat
+git diff --cached --name-only
+git diff main...HEAD --stat
+git log --oneline -10
+git log --oneline --graph --all | head -20
+git log -p -1 -- src/a.py
+git log --since="2 weeks ago" --pretty=format:"%h %an %s"
+git log -S"needle" --oneline
+git log -L 10,20:src/a.py
+git show HEAD:src/a.py
+git show --stat HEAD
+git show abc123 -- src
+git blame -L 1,20 src/a.py
+git tag -l | tail -5
+git ls-files | head
+git ls-files '*.py' | wc -l
+git grep -n "foo" -- '*.py'
+git config --list
+git describe --tags --always
+git shortlog -sn | head
+git merge-base main HEAD
+git cat-file -p HEAD
+git -C src status
+pwd && ls
+which node npm pnpm
+type python3
+command -v pytest
+node -v
+echo "done"
+echo "---" && cat README.md
+printf '%s\n' hello
+env | grep PYTHON
+file src/a.py
+stat src/a.py
+diff a.txt b.txt
+diff -u a.txt b.txt | head -40
+cmp a b
+sort names.txt | uniq -d
+cut -d, -f1 data.csv | sort -u
+awk '{print $1}' data.txt
+awk -F: '{print $1}' /etc/passwd
+awk 'NR>=10 && NR<=20' src/a.py
+jq '.scripts' package.json
+jq -r '.dependencies | keys[]' package.json
+cat package.json | jq .name
+xxd -l 64 data.bin
+hexdump -C data.bin | head
+od -c data.bin | head
+strings data.bin | head
+md5sum README.md
+basename /a/b.txt
+dirname /a/b.txt
+test -f README.md && echo exists
+[ -f README.md ] && echo exists
+cd src && grep -n foo a.py
+ps aux | head
+nproc
+free -h
+hostname
+sleep 1
+nl -ba src/a.py | sed -n '5,10p'
+column -t data.txt
+comm -12 a b
+paste a b
+fold -w 80 README.md
+rev a.txt
+tac a.txt
+uptime
+""".strip().splitlines()
+"""More of the same, as models write it. They are judged, not run."""

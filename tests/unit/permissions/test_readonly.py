@@ -8,7 +8,7 @@ import pytest
 
 from agentcli.permissions.readonly import ReadProver, build_path_lookup
 from tests.unit.permissions.attacks import DOING_MORE
-from tests.unit.permissions.reads import READING
+from tests.unit.permissions.reads import EVERYDAY, READING
 
 
 @pytest.fixture
@@ -52,6 +52,13 @@ def test_everyday_reading_is_proven(workspace: Path) -> None:
     prover = _prover(workspace)
 
     assert {line: why for line in READING if (why := prover.why_not(line))} == {}
+
+
+def test_no_everyday_line_that_reads_needs_a_question(repository: Path) -> None:
+    prover = _prover(repository)
+
+    assert len(EVERYDAY) >= 100
+    assert {line: why for line in EVERYDAY if (why := prover.why_not(line))} == {}
 
 
 def test_lines_that_do_more_than_read_are_not_proven(workspace: Path) -> None:
@@ -236,6 +243,26 @@ def test_git_is_proven_in_a_linked_working_tree(repository: Path) -> None:
 
 def test_git_is_not_proven_over_submodules(repository: Path) -> None:
     _git(repository, "update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},sub")
+
+    assert not _prover(repository).reads("git status")
+
+
+def test_git_is_not_proven_over_submodules_in_a_split_index(repository: Path) -> None:
+    _git(repository, "update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},sub")
+    _git(repository, "update-index", "--split-index")
+
+    assert not _prover(repository).reads("git status")
+
+
+def test_git_is_not_proven_over_a_sparse_index(repository: Path) -> None:
+    _git(repository, "sparse-checkout", "set", "--cone", "--sparse-index", "tests")
+
+    assert not _prover(repository).reads("git status")
+
+
+def test_submodule_summary_of_status_is_not_proven(repository: Path) -> None:
+    assert _prover(repository).reads("git status")
+    _git(repository, "config", "status.submoduleSummary", "true")
 
     assert not _prover(repository).reads("git status")
 

@@ -256,6 +256,14 @@ git pull -s evil
 git cherry-pick --strategy=evil abc
 git send-email --to-cmd=./evil x
 git clone --templ=evil a b
+git rebase --exec=./evil main
+git rebase --exe=./evil main
+git rebase --ex ./evil main
+git rebase -x ./evil main
+git fetch --upl=./evil origin
+git ls-remote --up=./evil .
+git-rebase --exec=./evil main
+git-submodule foreach 'touch x'
 gcc -B. -c x.c
 gcc -B . -c x.c
 gcc -wrapper ./evil x.c
