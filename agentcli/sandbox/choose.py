@@ -146,6 +146,7 @@ def _gaps(sandbox: Sandbox, paths: SandboxPaths) -> tuple[str, ...]:
                 has_network=sandbox.has_network,
                 has_shared_memory=sandbox.has_shared_memory,
                 is_home=paths.is_home,
+                has_own_environment=paths.own_environment is not None,
             )
         case SeatbeltSandbox():
             return ("Memory and the number of processes are not limited.",)
@@ -332,7 +333,12 @@ def landlock_missing(version: int, needed: int) -> Remedy:
 
 
 def list_landlock_gaps(
-    *, has_view: bool, has_network: bool, has_shared_memory: bool, is_home: bool
+    *,
+    has_view: bool,
+    has_network: bool,
+    has_shared_memory: bool,
+    is_home: bool,
+    has_own_environment: bool = False,
 ) -> tuple[str, ...]:
     """Return the gaps that Landlock leaves open, worded for the user."""
     version = landlock_rules.version()
@@ -351,6 +357,9 @@ def list_landlock_gaps(
         "A process that sheds its marks can outlive its command.": is_unscoped,
         "The workspace holds your home directory: commands can read your keys, and change the "
         "records of sessions (agentcli audit shows it).": is_home,
+        "agentcli is installed in the workspace: commands can change the packages that it uses.": (
+            has_own_environment
+        ),
     }
     return tuple(gap for gap, is_open in gaps.items() if is_open)
 

@@ -43,6 +43,7 @@ from agentcli.types.grants import Grants
 
 OLDEST_VERSION = landlock_rules.TCP_VERSION
 
+_OWN_PACKAGE = Path(os.path.realpath(__file__)).parents[1]
 _DEVICES = tuple(map(Path, ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")))
 _PROCESSES = Path("/proc")
 _SHARED_MEMORY = Path("/dev/shm")
@@ -88,6 +89,8 @@ class LandlockSandbox:
         self._paths = paths
         # Commands work in a part of the private directory, and Landlock cannot exclude a part.
         protected = [path for path in paths.protected if path != paths.private]
+        if paths.own_environment:
+            protected.append(_OWN_PACKAGE)  # the rest of the environment is too large to record
         self._protection = find_protection(paths.workspace, protected, denied=paths.unwritable)
         self._roots = (paths.workspace, *self._protection.writable)
         keeper = GuardedPaths(self._list_guarded(), roots=self._roots, rejected=paths.rejected)

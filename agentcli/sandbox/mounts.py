@@ -188,7 +188,8 @@ class MountView:
             *paths.readable,
             *protection.readable,
         )
-        guarded = tuple(one.path for one in protection.guarded)
+        own = (paths.own_environment,) if paths.own_environment else ()
+        guarded = (*own, *(one.path for one in protection.guarded))
         between = find_pins(
             writable, (*read_only, *writable, paths.shared, *guarded, *paths.hidden)
         )

@@ -13,7 +13,7 @@ from pathlib import Path
 from agentcli.sandbox.limits import CommandLimits
 from agentcli.system.git import list_user_settings
 from agentcli.system.kinds import exists, is_directory, is_file, is_link
-from agentcli.system.reserved import Reserved
+from agentcli.system.reserved import Reserved, find_own_environment
 from agentcli.types.errors import SettingsError
 from agentcli.types.grants import Grants
 
@@ -78,6 +78,8 @@ class SandboxPaths:
     unwritable: tuple[Path, ...]
     """The same, because rules deny it."""
     find_unwritable: Callable[[], tuple[Path, ...]]
+    own_environment: Path | None
+    """The environment in the workspace that agentcli runs from: held, but too large to record."""
     records: tuple[Path, ...]
     """The same, but changed by agentcli itself while commands run."""
     toolchains: tuple[Path, ...]
@@ -118,18 +120,14 @@ class SandboxPaths:
         return self.private / "empty"
 
     @property
-    def denied_directory(self) -> Path:
-        """A directory that nobody may open, mounted over directories that rules deny."""
-        return self.private / "denied-directory"
-
-    @property
-    def denied_file(self) -> Path:
-        return self.private / "denied"
+    def denied(self) -> tuple[Path, Path]:
+        """A file and a directory that nobody may open, mounted over what rules deny."""
+        return self.private / "denied", self.private / "denied-directory"
 
     def find_cover(self, hidden: Path) -> Path:
         """Return what is shown instead of a hidden path."""
         if hidden in self.unreadable:
-            return self.denied_directory if is_directory(hidden) else self.denied_file
+            return self.denied[is_directory(hidden)]
         return self.empty_directory if is_directory(hidden) else self.empty_file
 
 
@@ -147,7 +145,7 @@ def survey_paths(scope: SandboxScope, environ: Mapping[str, str]) -> SandboxPath
     workspace, private = _real(scope.workspace), _real(scope.private)
     user_home = _real(Path(environ.get("HOME") or Path.home()))
     system = tuple(path for path in SYSTEM if exists(path))
-    reserved = Reserved(workspace, home=user_home)
+    reserved = Reserved(workspace, home=user_home, environment=find_own_environment())
     search_path = environ.get("PATH", "")
     tools = find_toolchains(search_path, home=user_home, workspace=workspace)
     variables = tool_variables(tool_homes(search_path, user_home), environ)
@@ -167,6 +165,7 @@ def survey_paths(scope: SandboxScope, environ: Mapping[str, str]) -> SandboxPath
         ),
         unwritable=tuple(path for path in scope.unwritable if workspace in path.parents),
         find_unwritable=scope.find_unwritable,
+        own_environment=reserved.environment,
         records=tuple(_within(workspace, scope.records)),
         toolchains=tuple(outermost(tools, beside=(*system, workspace))),
         variables=variables,
@@ -232,8 +231,9 @@ def _prepare(paths: SandboxPaths, user_home: Path) -> None:
     for directory in (paths.temporary, paths.shared_memory, paths.home, paths.empty_directory):
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     paths.empty_file.touch()
-    paths.denied_directory.mkdir(mode=0, exist_ok=True)
-    paths.denied_file.touch(mode=0)
+    denied_file, denied_directory = paths.denied
+    denied_directory.mkdir(mode=0, exist_ok=True)
+    denied_file.touch(mode=0)
     if not exists(paths.home / ".gitconfig"):
         _copy_git_settings(paths.home, user_home, paths.workspace)
 

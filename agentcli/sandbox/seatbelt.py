@@ -160,6 +160,7 @@ class SeatbeltSandbox:
     def prefix(self, grants: Grants) -> list[str]:
         """Return the arguments that come before a command's own."""
         paths, guarded = self._paths, [one.path for one in self._protection.guarded]
+        guarded += [paths.own_environment] if paths.own_environment else []
         others = list_granted(grants, paths)
         text, parameters = build_profile(
             read=(*_SYSTEM, *paths.toolchains, *paths.readable, *self._protection.readable),

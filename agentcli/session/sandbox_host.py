@@ -124,6 +124,7 @@ class SandboxHost:
         try:
             private = self._private.get()
             self._ripgrep = self._link_ripgrep(private / "bin")
+            self._warn_own_environment()
             return self.build_sandbox(private, readable=(self.paths.out, *self._ripgrep))
         except SettingsError as error:
             self.failure = error
@@ -144,6 +145,13 @@ class SandboxHost:
         directory.mkdir()
         (directory / own.name).symlink_to(own)
         return (directory, own)
+
+    def _warn_own_environment(self) -> None:
+        from agentcli.system.reserved import find_reserved
+
+        if own := find_reserved(self._settings.workspace.resolve()).environment:
+            said = f"agentcli runs from {own}, so commands cannot install anything there"
+            self._emit(Warned(code="sandbox.own-environment", message=said))
 
     def _warn_weaker_sandbox(self, broken: "LayerFinding") -> None:
         fault = broken.reason if broken.works else f"{broken.layer} fails ({broken.reason})"

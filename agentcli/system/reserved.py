@@ -1,12 +1,14 @@
-"""Paths in a workspace that are not work: keys, and files that run at login or with the system.
+"""Paths in a workspace that are not work: keys, files that run at login, agentcli itself.
 
-This matters only if the home directory or the root is the workspace, or lies in it. Keys are
-hidden: nobody reads them. What runs later is guarded: nobody writes it without approval, whether
-it exists or not. The lists apply to commands in a sandbox and to the file tools alike.
+This matters only if the home directory, the root or the environment that agentcli is installed in
+is the workspace, or lies in it. Keys are hidden: nobody reads them. What runs later is guarded:
+nobody writes it without approval, whether it exists or not. The lists apply to commands in a
+sandbox and to the file tools alike.
 """
 
 import os
 import stat
+import sys
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -84,11 +86,22 @@ _STATE = ("dev", "proc", "run", "sys")
 
 
 class Reserved:
-    def __init__(self, workspace: Path, *, home: Path, machine: Path = Path("/")) -> None:
-        """`machine` is its root directory. All paths are real paths."""
+    def __init__(
+        self,
+        workspace: Path,
+        *,
+        home: Path,
+        machine: Path = Path("/"),
+        environment: Path | None = None,
+    ) -> None:
+        """`machine` is its root directory. agentcli is installed in `environment`; None if its
+        source is used where it is. All paths are real paths."""
         homes = (home, *_other_homes(machine, workspace))
         self._homes = tuple(one for one in dict.fromkeys(homes) if one.is_relative_to(workspace))
         self._machine = machine if machine.is_relative_to(workspace) else None
+        is_inside = environment is not None and workspace in environment.parents
+        self.environment = environment if is_inside else None
+        """The environment in the workspace that agentcli runs from."""
         self._hidden = _fold_all(self.secrets())
         self._guarded = _fold_all(self.startup())
 
@@ -108,7 +121,7 @@ class Reserved:
     @property
     def is_empty(self) -> bool:
         """True if no reserved path lies in the workspace."""
-        return not (self._homes or self._machine)
+        return not (self._homes or self._machine or self.environment)
 
     def why_hidden(self, real: Path) -> str:
         """Return why a real path must not be read; empty if it may."""
@@ -120,6 +133,8 @@ class Reserved:
 
     def why_guarded(self, real: Path) -> str:
         """Return why a real path must not be written without approval; empty if it may."""
+        if self.environment and real.is_relative_to(self.environment):
+            return "agentcli itself runs from that environment"
         if self._guarded.isdisjoint(_at_or_above(real)):
             return ""
         return "it runs at login or belongs to the system"
@@ -132,7 +147,13 @@ def find_reserved(workspace: Path) -> Reserved:
 
 @lru_cache(maxsize=8)
 def _classify(workspace: Path, home: Path) -> Reserved:
-    return Reserved(workspace, home=home)
+    return Reserved(workspace, home=home, environment=find_own_environment())
+
+
+def find_own_environment() -> Path | None:
+    """Return the environment that agentcli is installed in; None if its source is elsewhere."""
+    environment = Path(os.path.realpath(sys.prefix))
+    return environment if Path(os.path.realpath(__file__)).is_relative_to(environment) else None
 
 
 def kind_of(guarded: Path) -> Literal["file", "directory"]:

@@ -25,6 +25,7 @@ def places(tmp_path: Path) -> SandboxPaths:
         protected=(),
         unwritable=(),
         find_unwritable=tuple,
+        own_environment=None,
         records=(),
         toolchains=(tmp_path / "tools/bin",),
         variables={},
