@@ -5,6 +5,7 @@ If the reader of stderr goes away, nothing changes. If the reader of stdout does
 
 import errno
 import os
+import re
 import stat
 import sys
 from collections.abc import Callable
@@ -42,10 +43,26 @@ def write_err(text: str) -> None:
     if sys.stderr is None:
         return
     try:
-        sys.stderr.write(text)
+        sys.stderr.write(text if sys.stderr.isatty() else break_service_messages(text))
         sys.stderr.flush()
     except OSError:
         redirect_to_null(sys.stderr.fileno())
+
+
+# Lines that a CI obeys wherever it finds them: Azure Pipelines, TeamCity, and GitHub of old.
+
+
+_SERVICE_MESSAGE = re.compile(r"##(?=(?:vso|teamcity)?\[)", re.IGNORECASE)
+
+
+def break_service_messages(text: str) -> str:
+    """Return the text with an invisible character in what a CI would obey."""
+    return _SERVICE_MESSAGE.sub("##\u200b", text) if "##" in text else text
+
+
+def escape_service_messages(json_text: str) -> str:
+    """Return the same JSON, written so that no CI finds anything to obey in it."""
+    return _SERVICE_MESSAGE.sub(r"#\\u0023", json_text) if "##" in json_text else json_text
 
 
 def out_is_terminal() -> bool:

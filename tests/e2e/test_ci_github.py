@@ -65,6 +65,24 @@ def test_commands_that_a_tool_or_a_model_prints_stay_inert(home: Path) -> None:
     assert ran.out.replace("\u200b", "") == HOSTILE
 
 
+SERVICE_MESSAGES = "##vso[task.setvariable variable=a]b ##VSO[x] ##teamcity[buildStop] ##[error]x\n"
+
+
+@pytest.mark.parametrize("form", ["text", "json", "stream-json"])
+def test_no_service_message_reaches_the_log_of_another_ci(form: str, home: Path) -> None:
+    (home / "hostile.txt").write_text(SERVICE_MESSAGES)
+    replies = [
+        {"text": SERVICE_MESSAGES, "calls": [{"bash": {"command": "cat hostile.txt"}}]},
+        SERVICE_MESSAGES,
+    ]
+    model = script(home / "s.json", replies)
+    arguments = ("--mode", "auto", "-v", "-o", form, "--model", model, SERVICE_MESSAGES)
+    ran = agentcli("run", *arguments, home=home, env={"TF_BUILD": "True", "CI": "true"})
+    assert not re.search(r"##(vso|teamcity)?\[", ran.out + ran.err, re.IGNORECASE)
+    answer = ran.out if form == "text" else ran.events[-1]["answer"]
+    assert answer.replace("\u200b", "") == SERVICE_MESSAGES
+
+
 @pytest.mark.parametrize("form", ["json", "stream-json"])
 def test_json_on_stdout_has_no_commands_in_it(form: str, home: Path) -> None:
     model = script(home / "s.json", HOSTILE_RUN)

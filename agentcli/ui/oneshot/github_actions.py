@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable, Sequence
 from agentcli.types.errors import RunOutcome
 from agentcli.types.events import Event
 from agentcli.ui.oneshot.reports import CollectFindings, Level, ReportFinding
+from agentcli.ui.streams import break_service_messages
 from agentcli.ui.tally import Tally
 
 PER_LEVEL_MAX = 10
 """The most annotations of one level that GitHub shows for a step."""
 
 _COMMAND_OF_LEVEL: dict[Level, str] = {"error": "error", "warning": "warning", "note": "notice"}
-_LEGACY = "##["
 _LINE_START = re.compile(r"^(\s*):(?=:)", re.MULTILINE)
 _NOTHING_SEEN = "\u200b"
 
@@ -97,8 +97,7 @@ def neutralize_commands(text: str) -> str:
 
     Only lines that would be commands are changed, by an invisible character.
     """
-    text = text.replace(_LEGACY, f"##{_NOTHING_SEEN}[")
-    return _LINE_START.sub(rf"\1:{_NOTHING_SEEN}", text)
+    return _LINE_START.sub(rf"\1:{_NOTHING_SEEN}", break_service_messages(text))
 
 
 def _format_annotation(finding: ReportFinding) -> str:

@@ -33,7 +33,7 @@ from agentcli.types.messages import ToolCall
 from agentcli.types.spending import compute_spending
 from agentcli.types.tools import Command, Diff, ErrorKind, ToolResult
 from agentcli.ui.oneshot.request import OutputFormat
-from agentcli.ui.streams import write_out
+from agentcli.ui.streams import escape_service_messages, write_out
 from agentcli.ui.tally import Tally, build_cost_json, build_usage_json
 
 VERSION = 1
@@ -114,7 +114,7 @@ class JsonRenderer:
     def _write_json(self, record: JsonRow) -> None:
         text = json.dumps(record, ensure_ascii=False, separators=(",", ":"))
         # A CI that searches its output for commands finds them inside a line, too.
-        write_out(text.replace("##[", "#\\u0023[") + "\n", encoding="utf-8")
+        write_out(escape_service_messages(text) + "\n", encoding="utf-8")
 
 
 def _build_rows(event: Event) -> list[JsonRow]:

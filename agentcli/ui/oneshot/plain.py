@@ -34,7 +34,12 @@ from agentcli.ui.render.wording import (
     format_duration,
     format_target,
 )
-from agentcli.ui.streams import out_is_terminal, write_err, write_out
+from agentcli.ui.streams import (
+    escape_service_messages,
+    out_is_terminal,
+    write_err,
+    write_out,
+)
 from agentcli.ui.tally import Tally
 
 BODY_INDENT = "    "
@@ -205,7 +210,7 @@ def format_answer(tally: Tally) -> str:
     """Return the last answer of the model, as JSON if a schema was given."""
     if tally.structured is None:
         return tally.answer
-    return json.dumps(tally.structured, ensure_ascii=False, indent=2)
+    return escape_service_messages(json.dumps(tally.structured, ensure_ascii=False, indent=2))
 
 
 def print_error(

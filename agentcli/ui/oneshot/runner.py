@@ -24,7 +24,15 @@ from agentcli.types.events import Event
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.ui.oneshot.plain import ProgressRenderer, StderrSink, TextAnswer, print_error
 from agentcli.ui.oneshot.request import OneShotTask, OutputFormat, RunRequest, is_github
-from agentcli.ui.streams import OutputClosed, err_is_pipe, err_is_terminal, out_is_file, write_err
+from agentcli.ui.streams import (
+    OutputClosed,
+    break_service_messages,
+    err_is_pipe,
+    err_is_terminal,
+    out_is_file,
+    out_is_terminal,
+    write_err,
+)
 from agentcli.ui.tally import Tally
 
 if TYPE_CHECKING:
@@ -347,6 +355,8 @@ def _build_stdout_renderer(request: RunRequest, *, on_github: bool) -> RunRender
         from agentcli.ui.oneshot.github_actions import neutralize_commands
 
         return TextAnswer(lambda tally: neutralize_commands(request.render_answer(tally)))
+    if request.is_ci and not (out_is_file() or out_is_terminal()):
+        return TextAnswer(lambda tally: break_service_messages(request.render_answer(tally)))
     return TextAnswer(
         request.render_answer, draw=_render_prose if _may_draw(request) else show_controls
     )
