@@ -8,12 +8,12 @@ import asyncio
 import os
 import socket
 import ssl
-import threading
 from collections.abc import Callable
 
 from agentcli.providers.http.http1 import ResponseReader
 from agentcli.providers.http.route import Endpoint, Proxy, is_loopback
 from agentcli.providers.http.sockets import ATTEMPTS, Body, ConnectionBroken
+from agentcli.system.resolver import resolve
 from agentcli.types.fast_dataclass import dataclass
 
 PIECE_BYTES = 64 * 1024
@@ -95,7 +95,7 @@ async def connect(
 
 
 async def _open(endpoint: Endpoint, *, tls: Callable[[], ssl.SSLContext]) -> HttpConnection:
-    addresses = await _addresses(endpoint)
+    addresses = await resolve(endpoint.host, endpoint.port)
     for address in addresses[:-1]:
         try:
             async with asyncio.timeout(FIRST_ADDRESSES_S):
@@ -120,40 +120,6 @@ async def _open_at(
     return HttpConnection(
         reader=reader, writer=writer, loop=asyncio.get_running_loop(), endpoint=endpoint
     )
-
-
-async def _addresses(endpoint: Endpoint) -> list[str]:
-    """Resolve the host in a daemon thread: a slow resolver must not delay the exit."""
-    loop = asyncio.get_running_loop()
-    found: asyncio.Future[list[str]] = loop.create_future()
-
-    def settle(addresses: list[str] | socket.gaierror) -> None:
-        if found.done():
-            return  # the waiting task was cancelled
-        if isinstance(addresses, socket.gaierror):
-            found.set_exception(addresses)
-        else:
-            found.set_result(addresses)
-
-    def resolve() -> None:
-        addresses = _resolve(endpoint)
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(settle, addresses)
-
-    threading.Thread(target=resolve, daemon=True).start()
-    return await found
-
-
-def _resolve(endpoint: Endpoint) -> list[str] | socket.gaierror:
-    # As bytes if possible: for text a codec is imported, even for a numeric address.
-    host = endpoint.host.encode() if endpoint.host.isascii() else endpoint.host
-    try:
-        rows = socket.getaddrinfo(host, endpoint.port, type=socket.SOCK_STREAM)
-    except socket.gaierror as error:
-        return error
-    except UnicodeError:  # not a valid host name: a label is empty or too long
-        return socket.gaierror(socket.EAI_NONAME, "not a host name")
-    return list(dict.fromkeys(str(row[4][0]) for row in rows))
 
 
 async def _tunnel(
