@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from mcp import Client, StdioServerParameters
 
-from tests.support.program import PROGRAM, Ran, agentcli, environment, script
+from tests.support.program import Ran, agentcli, environment, script, write_fork_command
 
 CUT = {"text": "ONE ", "stop": "length"}
 PAUSED = {"text": "TWO ", "stop": "paused"}
@@ -64,7 +64,7 @@ def in_batch(home: Path) -> str:
 
 def served(home: Path) -> str:
     args = ["mcp", "serve", "--model", script(home / "s.json", [CUT, PAUSED, "THREE"])]
-    server = StdioServerParameters(command=str(PROGRAM), args=args, env=environment(home))
+    server = StdioServerParameters(command=write_fork_command(), args=args, env=environment(home))
 
     async def asked() -> str:
         async with asyncio.timeout(60), Client(server) as client:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from agentcli.system.diff import compare
-from tests.support.program import PROGRAM, agentcli, environment, script
+from tests.support.program import PROGRAM, agentcli, environment, script, write_fork_command
 from tests.support.speed import Guard, reaches_start
 
 
@@ -80,12 +80,28 @@ def test_forked_program_is_the_program(words: tuple[str, ...], tmp_path: Path) -
     text = "said äöü\n" if words[0] == "run" else None
     options = ("--model", script(tmp_path / "s.json", ["Done."])) if words[0] == "run" else ()
     forked = agentcli(*words, *options, home=tmp_path, stdin=text)
-    started = subprocess.run(
-        [PROGRAM, *words, *options],
-        cwd=tmp_path,
-        env=environment(tmp_path),
-        input=text or "",
-        capture_output=True,
-        text=True,
+    started, by_command = (
+        subprocess.run(
+            [program, *words, *options],
+            cwd=tmp_path,
+            env=environment(tmp_path),
+            input=text or "",
+            capture_output=True,
+            text=True,
+        )
+        for program in (PROGRAM, write_fork_command())
     )
     assert (forked.code, forked.out) == (started.returncode, started.stdout)
+    assert (by_command.returncode, by_command.stdout) == (started.returncode, started.stdout)
+
+
+def test_command_of_a_forked_program_passes_signals_on_and_ends_as_it_did(tmp_path: Path) -> None:
+    command = [write_fork_command(), "acp", "--model", script(tmp_path / "s.json", [])]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, env=environment(tmp_path), stdin=pipe, stdout=pipe) as started:
+        assert started.stdin is not None and started.stdout is not None
+        started.stdin.write(b"[]\n")
+        started.stdin.flush()
+        started.stdout.readline()
+        started.terminate()
+        assert started.wait(timeout=30) == 0

@@ -30,7 +30,7 @@ from acp.schema import (
 
 from tests.support.mcp_links import NASTY
 from tests.support.pictures import png
-from tests.support.program import PROGRAM, environment, script, session_log
+from tests.support.program import environment, script, session_log, write_fork_command
 
 EDIT = {"calls": [{"edit_file": {"path": "a.py", "old_text": "x = 1\n", "new_text": "x = 2\n"}}]}
 NEVER = "never"
@@ -121,7 +121,7 @@ def drive(
 async def at_work(home: Path, work: Path, editor: Editor, *options: str) -> AsyncIterator[Desk]:
     async with spawn_agent_process(
         cast(Client, editor),
-        *(str(PROGRAM), "acp", *options),
+        *(write_fork_command(), "acp", *options),
         env=environment(home),
         cwd=home,
         use_unstable_protocol=True,
@@ -365,7 +365,7 @@ def test_closed_session_can_be_gone_on_with_by_anybody(tmp_path: Path) -> None:
         with pytest.raises(RequestError):
             await desk.say(session)
         model = script(tmp_path / "other.json", ["Elsewhere."])
-        words = (PROGRAM, "run", "--resume", session, "--model", model, "x")
+        words = (write_fork_command(), "run", "--resume", session, "--model", model, "x")
         ran = await asyncio.create_subprocess_exec(
             *words, env=environment(desk.home), cwd=desk.work, stdout=subprocess.PIPE
         )
@@ -432,7 +432,7 @@ def test_second_prompt_waits_for_nobody(tmp_path: Path) -> None:
 
 def started(tmp_path: Path, *options: str, **streams: Any) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(
-        [PROGRAM, "acp", *options], cwd=tmp_path, env=environment(tmp_path), **streams
+        [write_fork_command(), "acp", *options], cwd=tmp_path, env=environment(tmp_path), **streams
     )
 
 

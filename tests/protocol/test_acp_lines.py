@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.program import PROGRAM, environment, script
+from tests.support.program import environment, script, write_fork_command
 
 NO_MESSAGE = -32600
 NO_JSON = -32700
@@ -53,7 +53,7 @@ class Pipes:
 @pytest.fixture
 def pipes(tmp_path: Path) -> Iterator[Pipes]:
     with subprocess.Popen(
-        [PROGRAM, "acp", "--model", script(tmp_path / "s.json", ["Hi."])],
+        [write_fork_command(), "acp", "--model", script(tmp_path / "s.json", ["Hi."])],
         cwd=tmp_path,
         env=environment(tmp_path),
         stdin=subprocess.PIPE,

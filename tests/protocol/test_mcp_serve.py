@@ -18,7 +18,7 @@ from agentcli.types.events import CallFinished, SessionEnded
 from tests.support.confined import LAYERS, confined
 from tests.support.mcp_links import NASTY
 from tests.support.processes import running, unique_seconds, until
-from tests.support.program import PROGRAM, environment, script
+from tests.support.program import environment, script, write_fork_command
 
 T = TypeVar("T")
 
@@ -35,7 +35,7 @@ def home(tmp_path: Path) -> Path:
 async def client(home: Path, *options: str) -> AsyncIterator[Client]:
     work = str(home.with_name("work"))
     args = ["mcp", "serve", "-C", work, *options]
-    server = StdioServerParameters(command=str(PROGRAM), args=args, env=environment(home))
+    server = StdioServerParameters(command=write_fork_command(), args=args, env=environment(home))
     async with asyncio.timeout(60), Client(server) as connected:
         yield connected
 
@@ -155,7 +155,7 @@ LAST = b'{"jsonrpc": "2.0", "id": 99, "method": "tools/list"}'
 def exchanged(home: Path, *lines: bytes) -> tuple[list[dict[str, Any]], bytes]:
     """All answers to these lines and to a last one, and what was said on stderr."""
     ran = subprocess.Popen(
-        [PROGRAM, "mcp", "serve", "-C", home.with_name("work")],
+        [write_fork_command(), "mcp", "serve", "-C", home.with_name("work")],
         env=environment(home),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

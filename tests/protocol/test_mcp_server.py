@@ -12,7 +12,7 @@ from agentcli.settings import Settings
 from agentcli.types.events import CallFinished, CallJudged, SessionEnded
 from agentcli.types.messages import Text
 from tests.support.files import ignore
-from tests.support.program import PROGRAM, agentcli, script
+from tests.support.program import agentcli, script, write_fork_command
 
 Calls = list[tuple[str, dict[str, Any]]]
 
@@ -27,7 +27,7 @@ def answers(home: Path, workspace: Path, calls: Calls, *options: str) -> list[st
     """As another program would use it."""
     entry = ServerEntry(
         name="own",
-        command=str(PROGRAM),
+        command=write_fork_command(),
         args=("mcp", "serve", *options),
         env=(("HOME", str(home)), ("XDG_STATE_HOME", ""), ("XDG_CONFIG_HOME", "")),
         is_confined=False,

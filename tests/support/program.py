@@ -65,6 +65,11 @@ def agentcli(
     return Ran(ran.returncode, ran.stdout, ran.stderr)
 
 
+def write_fork_command() -> str:
+    """Return a command for clients that start one: the program, forked from a loaded one."""
+    return str(warm.write_command(PROGRAM) if sys.platform == "linux" else PROGRAM)
+
+
 class Started(Protocol):
     """A process of the program."""
 

@@ -3,9 +3,12 @@
 import atexit
 import json
 import os
+import shlex
+import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +20,7 @@ from tests.support.warm_server import LARGEST_ORDER_BYTES
 
 _OF_THE_INTERPRETER = ("PYTHON", "LC_", "COVERAGE")
 _SERVER = Path(__file__).with_name("warm_server.py")
+_START = Path(__file__).with_name("warm_start.py")
 
 
 class Started:
@@ -99,14 +103,34 @@ def _read(handle: int) -> str:
         return stream.read()
 
 
+def write_command(program: Path) -> Path:
+    """Return a command that stands for the program, for a client that starts one itself."""
+    _connect()
+    command = _own_directory() / program.name
+    words = [sys.executable, "-IS", _START, _own_directory() / "orders", program]
+    command.write_text(f'#!/bin/sh\nexec {shlex.join(map(str, words))} "$PWD" "$@"\n')
+    command.chmod(0o755)
+    return command
+
+
+@cache
+def _own_directory() -> Path:
+    directory = Path(tempfile.mkdtemp(prefix="agentcli-warm-"))
+    atexit.register(shutil.rmtree, directory)
+    return directory
+
+
 @cache
 def _connect() -> socket.socket:
     """Start the server. It ends with this process, whose end of the connection is closed then."""
     here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with there:
+    with there, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind(str(_own_directory() / "orders"))
+        listener.listen()
+        sources = [there.fileno(), listener.fileno()]
         server = subprocess.Popen(
-            [sys.executable, "-P", _SERVER, str(there.fileno())],
-            pass_fds=[there.fileno()],
+            [sys.executable, "-P", _SERVER, *map(str, sources)],
+            pass_fds=sources,
             env={"LANG": "C.UTF-8", "PATH": os.environ["PATH"]},
             stdin=subprocess.PIPE,  # as of a program whose streams are pipes: nothing is sought
             stdout=subprocess.PIPE,

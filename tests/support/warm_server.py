@@ -44,17 +44,21 @@ def main() -> None:
     _load_program(without=_LOADED_LATER)
     with (
         socket.socket(fileno=int(sys.argv[1])) as orders,
+        socket.socket(fileno=int(sys.argv[2])) as listener,
         selectors.DefaultSelector() as events,
     ):
-        received = _serve(orders, events)
+        received = _serve(orders, listener, events)
     if received is not None:
         _become(*received)
         run_program()
 
 
-def _serve(orders: socket.socket, events: selectors.BaseSelector) -> tuple[Order, list[int]] | None:
+def _serve(
+    orders: socket.socket, listener: socket.socket, events: selectors.BaseSelector
+) -> tuple[Order, list[int]] | None:
     """Answer until the tests are over. Return an order in the process that is to follow it."""
-    events.register(orders, selectors.EVENT_READ)
+    for source in (orders, listener):
+        events.register(source, selectors.EVENT_READ)
     seen_events = 0
     while True:
         seen_events += 1
@@ -65,17 +69,36 @@ def _serve(orders: socket.socket, events: selectors.BaseSelector) -> tuple[Order
                 events.unregister(key.fd)
                 _report_end(key.fd, *key.data)
                 continue
-            line, handles, _, _ = socket.recv_fds(orders, LARGEST_ORDER_BYTES, 4)
+            line, handles = _receive(orders) if key.fileobj is orders else _accept(listener)
             if not line:
                 return None
-            pid = os.fork()
-            if pid == 0:
-                _forget_others(events, handles.pop())
-                return Order(*json.loads(line)), handles
-            for handle in handles[:3]:
-                os.close(handle)
-            os.write(handles[3], b"%d\n" % pid)
-            events.register(os.pidfd_open(pid), selectors.EVENT_READ, (pid, handles[3]))
+            if not _fork(events, handles):
+                return Order(*json.loads(line)), handles[:3]
+
+
+def _fork(events: selectors.BaseSelector, handles: list[int]) -> int:
+    """Return the id of the process that is to have these handles, in that process 0."""
+    *streams, report = handles
+    pid = os.fork()
+    if pid == 0:
+        _forget_others(events, report)
+        return pid
+    for handle in streams:
+        os.close(handle)
+    os.write(report, b"%d\n" % pid)
+    events.register(os.pidfd_open(pid), selectors.EVENT_READ, (pid, report))
+    return pid
+
+
+def _receive(orders: socket.socket) -> tuple[bytes, list[int]]:
+    line, handles, _, _ = socket.recv_fds(orders, LARGEST_ORDER_BYTES, 4)
+    return line, handles
+
+
+def _accept(listener: socket.socket) -> tuple[bytes, list[int]]:
+    """Return the one order of a `warm_start`."""
+    with listener.accept()[0] as orders:
+        return _receive(orders)
 
 
 def _report_end(pidfd: int, pid: int, report: int) -> None:
