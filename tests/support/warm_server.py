@@ -4,6 +4,7 @@ A fork is a process of its own, with its own streams, environment and exit code;
 are done already. It is run as a file, so that nothing of the tests is in it.
 """
 
+import atexit
 import fcntl
 import json
 import os
@@ -13,11 +14,12 @@ import signal
 import socket
 import sys
 import termios
+import threading
 import time
 from contextlib import suppress
 from importlib import import_module
 from io import TextIOWrapper
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import agentcli
 from agentcli.__main__ import main as run_program
@@ -50,7 +52,10 @@ def main() -> None:
         received = _serve(orders, listener, events)
     if received is not None:
         _become(*received)
-        run_program()
+        try:
+            run_program()
+        except SystemExit as ended:
+            _end(ended.code)
 
 
 def _serve(
@@ -133,6 +138,20 @@ def _become(order: Order, handles: list[int]) -> None:
     time.tzset()
     os.chdir(order.cwd)
     sys.argv[:] = order.argv
+
+
+def _end(code: object) -> None:
+    """End as the interpreter does, but do not free what is shared with the server.
+
+    That would copy most of it first, and be most of the time that a short command takes.
+    """
+    if not isinstance(code, int):
+        sys.exit(cast(Any, code))
+    cast(Any, threading)._shutdown()
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code & 0xFF)
 
 
 def _load_program(without: tuple[str, ...] = ()) -> None:
