@@ -63,18 +63,18 @@ def interact(options: InteractiveOptions, *, run: Callable[[Sequence[str]], int]
         return run(options.build_run_arguments())
     settings, resume = _load_settings(options)
     _ask_trust(settings)
-    from agentcli.session.keys import export_keys
+    from agentcli.session.model import find_default_model
 
-    export_keys()
-    model = settings.model or _find_default_model()
+    model = settings.model or find_default_model() or ""
     if not model:
         from agentcli.features.demo.player import play_demo
+        from agentcli.features.login.engine import log_in
         from agentcli.ui.repl.first_run import choose_model
 
-        chosen = choose_model(settings, play_demo=play_demo)
+        chosen = choose_model(settings, play_demo=play_demo, log_in=log_in)
         if chosen is None:
             return Exit.DONE
-        settings, model = chosen, chosen.model or _find_default_model()
+        settings, model = chosen, chosen.model or find_default_model() or ""
     if _uses_line_mode(settings):
         from agentcli.ui.repl.line_mode import run_line_mode
 
@@ -168,9 +168,3 @@ def _ask_trust(settings: "Settings") -> None:
 def _uses_line_mode(settings: "Settings") -> bool:
     is_plain = os.environ.get("TERM", "") in ("", "dumb")
     return settings.accessible or is_plain or sys.platform == "win32" or not sys.stdout.isatty()
-
-
-def _find_default_model() -> str:
-    from agentcli.providers.catalog import default_name
-
-    return default_name(os.environ) or ""

@@ -98,6 +98,8 @@ _PATHS = {
     "gemini-interactions": "/v1beta/models?pageSize=1000",
 }
 _PATH = "/v1/models"
+_KEY_PATHS = {"openrouter": "/v1/key"}
+"""The paths that tell whether a key is good, where everybody may list the models."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +118,37 @@ async def discover(
     patience_s: float = LISTING_PATIENCE_S,
 ) -> list[Model]:
     """Return the provider's models, with the limits it reports. Raise ProviderError."""
+    path = _PATHS.get(provider.protocol, _PATH)
+    listing = await _fetch(
+        path, provider, dialect=dialect, key=key, environ=environ, patience_s=patience_s
+    )
+    return [_build_model(provider, row) for row in iterate_rows(listing)]
+
+
+async def check_key(
+    provider: Provider, *, dialect: Dialect, key: Key, environ: Mapping[str, str]
+) -> None:
+    """Make a request that costs nothing. Raise ProviderError if the provider does not answer it."""
+    path = _KEY_PATHS.get(provider.name) or _PATHS.get(provider.protocol, _PATH)
+    await _fetch(
+        path,
+        provider,
+        dialect=dialect,
+        key=key,
+        environ=environ,
+        patience_s=LISTING_PATIENCE_S,
+    )
+
+
+async def _fetch(
+    path: str,
+    provider: Provider,
+    *,
+    dialect: Dialect,
+    key: Key | None,
+    environ: Mapping[str, str],
+    patience_s: float,
+) -> Json:
     good_key = require_key(key, provider)
     socket = DirectSocket(
         find_base_url(provider, environ),
@@ -123,15 +156,13 @@ async def discover(
         timeouts=replace(Timeouts.silent_for(patience_s), connect_s=patience_s),
     )
     try:
-        listing = await socket.document(
-            _PATHS.get(provider.protocol, _PATH),
-            headers=dialect.headers(good_key.value if good_key else None),
+        return await socket.document(
+            path, headers=dialect.headers(good_key.value if good_key else None)
         )
     except (HttpError, ConnectionBroken) as error:
         raise _explain(error, provider, dialect=dialect, key=good_key) from None
     finally:
         await socket.close()
-    return [_build_model(provider, row) for row in iterate_rows(listing)]
 
 
 def _explain(

@@ -6,6 +6,7 @@ Any body, even a page of HTML or ten megabytes of it, becomes one bounded line.
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from math import ceil
 
@@ -117,7 +118,14 @@ class FailureExplainer:
         return f"key from {self.key.source}, ends in {self.key.tail}"
 
     def _key_hint(self) -> str:
-        return f"export {self.provider.key_env[0]}=…" if self.provider.key_env else ""
+        return self.key.fix if self.key else suggest_login(self.provider)
+
+
+def suggest_login(provider: Provider) -> str:
+    """Return the commands that give the provider a key, or "" if it takes none."""
+    if not provider.key_env:
+        return ""
+    return f"agentcli login {provider.name}   or: export {provider.key_env[0]}=…"
 
 
 def require_key(key: Key | None, provider: Provider) -> Key | None:
@@ -126,19 +134,19 @@ def require_key(key: Key | None, provider: Provider) -> Key | None:
     Raise SettingsError, with a hint where to put a key, if it is missing or malformed.
     """
     variables = ", ".join(provider.key_env)
-    hint = f"export {provider.key_env[0]}=…" if provider.key_env else ""
     if key is None:
         if provider.needs_key:
             raise SettingsError(
-                f"no API key for {provider.name} (looked at {variables})", hint=hint
+                f"no API key for {provider.name} (looked at {variables} and your stored keys)",
+                hint=suggest_login(provider),
             )
         return None
     value = key.value.strip()
     if not value.isascii() or not value.isprintable() or " " in value or not value:
         raise SettingsError(
-            f"the API key from {key.source} contains characters that no API key has", hint=hint
+            f"the API key from {key.source} contains characters that no API key has", hint=key.fix
         )
-    return Key(value=value, source=key.source)
+    return replace(key, value=value)
 
 
 def _duration(seconds: float) -> str:

@@ -37,6 +37,8 @@ class Key:
     value: str = field(repr=False)
     source: str
     """The source of the key, as shown to the user: a variable, a keyring, a file."""
+    fix: str = ""
+    """The one command that changes the key."""
 
     @property
     def tail(self) -> str:
@@ -123,7 +125,7 @@ PROVIDERS: Mapping[str, Provider] = {
 def find_key(provider: Provider, environ: Mapping[str, str]) -> Key | None:
     for variable in provider.key_env:
         if value := environ.get(variable, "").strip():
-            return Key(value=value, source=variable)
+            return Key(value=value, source=variable, fix=f"export {variable}=…")
     return None
 
 

@@ -46,6 +46,10 @@ COMMANDS: Mapping[str, CommandEntry] = {
     "acp": _in_feature(
         "acp", "Run as an agent in your editor, over the Agent Client Protocol (stdio)."
     ),
+    "login": _in_feature(
+        "login", "Test and store an API key: typed without echo, or piped in.", "login_app"
+    ),
+    "logout": _in_feature("login", "Remove a stored API key.", "logout_app"),
     "demo": _in_feature("demo", "Watch a recorded fix. No key, no network."),
     "context": _in_feature(
         "context", "Show the context usage of a session, in tokens by source.", "context_app"
@@ -117,6 +121,20 @@ SLASH_COMMANDS: Mapping[str, SlashEntry] = {
         "[NAME [--check]]",
         "show or switch the model",
         lists_arguments=True,
+    ),
+    "login": _slash_in_feature(
+        "login",
+        "[PROVIDER]",
+        "test and store an API key",
+        lists_arguments=True,
+        works_alone=True,
+    ),
+    "logout": _slash_in_feature(
+        "login",
+        "[PROVIDER]",
+        "remove a stored API key",
+        lists_arguments=True,
+        works_alone=True,
     ),
     "resume": _slash_in_feature(
         "sessions", "[SESSION]", "continue another session of this project", lists_arguments=True

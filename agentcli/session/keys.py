@@ -1,18 +1,21 @@
-"""Keys the user has pasted: in the keyring of the system, or in a file only they can read.
+"""The keys of providers: in a variable, in the keyring of the system, or in a private file.
 
-They are added to the environment variables of this process, where keys are looked up. A variable
-that is already set is never overwritten.
+A variable that is set wins over a stored key. Stored keys never enter the environment, so that no
+child process can inherit them.
 """
 
 import json
 import os
 import tomllib
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Mapping
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
+from agentcli.providers.providers import PROVIDERS, Key, Provider, find_key
 from agentcli.settings import get_settings_file
+from agentcli.system.home import shorten_home
 from agentcli.system.private_file import write_private
 from agentcli.types.errors import SettingsError
 
@@ -79,29 +82,61 @@ def get_keys_file() -> Path:
     return get_settings_file().with_name("keys.toml")
 
 
-def export_keys(environ: MutableMapping[str, str] = os.environ) -> list[str]:
-    """Set a variable for each stored key. Return the variables that were set."""
-    set_now = []
-    for variable, value in _read_keys().items():
-        if environ.get(variable):
-            continue
-        key = _read_keyring(variable) if value == IN_KEYRING else value
-        if key:
-            environ[variable] = key
-            set_now.append(variable)
-    return set_now
+def find_user_key(provider: Provider, environ: Mapping[str, str] = os.environ) -> Key | None:
+    """Return the key from the environment, or else the stored one. Raise SettingsError."""
+    return find_key(provider, environ) or find_stored_key(provider)
+
+
+def find_stored_key(provider: Provider) -> Key | None:
+    """Return the key that the user stored for the provider. Raise SettingsError."""
+    stored = _read_keys()
+    for variable in provider.key_env:
+        if variable in stored and (value := _reveal(variable, stored[variable]).strip()):
+            where = _describe_location(stored[variable])
+            return Key(value=value, source=where, fix=f"agentcli login {provider.name}")
+    return None
+
+
+def list_stored_providers() -> list[str]:
+    """Return the built-in providers with a stored key. Raise SettingsError."""
+    stored = _read_keys()
+    return [name for name, one in PROVIDERS.items() if any(env in stored for env in one.key_env)]
+
+
+def read_stored_values() -> list[str]:
+    """Return all stored keys, so that they can be hidden. Raise SettingsError."""
+    return [_reveal(variable, value) for variable, value in _read_keys().items()]
 
 
 def store_key(variable: str, key: str) -> str:
     """Store a key. Return its location, worded for the user. Raise SettingsError."""
     ring = open_system_keyring()
     stored = _read_keys()
-    if ring is not None and ring.put(variable, key):
-        stored[variable], where = IN_KEYRING, "the system keyring"
-    else:
-        stored[variable], where = key, str(get_keys_file())
+    stored[variable] = IN_KEYRING if ring is not None and ring.put(variable, key) else key
     _write_keys(stored)
-    return where
+    _read_keyring.cache_clear()
+    return _describe_location(stored[variable])
+
+
+def drop_key(variable: str) -> str:
+    """Remove a stored key. Return where it was, or "" if there was none. Raise SettingsError."""
+    stored = _read_keys()
+    value = stored.pop(variable, "")
+    if not value:
+        return ""
+    if value == IN_KEYRING and (ring := open_system_keyring()) is not None:
+        ring.drop(variable)
+    _write_keys(stored)
+    _read_keyring.cache_clear()
+    return _describe_location(value)
+
+
+def _describe_location(value: str) -> str:
+    return "the system keyring" if value == IN_KEYRING else shorten_home(get_keys_file())
+
+
+def _reveal(variable: str, value: str) -> str:
+    return _read_keyring(variable) if value == IN_KEYRING else value
 
 
 def _read_keys() -> dict[str, str]:
@@ -121,6 +156,7 @@ def _write_keys(stored: dict[str, str]) -> None:
     write_private(get_keys_file(), text)
 
 
+@cache  # the keyring may be slow, and it is asked at every start of a model
 def _read_keyring(variable: str) -> str:
     ring = open_system_keyring()
     return ring.get(variable) if ring else ""

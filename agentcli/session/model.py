@@ -1,7 +1,7 @@
 """The model of a session: a script or a provider's model, with the known facts about it."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -83,8 +83,8 @@ def _open_provider_model(settings: Settings) -> ModelInUse:
     from agentcli.providers.catalog import cost_usd
     from agentcli.providers.connection import LearnedModel, RetryPolicy
     from agentcli.providers.http.sockets import Timeouts
-    from agentcli.providers.providers import find_key
     from agentcli.providers.transport import open_provider
+    from agentcli.session.keys import find_user_key
 
     model, provider = choose_model(settings)
     learning = LearnedModel(
@@ -92,7 +92,7 @@ def _open_provider_model(settings: Settings) -> ModelInUse:
     )
     wire = open_provider(
         model,
-        key=find_key(provider, os.environ),
+        key=find_user_key(provider),
         provider=provider,
         transport=settings.transport,
         timeouts=Timeouts.silent_for(settings.stall_timeout),
@@ -115,19 +115,36 @@ def _open_provider_model(settings: Settings) -> ModelInUse:
     )
 
 
-def choose_model(settings: Settings) -> "tuple[Model, Provider]":
-    """Return the model that the settings name, or one of a provider that has a key."""
-    from agentcli.providers.catalog import default_name, resolve
+def find_default_model() -> str | None:
+    """Return the default model for the keys of the user, or None if there is no key."""
+    from agentcli.providers.catalog import default_name
+
+    if found := default_name(os.environ):
+        return found
+    from agentcli.session.keys import list_stored_providers
+
+    return default_name({}, stored=list_stored_providers())
+
+
+def list_providers(settings: Settings) -> "Mapping[str, Provider]":
+    """Return the built-in providers and those of the settings, by name."""
     from agentcli.providers.providers import PROVIDERS
 
-    wanted = settings.model or default_name(os.environ)
+    return {**PROVIDERS, **{own.name: _build_provider(own) for own in settings.providers}}
+
+
+def choose_model(settings: Settings) -> "tuple[Model, Provider]":
+    """Return the model that the settings name, or one of a provider that has a key."""
+    from agentcli.providers.catalog import resolve
+
+    wanted = settings.model or find_default_model()
     if wanted is None:
         raise SettingsError(
-            "no model: no --model given and no API key found "
-            "(looked at ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY, GOOGLE_API_KEY)",
-            hint="export ANTHROPIC_API_KEY=…   or: agentcli run --model ollama/NAME …",
+            "no model: no --model given and no API key found (looked at ANTHROPIC_API_KEY, "
+            "OPENAI_API_KEY, GEMINI_API_KEY, GOOGLE_API_KEY and your stored keys)",
+            hint="agentcli login   or: agentcli run --model ollama/NAME …",
         )
-    providers = {**PROVIDERS, **{own.name: _build_provider(own) for own in settings.providers}}
+    providers = list_providers(settings)
     model = resolve(wanted, providers=providers)
     provider = providers[model.provider]
     if settings.store:
@@ -165,14 +182,14 @@ def _build_provider(custom: CustomProvider) -> "Provider":
 async def fetch_model_info(model: "Model", provider: "Provider") -> "Model":
     """Return the model with the data its provider reports, if it reports any."""
     from agentcli.providers.discovery import ask_provider_about
-    from agentcli.providers.providers import find_key
     from agentcli.providers.transport import find_dialect
+    from agentcli.session.keys import find_user_key
 
     return await ask_provider_about(
         model,
         provider,
         dialect=find_dialect(model.protocol),
-        key=find_key(provider, os.environ),
+        key=find_user_key(provider),
         environ=os.environ,
     )
 

@@ -61,8 +61,10 @@ class SecretMasking:
     @cached_property
     def _redactor(self) -> "Redactor":
         from agentcli.permissions.secrets import Redactor
+        from agentcli.session.keys import read_stored_values
 
-        keys = [os.environ.get(named.key_env, "") for named in self._settings.providers]
+        keys = read_stored_values()
+        keys += [os.environ.get(named.key_env, "") for named in self._settings.providers]
         return Redactor(environ=os.environ, values=keys, names=self._settings.mask, key=_load_key)
 
 

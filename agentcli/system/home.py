@@ -16,3 +16,11 @@ def expand_home(written: str) -> Path:
 def config_home() -> Path:
     """Return the directory in which programs, such as git, keep the user's settings."""
     return Path(os.environ.get("XDG_CONFIG_HOME") or home() / ".config")
+
+
+def shorten_home(path: Path) -> str:
+    """Return the path with ~ for the home directory."""
+    own = home()
+    if not path.is_relative_to(own) or own == Path("/"):
+        return str(path)
+    return f"~/{path.relative_to(own)}" if path != own else "~"

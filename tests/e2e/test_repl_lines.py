@@ -5,7 +5,7 @@ import pytest
 
 from tests.support import anthropic_streams as anthropic
 from tests.support.program import agentcli
-from tests.support.provider import Provider
+from tests.support.provider import Provider, answer
 from tests.support.repl import KEY, fails, live, runs, says
 from tests.support.terminal import PyteTerm, until
 
@@ -168,7 +168,7 @@ def test_without_a_terminal_and_without_a_prompt_it_is_a_usage_error(tmp_path: P
 def test_first_run_offers_four_ways_and_keeps_a_pasted_key(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()
-    with Provider([says("Hello.")]) as model:
+    with Provider([fails(401), answer({"data": []}), says("Hello.")]) as model:
         env = {"ANTHROPIC_BASE_URL": model.base_url, "NO_PROXY": "*"}
         term = PyteTerm([], home=home, cwd=tmp_path, env=env)
         try:
@@ -176,6 +176,10 @@ def test_first_run_offers_four_ways_and_keeps_a_pasted_key(tmp_path: Path) -> No
             term.wait("4  quit")
             term.send("1")
             term.wait("API key (hidden):")
+            term.send("sk-ant-mistyped-0123456789")
+            term.wait("Nothing was stored")
+            term.send("1")
+            term.wait_for(lambda: "\n".join(term.screen()).count("(hidden):") == 2, "asked again")
             term.send("sk-ant-0123456789abcdef")
             term.wait("ask ·")
             assert not term.shows("0123456789abcdef")

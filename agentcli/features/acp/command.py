@@ -38,7 +38,6 @@ def acp(
 ) -> int:
     """Run as an agent in your editor, over the Agent Client Protocol (stdio)."""
     from agentcli.features.acp.stdio_server import serve
-    from agentcli.session.keys import export_keys
     from agentcli.settings import load_settings
 
     def load(workspace: Path) -> "Settings":
@@ -53,5 +52,4 @@ def acp(
             trust_project=trust_project,
         )
 
-    export_keys()
     return serve(load)

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 from agentcli.agent.request_size import count_spec_tokens
 from agentcli.features.mcp.login_store import find_logins
+from agentcli.system.home import shorten_home
 from agentcli.types.errors import SettingsError
 from agentcli.types.words import pluralize
-from agentcli.ui.render.wording import shorten_home
 
 if TYPE_CHECKING:
     from agentcli.features.mcp.approvals import OfferedTool

@@ -8,9 +8,9 @@ from agentcli.features.mcp.render_server import (
 )
 from agentcli.features.mcp.servers import Servers, ServerState
 from agentcli.session.project import load_project
+from agentcli.system.home import shorten_home
 from agentcli.types.errors import UsageError
 from agentcli.ui.render.paint import escape
-from agentcli.ui.render.wording import shorten_home
 from agentcli.ui.repl.commands.registry import CommandHost, WrongArguments
 
 

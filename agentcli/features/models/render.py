@@ -11,8 +11,9 @@ from agentcli.log.sessions import find_session
 from agentcli.providers.catalog import ALIASES, list_model_names, resolve
 from agentcli.providers.dialect import Model
 from agentcli.providers.discovery import find_local_servers
-from agentcli.providers.providers import PROVIDERS, find_key
+from agentcli.providers.providers import PROVIDERS
 from agentcli.providers.transport import find_dialect
+from agentcli.session.keys import find_user_key
 from agentcli.session.model import choose_model, fetch_model_info
 from agentcli.settings import Settings
 from agentcli.types.provider import Message
@@ -54,10 +55,10 @@ def _format_name(model: Model) -> str:
 
 def _check_key(model: Model) -> tuple[str, str]:
     provider = PROVIDERS[model.provider]
-    key = find_key(provider, os.environ)
+    key = find_user_key(provider)
     if key is not None:
         return "ok", f"key from {key.source}"
-    return "--", f"no key: export {provider.key_env[0]}=…"
+    return "--", f"no key: agentcli login {provider.name}"
 
 
 def _format_limits(model: Model) -> str:

@@ -3,8 +3,8 @@
 from agentcli.session.permission_gate import load_rules
 from agentcli.session.project import load_project, load_project_rules
 from agentcli.settings import get_rules_file
+from agentcli.system.home import shorten_home
 from agentcli.system.plain_text import show_controls
-from agentcli.ui.render.wording import shorten_home
 from agentcli.ui.repl.commands.registry import CommandHost
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from rich.style import Style
 from rich.text import Text
 
+from agentcli.system.home import shorten_home
 from agentcli.system.plain_text import to_plain_text
 from agentcli.types.errors import UsageError
 from agentcli.types.events import CallFinished, CallJudged
@@ -29,7 +30,6 @@ from agentcli.ui.render.wording import (
     format_duration,
     parse_instead,
     read_subject,
-    shorten_home,
 )
 
 # The body of a card: a diff, the ends of an output, or the reason of a refusal.

@@ -4,10 +4,8 @@ import json
 import locale
 import re
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agentcli.system.home import home
 from agentcli.system.plain_text import show_controls
 from agentcli.types.events import Compacted, NoteReason, ResultsTrimmed
 from agentcli.types.messages import Json, ToolCall, Usage
@@ -197,14 +195,6 @@ def format_command_ending(command: Command) -> str:
         return f"killed by {command.signal}"
     pipe = f"; in the pipe: {command.pipe}" if command.pipe else ""
     return f"exit {command.exit_code}{pipe}"
-
-
-def shorten_home(path: Path) -> str:
-    """Return the path with ~ for the home directory."""
-    own = home()
-    if not path.is_relative_to(own) or own == Path("/"):
-        return str(path)
-    return f"~/{path.relative_to(own)}" if path != own else "~"
 
 
 def _first_line(text: str) -> str:

@@ -12,6 +12,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from agentcli.settings import get_rules_file
+from agentcli.system.home import shorten_home
 from agentcli.types.messages import Json
 from agentcli.types.tools import Command, Diff
 from agentcli.types.verdicts import Question
@@ -21,7 +22,6 @@ from agentcli.ui.render.wording import (
     format_child_name,
     format_child_task,
     format_target,
-    shorten_home,
 )
 from agentcli.ui.repl.approval import AnswerChoice, Letter, PendingApproval, PendingPlan
 

@@ -7,7 +7,9 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from contextlib import suppress
+import termios
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -79,11 +81,26 @@ async def edit_text(text: str, *, suffix: str, workspace: Path) -> str | None:
     return await asyncio.to_thread(_run_editor, text, suffix, workspace)
 
 
-async def ask_line(question: str) -> str:
+async def ask_line(question: str, *, hidden: bool = False) -> str:
     """Return what the user types on a line of its own, or an empty string for nothing."""
     # Text written to `sys.stdout` waits until the terminal is handed back.
     os.write(1, f"{question} ".encode("utf-8", "replace"))
-    return (await LineReader(sys.stdin.fileno()).read_line() or "").strip()
+    stdin = sys.stdin.fileno()
+    with hide_typing(stdin) if hidden else nullcontext():
+        return (await LineReader(stdin).read_line() or "").strip()
+
+
+@contextmanager
+def hide_typing(terminal: int) -> Iterator[None]:
+    """Switch the echo of a terminal off for a while. Its newline is still shown."""
+    before = termios.tcgetattr(terminal)
+    local_modes = before[3] & ~termios.ECHO | termios.ECHONL
+    # Input typed ahead belongs to the question: it is kept.
+    termios.tcsetattr(terminal, termios.TCSADRAIN, [*before[:3], local_modes, *before[4:]])
+    try:
+        yield
+    finally:
+        termios.tcsetattr(terminal, termios.TCSADRAIN, before)
 
 
 async def page_text(text: str, *, workspace: Path) -> None:
@@ -156,10 +173,10 @@ class Handover:
     async def page(self, text: str) -> None:
         await self._terminal.hand_over(lambda: page_text(text, workspace=self._workspace))
 
-    async def ask(self, question: str) -> str:
+    async def ask(self, question: str, *, hidden: bool = False) -> str:
         """Return what the user types, or an empty string for nothing or a cancelled question."""
         self._terminal.repaint()  # earlier output stays above the question
-        work = self._terminal.hand_over(lambda: ask_line(question))
+        work = self._terminal.hand_over(lambda: ask_line(question, hidden=hidden))
         self._line = asyncio.ensure_future(work)
         await asyncio.wait([self._line])
         return "" if self._line.cancelled() else self._line.result()

@@ -1,20 +1,17 @@
 """The first start without a model: four ways to go on, none of them a dead end."""
 
 import asyncio
-import getpass
 import os
 import sys
 from collections.abc import Callable
 from dataclasses import replace
 
-from agentcli.providers.catalog import default_name
 from agentcli.providers.discovery import LocalModelServer, find_local_servers
-from agentcli.providers.providers import PROVIDERS
 from agentcli.providers.transport import find_dialect
-from agentcli.session.keys import store_key
+from agentcli.session.model import find_default_model
 from agentcli.settings import Settings, get_settings_file
 from agentcli.system.parsing import parse_whole_number
-from agentcli.types.errors import SettingsError
+from agentcli.types.errors import AgentError
 
 MENU = """\
 agentcli needs a model.
@@ -23,13 +20,14 @@ agentcli needs a model.
   3  show me a demo      (scripted, no key, touches nothing)
   4  quit
 """
-_KEY_PREFIXES = (("sk-ant-", "anthropic"), ("AIza", "gemini"), ("sk-", "openai"))
 
 AskLine = Callable[[str], str]
+LogIn = Callable[[Settings, AskLine], str]
+"""Asks for a key, tests and stores it. Returns its provider, or "" without a key."""
 
 
 def choose_model(
-    settings: Settings, *, play_demo: Callable[[], object], ask: AskLine = input
+    settings: Settings, *, play_demo: Callable[[], object], log_in: LogIn, ask: AskLine = input
 ) -> Settings | None:
     """Return settings with a usable model, or None if the user quit."""
     servers = asyncio.run(
@@ -45,11 +43,11 @@ def choose_model(
             if answer == "3":
                 play_demo()
                 continue
-            chosen = _handle_choice(answer, settings, servers, ask)
+            chosen = _handle_choice(answer, settings, servers, ask=ask, log_in=log_in)
         except (EOFError, KeyboardInterrupt):
             _say("\n")
             return None
-        except SettingsError as error:
+        except AgentError as error:
             _say(f"error: {error}\n" + (f"  fix: {error.hint}\n" if error.hint else ""))
             continue
         if chosen is not None:
@@ -57,11 +55,16 @@ def choose_model(
 
 
 def _handle_choice(
-    answer: str, settings: Settings, servers: list[LocalModelServer], ask: AskLine
+    answer: str,
+    settings: Settings,
+    servers: list[LocalModelServer],
+    *,
+    ask: AskLine,
+    log_in: LogIn,
 ) -> Settings | None:
     match answer:
         case "1":
-            return _paste_key(settings, ask)
+            return _paste_key(settings, ask, log_in)
         case "2":
             return _use_server(settings, servers, ask)
         case _:
@@ -69,19 +72,11 @@ def _handle_choice(
     return None
 
 
-def _paste_key(settings: Settings, ask: AskLine) -> Settings | None:
-    key = getpass.getpass("API key (hidden): ").strip()
-    if not key:
+def _paste_key(settings: Settings, ask: AskLine, log_in: LogIn) -> Settings | None:
+    name = log_in(settings, ask)
+    if not name:
         return None
-    name = next((name for begin, name in _KEY_PREFIXES if key.startswith(begin)), "")
-    known = [one.name for one in PROVIDERS.values() if one.key_env]
-    while name not in known:
-        name = ask(f"Which provider is this key for? ({', '.join(known)}) ").strip().lower()
-    variable = PROVIDERS[name].key_env[0]
-    where = store_key(variable, key)
-    os.environ[variable] = key
-    _say(f"Saved to {where} as {variable}\n")
-    return settings if default_name(os.environ) else _ask_model_name(settings, name, ask)
+    return settings if find_default_model() else _ask_model_name(settings, name, ask)
 
 
 def _ask_model_name(settings: Settings, provider: str, ask: AskLine) -> Settings | None:

@@ -21,9 +21,10 @@ from prompt_toolkit.utils import get_cwidth
 from agentcli import __version__
 from agentcli.settings import Settings
 from agentcli.system import own_process
+from agentcli.system.home import shorten_home
 from agentcli.types.errors import Exit
 from agentcli.types.fast_dataclass import dataclass
-from agentcli.ui.render.wording import is_ascii, shorten_home
+from agentcli.ui.render.wording import is_ascii
 from agentcli.ui.repl import terminal_guard_child
 from agentcli.ui.repl.repl import Repl
 from agentcli.ui.repl.state import GitBranch, ReplOptions

@@ -10,6 +10,7 @@ import signal
 import sys
 import time
 from collections.abc import Coroutine, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -36,7 +37,7 @@ from agentcli.ui.repl.approval import (
 from agentcli.ui.repl.approval_panel import describe_saved_rule
 from agentcli.ui.repl.commands.registry import is_slash_command, switch_session
 from agentcli.ui.repl.commands.table import build_registry
-from agentcli.ui.repl.external import LineReader, edit_text
+from agentcli.ui.repl.external import LineReader, edit_text, hide_typing
 from agentcli.ui.repl.forms import ask_form
 from agentcli.ui.repl.mentions import attach
 from agentcli.ui.repl.renderer import TranscriptRenderer, build_renderer
@@ -160,6 +161,10 @@ class LineMode:
         return self._session
 
     @property
+    def has_session(self) -> bool:
+        return self._session is not None
+
+    @property
     def renderer(self) -> TranscriptRenderer:
         return self._renderer
 
@@ -243,8 +248,9 @@ class LineMode:
             raise UsageError(f"stopped: {verb[:1].lower()}{verb[1:]}")
         return done.result()
 
-    async def ask(self, question: str) -> str:
-        return await self._ask_line(question) or ""
+    async def ask(self, question: str, *, hidden: bool = False) -> str:
+        with hide_typing(sys.stdin.fileno()) if hidden else nullcontext():
+            return await self._ask_line(question) or ""
 
     async def _ask_line(self, question: str) -> str | None:
         """Return what the user types, or None at the end of input."""

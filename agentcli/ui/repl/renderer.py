@@ -8,13 +8,14 @@ from rich.style import Style
 
 from agentcli.session.session import Session
 from agentcli.settings import Settings
+from agentcli.system.home import shorten_home
 from agentcli.types.events import TurnStarted
 from agentcli.types.tools import Diff
 from agentcli.ui.render.diff import render_diff
 from agentcli.ui.render.markdown import MarkdownStream
 from agentcli.ui.render.paint import Paint, escape
 from agentcli.ui.render.theme import ColorDepth, ColorWhen, Theme
-from agentcli.ui.render.wording import format_target, render_exit_summary, shorten_home
+from agentcli.ui.render.wording import format_target, render_exit_summary
 from agentcli.ui.repl import transcript_blocks
 from agentcli.ui.repl.approval import PendingApproval, PendingPlan
 from agentcli.ui.repl.approval_panel import (

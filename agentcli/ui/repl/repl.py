@@ -186,6 +186,10 @@ class Repl:
         return self._state.session
 
     @property
+    def has_session(self) -> bool:
+        return self._state.session is not None
+
+    @property
     def renderer(self) -> "TranscriptRenderer":
         assert self._state.renderer is not None
         return self._state.renderer
@@ -236,8 +240,8 @@ class Repl:
     async def wait_for(self, verb: str, work: Coroutine[Any, Any, T]) -> T:
         return await self._turns.wait_for(verb, work)
 
-    async def ask(self, question: str) -> str:
-        return await self._handover.ask(question)
+    async def ask(self, question: str, *, hidden: bool = False) -> str:
+        return await self._handover.ask(question, hidden=hidden)
 
     async def edit(self) -> None:
         await self._actions.edit_in_editor()

@@ -202,6 +202,8 @@ def adapt_hint(hint: str) -> str:
     """Return the hint for a user inside the session. An option of `agentcli run` is a setting here.
 
     Neither a setting nor a variable set elsewhere reaches a program that is already running."""
+    if hint.startswith("agentcli login"):
+        return hint.partition("   or: ")[0].replace("agentcli ", "/")
     if hint.startswith("export "):
         return f"quit, {hint}, then agentcli --continue"
     within = _OPTION.sub(_format_setting, hint)

@@ -16,7 +16,9 @@ from agentcli.types.errors import SettingsError
 def test_key_is_found_where_it_is_expected(
     provider: str, environ: dict[str, str], source: str
 ) -> None:
-    assert find_key(PROVIDERS[provider], environ) == Key(value="k", source=source)
+    assert find_key(PROVIDERS[provider], environ) == Key(
+        value="k", source=source, fix=f"export {source}=…"
+    )
 
 
 def test_no_key_is_none() -> None:

@@ -12,12 +12,13 @@ from agentcli import __version__
 from agentcli.settings import get_settings_file
 from agentcli.system import own_process
 from agentcli.system.git import PLAIN_DIFF, run_git
+from agentcli.system.home import shorten_home
 from agentcli.system.parsing import parse_whole_number
 from agentcli.system.plain_text import show_controls
 from agentcli.types.errors import SettingsError, UsageError
 from agentcli.types.words import pluralize
 from agentcli.ui.render.paint import escape
-from agentcli.ui.render.wording import format_elapsed, shorten_home
+from agentcli.ui.render.wording import format_elapsed
 from agentcli.ui.repl.commands.registry import CommandHost, SlashCommand, WrongArguments
 
 UNTRACKED_SHOWN = 20

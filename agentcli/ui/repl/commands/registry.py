@@ -35,6 +35,11 @@ class CommandHost(Protocol):
     def session(self) -> "Session": ...
 
     @property
+    def has_session(self) -> bool:
+        """False if the session could not be opened."""
+        ...
+
+    @property
     def renderer(self) -> "TranscriptRenderer": ...
 
     @property
@@ -88,8 +93,10 @@ class CommandHost(Protocol):
         Raise UsageError if a turn is running, or if the user stops it."""
         ...
 
-    async def ask(self, question: str) -> str:
-        """Return what the user types on one line, or an empty string for nothing."""
+    async def ask(self, question: str, *, hidden: bool = False) -> str:
+        """Return what the user types on one line, or an empty string for nothing.
+
+        With `hidden`, what they type is not shown."""
         ...
 
     async def edit(self) -> None:

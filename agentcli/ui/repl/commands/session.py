@@ -6,11 +6,11 @@ from pathlib import Path
 
 from agentcli.agent.context_notes import NAMES
 from agentcli.settings import Settings, get_settings_file
+from agentcli.system.home import shorten_home
 from agentcli.types.errors import UsageError
 from agentcli.types.events import NoteReason, TurnStarted
 from agentcli.types.verdicts import MODES
 from agentcli.ui.render.paint import escape
-from agentcli.ui.render.wording import shorten_home
 from agentcli.ui.repl.commands.registry import CommandHost, SlashCommand, WrongArguments
 
 _MODES = {
