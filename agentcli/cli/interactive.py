@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from agentcli.types.errors import Exit, UsageError
+from agentcli.ui.streams import takes_live_session
 
 if TYPE_CHECKING:
     from agentcli.log.paths import SessionPaths
@@ -75,7 +76,7 @@ def interact(options: InteractiveOptions, *, run: Callable[[Sequence[str]], int]
         if chosen is None:
             return Exit.DONE
         settings, model = chosen, chosen.model or find_default_model() or ""
-    if _uses_line_mode(settings):
+    if not takes_live_session(settings):
         from agentcli.ui.repl.line_mode import run_line_mode
 
         return run_line_mode(settings, resume=resume)
@@ -163,8 +164,3 @@ def _ask_trust(settings: "Settings") -> None:
     from agentcli.features.trust.render import ask_trust
 
     ask_trust(settings)
-
-
-def _uses_line_mode(settings: "Settings") -> bool:
-    is_plain = os.environ.get("TERM", "") in ("", "dumb")
-    return settings.accessible or is_plain or sys.platform == "win32" or not sys.stdout.isatty()

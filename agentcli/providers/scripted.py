@@ -25,6 +25,7 @@ from agentcli.types.messages import (
     Usage,
 )
 from agentcli.types.provider import OnDelta, Request
+from agentcli.types.tools import Command, ToolResult
 
 PROTOCOL = "script"
 
@@ -72,6 +73,8 @@ class ScriptedReply(_Closed):
     stop_detail: str = ""
     usage: ScriptedUsage = ScriptedUsage()
     error: ScriptedError | None = None
+    if_failed: str = ""
+    """The text to say instead if a call before it failed or was denied. It is the last."""
 
     @model_validator(mode="before")
     @classmethod
@@ -84,6 +87,8 @@ class ModelScript(_Closed):
     title: str = ""
     prompt: str = ""
     replies: tuple[ScriptedReply, ...]
+    afterwards: str = ""
+    """The text of all replies after the last; empty if there should be none."""
 
     @model_validator(mode="before")
     @classmethod
@@ -116,17 +121,11 @@ class ScriptedProvider:
 
     def __init__(self, script: ModelScript) -> None:
         self._replies = script.replies
+        self._afterwards = script.afterwards
         self._next = 0
 
     async def send(self, request: Request, show: OnDelta) -> AssistantMessage:
-        if self._next >= len(self._replies):
-            raise ProviderError(
-                f"the script has no reply number {self._next + 1}",
-                kind=ProviderErrorKind.MODEL,
-                hint="end the script with a reply that has no calls",
-            )
-        self._next += 1
-        reply = self._replies[self._next - 1]
+        reply = self._choose_reply(request)
         if reply.error is not None:
             raise ProviderError(reply.error.message, kind=reply.error.kind, hint=reply.error.hint)
         content = _blocks(reply, self._next)
@@ -140,8 +139,38 @@ class ScriptedProvider:
             usage=Usage(**reply.usage.model_dump()),
         )
 
+    def _choose_reply(self, request: Request) -> ScriptedReply:
+        if self._next >= len(self._replies):
+            if self._afterwards:
+                return ScriptedReply(text=self._afterwards)
+            raise ProviderError(
+                f"the script has no reply number {self._next + 1}",
+                kind=ProviderErrorKind.MODEL,
+                hint="end the script with a reply that has no calls",
+            )
+        self._next += 1
+        reply = self._replies[self._next - 1]
+        if reply.if_failed and _has_failed(request):
+            self._next, self._afterwards = len(self._replies), reply.if_failed
+            return ScriptedReply(text=reply.if_failed, usage=reply.usage)
+        return reply
+
     async def close(self) -> None:
         """Do nothing: there is nothing to close."""
+
+
+def _has_failed(request: Request) -> bool:
+    """Return whether one of the latest results is a failure or a denial."""
+    results = (message for message in reversed(request.messages) if message.role == "tool")
+    latest = next(results, None)
+    return latest is not None and any(
+        result.status == "error" or _exit_code(result) != 0 for result in latest.results
+    )
+
+
+def _exit_code(result: ToolResult) -> int:
+    details = result.details
+    return (details.exit_code or 0) if isinstance(details, Command) else 0
 
 
 def _blocks(reply: ScriptedReply, number: int) -> tuple[Block, ...]:

@@ -50,7 +50,7 @@ COMMANDS: Mapping[str, CommandEntry] = {
         "login", "Test and store an API key: typed without echo, or piped in.", "login_app"
     ),
     "logout": _in_feature("login", "Remove a stored API key.", "logout_app"),
-    "demo": _in_feature("demo", "Watch a recorded fix. No key, no network."),
+    "demo": _in_feature("demo", "Try agentcli on a recorded fix. No key, no network."),
     "context": _in_feature(
         "context", "Show the context usage of a session, in tokens by source.", "context_app"
     ),

@@ -9,8 +9,12 @@ import re
 import stat
 import sys
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from agentcli.types.errors import AgentError, Ending, SettingsError
+
+if TYPE_CHECKING:
+    from agentcli.settings import Settings
 
 
 class OutputClosed(AgentError):
@@ -71,6 +75,13 @@ def out_is_terminal() -> bool:
 
 def err_is_terminal() -> bool:
     return sys.stderr is not None and sys.stderr.isatty()
+
+
+def takes_live_session(settings: "Settings") -> bool:
+    """Return whether input and output are a terminal that can be drawn on."""
+    is_plain = os.environ.get("TERM", "") in ("", "dumb")
+    is_drawable = not settings.accessible and not is_plain and sys.platform != "win32"
+    return is_drawable and sys.stdin is not None and sys.stdin.isatty() and out_is_terminal()
 
 
 def out_is_file() -> bool:

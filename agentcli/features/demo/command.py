@@ -9,7 +9,7 @@ app = typer.Typer(**STYLE)
 
 @app.command()
 def demo() -> int:
-    """Watch a recorded fix. No key, no network.
+    """Try agentcli on a recorded fix. No key, no network.
 
     Copies a sample project with a failing test to a temporary directory and fixes it there. The
     model's replies are recorded, the tools are real. Your files are not touched."""

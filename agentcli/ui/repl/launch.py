@@ -49,8 +49,13 @@ def run_repl(
     branch: GitBranch,
     color: "ColorWhen",
     resume: "SessionPaths | None" = None,
+    draft: str = "",
+    is_kept: bool = True,
 ) -> Exit:
-    """Run the live session. `model` is its name as far as known before anything is loaded."""
+    """Run the live session. `model` is its name as far as known before anything is loaded.
+
+    `draft` is in the input at first. `is_kept` is False if nobody can take the session up again.
+    """
     began = time.monotonic()
     _log_to_file()
     stdin, stdout = sys.stdin.fileno(), sys.stdout.fileno()
@@ -65,7 +70,7 @@ def run_repl(
             color=color,
             resume=resume,
             background=answer.background,
-            typed=answer.typed,
+            typed=draft + answer.typed,
         )
         _greet(settings, options)
         terminal = open_terminal(sys.stdin, sys.stdout, typed_before=options.typed)
@@ -75,7 +80,8 @@ def run_repl(
         guard.dismiss()
     if terminal.output.is_gone:
         redirect_to_null(stdout)
-    _print_summary(repl, time.monotonic() - began)
+    if is_kept:
+        _print_summary(repl, time.monotonic() - began)
     return code
 
 
