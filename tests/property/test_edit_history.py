@@ -5,7 +5,6 @@ import re
 import sysconfig
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -14,8 +13,7 @@ import pytest
 
 from agentcli.system.text import decode, splice
 from agentcli.tools.edit.edit import EditRequest, plan_edit
-from agentcli.types.errors import ToolError
-from tests.support.drifts import DRIFTS
+from tests.support.drifts import DRIFTS, Change, outcome
 
 MODULES = (
     "argparse", "bdb", "calendar", "cmd", "configparser", "csv", "difflib", "fractions",
@@ -33,24 +31,6 @@ ENCODINGS: dict[str, Callable[[str], bytes]] = {
     "no final newline": lambda text: text.rstrip("\n").encode(),
     "tabs": lambda text: re.sub("    ", "\t", text).encode(),
 }
-
-
-@dataclass(frozen=True)
-class Change:
-    """One edit as it would be called exactly, and the text it leads to."""
-
-    text: str
-    old: str
-    new: str
-    start: int
-
-    @property
-    def wanted(self) -> str:
-        return self.text[: self.start] + self.new + self.text[self.start + len(self.old) :]
-
-    @property
-    def first_line(self) -> int:
-        return self.text.count("\n", 0, self.start) + 1
 
 
 @cache
@@ -92,19 +72,6 @@ def _altered(block: list[str], chance: random.Random) -> list[str]:
 def _renamed(line: str, chance: random.Random) -> str:
     words = re.findall(r"\b[a-z]{4,}\b", line)
     return line.replace(chance.choice(words), "altered") if words else line
-
-
-def outcome(change: Change, old: str, new: str) -> str:
-    try:
-        result = plan_edit(change.text, EditRequest(path="f", old=old, new=new))
-    except ToolError:
-        return "refused"
-    after = splice(change.text, result.splices)
-    if after == change.wanted:
-        return "recovered"
-    untouched = change.text[: change.start], change.text[change.start + len(change.old) :]
-    in_place = after.startswith(untouched[0]) and after.endswith(untouched[1].lstrip("\n"))
-    return "wrong" if in_place else "elsewhere"
 
 
 @cache

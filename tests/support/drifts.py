@@ -4,7 +4,12 @@ import json
 import re
 import unicodedata
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import cycle
+
+from agentcli.system.text import splice
+from agentcli.tools.edit.edit import EditRequest, plan_edit
+from agentcli.types.errors import ToolError
 
 Drift = Callable[[str, int], str | None]
 """Text and the number of its first line to what a model makes of it; None: it does not apply."""
@@ -104,3 +109,39 @@ def _both(one: Drift, other: Drift) -> Drift:
 
 
 DRIFTS |= {f"{one} + {other}": _both(DRIFTS[one], DRIFTS[other]) for one, other in PAIRS}
+
+
+@dataclass(frozen=True)
+class Change:
+    """One edit as it would be called exactly, and the text it leads to."""
+
+    text: str
+    old: str
+    new: str
+    start: int
+
+    @property
+    def wanted(self) -> str:
+        return self.text[: self.start] + self.new + self.text[self.start + len(self.old) :]
+
+    @property
+    def first_line(self) -> int:
+        return self.text.count("\n", 0, self.start) + 1
+
+
+def outcome(change: Change, old: str, new: str, *, ending: str = "\n") -> str:
+    """Return how a call ends on the text with these line endings."""
+    raw = change.text.replace("\n", ending)
+    try:
+        result = plan_edit(raw, EditRequest(path="f", old=old, new=new))
+    except ToolError:
+        return "refused"
+    after = splice(raw, result.splices)
+    if after.count(ending) != after.count("\n"):
+        return "wrong"
+    after = after.replace(ending, "\n")
+    if after == change.wanted:
+        return "recovered"
+    untouched = change.text[: change.start], change.text[change.start + len(change.old) :]
+    in_place = after.startswith(untouched[0]) and after.endswith(untouched[1].lstrip("\n"))
+    return "wrong" if in_place else "elsewhere"

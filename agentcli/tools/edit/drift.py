@@ -19,6 +19,8 @@ from agentcli.tools.edit.whitespace import (
     trail_map,
 )
 
+BLOCK_OPENERS = (":", "{", "(", "[")
+
 
 class LinePair(NamedTuple):
     """A line as the model wrote it, and as it is in the file."""
@@ -41,7 +43,7 @@ def normalize_line(line: str) -> str:
 
 def learn_line_map(known: Sequence[LinePair], style: Style) -> LineMap:
     """Return the map that all explanations of the known lines agree on."""
-    maps = list(_explanations(known, style)) or [_retain_typography(known, style)]
+    maps = list(_explanations(known, style)) or [_follow_replaced(known, style)]
 
     def agree(line: str, replaced: LinePair | None) -> str | None:
         outcomes = {each(line, replaced) for each in maps}
@@ -76,24 +78,50 @@ def _line_map(
     return meant
 
 
-def _retain_typography(known: Sequence[LinePair], style: Style) -> LineMap:
-    """Return a map for a file with typographic characters where the model wrote plain ones.
+def _follow_replaced(known: Sequence[LinePair], style: Style) -> LineMap:
+    """Return a map for drift that no map explains: a line means what the replaced one was.
 
-    No map leads back from plain ones, so the file's own are kept where a line did not change.
+    So it is for plain characters where the file has typographic ones, and for lines that lost
+    different indentation: the file's own are kept where a line did not change.
     """
     plained = [LinePair(to_plain_typography(line.drifted), line.own) for line in known]
     maps = list(_indent_maps(plained, style))
+    is_same_text = all(line.drifted.strip(BLANK) == line.own.strip(BLANK) for line in known)
 
     def meant(line: str, replaced: LinePair | None) -> str | None:
-        before = {indent(get_indent(line)) for indent in maps}
+        if not line:
+            return ""
+        before = {indent(get_indent(line)) for indent in maps} or {
+            _borrow_indent(line, replaced, known)
+        }
         plain, own = (each.strip(BLANK) for each in replaced or ("", ""))
-        body = retain_typography(line.strip(BLANK), plain=plain, own=own)
+        body: str | None = line.strip(BLANK)
+        if not is_same_text:
+            body = retain_typography(line.strip(BLANK), plain=plain, own=own)
         if len(before) != 1 or body is None or get_trail(line):
             return None
         (mapped,) = before
         return None if mapped is None else mapped + body
 
     return meant
+
+
+def _borrow_indent(line: str, replaced: LinePair | None, known: Sequence[LinePair]) -> str | None:
+    """Return the indent of a line as that of the file's line at its depth, if that is clear.
+
+    It is if the line replaces one that the model wrote at the same depth. A line of its own must
+    be as deep as lines that all have not drifted, and must not begin a block: which lines it
+    would be of is not clear.
+    """
+    indent = get_indent(line)
+    if replaced is not None:
+        return get_indent(replaced.own) if indent == get_indent(replaced.drifted) else None
+    as_deep = {
+        get_indent(pair.own)
+        for pair in known
+        if get_indent(pair.drifted) == indent and not is_blank(pair.own)
+    }
+    return indent if as_deep == {indent} and not line.endswith(BLOCK_OPENERS) else None
 
 
 def _indent_maps(known: Sequence[LinePair], style: Style) -> Iterator[IndentMap]:

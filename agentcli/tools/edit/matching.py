@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, pairwise
 
 from agentcli.system.text import Splice
 from agentcli.tools.edit.drift import normalize_line
@@ -191,6 +191,10 @@ def _without_blank_ends(
     at_end = _crept_in(old[len(old) - after :], new[past:], beside[1])
     if not (at_start and at_end):
         return None
+    if (first and _keeps_gap(core.old, core.new)) or (
+        past < len(new) and _keeps_gap(core.old[::-1], core.new[::-1])
+    ):
+        return None
     # If new_text is written like the file, though old_text is not, all of its lines are meant.
     has_dropped = len(core.new) < len(new)
     return None if has_dropped and is_own_text(own, core.old, core.new) else core
@@ -201,6 +205,13 @@ def _crept_in(old: Sequence[str], new: Sequence[str], beside: Sequence[str]) -> 
 
     They did if both arguments have them, or if only old_text does and the file has none there."""
     return old == new or (not new and not any(map(is_blank, beside)))
+
+
+def _keeps_gap(old: Sequence[str], new: Sequence[str]) -> bool:
+    """Return whether blank lines before `new` may be those that old_text has within.
+
+    They may if `new` begins with a line that follows blank ones there."""
+    return any(is_blank(before) and line == new[0] for before, line in pairwise(old))
 
 
 def _make_match(view: LfView, lines: _Lines, first: int, overlooked: list[str]) -> LineMatch:

@@ -1,6 +1,7 @@
 """The message when old_text is not in a file: the likely reason, and the closest lines."""
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain, groupby, islice, zip_longest
@@ -25,18 +26,26 @@ _INNER_CHARS = 4
 
 _ELISION = re.compile(r"^[ \t]*(?:#|//|/\*|<!--|--|;|%)?[ \t]*(?:\.\.\.|…)", re.MULTILINE)
 _NAMES = {" ": "space", "\t": "tab"}
+_LOOK = "Is it another file? grep for a few words of it, and copy the lines you find."
 _WORD = re.compile(r"\w{3,}")
 
 
 def explain_not_found(view: LfView, reading: Reading, *, path: str) -> str:
     said = f"old_text is not in {path}."
-    already = view.text.find(reading.new) if len(reading.new.strip()) >= _TELLING_CHARS else -1
+    is_telling = len(reading.new.strip()) >= _TELLING_CHARS and not _only_removes(reading)
+    already = view.text.find(reading.new) if is_telling else -1
     if already >= 0:
         return f"{said} new_text is already at line {view.line_at(already)}; nothing to do?"
     if _ELISION.search(reading.old):
         said += ' old_text must not leave code out ("...").'
     closest = show_closest(view, reading.old, name="old_text")
-    return f"{said} {closest}" if closest else said
+    return f"{said} {closest or f'Nothing in it is like it. {_LOOK}'}"
+
+
+def _only_removes(reading: Reading) -> bool:
+    """Return whether all of new_text is in old_text: then it may well be in the file, too."""
+    old, new = (set(map(normalize_line, text.split("\n"))) for text in (reading.old, reading.new))
+    return new <= old
 
 
 def show_closest(view: LfView, old: str, *, name: str) -> str:
@@ -84,7 +93,7 @@ def _list_invisible(
             there, given = next(
                 pair for pair in zip_longest(own, old, fillvalue="") if pair[0] != pair[1]
             )
-            how = f"has {there!a}, {name} {given!a}"
+            how = f"has {_spell_char(there)}, {name} {_spell_char(given)}"
         if how:
             yield f"[line {number} {how}]"
 
@@ -99,7 +108,14 @@ def _spell_inner(own: str, old: str, name: str) -> str:
     does_show = all(part.isascii() and part.isprintable() for part in parts)
     if max(map(len, parts)) > _INNER_CHARS or (does_show and "".join(parts).strip()):
         return ""
-    return f"has {parts[0]!a} at column {start + 1}, {name} {parts[1]!a}"
+    own_part, old_part = map(_spell_char, parts)
+    return f"has {own_part} at column {start + 1}, {name} {old_part}"
+
+
+def _spell_char(text: str) -> str:
+    """Spell out a text; if it is one character that may be invisible, with its name."""
+    name = unicodedata.name(text, "") if len(text) == 1 and not text.isascii() else ""
+    return f"{text!a} ({name.lower()})" if name else ascii(text)
 
 
 def _list_ends(

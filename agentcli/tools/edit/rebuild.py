@@ -9,7 +9,13 @@ from itertools import pairwise
 from typing import Literal
 
 from agentcli.system.diff import find_changes
-from agentcli.tools.edit.drift import LineMap, LinePair, learn_line_map, normalize_line
+from agentcli.tools.edit.drift import (
+    BLOCK_OPENERS,
+    LineMap,
+    LinePair,
+    learn_line_map,
+    normalize_line,
+)
 from agentcli.tools.edit.typography import find_typography, to_plain_typography
 from agentcli.tools.edit.view import Style
 from agentcli.tools.edit.whitespace import BLANK, get_indent, get_trail, is_blank, is_kind_of_indent
@@ -30,6 +36,8 @@ def judge_new_text(known: Sequence[LinePair], new: Sequence[str]) -> Verdict | N
         return _agree((at_ends - {None}) or shared or _vote_by_trails(known, new))
     if _has_tabs_for_spaces(known):
         return _vote_by_tabs(known, new)
+    if not all(map(_depths, _filter_filled(known))):
+        return _agree(shared)  # only some lines drifted, so the depth of others says nothing
     if None not in at_ends:
         return _agree(at_ends | ({_vote_by_depth(*_shallowest(known, new))} - {None}))
     if len(known) == len(new):
@@ -106,23 +114,27 @@ def _beginnings(lines: Sequence[str]) -> set[str]:
     return {begin for begin in ("\t", "  ") for line in lines if line.startswith(begin)}
 
 
+def _filter_filled(known: Sequence[LinePair]) -> list[LinePair]:
+    return [line for line in known if not is_blank(line.own)]
+
+
 def _vote_by_trails(known: Sequence[LinePair], new: Sequence[str]) -> set[Verdict | None]:
     """Vote by trailing whitespace: if all known lines gained it, a drifted text has it too."""
-    filled = [line for line in known if not is_blank(line.own)]
+    filled = _filter_filled(known)
     if any(get_trail(line.drifted) == get_trail(line.own) for line in filled):
         return {"drifted"}
     return {"drifted" if get_trail(line) else "own" for line in new if not is_blank(line)}
 
 
 def _pair_ends(known: Sequence[LinePair], new: Sequence[str]) -> list[tuple[LinePair, str]]:
-    old_lines = [line for line in known if not is_blank(line.own)]
+    old_lines = _filter_filled(known)
     new_lines = [line for line in new if not is_blank(line)] or [""]
     return [(old_lines[0], new_lines[0]), (old_lines[-1], new_lines[-1])]
 
 
 def _shallowest(known: Sequence[LinePair], new: Sequence[str]) -> tuple[LinePair, str]:
     return (
-        min((line for line in known if not is_blank(line.own)), key=lambda line: _depth(line.own)),
+        min(_filter_filled(known), key=lambda line: _depth(line.own)),
         min((line for line in new if not is_blank(line)), key=_depth, default=""),
     )
 
@@ -138,7 +150,6 @@ _LEVELS: tuple[tuple[str, Callable[[str], str]], ...] = (
     ("indentation", normalize_line),
 )
 
-_OPENING = (":", "{", "(", "[")
 _CLOSING = ("}", ")", "]")
 
 
@@ -216,7 +227,7 @@ def _opens_block(lines: Sequence[str]) -> bool:
     """Return whether a line looks as if the next one should be indented deeper."""
     filled = [line.strip(BLANK) for line in lines if not is_blank(line)]
     return any(
-        line.endswith(_OPENING) and not after.startswith(_CLOSING)
+        line.endswith(BLOCK_OPENERS) and not after.startswith(_CLOSING)
         for line, after in pairwise(filled)
     )
 

@@ -3,20 +3,27 @@
 A model may write the plain form of what a file has, or the other way round.
 """
 
+import re
 import unicodedata
 from collections import ChainMap
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from unicodedata import combining
 
+from agentcli.system.diff import find_changes
 from agentcli.tools.edit.whitespace import BLANK
 
 _QUOTES = dict.fromkeys(map(ord, "‘’‚‛ʼ′"), "'") | dict.fromkeys(map(ord, "“”„‟″"), '"')
 _DASHES = dict.fromkeys(map(ord, "‐‑‒–—―−"), "-")
 _SPACES = dict.fromkeys((0xA0, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000), " ")
-_ALL = _QUOTES | _DASHES | _SPACES
-_AMBIGUOUS = frozenset("'\"-")
+_DOTS = {ord("…"): "..."}
+_INVISIBLE = dict.fromkeys((0xAD, 0x200B, 0x2060, 0xFE0E, 0xFE0F, 0xFEFF), "")
+"""Characters without a width of their own; not the joiners, which change what a word means."""
+_TABLES = (_QUOTES, _DASHES, _SPACES, _DOTS, _INVISIBLE)
+_ALL: dict[int, str] = dict(ChainMap(*_TABLES))
+_AMBIGUOUS = frozenset("'\"-.")
 """Plain forms that also stand for themselves; a space rarely stands for another character."""
+_TOKEN = re.compile(r"\w+|\s+|\.{3}|.", re.DOTALL)
 
 
 def to_plain_typography(text: str) -> str:
@@ -48,7 +55,7 @@ def iterate_plainings(
     forms: tuple[Callable[[str], str], ...] = (str, _compose, _decompose)
     own = set(map(ord, typography))
     tables: list[tuple[dict[int, str], dict[int, str]]] = [
-        ({}, table) for table in (_QUOTES, _DASHES, _SPACES) if own.isdisjoint(table)
+        ({}, table) for table in _TABLES if own.isdisjoint(table)
     ]
     for chosen in product(*tables):
         for form in forms:
@@ -64,12 +71,36 @@ def retain_typography(new: str, *, plain: str, own: str) -> str | None:
     """
     if plain.translate(_ALL) != own.translate(_ALL):
         plain = own = ""
-    start = count_common_start(plain, new)
-    end = count_common_start(plain[start:][::-1], new[start:][::-1])
-    added = new[start : len(new) - end]
-    if not added.isascii() or _AMBIGUOUS & set(added):
+    old, wanted = _TOKEN.findall(plain), _TOKEN.findall(new)
+    starts = _find_starts(old, own)
+    if starts is None:
         return None
-    return own[:start] + added + own[len(own) - end :]
+    pieces: list[str] = []
+    reached = 0
+    for change in find_changes(old, wanted):
+        added = "".join(wanted[change.new_start : change.new_end])
+        replaced = own[starts[change.old_start] : starts[change.old_end]]
+        if not added.isascii() or _AMBIGUOUS & set(added) or find_typography(replaced):
+            return None
+        pieces += (own[starts[reached] : starts[change.old_start]], added)
+        reached = change.old_end
+    return "".join((*pieces, own[starts[reached] :]))
+
+
+def _find_starts(tokens: Sequence[str], own: str) -> list[int] | None:
+    """Return where the tokens of a text begin in a text with the same plain form, and its end.
+
+    None if a token begins inside of a character, as a dot may in an ellipsis."""
+    starts, at, ahead = [], 0, 0
+    for token in tokens:
+        starts.append(at)
+        ahead += len(token.translate(_ALL))
+        while ahead > 0:
+            ahead -= len(own[at].translate(_ALL))
+            at += 1
+        if ahead < 0:
+            return None
+    return [*starts, len(own)]
 
 
 def _plaining(table: dict[int, str], form: Callable[[str], str]) -> Callable[[str], str]:

@@ -176,7 +176,7 @@ def test_released_command_ends_with_the_session(tmp_path: Path) -> None:
         await until(lambda: session.told)
         session.ledger.release()
         await waiting
-        assert len(running(f"sleep {seconds}")) == 1
+        await until(lambda: len(running(f"sleep {seconds}")) == 1)
 
     in_session(tmp_path, scenario)
     assert running(seconds) == []

@@ -111,7 +111,8 @@ def test_refusals_change_nothing(tmp_path: Path) -> None:
         ("config.py", "a", "a"): "Not edited: old_text and new_text are the same.",
         ("config.py", " = 1", " = 2"): "Not edited: old_text occurs 2 times in config.py "
         "(lines 1, 2). Add surrounding lines, or set replace_all.",
-        ("config.py", "c = 1", "c = 2"): "Not edited: old_text is not in config.py.",
+        ("config.py", "c = 1", "c = 2"): "Not edited: old_text is not in config.py. Nothing in it "
+        "is like it. Is it another file? grep for a few words of it, and copy the lines you find.",
         ("config.py", "a = 1", "a = \ud800"): 'config.py is utf-8, and "\\ud800" cannot be '
         "written in it.",
     }

@@ -29,8 +29,8 @@ def test_without_a_shared_line_words_decide() -> None:
         ("\t\tif word:\nx", "    if word:\ny", "begins with 2 tabs, in old_text 4 spaces"),
         ("\t if word:\nx", "if word:\ny", "begins with 1 tab, 1 space, in old_text none"),
         ("if word:  \nx", "if word:\ny", "ends with 2 spaces, in old_text none"),
-        ("if\u00a0word:\nx", "if word:\ny", r"has '\xa0', old_text ' '"),
-        ("“word”\nx", '"word"\ny', "has '\\u201c', old_text '\"'"),
+        ("if\u00a0word:\nx", "if word:\ny", r"has '\xa0' (no-break space), old_text ' '"),
+        ("“word”\nx", '"word"\ny', "has '\\u201c' (left double quotation mark), old_text '\"'"),
     ],
 )
 def test_what_does_not_show_is_said(own: str, old: str, note: str) -> None:
@@ -45,8 +45,16 @@ def test_what_does_not_show_is_said(own: str, old: str, note: str) -> None:
         ("foo = 1\nbar\n", "foo = 1\n\n", "line 1 is followed by 1 newline, in old_text by 2"),
         ("foo = 1\n", "\nfoo = 1", "old_text begins with 1 newline, line 1 does not"),
         ("foo = 1\n", "foo = 1\nbar\n", "the file ends with line 1; old_text has 1 more line"),
-        ("foo\u200b = 1\n", "foo = 1\n", r"line 1 has '\u200b' at column 4, old_text ''"),
-        ("f\u043eo bar\n", "foo bar\n", r"line 1 has '\u043e' at column 2, old_text 'o'"),
+        (
+            "foo\u200d = 1\n",
+            "foo = 1\n",
+            r"line 1 has '\u200d' (zero width joiner) at column 4, old_text ''",
+        ),
+        (
+            "f\u043eo bar\n",
+            "foo bar\n",
+            r"line 1 has '\u043e' (cyrillic small letter o) at column 2, old_text 'o'",
+        ),
         ("foo =  1\n", "foo = 1\n", "line 1 has ' ' at column 7, old_text ''"),
         ("foo = '\x1b'\n", "foo = ''\n", r"line 1 has '\x1b' at column 8, old_text ''"),
         ("foo = 1\n  \nbar", "foo = 1\n\nbaz", "line 2 begins with 2 spaces, in old_text none"),
@@ -67,10 +75,19 @@ def test_difference_never_spells_a_part_of_a_value(old: str) -> None:
 
 
 def test_nothing_close_is_nothing_shown() -> None:
-    assert told("zebra") == "old_text is not in f."
+    assert told("zebra") == (
+        "old_text is not in f. Nothing in it is like it. Is it another file? grep for a few words "
+        "of it, and copy the lines you find."
+    )
 
 
 def test_long_lines_are_cut() -> None:
     view = LfView("word " * 1000 + "\nend\n")
     shown = explain_not_found(view, Reading("word " * 1000 + "\nEnd\n", ""), path="f")
     assert len(shown) < 400
+
+
+def test_removing_lines_is_not_taken_for_done() -> None:
+    view = LfView("first line of it\nsecond line of it\n")
+    reading = Reading("zero line\nsecond line of it\n", "second line of it\n")
+    assert "already" not in explain_not_found(view, reading, path="f")

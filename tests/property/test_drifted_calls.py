@@ -1,0 +1,230 @@
+"""Edits of installed files in many languages, as models drift when they write them down."""
+
+import random
+import re
+import sysconfig
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import cache
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from agentcli.system.text import to_lf
+from tests.support.drifts import DRIFTS, Change, Drift, outcome
+
+ROOT = Path(__file__).parents[2]
+LANGUAGES = ("py", "pyi", "c", "h", "proto", "js", "css", "html", "md", "toml", "sh")
+MANY_FILES = 6
+"""The number of files of each language in a soak run; else there is one."""
+LINES = range(40, 3_000)
+LEAST_RECOVERED = 0.86
+LEAST_RECOVERED_OF_FEW = 0.84
+"""The same of a small sample, which depends on the installed versions of packages."""
+TRIES_PER_FILE = 60
+
+
+def _rewrap(text: str, first: int) -> str | None:
+    """Break the comments of a text at another width."""
+    comment = re.compile(r"^([ \t]*(?:#|//|\*) )(\S.*)\n\1(\S.*)$", re.MULTILINE)
+
+    def rewrap(found: re.Match[str]) -> str:
+        mark, one, other = found.groups()
+        words = f"{one} {other}".split(" ")
+        half = max(1, len(words) // 2 - 1)
+        return f"{mark}{' '.join(words[:half])}\n{mark}{' '.join(words[half:])}"
+
+    wrapped = comment.sub(rewrap, text)
+    return None if wrapped == text else wrapped
+
+
+def _misremember(text: str, first: int) -> str | None:
+    """Write one word differently."""
+    words = re.findall(r"\b[a-z]{5,}\b", text)
+    return text.replace(words[len(words) // 2], "mistaken") if words else None
+
+
+_STRAIGHT = str.maketrans({"“": '"', "”": '"', "‘": "'", "’": "'"})
+_PLAIN = str.maketrans({"—": "-", "–": "-", "…": "..."})
+
+CALLS: dict[str, Drift] = DRIFTS | {
+    "padded line numbers": lambda text, first: "\n".join(
+        f"{number:6}\t{line}" for number, line in enumerate(text.split("\n"), first)
+    ),
+    "no indentation": lambda text, first: "\n".join(map(str.lstrip, text.split("\n"))),
+    "straightened quotes": lambda text, first: text.translate(_STRAIGHT),
+    "plain dashes and ellipses": lambda text, first: text.translate(_PLAIN),
+    "all plain": lambda text, first: (
+        text.translate(_STRAIGHT | _PLAIN).replace("\u00a0", " ").replace("\u200b", "")
+    ),
+    "plain spaces": lambda text, first: text.replace("\u00a0", " "),
+    "invisible characters lost": lambda text, first: text.replace("\u200b", ""),
+    "ellipses": lambda text, first: text.replace("...", "…"),
+    "re-wrapped comments": _rewrap,
+}
+
+PARTIAL: dict[str, Callable[[str], str]] = {
+    "one level off in some lines": lambda line: "    " + line,
+    "one level less in some lines": lambda line: line.removeprefix("    "),
+    "a tab for one level in some lines": lambda line: re.sub(r"^ {4}", "\t", line),
+    "trailing spaces in some lines": lambda line: line + "  ",
+}
+"""Changes of every third line that was copied; what is new is as it should be."""
+
+NAMES = (*CALLS, *PARTIAL)
+
+FORMS: dict[str, Callable[[str], str]] = {
+    "as it is": str,
+    "typographic": lambda text: _typeset(text),
+    "tabs": lambda text: re.sub(
+        r"^(?: {4})+", lambda found: "\t" * (len(found[0]) // 4), text, flags=re.MULTILINE
+    ),
+    "trailing spaces": lambda text: re.sub(r"([;:,])$", r"\1 ", text, flags=re.MULTILINE),
+    "CRLF": str,
+}
+
+
+def _typeset(text: str) -> str:
+    text = re.sub(r'"(\w[^"\n]*)"', r"“\1”", text)
+    text = re.sub(r"(\w)'(\w)", r"\1’\2", text)
+    text = text.replace(" - ", " — ").replace("...", "…")
+    return re.sub(r"\b(\d+) (\w)", "\\1\u00a0\\2", re.sub(r"\bhttp", "\u200bhttp", text))
+
+
+@cache
+def sources(count: int) -> list[tuple[str, str]]:
+    """Return files of each language, the same in every run of one environment."""
+    found = []
+    for language in LANGUAGES:
+        folders = (Path(sysconfig.get_path("purelib")), ROOT / "agentcli", ROOT / "docs")
+        paths = sorted(path for folder in folders for path in folder.rglob(f"*.{language}"))
+        random.Random(language).shuffle(paths)
+        texts = (path.read_text("utf-8", "replace") for path in paths if path.is_file())
+        usable = (text for text in texts if text.count("\n") in LINES and "\r" not in text)
+        found += [(language, text) for text in islice(usable, count)]
+    return found
+
+
+def changes(text: str, chance: random.Random) -> Iterator[Change]:
+    """Yield edits as models make them: with lines around the change, or without."""
+    lines = text.splitlines(keepends=True)
+    step = "\t" if "\n\t" in text else "    "
+    for _ in range(1_000):
+        size, around = chance.choice((1, 1, 2, 3, 6)), chance.choice((0, 1, 1, 2, 3))
+        first = chance.randrange(around, len(lines) - size - around)
+        block = lines[first : first + size]
+        old = "".join(lines[first - around : first + size + around])
+        kept = lines[first - around : first], lines[first + size :][:around]
+        new = "".join([*kept[0], *_alter(block, chance, step), *kept[1]])
+        if chance.random() < 0.4:
+            old, new = old.removesuffix("\n"), new.removesuffix("\n")
+        if old.strip() and old != new and text.count(old) == 1:
+            yield Change(text=text, old=old, new=new, start=text.index(old))
+
+
+def _alter(block: list[str], chance: random.Random, step: str) -> list[str]:
+    filled = [line for line in block if line.strip()]
+    indents = [line[: len(line) - len(line.lstrip(" \t"))] for line in filled]
+    match chance.randrange(6) if filled else 0:
+        case 0:
+            return block[1:]
+        case 1:
+            copies = [_rename(line, chance).replace("\u00a0", " ") for line in filled]
+            return [*block, *copies]
+        case 2:
+            return [*block, f"{indents[-1]}added(1)\n"]
+        case 3:
+            shallowest = min(indents, key=len)
+            deeper = [f"{step}{line.rstrip()}\n" if line.strip() else line for line in block]
+            return [f"{shallowest}if changed:\n", *deeper]
+        case _:
+            return [_rename(line, chance) for line in block]
+
+
+def _rename(line: str, chance: random.Random) -> str:
+    words = re.findall(r"\b[a-z]{4,}\b", line)
+    body = line.strip()
+    changed = body.replace(chance.choice(words), "altered") if words else f"altered {body}"
+    return line.replace(body, changed).rstrip() + "\n" if body else line
+
+
+def calls(name: str, files: int, per_file: int) -> Iterator[tuple[Change, str, str, str]]:
+    """Yield drifted calls and how they end; every third time old_text alone has drifted."""
+    for form, apply in FORMS.items():
+        for language, source in sources(files):
+            chance = random.Random(f"{name} {language} {form}")
+            applicable = _apply_drift(name, changes(apply(source), chance))
+            for change, old, new in islice(applicable, per_file):
+                ending = "\r\n" if form == "CRLF" else "\n"
+                yield change, old, new, outcome(change, old, new, ending=ending)
+
+
+def _apply_drift(name: str, exact: Iterator[Change]) -> Iterator[tuple[Change, str, str]]:
+    drift = CALLS.get(name)
+    for number, change in enumerate(islice(exact, TRIES_PER_FILE)):
+        old: str | None
+        new: str | None
+        if drift is None:
+            old, new = _drift_partly(change, PARTIAL[name])
+        else:
+            old, new = (drift(text, change.first_line) for text in (change.old, change.new))
+        if number % 3 == 0:
+            new = change.new
+        # A text that is in the file is an exact call, of something else.
+        if not old or new is None or to_lf(old) in change.text:
+            continue
+        if old not in (change.old, new):
+            yield change, old, new
+
+
+def _drift_partly(change: Change, drift: Callable[[str], str]) -> tuple[str, str]:
+    lines = change.old.split("\n")
+    copied = {line: drift(line) for line in lines[:: len(lines) // 3 + 1] if line.strip()}
+    old, new = (
+        "\n".join(copied.get(line, line) for line in text.split("\n"))
+        for text in (change.old, change.new)
+    )
+    return old, new
+
+
+@cache
+def outcomes(name: str, files: int = 1, per_file: int = 1) -> Counter[str]:
+    return Counter(ended for *_, ended in calls(name, files, per_file))
+
+
+def report(files: int, per_file: int) -> tuple[Counter[str], str]:
+    total: Counter[str] = Counter()
+    rows = []
+    for name in NAMES:
+        found = outcomes(name, files, per_file)
+        total += found
+        rows.append(f"{found['recovered']:6} of {found.total():6}  {name}  {dict(found)}")
+    return total, "\n".join(rows)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_drifted_call_damages_a_file(name: str) -> None:
+    assert set(outcomes(name)) <= {"recovered", "refused"}
+
+
+def test_a_call_with_a_wrong_word_is_refused_or_does_what_was_meant() -> None:
+    ended = Counter(
+        outcome(change, old, change.new)
+        for _, text in sources(MANY_FILES)
+        for change in islice(changes(text, random.Random(text[:80])), 2)
+        if (old := _misremember(change.old, 0)) and old not in text
+    )
+    assert set(ended) == {"refused"}
+
+
+def test_most_drifted_calls_are_recovered() -> None:
+    total, rows = report(files=1, per_file=1)
+    assert total["recovered"] >= LEAST_RECOVERED_OF_FEW * total.total(), rows
+
+
+@pytest.mark.soak
+def test_thousands_of_drifted_calls_damage_nothing() -> None:
+    total, rows = report(MANY_FILES, per_file=10)
+    assert set(total) <= {"recovered", "refused"}, rows
+    assert total["recovered"] >= LEAST_RECOVERED * total.total(), rows
