@@ -101,6 +101,9 @@ class Settings:
     """The model that is asked where a rule says `judge`; None for the session's own."""
     mcp_config: Path | None = None
     """A file with more MCP servers. They win over servers of the same name elsewhere."""
+    mcp_wait: float = 5.0
+    """The longest time in seconds that the first request waits for servers that list their tools
+    for the first time."""
     trust_project: bool = False
     """True if this run uses what the repository brings, even if it was not trusted before."""
     theme: ThemeChoice = "auto"
@@ -313,6 +316,7 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "otel_content": parsing.parse_switch,
     "sandbox": parsing.parse_choice(*get_args(SandboxChoice)),
     "mcp_config": parsing.parse_path,
+    "mcp_wait": parsing.parse_seconds,
     "theme": parsing.parse_choice(*get_args(ThemeChoice)),
     "diff_colors": parsing.parse_choice(*get_args(DiffColors)),
     "notify": parsing.parse_choice(*get_args(Notify)),

@@ -193,8 +193,13 @@ def _assemble(
     for feature in features.values():
         for listener in feature.listeners:
             journal.subscribe(listener)
-    others = (parts.hooks, builtin_tools, context_sources)
-    steering = Steering(lambda: [notice for one in others for notice in one.collect_notes()])
+    sources = (
+        parts.hooks.collect_notes,
+        builtin_tools.collect_notes,
+        *(feature.collect_notes for feature in features.values()),
+        context_sources.collect_notes,
+    )
+    steering = Steering(lambda: [note for collect in sources for note in collect()])
     model_client = parts.build_model_client(
         parts.toolset,
         journal=journal,

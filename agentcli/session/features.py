@@ -195,6 +195,10 @@ class SessionFeature:
         """Return notes for the model on what is available. Called when all tools are known."""
         return ()
 
+    def collect_notes(self) -> "Sequence[ContextNote]":
+        """Return what the model needs to know before its next reply."""
+        return ()
+
     async def prepare(self) -> None:
         """Do what must be done before a turn."""
 

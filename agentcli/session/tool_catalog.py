@@ -43,23 +43,42 @@ class ToolCatalog:
         """Add offers: either all are declared from now on, or all can be found by search."""
         new = [one for one in offers if one[0].name not in self.toolset.names]
         if self._count + len(new) > DECLARED_MOST or self._count_tokens(new) > self._budget_tokens:
-            deferred = [(replace(spec, deferred=True), load) for spec, load in new]
-            self.toolset.add((*deferred, self._build_search_offer(deferred)) if deferred else ())
-            self.toolset.declare(self._found)
+            self.defer(new)
             return
         self._count += len(new)
         self._budget_tokens -= self._count_tokens(new)
         self.toolset.add(new)
 
+    def defer(self, offers: Iterable[Offer]) -> None:
+        """Add offers that are declared once a search finds them."""
+        deferred = [
+            (replace(spec, deferred=True), load)
+            for spec, load in offers
+            if spec.name not in self.toolset.names
+        ]
+        self.toolset.add((*deferred, self._build_search_offer(deferred)) if deferred else ())
+        self.toolset.declare(self._found)
+
+    def declare_search(self, sources: Sequence[str]) -> None:
+        """Declare the search now, for tools that these sources will offer later.
+
+        A declaration in the middle of a session would cost the provider's cache."""
+        self.toolset.add((self._build_search_offer((), coming=sources),))
+
     @staticmethod
     def _count_tokens(offers: Iterable[Offer]) -> int:
         return sum(count_spec_tokens(spec) for spec, _ in offers)
 
-    def _build_search_offer(self, new: Sequence[Offer]) -> Offer:
+    def _build_search_offer(self, new: Sequence[Offer], *, coming: Sequence[str] = ()) -> Offer:
         """Build the search tool. Only the first counts: the declared description never changes."""
         deferred = (*self.toolset.deferred, *(spec for spec, _ in new))
         counted = Counter(spec.source for spec in deferred)
-        told = ", ".join(f"{count} of {source}" for source, count in counted.items())
+        told = ", ".join(
+            (
+                *(f"{count} of {source}" for source, count in counted.items()),
+                *(f"those of {source} once it has started" for source in coming),
+            )
+        )
         plain = load_spec("search_tools")
         spec = replace(plain, description=f"{plain.description} There are {told}.")
         return spec, partial(self._build_search_tool, spec)

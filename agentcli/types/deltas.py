@@ -60,6 +60,14 @@ class RetryDelta:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ServersAwaited:
+    """The first request waits until these MCP servers have listed their tools."""
+
+    names: tuple[str, ...]
+    limit_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CommandEnded:
     """A background command ended. The model gets a context note before its next step."""
 
@@ -75,6 +83,7 @@ Delta: TypeAlias = (
     | CallProgress
     | AttemptBrokenOff
     | RetryDelta
+    | ServersAwaited
     | CommandEnded
 )
 

@@ -157,6 +157,7 @@ class NoteReason(StrEnum):
     PLAN_MODE = "plan_mode"
     PLAN = "plan"
     BACKGROUND = "background"
+    SERVER = "server"
     HOOK = "hook"
     UNDO = "undo"
     REDO = "redo"

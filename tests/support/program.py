@@ -35,6 +35,7 @@ def environment(home: Path, **more: str) -> dict[str, str]:
         "PATH": os.environ["PATH"],
         "HOME": str(home),
         "LANG": "C.UTF-8",
+        "AGENTCLI_MCP_WAIT": "100",  # a slow machine must not make servers late
         **{name: value for name, value in os.environ.items() if name.startswith("COVERAGE")},
         **more,
     }

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from agentcli.features.mcp.entries import ServerEntry
 from agentcli.system import clock
@@ -41,6 +42,7 @@ def public_name(server: str, tool: str) -> str:
 
 DESCRIPTION_CHARS = 2_000
 FIELD_CHARS = 500
+INSTRUCTIONS_CHARS = 4_000
 SCHEMA_CHARS = 20_000
 DEPTH = 24
 _ANY_OBJECT: dict[str, Json] = {"type": "object", "properties": {}}
@@ -54,6 +56,8 @@ class OfferedTool:
     schema: Json
     says_read_only: bool = False
     """The server's hint, which proves nothing."""
+    is_ours: bool = False
+    """True for the tool that we add to a server with resources, to list and read them."""
 
     @property
     def fingerprint(self) -> str:
@@ -79,6 +83,23 @@ def clean_offer(*, name: str, description: str, schema: Json, says_read_only: bo
         schema=_fit(schema),
         says_read_only=says_read_only,
     )
+
+
+def clean_instructions(text: str) -> str:
+    """Return what a server says about the use of its tools, in the form that a model may see."""
+    return _clean(text, INSTRUCTIONS_CHARS).strip()
+
+
+READ_RESOURCE = OfferedTool(
+    name="read_resource",
+    description="Reads a resource of this server by its URI. Without a URI it lists the resources.",
+    schema={
+        "type": "object",
+        "properties": {"uri": {"type": "string", "description": "as listed; fill in {templates}"}},
+    },
+    says_read_only=True,
+    is_ours=True,
+)
 
 
 def _fit(schema: Json) -> Json:
@@ -141,8 +162,8 @@ class ToolListChange:
 
 
 def compare_tools(before: Iterable[OfferedTool], now: Iterable[OfferedTool]) -> ToolListChange:
-    old = {tool.name: tool.fingerprint for tool in before}
-    new = {tool.name: tool.fingerprint for tool in now}
+    old = {tool.name: tool.fingerprint for tool in before if not tool.is_ours}
+    new = {tool.name: tool.fingerprint for tool in now if not tool.is_ours}
     return ToolListChange(
         added=tuple(name for name in new if name not in old),
         changed=tuple(name for name in new if name in old and new[name] != old[name]),
@@ -171,20 +192,34 @@ class ToolListApprovals:
     def find(self, entry: ServerEntry) -> tuple[OfferedTool, ...] | None:
         """Return the accepted tools. None if nothing was accepted or the file is not ours."""
         try:
-            record = json.loads(self._file(entry).read_text(encoding="utf-8"))
-            if record["v"] != VERSION or record["identity"] != entry.identity:
-                return None
-            return tuple(OfferedTool(**tool) for tool in record["tools"])
+            return tuple(OfferedTool(**tool) for tool in self._read(entry)["tools"])
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
-    def store(self, entry: ServerEntry, tools: Sequence[OfferedTool]) -> None:
-        """Store the accepted tools of a server. Raise SettingsError if that fails."""
+    def find_instructions(self, entry: ServerEntry) -> str:
+        """Return the instructions that were accepted with the tools."""
+        try:
+            return str(self._read(entry).get("instructions", ""))
+        except (OSError, ValueError, KeyError, TypeError):
+            return ""
+
+    def _read(self, entry: ServerEntry) -> dict[str, Any]:
+        """Return the record of this server. Raise OSError, or ValueError if it is another's."""
+        record = json.loads(self._file(entry).read_text(encoding="utf-8"))
+        if record["v"] != VERSION or record["identity"] != entry.identity:
+            raise ValueError(entry.name)
+        return dict(record)
+
+    def store(
+        self, entry: ServerEntry, tools: Sequence[OfferedTool], *, instructions: str = ""
+    ) -> None:
+        """Store what was accepted of a server. Raise SettingsError if that fails."""
         record = {
             "v": VERSION,
             "identity": entry.identity,
             "at": clock.now(),
             "tools": [asdict(tool) for tool in tools],
+            "instructions": instructions,
         }
         write_private(self._file(entry), json.dumps(record))
 
@@ -201,7 +236,7 @@ def _few(names: Sequence[str], most: int = 5) -> str:
     return ", ".join(names[:most]) + rest
 
 
-# The last trial of each server outside a session, and its result
+# The last trial of each server whose tools are not accepted yet, and its result
 
 
 TRIAL_VERSION = 1
@@ -227,6 +262,10 @@ class ServerTrials:
             return ServerTrial(**record)
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return None
+
+    def has_failed(self, entry: ServerEntry) -> bool:
+        trial = self.find(entry)
+        return trial is not None and trial.tools is None
 
     def store(self, entry: ServerEntry, tools: int | None) -> None:
         """Store the result of a trial. Raise SettingsError if that fails."""

@@ -16,7 +16,7 @@ from mcp_types import CallToolResult, Implementation, ToolListChangedNotificatio
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from agentcli import __version__
-from agentcli.features.mcp.approvals import OfferedTool
+from agentcli.features.mcp.approvals import OfferedTool, clean_instructions
 from agentcli.features.mcp.entries import ServerEntry
 from agentcli.features.mcp.faults import (
     FAULTS,
@@ -89,6 +89,11 @@ class ServerConnection:
     def protocol(self) -> str:
         """Return the negotiated protocol version, or "" if not connected."""
         return self._client.protocol_version if self._client else ""
+
+    @property
+    def instructions(self) -> str:
+        """Return what the server says about the use of its tools; "" if not connected."""
+        return clean_instructions(self._client.instructions or "") if self._client else ""
 
     @property
     def remarks(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Resources and prompts of a server, for the user to read and run.
+"""Resources and prompts of a server: the user reads and runs them, the model reads resources.
 
 Endless lists are cut. A server that has neither is asked anyway, which is not an error.
 """
@@ -20,9 +20,11 @@ from mcp_types import (
 )
 
 from agentcli.features.mcp.connection import ServerConnection
-from agentcli.features.mcp.tool import ContentStore, convert_result
+from agentcli.features.mcp.tool import ContentStore, ForeignCall, ServerTool, convert_result
 from agentcli.system.plain_text import show_controls
-from agentcli.types.tools import Output
+from agentcli.types.errors import ToolError
+from agentcli.types.messages import Json
+from agentcli.types.tools import ErrorKind, Output, ToolContext
 
 PAGES_LIMIT = 50
 LISTED_LIMIT = 2_000
@@ -152,3 +154,24 @@ async def _pages(ask: Callable[[str | None], Awaitable[P]]) -> Sequence[P]:
 
 def _about(title: str, description: str | None) -> str:
     return " ".join(show_controls(f"{title} {description or ''}").split())[:ABOUT_CHARS]
+
+
+# The tool with which a model lists and reads the resources of a server
+
+
+class ResourceTool(ServerTool):
+    """Needs no review: its description is ours, and what it reads is data."""
+
+    def parse(self, raw: Json) -> ForeignCall:
+        call = super().parse(raw)
+        if not isinstance(call.arguments.get("uri", ""), str):
+            raise ToolError("Invalid input: uri must be a string.", kind=ErrorKind.INVALID_INPUT)
+        return call
+
+    async def answer(self, args: ForeignCall, context: ToolContext) -> Output:
+        if uri := args.arguments.get("uri"):
+            return await read_resource(self.link, uri, self.keeping)
+        offers = await list_resources(self.link)
+        listed = "\n".join(f"{one.uri}  {one.about}".rstrip() for one in offers)
+        text = TextContent(type="text", text=listed or "The server lists no resources.")
+        return convert_result(CallToolResult(content=[text]), self.keeping)

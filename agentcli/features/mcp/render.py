@@ -80,11 +80,14 @@ def test_servers(names: list[str], workspace: Path, *, config: str | None) -> Ex
 def approve(name: str, workspace: Path, *, config: str | None, yes: bool) -> Exit:
     settings, project = load_settings_and_project(workspace, config)
     entry = find_entry(name, load_entries(settings, project))
-    tools = asyncio.run(_list_tools(settings, entry))
-    if tools is None:
+    listed = asyncio.run(_list_tools(settings, entry))
+    if listed is None:
         return Exit.PROVIDER
-    difference = compare_tools(open_approvals().find(entry) or (), tools)
-    if not difference:
+    tools, instructions = listed
+    approvals = open_approvals()
+    difference = compare_tools(approvals.find(entry) or (), tools)
+    is_said_anew = instructions != approvals.find_instructions(entry)
+    if not difference and not is_said_anew:
         _say(f"{name} is already approved: {format_tool_cost(entry, tools)}")
         return Exit.DONE
     for tool in tools:
@@ -95,10 +98,12 @@ def approve(name: str, workspace: Path, *, config: str | None, yes: bool) -> Exi
             )
     for removed in difference.removed:
         _say(f"removed  {removed}")
-    if not yes and not _confirm(f"Approve these tools of {name}?"):
+    if is_said_anew:
+        _say(f"new instructions for the model:\n{instructions or '(none)'}")
+    if not yes and not _confirm(f"Approve this of {name}?"):
         _say("not approved")
         return Exit.DENIED
-    open_approvals().store(entry, tools)
+    approvals.store(entry, tools, instructions=instructions)
     _say(f"approved {format_tool_cost(entry, tools)}")
     return Exit.DONE
 
@@ -148,7 +153,10 @@ def _describe_trial(entry: ServerEntry) -> str:
     return f"tested {format_age(trial.at)}: {pluralize(trial.tools, 'tool')}, not approved yet"
 
 
-async def _list_tools(settings: Settings, entry: ServerEntry) -> tuple[OfferedTool, ...] | None:
+async def _list_tools(
+    settings: Settings, entry: ServerEntry
+) -> tuple[tuple[OfferedTool, ...], str] | None:
+    """Return the tools and the instructions of a server, or None if it fails."""
     async with open_server(settings, entry) as servers:
         try:
             tools = await servers.list_tools(entry)
@@ -157,7 +165,7 @@ async def _list_tools(settings: Settings, entry: ServerEntry) -> tuple[OfferedTo
             _say_log(servers, entry)
             return None
         _say_remarks(servers.connect(entry).remarks)
-        return tools
+        return tools, servers.connect(entry).instructions
 
 
 def _say_remarks(remarks: Iterable[str]) -> None:

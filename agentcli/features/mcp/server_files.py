@@ -46,7 +46,7 @@ def build_session_feature(parts: "SessionParts") -> "Servers | None":
         emit=parts.journal.append,
         takes_images=lambda: parts.model.current.images,
         wrap_offers=parts.checkpoints.wrap_offers,
-        admit=parts.catalogue.admit,
+        catalogue=parts.catalogue,
         sampling=build_sampling(parts),
         problems=entries.problems,
     )

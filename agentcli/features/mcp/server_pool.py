@@ -51,9 +51,11 @@ class ServerConnections:
         directory: Path,
         fill_in: "Callable[[ServerForm], Awaitable[FormAnswer]]",
         sampling: "ServerSampling | None" = None,
+        keeps_logs: bool = True,
     ) -> None:
         """`directory` is for the other output of servers. `fill_in` asks the user for a server.
-        `sampling` asks the model for servers; None outside a session."""
+        `sampling` asks the model for servers; None outside a session. `keeps_logs` is false if
+        the directory is deleted when the user is told about a fault."""
         self._settings = settings
         self._gate = gate
         self._directory = directory
@@ -62,6 +64,7 @@ class ServerConnections:
         self._locals: dict[str, LocalMcpServer] = {}
         self._processes: list[ServerProcess] = []
         self._sampling = sampling
+        self._keeps_logs = keeps_logs
 
     def connect(self, entry: "ServerEntry") -> "ServerConnection":
         if entry.name not in self._connections:
@@ -75,9 +78,6 @@ class ServerConnections:
     def read_stderr(self, entry: "ServerEntry") -> str:
         """Return the last lines of its stderr, for the user."""
         return self._locals[entry.name].said if entry.name in self._locals else ""
-
-    def get_log_path(self, entry: "ServerEntry") -> Path:
-        return self._directory / f"{entry.name}.log"
 
     async def close(self) -> None:
         await asyncio.gather(*(link.close() for link in self._connections.values()))
@@ -108,8 +108,9 @@ class ServerConnections:
         self._processes.append(process)
         return LocalMcpServer(
             process.launch,
-            log_path=self.get_log_path(entry),
+            log_path=self._directory / f"{entry.name}.log",
             clean=self._gate.secret_masking.build_output_filter,
+            keeps_log=self._keeps_logs,
         )
 
     def _find_login(self, entry: "ServerEntry") -> "StoredLogin | None":
@@ -170,7 +171,7 @@ class ServerProcess:
             stderr=handles.stderr,
             grants=Grants(
                 network=self.entry.network,
-                writable=(self._cache, *map(Path, self.entry.writable)),
+                writable=(self._cache, *self._writable),
             ),
         )
         finish = partial(_finish, sandbox, child) if sandbox else tuple
@@ -181,6 +182,10 @@ class ServerProcess:
             self._sandbox.made.close()
         if self._private.made is not None:
             shutil.rmtree(self._private.made, ignore_errors=True)
+
+    @property
+    def _writable(self) -> tuple[Path, ...]:
+        return tuple(Path(path).expanduser() for path in self.entry.writable)
 
     @property
     def _cwd(self) -> Path:
@@ -230,12 +235,15 @@ class ServerProcess:
         return Path(tempfile.mkdtemp(prefix="agentcli-mcp-", dir=parent))
 
     def _find_readable_paths(self, program: Path) -> Iterator[Path]:
-        """Yield the paths that the user has named in the command: it needs to read them."""
+        """Yield the paths that the user has named in the command: it needs to read them.
+
+        What it may write is left out: there, the right to read would take the other away."""
+        others = (self.settings.workspace, *self._writable)
         for word in (str(program), os.path.realpath(program), *self.entry.args):
             path = Path(word)
             if path.is_absolute() and path.exists():
                 named = _find_installation(path)
-                if not named.is_relative_to(self.settings.workspace):
+                if not any(named.is_relative_to(one) for one in others):
                     yield named
 
 
@@ -267,9 +275,15 @@ LAST_WORDS_CHARS = 200
 
 class LocalMcpServer:
     def __init__(
-        self, launch: Launch, *, log_path: Path, clean: Callable[[], OutputFilter]
+        self,
+        launch: Launch,
+        *,
+        log_path: Path,
+        clean: Callable[[], OutputFilter],
+        keeps_log: bool = True,
     ) -> None:
         """`clean` removes from its output what may not be stored."""
+        self._keeps_log = keeps_log
         self._launch = launch
         self._log_path = log_path
         self._clean = clean
@@ -307,7 +321,8 @@ class LocalMcpServer:
         if not self._has_spoken:
             return ""
         last = self.said.rstrip().rpartition("\n")[2].strip()[:LAST_WORDS_CHARS]
-        return f"; {SAID}{last!r}, all of it is in {self._log_path}"
+        rest = f", all of it is in {self._log_path}" if self._keeps_log else ""
+        return f"; {SAID}{last!r}{rest}"
 
     @property
     def said(self) -> str:

@@ -107,6 +107,8 @@ Launch: TypeAlias = Callable[[Handles], StartedServer]
 class ServerEnd:
     """The end of a server's process, as far as it is known."""
 
+    has_answered: bool = False
+    """True if a message came from it. One that sent none has nothing to finish."""
     is_silent: bool = False
     """True if it has closed its stdout, so that nothing more can come."""
     returncode: int | None = None
@@ -143,9 +145,10 @@ async def stdio_transport(
 
 async def _end_process(started: StartedServer, demise: ServerEnd) -> None:
     """End the process. Its closed stdin asks it to exit; if it does not, signals follow."""
-    with suppress(TimeoutError):
-        async with asyncio.timeout(STOP_GRACE_S):
-            demise.returncode = await process.wait_for_exit(started.process)
+    if demise.has_answered or demise.is_silent:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(STOP_GRACE_S):
+                demise.returncode = await process.wait_for_exit(started.process)
     await process.end(started.process, tag=started.tag, steps=AFTER_TIMEOUT)
     demise.returncode = started.process.poll()
     demise.remarks = await asyncio.to_thread(started.finish)
@@ -199,6 +202,7 @@ async def _receive(
                     if (failed := _make_error_answer(text)) is None:
                         continue
                     message = failed
+                demise.has_answered = True
                 await received.send(SessionMessage(message))
         demise.is_silent = True
 

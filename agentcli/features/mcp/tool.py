@@ -182,8 +182,8 @@ class ServerTool:
     ) -> None:
         self._review = review
         self._offered = offered
-        self._link = link
-        self._keeping = keeping
+        self.link = link
+        self.keeping = keeping
         self._spec = offered.spec(link.entry.name)
 
     @property
@@ -201,7 +201,7 @@ class ServerTool:
 
     def effect(self, args: ForeignCall) -> Effect:
         """Return the effect. A server's claim that it only reads counts only if the user agrees."""
-        entry = self._link.entry
+        entry = self.link.entry
         if self._offered.says_read_only and entry.only_reads(self._offered.name):
             return Effect.READ
         return Effect.NETWORK
@@ -211,22 +211,26 @@ class ServerTool:
 
     async def run(self, args: ForeignCall, context: ToolContext) -> Output:
         try:
-            now = await self._link.tools()
-            self._check(now, await self._review(now))
-            result = await self._link.call(
-                self._offered.name,
-                args.arguments,
-                show=context.progress,
-                call_id=context.call_id,
-            )
+            return await self.answer(args, context)
         except ServerFault as fault:
             return _make_failure(fault)
-        return await asyncio.to_thread(convert_result, result, self._keeping)
+
+    async def answer(self, args: ForeignCall, context: ToolContext) -> Output:
+        """Return the server's answer. Raise ServerFault if it fails."""
+        now = await self.link.tools()
+        self._check(now, await self._review(now))
+        result = await self.link.call(
+            self._offered.name,
+            args.arguments,
+            show=context.progress,
+            call_id=context.call_id,
+        )
+        return await asyncio.to_thread(convert_result, result, self.keeping)
 
     def _check(self, now: Mapping[str, OfferedTool], accepted: Mapping[str, OfferedTool]) -> None:
         """Raise ToolError unless the tool is the one that the model saw: no other may run
         instead."""
-        name, server = self._offered.name, self._link.entry.name
+        name, server = self._offered.name, self.link.entry.name
         if name not in now:
             raise ToolError(f"The MCP server {server} has no tool {name} any more.")
         if now[name].fingerprint == self._offered.fingerprint:

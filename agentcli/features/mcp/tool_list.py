@@ -5,6 +5,7 @@ so or not. A tool that would need a guess is left out, and named.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import suppress
 from typing import Any, TypeAlias
 
 from mcp.client.client import Client
@@ -14,7 +15,7 @@ from mcp_types import METHOD_NOT_FOUND, JSONRPCResponse, Tool
 from mcp_types.methods import validate_server_result
 from pydantic import ValidationError
 
-from agentcli.features.mcp.approvals import OfferedTool, clean_offer
+from agentcli.features.mcp.approvals import READ_RESOURCE, OfferedTool, clean_offer
 from agentcli.features.mcp.faults import summarize_error
 from agentcli.features.mcp.stdio import Incoming
 from agentcli.system.plain_text import show_controls
@@ -126,13 +127,27 @@ TOOLS_LIMIT = 2_000
 
 
 async def list_all_tools(client: Client, remark: Remark) -> dict[str, OfferedTool]:
-    """Return all tools of a server: none if it has only prompts or resources."""
+    """Return all tools of a server, and one of ours to read its resources if it has any."""
     try:
-        return await _collect_tools(client, remark)
+        tools = await _collect_tools(client, remark)
     except MCPError as error:
-        if error.code == METHOD_NOT_FOUND:
-            return {}
-        raise
+        if error.code != METHOD_NOT_FOUND:
+            raise
+        tools = {}
+    if await _has_resources(client):
+        tools.setdefault(READ_RESOURCE.name, READ_RESOURCE)
+    return tools
+
+
+async def _has_resources(client: Client) -> bool:
+    """Return whether there is anything to read: many servers declare resources and have none."""
+    if client.server_capabilities.resources is None:
+        return False
+    with suppress(MCPError, ValidationError):
+        if (await client.list_resources(cache_mode="refresh")).resources:
+            return True
+        return bool((await client.list_resource_templates(cache_mode="refresh")).resource_templates)
+    return False
 
 
 async def _collect_tools(client: Client, remark: Remark) -> dict[str, OfferedTool]:

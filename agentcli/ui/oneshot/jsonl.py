@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 from agentcli.system import clock
-from agentcli.types.deltas import CallProgress, RetryDelta, TextDelta
+from agentcli.types.deltas import CallProgress, RetryDelta, ServersAwaited, TextDelta
 from agentcli.types.errors import RunOutcome
 from agentcli.types.events import (
     CallFinished,
@@ -136,6 +136,8 @@ def _build_rows(event: Event) -> list[JsonRow]:
             return [_build_tool_result(result, duration_s)]
         case RetryDelta():
             return [_build_retry(event)]
+        case ServersAwaited(names=names, limit_s=limit_s):
+            return [{"type": "waiting", "servers": list(names), "limit_s": limit_s}]
         case Verified():
             return [_build_check(event)]
         case _:

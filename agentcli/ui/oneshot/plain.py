@@ -7,7 +7,7 @@ from typing import Protocol
 
 from agentcli.system.plain_text import show_controls
 from agentcli.types.answers import AnswerParts
-from agentcli.types.deltas import RetryDelta
+from agentcli.types.deltas import RetryDelta, ServersAwaited
 from agentcli.types.errors import Ending, Exit, RunOutcome
 from agentcli.types.events import (
     CallFinished,
@@ -30,6 +30,7 @@ from agentcli.types.tools import Command, Diff, FileView, Matches
 from agentcli.ui.render.wording import (
     describe_context_note,
     describe_shortening,
+    describe_waiting,
     format_call,
     format_duration,
     format_target,
@@ -148,6 +149,8 @@ class ProgressRenderer:
                     f"{show_controls(event.reason)}: retrying in {event.wait_s:.1f} s, "
                     f"attempt {event.attempt} of {event.attempts}"
                 )
+            case ServersAwaited():
+                self._say(describe_waiting(event))
             case _:
                 pass
 

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from agentcli.system.plain_text import show_controls
+from agentcli.types.deltas import ServersAwaited
 from agentcli.types.events import Compacted, NoteReason, ResultsTrimmed
 from agentcli.types.messages import Json, ToolCall, Usage
 from agentcli.types.spending import Spending
@@ -236,6 +237,13 @@ def describe_context_note(text: str, why: str) -> str:
     if why == NoteReason.PLAN:
         return f"Plan accepted ({pluralize(len(body), 'line')})"
     return f"Note to the model: {first}{' …' if more else ''}"
+
+
+def describe_waiting(event: ServersAwaited) -> str:
+    """Return one line for the user about servers that the first request waits for."""
+    servers = "server" if len(event.names) == 1 else "servers"
+    names = ", ".join(event.names)
+    return f"Waiting for the MCP {servers} {names} (up to {format_duration(event.limit_s)})"
 
 
 # The figures of a turn and of a session in few words: time, tokens, money.

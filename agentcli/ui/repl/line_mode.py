@@ -20,12 +20,12 @@ from agentcli import __version__
 from agentcli.session.builder import open_session
 from agentcli.session.session import Session
 from agentcli.settings import Settings
-from agentcli.types.deltas import RetryDelta
+from agentcli.types.deltas import RetryDelta, ServersAwaited
 from agentcli.types.errors import AgentError, Exit, UsageError
 from agentcli.types.events import CallJudged, Event, NoteReason
 from agentcli.types.verdicts import SPAN_WORDS, Mode, Question, Verdict
 from agentcli.ui.render.paint import escape
-from agentcli.ui.render.wording import format_target
+from agentcli.ui.render.wording import describe_waiting, format_target
 from agentcli.ui.repl.approval import (
     ANSWERS_BY_KEY,
     CALL_ANSWERS,
@@ -365,6 +365,8 @@ class LineMode:
             case RetryDelta():
                 self._was_retried = True
                 self._write(f"{escape(event.reason)}: retrying in {event.wait_s:.1f} s\n")
+            case ServersAwaited():
+                self._write(f"{describe_waiting(event)}\n")
             case _:
                 pass
 

@@ -8,7 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from agentcli.system.plain_text import to_plain_text
-from agentcli.types.deltas import CallDelta, CallProgress, RetryDelta, TextDelta, ThinkingDelta
+from agentcli.types.deltas import (
+    CallDelta,
+    CallProgress,
+    RetryDelta,
+    ServersAwaited,
+    TextDelta,
+    ThinkingDelta,
+)
 from agentcli.types.errors import Ending
 from agentcli.types.events import (
     CallFinished,
@@ -94,6 +101,8 @@ class LiveTranscript:
                     self.running[call_id].output = text
             case RetryDelta():
                 self._render_retry(event)
+            case ServersAwaited(names=names):
+                self._status.set_verb(f"Starting MCP servers ({', '.join(names)})")
             case _:
                 self._render_fact(event)
 

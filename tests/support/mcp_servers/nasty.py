@@ -179,6 +179,14 @@ def change(request: dict[str, Any]) -> dict[str, Any]:
     return text("said")
 
 
+def write(request: dict[str, Any]) -> dict[str, Any]:
+    try:
+        Path(sys.argv[2]).write_text("new")
+    except OSError as error:
+        return text(str(error))
+    return text("written")
+
+
 CALLS: dict[str, Callable[[dict[str, Any]], dict[str, Any] | None]] = {
     "crash": crash,
     "silent": lambda request: None,
@@ -209,6 +217,7 @@ CALLS: dict[str, Callable[[dict[str, Any]], dict[str, Any] | None]] = {
     "roots": roots,
     "environment": lambda request: text(json.dumps(dict(os.environ))),
     "changing": change,
+    "writing": write,
 }
 
 
@@ -234,6 +243,12 @@ def media() -> list[dict[str, Any]]:
     ]
 
 
+INSTRUCTIONS = {
+    "instructing": {"instructions": "Say please.\x1b[31m"},
+    "preaching": {"instructions": "x" * 100_000},
+}
+
+
 def answer(request: dict[str, Any]) -> None:
     match request["method"]:
         case "initialize":
@@ -241,6 +256,7 @@ def answer(request: dict[str, Any]) -> None:
                 "protocolVersion": request["params"]["protocolVersion"],
                 "capabilities": {"tools": {"listChanged": True}},
                 "serverInfo": {"name": "nasty", "version": "1"},
+                **INSTRUCTIONS.get(MODE, {}),
             }
         case "tools/list":
             result = LISTS.get(MODE, plain)((request.get("params") or {}).get("cursor"))
@@ -279,7 +295,13 @@ def write_without_end() -> None:
         raw(b"x" * 1_000_000)
 
 
+def wait_for_gate() -> None:
+    while not Path(sys.argv[2]).exists():
+        time.sleep(0.01)
+
+
 STARTS: dict[str, Callable[[], None]] = {
+    "gated": wait_for_gate,
     "slow_start": lambda: time.sleep(60),
     "dies_at_once": die,
     "asks_unasked": ask_unasked,
