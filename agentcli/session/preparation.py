@@ -24,6 +24,7 @@ _SWITCH_S = 0.0005
 FIRST_CALLS = (
     "agentcli.tools.bash",
     "agentcli.permissions.judge",
+    "agentcli.permissions.denied_paths",
     "agentcli.permissions.provenance",
     "agentcli.sandbox.choose",
     "agentcli.sandbox.environment",

@@ -19,7 +19,7 @@ from tests.support.anthropic_streams import call, calls, says
 from tests.support.provider import Provider, Reply, Script, answer, page, sse, stream
 
 SECRET = "sk-ant-api03-very-secret-3f9a"
-KEY = Key(value=SECRET, source="ANTHROPIC_API_KEY")
+KEY = Key(value=SECRET, source="ANTHROPIC_API_KEY", fix="export ANTHROPIC_API_KEY=…")
 QUICK = RetryPolicy(waits_s=(0.0,))
 PROMPT = Request(
     model="opus", system="Be brief.", messages=(UserMessage(content=(Text(text="Go"),)),)
@@ -393,7 +393,7 @@ def test_connection_can_be_opened_early() -> None:
 def test_missing_key_is_a_setting_to_fix() -> None:
     with pytest.raises(SettingsError, match="no API key for anthropic") as caught:
         open_provider(resolve("opus"), key=None, environ={})
-    assert caught.value.hint == "export ANTHROPIC_API_KEY=…"
+    assert caught.value.hint == "agentcli login anthropic   or: export ANTHROPIC_API_KEY=…"
 
 
 @pytest.mark.parametrize("value", ["clé", "a b", "", "line\nbreak", "\x1b[0m"])
