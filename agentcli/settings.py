@@ -59,6 +59,14 @@ class Settings:
     """The limit in seconds for one turn of a conversation."""
     tool_timeout: float | None = None
     """The longest time in seconds for any command; None for what the model asks, within limits."""
+    command_processes: int = 0
+    """The most processes of one command; 0 for as many as suit the machine."""
+    command_memory: int = 0
+    """The most bytes of memory of one command, likewise."""
+    command_disk: int = 0
+    """The most bytes of disk that become full while one command runs, likewise."""
+    command_output: int = 200_000_000
+    """The most bytes that are stored of one command's output."""
     programs: bool = False
     """True if the model may write programs that call the tools: this costs a declaration."""
     parallel: bool = True
@@ -299,6 +307,10 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "max_tokens": parsing.parse_whole,
     "timeout": parsing.parse_seconds,
     "tool_timeout": parsing.parse_seconds,
+    "command_processes": parsing.parse_whole,
+    "command_memory": parsing.parse_size,
+    "command_disk": parsing.parse_size,
+    "command_output": parsing.parse_size,
     "programs": parsing.parse_switch,
     "parallel": parsing.parse_switch,
     "calls_per_minute": parsing.parse_whole,

@@ -37,6 +37,8 @@ class CommandLimits:
 
     processes: int = 0
     memory_bytes: int = 0
+    disk_bytes: int = 0
+    """The limit of what becomes full on the file systems that it may write to."""
 
     @property
     def most_processes(self) -> int:
@@ -169,6 +171,8 @@ def _descendants(first: set[int], table: dict[int, Process]) -> set[int]:
 
 
 _MEMORY_SHARE = 0.7
+_DISK_SHARE = 0.9
+"""Of what was free when the command began."""
 _LEFT_SHARE = 0.03
 _LARGE_SHARE = 0.1
 _LOOK_EVERY_S = 0.05
@@ -200,6 +204,8 @@ class _WatchedCommand:
     process: "Popen[bytes]"
     tasks_before: int
     find_stale: FindStale
+    free_before: Sequence[int]
+    """Free bytes of each file system at its start."""
     before: _Memory | None = None
     """Memory at the first check, soon after the command's start."""
     reason: str = ""
@@ -213,8 +219,10 @@ class _WatchedCommand:
 class CommandWatch:
     """Stops commands that use too much, or whose mounts are stale. Sleeps while none runs."""
 
-    def __init__(self, limits: CommandLimits) -> None:
+    def __init__(self, limits: CommandLimits, *, writable: Sequence[Path] = ()) -> None:
+        """`writable` are directories on the file systems that commands may write to."""
         self._limits = limits
+        self._writable = writable
         self._running: dict[Popen[bytes], _WatchedCommand] = {}
         self._has_work = Condition()
         self._looking = Lock()
@@ -225,7 +233,9 @@ class CommandWatch:
         self, process: "Popen[bytes]", *, tasks_before: int, find_stale: FindStale = tuple
     ) -> None:
         with self._has_work:
-            self._running[process] = _WatchedCommand(process, tasks_before, find_stale)
+            self._running[process] = _WatchedCommand(
+                process, tasks_before, find_stale, free_before=_count_free(self._writable)
+            )
             if self._thread is None:
                 self._thread = Thread(target=self._watch, name="command limits", daemon=True)
                 self._thread.start()
@@ -254,6 +264,7 @@ class CommandWatch:
             if alive:
                 with self._looking:
                     self._stop_stale(alive)
+                    self._stop_filling([one for one in alive if one.is_alive])
                     self._look([one for one in alive if one.is_alive])
 
     def _stop_stale(self, running: list[_WatchedCommand]) -> None:
@@ -264,6 +275,16 @@ class CommandWatch:
                     "and could not be kept from it any more."
                 )
                 kill_tree(one.process.pid)
+
+    def _stop_filling(self, running: list[_WatchedCommand]) -> None:
+        free = _count_free(self._writable)
+        for one in running:
+            for before, now in zip(one.free_before, free, strict=True):
+                most = self._limits.disk_bytes or int(before * _DISK_SHARE)
+                if before - now > most and not one.reason:
+                    filled = f"{_format_size(most)} of disk"
+                    one.reason = _stop_reason("while it ran, there was used", filled, "disk")
+                    kill_tree(one.process.pid)
 
     def _look(self, running: list[_WatchedCommand]) -> None:
         if not running:
@@ -292,7 +313,7 @@ class CommandWatch:
         is_alone = len(running) == 1
         if is_alone and new_tasks > most:
             # Counting them would take longer than they leave us.
-            running[0].reason = f"Stopped: it had more than {most} processes and threads."
+            running[0].reason = _stop_reason("it had", f"{most} processes and threads", "processes")
             return
         table = list_processes()
         for one in running:
@@ -304,16 +325,37 @@ class CommandWatch:
 
     def _excess(self, processes: int, used_bytes: int, memory: _Memory) -> str:
         if processes > self._limits.most_processes:
-            return f"Stopped: it had more than {self._limits.most_processes} processes."
+            return _stop_reason("it had", f"{self._limits.most_processes} processes", "processes")
         most = self._most_memory(memory)
         if used_bytes > most:
-            return f"Stopped: it used more than {most / GIB:.1f} GiB of memory."
+            return _stop_reason("it used", f"{_format_size(most)} of memory", "memory")
         if memory.is_short and used_bytes > memory.total_bytes * _LARGE_SHARE:
             return "Stopped: the machine was running out of memory."
         return ""
 
     def _most_memory(self, memory: _Memory) -> int:
         return self._limits.memory_bytes or int(memory.total_bytes * _MEMORY_SHARE)
+
+
+def _stop_reason(what: str, most: str, setting: str) -> str:
+    return f"Stopped: {what} more than {most}. The limit is the setting command_{setting}."
+
+
+def _format_size(size_bytes: int) -> str:
+    return f"{size_bytes / GIB:.1f} GiB" if size_bytes >= GIB else f"{size_bytes >> 20} MiB"
+
+
+def _count_free(directories: Sequence[Path]) -> list[int]:
+    """Return the free bytes of each file system; 0 where it cannot be said."""
+    free = []
+    for directory in directories:
+        try:
+            found = os.statvfs(directory)
+        except OSError:
+            free.append(0)
+        else:
+            free.append(found.f_bavail * found.f_frsize)
+    return free
 
 
 @contextmanager

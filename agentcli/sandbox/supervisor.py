@@ -21,6 +21,8 @@ from agentcli.sandbox.restore import GuardedPaths, Snapshot
 from agentcli.system.kinds import is_directory, is_link
 from agentcli.types.errors import SettingsError
 
+_TEMPORARY = (Path("/tmp"), Path("/var/tmp"))
+
 
 @dataclass(frozen=True, slots=True)
 class _MachineBefore:
@@ -39,7 +41,8 @@ class CommandSupervisor:
         self._original = find_original(workspace)
         self._scan = NewRepositoryScan(workspace, original=self._original, rejected=paths.rejected)
         self._denied = NewDeniedPaths(paths, original=self._original)
-        self._watch = CommandWatch(limits)
+        writable = (workspace, paths.private, *_TEMPORARY)
+        self._watch = CommandWatch(limits, writable=writable)
         self._before: dict[Popen[bytes], _MachineBefore] = {}
 
     def start(

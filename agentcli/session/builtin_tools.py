@@ -183,6 +183,7 @@ class BuiltinTools:
             proves_read=self._host.proves_read,
             clean=self._gate.secret_masking.build_output_filter,
             timeout_limit_s=self._settings.tool_timeout,
+            output_limit_bytes=self._settings.command_output,
         )
 
     @cached_property

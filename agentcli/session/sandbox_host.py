@@ -80,6 +80,7 @@ class SandboxHost:
             return None
         from agentcli.permissions.denied_paths import DeniedPaths
         from agentcli.sandbox.choose import SandboxScope, choose_sandbox
+        from agentcli.sandbox.limits import CommandLimits
 
         own = (get_settings_file().parent, get_trust_directory())
         denied = DeniedPaths(self._rules, self._settings.workspace)
@@ -93,6 +94,11 @@ class SandboxHost:
             find_unwritable=denied.find_unwritable,
             records=(self.paths.directory.parent, get_trust_directory().parent),
             rejected=self.paths.directory / "rejected",
+            limits=CommandLimits(
+                processes=self._settings.command_processes,
+                memory_bytes=self._settings.command_memory,
+                disk_bytes=self._settings.command_disk,
+            ),
         )
         for path in (*own, *ground.records):
             if path.is_relative_to(ground.workspace):

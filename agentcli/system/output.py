@@ -19,8 +19,8 @@ from agentcli.types.fast_dataclass import dataclass
 KEPT_HEAD_BYTES = 40_000
 KEPT_TAIL_BYTES = 160_000
 LINE_CHARS = 2_000
-LOG_LIMIT_BYTES = 2_000_000_000
-"""A command that prints without end must not fill the disk before its time is up."""
+LOG_LIMIT_BYTES = 200_000_000
+"""The usual limit of what is stored: a command that prints without end must not fill the disk."""
 
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _TORN_CHARACTER = re.compile(rb"[\x80-\xbf]{1,3}")
@@ -63,9 +63,11 @@ class OutputExcerpt:
 class BoundedOutput:
     """Takes a stream of bytes: writes all of it to a log, keeps its first and last in memory."""
 
-    def __init__(self, log_path: Path, log_fd: int) -> None:
-        """`log_fd` is open already. From here on `close` closes it."""
+    def __init__(self, log_path: Path, log_fd: int, *, limit_bytes: int = LOG_LIMIT_BYTES) -> None:
+        """`log_fd` is open already. From here on `close` closes it. It gets `limit_bytes` at most,
+        whole lines or not."""
         self.log_path = log_path
+        self._limit_bytes = limit_bytes
         self.size_bytes = 0
         self.logged_bytes = 0
         self.log_fault = ""
@@ -132,11 +134,10 @@ class BoundedOutput:
         """Write to the log. If it cannot be written, a note says so, and the command goes on."""
         if self.log_fault:
             return
-        if self.logged_bytes + len(chunk) > LOG_LIMIT_BYTES:
-            self.log_fault = f"it ends at {group_digits(LOG_LIMIT_BYTES)} bytes"
-            return
+        view = memoryview(chunk)[: self._limit_bytes - self.logged_bytes]
+        if len(view) < len(chunk):
+            self.log_fault = f"it ends at {group_digits(self._limit_bytes)} bytes"
         try:
-            view = memoryview(chunk)
             while view:
                 written = os.write(self._log_fd, view)
                 self.logged_bytes += written

@@ -10,6 +10,8 @@ from typing import Any
 
 _DURATION = re.compile(r"(?=\d)(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?")
 _UNITS = (3600, 60, 1)
+_SIZE = re.compile(r"(\d{1,15}(?:\.\d+)?) ?(?:([KMGT])I?B?|B)?")
+_SIZES = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
 
 
 def parse_text(value: Any) -> str:
@@ -68,6 +70,17 @@ def parse_seconds(value: Any) -> float:
         return parse_amount(value)
     except (ValueError, TypeError):
         raise ValueError(wanted) from None
+
+
+def parse_size(value: Any) -> int:
+    """Return the bytes of 4096, 512KB, 200MB or 1.5GB."""
+    wanted = "a size above 0, like 512KB, 200MB or 1.5GB"
+    parts = _SIZE.fullmatch(value.strip().upper()) if isinstance(value, str) else None
+    try:
+        bytes_ = parse_amount(parts[1]) * _SIZES[parts[2] or ""] if parts else parse_whole(value)
+    except (ValueError, TypeError):
+        raise ValueError(wanted) from None
+    return int(bytes_) or 1
 
 
 def parse_switch(value: Any) -> bool:

@@ -11,7 +11,13 @@ from typing import ClassVar
 from pydantic import Field
 
 from agentcli.system import process, process_tree
-from agentcli.system.output import BoundedOutput, FilteredSink, LiveOutput, OutputFilter
+from agentcli.system.output import (
+    LOG_LIMIT_BYTES,
+    BoundedOutput,
+    FilteredSink,
+    LiveOutput,
+    OutputFilter,
+)
 from agentcli.system.plain_text import show_controls
 from agentcli.system.process import Pipe, Sink
 from agentcli.system.process_table import ProcessTable
@@ -80,6 +86,7 @@ class Bash:
         proves_read: Callable[[str], bool] = lambda command: False,
         clean: Callable[[], OutputFilter] | None = None,
         timeout_limit_s: float | None = None,
+        output_limit_bytes: int = LOG_LIMIT_BYTES,
     ) -> None:
         """`directory` is where the next command runs, and is moved by each; if None, the tool has
         its own. `proves_read` must be true only for a command that cannot change anything. `clean`
@@ -92,6 +99,7 @@ class Bash:
         self._proves_read = proves_read
         self._clean = clean
         self._timeout_limit_s = timeout_limit_s
+        self._output_limit_bytes = output_limit_bytes
         self._logs = 0
 
     @property
@@ -153,7 +161,7 @@ class Bash:
         self, call: _PendingCommand, progress: Callable[[str], None]
     ) -> Output:
         timeout_s = min(call.args.timeout, self._timeout_limit_s or call.args.timeout)
-        kept = BoundedOutput(call.log_path, call.log_fd)
+        kept = self._store_output(call)
         live = LiveOutput(kept, report=progress, lines=CARD_TAIL_LINES)
         since_pid = process_tree.newest_pid()
         shell, pipe = self._start(call, live)
@@ -208,8 +216,11 @@ class Bash:
             pipe=describe_pipe(call.pipe, told.pipe if told else (), returncode=ended.returncode),
         )
 
+    def _store_output(self, call: _PendingCommand) -> BoundedOutput:
+        return BoundedOutput(call.log_path, call.log_fd, limit_bytes=self._output_limit_bytes)
+
     def _start_in_background(self, call: _PendingCommand) -> Output:
-        shell, pipe = self._start(call, BoundedOutput(call.log_path, call.log_fd))
+        shell, pipe = self._start(call, self._store_output(call))
         self._watch(shell, pipe)
         details = Command(
             command=call.args.command,

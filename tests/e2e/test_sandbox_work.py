@@ -347,7 +347,23 @@ def test_memory_bomb_is_stopped(layer: str, tmp_path: Path) -> None:
             "for _ in range(60):\n    kept.append(bytearray(b'x') * 2**24)\n    time.sleep(0.02)\n"
             "print('survived')\n"
         )
-        assert ran.told == ("Stopped: it used more than 0.2 GiB of memory.",)
+        [told] = ran.told
+        assert told == (
+            "Stopped: it used more than 200 MiB of memory. The limit is the setting command_memory."
+        )
+        assert "survived" not in ran.output
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize("target", ["big", "$TMPDIR/big"])
+def test_command_that_fills_the_disk_is_stopped(layer: str, target: str, tmp_path: Path) -> None:
+    limits = CommandLimits(disk_bytes=20 * 1024**2)
+    with confined(layer, tmp_path, limits=limits) as place:
+        # Bounded, should nobody stop it.
+        step = f"head -c 4000000 /dev/urandom >> {target}; sleep 0.05"
+        ran = place.run(f"for i in $(seq 60); do {step}; done; echo survived")
+        [told] = ran.told
+        assert told.startswith("Stopped: while it ran, there was used more than 20 MiB of disk.")
         assert "survived" not in ran.output
 
 

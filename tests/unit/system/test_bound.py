@@ -118,6 +118,18 @@ def test_log_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     assert "the first 0 bytes of it:" in shown(bounded).text
 
 
+def test_log_has_a_limit_and_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "1.log"
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
+    bounded = BoundedOutput(path, handle, limit_bytes=1000)
+    for _ in range(500):
+        bounded.feed(b"0123456\n")
+    bounded.close()
+    assert path.read_bytes() == b"0123456\n" * 125
+    assert bounded.log_fault == "it ends at 1 000 bytes"
+    assert bounded.lines == 500
+
+
 def test_cap_leaves_what_fits_alone() -> None:
     assert cap("é" * 50, 100) == ("é" * 50, False)
 
