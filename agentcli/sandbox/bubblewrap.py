@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -21,7 +22,7 @@ from agentcli.sandbox.namespaces import (
     MountTable,
     make_private_network,
 )
-from agentcli.sandbox.paths import SandboxPaths, name_temporary
+from agentcli.sandbox.paths import PROXY_PORT, SandboxPaths, name_temporary, without_hosts
 from agentcli.sandbox.placeholders import PlaceholderHolder
 from agentcli.sandbox.protect import GuardedPath, find_protection
 from agentcli.sandbox.restore import GuardedPaths
@@ -108,6 +109,7 @@ class BubblewrapSandbox:
         stderr: int = STDOUT,
         waits: bool = False,
     ) -> "Popen[bytes]":
+        grants = without_hosts(grants)
         stdio = (stdin, stdout, stderr)
         self._placeholders.take()
         try:
@@ -139,6 +141,13 @@ class BubblewrapSandbox:
         told = (*_end(status, process), *self._supervisor.end(process))
         self._placeholders.release()
         return told
+
+    def listen(self) -> socket.socket | None:
+        if self._network is None or self._network.network is None:
+            return None
+        return kernel.listen_in_network(
+            self._network.network, PROXY_PORT, owner=self._network.owner
+        )
 
     def close(self) -> None:
         """Release everything. Commands that still run end with the thread that started them."""

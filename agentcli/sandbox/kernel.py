@@ -6,10 +6,12 @@ inherit them.
 """
 
 import ctypes
+import errno
 import os
 import socket
 import struct
 import sys
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -68,6 +70,9 @@ _PR_CAP_AMBIENT_CLEAR_ALL = 4
 _CAP_DAC_OVERRIDE = 1
 _CAPABILITY_VERSION_3 = 0x20080522
 
+_LOOPBACK = "127.0.0.1"
+_BACKLOG = 128
+_CLONE_NEWUSER = 0x10000000
 _CLONE_FS = 0x200
 _CLONE_NEWNS = 0x20000
 _MS_REC, _MS_PRIVATE = 0x4000, 0x40000
@@ -149,6 +154,45 @@ def _make_private_network() -> int | None:
 
 def enter_network(handle: int) -> None:
     _check(int(_libc().setns(ctypes.c_int(handle), ctypes.c_int(_CLONE_NEWNET))))
+
+
+def listen_in_network(network: int, port: int, *, owner: int | None = None) -> socket.socket:
+    """Return a socket that listens on the loopback of a network, whoever uses it afterwards.
+
+    `owner` is the user namespace that the network belongs to; None if it is ours.
+    """
+    if owner is not None:
+        return _listen_in_child(network, port, owner)
+    with ThreadPoolExecutor(max_workers=1) as thread:
+        return thread.submit(_listen, network, port).result()
+
+
+def _listen(network: int, port: int) -> socket.socket:
+    enter_network(network)
+    return socket.create_server((_LOOPBACK, port), backlog=_BACKLOG)
+
+
+def _listen_in_child(network: int, port: int, owner: int) -> socket.socket:
+    """Do it in a process of its own: only one without other threads enters a user namespace."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        with warnings.catch_warnings():
+            # Of the locks of other threads the child needs none.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            pid = os.fork()
+        if pid == 0:
+            try:
+                _check(int(_libc().setns(ctypes.c_int(owner), ctypes.c_int(_CLONE_NEWUSER))))
+                with _listen(network, port) as listener:
+                    socket.send_fds(theirs, [b"."], [listener.fileno()])
+            finally:
+                os._exit(0)
+        theirs.close()
+        _, handles, _, _ = socket.recv_fds(ours, 1, 1)
+        os.waitpid(pid, 0)
+    if not handles:
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+    return socket.socket(fileno=handles[0])
 
 
 def make_read_only_view(

@@ -12,6 +12,7 @@ the command's reach, stays to end what the command leaves behind.
 
 import os
 import signal
+import socket
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -29,10 +30,12 @@ from agentcli.sandbox import kernel, landlock_rules, seccomp
 from agentcli.sandbox.kernel import Launcher, Restrict
 from agentcli.sandbox.limits import CommandLimits
 from agentcli.sandbox.paths import (
+    PROXY_PORT,
     SandboxPaths,
     list_granted,
     list_resolver_files,
     name_temporary,
+    without_hosts,
 )
 from agentcli.sandbox.protect import GuardedPath, find_pins, find_protection
 from agentcli.sandbox.restore import GuardedPaths
@@ -151,7 +154,9 @@ class LandlockSandbox:
             stdout=stdout,
             stderr=stderr,
         )
-        return self._supervisor.start(partial(self._launch, start, grants), waits=waits)
+        return self._supervisor.start(
+            partial(self._launch, start, without_hosts(grants)), waits=waits
+        )
 
     def _launch(self, start: _Launch, grants: Grants) -> "Popen[bytes]":
         with self._lock:
@@ -179,6 +184,11 @@ class LandlockSandbox:
         with self._lock:
             self._enclosures.prepare(self._domain(grants).enter)
         return told
+
+    def listen(self) -> socket.socket | None:
+        if self._network is None:
+            return None  # an ordinary user: Landlock could open a port only for all addresses
+        return kernel.listen_in_network(self._network, PROXY_PORT)
 
     def close(self) -> None:
         while self._commands:

@@ -36,6 +36,9 @@ _QUOTED = str.maketrans({'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t"})
 _LARGEST_BYTES = 256_000
 _MOST_LINKS = 40
 
+PROXY_PORT = 61_080
+"""Where the proxy of granted hosts listens in a private network. No program uses it by default."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxScope:
@@ -195,6 +198,11 @@ def list_granted(grants: Grants, paths: SandboxPaths) -> tuple[Path, ...]:
     given = map(_real, grants.writable)
     usable = (path for path in given if exists(path) and path != path.parent)
     return tuple(outermost(usable, beside=(paths.workspace,)))
+
+
+def without_hosts(grants: Grants) -> Grants:
+    """Return what a sandbox is made from: which hosts are granted is the proxy's concern."""
+    return replace(grants, hosts=())
 
 
 def _within(workspace: Path, paths: Iterable[Path]) -> Iterator[Path]:

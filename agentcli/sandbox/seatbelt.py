@@ -5,6 +5,7 @@ rules. There is no process namespace here: whoever started a command must also e
 running.
 """
 
+import socket
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from subprocess import DEVNULL, STDOUT, Popen
@@ -61,6 +62,7 @@ _NETWORK = """\
 (allow system-socket)
 """
 _NO_NETWORK = "(deny network*)\n"
+_PROXY_ONLY = '(allow network-outbound (remote ip "localhost:{}"))\n'
 
 
 def build_profile(
@@ -71,8 +73,12 @@ def build_profile(
     guard: Iterable[Path],
     pinned: Iterable[Path],
     network: bool,
+    proxy_port: int = 0,
 ) -> tuple[str, dict[str, str]]:
-    """Return the rules and their parameters. Of the rules that match, the last one decides."""
+    """Return the rules and their parameters. Of the rules that match, the last one decides.
+
+    Without the network, only `proxy_port` of the loopback can be connected to; 0 is none.
+    """
     rules = (
         ("READ", "(allow file-read* (subpath (param {})))", read),
         ("CHANGE", "(allow file-read* file-write* (subpath (param {})))", change),
@@ -82,6 +88,8 @@ def build_profile(
         ("PIN", "(deny file-write-unlink (literal (param {})))", pinned),
     )
     lines = [_BASE, _NETWORK if network else _NO_NETWORK]
+    if proxy_port and not network:
+        lines.append(_PROXY_ONLY.format(proxy_port))
     parameters = {}
     for kind, rule, paths in rules:
         for index, path in enumerate(paths):
@@ -116,6 +124,7 @@ class SeatbeltSandbox:
         watched = (*links, *self._protection.new_repository)
         self._keeper = GuardedPaths(watched, roots=self._roots, rejected=paths.rejected)
         self._snapshots: dict[Popen[bytes], Snapshot] = {}
+        self._proxy_port = 0
 
     @property
     def name(self) -> str:
@@ -154,6 +163,12 @@ class SeatbeltSandbox:
         snapshot = self._snapshots.pop(process, None)
         return () if snapshot is None else self._keeper.undo(snapshot)
 
+    def listen(self) -> socket.socket:
+        """There is no private network, so other programs can connect. They have no token."""
+        listener = socket.create_server(("127.0.0.1", 0))
+        self._proxy_port = listener.getsockname()[1]
+        return listener
+
     def close(self) -> None:
         """Do nothing: there is nothing to release."""
 
@@ -169,5 +184,6 @@ class SeatbeltSandbox:
             guard=[path for path in guarded if path != paths.private],
             pinned=find_pins(self._roots, guarded),
             network=grants.network,
+            proxy_port=self._proxy_port,
         )
         return _build_argv(text, parameters)

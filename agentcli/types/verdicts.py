@@ -10,6 +10,7 @@ from agentcli.types.messages import Json, ToolCall
 from agentcli.types.tools import Details, Effect, Output, PreparedCall
 
 if TYPE_CHECKING:
+    from socket import socket
     from subprocess import Popen
 
 
@@ -162,6 +163,14 @@ class Judge(Protocol):
         ...
 
 
+class JudgeHost(Protocol):
+    """Decides whether a running command may reach a host. Asked once for each host and port."""
+
+    async def __call__(self, call_id: str, host: str, port: int, grants: Grants, /) -> Verdict:
+        """Return allow or deny. `grants` are those of the command."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reaction:
     """The reaction of a hook to a tool's output."""
@@ -216,6 +225,41 @@ class Sandbox(Protocol):
         """
         ...
 
+    def listen(self) -> "socket | None":
+        """Return a socket that listens where commands can connect, but for the whole network.
+
+        None if hosts cannot be granted one by one here. Called once, before the first command
+        that needs it; the caller closes it.
+        """
+        ...
+
     def close(self) -> None:
         """End the sandbox with the session: nothing can be started any more."""
+        ...
+
+
+class HostLeases(Protocol):
+    """The hosts that commands reach: each command by its own token, and only while it runs.
+
+    Everything is called in the thread of the event loop, unless stated otherwise.
+    """
+
+    def prepare(self) -> None:
+        """Listen for commands. Takes a few milliseconds the first time, then nothing."""
+        ...
+
+    def new_token(self) -> str:
+        """May be called from any thread."""
+        ...
+
+    def build_variables(self, token: str, grants: Grants) -> dict[str, str]:
+        """Return the variables by which programs find the proxy. May be called from any thread."""
+        ...
+
+    def begin(self, token: str, *, call_id: str, grants: Grants) -> None:
+        """Let the command with this token reach what its grants say, from now on."""
+        ...
+
+    def end(self, token: str) -> tuple[str, ...]:
+        """Cut the command's connections. Return sentences for the model on what was refused."""
         ...

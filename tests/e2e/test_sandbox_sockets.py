@@ -10,8 +10,11 @@ import pytest
 from agentcli.sandbox import landlock_rules
 from agentcli.sandbox.landlock import LandlockSandbox
 from agentcli.sandbox.limits import kill_tree
+from agentcli.sandbox.paths import PROXY_PORT
 from agentcli.types.grants import Grants
 from tests.support.confined import LAYERS, Confined, confined
+
+WITH_HOST = Grants(hosts=("docs.example.org",))
 
 
 @pytest.fixture(params=LAYERS)
@@ -163,3 +166,41 @@ def test_command_gets_no_descriptor_but_its_own(place: Confined) -> None:
     found = place.run('cd /proc/self/fd && for fd in *; do readlink "$fd"; done')
     assert [line for line in found.output.splitlines() if line.startswith(("net:", "user:"))] == []
     assert len(found.output.splitlines()) <= 4
+
+
+def _listen(place: Confined) -> socket.socket:
+    listener = place.sandbox.listen()
+    if listener is None:
+        assert isinstance(place.sandbox, LandlockSandbox) and not place.sandbox.has_network
+        pytest.skip("without root, Landlock leaves no network at all: a named gap")
+    return listener
+
+
+def test_our_listener_is_reached_by_commands_and_by_nobody_else(place: Confined) -> None:
+    with _listen(place) as listener:
+        address = listener.getsockname()
+        assert address == ("127.0.0.1", PROXY_PORT)
+        place.run(f"echo hello > /dev/tcp/127.0.0.1/{PROXY_PORT}")
+        listener.settimeout(10)
+        connection, _ = listener.accept()
+        with connection:
+            assert connection.recv(9) == b"hello\n"
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(address, timeout=10)
+        whole = Grants(network=True)
+        ran = place.run(f"echo hello > /dev/tcp/127.0.0.1/{PROXY_PORT}", confinement=whole)
+        assert ran.code != 0
+
+
+def test_command_does_not_take_the_place_of_our_listener(place: Confined) -> None:
+    with _listen(place):
+        steal = f"import socket; socket.create_server(('127.0.0.1', {PROXY_PORT}), reuse_port=True)"
+        assert "Address already in use" in place.run(f'python3 -c "{steal}"').output
+
+
+def test_command_with_granted_hosts_stays_in_the_private_network(place: Confined) -> None:
+    _listen(place).close()
+    look = "readlink /proc/self/ns/net"
+    alone = place.run(look).output
+    assert place.run(look, confinement=WITH_HOST).output == alone
+    assert place.run(look, confinement=Grants(network=True)).output != alone

@@ -49,6 +49,20 @@ def test_network_is_denied_unless_granted() -> None:
     assert "(allow network*)" in rules(network=True)[0]
 
 
+def test_only_the_port_of_the_proxy_is_open_without_the_network(tmp_path: Path) -> None:
+    (tmp_path / "ws").mkdir()
+    scope = SandboxScope(workspace=tmp_path / "ws", private=tmp_path / "private")
+    sandbox = SeatbeltSandbox(survey_paths(scope, {"HOME": str(tmp_path)}))
+    granted = Grants(hosts=("docs.example.org",))
+    assert "network-outbound" not in sandbox.prefix(granted)[2]
+    with sandbox.listen() as listener:
+        port = listener.getsockname()[1]
+        rule = f'(deny network*)\n(allow network-outbound (remote ip "localhost:{port}"))\n'
+        assert rule in sandbox.prefix(granted)[2]
+        assert rule in sandbox.prefix(Grants())[2]
+        assert "network-outbound" not in sandbox.prefix(Grants(network=True))[2]
+
+
 def test_command_line_defines_every_parameter(tmp_path: Path) -> None:
     (tmp_path / "ws/.git").mkdir(parents=True)
     places = survey_paths(

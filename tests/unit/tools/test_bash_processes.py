@@ -257,6 +257,8 @@ class Recorded:
             self.finished.append(process.returncode)
         return ("A protected file was put back.",)
 
+    def listen(self) -> None: ...
+
     def close(self) -> None: ...
 
 
