@@ -20,6 +20,7 @@ from agentcli.types.events import (
     Event,
     Fact,
     HookRan,
+    HostJudged,
     ModelReplied,
 )
 from agentcli.types.messages import ToolCall, UserMessage
@@ -141,7 +142,7 @@ def _find_call_id(fact: Fact) -> str | None:
             return call.id
         case CallFinished(result=result):
             return result.call_id
-        case HookRan(call_id=call_id) | Checkpointed(call_id=call_id):
+        case HookRan(call_id=call_id) | HostJudged(call_id=call_id) | Checkpointed(call_id=call_id):
             return call_id or None
         case _:
             return None

@@ -5,9 +5,11 @@ found in the workspace or relative to it, unless the user activated a virtual en
 """
 
 import os
+from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from agentcli.system.hosts import HostPattern
 from agentcli.system.kinds import is_directory
 
 _DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -92,3 +94,45 @@ def _filter_entries(search_path: str, workspace: Path, activated: str) -> Iterat
         # A missing directory may later be created in a command's own /tmp, under any name.
         if Path(entry).is_absolute() and is_directory(Path(entry)) and (not inside or is_activated):
             yield entry
+
+
+# The variables by which the usual programs find the proxy of granted hosts.
+
+
+_PROXY_USER = "agentcli"
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_CONNECT_SCRIPT = """\
+exec 3<>/dev/tcp/127.0.0.1/$AGENTCLI_PROXY_PORT || exit
+printf 'CONNECT %s:%s HTTP/1.1\\r\\nProxy-Authorization: Basic %s\\r\\n\\r\\n' \
+  "$1" "$2" "$AGENTCLI_PROXY_LOGIN" >&3
+read -r _ status _ <&3
+while IFS= read -r line <&3 && [ "$line" != $'\\r' ]; do :; done
+[ "$status" = 200 ] || { echo "agentcli: $1:$2 was refused" >&2; exit 1; }
+cat <&3 & reader=$!
+cat >&3
+kill $reader
+"""
+"""Connects ssh through the proxy with nothing but bash. The password is not in its arguments."""
+_SSH = (
+    "ssh -o StrictHostKeyChecking=accept-new"
+    " -o 'ProxyCommand=bash -c \"$AGENTCLI_SSH_CONNECT\" bash %h %p'"
+)
+
+
+def build_proxy_variables(port: int, *, token: str, hosts: Iterable[str]) -> dict[str, str]:
+    """Return the variables. A loopback name among the hosts means the user's own loopback."""
+    url = f"http://{_PROXY_USER}:{token}@127.0.0.1:{port}"
+    granted = {HostPattern.parse(host).host for host in hosts}
+    own = ",".join(name for name in _LOOPBACK if name not in granted)
+    names = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+    return {
+        **{variant: url for name in names for variant in (name, name.lower())},
+        **dict.fromkeys(("NO_PROXY", "no_proxy"), own),
+        "NODE_USE_ENV_PROXY": "1",
+        "YARN_HTTP_PROXY": url,
+        "YARN_HTTPS_PROXY": url,
+        "GIT_SSH_COMMAND": _SSH,
+        "AGENTCLI_SSH_CONNECT": _CONNECT_SCRIPT,
+        "AGENTCLI_PROXY_PORT": str(port),
+        "AGENTCLI_PROXY_LOGIN": b64encode(f"{_PROXY_USER}:{token}".encode()).decode(),
+    }

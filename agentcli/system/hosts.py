@@ -144,6 +144,9 @@ def _check_wildcard(text: str, domain: str) -> None:
 # The addresses that a name must not lead to.
 
 
+PRIVATE = "a private address"
+
+
 def parse_address(host: str) -> IPAddress | None:
     """Return the address that a parsed host is, or None if it is a name."""
     try:
@@ -169,7 +172,7 @@ def why_unreachable(address: IPAddress | str) -> str:
         "a link-local address": found.is_link_local,
         "a multicast address": found.is_multicast,
         "a reserved address": found.is_reserved,
-        "a private address": not found.is_global,
+        PRIVATE: not found.is_global,
     }
     return next((kind for kind, is_so in kinds.items() if is_so), "")
 

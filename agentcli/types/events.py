@@ -301,6 +301,17 @@ class CallJudged:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HostJudged:
+    """The verdict on a host that a running command wanted to reach, before it was reached."""
+
+    call_id: str
+    host: str
+    port: int
+    verdict: Verdict
+    type: Literal["host_judged"] = "host_judged"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CallFinished:
     result: ToolResult
     duration_s: float = 0.0
@@ -394,6 +405,7 @@ Fact: TypeAlias = (
     | Compacted
     | Restored
     | CallJudged
+    | HostJudged
     | CallFinished
     | HookRan
     | Checkpointed

@@ -6,6 +6,7 @@ from datetime import datetime
 
 from agentcli.features.insights.trace import Trace, TracedTurn, read_trace
 from agentcli.log.sessions import find_log
+from agentcli.system.hosts import join_port
 from agentcli.system.plain_text import show_controls
 from agentcli.types.events import (
     CallFinished,
@@ -17,6 +18,7 @@ from agentcli.types.events import (
     Fact,
     FileAttached,
     HookRan,
+    HostJudged,
     ModeChanged,
     ModelChanged,
     ModelFailed,
@@ -226,6 +228,10 @@ _RENDERERS: dict[type[Fact], Callable[..., str]] = {
     ModelFailed: lambda fact: f"  no reply {fact.kind}: {fact.message}",
     TokensSpent: _render_spent_tokens,
     HookRan: lambda fact: f"  hook     {fact.hook} {fact.decision} {fact.reason}",
+    HostJudged: lambda fact: (
+        f"  host     {join_port(fact.host, fact.port)} {fact.verdict.decision}"
+        f" by {fact.verdict.by}: {fact.verdict.reason}"
+    ),
     Verified: _render_check,
     Compacted: lambda fact: (
         f"  summary  of {fact.tokens_before} tokens · {_format_usage(compute_spending(fact))}"

@@ -6,8 +6,18 @@ import pytest
 from agentcli.agent.journal import Journal
 from agentcli.types.deltas import TextDelta
 from agentcli.types.errors import SettingsError
-from agentcli.types.events import ContextNote, Entry, Event, ModelReplied, TurnEnded
+from agentcli.types.events import (
+    CallJudged,
+    ContextNote,
+    Entry,
+    Event,
+    HostJudged,
+    ModelReplied,
+    TurnEnded,
+)
 from agentcli.types.messages import AssistantMessage, Text, UserMessage
+from agentcli.types.tools import Effect
+from agentcli.types.verdicts import Verdict
 from tests.support.session import FunctionTool, bench, call, reply
 
 
@@ -72,6 +82,17 @@ def test_every_entry_names_the_entry_that_caused_it() -> None:
         (8, "turn_ended", 7),
     ]
     assert isinstance(done.entries[-1].fact, TurnEnded)
+
+
+def test_host_that_a_command_reached_is_caused_by_its_call() -> None:
+    entries: list[Entry] = []
+    journal = Journal("s", record=entries.append)
+    verdict = Verdict(decision="allow", by="rule", reason="")
+    made = call("bash", "a", command="curl docs.example.org")
+    journal.append(CallJudged(call=made, effect=Effect.EXECUTE, verdict=verdict))
+    journal.append(ContextNote(text="x", why=""))
+    journal.append(HostJudged(call_id="a", host="docs.example.org", port=443, verdict=verdict))
+    assert [(one.seq, one.parent) for one in entries][-1] == (3, 1)
 
 
 def test_masked_reply_is_recorded_and_goes_back_to_the_model_as_it_was() -> None:

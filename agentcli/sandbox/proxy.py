@@ -1,0 +1,328 @@
+"""The proxy through which commands reach granted hosts, and no others.
+
+It runs in the session, outside the sandbox. Its listening socket was made in the private network
+of the commands, and stays there. Each command has a lease: a token that its programs send, valid
+from its release until it has ended. Then its connections are cut.
+"""
+
+import asyncio
+import secrets
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+
+from agentcli.sandbox.environment import build_proxy_variables
+from agentcli.sandbox.proxy_requests import (
+    BUSY,
+    DENIED,
+    HEAD_BYTES,
+    UNKNOWN,
+    WRONG_NAME_ALERT,
+    ProxyRequest,
+    RequestRefused,
+    meet_client,
+)
+from agentcli.sandbox.proxy_route import (
+    Dial,
+    Link,
+    Resolve,
+    UpstreamProxy,
+    dial_directly,
+    open_link,
+    open_link_upstream,
+    relay,
+    resolve_host,
+)
+from agentcli.system.hosts import (
+    PRIVATE,
+    USUAL_PORTS,
+    HostPattern,
+    is_localhost,
+    join_port,
+    parse_address,
+    why_unreachable,
+)
+from agentcli.system.resolver import resolve as resolve_by_system
+from agentcli.types.events import Emit, HostJudged
+from agentcli.types.grants import Grants
+from agentcli.types.verdicts import JudgeHost, Verdict
+
+_REQUEST_S = 30.0
+_PAUSE_S = 0.1
+_LINGER_S = 2.0
+_MOST_CONNECTIONS = 256
+"""For each command; each holds less than a megabyte."""
+_MOST_STRANGERS = 256
+"""Connections that have not shown a token yet."""
+_MOST_HOSTS = 200
+"""The number of different hosts and ports that one command may have judged."""
+_MOST_TOLD = 5
+_OWN_ADDRESSES = ("127.0.0.1", "::1")
+
+FindUpstream = Callable[[str, int, bool], UpstreamProxy | None]
+"""Returns the user's own proxy for a host, a port, and whether it is plain HTTP."""
+
+NO_LISTENER = (
+    "network: hosts cannot be granted one by one in this sandbox, so none was reached;"
+    " that needs bubblewrap"
+)
+
+
+async def judge_by_grants(call_id: str, host: str, port: int, grants: Grants) -> Verdict:
+    """Allow what the grants name, and nothing else."""
+    for text in grants.hosts:
+        if HostPattern.parse(text).matches(host, port):
+            return Verdict(decision="allow", by="rule", reason=f"{text} is granted")
+    return Verdict(decision="deny", by="nobody", reason="not granted")
+
+
+@dataclass(slots=True)
+class _Lease:
+    call_id: str
+    grants: Grants
+    verdicts: dict[tuple[str, int], asyncio.Task[Verdict]] = field(default_factory=dict)
+    connections: dict[asyncio.Task[None], list[asyncio.StreamWriter]] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)
+    """A sentence for each refused host, by its name and port."""
+
+    def end(self) -> tuple[str, ...]:
+        for verdict in self.verdicts.values():
+            verdict.cancel()
+        for task, writers in self.connections.items():
+            for writer in writers:
+                writer.transport.abort()
+            task.cancel()
+        sentences = tuple(self.refused.values())
+        more = len(sentences) - _MOST_TOLD
+        rest = (f"network: {more} more hosts were refused",) if more > 0 else ()
+        return (*sentences[:_MOST_TOLD], *rest)
+
+
+class NetworkProxy:
+    def __init__(
+        self,
+        listen: Callable[[], socket.socket | None],
+        *,
+        emit: Emit,
+        judge_host: JudgeHost = judge_by_grants,
+        resolve: Resolve = resolve_by_system,
+        dial: Dial = dial_directly,
+        find_upstream: FindUpstream = lambda host, port, is_plain: None,
+    ) -> None:
+        """`listen` is called once, before the first command."""
+        self._listen = listen
+        self._emit = emit
+        self._judge_host = judge_host
+        self._resolve = resolve
+        self._dial = dial
+        self._find_upstream = find_upstream
+        self._leases: dict[str, _Lease] = {}
+        self._strangers = 0
+        self._is_prepared = False
+        self._port = 0
+        """Where it listens; 0 if it does not."""
+        self._accepting: asyncio.Task[None] | None = None
+        self._connections: set[asyncio.Task[None]] = set()
+
+    def prepare(self) -> None:
+        if self._is_prepared:
+            return
+        self._is_prepared = True
+        listener = self._listen()
+        if listener is not None:
+            self._port = listener.getsockname()[1]
+            # Who connects before it runs waits in the socket.
+            accept_all = self._accept_all(listener)
+            self._accepting = asyncio.get_running_loop().create_task(accept_all)
+
+    def new_token(self) -> str:
+        return secrets.token_hex(16)
+
+    def build_variables(self, token: str, grants: Grants) -> dict[str, str]:
+        if not self._port or grants.network or grants.outside:
+            return {}
+        return build_proxy_variables(self._port, token=token, hosts=grants.hosts)
+
+    def begin(self, token: str, *, call_id: str, grants: Grants) -> None:
+        if grants.network or grants.outside:
+            return  # it does not come here
+        self._leases[token] = lease = _Lease(call_id, grants)
+        if not self._port and grants.hosts:
+            lease.refused[""] = NO_LISTENER
+
+    def end(self, token: str) -> tuple[str, ...]:
+        lease = self._leases.pop(token, None)
+        return lease.end() if lease else ()
+
+    def close(self) -> None:
+        for token in tuple(self._leases):
+            self.end(token)
+        for task in (*self._connections, *([self._accepting] if self._accepting else [])):
+            task.cancel()
+
+    async def _accept_all(self, listener: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        with listener:
+            listener.setblocking(False)
+            while True:
+                try:
+                    accepted, _ = await loop.sock_accept(listener)
+                except OSError:  # we have no descriptor left, or it is gone already
+                    await asyncio.sleep(_PAUSE_S)
+                    continue
+                task = loop.create_task(self._serve(accepted))
+                self._connections.add(task)
+                task.add_done_callback(self._connections.discard)
+
+    async def _serve(self, accepted: socket.socket) -> None:
+        client = Link(*await asyncio.open_connection(sock=accepted, limit=HEAD_BYTES))
+        try:
+            with suppress(OSError, EOFError, TimeoutError):
+                await self._answer(client)
+        finally:
+            client.writer.close()
+
+    async def _answer(self, client: Link) -> None:
+        with self._count_stranger():
+            async with asyncio.timeout(_REQUEST_S):
+                spoken = await meet_client(client.reader, client.writer)
+                try:
+                    request = await spoken.read_request()
+                    lease = self._find_lease(request.token)
+                except RequestRefused as refused:
+                    spoken.refuse(refused)
+                    await _linger(client)
+                    return
+        with _hold_connection(lease, client) as writers:
+            try:
+                link = await self._open(lease, request)
+            except RequestRefused as refused:
+                spoken.refuse(_record(lease, request, refused))
+                await _linger(client)
+                return
+            writers.append(link.writer)
+            try:
+                spoken.accept()
+                await relay(client, link, name=_require_name(request))
+            except RequestRefused as refused:
+                _record(lease, request, refused)
+                client.writer.write(WRONG_NAME_ALERT)
+            finally:
+                link.writer.close()
+
+    @contextmanager
+    def _count_stranger(self) -> Iterator[None]:
+        """Bound what has not shown a token. Raise EOFError if there are too many."""
+        if self._strangers >= _MOST_STRANGERS:
+            raise EOFError
+        self._strangers += 1
+        try:
+            yield
+        finally:
+            self._strangers -= 1
+
+    def _find_lease(self, token: str) -> _Lease:
+        lease = self._leases.get(token)
+        if lease is None:
+            raise RequestRefused(
+                UNKNOWN, "no running command has this password; use the proxy as HTTPS_PROXY has it"
+            )
+        if len(lease.connections) >= _MOST_CONNECTIONS:
+            raise RequestRefused(BUSY, f"more than {_MOST_CONNECTIONS} connections at once")
+        return lease
+
+    async def _open(self, lease: _Lease, request: ProxyRequest) -> Link:
+        """Connect to the host of a request. Raise RequestRefused if that may or can not be."""
+        host, port = request.host, request.port
+        verdict = await self._judge(lease, host, port)
+        if verdict.decision != "allow":
+            raise RequestRefused(DENIED, verdict.reason, wanted=_name_wanted(host, port))
+        upstream = self._find_upstream(host, port, request.plain is not None)
+        try:
+            addresses = await self._find_addresses(lease, host, port)
+        except RequestRefused as refused:
+            # Behind a proxy, a machine may know no names: then the proxy resolves them.
+            if upstream is None or refused.refusal is DENIED:
+                raise
+        if upstream is not None:
+            return await open_link_upstream(upstream, request)
+        return await open_link(self._dial, addresses, request)
+
+    async def _find_addresses(self, lease: _Lease, host: str, port: int) -> tuple[str, ...]:
+        """Return the addresses of a host that a command may be led to.
+
+        A granted name leads to the public internet. A private address needs its own grant, and what
+        is next to this machine is reached by its own name alone: names of others can be changed.
+        """
+        if parse_address(host):
+            return (host,)
+        if is_localhost(host):
+            return _OWN_ADDRESSES
+        addresses = await resolve_host(self._resolve, host, port)
+        if public := tuple(one for one in addresses if not why_unreachable(one)):
+            return public
+        for address in addresses:
+            if why_unreachable(address) == PRIVATE:
+                verdict = await self._judge(lease, address, port)
+                if verdict.decision == "allow":
+                    return (address,)
+        address, kind = addresses[0], why_unreachable(addresses[0])
+        wanted = _name_wanted(address, port) if kind == PRIVATE else ""
+        raise RequestRefused(DENIED, f"it is at {address}, {kind}", wanted=wanted)
+
+    async def _judge(self, lease: _Lease, host: str, port: int) -> Verdict:
+        task = lease.verdicts.get((host, port))
+        if task is None:
+            if len(lease.verdicts) >= _MOST_HOSTS:
+                raise RequestRefused(DENIED, f"it asked for more than {_MOST_HOSTS} hosts")
+            task = asyncio.get_running_loop().create_task(self._judge_once(lease, host, port))
+            lease.verdicts[host, port] = task
+        # Several connections wait for the same answer, and one of them may leave.
+        return await asyncio.shield(task)
+
+    async def _judge_once(self, lease: _Lease, host: str, port: int) -> Verdict:
+        verdict = await self._judge_host(lease.call_id, host, port, lease.grants)
+        self._emit(HostJudged(call_id=lease.call_id, host=host, port=port, verdict=verdict))
+        return verdict
+
+
+async def _linger(client: Link) -> None:
+    """Read on after a refusal: closing a socket with unread bytes would discard what we said."""
+    client.writer.write_eof()
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_LINGER_S):
+            while await client.reader.read(HEAD_BYTES):
+                pass
+
+
+@contextmanager
+def _hold_connection(lease: _Lease, client: Link) -> Iterator[list[asyncio.StreamWriter]]:
+    """Yield the sockets of a connection, to be cut when the lease ends."""
+    task = asyncio.current_task()
+    assert task is not None
+    lease.connections[task] = writers = [client.writer]
+    try:
+        yield writers
+    finally:
+        del lease.connections[task]
+
+
+def _require_name(request: ProxyRequest) -> str:
+    """Return the server that TLS must name: none for an address, which is granted itself."""
+    return "" if request.plain or parse_address(request.host) else request.host
+
+
+def _record(lease: _Lease, request: ProxyRequest, refused: RequestRefused) -> RequestRefused:
+    """Note a refusal for the model, and return it with the same words for the program."""
+    where = join_port(request.host, request.port)
+    verb = "refused" if refused.refusal is DENIED else "not reached"
+    how = f"; ask with needs network:{refused.wanted}" if refused.wanted else ""
+    sentence = f"network: {where} was {verb}: {refused.reason}{how}"
+    lease.refused.setdefault(where, sentence)
+    return RequestRefused(refused.refusal, sentence)
+
+
+def _name_wanted(host: str, port: int) -> str:
+    """Return what to grant for a host and port."""
+    return host if port in USUAL_PORTS else join_port(host, port)

@@ -1,0 +1,362 @@
+"""What programs say to the proxy: requests of HTTP and SOCKS5, and the first words of TLS.
+
+Nothing here is trusted. Each part has a limit, and what is not understood is refused.
+"""
+
+import asyncio
+import base64
+import binascii
+import re
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import Protocol
+
+from agentcli.system.hosts import parse_host, split_port
+
+HEAD_BYTES = 64 * 1024
+"""The limit of a request's head, and of a ClientHello."""
+PIECE_BYTES = 256 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A kind of refusal, in the words of HTTP and of SOCKS5."""
+
+    status: str
+    code: int
+
+
+MALFORMED = Refusal("400 Bad Request", 1)
+DENIED = Refusal("403 Forbidden", 2)
+UNKNOWN = Refusal("407 Proxy Authentication Required", 2)
+UNREACHABLE = Refusal("502 Bad Gateway", 4)
+BUSY = Refusal("503 Service Unavailable", 1)
+
+
+class RequestRefused(Exception):
+    def __init__(self, refusal: Refusal, reason: str, *, wanted: str = "") -> None:
+        """`wanted` is the host whose grant would help; empty if none would."""
+        super().__init__(reason)
+        self.refusal = refusal
+        self.reason = reason
+        self.wanted = wanted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlainRequest:
+    """A request of plain HTTP, to send on to its host."""
+
+    method: str
+    path: str
+    version: str
+    fields: tuple[str, ...]
+    """The header lines, without those between the client and us."""
+
+    def encode(self, authority: str, *, prefix: str = "", more: tuple[str, ...] = ()) -> bytes:
+        """Return the head as it is sent on: for this host alone, and for one request.
+
+        A proxy wants the scheme and the host as the `prefix` of the path, and `more` fields.
+        """
+        line = f"{self.method} {prefix}{self.path} {self.version}"
+        return join_head((line, f"Host: {authority}", *more, *self.fields, "Connection: close"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProxyRequest:
+    host: str
+    """In its one spelling."""
+    port: int
+    token: str
+    """Empty if there was none."""
+    plain: PlainRequest | None = None
+    """None for a tunnel."""
+
+
+class ProxyClient(Protocol):
+    """A program that connected, in the protocol that it chose."""
+
+    async def read_request(self) -> ProxyRequest:
+        """Raise RequestRefused if it is not understood, EOFError or OSError if it is not whole."""
+        ...
+
+    def accept(self) -> None:
+        """Say that a tunnel is open."""
+        ...
+
+    def refuse(self, refused: RequestRefused) -> None: ...
+
+
+async def meet_client(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> ProxyClient:
+    first = await reader.readexactly(1)
+    if first == _SOCKS_VERSION:
+        return SocksClient(reader, writer)
+    return HttpClient(reader, writer, first)
+
+
+def join_head(lines: tuple[str, ...]) -> bytes:
+    return "\r\n".join((*lines, "", "")).encode("latin-1")
+
+
+# HTTP: CONNECT opens a tunnel, other methods name the whole address.
+
+
+_HTTP_PORT = 80
+_SCHEME = "http://"
+_REQUEST_LINE = re.compile(r"([A-Z]{1,20}) ([!-~]+) (HTTP/1\.[01])")
+_FIELD = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[^\r\n\0]*")
+_AUTHORITY_END = re.compile(r"[/?#]|$")
+_BETWEEN_US = frozenset(
+    {"host", "connection", "keep-alive", "proxy-connection", "proxy-authorization", "upgrade"}
+)
+
+
+class HttpClient:
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, first: bytes
+    ) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._first = first
+        self._is_tunnel = False
+
+    async def read_request(self) -> ProxyRequest:
+        try:
+            head = self._first + await self._reader.readuntil(b"\r\n\r\n")
+        except asyncio.LimitOverrunError:
+            raise RequestRefused(MALFORMED, "the head of the request is too long") from None
+        line, *fields = head.decode("latin-1").removesuffix("\r\n\r\n").split("\r\n")
+        matched = _REQUEST_LINE.fullmatch(line)
+        if not matched or not all(map(_FIELD.fullmatch, fields)):
+            raise RequestRefused(MALFORMED, "not a request of HTTP/1.1")
+        method, target, version = matched.groups()
+        self._is_tunnel = method == "CONNECT"
+        if self._is_tunnel:
+            host, port = _parse_authority(target, None)
+            return ProxyRequest(host=host, port=port, token=_find_token(fields))
+        if not target.lower().startswith(_SCHEME):
+            raise RequestRefused(MALFORMED, "a proxy needs http:// and a host, or CONNECT")
+        rest = target[len(_SCHEME) :]
+        end = _AUTHORITY_END.search(rest)
+        cut = end.start() if end else len(rest)
+        host, port = _parse_authority(rest[:cut], _HTTP_PORT)
+        path = rest[cut:].partition("#")[0]
+        plain = PlainRequest(
+            method=method,
+            path=path if path.startswith("/") else f"/{path}",
+            version=version,
+            fields=tuple(one for one in fields if _name(one) not in _BETWEEN_US),
+        )
+        return ProxyRequest(host=host, port=port, token=_find_token(fields), plain=plain)
+
+    def accept(self) -> None:
+        if self._is_tunnel:
+            self._writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+
+    def refuse(self, refused: RequestRefused) -> None:
+        body = f"agentcli: {refused.reason}\n".encode()
+        asks = ['Proxy-Authenticate: Basic realm="agentcli"'] if refused.refusal is UNKNOWN else []
+        lines = (
+            f"HTTP/1.1 {refused.refusal.status}",
+            *asks,
+            "Content-Type: text/plain; charset=utf-8",
+            f"Content-Length: {len(body)}",
+            "Connection: close",
+        )
+        self._writer.write(join_head(lines) + body)
+
+
+def _parse_authority(text: str, usual_port: int | None) -> tuple[str, int]:
+    try:
+        host, port = split_port(text)
+        port = port or usual_port
+        if port is None:
+            raise ValueError(f"{text}: the port is missing")
+        return parse_host(host), port
+    except ValueError as error:
+        raise RequestRefused(MALFORMED, str(error)) from None
+
+
+def _name(field: str) -> str:
+    return field.partition(":")[0].lower()
+
+
+def _find_token(fields: list[str]) -> str:
+    values = [one.partition(":")[2].strip() for one in fields if _name(one) == _LOGIN_FIELD]
+    kind, _, login = values[0].partition(" ") if len(values) == 1 else ("", "", "")
+    if kind.lower() != "basic":
+        return ""
+    try:
+        return base64.b64decode(login, validate=True).decode("latin-1").partition(":")[2]
+    except binascii.Error:
+        return ""
+
+
+_LOGIN_FIELD = "proxy-authorization"
+
+
+# SOCKS5 (RFC 1928) with a password (RFC 1929). Only CONNECT, to a name or to an address.
+
+
+_SOCKS_VERSION = b"\x05"
+_WITH_PASSWORD = 2
+_NO_METHOD = 0xFF
+_CONNECT = 1
+_IPV4, _NAME, _IPV6 = 1, 3, 4
+_ADDRESS_BYTES = {_IPV4: 4, _IPV6: 16}
+_REPLY_REST = b"\x00\x01\x00\x00\x00\x00\x00\x00"
+"""No address of ours: programs do not look at it."""
+
+
+class SocksClient:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    async def read_request(self) -> ProxyRequest:
+        methods = await self._read_counted()
+        if _WITH_PASSWORD not in methods:
+            self._writer.write(bytes((5, _NO_METHOD)))
+            raise EOFError
+        self._writer.write(bytes((5, _WITH_PASSWORD)))
+        await self._reader.readexactly(1)
+        await self._read_counted()
+        token = (await self._read_counted()).decode("latin-1")
+        # Every password is accepted here: a wrong one is refused like everything else.
+        self._writer.write(b"\x01\x00")
+        _, command, _, kind = await self._reader.readexactly(4)
+        host = await self._read_host(kind)
+        port = int.from_bytes(await self._reader.readexactly(2), "big")
+        if command != _CONNECT or not port:
+            raise RequestRefused(MALFORMED, "only CONNECT is possible")
+        try:
+            return ProxyRequest(host=parse_host(host), port=port, token=token)
+        except ValueError as error:
+            raise RequestRefused(MALFORMED, str(error)) from None
+
+    def accept(self) -> None:
+        self._writer.write(b"\x05\x00" + _REPLY_REST)
+
+    def refuse(self, refused: RequestRefused) -> None:
+        self._writer.write(bytes((5, refused.refusal.code)) + _REPLY_REST)
+
+    async def _read_counted(self) -> bytes:
+        (count,) = await self._reader.readexactly(1)
+        return await self._reader.readexactly(count)
+
+    async def _read_host(self, kind: int) -> str:
+        if kind == _NAME:
+            return (await self._read_counted()).decode("latin-1")
+        if kind not in _ADDRESS_BYTES:
+            raise RequestRefused(MALFORMED, "unknown kind of address")
+        return str(ip_address(await self._reader.readexactly(_ADDRESS_BYTES[kind])))
+
+
+# The first bytes of a tunnel. A ClientHello of TLS names the server that it wants.
+
+
+_HANDSHAKE = 0x16
+_RECORD_HEAD = 5
+_MESSAGE_HEAD = 4
+_CLIENT_HELLO = 1
+_SERVER_NAME = 0
+WRONG_NAME_ALERT = b"\x15\x03\x03\x00\x02\x02\x70"
+"""The alert by which a server of TLS says that it does not know the name."""
+
+
+@dataclass(frozen=True, slots=True)
+class TunnelOpening:
+    data: bytes
+    """The first bytes. They are to be sent on as they are."""
+    is_tls: bool = False
+    server_name: str = ""
+    """The server that the client of TLS names; empty if it names none."""
+
+
+async def read_opening(reader: asyncio.StreamReader) -> TunnelOpening:
+    """Read the first bytes of a tunnel, for TLS the whole ClientHello.
+
+    Raise RequestRefused if it begins as TLS and does not go on so.
+    """
+    try:
+        return await _read_opening(reader)
+    except ValueError as error:
+        raise RequestRefused(MALFORMED, f"TLS that is not understood: {error}") from None
+
+
+async def _read_opening(reader: asyncio.StreamReader) -> TunnelOpening:
+    data = await reader.read(PIECE_BYTES)
+    if data[:1] != bytes((_HANDSHAKE,)):
+        return TunnelOpening(data)
+    while (hello := _join_records(data)) is None:
+        more = await reader.read(PIECE_BYTES)
+        data += more
+        if not more or len(data) > HEAD_BYTES:
+            raise ValueError("no whole ClientHello")
+    return TunnelOpening(data, is_tls=True, server_name=_find_server_name(hello))
+
+
+def _join_records(data: bytes) -> bytes | None:
+    """Return the first message of the handshake, or None if more of it must come."""
+    message = b""
+    at = 0
+    while len(data) >= at + _RECORD_HEAD:
+        if data[at] != _HANDSHAKE:
+            raise ValueError("not a handshake of TLS")
+        size = int.from_bytes(data[at + 3 : at + _RECORD_HEAD], "big")
+        message += data[at + _RECORD_HEAD : at + _RECORD_HEAD + size]
+        if len(message) >= _MESSAGE_HEAD:
+            needed = _MESSAGE_HEAD + int.from_bytes(message[1:_MESSAGE_HEAD], "big")
+            if needed > HEAD_BYTES or message[0] != _CLIENT_HELLO:
+                raise ValueError("not a ClientHello")
+            if len(message) >= needed:
+                return message[_MESSAGE_HEAD:needed]
+        at += _RECORD_HEAD + size
+    return None
+
+
+class _Fields:
+    """Fields of TLS, each after its own length."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    def __bool__(self) -> bool:
+        return bool(self._data)
+
+    def take(self, count: int) -> bytes:
+        if len(self._data) < count:
+            raise ValueError("a ClientHello that ends too early")
+        taken, self._data = self._data[:count], self._data[count:]
+        return taken
+
+    def take_number(self, size: int) -> int:
+        return int.from_bytes(self.take(size), "big")
+
+    def take_counted(self, size: int) -> bytes:
+        """Return a field whose length comes before it, in `size` bytes."""
+        return self.take(self.take_number(size))
+
+
+def _find_server_name(hello: bytes) -> str:
+    fields = _Fields(hello)
+    fields.take(2 + 32)  # version and random
+    fields.take_counted(1)  # session id
+    fields.take_counted(2)  # ciphers
+    fields.take_counted(1)  # compression
+    extensions = _Fields(fields.take_counted(2) if fields else b"")
+    names: list[str] = []
+    while extensions:
+        kind, content = extensions.take_number(2), extensions.take_counted(2)
+        if kind == _SERVER_NAME:
+            names += _list_names(_Fields(_Fields(content).take_counted(2)))
+    if len(names) > 1:
+        raise ValueError("more than one server name")
+    return parse_host(names[0]) if names else ""
+
+
+def _list_names(entries: _Fields) -> list[str]:
+    names = []
+    while entries:
+        entries.take(1)  # its kind: there is only one
+        names.append(entries.take_counted(2).decode("latin-1"))
+    return names

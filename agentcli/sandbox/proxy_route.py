@@ -1,0 +1,195 @@
+"""The way from the proxy to a host: checked addresses, the user's own proxy, and the relay.
+
+A connection is made to the very address that was checked. Nothing resolves the name again.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from agentcli.sandbox.proxy_requests import (
+    DENIED,
+    HEAD_BYTES,
+    PIECE_BYTES,
+    UNREACHABLE,
+    ProxyRequest,
+    RequestRefused,
+    TunnelOpening,
+    join_head,
+    read_opening,
+)
+from agentcli.system.hosts import join_port, parse_host
+
+CONNECT_S = 20.0
+_FIRST_ADDRESSES_S = 3.0
+"""The limit for each address but the last: a dead one must not use up all the time."""
+_MOST_ADDRESSES = 6
+IDLE_S = 600.0
+_IDLE_STEP_S = 1.0
+_HTTP_PORT = 80
+
+Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
+"""Returns the addresses of a host; raises OSError if it has none."""
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+Dial = Callable[[str, int], Awaitable[Streams]]
+"""Connects to an address and a port; raises OSError if that fails."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpstreamProxy:
+    """The proxy that the user has set for all programs."""
+
+    host: str
+    port: int
+    login: str = field(default="", repr=False)
+    """The value of a Proxy-Authorization header; empty if it needs none."""
+    tls: ssl.SSLContext | None = None
+    """For a proxy that is itself reached by TLS."""
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A connection to a host."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
+    def drop(self) -> None:
+        self.writer.transport.abort()
+
+
+async def resolve_host(resolve: Resolve, host: str, port: int) -> tuple[str, ...]:
+    """Return the addresses in their one spelling. Raise RequestRefused if there are none."""
+    try:
+        async with asyncio.timeout(CONNECT_S):
+            found = await resolve(host, port)
+    except (OSError, TimeoutError):
+        found = ()
+    addresses = []
+    for address in found:
+        with suppress(ValueError):  # the address of an interface is no host's
+            addresses.append(parse_host(address))
+    if not addresses:
+        raise RequestRefused(UNREACHABLE, f"the name {host} was not resolved")
+    return tuple(addresses[:_MOST_ADDRESSES])
+
+
+async def dial_directly(address: str, port: int) -> Streams:
+    return await asyncio.open_connection(address, port, limit=HEAD_BYTES)
+
+
+async def _dial_first(dial: Dial, addresses: Sequence[str], port: int, *, name: str) -> Link:
+    """Connect to the first address that answers. Raise RequestRefused if none does."""
+    error: Exception = OSError("no address")
+    for number, address in enumerate(addresses, 1):
+        limit_s = CONNECT_S if number == len(addresses) else _FIRST_ADDRESSES_S
+        try:
+            async with asyncio.timeout(limit_s):
+                return Link(*await dial(address, port))
+        except (OSError, TimeoutError) as failure:
+            error = failure
+    words = error.strerror if isinstance(error, OSError) and error.strerror else "no answer in time"
+    raise RequestRefused(UNREACHABLE, f"{join_port(name, port)} cannot be reached ({words})")
+
+
+async def open_link(dial: Dial, addresses: Sequence[str], request: ProxyRequest) -> Link:
+    """Connect to a host itself, and send it the head of a plain request."""
+    link = await _dial_first(dial, addresses, request.port, name=request.host)
+    if request.plain:
+        authority = join_port(request.host, request.port)
+        if request.port == _HTTP_PORT:
+            authority = authority.removesuffix(f":{_HTTP_PORT}")
+        link.writer.write(request.plain.encode(authority))
+    return link
+
+
+async def open_link_upstream(upstream: UpstreamProxy, request: ProxyRequest) -> Link:
+    """Connect through the user's own proxy. Raise RequestRefused if it does not let us."""
+    target = join_port(request.host, request.port)
+    login = (f"Proxy-Authorization: {upstream.login}",) if upstream.login else ()
+    try:
+        async with asyncio.timeout(CONNECT_S):
+            link = Link(
+                *await asyncio.open_connection(
+                    upstream.host,
+                    upstream.port,
+                    ssl=upstream.tls,
+                    server_hostname=upstream.host if upstream.tls else None,
+                    limit=HEAD_BYTES,
+                )
+            )
+            if request.plain:
+                link.writer.write(
+                    request.plain.encode(target, prefix=f"http://{target}", more=login)
+                )
+                return link
+            link.writer.write(join_head((f"CONNECT {target} HTTP/1.1", f"Host: {target}", *login)))
+            head = await link.reader.readuntil(b"\r\n\r\n")
+    except (OSError, TimeoutError, EOFError, asyncio.LimitOverrunError, ssl.SSLError) as error:
+        where = join_port(upstream.host, upstream.port)
+        raise RequestRefused(
+            UNREACHABLE, f"your proxy {where} cannot be used ({type(error).__name__})"
+        ) from None
+    status = head.decode("latin-1").split(" ", 2)[1:2]
+    if not status or not status[0].startswith("2"):
+        link.drop()
+        answer = status[0] if status else "nothing"
+        raise RequestRefused(UNREACHABLE, f"your own proxy refused {target} (HTTP {answer})")
+    return link
+
+
+async def relay(client: Link, link: Link, *, name: str = "") -> None:
+    """Pass bytes both ways until the host has no more, or nothing passes for long.
+
+    No more is read than the other side takes, so memory stays the same for any amount. If the
+    client speaks TLS, it must name the server `name`, unless that is empty. Otherwise raise
+    RequestRefused, and nothing has reached the host.
+    """
+    loop = asyncio.get_running_loop()
+    async with asyncio.timeout(IDLE_S) as idle:
+
+        def note_activity() -> None:
+            until = loop.time() + IDLE_S
+            if until - (idle.when() or 0) > _IDLE_STEP_S:
+                idle.reschedule(until)
+
+        # The host may speak first, so nothing waits for the client.
+        sending = loop.create_task(_send(client, link, name, note_activity))
+        receiving = loop.create_task(_pump(link.reader, client.writer, note_activity))
+        try:
+            await asyncio.wait((sending, receiving), return_when=asyncio.FIRST_COMPLETED)
+            if not receiving.done():
+                sending.result()
+            await receiving
+        finally:
+            sending.cancel()
+            receiving.cancel()
+            await asyncio.gather(sending, receiving, return_exceptions=True)
+
+
+async def _send(client: Link, link: Link, name: str, note_activity: Callable[[], None]) -> None:
+    if name:
+        link.writer.write(_check_server_name(await read_opening(client.reader), name))
+    await _pump(client.reader, link.writer, note_activity)
+
+
+def _check_server_name(opening: TunnelOpening, name: str) -> bytes:
+    if opening.is_tls and opening.server_name != name:
+        shown = opening.server_name or "no server"
+        raise RequestRefused(
+            DENIED, f"TLS named {shown} instead of {name}", wanted=opening.server_name
+        )
+    return opening.data
+
+
+async def _pump(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, note_activity: Callable[[], None]
+) -> None:
+    while data := await reader.read(PIECE_BYTES):
+        note_activity()
+        writer.write(data)
+        await writer.drain()
+    if writer.can_write_eof():
+        writer.write_eof()
