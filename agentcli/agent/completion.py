@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from agentcli.agent.journal import Journal
+from agentcli.system.command_outcome import describe_failure, name_check, only_looks
 from agentcli.types.errors import Ending
 from agentcli.types.events import (
     AnswerChecked,
@@ -142,7 +143,7 @@ class CompletionChecks:
         return (ContextNote(text=note, why=NoteReason.DENIED),)
 
     def collect_evidence(self) -> Sequence[ContextNote]:
-        """Return, once, what ran after the last edit, unless its last command succeeded.
+        """Return, once, what failed after the last edit, or that nothing ran that could check it.
 
         Checks of the user, which have passed by now, are evidence enough."""
         if self._has_shown_evidence or self._checks:
@@ -243,23 +244,33 @@ def _describe_evidence(facts: Sequence[Fact]) -> str:
                 ran.append(command)
             case _:
                 pass
-    if not edited or (ran and _has_succeeded(ran[-1])):
+    if not edited:
         return ""
-    if not ran:
-        return f"no command ran after your last edit ({edited})."
-    lines = "".join(f"\n{_describe_command(command)}" for command in ran[-COMMANDS_SHOWN:])
-    return f"the last command after your last edit ({edited}) failed.{lines}"
+    if all(only_looks(command.command) for command in ran):
+        return f"no command ran after your last edit ({edited}) that could check it."
+    failed = _find_failures(ran)
+    lines = "".join(f"\n{_describe_command(command)}" for command in failed[-COMMANDS_SHOWN:])
+    return f"what ran last after your last edit ({edited}) failed.{lines}" if failed else ""
 
 
-def _has_succeeded(ran: Command) -> bool:
-    return ran.exit_code == 0 and not ran.timed_out
+def _find_failures(ran: Sequence[Command]) -> list[Command]:
+    """Return the commands whose last run failed, by what they check, and the last one if it did.
+
+    Other commands, such as a script, may have failed on purpose."""
+    last: dict[str, Command] = {}
+    for command in ran:
+        check = name_check(command.command)
+        last.pop(check, None)  # so that they stay in order
+        last[check] = command
+    if last.get("") is not ran[-1]:
+        last.pop("", None)
+    return [command for command in last.values() if describe_failure(command)]
 
 
 def _describe_command(ran: Command) -> str:
     line = " ".join(ran.command.split())
     shown = line if len(line) <= COMMAND_CHARS else f"{line[:COMMAND_CHARS]}…"
-    ended = f"ended by {ran.signal}" if ran.signal else f"exit code {ran.exit_code}"
-    return f"$ {shown}: {'timed out' if ran.timed_out else ended}"
+    return f"$ {shown}: {describe_failure(ran)}"
 
 
 def _describe_failed_check(run: Verified) -> str:

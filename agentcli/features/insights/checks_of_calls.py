@@ -14,6 +14,7 @@ from agentcli.features.insights.finding import (
     name_call,
 )
 from agentcli.features.insights.trace import TracedCall
+from agentcli.system.command_outcome import describe_failure, name_check
 from agentcli.types.errors import Ending
 from agentcli.types.messages import Json
 from agentcli.types.tools import Command, ErrorKind, FileView, Matches
@@ -73,8 +74,6 @@ def _is(value: Json, wanted: str) -> bool:
 _LIMITS = ("limit", "max_lines", "max_results", "head_limit")
 """The arguments in which a model limits a result itself."""
 _OUTPUT = re.compile(r"out/[\w-]+\.log")
-_SAY_NO = {"grep", "egrep", "rg", "diff", "cmp", "test", "[", "[[", "which", "command", "pgrep"}
-"""Programs that answer no with exit code 1."""
 REPEATS_MAX = 3
 SLOW_S = 1.0
 SLOWEST_SHOWN = 3
@@ -171,16 +170,15 @@ def find_failed_commands(case: TriageCase) -> Iterator[TriageFinding]:
     for call in case.trace.calls:
         details = call.finished.result.details if call.finished else None
         if isinstance(details, Command) and not call.failed and details.exit_code is not None:
-            program = _find_program(details.command)
+            program = name_check(details.command) or _find_program(details.command)
             last.pop(program, None)  # so that they stay in the order of the log
             last[program] = (call, details)
-    for program, (call, details) in last.items():
-        is_answer = details.exit_code == 1 and program in _SAY_NO
-        if details.exit_code and not is_answer:
+    for call, details in last.values():
+        if failure := describe_failure(details):
             yield TriageFinding(
                 level=Level.WARNING,
                 record=call.finished_record,
-                what=f"{name_call(call.call)} ended with exit code {details.exit_code}",
+                what=f"{name_call(call.call)} ended with {failure}",
                 why="no later run of the same program succeeded",
                 fix="check whether the answer mentions it; read its output in the trace",
             )

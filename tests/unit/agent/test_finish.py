@@ -186,9 +186,15 @@ RESULTS: dict[str, Diff | Command] = {
     "fail": command(1),
     "hang": command(None, timed_out=True),
     "serve": command(None, background_pid=9),
+    "piped": command(0, pipe="pytest 2, tail 0"),
+    "look": Command(command="cd src && git diff | head -50; ls", cwd="/", exit_code=0),
+    "lint": Command(command="ruff check .", cwd="/", exit_code=1),
+    "script": Command(command="./demo.sh", cwd="/", exit_code=1),
+    "absent": Command(command="grep -rn old src", cwd="/", exit_code=1),
 }
-NOTHING_RAN = "no command ran after your last edit (calc.py)."
-LAST_FAILED = "the last command after your last edit (calc.py) failed.\n"
+NOTHING_RAN = "no command ran after your last edit (calc.py) that could check it."
+LAST_FAILED = "what ran last after your last edit (calc.py) failed.\n"
+HIDDEN = "exit code 0; in the pipe: pytest 2, tail 0"
 
 
 @pytest.mark.parametrize(
@@ -203,7 +209,17 @@ LAST_FAILED = "the last command after your last edit (calc.py) failed.\n"
         ("pass edit", NOTHING_RAN),
         ("edit serve", NOTHING_RAN),
         ("edit fail", f"{LAST_FAILED}$ pytest -q: exit code 1"),
-        ("edit pass fail", f"{LAST_FAILED}$ pytest -q: exit code 0\n$ pytest -q: exit code 1"),
+        ("edit pass fail", f"{LAST_FAILED}$ pytest -q: exit code 1"),
+        ("edit piped", f"{LAST_FAILED}$ pytest -q: {HIDDEN}"),
+        ("edit piped look", f"{LAST_FAILED}$ pytest -q: {HIDDEN}"),
+        ("edit fail fail look", f"{LAST_FAILED}$ pytest -q: exit code 1"),
+        ("edit lint pass", f"{LAST_FAILED}$ ruff check .: exit code 1"),
+        ("edit pass script", f"{LAST_FAILED}$ ./demo.sh: exit code 1"),
+        ("edit look", NOTHING_RAN),
+        ("edit absent", NOTHING_RAN),
+        ("edit script pass", None),
+        ("edit pass absent", None),
+        ("edit piped pass", None),
         ("edit hang", f"{LAST_FAILED}$ pytest -q: timed out"),
     ],
 )

@@ -274,6 +274,21 @@ def test_program_whose_last_run_failed_is_told(
     ]
 
 
+@pytest.mark.parametrize(
+    ("hidden", "failure"),
+    [
+        ({"pipe": "pytest 2, tail 0"}, "exit code 0; in the pipe: pytest 2, tail 0"),
+        ({"tail": "1 error in 0.50s"}, 'exit code 0, but it printed "1 error in 0.50s"'),
+    ],
+)
+def test_collection_error_behind_exit_code_0_is_told(hidden: Any, failure: str) -> None:
+    command = "pytest -q 2>&1 | tail -3"
+    details = replace(Command(command=command, cwd="/w", exit_code=0), **hidden)
+    facts = ran(a_call("bash", command=command), details=details)
+    (finding,) = run_checks(case([STARTED, ASKED, *facts, replied(), *DONE]))
+    assert finding.what == f"bash {command} ended with {failure}"
+
+
 def test_denial_names_the_rule_that_would_allow_it() -> None:
     call = a_call("bash", command="pytest -q")
     denied: list[Fact] = [replied(call), judged(call, "deny"), finished(call, ErrorKind.DENIED)]

@@ -1,0 +1,101 @@
+"""Whether a command failed, and what it checked: by its exit codes, and by what test runners print.
+
+An exit code alone hides failures: `pytest | tail` and `pytest; echo done` end with 0.
+"""
+
+import re
+from pathlib import PurePath
+
+from agentcli.types.tools import Command
+
+_BETWEEN = re.compile(r"&&|\|\|?&?|;|\n")
+_BEFORE_PROGRAM = re.compile(
+    r"""(?:[({!]|[A-Za-z_]\w*=(?:"[^"]*"|'[^']*'|\S)*|env|time|exec|command|nice|npx|"""
+    r"(?:uv|poetry|pipenv|hatch|pdm|rye)\s+run|timeout(?:\s+-\S+)*\s+\S+|"
+    r"(?:\S*/)?python[\d.]*(?:\s+-[XW]\s+\S+|\s+-[^m\s]\S*)*\s+-m)\s+"
+)
+_RUNNERS = {
+    *("pytest", "py.test", "unittest", "doctest", "tox", "nox", "jest", "vitest", "mocha", "ava"),
+    *("phpunit", "rspec", "ctest", "make", "ninja", "tsc", "mypy", "pyright", "ruff", "flake8"),
+    *("pylint", "eslint", "shellcheck", "pre-commit"),
+}
+"""Programs that check code, whatever their arguments are."""
+_TASK_RUNNERS = {
+    *("npm", "pnpm", "yarn", "bun", "deno", "cargo", "go", "dotnet", "mvn", "gradle", "gradlew"),
+    *("bazel", "rake", "mix", "swift", "just"),
+}
+"""Programs that check code if their first argument says so."""
+_TASK = re.compile(r"\b(?:test|tests|check|build|lint|vet|clippy|verify|typecheck)\b")
+_SAYS_NO = {"grep", "egrep", "rg", "diff", "cmp", "test", "[", "[[", "which", "command", "pgrep"}
+"""Programs that answer no with exit code 1."""
+_LOOKS = {
+    *("cat", "cd", "echo", "file", "find", "git", "grep", "head", "ls", "nl", "pwd", "rg", "sed"),
+    *("sort", "stat", "tail", "tree", "uniq", "wc"),
+}
+"""Programs that show something, and check nothing."""
+_FAILED = re.compile(
+    r"^.*\b[1-9]\d* (?:failed|errors?)\b.* in \d.*$"  # pytest
+    r"|^.*\bno tests ran in \d.*$"
+    r"|^FAILED \((?:failures|errors)=.*$"  # unittest
+    r"|^\s*Tests:?\s+[1-9]\d* failed\b.*$"  # jest, vitest
+    r"|^\s*[1-9]\d* failing$"  # mocha
+    r"|^\S fail [1-9]\d*$"  # node --test
+    r"|^test result: FAILED.*$|^error: could not compile.*$"  # cargo
+    r"|^FAIL(?:\s.*)?$"  # go
+    r"|^npm (?:ERR!|error).*$"
+    r"|^make(?:\[\d+\])?: \*\*\*.*$",
+    re.MULTILINE,
+)
+_SHOWN_CHARS = 120
+
+
+def describe_failure(ran: Command) -> str:
+    """Return how a command failed, such as `exit code 2`; empty if it did not."""
+    if ran.timed_out:
+        return "timed out"
+    if ran.signal:
+        return f"ended by {ran.signal}"
+    if ran.exit_code == 1 and not _SAYS_NO.isdisjoint(_name_programs(ran.command)[-1:]):
+        return ""
+    if ran.exit_code != 0:
+        return f"exit code {ran.exit_code}"
+    if ran.pipe:
+        return f"exit code 0; in the pipe: {ran.pipe}"
+    printed = _FAILED.search(f"{ran.head}\n{ran.tail}") if name_check(ran.command) else None
+    return f'exit code 0, but it printed "{printed[0].strip()[:_SHOWN_CHARS]}"' if printed else ""
+
+
+def name_check(command: str) -> str:
+    """Return the last check that a command runs, such as `cargo test`; empty if it runs none."""
+    return next(filter(None, map(_name_check, reversed(_split_parts(command)))), "")
+
+
+def only_looks(command: str) -> bool:
+    """Return whether all programs of a command only show something."""
+    return set(_name_programs(command)) <= _LOOKS
+
+
+def _name_check(part: str) -> str:
+    program, _, rest = part.partition(" ")
+    name = PurePath(program).name
+    if name in _RUNNERS:
+        return name
+    words = [word for word in rest.split() if not word.startswith(("-", "+"))]
+    task = " ".join(words[: 2 if words[:1] == ["run"] else 1])
+    return f"{name} {task}" if name in _TASK_RUNNERS and _TASK.search(task) else ""
+
+
+def _name_programs(command: str) -> list[str]:
+    return [PurePath(part.partition(" ")[0]).name for part in _split_parts(command)]
+
+
+def _split_parts(command: str) -> list[str]:
+    """Return the parts between `;`, `&&` and pipes, without what stands before a program."""
+    parts = (part.strip() for part in _BETWEEN.split(command))
+    return [_drop_before(part) for part in parts if part and not part.startswith("#")]
+
+
+def _drop_before(part: str) -> str:
+    while found := _BEFORE_PROGRAM.match(part):
+        part = part[found.end() :]
+    return part
