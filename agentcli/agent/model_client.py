@@ -197,7 +197,12 @@ class ModelClient:
             partial.flush_usage()
             if error.was_sent:
                 self._journal.append(
-                    ModelFailed(kind=error.kind, message=str(error), hint=error.hint)
+                    ModelFailed(
+                        kind=error.kind,
+                        message=str(error),
+                        hint=error.hint,
+                        retry_after_s=error.retry_after_s,
+                    )
                 )
             raise
         except asyncio.CancelledError:

@@ -234,6 +234,8 @@ class ModelFailed:
     kind: str
     message: str
     hint: str = ""
+    retry_after_s: float | None = None
+    """The wait that the provider asked for. None if it asked for none."""
     type: Literal["model_failed"] = "model_failed"
 
 

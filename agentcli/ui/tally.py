@@ -6,13 +6,14 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from agentcli.types.answers import AnswerParts
-from agentcli.types.errors import RunOutcome
+from agentcli.types.errors import Ending, RunOutcome
 from agentcli.types.events import (
     AnswerChecked,
     CallFinished,
     CallJudged,
     Checkpointed,
     Event,
+    ModelFailed,
     ModelReplied,
     SessionResumed,
     SessionStarted,
@@ -54,6 +55,8 @@ class Tally:
     verified: dict[str, Verified] = field(default_factory=dict)
     """The latest run of each check, by command."""
     warnings: list[str] = field(default_factory=list)
+    failure: ModelFailed | None = None
+    """The failure of the last request; None if it was answered."""
 
     def __call__(self, event: Event) -> None:
         self.spending += compute_spending(event)
@@ -65,6 +68,8 @@ class Tally:
                 self.structured = None
             case ModelReplied():
                 self._add_reply(event)
+            case ModelFailed():
+                self.failure = event
             case CallJudged(call=call, verdict=verdict) if verdict.decision == "deny":
                 self.denials.append((call, verdict))
             case CallFinished():
@@ -93,7 +98,7 @@ class Tally:
             "ending": outcome.ending,
             "answer": self.answer,
             "structured": self.structured,
-            "error": build_error_json(outcome),
+            "error": build_error_json(outcome, self.failure),
             "turns": self.turns,
             "duration_ms": round(self.duration_s * 1000),
             "api_ms": round(self.model_s * 1000),
@@ -129,6 +134,7 @@ class Tally:
 
     def _add_reply(self, event: ModelReplied) -> None:
         self.turns += 1
+        self.failure = None
         self.model_s += event.duration_s
 
     def _add_call(self, event: CallFinished) -> None:
@@ -153,10 +159,16 @@ class Tally:
                 pass
 
 
-def build_error_json(outcome: RunOutcome) -> dict[str, str] | None:
+def build_error_json(
+    outcome: RunOutcome, failure: ModelFailed | None = None
+) -> dict[str, Any] | None:
+    """Return why a run failed. `failure` is that of the last request, if it had none."""
     if outcome.status == "ok":
         return None
-    return {"code": outcome.ending, "message": outcome.message, "fix": outcome.hint}
+    error = {"code": outcome.ending, "message": outcome.message, "fix": outcome.hint}
+    if failure is None or outcome.ending is not Ending.PROVIDER_FAILED:
+        return error
+    return {**error, "kind": failure.kind, "retry_after_s": failure.retry_after_s}
 
 
 def build_cost_json(spending: Spending) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 import json
 import signal
+import socket
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -8,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from tests.support import anthropic_streams as anthropic
 from tests.support.mcp_links import NASTY
 from tests.support.program import PROGRAM, Ran, agentcli, environment, script
+from tests.support.provider import Provider, Reply
 
 EDIT = [
     {"calls": [{"write_file": {"path": "made.txt", "content": "made\n"}}]},
@@ -42,10 +45,9 @@ class Ground:
         model = script(self.tmp_path / f"{name}.json", replies)
         return {"id": name, "prompt": "go", "model": model, **more}
 
-    def run(self, *options: str) -> Ran:
-        return agentcli(
-            "batch", self.file, "-C", self.work, "--mode", "auto-edit", *options, home=self.home
-        )
+    def run(self, *options: str, env: dict[str, str] | None = None) -> Ran:
+        where = ("-C", self.work, "--mode", "auto-edit")
+        return agentcli("batch", self.file, *where, *options, home=self.home, env=env)
 
     def begun(self, *options: str) -> "subprocess.Popen[str]":
         return subprocess.Popen(
@@ -236,6 +238,39 @@ def test_stopped_batch_goes_on_where_it_was(
     ran = ground.run("--sandbox", "off")
     assert (ran.code, ground.sessions()["a"], ground.report["ok"]) == (0, kept, 3)
     assert "1 of 3 tasks are already done\n" in ran.err
+
+
+def refuse(wait: str) -> Reply:
+    body = {"type": "error", "error": {"type": "rate_limit_error", "message": "slow down"}}
+    return Reply(status=429, headers={"retry-after": wait}, body=json.dumps(body).encode())
+
+
+def test_rate_limit_uses_no_task_up_and_holds_all_workers_back(ground: Ground) -> None:
+    ground.tasks({"id": "a", "prompt": "one"}, {"id": "b", "prompt": "two"})
+    with Provider([refuse("2"), anthropic.says("A."), anthropic.says("B.")]) as provider:
+        ran = ground.run(
+            *("--model", "opus", "--workers", "1"),
+            env={
+                "ANTHROPIC_API_KEY": "sk-test-0123456789",
+                "ANTHROPIC_BASE_URL": provider.base_url,
+                "AGENTCLI_MAX_WAIT": "1",  # the run itself waits for no 2 seconds
+            },
+        )
+    assert ran.code == 0
+    assert "a: rate limited; no task starts for 2." in ran.err
+    results = [(one["id"], one["answer"], one["attempts"]) for one in ground.report["results"]]
+    assert results == [("a", "A.", 2), ("b", "B.", 1)]
+
+
+@WITH_RAY
+def test_ray_cluster_that_nobody_runs_is_named(ground: Ground) -> None:
+    ground.tasks({"id": "a", "prompt": "one"})
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    ran = ground.run("--engine", "ray", env={"RAY_ADDRESS": address})
+    assert ran.code == 3
+    assert ran.err.startswith(f"error: cannot reach the Ray cluster at {address} (RAY_ADDRESS): ")
+    assert f"fix: ray status --address {address}" in ran.err
 
 
 def test_two_batches_do_not_write_to_one_place(ground: Ground) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import json
 import os
+import random
 import shutil
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
@@ -17,6 +18,7 @@ from platformdirs import user_cache_path
 from agentcli.features.batch.tasks import Task
 from agentcli.log.lock import SessionInUse, SessionLock
 from agentcli.system.git import NOT_INTO_OTHERS, add_worktree, run_git
+from agentcli.system.parsing import parse_amount
 from agentcli.system.process import run_to_completion, signal_of_death
 from agentcli.types.errors import Ending, RunOutcome, SettingsError
 
@@ -171,6 +173,11 @@ def _find_repository(workspace: Path) -> tuple[Path, str]:
 
 ATTEMPTS = 3
 """The attempts at a task whose worker died without a result."""
+RATE_LIMIT_WAIT_S = 30.0
+"""The first wait after a provider has limited the rate, if it asks for none. It doubles."""
+LONGEST_WAIT_S = 600.0
+ALL_WAITS_S = 3600.0
+"""The most that a task waits for its provider in all."""
 
 EngineName = Literal["local", "ray"]
 ENGINES: tuple[EngineName, ...] = ("local", "ray")
@@ -191,7 +198,27 @@ class BatchListener(Protocol):
         """Handle a worker that ended without a result. The task is run again, but not for ever."""
         ...
 
+    def on_wait(self, task: Task, wait_s: float) -> None:
+        """Handle a task whose provider limits the rate: all workers wait, then it goes on."""
+        ...
+
     def on_end(self, task: Task, result: Result) -> None: ...
+
+
+class RateLimitGate:
+    """Lets no worker start while a provider limits the rate."""
+
+    def __init__(self) -> None:
+        self._opens_at = 0.0
+
+    def hold(self, wait_s: float) -> None:
+        self._opens_at = max(self._opens_at, asyncio.get_running_loop().time() + wait_s)
+
+    async def wait(self) -> None:
+        left_s = self._opens_at - asyncio.get_running_loop().time()
+        if left_s > 0:
+            await asyncio.sleep(left_s)
+            await self.wait()  # another task may have made it longer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,6 +249,7 @@ class Batch:
         self._lock = _lock_output(plan.out)
         self.trees = TaskTrees(plan.workspace, out=plan.out)
         self._one_tree_at_a_time = asyncio.Lock()
+        self._gate = RateLimitGate()
         self.results: dict[str, Result] = {}
         for task in tasks:
             if (kept := self._load_result(task)) is not None:
@@ -269,25 +297,28 @@ class Batch:
 
     async def _run_with_retries(self, task: Task) -> tuple[Result, int, Path]:
         """Run until there is a result, but not for ever. Return it with the last attempt's tree."""
-        attempts = 0
+        attempts = crashes = 0
+        limits = TaskLimits((*self._plan.options, *task.options))
         while True:
             attempts += 1
+            await self._gate.wait()
             async with self._one_tree_at_a_time:
                 tree = await asyncio.to_thread(self.trees.make, task.id)
-            result, how = await self._run_once(task, tree)
-            if result is not None:
-                return result, attempts, tree
-            self._listener.on_crash(task, how)
-            if attempts == ATTEMPTS:
-                error = {"code": Ending.INTERNAL, "message": f"{how}, {attempts} times"}
-                lost = RunOutcome(ending=Ending.INTERNAL)
-                return (
-                    {"status": lost.status, "exit_code": int(lost.exit_code), "error": error},
-                    attempts,
-                    tree,
-                )
+            result, how = await self._run_once(task, tree, options=limits.options)
+            if result is None:
+                crashes += 1
+                self._listener.on_crash(task, how)
+                if crashes == ATTEMPTS:
+                    return _build_lost_result(f"{how}, {crashes} times"), attempts, tree
+            elif (wait_s := limits.find_wait_s(result)) is None:
+                return limits.add_earlier_cost(result), attempts, tree
+            else:
+                self._gate.hold(wait_s)
+                self._listener.on_wait(task, wait_s)
 
-    async def _run_once(self, task: Task, tree: Path) -> tuple[Result | None, str]:
+    async def _run_once(
+        self, task: Task, tree: Path, *, options: Sequence[str]
+    ) -> tuple[Result | None, str]:
         """Return the result, or how the worker ended without one."""
         directory = self._task_directory(task)
         results: list[Result] = []
@@ -295,11 +326,14 @@ class Batch:
         def handle_line(line: bytes) -> None:
             event = _parse_event(line)
             self._listener.on_event(task, event)
-            if event.get("type") == "result":
-                results.append(event)
+            match event:
+                case {"type": "result"}:
+                    results.append(event)
+                case {"type": "retry", "http": 429, "wait_s": float(wait_s)}:
+                    self._gate.hold(wait_s)
 
         work = WorkerJob(
-            argv=self._build_argv(task, tree),
+            argv=self._build_argv(task, tree, options),
             stdin=task.prompt.encode("utf-8", "replace"),
             stdout_path=directory / "events.jsonl",
             stderr_path=directory / "stderr.txt",
@@ -310,7 +344,7 @@ class Batch:
         by = signal_of_death(code)
         return None, f"killed by {by}" if by else f"exited with code {code}"
 
-    def _build_argv(self, task: Task, tree: Path) -> tuple[str, ...]:
+    def _build_argv(self, task: Task, tree: Path, options: Sequence[str]) -> tuple[str, ...]:
         return (
             # -P: nothing is imported from the current directory.
             *(sys.executable, "-P", "-m", "agentcli", "run", "-", "-C", str(tree)),
@@ -321,8 +355,7 @@ class Batch:
                 str(self._task_directory(task)),
                 "--no-annotations",
             ),
-            *self._plan.options,
-            *task.options,
+            *options,
         )
 
     def _task_directory(self, task: Task) -> Path:
@@ -340,19 +373,68 @@ class Batch:
 
 
 _STREAM_KEYS = ("v", "seq", "ts", "type", "structured")
+_MAX_COST = "--max-cost="
+
+
+class TaskLimits:
+    """What a task that its provider holds up may still spend and wait."""
+
+    def __init__(self, options: Sequence[str]) -> None:
+        self._options = options
+        costs = [one.removeprefix(_MAX_COST) for one in options if one.startswith(_MAX_COST)]
+        self._max_cost_usd = parse_amount(costs[-1]) if costs else None
+        self._spent_usd = 0.0
+        self._waited_s = 0.0
+        self._waits = 0
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The options of the next attempt: what earlier ones have spent is not spent again."""
+        if self._max_cost_usd is None or not self._spent_usd:
+            return (*self._options,)
+        return (*self._options, f"{_MAX_COST}{self._max_cost_usd - self._spent_usd:.6f}")
+
+    def find_wait_s(self, result: Result) -> float | None:
+        """Return the wait before another attempt, or None if this result is final."""
+        error = result.get("error") or {}
+        if error.get("kind") != "rate_limited":
+            return None
+        asked_s = error.get("retry_after_s")
+        own_s = 2.0**self._waits * (RATE_LIMIT_WAIT_S if asked_s is None else 1.0)
+        wait_s = max(min(own_s, LONGEST_WAIT_S), asked_s or 0.0) * random.uniform(1.0, 1.2)
+        spent_usd = self._spent_usd + (result.get("cost_usd") or 0.0)
+        if self._max_cost_usd is not None and spent_usd >= self._max_cost_usd:
+            return None
+        if self._waited_s + wait_s > ALL_WAITS_S:
+            return None
+        self._spent_usd = spent_usd
+        self._waited_s += wait_s
+        self._waits += 1
+        return wait_s
+
+    def add_earlier_cost(self, result: Result) -> Result:
+        """Return the result with what all attempts have cost."""
+        cost = result.get("cost_usd")
+        return result if cost is None else {**result, "cost_usd": cost + self._spent_usd}
+
+
+def _build_lost_result(message: str) -> Result:
+    lost = RunOutcome(ending=Ending.INTERNAL)
+    error = {"code": Ending.INTERNAL, "message": message}
+    return {"status": lost.status, "exit_code": int(lost.exit_code), "error": error}
 
 
 def build_engine(name: EngineName, *, workers: int) -> BatchEngine:
-    """Raise SettingsError if the engine is not installed."""
+    """Raise SettingsError if the engine is not installed or not reached."""
     if name == "local":
         return LocalEngine()
     try:
-        from agentcli.features.batch.ray_engine import RayEngine
+        from agentcli.features.batch.ray_engine import build_ray_engine
     except ImportError as error:
         raise SettingsError(
-            f"cannot use the engine {name}: {error}", hint="pip install 'agentcli[ray]'"
+            f"cannot use the engine {name}: {error}", hint="pip install ray"
         ) from error
-    return RayEngine(workers=workers)
+    return build_ray_engine(workers=workers)
 
 
 def _lock_output(out: Path) -> SessionLock:

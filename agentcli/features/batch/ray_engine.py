@@ -7,6 +7,7 @@ import asyncio
 import logging
 import os
 import signal
+import socket
 import subprocess
 from collections.abc import Callable
 from threading import Thread
@@ -15,6 +16,10 @@ from typing import Any
 import ray
 
 from agentcli.features.batch.engine import PATIENCE_S, WorkerJob
+from agentcli.types.errors import SettingsError
+
+SHOWN_CHARS = 300
+CONNECT_S = 10.0
 
 
 class RayEngine:
@@ -43,6 +48,31 @@ class RayEngine:
 
     def close(self) -> None:
         ray.shutdown()
+
+
+def build_ray_engine(*, workers: int) -> RayEngine:
+    """Raise SettingsError if the cluster cannot be reached or started."""
+    address = os.environ.get("RAY_ADDRESS", "")
+    try:
+        _check_port(address)
+        return RayEngine(workers=workers)
+    except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+        reason = " ".join(str(error).split())[:SHOWN_CHARS] or type(error).__name__
+        if address:
+            raise SettingsError(
+                f"cannot reach the Ray cluster at {address} (RAY_ADDRESS): {reason}",
+                hint=f"ray status --address {address}",
+            ) from error
+        raise SettingsError(
+            f"cannot start Ray on this machine: {reason}", hint="--engine local"
+        ) from error
+
+
+def _check_port(address: str) -> None:
+    """Raise OSError if nobody listens at host:port. Ray itself would try for minutes."""
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if colon and port.isdecimal():
+        socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_S).close()
 
 
 def run_job(job: WorkerJob, environ: dict[str, str]) -> int:

@@ -62,6 +62,13 @@ class BatchProgress:
     def on_crash(self, task: Task, how: str) -> None:
         self._write_line(f"{task.id}: worker {how}; its changes are discarded")
 
+    def on_wait(self, task: Task, wait_s: float) -> None:
+        self._doing[task.id] = "waiting for the provider"
+        self._write_line(
+            f"{task.id}: rate limited; no task starts for {format_duration(wait_s)}, "
+            "then it is tried again"
+        )
+
     def on_end(self, task: Task, result: dict[str, Any]) -> None:
         self._doing.pop(task.id, None)
         self._done += 1
