@@ -68,9 +68,9 @@ class OpenChild(Protocol):
     """Opens a loop for a task, with the role's tools, its own journal and limits."""
 
     def __call__(
-        self, role: Role, task: str, *, listen: Callable[[Event], None], steps_left: int | None
+        self, role: Role, task: str, *, listen: Callable[[Event], None], context: ToolContext
     ) -> Child:
-        """Open it. `listen` gets its events. `steps_left` is what the parent has left."""
+        """Open it. `listen` gets its events. `context` is that of the parent's call."""
         ...
 
 
@@ -97,7 +97,7 @@ class ChildRunner:
 
     async def _run(self, task: str, role: Role, context: ToolContext) -> Output:
         watch = _ChildProgress(context.progress)
-        child = self._open_child(role, task, listen=watch, steps_left=context.steps_left)
+        child = self._open_child(role, task, listen=watch, context=context)
         opening = f"{CHILD_INSTRUCTIONS}\n\n{role.instructions}".strip()
         try:
             child.journal.append(ContextNote(text=opening, why=NoteReason.ROLE))

@@ -174,6 +174,7 @@ def _build_parts(
         gate=gate,
         builtin_tools=BuiltinTools(settings, gate=gate, model=lambda: model.current, emit=emit),
         checkpoints=Checkpoints(paths, workspace=settings.workspace, emit=emit),
+        child_listeners=[],
     )
 
 

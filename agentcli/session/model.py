@@ -36,6 +36,8 @@ class ModelInUse:
     """True if it takes images."""
     warning: str = ""
     """A warning for the user about something that is not known of the model."""
+    base_url: str = ""
+    """The address of its provider; empty for a script, or if an SDK knows it."""
     patches: bool = False
     """True if it was trained on apply_patch."""
     answer_schemas: bool = False
@@ -83,6 +85,7 @@ def _open_provider_model(settings: Settings) -> ModelInUse:
     from agentcli.providers.catalog import cost_usd
     from agentcli.providers.connection import LearnedModel, RetryPolicy
     from agentcli.providers.http.sockets import Timeouts
+    from agentcli.providers.providers import find_base_url
     from agentcli.providers.transport import open_provider
     from agentcli.session.keys import find_user_key
 
@@ -107,6 +110,7 @@ def _open_provider_model(settings: Settings) -> ModelInUse:
         name=name,
         price=lambda usage: cost_usd(learning.model, usage),
         images=model.images,
+        base_url=find_base_url(provider, os.environ),
         patches=model.patch_tool,
         answer_schemas=model.answer_schemas,
         get_info=lambda: learning.model,

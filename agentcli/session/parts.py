@@ -1,11 +1,12 @@
 """The parts of a session that its agents and features build on."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import TypeAlias
 
 from agentcli.agent.compaction import Compactor
 from agentcli.agent.dispatch import Dispatcher, ResultHook
-from agentcli.agent.journal import Journal
+from agentcli.agent.journal import Journal, Listener
 from agentcli.agent.limits import Breaker, Pace
 from agentcli.agent.model_client import ModelClient, load_system_prompt
 from agentcli.agent.toolset import Toolset
@@ -24,6 +25,9 @@ from agentcli.types.messages import Json
 from agentcli.types.provider import Request
 from agentcli.types.verdicts import Delegation
 
+BuildChildListener: TypeAlias = Callable[[str, str], Listener]
+"""Takes the role of a child and the id of the call that opens it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionParts:
@@ -39,6 +43,8 @@ class SessionParts:
     gate: PermissionGate
     builtin_tools: BuiltinTools
     checkpoints: Checkpoints
+    child_listeners: list[BuildChildListener]
+    """What features add to hear the events of each child agent."""
 
     def build_model_client(
         self, toolset: Toolset, *, journal: Journal, answer_schema: Json = None

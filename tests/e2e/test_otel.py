@@ -23,6 +23,24 @@ def test_run_sends_spans_only_when_it_is_turned_on(tmp_path: Path) -> None:
         on = {**env, "AGENTCLI_OTEL": "1"}
         ran = agentcli("run", "--model", model(tmp_path), "x", home=tmp_path, env=on)
         assert (ran.code, ran.out, sorted(names)) == (0, "Done.\n", SPANS)
+        assert sorted(names.metrics) == [
+            "gen_ai.client.operation.duration",
+            "gen_ai.client.token.usage",
+        ]
+
+
+def test_child_agents_are_in_the_same_trace(tmp_path: Path) -> None:
+    replies = [{"calls": [{"delegate": {"task": "look"}}]}, "Found.", "Done."]
+    with collector() as (endpoint, names):
+        env = {
+            "AGENTCLI_OTEL": "1",
+            "OTEL_EXPORTER_OTLP_ENDPOINT": endpoint,
+            "OTEL_METRICS_EXPORTER": "none",
+        }
+        told = script(tmp_path / "s.json", replies)
+        assert agentcli("run", "--model", told, "x", home=tmp_path, env=env).code == 0
+        assert (names.count("invoke_agent agentcli"), names.count("chat s.json")) == (2, 3)
+        assert names.metrics == []
 
 
 def test_dead_collector_is_a_warning_and_nothing_more(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from agentcli.session.tool_catalog import ToolCatalog
 from agentcli.tools.contracts import BUILT_IN, load_spec
 from agentcli.types.errors import ToolError
 from agentcli.types.events import ContextNote, Event, Fact, SessionStarted, Warned
-from agentcli.types.tools import Effect, ErrorKind, Tool, ToolSpec
+from agentcli.types.tools import Effect, ErrorKind, Tool, ToolContext, ToolSpec
 from agentcli.types.verdicts import Delegation
 
 if TYPE_CHECKING:
@@ -92,11 +92,11 @@ class ChildAgents(SessionFeature):
         return toolset
 
     def _open_child(
-        self, role: "Role", task: str, *, listen: Callable[[Event], None], steps_left: int | None
+        self, role: "Role", task: str, *, listen: Callable[[Event], None], context: ToolContext
     ) -> "Child":
         from agentcli.agent.children import Child
 
-        limits = TurnLimits(steps=_limit_steps(steps_left), wall_s=WALL_S)
+        limits = TurnLimits(steps=_limit_steps(context.steps_left), wall_s=WALL_S)
         toolset = self._build_toolset(role, lambda: journal.facts)
         parts, gate = self._parts, self._parts.gate
         breaker = Breaker()
@@ -105,7 +105,11 @@ class ChildAgents(SessionFeature):
         journal = Journal(
             f"{parts.paths.id}/{log.path.stem}",
             record=log.append,
-            listeners=(listen, instructions),
+            listeners=(
+                listen,
+                instructions,
+                *(build(role.name, context.call_id) for build in parts.child_listeners),
+            ),
             mask=gate.secret_masking.build_event_mask(),
         )
         child = Delegation(child_id=journal.session, role=role.name, task=task)

@@ -1,5 +1,6 @@
 """OpenTelemetry for a session, if the user has turned it on."""
 
+import os
 from typing import TYPE_CHECKING
 
 from agentcli import __version__
@@ -9,7 +10,7 @@ from agentcli.types.errors import SettingsError
 from agentcli.types.events import Emit, Warned
 
 if TYPE_CHECKING:
-    from agentcli.features.insights.telemetry import SpanExport, SpanListener
+    from agentcli.features.insights.telemetry import SpanListener, TelemetryExport
 
 
 def build_session_feature(parts: SessionParts) -> "Telemetry | None":
@@ -17,18 +18,31 @@ def build_session_feature(parts: SessionParts) -> "Telemetry | None":
     if not parts.settings.otel:
         return None
     try:
-        from agentcli.features.insights.telemetry import SpanExport, SpanListener
+        from agentcli.features.insights.telemetry import (
+            SpanListener,
+            TelemetryExport,
+            read_parent,
+        )
     except ImportError as error:
         raise SettingsError(
-            f"otel is on, but {error.name} is not installed", hint="pip install 'agentcli[otel]'"
+            f"otel is on, but {error.name} is not installed",
+            hint="pip install opentelemetry-sdk opentelemetry-exporter-otlp-proto-http",
         ) from error
-    export = SpanExport(version=__version__)
-    spans = SpanListener(export.tracer(), content=parts.settings.otel_content)
+    has_metrics = os.environ.get("OTEL_METRICS_EXPORTER", "").strip() != "none"
+    export = TelemetryExport(version=__version__, has_metrics=has_metrics)
+    spans = SpanListener(
+        export.tracer(),
+        content=parts.settings.otel_content,
+        metrics=export.metrics(),
+        find_address=lambda: parts.model.current.base_url,
+        parent=read_parent(os.environ),
+    )
+    parts.child_listeners.append(spans.build_child)
     return Telemetry(export, spans, emit=parts.journal.append)
 
 
 class Telemetry(SessionFeature):
-    def __init__(self, export: "SpanExport", spans: "SpanListener", *, emit: Emit) -> None:
+    def __init__(self, export: "TelemetryExport", spans: "SpanListener", *, emit: Emit) -> None:
         self.listeners = (spans,)
         self._export = export
         self._emit = emit

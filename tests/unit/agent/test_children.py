@@ -33,7 +33,7 @@ class Family:
         self._children = ChildRunner(roles, open_child=self._open)
 
     def _open(
-        self, role: Role, task: str, *, listen: Callable[[Event], None], steps_left: int | None
+        self, role: Role, task: str, *, listen: Callable[[Event], None], context: ToolContext
     ) -> Child:
         look = FunctionTool(name="look", act=lambda args, context: "seen")
         made = bench(self._replies, [look], limits=self._limits, listeners=[listen])
@@ -138,7 +138,7 @@ def test_only_so_many_children_work_at_the_same_time() -> None:
         return "seen"
 
     def open_child(
-        role: Role, task: str, *, listen: Callable[[Event], None], steps_left: int | None
+        role: Role, task: str, *, listen: Callable[[Event], None], context: ToolContext
     ) -> Child:
         tool = FunctionTool(name="look", act=look)
         made = bench([reply(call("look")), reply("Found.")], [tool], listeners=[listen])
@@ -171,7 +171,7 @@ def test_interrupted_child_sends_what_became_of_it_along() -> None:
         return "never"
 
     def open_child(
-        role: Role, task: str, *, listen: Callable[[Event], None], steps_left: int | None
+        role: Role, task: str, *, listen: Callable[[Event], None], context: ToolContext
     ) -> Child:
         tool = FunctionTool(name="look", act=never)
         made = bench([reply("Looking.", call("look"))], [tool], listeners=[listen, entries.append])

@@ -1,18 +1,27 @@
 import json
 import socket
 import time
+from typing import Any
 
 import pytest
 
 pytest.importorskip("opentelemetry.sdk")
 
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import HistogramDataPoint, InMemoryMetricReader
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
-from agentcli.features.insights.telemetry import FLUSH_LIMIT_S, SpanExport, SpanListener
+from agentcli.features.insights.telemetry import (
+    FLUSH_LIMIT_S,
+    RequestMetrics,
+    SpanListener,
+    TelemetryExport,
+    read_parent,
+)
 from agentcli.types.errors import Ending
 from agentcli.types.events import (
     CallFinished,
@@ -29,6 +38,8 @@ from agentcli.types.tools import Effect, ErrorKind, ToolResult
 from agentcli.types.verdicts import Verdict
 from tests.support.collector import collector
 
+TOKENS = "gen_ai.client.token.usage"
+DURATION = "gen_ai.client.operation.duration"
 SECRET = "what only the two of them know"
 CALL = ToolCall(id="call_1", name="bash", input={"command": f"echo {SECRET}"})
 
@@ -81,11 +92,11 @@ def ran(error: ErrorKind | None = None) -> list[Event]:
     ]
 
 
-def spans_of(events: list[Event], *, content: bool = False) -> list[ReadableSpan]:
+def spans_of(events: list[Event], *, content: bool = False, **options: Any) -> list[ReadableSpan]:
     exporter = InMemorySpanExporter()
     provider = TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    spans = SpanListener(provider.get_tracer("test"), content=content)
+    spans = SpanListener(provider.get_tracer("test"), content=content, **options)
     for event in events:
         spans(event)
     return list(exporter.get_finished_spans())
@@ -143,6 +154,73 @@ def test_chat_span_carries_model_usage_and_cost() -> None:
     }
 
 
+def test_child_agent_is_a_turn_below_the_call_that_opened_it() -> None:
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    spans = SpanListener(provider.get_tracer("test"), content=False)
+    judged, finished = ran()
+    for event in (*started(), replied(CALL), judged):
+        spans(event)
+    child = spans.build_child("reader", CALL.id)
+    for event in (*started(), replied(Text(text="Found.")), TurnEnded(ending=Ending.DONE)):
+        child(event)
+    for event in (finished, TurnEnded(ending=Ending.DONE)):
+        spans(event)
+    _, request, inner, tool, outer = exporter.get_finished_spans()
+    assert (inner.name, outer.name) == ("invoke_agent agentcli reader", "invoke_agent agentcli")
+    assert [span.parent and span.parent.span_id for span in (request, inner, tool)] == [
+        span.context and span.context.span_id for span in (inner, tool, outer)
+    ]
+    assert attributes(inner)["agentcli.cost_usd"] == 0.25
+
+
+def test_turns_belong_to_the_job_that_runs_us() -> None:
+    carried = {"TRACEPARENT": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
+    *_, turn = spans_of(a_turn(), parent=read_parent(carried))
+    assert turn.parent is not None and turn.parent.span_id == 0xB7AD6B7169203331
+    for wrong in ({}, {"TRACEPARENT": "nonsense"}):
+        *_, turn = spans_of(a_turn(), parent=read_parent(wrong))
+        assert turn.parent is None
+
+
+@pytest.mark.parametrize(
+    ("base_url", "address", "port"),
+    [
+        ("https://api.example.com/v1", "api.example.com", 443),
+        ("http://[::1]:8080", "::1", 8080),
+        ("", None, None),
+    ],
+)
+def test_request_names_the_server(base_url: str, address: str | None, port: int | None) -> None:
+    request = attributes(spans_of(a_turn(), find_address=lambda: base_url)[0])
+    assert (request.get("server.address"), request.get("server.port")) == (address, port)
+
+
+def test_metrics_count_tokens_and_seconds_of_requests() -> None:
+    reader = InMemoryMetricReader()
+    meter = MeterProvider([reader], shutdown_on_exit=False).get_meter("test")
+    failed = ModelFailed(kind="unavailable", message=SECRET)
+    spans_of([*a_turn()[:-1], failed, a_turn()[-1]], metrics=RequestMetrics(meter))
+    data = reader.get_metrics_data()
+    assert data is not None
+    points = {
+        metric.name: [
+            (dict(point.attributes or {}), point.sum)
+            for point in metric.data.data_points
+            if isinstance(point, HistogramDataPoint)
+        ]
+        for metric in data.resource_metrics[0].scope_metrics[0].metrics
+    }
+    tokens = {told["gen_ai.token.type"]: total for told, total in points[TOKENS]}
+    assert tokens == {"input": 32, "output": 6}
+    assert [total for told, total in points[DURATION] if "error.type" not in told] == [5.0]
+    assert [told["error.type"] for told, _ in points[DURATION] if "error.type" in told] == [
+        "unavailable"
+    ]
+    assert SECRET not in str(points)
+
+
 def test_spans_last_as_long_as_what_they_tell_of() -> None:
     span = spans_of(a_turn())[0]
     assert span.start_time is not None and span.end_time is not None
@@ -186,7 +264,9 @@ def test_interrupted_turn_leaves_no_span_open() -> None:
 
 
 def exported_to(endpoint: str) -> bool:
-    export = SpanExport(version="1", exporter=OTLPSpanExporter(endpoint=endpoint))
+    export = TelemetryExport(
+        has_metrics=False, version="1", exporter=OTLPSpanExporter(endpoint=endpoint)
+    )
     spans = SpanListener(export.tracer(), content=False)
     for event in a_turn():
         spans(event)
