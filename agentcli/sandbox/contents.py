@@ -158,9 +158,9 @@ def put_back(name: str, parent: int, *, before: Entry | None, after: Entry | Non
     if isinstance(before, DirectoryContent) and isinstance(after, DirectoryContent):
         _put_back_below(name, parent, before, after)
         return
-    _remove(name, parent)
+    remove_entry(name, parent)
     if before is not None:
-        _write(name, parent, before)
+        write_entry(name, parent, before)
 
 
 def _put_back_below(
@@ -180,7 +180,7 @@ def _put_back_below(
         os.close(handle)
 
 
-def _remove(name: str, parent: int) -> None:
+def remove_entry(name: str, parent: int) -> None:
     """Remove an entry of any kind. What cannot be deleted is moved out of the way."""
     try:
         if not stat.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
@@ -190,9 +190,17 @@ def _remove(name: str, parent: int) -> None:
         return
     make_accessible(name, parent)
     try:
-        shutil.rmtree(name, dir_fd=parent)
+        _remove_tree(name, parent)
     except (OSError, RecursionError):
         os.rename(name, f"removed-{secrets.token_hex(4)}", src_dir_fd=parent, dst_dir_fd=parent)
+
+
+def _remove_tree(name: str, parent: int) -> None:
+    try:
+        shutil.rmtree(name, dir_fd=parent)
+    except PermissionError:  # Go makes the directories of its cache read-only
+        _make_all_accessible(name, parent)
+        shutil.rmtree(name, dir_fd=parent)
 
 
 def keep_copy(entry: Entry, directory: Path) -> Path:
@@ -201,13 +209,14 @@ def keep_copy(entry: Entry, directory: Path) -> Path:
     path = directory / secrets.token_hex(4)
     parent = os.open(directory, DIRECTORY)
     try:
-        _write(path.name, parent, entry)
+        write_entry(path.name, parent, entry)
     finally:
         os.close(parent)
     return path
 
 
-def _write(name: str, parent: int, entry: Entry) -> None:
+def write_entry(name: str, parent: int, entry: Entry) -> None:
+    """Create an entry. Raise FileExistsError if there is something of that name, even a link."""
     match entry:
         case FileContent(mode=mode, content=content):
             with os.fdopen(os.open(name, _CREATE, mode, dir_fd=parent), "wb") as file:
@@ -220,7 +229,7 @@ def _write(name: str, parent: int, entry: Entry) -> None:
             handle = os.open(name, DIRECTORY, dir_fd=parent)
             try:
                 for child, below in children.items():
-                    _write(child, handle, below)
+                    write_entry(child, handle, below)
                 os.fchmod(handle, mode)
             finally:
                 os.close(handle)
@@ -234,6 +243,13 @@ def make_accessible(name: str, parent: int) -> None:
             Path(f"/proc/self/fd/{handle}").chmod(0o700)
         finally:
             os.close(handle)
+
+
+def _make_all_accessible(name: str, parent: int) -> None:
+    """Do the same for all directories below."""
+    for _, directories, _, handle in os.fwalk(name, dir_fd=parent):
+        for child in directories:
+            make_accessible(child, handle)
 
 
 def _is_settled(found: os.stat_result) -> bool:

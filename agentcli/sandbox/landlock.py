@@ -254,7 +254,7 @@ class LandlockSandbox:
         return kernel.make_read_only_view(self._changeable(grants), replaced=shown | denied)
 
     def _own(self) -> tuple[Path, ...]:
-        return (self._paths.shared, self._temporary)
+        return (*self._paths.own, self._temporary)
 
     def _shows_shared_memory(self, grants: Grants) -> bool:
         """Return whether /dev/shm exists, and holds nothing that a command needs."""

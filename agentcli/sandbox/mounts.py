@@ -190,13 +190,11 @@ class MountView:
         )
         own = (paths.own_environment,) if paths.own_environment else ()
         guarded = (*own, *(one.path for one in protection.guarded))
-        between = find_pins(
-            writable, (*read_only, *writable, paths.shared, *guarded, *paths.hidden)
-        )
+        between = find_pins(writable, (*read_only, *writable, *paths.own, *guarded, *paths.hidden))
         held = [path for path in between if any(one in path.parents for one in guarded)]
         layers = (
             (_READ, read_only),
-            (_CHANGE, (*writable, paths.shared, *between)),
+            (_CHANGE, (*writable, *paths.own, *between)),
             (_READ, (*guarded, *held)),
         )
         mounts = {

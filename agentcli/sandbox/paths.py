@@ -7,9 +7,17 @@ what the next one sees.
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from agentcli.sandbox.contents import (
+    DIRECTORY,
+    DirectoryContent,
+    Entry,
+    FileContent,
+    write_entry,
+)
 from agentcli.sandbox.limits import CommandLimits
 from agentcli.system.git import list_user_settings
 from agentcli.system.kinds import exists, is_directory, is_file, is_link
@@ -33,6 +41,9 @@ _RESOLVER = Path("/etc/resolv.conf")
 _GIT_FILES = {"core.excludesfile": "ignore", "core.attributesfile": "attributes"}
 """Settings that name a file, and the name under which git finds it without a setting."""
 _QUOTED = str.maketrans({'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t"})
+_GIT_SETTINGS = ".gitconfig"
+_PRIVATE = 0o600
+_PRIVATE_DIRECTORY = 0o700
 _LARGEST_BYTES = 256_000
 _MOST_LINKS = 40
 
@@ -46,7 +57,10 @@ class SandboxScope:
 
     workspace: Path
     private: Path
-    """A directory of this session alone; commands get their HOME and their /tmp in it."""
+    """A directory of this session alone; commands get their /tmp in it."""
+    home: Path | None = None
+    """The HOME of commands, which may last and be shared with other sessions (`homes`). If None,
+    it is in the private directory too."""
     readable: tuple[Path, ...] = ()
     """Other paths that commands may read: the session's stored outputs."""
     protected: tuple[Path, ...] = ()
@@ -69,6 +83,8 @@ class SandboxPaths:
     workspace: Path
     private: Path
     """A directory of this session alone; only `shared` in it is shown to commands."""
+    home: Path
+    """The HOME of commands, in `shared` or a lasting one elsewhere."""
     readable: tuple[Path, ...]
     """Other paths that the session lets commands read: its stored outputs."""
     system: tuple[Path, ...]
@@ -110,8 +126,9 @@ class SandboxPaths:
         return self.shared / "shm"
 
     @property
-    def home(self) -> Path:
-        return sandbox_home(self.private)
+    def own(self) -> tuple[Path, ...]:
+        """The directories outside the workspace that every command may change."""
+        return tuple(outermost((self.shared, self.home)))
 
     @property
     def empty_directory(self) -> Path:
@@ -134,10 +151,6 @@ class SandboxPaths:
         return self.empty_directory if is_directory(hidden) else self.empty_file
 
 
-def sandbox_home(private: Path) -> Path:
-    return private / "shared" / "home"
-
-
 def name_temporary(directory: Path) -> dict[str, str]:
     """Return the variables by which programs find their directory for temporary files."""
     return dict.fromkeys(("TMPDIR", "TMP", "TEMP"), str(directory))
@@ -156,6 +169,7 @@ def survey_paths(scope: SandboxScope, environ: Mapping[str, str]) -> SandboxPath
     paths = SandboxPaths(
         workspace=workspace,
         private=private,
+        home=_real(scope.home) if scope.home else private / "shared" / "home",
         readable=tuple(map(_real, scope.readable)),
         system=system,
         hidden=tuple(
@@ -242,7 +256,7 @@ def _prepare(paths: SandboxPaths, user_home: Path) -> None:
     denied_file, denied_directory = paths.denied
     denied_directory.mkdir(mode=0, exist_ok=True)
     denied_file.touch(mode=0)
-    if not exists(paths.home / ".gitconfig"):
+    if not exists(paths.home / _GIT_SETTINGS):
         _copy_git_settings(paths.home, user_home, paths.workspace)
 
 
@@ -255,17 +269,33 @@ def _copy_git_settings(home: Path, user_home: Path, workspace: Path) -> None:
         settings = list_user_settings(workspace)
     except SettingsError:
         settings = {}  # without git, no command needs them
+    files: dict[str, Entry] = {}
     for key, name in _GIT_FILES.items():
         given = settings.pop(key, None)
         path = _expand(given, user_home) if given is not None else _git_directory(user_home) / name
         if path is not None and not _is_led_by(workspace, path):
-            _copy_small(path, home / ".config/git" / name)
+            files |= _read_small(path, name)
     lines = ["[safe]", "\tdirectory = *"]
     for key, value in settings.items():
         section, _, name = key.partition(".")
         lines += [f"[{section}]", f'\t{name} = "{value.translate(_QUOTED)}"']
     text = "\n".join((*lines, ""))
-    (home / ".gitconfig").write_text(text, encoding="utf-8", errors="surrogateescape")
+    _create_git_settings(home, text.encode("utf-8", "surrogateescape"), files)
+
+
+def _create_git_settings(home: Path, settings: bytes, files: Mapping[str, Entry]) -> None:
+    """Write the files, but not over or through what a command of another session put there."""
+    entries: dict[str, Entry] = {_GIT_SETTINGS: FileContent(_PRIVATE, settings)}
+    if files:
+        below = DirectoryContent(_PRIVATE_DIRECTORY, files)
+        entries[".config"] = DirectoryContent(_PRIVATE_DIRECTORY, {"git": below})
+    handle = os.open(home, DIRECTORY)
+    try:
+        for name, entry in entries.items():
+            with suppress(FileExistsError):
+                write_entry(name, handle, entry)
+    finally:
+        os.close(handle)
 
 
 def _git_directory(user_home: Path) -> Path:
@@ -290,10 +320,10 @@ def _is_led_by(workspace: Path, path: Path) -> bool:
     return True
 
 
-def _copy_small(source: Path, target: Path) -> None:
+def _read_small(source: Path, name: str) -> dict[str, Entry]:
     if is_file(source) and os.access(source, os.R_OK) and source.stat().st_size <= _LARGEST_BYTES:
-        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        target.write_bytes(source.read_bytes())
+        return {name: FileContent(_PRIVATE, source.read_bytes())}
+    return {}
 
 
 # The compilers, interpreters and package caches outside the system's own directories. Only the

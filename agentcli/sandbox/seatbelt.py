@@ -179,7 +179,7 @@ class SeatbeltSandbox:
         others = list_granted(grants, paths)
         text, parameters = build_profile(
             read=(*_SYSTEM, *paths.toolchains, *paths.readable, *self._protection.readable),
-            change=(*self._roots, paths.shared, *others),
+            change=(*self._roots, *paths.own, *others),
             hide=paths.hidden,
             guard=[path for path in guarded if path != paths.private],
             pinned=find_pins(self._roots, guarded),

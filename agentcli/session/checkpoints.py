@@ -158,7 +158,7 @@ class Checkpoints:
             session=self._paths.id,
             root=self._workspace,
             scope=partial(IgnoreRules.for_workspace, self._workspace),
-            outside=(sessions, sessions.parent / "checkpoints"),
+            outside=(sessions, sessions.parent / "checkpoints", sessions.parent / "homes"),
         )
 
 

@@ -66,6 +66,7 @@ COMMANDS: Mapping[str, CommandEntry] = {
     "policy": _in_feature("policy", "Explain permission decisions and test rules on past calls."),
     "doctor": _in_feature("doctor", "Check your setup and suggest fixes."),
     "sessions": _in_feature("sessions", "List, show, search, name and delete sessions."),
+    "caches": _in_feature("caches", "Show or clear what commands keep between sessions."),
     "fork": _in_feature("fork", "Branch a session at a turn or call and compare the results."),
     "export": _in_feature("insights", "Export a session as Markdown, HTML or JSON.", "export_app"),
     "replay": _in_feature("replay", "Replay a session without its model and show what differs."),

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from agentcli.permissions.readonly import ReadProver
     from agentcli.permissions.rules import PermissionRule
     from agentcli.sandbox.choose import LayerFinding
+    from agentcli.sandbox.homes import CommandHome
 
 SANDBOX_OFF = "the sandbox is off: commands can change all your files and use the network"
 
@@ -48,6 +49,7 @@ class SandboxHost:
         self._rules = rules
         self._sandbox = Lazy(self._choose_sandbox)
         self._private = Lazy(self._create_private_directory)
+        self._home = Lazy(self._open_home)
         self._ripgrep: tuple[Path, ...] = ()
         """A directory for PATH with a link to our own ripgrep, and its target, if needed."""
         self._prover = Lazy(self._build_prover)
@@ -70,11 +72,17 @@ class SandboxHost:
         return self.is_confined and self.prover.reads(command)
 
     def build_sandbox(
-        self, private: Path, *, readable: Sequence[Path], environ: Mapping[str, str] = os.environ
+        self,
+        private: Path,
+        *,
+        readable: Sequence[Path],
+        home: Path | None = None,
+        environ: Mapping[str, str] = os.environ,
     ) -> Sandbox | None:
         """Build a sandbox for the same workspace, or return None if the user turned it off.
 
-        `private` is a directory that nobody else uses. `environ` says where programs are.
+        `private` is a directory that nobody else uses, with the home in it if none is given.
+        `environ` says where programs are.
         Raise SettingsError if no sandbox works here."""
         if self._settings.sandbox == "off":
             return None
@@ -87,6 +95,7 @@ class SandboxHost:
         ground = SandboxScope(
             workspace=self._settings.workspace,
             private=private,
+            home=home,
             readable=tuple(readable),
             protected=(*own, *self.scripts),
             unreadable=denied.find_unreadable(),
@@ -121,6 +130,8 @@ class SandboxHost:
     def close(self) -> None:
         if self._sandbox.made is not None:
             self._sandbox.made.close()
+        if self._home.made is not None:
+            self._home.made.close()
         if self._private.made is not None:
             from shutil import rmtree
 
@@ -131,7 +142,8 @@ class SandboxHost:
             private = self._private.get()
             self._ripgrep = self._link_ripgrep(private / "bin")
             self._warn_own_environment()
-            return self.build_sandbox(private, readable=(self.paths.out, *self._ripgrep))
+            readable = (self.paths.out, *self._ripgrep)
+            return self.build_sandbox(private, readable=readable, home=self._find_home())
         except SettingsError as error:
             self.failure = error
             return None
@@ -165,22 +177,37 @@ class SandboxHost:
         self._emit(Warned(code="sandbox.reduced", message=weaker))
 
     def _create_private_directory(self) -> Path:
-        """Create the commands' HOME and temporary directory, outside what they may change."""
+        """Create the commands' temporary directory, outside what they may change."""
         from tempfile import mkdtemp
 
         inside = self.paths.directory.is_relative_to(self._settings.workspace)
         parent = None if inside else self.paths.directory
         return Path(mkdtemp(prefix="agentcli-", dir=parent))
 
+    def _find_home(self) -> Path:
+        lasting = self._home.get()
+        return lasting.path if lasting else self._private.get() / "shared" / "home"
+
+    def _open_home(self) -> "CommandHome | None":
+        """Return the commands' HOME, or None if none can last: then it is this session's own."""
+        from agentcli.sandbox.homes import find_homes_directory, open_home
+
+        try:
+            homes = find_homes_directory(self.paths.directory.parent)
+            return open_home(homes, self._settings.workspace)
+        except OSError as error:
+            lost = f"what commands download is not kept after this session: {error}"
+            self._emit(Warned(code="sandbox.home", message=lost))
+            return None
+
     def _build_prover(self) -> "ReadProver":
         from agentcli.permissions.readonly import ReadProver, build_path_lookup
-        from agentcli.sandbox.paths import sandbox_home
 
         return ReadProver(
             workspace=self._settings.workspace,
             resolve=build_path_lookup(self.build_environ().get("PATH", "")),
             cwd=lambda: self.directory.path,
-            home=sandbox_home(self._private.get()) if self.sandbox else None,
+            home=self._find_home() if self.sandbox else None,
         )
 
 

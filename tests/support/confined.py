@@ -97,6 +97,7 @@ def confined(
     session: Path | None = None,
     unreadable: Sequence[str] = (),
     unwritable: Sequence[str] = (),
+    home: Path | None = None,
 ) -> Iterator[Confined]:
     """Skips the test where the layer does not work, and says why."""
     base = base.resolve()
@@ -113,6 +114,7 @@ def confined(
     ground = SandboxScope(
         workspace=workspace,
         private=private,
+        home=home,
         readable=(kept,),
         limits=limits or CommandLimits(),
         unreadable=tuple(workspace / name for name in unreadable),

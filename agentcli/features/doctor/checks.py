@@ -15,6 +15,7 @@ from agentcli import __version__
 from agentcli.log.paths import sessions_directory
 from agentcli.sandbox.choose import LayerFinding as Layer
 from agentcli.sandbox.choose import Remedy, SandboxScope, describe_layers, workspace_unwritable
+from agentcli.sandbox.homes import find_home, find_homes_directory
 from agentcli.session.hooks import read_user_hooks
 from agentcli.session.model import open_model
 from agentcli.session.project import DIRECTORY, load_project, load_project_rules
@@ -30,6 +31,7 @@ from agentcli.system.own_process import find_program
 from agentcli.tools.search.ripgrep import PACKAGE
 from agentcli.tools.search.ripgrep import find_ripgrep as find_ripgrep
 from agentcli.types.errors import AgentError, Exit, SettingsError
+from agentcli.types.words import format_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +84,7 @@ def check_machine(
         "git", git, "agentcli cannot see git changes", "apt-get install git", needed=False
     )
     yield _check_sandbox(settings)
+    yield _check_caches(settings)
     yield _check_ripgrep(settings)
     yield _check_terminal()
     yield _check_workspace(settings)
@@ -171,6 +174,25 @@ def _check_sandbox(settings: Settings) -> HealthCheck:
     fix = next((one.fix for one in better if one.fix), "")
     is_well = used is not None and not fix
     return HealthCheck(subject="sandbox", words=words, status="ok" if is_well else "warn", fix=fix)
+
+
+_LARGE_BYTES = 5 * 1024**3
+
+
+def _check_caches(settings: Settings) -> HealthCheck:
+    """Return where commands of this workspace have their home, and how large it is."""
+    try:
+        stored = find_home(find_homes_directory(sessions_directory()), settings.workspace)
+    except AgentError:
+        stored = None  # the check of the sessions says why
+    if stored is None:
+        return HealthCheck(subject="caches", words="none yet for commands of this workspace")
+    size_bytes = stored.measure_bytes()
+    words = f"{format_bytes(size_bytes)} in the home of this workspace's commands ({stored.path})"
+    if size_bytes > _LARGE_BYTES:
+        fix = "agentcli caches clear"
+        return HealthCheck(subject="caches", words=words, status="warn", fix=fix)
+    return HealthCheck(subject="caches", words=words)
 
 
 def _describe_layers(settings: Settings) -> tuple[Layer, ...]:

@@ -18,6 +18,7 @@ def places(tmp_path: Path) -> SandboxPaths:
     return SandboxPaths(
         workspace=tmp_path / "ws",
         private=tmp_path / "private",
+        home=tmp_path / "private/shared/home",
         readable=(tmp_path / "kept",),
         system=(Path("/usr"),),
         hidden=(Path("/usr/secret"),),
@@ -99,7 +100,12 @@ def test_old_bubblewrap_gets_only_options_it_knows(places: SandboxPaths) -> None
 def test_temporary_directory_is_where_nothing_else_is_mounted(places: SandboxPaths) -> None:
     elsewhere = Path("/srv/agentcli")
     moved = replace(
-        places, workspace=elsewhere, private=elsewhere / "p", readable=(), toolchains=()
+        places,
+        workspace=elsewhere,
+        private=elsewhere / "p",
+        home=elsewhere / "p/shared/home",
+        readable=(),
+        toolchains=(),
     )
     assert view(moved).temporary == Path("/tmp")
     in_tmp = replace(moved, workspace=Path("/tmp/x/ws"))
