@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.repl import live, live_in_tmux, paced, says
+from tests.support import anthropic_streams as anthropic
+from tests.support.repl import await_question, live, live_in_tmux, paced, says
 from tests.support.terminal import PyteTerm, TmuxTerm, needs_tmux, until
 
 PARAGRAPHS = [
@@ -185,3 +186,23 @@ def _settled(term: PyteTerm) -> None:
 def _cpu_ticks(pid: int) -> int:
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return int(fields[11]) + int(fields[12])
+
+
+@needs_tmux
+def test_resizes_of_a_tall_question_leave_no_stale_frames(tmp_path: Path) -> None:
+    new = "".join(f"def function_{number}():\n    return {number}\n" for number in range(30))
+    call = anthropic.call("toolu_1", "write_file", {"path": "new.py", "content": new})
+    with live_in_tmux(tmp_path, [anthropic.calls(call)], cols=100, rows=40) as session:
+        term = session.term
+        term.ready()
+        term.send("go")
+        await_question(term)
+        for cols, rows in ((100, 36), (100, 30), (100, 40), (70, 40), (90, 24), (100, 40)):
+            term.resize(cols, rows)
+            term.wait_for(partial(_is_whole, term, cols), "the question is drawn again")
+        assert "\n".join(term.history()).count("[y] yes, once") == 1
+        assert "\n".join(term.history()).count("> go") == 1
+
+
+def _is_whole(term: TmuxTerm, columns: int) -> bool:
+    return term.shows("[y] yes, once") and max(map(len, term.screen())) < columns

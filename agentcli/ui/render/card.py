@@ -3,6 +3,7 @@
 Whatever a mark and its colour say, a fact says too.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -25,7 +26,9 @@ from agentcli.types.tools import (
 )
 from agentcli.types.verdicts import Verdict
 from agentcli.types.words import pluralize
+from agentcli.ui.render.highlight import Highlighter, find_lexer_by_name
 from agentcli.ui.render.paint import Paint, escape, make_run, wrap
+from agentcli.ui.render.theme import Theme
 from agentcli.ui.render.wording import (
     USER_RAN_IT,
     format_child_size,
@@ -34,6 +37,7 @@ from agentcli.ui.render.wording import (
     format_match_count,
     format_view_size,
     read_subject,
+    spell_duration,
 )
 
 
@@ -87,6 +91,11 @@ class Card:
         return CardState.FAILED if error is not None or failed else CardState.OK
 
     @property
+    def is_users(self) -> bool:
+        """True for a shell command that the user ran without the model."""
+        return self.verdict is not None and self.verdict.reason == USER_RAN_IT
+
+    @property
     def subject(self) -> str:
         """The subject of the call; for a patch to several files, their number."""
         if isinstance(self.result.details, Diff) and not isinstance(self.call.input, dict):
@@ -94,33 +103,43 @@ class Card:
         return read_subject(self.call)
 
 
-def list_facts(card: Card, paint: Paint) -> list[str]:
-    """Return the facts in words: after a success its size first, after a failure how it failed."""
+def list_facts(card: Card, paint: Paint) -> list[Text]:
+    """Return the facts in words: after a success its size first, after a failure how it failed.
+
+    What decides is in colour: how it ended, and what was added and removed."""
     took = format_time_taken(card.finished.duration_s, paint)
-    outcome, size = _describe_outcome(card, took), _describe_size(card, paint)
+    ending = make_run(escape(_describe_outcome(card, took)), card.state.find_style(paint))
+    size, time_taken = _render_size(card, paint), make_run(took, paint.theme.dim)
+    others = (_describe_approver(card), _describe_truncation(card))
+    rest = [make_run(escape(fact), paint.theme.dim) for fact in others]
     match card.state:
         case CardState.OK:
-            found = [size, outcome, took, _describe_approver(card), _describe_truncation(card)]
+            found = [size, ending, time_taken, *rest]
         case CardState.FAILED:
-            took = "" if card.result.error is ErrorKind.TIMEOUT else took
-            found = [outcome, took, size, _describe_approver(card), _describe_truncation(card)]
+            is_timeout = card.result.error is ErrorKind.TIMEOUT
+            found = [ending, *([] if is_timeout else [time_taken]), size, *rest]
         case _:
-            found = [outcome]
-    return [fact for fact in found if fact]
+            found = [ending]
+    return [fact for fact in found if fact.plain]
+
+
+def _render_size(card: Card, paint: Paint) -> Text:
+    details = card.result.details
+    if isinstance(details, Diff) and not details.created:
+        return render_line_counts(details.added, details.removed, paint)
+    return make_run(escape(_describe_size(card)), paint.theme.dim)
+
+
+def render_line_counts(added: int, removed: int, paint: Paint) -> Text:
+    """Return `+2 −1` in the colours of a diff."""
+    minus = "-" if paint.ascii else "−"
+    plus = make_run(f"+{added}", paint.theme.ok if added else paint.theme.dim)
+    less = make_run(f"{minus}{removed}", paint.theme.failed if removed else paint.theme.dim)
+    return plus + make_run(" ") + less
 
 
 def format_time_taken(seconds: float, paint: Paint) -> str:
     return spell_duration(seconds) if paint.accessible else format_duration(seconds)
-
-
-def spell_duration(seconds: float) -> str:
-    """Return the duration with its units in full, to be read aloud."""
-    if seconds < 1:
-        return pluralize(round(seconds * 1000), "millisecond")
-    if seconds < 60:
-        return f"{seconds:.1f} seconds"
-    minutes, rest = divmod(int(seconds), 60)
-    return f"{pluralize(minutes, 'minute')} {pluralize(rest, 'second')}"
 
 
 def _describe_outcome(card: Card, took: str) -> str:
@@ -165,12 +184,10 @@ def _describe_denial(card: Card) -> str:
             return f"denied by the {by}"
 
 
-def _describe_size(card: Card, paint: Paint) -> str:
+def _describe_size(card: Card) -> str:
     match card.result.details:
-        case Diff(created=True) as diff:
-            return f"new file, {pluralize(diff.added, 'line')}"
         case Diff() as diff:
-            return f"+{diff.added} {'-' if paint.ascii else '−'}{diff.removed}"
+            return f"new file, {pluralize(diff.added, 'line')}"
         case Command(background_pid=None) as command:
             return pluralize(command.output_lines, "line") if command.output_lines else ""
         case FileView() as view:
@@ -199,7 +216,7 @@ def _describe_approver(card: Card) -> str:
         return "changed by you" if verdict.by == "user" else f"changed by a {verdict.by}"
     match verdict.by:
         case "user":
-            return "run by you" if verdict.reason == USER_RAN_IT else "approved by you"
+            return "run by you" if card.is_users else "approved by you"
         case "rule":
             return f"rule {(verdict.rule or '').removeprefix('allow ')}".rstrip()
         case "mode":
@@ -223,6 +240,8 @@ def _describe_truncation(card: Card) -> str:
 
 
 MIN_TARGET_CELLS = 12
+SHELL_TOOL = "bash"
+"""The tool whose calls are commands for a shell."""
 
 
 def render_card_header(card: Card, paint: Paint) -> tuple[list[Text], bool]:
@@ -231,29 +250,47 @@ def render_card_header(card: Card, paint: Paint) -> tuple[list[Text], bool]:
 
 
 def render_header(
-    state: CardState, name: str, target: str, facts: list[str], paint: Paint
+    state: CardState, name: str, target: str, facts: Sequence[str | Text], paint: Paint
 ) -> tuple[list[Text], bool]:
     start = make_run(state.render_mark(paint), state.find_style(paint)) + make_run(" ")
-    name = shorten_to_cells(escape(" ".join(name.split())), paint.width // 2, paint)
-    start += make_run(name, paint.theme.strong)
-    said = escape(paint.dot.join(facts))
+    start += make_run(
+        shorten_to_cells(escape(" ".join(name.split())), paint.width // 2, paint),
+        paint.theme.strong,
+    )
+    said = _join_facts(facts, paint)
     target = escape(target)
     room = paint.width - cell_len(start.plain) - 1
-    beside = room - cell_len(said) - 2 if said else room
+    beside = room - cell_len(said.plain) - 2 if said else room
     if cell_len(target) <= beside or beside >= MIN_TARGET_CELLS:
         shown = shorten_to_cells(target, beside, paint)
-        line = (
-            start
-            + make_run(f" {shown}" if shown else "")
-            + make_run("  ")
-            + make_run(said, paint.theme.dim)
-        )
+        line = start + _render_target(shown, name, paint) + make_run("  ") + said
         line.rstrip()
         return [line], shown == target
     shown = shorten_to_cells(target, max(2, room), paint)
-    first = start + make_run(f" {shown}" if shown else "")
-    below = wrap(make_run(said, paint.theme.dim), paint.width, indent="  ")
-    return [first, *below], shown == target
+    below = wrap(said, paint.width, indent="  ")
+    return [start + _render_target(shown, name, paint), *below], shown == target
+
+
+def _join_facts(facts: Sequence[str | Text], paint: Paint) -> Text:
+    dim = paint.theme.dim
+    runs = [make_run(escape(it), dim) if isinstance(it, str) else it for it in facts]
+    said = Text()
+    for index, run in enumerate(runs):
+        said += (make_run(paint.dot, dim) if index else Text()) + run
+    return said
+
+
+def _render_target(shown: str, tool: str, paint: Paint) -> Text:
+    """Return the target after a blank. A command is in the colours of a shell."""
+    if not shown:
+        return Text()
+    if tool != SHELL_TOOL:
+        return make_run(f" {shown}")
+    return make_run(" ") + build_shell_highlighter(paint.theme).style_line(shown)
+
+
+def build_shell_highlighter(theme: Theme) -> Highlighter:
+    return Highlighter(find_lexer_by_name("bash"), theme)
 
 
 def shorten_to_cells(text: str, cells: int, paint: Paint) -> str:

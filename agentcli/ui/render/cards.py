@@ -4,6 +4,7 @@ Cards are numbered in the order they finish. A card counts what it hides, and `/
 Consecutive calls that only read become one line; until then they are held back.
 """
 
+from itertools import groupby
 from pathlib import Path
 
 from rich.style import Style
@@ -19,6 +20,7 @@ from agentcli.types.words import pluralize
 from agentcli.ui.render.card import (
     Card,
     CardState,
+    build_shell_highlighter,
     format_time_taken,
     render_card_header,
     render_header,
@@ -40,6 +42,8 @@ LAST_LINES = 3
 FAILED_FIRST_LINES, FAILED_LAST_LINES = 2, 10
 OTHER_LINES = 5
 COMMAND_ROWS = 6
+USER_LINES = 200
+"""The lines shown of a command that the user ran: they ran it to read its output."""
 SPARED_LINES = 2
 """The number of lines not worth hiding: the note about them would take as many."""
 
@@ -70,10 +74,11 @@ def render_command(command: str, paint: Paint, *, is_named: bool) -> str:
     """Render the command itself, if the header had no space for it."""
     if is_named and "\n" not in command.strip():
         return ""
+    shell = build_shell_highlighter(paint.theme)
     rows = [
         row
         for index, line in enumerate(command.strip().expandtabs(8).split("\n"))
-        for row in _wrap_command(line, paint, sign="$ " if index == 0 else "  ")
+        for row in _wrap_command(shell.style_line(line), paint, sign="  " if index else "$ ")
     ]
     if len(rows) > COMMAND_ROWS:
         hidden = pluralize(len(rows) - COMMAND_ROWS + 1, "more line")
@@ -84,9 +89,8 @@ def render_command(command: str, paint: Paint, *, is_named: bool) -> str:
     return paint.render_lines(rows)
 
 
-def _wrap_command(line: str, paint: Paint, *, sign: str) -> list[Text]:
-    shown = style_escaped(line, PLAIN, escape_style=paint.theme.escaped)
-    first, *more = wrap(shown, paint.width - 6) if line.strip() else [Text()]
+def _wrap_command(line: Text, paint: Paint, *, sign: str) -> list[Text]:
+    first, *more = wrap(line, paint.width - 6) if line.plain.strip() else [Text()]
     return [make_run(f"  {sign}") + first, *(make_run("      ") + row for row in more)]
 
 
@@ -134,7 +138,11 @@ def render_hidden_note(count: int, card: Card, paint: Paint, *, log_path: str = 
 def _render_output(command: Command, card: Card, paint: Paint) -> str:
     head = _split_lines(command.head)
     tail = _split_lines(command.tail)
-    if card.state is CardState.OK and (tail or len(head) > LAST_LINES + SPARED_LINES):
+    if card.is_users and len(head) > USER_LINES:
+        first, last = [], head[-USER_LINES:]
+    elif card.is_users:
+        first, last = [], head
+    elif card.state is CardState.OK and (tail or len(head) > LAST_LINES + SPARED_LINES):
         first, last = [], (tail or head)[-LAST_LINES:]
     elif tail:
         first, last = head[:FAILED_FIRST_LINES], tail[-FAILED_LAST_LINES:]
@@ -214,21 +222,16 @@ class CardRenderer:
         self._cards.append(card)
         if not _is_quiet(card):
             return "\n".join(part for part in (self.flush(), self._render_card(card)) if part)
-        before = ""
-        if self._held and self._held[0].call.name != card.call.name:
-            before = self.flush()
         self._held.append(card)
-        return before
+        return ""
 
     def render_held(self) -> str:
-        """Return the calls held back, as one line for the live region; empty if there are none."""
-        match self._held:
-            case []:
-                return ""
-            case [card]:
-                return self._render_card(card)
-            case cards:
-                return self._render_folded(cards)
+        """Return the calls held back, a line for each kind in a row; empty if there are none."""
+        groups = (list(group) for _, group in groupby(self._held, lambda card: card.call.name))
+        return "".join(
+            self._render_folded(group) if len(group) > 1 else self._render_card(group[0])
+            for group in groups
+        )
 
     def flush(self) -> str:
         """Return what is held back, and forget it. Call this before anything that is not a card."""

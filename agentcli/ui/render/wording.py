@@ -40,8 +40,10 @@ USER_DENIED_AND_SAID = f"{USER_DENIED}, and said: "
 USER_RAN_IT = "the user ran it"
 """The reason in the verdict on a shell command of the user's own."""
 
-_SUBJECT_ARGUMENTS = ("command", "path", "pattern", "glob")
-"""The arguments that say by themselves what a call is about."""
+_SUBJECT_ARGUMENTS = ("command", "pattern", "glob", "path")
+"""The arguments that say by themselves what a call is about, the first of them best."""
+_SEARCHED_ARGUMENTS = ("path", "glob")
+"""The arguments that say where a search looks."""
 
 
 def format_call(call: ToolCall, result: ToolResult, duration_s: float) -> str:
@@ -105,10 +107,12 @@ def read_subject(call: ToolCall) -> str:
     given = call.input
     text = ""
     if isinstance(given, dict):
-        first = next(
-            (given[key] for key in _SUBJECT_ARGUMENTS if isinstance(given.get(key), str)), None
-        )
-        text = str(first) if first is not None else " ".join(map(_format_argument, given.items()))
+        named = next((key for key in _SUBJECT_ARGUMENTS if isinstance(given.get(key), str)), "")
+        text = str(given[named]) if named else " ".join(map(_format_argument, given.items()))
+        if named in ("pattern", "glob"):
+            places = [given.get(key) for key in _SEARCHED_ARGUMENTS if key != named]
+            where = ", ".join(place for place in places if isinstance(place, str) and place)
+            text += f" in {where}" if where else ""
     elif isinstance(given, str):
         text = given
     return " ".join(text.split())
@@ -133,6 +137,16 @@ def format_duration(seconds: float) -> str:
     if seconds < 60:
         return f"{seconds:.1f}s"
     return f"{int(seconds // 60)}m {int(seconds % 60):02}s"
+
+
+def spell_duration(seconds: float) -> str:
+    """Return the duration with its units in full, to be read aloud."""
+    if seconds < 1:
+        return pluralize(round(seconds * 1000), "millisecond")
+    if seconds < 60:
+        return f"{seconds:.1f}".removesuffix(".0") + " seconds"
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{pluralize(minutes, 'minute')} {pluralize(rest, 'second')}"
 
 
 def _format_outcome(result: ToolResult) -> str:
@@ -304,18 +318,27 @@ def format_elapsed(seconds: float) -> str:
     return f"{minutes}m" if minutes < 60 else f"{minutes // 60}h {minutes % 60:02}m"
 
 
-def render_turn_summary(paint: "Paint", tally: Tally, *, tools: int, duration_s: float) -> str:
-    """Render `done in 38s · 3 tools · ↑49k ↓1.3k · $0.12`.
+def render_turn_summary(
+    paint: "Paint", tally: Tally, *, tools: int, duration_s: float, ended_at: str = ""
+) -> str:
+    """Render `done in 38s · 3 tools · ↑49k ↓1.3k · $0.12 · 14:32`.
 
     Empty after a short turn without tools.
     """
     if duration_s <= QUIET_TURN_S and not tools:
         return ""
-    facts = [f"done in {format_elapsed(duration_s)}"]
+    facts = [f"done in {_format_turn_duration(duration_s, paint)}"]
     if tools:
         facts.append(pluralize(tools, "tool"))
     facts += _list_spending(tally, ascii=paint.ascii)
+    facts += [ended_at] if ended_at else []
     return paint.apply_style(paint.dot.join(facts), paint.theme.dim) + "\n"
+
+
+def _format_turn_duration(seconds: float, paint: "Paint") -> str:
+    if paint.accessible:
+        return spell_duration(seconds)
+    return format_elapsed(seconds) if seconds >= 1 else format_duration(seconds)
 
 
 def render_exit_summary(

@@ -5,7 +5,7 @@ beginning and the end are shown, and the question records that something is not 
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from rich.cells import cell_len
@@ -16,6 +16,7 @@ from agentcli.system.home import shorten_home
 from agentcli.types.messages import Json
 from agentcli.types.tools import Command, Diff
 from agentcli.types.verdicts import Question
+from agentcli.ui.render.card import build_shell_highlighter
 from agentcli.ui.render.diff import render_diff
 from agentcli.ui.render.paint import Paint, escape, fold, style_escaped, wrap
 from agentcli.ui.render.wording import (
@@ -158,6 +159,7 @@ ENDS_ROWS = 3
 DENSITIES: tuple[Density, ...] = ("rows", "flowing", "short")
 ROOMY_COLUMNS = 60
 """The columns needed to say more than that a question waits."""
+BAR_COLUMNS = 2
 WAITING_NOTE = "keys go to your message; tab to answer"
 
 
@@ -170,6 +172,25 @@ class CommandContext:
 
 
 def render_panel(
+    pending: PendingApproval, paint: Paint, *, context: CommandContext, rows: int, takes_keys: bool
+) -> list[str]:
+    """Return at most `rows` rows, with a bar beside them that marks a question.
+
+    Record in `pending` what part of the question they do not show."""
+    inner, bar = _set_bar_apart(paint)
+    shown = _render_panel_rows(pending, inner, context=context, rows=rows, takes_keys=takes_keys)
+    return [f"{bar}{row}".rstrip() for row in shown]
+
+
+def _set_bar_apart(paint: Paint) -> tuple[Paint, str]:
+    """Return the paint for what is beside the bar, and the bar; empty on a narrow terminal."""
+    if paint.columns < ROOMY_COLUMNS or paint.accessible:
+        return paint, ""
+    bar = paint.apply_style("|" if paint.ascii else "▌", paint.theme.warning) + " "
+    return replace(paint, columns=paint.columns - BAR_COLUMNS), bar
+
+
+def _render_panel_rows(
     pending: PendingApproval, paint: Paint, *, context: CommandContext, rows: int, takes_keys: bool
 ) -> list[str]:
     """Return at most `rows` rows. Record in `pending` what part of the question they do not show.
@@ -267,8 +288,9 @@ def _render_panel_header(pending: PendingApproval, paint: Paint, *, takes_keys: 
 
 
 def _render_command(command: str, pending: PendingApproval, paint: Paint) -> list[str]:
-    shown = Text("$ ") + style_escaped(
-        command, paint.theme.strong, escape_style=paint.theme.escaped
+    shell, strong = build_shell_highlighter(paint.theme), paint.theme.strong
+    shown = Text("$ ") + Text("\n").join(
+        shell.style_line(line, strong) for line in command.split("\n")
     )
     for part in pending.suggestion.uncovered:
         at = shown.plain.find(part)
@@ -341,6 +363,7 @@ def _apply_dim(paint: Paint, text: str) -> str:
 def render_plan_panel(
     pending: PendingPlan, paint: Paint, *, rows: int, takes_keys: bool
 ) -> list[str]:
+    paint, bar = _set_bar_apart(paint)
     note = "follow it?" if takes_keys else WAITING_NOTE
     head = (
         f"{paint.apply_style('?', paint.theme.warning)} "
@@ -357,7 +380,7 @@ def render_plan_panel(
             row.plain for row in Text(short).wrap(paint.build_console(), max(8, paint.width - 2))
         ]
     shown = [head, *answers]
-    return shown if len(shown) <= rows else answers[:rows]
+    return [f"{bar}{row}" for row in (shown if len(shown) <= rows else answers[:rows])]
 
 
 def _render_plan_answer(pending: PendingPlan, choice: AnswerChoice, paint: Paint) -> str:

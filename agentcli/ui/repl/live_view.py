@@ -102,6 +102,8 @@ LOW_ROWS = 12
 TAIL_ROWS_MIN = 3
 SHELL_ROWS = 3
 QUEUE_ROWS = 3
+SUBJECT_COLUMNS_MIN = 8
+"""The columns for the subject of a waiting question. With fewer, less is said around it."""
 FIRST_STYLES = {"dim": "dim", "mode": "bold", "atom": "bold", "prompt": "bold"}
 """The styles until the theme is known."""
 DEPTHS = {
@@ -206,7 +208,7 @@ class LiveView:
         asked, stage = self._state.pending, self._state.renderer
         if asked is not None and stage is not None and self._approvals.is_waiting:
             what = stage.describe_question(asked)
-            rows = [_render_waiting_question(what, width)]
+            rows = [render_waiting_question(what, width)]
             if self._composer.is_used and self._terminal.size.rows >= LOW_ROWS:
                 rows.append(shorten_end("  it opens after you send or clear your message", width))
             return rows
@@ -238,9 +240,9 @@ def _render_waiting(texts: Sequence[str], what: str) -> list[str]:
     return shown
 
 
-def _render_waiting_question(what: str, width: int) -> str:
+def render_waiting_question(what: str, width: int) -> str:
     """Return the row for a waiting question. Its subject is shortened, not how to answer."""
     before, after = "? Waiting for approval: ", " (tab to answer)"
-    return shorten_end(
-        before + shorten_end(what, max(8, width - len(before) - len(after))) + after, width
-    )
+    if width < len(before) + len(after) + SUBJECT_COLUMNS_MIN:
+        before = "? "
+    return before + shorten_end(what, max(0, width - len(before) - len(after))) + after

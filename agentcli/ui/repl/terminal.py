@@ -87,6 +87,13 @@ class SynchronisedOutput(Vt100_Output):
     def write_raw(self, data: str) -> None:
         super().write_raw(data.translate(IN_ASCII) if self._is_ascii else data)
 
+    def erase_down(self) -> None:
+        """Erase from the cursor, at the start of a row, to the end of the screen.
+
+        The first row is erased by itself: terminals keep what is erased from the first row of the
+        screen on in their history, as if it had been committed."""
+        self.write_raw("\x1b[K\x1b7\x1b[B\x1b[J\x1b8")
+
     def disable_autowrap(self) -> None:
         """Do nothing: after a terminal gets narrower, a frame must wrap as the others did.
 

@@ -361,7 +361,11 @@ class LiveTranscript:
         if event.ending is Ending.DONE:
             seconds = self._status.elapsed_s
             line = render_turn_summary(
-                self._use_paint(), self._turn, tools=self._tools, duration_s=seconds
+                self._use_paint(),
+                self._turn,
+                tools=self._tools,
+                duration_s=seconds,
+                ended_at=time.strftime("%H:%M"),
             )
             if line:
                 self._commit_block(line, apart=True)

@@ -91,3 +91,16 @@ def test_target_is_one_short_printable_line(given: Json, shown: str) -> None:
 @pytest.mark.parametrize(("seconds", "shown"), [(0.011, "11ms"), (2.14, "2.1s"), (64.0, "1m 04s")])
 def test_duration_is_short(seconds: float, shown: str) -> None:
     assert format_duration(seconds) == shown
+
+
+@pytest.mark.parametrize(
+    ("given", "subject"),
+    [
+        ({"pattern": "x+", "path": "django"}, "x+ in django"),
+        ({"pattern": "x+", "path": "django", "glob": "*.py"}, "x+ in django, *.py"),
+        ({"pattern": "x+"}, "x+"),
+        ({"glob": "*.py", "path": "src"}, "*.py in src"),
+    ],
+)
+def test_search_says_its_pattern_and_its_place(given: Json, subject: str) -> None:
+    assert format_target(ToolCall(id="c", name="grep", input=given)) == subject

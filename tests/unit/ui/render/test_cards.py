@@ -4,7 +4,7 @@ import pytest
 
 from agentcli.types.errors import UsageError
 from agentcli.types.messages import ToolCall
-from agentcli.types.tools import Command, Effect, ErrorKind, FileView, Raw
+from agentcli.types.tools import Command, Effect, ErrorKind, FileView, Matches, Raw
 from agentcli.ui.render.cards import CardRenderer
 from agentcli.ui.render.paint import Paint
 from agentcli.ui.render.theme import NONE
@@ -205,3 +205,32 @@ def test_card_of_a_command_of_the_user_says_who_ran_it() -> None:
         "bash", {"command": "make"}, details, by="user", reason="the user approved it once"
     )
     assert "approved by you" in shown(asked)
+
+
+def own_command(lines: int) -> Step:
+    output = "\n".join(f"row {number}" for number in range(1, lines + 1))
+    details = Command(command="ls", cwd="/w", exit_code=0, output_lines=lines, head=output)
+    return step("bash", {"command": "ls"}, details, by="user", reason=USER_RAN_IT)
+
+
+def test_command_of_the_user_shows_all_of_its_output() -> None:
+    text = shown(own_command(150))
+    assert all(f"  row {number}\n" in text for number in range(1, 151))
+    assert "hidden" not in text
+
+
+def test_very_long_output_of_the_user_shows_its_end_and_says_so() -> None:
+    text = shown(own_command(1_000))
+    assert "800 lines hidden · /show 1" in text
+    assert "  row 1000\n" in text
+    assert "  row 800\n" not in text
+
+
+def test_reads_of_different_kinds_stand_below_each_other() -> None:
+    search = step("grep", {"pattern": "x", "path": "src"}, Matches(matches=2, files=1))
+    text = shown(read("a.py"), search, read("b.py"))
+    assert [row.split("  ")[0] for row in text.splitlines()] == [
+        "✓ read_file a.py",
+        "✓ grep x in src",
+        "✓ read_file b.py",
+    ]

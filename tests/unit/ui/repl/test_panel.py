@@ -10,7 +10,7 @@ from agentcli.types.verdicts import Delegation, Question, RuleSuggestion, Verdic
 from agentcli.ui.render.paint import Paint
 from agentcli.ui.render.theme import NONE
 from agentcli.ui.repl.approval import PendingApproval
-from agentcli.ui.repl.approval_panel import CommandContext, render_panel
+from agentcli.ui.repl.approval_panel import ROOMY_COLUMNS, CommandContext, render_panel
 
 PLACE = CommandContext(workspace="~/src/demo", sandbox="network off")
 
@@ -43,7 +43,9 @@ def drawn(
     paint = Paint(columns=columns, rows=rows + 6, theme=NONE, color="none")
     shown = render_panel(asked, paint, context=PLACE, rows=rows, takes_keys=True)
     assert asked.is_cut or not any("not shown" in row for row in shown)
-    return [re.sub(r"\x1b\[[0-9;]*m", "", row) for row in shown]
+    bare = [re.sub(r"\x1b\[[0-9;]*m", "", row) for row in shown]
+    assert {row[:1] for row in bare} == {"▌"} or columns < ROOMY_COLUMNS
+    return [re.sub("^▌ ?", "", row) for row in bare]
 
 
 def test_panel_has_the_whole_command_the_why_and_every_answer(
@@ -52,8 +54,8 @@ def test_panel_has_the_whole_command_the_why_and_every_answer(
     offer = RuleSuggestion(session="exactly this command", reason="contains $(…)")
     assert drawn("for i in $(seq 1 60); do echo $i; done; " + "x" * 40, offer, loop) == [
         "? bash  needs approval",
-        "  $ for i in $(seq 1 60); do echo $i; done; xxxxxxxxxxxxxxxxxxxxxxx",
-        "    xxxxxxxxxxxxxxxxx",
+        "  $ for i in $(seq 1 60); do echo $i; done; xxxxxxxxxxxxxxxxxxxxx",
+        "    xxxxxxxxxxxxxxxxxxx",
         "  why: no rule allows make",
         "  in:  ~/src/demo · network off · timeout 120s",
         "",

@@ -7,7 +7,7 @@ import pytest
 from agentcli.ui.render.paint import Paint
 from agentcli.ui.render.theme import NONE
 from agentcli.ui.repl.approval import PendingPlan
-from agentcli.ui.repl.approval_panel import render_plan_panel
+from agentcli.ui.repl.approval_panel import ROOMY_COLUMNS, render_plan_panel
 
 
 @pytest.fixture
@@ -20,7 +20,9 @@ def asked() -> Iterator[PendingPlan]:
 def drawn(asked: PendingPlan, *, columns: int = 80, rows: int = 20) -> list[str]:
     paint = Paint(columns=columns, rows=rows + 6, theme=NONE, color="none")
     shown = render_plan_panel(asked, paint, rows=rows, takes_keys=True)
-    return [re.sub(r"\x1b\[[0-9;]*m", "", row) for row in shown]
+    bare = [re.sub(r"\x1b\[[0-9;]*m", "", row) for row in shown]
+    assert {row[:1] for row in bare} == {"▌"} or columns < ROOMY_COLUMNS
+    return [re.sub("^▌ ?", "", row) for row in bare]
 
 
 def test_panel_has_every_answer_and_none_is_selected(asked: PendingPlan) -> None:

@@ -1,3 +1,6 @@
+import pytest
+
+from agentcli.ui.repl.live_view import render_waiting_question
 from agentcli.ui.repl.status import Status, shorten_end
 
 
@@ -85,3 +88,10 @@ def test_narrow_status_drops_what_is_worth_least() -> None:
         40: "Writing · 12s · no data for 12s",
         30: "Writing · no data for 12s",
     }
+
+
+@pytest.mark.parametrize("width", [24, 39, 47, 48, 79, 200])
+def test_waiting_question_always_says_how_to_answer(width: int) -> None:
+    row = render_waiting_question("bash " + "x" * 300, width)
+    assert row.endswith(" (tab to answer)")
+    assert len(row) <= width
