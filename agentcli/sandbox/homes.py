@@ -20,7 +20,17 @@ from pathlib import Path
 from threading import Thread
 from typing import TypeAlias
 
-from agentcli.sandbox.contents import DIRECTORY, remove_entry
+from agentcli.sandbox.contents import (
+    DIRECTORY,
+    DirectoryContent,
+    Entry,
+    FileContent,
+    remove_entry,
+    write_entry,
+)
+from agentcli.system.git import list_user_settings
+from agentcli.system.kinds import exists, is_file, is_link
+from agentcli.types.errors import SettingsError
 
 UNUSED_DAYS = 30
 """A home that no session used for so long is removed."""
@@ -229,3 +239,85 @@ def _remove_directory(directory: Path) -> None:
         os.close(handle)
     with suppress(OSError):  # another session began a new one
         directory.rmdir()
+
+
+# The settings of git in a home.
+
+
+_GIT_FILES = {"core.excludesfile": "ignore", "core.attributesfile": "attributes"}
+"""Settings that name a file, and the name under which git finds it without a setting."""
+_QUOTED = str.maketrans({'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t"})
+_GIT_SETTINGS = ".gitconfig"
+_PRIVATE = 0o600
+_PRIVATE_DIRECTORY = 0o700
+_LARGEST_BYTES = 256_000
+_MOST_LINKS = 40
+
+
+def copy_git_settings(home: Path, *, user_home: Path, workspace: Path) -> None:
+    """Give a command's git the user's own settings that name no program, and what it leaves out.
+
+    Settings that are there stay. Git need not check who owns a repository in a sandbox: what its
+    settings run is confined.
+    """
+    if exists(home / _GIT_SETTINGS):
+        return
+    try:
+        settings = list_user_settings(workspace)
+    except SettingsError:
+        settings = {}  # without git, no command needs them
+    files: dict[str, Entry] = {}
+    for key, name in _GIT_FILES.items():
+        given = settings.pop(key, None)
+        path = _expand(given, user_home) if given is not None else _git_directory(user_home) / name
+        if path is not None and not _is_led_by(workspace, path):
+            files |= _read_small(path, name)
+    lines = ["[safe]", "\tdirectory = *"]
+    for key, value in settings.items():
+        section, _, name = key.partition(".")
+        lines += [f"[{section}]", f'\t{name} = "{value.translate(_QUOTED)}"']
+    text = "\n".join((*lines, ""))
+    _create_git_settings(home, text.encode("utf-8", "surrogateescape"), files)
+
+
+def _create_git_settings(home: Path, settings: bytes, files: Mapping[str, Entry]) -> None:
+    """Write the files, but not over or through what a command of another session put there."""
+    entries: dict[str, Entry] = {_GIT_SETTINGS: FileContent(_PRIVATE, settings)}
+    if files:
+        below = DirectoryContent(_PRIVATE_DIRECTORY, files)
+        entries[".config"] = DirectoryContent(_PRIVATE_DIRECTORY, {"git": below})
+    handle = os.open(home, DIRECTORY)
+    try:
+        for name, entry in entries.items():
+            with suppress(FileExistsError):
+                write_entry(name, handle, entry)
+    finally:
+        os.close(handle)
+
+
+def _git_directory(user_home: Path) -> Path:
+    return Path(os.environ.get("XDG_CONFIG_HOME") or user_home / ".config", "git")
+
+
+def _expand(given: str, user_home: Path) -> Path | None:
+    """Return a path of git's settings, or None if it depends on where git runs."""
+    path = user_home / given[2:] if given.startswith("~/") else Path(given)
+    return path if path.is_absolute() else None
+
+
+def _is_led_by(workspace: Path, path: Path) -> bool:
+    """Return whether a link in the workspace, which a command may have made, leads to the file."""
+    for _ in range(_MOST_LINKS):
+        if not is_link(path):
+            return False
+        parent = Path(os.path.realpath(path.parent))
+        if parent.is_relative_to(workspace):
+            return True
+        path = parent / path.readlink()
+    return True
+
+
+def _read_small(source: Path, name: str) -> dict[str, Entry]:
+    if is_file(source) and os.access(source, os.R_OK) and source.stat().st_size <= _LARGEST_BYTES:
+        return {name: FileContent(_PRIVATE, source.read_bytes())}
+    return {}

@@ -7,22 +7,13 @@ what the next one sees.
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from agentcli.sandbox.contents import (
-    DIRECTORY,
-    DirectoryContent,
-    Entry,
-    FileContent,
-    write_entry,
-)
+from agentcli.sandbox.homes import copy_git_settings
 from agentcli.sandbox.limits import CommandLimits
-from agentcli.system.git import list_user_settings
-from agentcli.system.kinds import exists, is_directory, is_file, is_link
+from agentcli.system.kinds import exists, is_directory, is_file
 from agentcli.system.reserved import Reserved, find_own_environment
-from agentcli.types.errors import SettingsError
 from agentcli.types.grants import Grants
 
 SYSTEM = tuple(
@@ -38,14 +29,6 @@ SYSTEM = tuple(
 
 ETC = Path("/etc")
 _RESOLVER = Path("/etc/resolv.conf")
-_GIT_FILES = {"core.excludesfile": "ignore", "core.attributesfile": "attributes"}
-"""Settings that name a file, and the name under which git finds it without a setting."""
-_QUOTED = str.maketrans({'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t"})
-_GIT_SETTINGS = ".gitconfig"
-_PRIVATE = 0o600
-_PRIVATE_DIRECTORY = 0o700
-_LARGEST_BYTES = 256_000
-_MOST_LINKS = 40
 
 PROXY_PORT = 61_080
 """Where the proxy of granted hosts listens in a private network. No program uses it by default."""
@@ -256,74 +239,7 @@ def _prepare(paths: SandboxPaths, user_home: Path) -> None:
     denied_file, denied_directory = paths.denied
     denied_directory.mkdir(mode=0, exist_ok=True)
     denied_file.touch(mode=0)
-    if not exists(paths.home / _GIT_SETTINGS):
-        _copy_git_settings(paths.home, user_home, paths.workspace)
-
-
-def _copy_git_settings(home: Path, user_home: Path, workspace: Path) -> None:
-    """Give a command's git the user's own settings that name no program, and what it leaves out.
-
-    Git need not check who owns a repository in a sandbox: what its settings run is confined.
-    """
-    try:
-        settings = list_user_settings(workspace)
-    except SettingsError:
-        settings = {}  # without git, no command needs them
-    files: dict[str, Entry] = {}
-    for key, name in _GIT_FILES.items():
-        given = settings.pop(key, None)
-        path = _expand(given, user_home) if given is not None else _git_directory(user_home) / name
-        if path is not None and not _is_led_by(workspace, path):
-            files |= _read_small(path, name)
-    lines = ["[safe]", "\tdirectory = *"]
-    for key, value in settings.items():
-        section, _, name = key.partition(".")
-        lines += [f"[{section}]", f'\t{name} = "{value.translate(_QUOTED)}"']
-    text = "\n".join((*lines, ""))
-    _create_git_settings(home, text.encode("utf-8", "surrogateescape"), files)
-
-
-def _create_git_settings(home: Path, settings: bytes, files: Mapping[str, Entry]) -> None:
-    """Write the files, but not over or through what a command of another session put there."""
-    entries: dict[str, Entry] = {_GIT_SETTINGS: FileContent(_PRIVATE, settings)}
-    if files:
-        below = DirectoryContent(_PRIVATE_DIRECTORY, files)
-        entries[".config"] = DirectoryContent(_PRIVATE_DIRECTORY, {"git": below})
-    handle = os.open(home, DIRECTORY)
-    try:
-        for name, entry in entries.items():
-            with suppress(FileExistsError):
-                write_entry(name, handle, entry)
-    finally:
-        os.close(handle)
-
-
-def _git_directory(user_home: Path) -> Path:
-    return Path(os.environ.get("XDG_CONFIG_HOME") or user_home / ".config", "git")
-
-
-def _expand(given: str, user_home: Path) -> Path | None:
-    """Return a path of git's settings, or None if it depends on where git runs."""
-    path = user_home / given[2:] if given.startswith("~/") else Path(given)
-    return path if path.is_absolute() else None
-
-
-def _is_led_by(workspace: Path, path: Path) -> bool:
-    """Return whether a link in the workspace, which a command may have made, leads to the file."""
-    for _ in range(_MOST_LINKS):
-        if not is_link(path):
-            return False
-        parent = _real(path.parent)
-        if parent.is_relative_to(workspace):
-            return True
-        path = parent / path.readlink()
-    return True
-
-
-def _read_small(source: Path, name: str) -> dict[str, Entry]:
-    if is_file(source) and os.access(source, os.R_OK) and source.stat().st_size <= _LARGEST_BYTES:
-        return {name: FileContent(_PRIVATE, source.read_bytes())}
-    return {}
+    copy_git_settings(paths.home, user_home=user_home, workspace=paths.workspace)
 
 
 # The compilers, interpreters and package caches outside the system's own directories. Only the
