@@ -25,7 +25,17 @@ DiffColors = Literal["green-red", "blue-orange"]
 ToolSearch = Literal["auto", "own", "provider"]
 Notify = Literal["off", "bell"]
 Editing = Literal["emacs", "vi"]
-Quirk = Literal["max_tokens", "no_stream_usage", "no_reasoning_back", "reasoning_back"]
+Quirk = Literal[
+    "max_tokens",
+    "max_completion_tokens",
+    "no_stream_usage",
+    "no_reasoning_back",
+    "reasoning_back",
+    "no_strict",
+    "no_parallel_switch",
+    "no_tool_choice",
+    "no_effort",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

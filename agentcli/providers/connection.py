@@ -14,6 +14,7 @@ import random
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from agentcli.providers.dialect import Decoder, Dialect, Model
 from agentcli.providers.failures import (
@@ -51,9 +52,12 @@ from agentcli.types.deltas import (
 )
 from agentcli.types.errors import ProviderError, ProviderErrorKind
 from agentcli.types.fast_dataclass import dataclass
-from agentcli.types.messages import AssistantMessage, Usage
+from agentcli.types.messages import AssistantMessage, Json, Usage
 from agentcli.types.provider import Message, ModelProvider, OnDelta, ProviderWrapper, Request
 from agentcli.types.tools import ToolSpec
+
+if TYPE_CHECKING:
+    from agentcli.providers.openai.chat_quirks import QuirkLearner
 
 # The model in use, whose limits its provider may add during the session
 
@@ -128,8 +132,12 @@ class ProviderConnection:
         patience: RetryPolicy | None = None,
         timeouts: Timeouts | None = None,
         learning: LearnedModel | None = None,
+        quirks: "QuirkLearner | None" = None,
     ) -> None:
-        self.model = model
+        """`quirks` learns from a server that rejects a field. None if nothing is adapted."""
+        self.model = replace(model, quirks=model.quirks | quirks.known) if quirks else model
+        self._quirks = quirks
+        self._sent: Mapping[str, Json] = {}
         self._learning = learning or LearnedModel(model)
         self._dialect = dialect
         self._socket = socket
@@ -183,16 +191,42 @@ class ProviderConnection:
             screen = _AttemptProgress(show, names)
             try:
                 # The limit of the session may refuse or reduce it, then it calls `_send_once`.
-                return await self._limited.send(wired, screen.show)
+                message = await self._limited.send(wired, screen.show)
+                if self._quirks is not None:
+                    self._quirks.confirm()
+                return message
             except (HttpError, ConnectionBroken, ProviderError) as error:
                 if isinstance(error, ProviderError) and not error.was_sent:
                     raise
+                if isinstance(error, HttpError) and self._adapt(error, screen):
+                    continue
                 await self._wait(self._failure(error), attempt=attempt, screen=screen)
                 attempt += 1
 
+    def _adapt(self, error: HttpError, screen: "_AttemptProgress") -> bool:
+        """Change how requests are written, if that is what the server wants. Say so."""
+        said = self._dialect.error(error.status, error.headers, error.body)
+        if self._quirks is None or said.kind is not ProviderErrorKind.REJECTED:
+            return False
+        quirk = self._quirks.learn(error, self._sent)
+        if not quirk:
+            return False
+        self.model = replace(self.model, quirks=self.model.quirks | {quirk})
+        reason = f"{said}. Adapting to the server (quirk {quirk})"
+        screen.show(
+            RetryDelta(
+                reason=self._explain.remove_key(reason),
+                status=error.status,
+                wait_s=0.0,
+                attempt=2,
+                attempts=2,
+            )
+        )
+        return True
+
     async def _send_once(self, request: Request, show: OnDelta) -> AssistantMessage:
         """Send one request and read its answer to the end. Raise what the socket raises."""
-        encoded = self._dialect.encode(request, self.model)
+        encoded = self._sent = self._dialect.encode(request, self.model)
         heard = _ReceivedReply(self._dialect.decoder(self.model), show)
         try:
             body = self._body_text.write(encoded, self._dialect.HISTORY_KEY)

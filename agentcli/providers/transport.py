@@ -2,7 +2,8 @@
 
 import os
 from collections.abc import Mapping
-from typing import Literal, TypeAlias
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from agentcli.providers.connection import LearnedModel, ProviderConnection, RetryPolicy
 from agentcli.providers.dialect import Dialect, Model
@@ -11,6 +12,9 @@ from agentcli.providers.http.route import check_proxies
 from agentcli.providers.http.sockets import Socket, Timeouts
 from agentcli.providers.providers import PROVIDERS, Key, Provider, find_base_url
 from agentcli.types.errors import SettingsError
+
+if TYPE_CHECKING:
+    from agentcli.providers.openai.chat_quirks import QuirkLearner
 
 SocketKind: TypeAlias = Literal["direct", "sdk"]
 
@@ -28,9 +32,11 @@ def open_provider(
     timeouts: Timeouts | None = None,
     patience: RetryPolicy | None = None,
     learning: LearnedModel | None = None,
+    quirks_file: Path | None = None,
 ) -> ProviderConnection:
     """Return a connection to the model. Raise SettingsError if a key is missing.
 
+    `quirks_file` is for what is learned about compatible servers; None to forget it.
     It opens no socket yet: the first request does.
     """
     environ = os.environ if environ is None else environ
@@ -52,7 +58,16 @@ def open_provider(
         patience=patience,
         timeouts=timeouts,
         learning=learning,
+        quirks=_build_learner(model, address, quirks_file),
     )
+
+
+def _build_learner(model: Model, address: str, file: Path | None) -> "QuirkLearner | None":
+    if model.protocol != "openai-chat":
+        return None
+    from agentcli.providers.openai.chat_quirks import QuirkLearner, QuirkMemory
+
+    return QuirkLearner(address, QuirkMemory(file) if file else None)
 
 
 def find_dialect(protocol: str) -> Dialect:

@@ -7,6 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from platformdirs import user_cache_path
+
 from agentcli.settings import CustomProvider, Settings
 from agentcli.types.errors import AgentError, SettingsError
 from agentcli.types.events import Emit, ModelChanged, Warned
@@ -101,6 +103,7 @@ def _open_provider_model(settings: Settings) -> ModelInUse:
         timeouts=Timeouts.silent_for(settings.stall_timeout),
         patience=RetryPolicy(max_wait_s=settings.max_wait),
         learning=learning,
+        quirks_file=user_cache_path("agentcli", appauthor=False) / "quirks.json",
     )
     name = f"{model.provider}/{model.name}"
     unknown = f"{name} is an unknown model: context size and price unknown"

@@ -15,6 +15,7 @@ from agentcli.providers.dialect import Dialect, Model
 from agentcli.providers.http.sse import EventStream
 from agentcli.providers.normalize import normalize
 from agentcli.providers.openai import chat as openai_chat
+from agentcli.providers.openai import chat_quirks
 from agentcli.providers.openai import responses as openai_responses
 from agentcli.types.deltas import Delta
 from agentcli.types.errors import ProviderError
@@ -62,7 +63,7 @@ CHAT = Model(
     name="qwen3-coder",
     protocol="openai-chat",
     strict_tools=False,
-    quirks=frozenset({openai_chat.MAX_TOKENS}),
+    quirks=frozenset({chat_quirks.MAX_TOKENS}),
 )
 DIALECTS: dict[str, tuple[Dialect, Model]] = {
     "openai-responses": (openai_responses, RESPONSES),

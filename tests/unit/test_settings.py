@@ -4,7 +4,7 @@ from typing import Any, get_args
 import pytest
 
 import agentcli
-from agentcli.providers.openai.chat import QUIRKS
+from agentcli.providers.openai.chat_quirks import QUIRKS
 from agentcli.settings import CustomProvider, SandboxChoice, load_settings
 from agentcli.types.errors import SettingsError, UsageError
 

@@ -13,6 +13,17 @@ from agentcli.providers.dialect import Decoder, Model
 from agentcli.providers.incremental import incremental, join_runs, memoize
 from agentcli.providers.openai import errors as openai_errors
 from agentcli.providers.openai.chat_calls import ARGUMENTS, EXTRA
+from agentcli.providers.openai.chat_quirks import (
+    MAX_COMPLETION_TOKENS,
+    MAX_TOKENS,
+    NO_EFFORT,
+    NO_PARALLEL_SWITCH,
+    NO_REASONING_BACK,
+    NO_STREAM_USAGE,
+    NO_STRICT,
+    NO_TOOL_CHOICE,
+    REASONING_BACK,
+)
 from agentcli.providers.openai.chat_reply import PROTOCOL, ChatDecoder
 from agentcli.providers.openai.content import answer_format, data_url, dump_compact, result_text
 from agentcli.providers.strict import OPENAI, build_strict_schema, with_object_root
@@ -31,16 +42,6 @@ from agentcli.types.tools import ToolMessage, ToolResult, ToolSpec
 __all__ = ["HISTORY_KEY", "PROTOCOL", "decoder", "encode", "error", "headers", "path"]
 
 HISTORY_KEY = "messages"
-
-MAX_TOKENS = "max_tokens"
-"""A quirk: the output limit has its older name."""
-NO_STREAM_USAGE = "no_stream_usage"
-"""A quirk: asking for token usage is an error."""
-NO_REASONING_BACK = "no_reasoning_back"
-"""A quirk: the server sends reasoning, and rejects it when it is sent back."""
-REASONING_BACK = "reasoning_back"
-"""A quirk: the server rejects a reply that does not have its reasoning, even an empty one."""
-QUIRKS = frozenset({MAX_TOKENS, NO_STREAM_USAGE, NO_REASONING_BACK, REASONING_BACK})
 
 IMAGE_FOLLOWS = "(see the image below)"
 
@@ -76,20 +77,22 @@ def encode(request: Request, model: Model) -> dict[str, Json]:
         body["tools"] = [_tool(spec, model) for spec in request.tools]
         if (choice := _tool_choice(request.tool_choice, model)) != "auto":
             body["tool_choice"] = choice
-        if not request.parallel:
+        if not request.parallel and NO_PARALLEL_SWITCH not in model.quirks:
             body["parallel_tool_calls"] = False
     if effort := _effort(request, model):
         body["reasoning_effort"] = effort
     if answer := answer_format(request, model):
         body["response_format"] = {"type": "json_schema", "json_schema": answer}
     if request.output_limit_tokens is not None:
-        is_old = MAX_TOKENS in model.quirks
+        is_old = MAX_TOKENS in model.quirks and MAX_COMPLETION_TOKENS not in model.quirks
         name = "max_tokens" if is_old else "max_completion_tokens"
         body[name] = request.output_limit_tokens
     return body
 
 
 def _effort(request: Request, model: Model) -> str | None:
+    if NO_EFFORT in model.quirks:
+        return None
     gpt = _GPT.match(model.name)
     version = (int(gpt[1]), int(gpt[2] or 0)) if gpt else (0, 0)
     if request.tools and version >= _NO_EFFORT_FROM:
@@ -99,7 +102,7 @@ def _effort(request: Request, model: Model) -> str | None:
 
 @memoize
 def _tool(spec: ToolSpec, model: Model) -> Json:
-    subset = build_strict_schema(spec, OPENAI, model)
+    subset = None if NO_STRICT in model.quirks else build_strict_schema(spec, OPENAI, model)
     function: dict[str, Json] = {
         "name": spec.name,
         "description": spec.description,
@@ -111,9 +114,9 @@ def _tool(spec: ToolSpec, model: Model) -> Json:
 
 
 def _tool_choice(choice: ToolChoice, model: Model) -> Json:
-    if choice in ("auto", "none"):
+    if choice == "auto" or (choice == "none" and NO_TOOL_CHOICE not in model.quirks):
         return choice
-    if not model.forced_tool_choice:
+    if not model.forced_tool_choice or NO_TOOL_CHOICE in model.quirks:
         return "auto"
     if choice == "required":
         return choice
