@@ -35,6 +35,20 @@ def find_skill_folders(settings: Settings) -> tuple[Path, ...]:
     return _find_folders(settings, "skills")
 
 
+def find_skill_directories(settings: Settings) -> tuple[Path, ...]:
+    """Return what commands must see of the user's skills to run their scripts.
+
+    That is the user's folder, and the directories that links in it lead to. Skills in the workspace
+    can be seen anyway."""
+    folders = [
+        folder
+        for folder in find_skill_folders(settings)
+        if not folder.is_relative_to(settings.workspace)
+    ]
+    linked = (Path(os.path.realpath(skill)) for folder in folders for skill in folder.iterdir())
+    return (*folders, *(skill for skill in linked if (skill / "SKILL.md").is_file()))
+
+
 def find_role_folders(settings: Settings) -> tuple[Path, ...]:
     return _find_folders(settings, "agents")
 

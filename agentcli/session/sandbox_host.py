@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentcli.log.paths import SessionPaths
+from agentcli.session.context_sources import find_skill_directories
 from agentcli.session.project import get_trust_directory
 from agentcli.settings import Settings, get_settings_file
 from agentcli.system.lazy import Lazy
@@ -142,7 +143,8 @@ class SandboxHost:
             private = self._private.get()
             self._ripgrep = self._link_ripgrep(private / "bin")
             self._warn_own_environment()
-            readable = (self.paths.out, *self._ripgrep)
+            skills = find_skill_directories(self._settings)
+            readable = (self.paths.out, *self._ripgrep, *skills)
             return self.build_sandbox(private, readable=readable, home=self._find_home())
         except SettingsError as error:
             self.failure = error

@@ -431,3 +431,28 @@ def test_workspace_right_below_a_temporary_directory_is_written(
         )
         assert (Path(workspace, "made").read_text(), ran.code) == ("1\n", 0)
         assert "weaker sandbox" not in ran.err
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_scripts_of_the_users_own_skills_run_and_stay_as_they_are(
+    layer: str, home: Path, workspace: Path
+) -> None:
+    skills, elsewhere = home / ".config/agentcli/skills", home / "dev/linked"
+    for skill in (skills / "own", elsewhere):
+        (skill / "scripts").mkdir(parents=True)
+        (skill / "SKILL.md").write_text("---\ndescription: It helps.\n---\n")
+        (skill / "scripts/help.sh").write_text(f"echo {skill.name} > out; cat out\n")
+    (skills / "linked").symlink_to(elsewhere)
+    (home / "dev/secret.txt").write_text("secret")
+    commands = [
+        f"sh {skills}/own/scripts/help.sh; sh {skills}/linked/scripts/help.sh",
+        f"echo x >> {skills}/own/scripts/help.sh; cat {home}/dev/secret.txt {home}/.config/*",
+    ]
+    calls = [{"calls": [{"bash": {"command": command}}]} for command in commands]
+    model = script(home / "script.json", [*calls, "Done."])
+    options = ("--model", model, "--mode", "auto", "--sandbox", layer, "-o", "stream-json")
+    ran = agentcli("run", "-C", workspace, *options, "x", home=home)
+    helped, kept = (row["model_text"] for row in ran.events if row["type"] == "tool.finished")
+    assert helped == "own\nlinked\n[exit code 0]"
+    assert "secret\n" not in kept and "[exit code 1]" in kept
+    assert "echo x" not in (skills / "own/scripts/help.sh").read_text()
