@@ -33,8 +33,9 @@ guard = speed.Guard()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    quick = set(speed.list_quick(items))
     for item in items:
-        if speed.is_quick(item):
+        if item in quick:
             item.add_marker("quick")
         elif depends_on_layer(item):
             item.add_marker("sandbox")

@@ -12,7 +12,7 @@ import pytest
 
 from agentcli.system.diff import compare
 from tests.support.program import PROGRAM, agentcli, environment, script, write_fork_command
-from tests.support.speed import Guard, reaches_start
+from tests.support.speed import Guard, Reach
 
 
 class Listening(ThreadingHTTPServer):
@@ -50,11 +50,11 @@ WAYS: list[Callable[[], None]] = [not_at_all, by_itself]
 
 @pytest.mark.parametrize("way", [by_a_helper, by_the_program, by_itself, by_a_value])
 def test_code_that_reaches_a_start_is_not_quick(way: Callable[[], None]) -> None:
-    assert reaches_start(way)
+    assert Reach([way]).starts(way)
 
 
 def test_code_that_starts_nothing_is_quick() -> None:
-    assert not reaches_start(not_at_all)
+    assert not Reach([not_at_all]).starts(not_at_all)
 
 
 def test_quick_test_is_marked(request: pytest.FixtureRequest) -> None:

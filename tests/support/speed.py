@@ -32,12 +32,50 @@ _EVENTS = {
     *("subprocess.Popen", "os.posix_spawn", "os.fork", "os.forkpty", "os.exec", "os.system"),
     "socket.bind",
 }
-_known: dict[int, tuple[object, bool]] = {}
-"""What was followed before, by its id, held so that the id stays its own."""
+_PLAIN = frozenset({str, bytes, int, float, bool, type(None), ModuleType})
 
 
-def is_quick(item: pytest.Item) -> bool:
-    return isinstance(item, pytest.Function) and not any(map(reaches_start, _list_roots(item)))
+class Reach:
+    """What code mentions, near or far, each thing followed once however many tests lead to it."""
+
+    def __init__(self, roots: Iterable[object]) -> None:
+        self._things: dict[int, object] = {}
+        """By their ids, held so that an id stays its own."""
+        self._users: dict[int, list[int]] = {}
+        """The ids of the things that mention one."""
+        self._follow(list(roots))
+        self._starting = self._find_starting()
+
+    def starts(self, root: object) -> bool:
+        """Return whether code that begins here mentions, near or far, a way to start something."""
+        return id(root) in self._starting
+
+    def _follow(self, waiting: list[object]) -> None:
+        while waiting:
+            thing = waiting.pop()
+            if id(thing) in self._things:
+                continue
+            self._things[id(thing)] = thing
+            for one in () if _starts_itself(thing) else _list_next(thing):
+                if type(one) not in _PLAIN:
+                    self._users.setdefault(id(one), []).append(id(thing))
+                    waiting.append(one)
+
+    def _find_starting(self) -> set[int]:
+        waiting = [key for key, thing in self._things.items() if _starts_itself(thing)]
+        starting: set[int] = set()
+        while waiting:
+            key = waiting.pop()
+            if key not in starting:
+                starting.add(key)
+                waiting.extend(self._users.get(key, ()))
+        return starting
+
+
+def list_quick(items: Iterable[pytest.Item]) -> list[pytest.Item]:
+    roots = {item: list(_list_roots(item)) for item in items if isinstance(item, pytest.Function)}
+    reach = Reach(root for each in roots.values() for root in each)
+    return [item for item, each in roots.items() if not any(map(reach.starts, each))]
 
 
 class Guard:
@@ -75,26 +113,6 @@ def _list_roots(item: pytest.Function) -> Iterator[object]:
     yield from callspec.params.values() if callspec else ()
     for definitions in cast(Any, item)._fixtureinfo.name2fixturedefs.values():
         yield from (definition.func for definition in definitions)
-
-
-def reaches_start(root: object) -> bool:
-    """Return whether code that begins here mentions, near or far, a way to start something."""
-    seen: dict[int, object] = {}
-    waiting = [root]
-    while waiting:
-        thing = waiting.pop()
-        if id(thing) in seen:
-            continue
-        seen[id(thing)] = thing
-        known = _known.get(id(thing))
-        if known and not known[1]:
-            continue
-        if known or _starts_itself(thing):
-            _known[id(root)] = root, True
-            return True
-        waiting.extend(_list_next(thing))
-    _known.update({key: (thing, False) for key, thing in seen.items()})
-    return False
 
 
 def _starts_itself(thing: object) -> bool:
