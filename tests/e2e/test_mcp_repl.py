@@ -8,14 +8,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tests.support import anthropic_streams as anthropic
-from tests.support.mcp_links import NASTY
+from tests.support.mcp_links import NASTY, describe_asking_server
 from tests.support.mcp_servers.guarded import guarded
 from tests.support.program import agentcli
 from tests.support.provider import Reply
 from tests.support.repl import Live, live, says
 from tests.support.terminal import PyteTerm, Term
 
-ASKING = NASTY.with_name("asking.py")
 SIZE = {"cols": 100, "rows": 40}
 
 
@@ -29,7 +28,9 @@ def arguments(tmp_path: Path, *args: str, **entry: Any) -> list[str]:
             for tool in ("book", "recite", "echo")
         )
     )
-    server = {"command": sys.executable, "args": list(args or [str(ASKING)]), **entry}
+    server = describe_asking_server(**entry)
+    if args:
+        server = {"command": sys.executable, "args": list(args), **entry}
     path = tmp_path / "servers.json"
     path.write_text(json.dumps({"mcpServers": {"asking": server}}))
     return ["--mcp-config", str(path)]

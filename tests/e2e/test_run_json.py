@@ -1,5 +1,4 @@
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +6,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from tests.support import anthropic_streams as anthropic
+from tests.support.mcp_links import describe_asking_server
 from tests.support.outcomes import run_against
 from tests.support.program import Ran, agentcli, script
 from tests.support.provider import Provider, answer, error_of_anthropic
@@ -125,9 +125,8 @@ def test_without_partial_there_are_no_deltas(home: Path) -> None:
 
 
 def test_resource_that_goes_along_is_told(home: Path) -> None:
-    server = Path(__file__).parents[1] / "support/mcp_servers/asking.py"
-    entry = {"command": sys.executable, "args": [str(server)], "sandbox": False}
-    (home / "servers.json").write_text(json.dumps({"mcpServers": {"asking": entry}}))
+    servers = {"mcpServers": {"asking": describe_asking_server()}}
+    (home / "servers.json").write_text(json.dumps(servers))
     model = script(home / "s.json", ["Milk."])
     ran = agentcli(
         *("run", "-o", "stream-json", "--mcp-config", home / "servers.json", "--model", model),

@@ -28,7 +28,7 @@ from acp.schema import (
     ToolCallUpdate,
 )
 
-from tests.support.mcp_links import NASTY
+from tests.support.mcp_links import ASKING, NASTY
 from tests.support.pictures import png
 from tests.support.program import environment, script, session_log, write_fork_command
 
@@ -289,8 +289,7 @@ def test_server_of_the_editor_is_used_like_the_persons_own(tmp_path: Path) -> No
 
 
 def test_resources_and_prompts_of_servers_are_sent_along(tmp_path: Path) -> None:
-    asking = NASTY.with_name("asking.py")
-    server = McpServerStdio(name="asking", command=sys.executable, args=[str(asking)], env=[])
+    server = McpServerStdio(name="asking", command=sys.executable, args=[str(ASKING)], env=[])
 
     async def play(desk: Desk) -> None:
         opened = await desk.agent.new_session(cwd=str(desk.work), mcp_servers=[server])

@@ -26,10 +26,9 @@ from agentcli.types.events import (
 from agentcli.types.messages import Image, Text
 from agentcli.types.tools import ChildTurn, Diff, ErrorKind
 from agentcli.types.verdicts import FormField, Question, ServerForm, Verdict
-from tests.support.mcp_links import NASTY
+from tests.support.mcp_links import NASTY, describe_asking_server
 from tests.support.program import script
 
-ASKING = NASTY.with_name("asking.py")
 YES = Verdict(decision="allow", by="user", reason="yes")
 NO = Verdict(decision="deny", by="user", reason="no")
 DISMISSED = Verdict(decision="ask", by="user", reason="no answer")
@@ -86,7 +85,7 @@ class Trial:
         self.person = person
         self.heard = Heard()
         self._home = tmp_path
-        server = {"command": sys.executable, "args": [str(ASKING)], **entry}
+        server = entry if "command" in entry else describe_asking_server(**entry)
         self._config = tmp_path / "servers.json"
         self._config.write_text(json.dumps({"mcpServers": {"asking": server}}))
 
@@ -386,7 +385,7 @@ def test_menu_lists_what_a_server_has(tmp_path: Path) -> None:
 
 def changing(tmp_path: Path, person: Person | None) -> Trial:
     args = [str(NASTY), "changing", str(tmp_path / "work" / "changed")]
-    return Trial(tmp_path, person, args=args)
+    return Trial(tmp_path, person, command=sys.executable, args=args)
 
 
 CALL: Any = {"calls": [{"asking__echo": {}}]}

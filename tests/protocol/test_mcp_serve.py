@@ -3,7 +3,6 @@
 import asyncio
 import json
 import subprocess
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,7 +15,7 @@ from mcp_types import CallToolResult
 from agentcli.log.reader import read_log
 from agentcli.types.events import CallFinished, SessionEnded
 from tests.support.confined import LAYERS, confined
-from tests.support.mcp_links import NASTY
+from tests.support.mcp_links import describe_asking_server
 from tests.support.processes import running, unique_seconds, until
 from tests.support.program import environment, script, write_fork_command
 
@@ -127,8 +126,7 @@ def test_task_is_told_as_it_goes(home: Path) -> None:
 def test_task_that_runs_a_prompt_that_is_not_there_is_an_answer(home: Path) -> None:
     servers = home / ".config" / "agentcli" / "mcp.json"
     servers.parent.mkdir(parents=True)
-    asking = {"command": sys.executable, "args": [str(NASTY.with_name("asking.py"))]}
-    servers.write_text(json.dumps({"mcpServers": {"asking": asking}}))
+    servers.write_text(json.dumps({"mcpServers": {"asking": describe_asking_server()}}))
 
     async def use(server: Client) -> list[str]:
         tasks = ("/asking:sing", "/asking:greet Ada")

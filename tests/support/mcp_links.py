@@ -23,6 +23,7 @@ from agentcli.system.environment import build_child_environment
 from agentcli.types.tools import Output, ToolContext
 from agentcli.types.verdicts import FormAnswer, ServerForm
 from tests.support.processes import until
+from tests.support.program import write_script_command
 
 T = TypeVar("T")
 
@@ -38,6 +39,13 @@ class Unfiltered:
 NASTY = Path(__file__).with_name("mcp_servers") / "nasty.py"
 MODERN = NASTY.with_name("modern.py")
 MEMBERS = NASTY.with_name("members.py")
+ASKING = NASTY.with_name("asking.py")
+
+
+def describe_asking_server(**entry: Any) -> dict[str, Any]:
+    """Return the entry of a server that asks back. It runs without a sandbox, so it is forked."""
+    command, *args = write_script_command(ASKING)
+    return {"command": command, "args": args, "sandbox": False, **entry}
 
 
 @contextmanager

@@ -71,6 +71,12 @@ def write_fork_command() -> str:
     return str(warm.write_command(PROGRAM) if sys.platform == "linux" else PROGRAM)
 
 
+def write_script_command(script: Path) -> list[str]:
+    """Return a command that runs a script where the imports of the program are loaded."""
+    is_linux = sys.platform == "linux"
+    return [str(warm.write_command(script))] if is_linux else [sys.executable, str(script)]
+
+
 class Started(Protocol):
     """A process of the program."""
 

@@ -104,9 +104,9 @@ def _read(handle: int) -> str:
 
 
 def write_command(program: Path) -> Path:
-    """Return a command that stands for the program, for a client that starts one itself."""
+    """Return a command that stands for the program or a script, for a client that starts it."""
     _connect()
-    command = _own_directory() / program.name
+    command = _own_directory() / program.stem
     words = [sys.executable, "-IS", _START, _own_directory() / "orders", program]
     command.write_text(f'#!/bin/sh\nexec {shlex.join(map(str, words))} "$PWD" "$@"\n')
     command.chmod(0o755)

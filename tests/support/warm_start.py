@@ -10,13 +10,14 @@ import signal
 import socket
 import sys
 
+_OF_THE_INTERPRETER = {"PYTHONPATH", "PYTHONHOME", "PYTHONUTF8", "PYTHONIOENCODING"}
 _PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def main() -> int:
     place, program, cwd, *words = sys.argv[1:]
-    if any(name.startswith(("PYTHON", "COVERAGE")) for name in os.environ):
-        os.execv(program, [program, *words])
+    if not _OF_THE_INTERPRETER.isdisjoint(os.environ):
+        os.execv(sys.executable, [sys.executable, program, *words])
     reader, writer = os.pipe()
     order = json.dumps([[program, *words], dict(os.environ), cwd, False]).encode()
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as orders:
