@@ -13,6 +13,9 @@ from agentcli.types.tools import Command, ErrorKind, ToolResult
 PACE_WINDOW_S = 60.0
 REPEATS_WARNED = 3
 REPEATS_END = 5
+FAILURES_WARNED = 10
+FAILURES_END = 25
+"""The number of different calls of a tool that may fail in a row."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,25 +53,48 @@ class Breaker:
 
     Progress is any pair of call and result not seen before in the turn; it clears the counts.
     Without progress, each step that repeats a pair counts: A B A B ... is a circle like A A ...
+    A tool that only ever fails is one, too, however different its calls are. A command that ran has
+    not failed in this sense, whatever its exit code.
     """
 
     def __init__(self) -> None:
         self._seen: set[str] = set()
         self._counts: Counter[str] = Counter()
         self._in_step: set[str] = set()
+        self._failures: Counter[str] = Counter()
+        """How often each tool has failed since it last succeeded."""
         self.tripped: str | None = None
         """A description of the call that was repeated too often, or None."""
 
     def begin_turn(self) -> None:
         self._seen.clear()
         self._counts.clear()
+        self._failures.clear()
         self.tripped = None
 
     def begin_step(self) -> None:
         self._in_step.clear()
 
     def observe(self, call: ToolCall, result: ToolResult) -> str | None:
-        """Count a call; return a warning for the model if it repeats without progress."""
+        """Count a call; return a warning for the model if it leads nowhere."""
+        return self._observe_repeat(call, result) or self._observe_failure(result)
+
+    def _observe_failure(self, result: ToolResult) -> str | None:
+        if result.status == "ok" or isinstance(result.details, Command):
+            self._failures.pop(result.name, None)
+            return None
+        self._failures[result.name] += 1
+        count = self._failures[result.name]
+        if count >= FAILURES_END:
+            self.tripped = f"{count} calls of {result.name} in a row failed"
+        if count < FAILURES_WARNED:
+            return None
+        return (
+            f"[This is call number {count} of {result.name} in a row that failed. Find out why "
+            f"before the next one: after {FAILURES_END} the turn is ended.]"
+        )
+
+    def _observe_repeat(self, call: ToolCall, result: ToolResult) -> str | None:
         pair = _fingerprint(call, result)
         if pair in self._in_step:
             return None

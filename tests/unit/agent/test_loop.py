@@ -6,7 +6,14 @@ import pytest
 from agentcli.agent.limits import TurnLimits
 from agentcli.agent.loop import CUT_OFF, CUT_OFF_CALL, EMPTY_REPLY, OnDeny
 from agentcli.types.deltas import TextDelta
-from agentcli.types.errors import EXIT_OF_ENDING, Ending, Exit, ProviderError, ProviderErrorKind
+from agentcli.types.errors import (
+    EXIT_OF_ENDING,
+    Ending,
+    Exit,
+    ProviderError,
+    ProviderErrorKind,
+    ToolError,
+)
 from agentcli.types.events import CallFinished, ContextNote, ModelFailed, ModelReplied, TurnEnded
 from agentcli.types.messages import (
     AssistantMessage,
@@ -17,7 +24,14 @@ from agentcli.types.messages import (
     UserMessage,
 )
 from agentcli.types.provider import OnDelta, Request
-from agentcli.types.tools import Effect, ErrorKind, PreparedCall, ToolMessage, ToolResult
+from agentcli.types.tools import (
+    Effect,
+    ErrorKind,
+    PreparedCall,
+    ToolContext,
+    ToolMessage,
+    ToolResult,
+)
 from agentcli.types.verdicts import Preview, Verdict
 from tests.support.session import Bench, FunctionTool, Reply, bench, call, reply
 
@@ -112,6 +126,21 @@ def test_two_calls_in_turn_are_a_circle_too() -> None:
     replies = [reply(call("echo", f"c{n}", which=n % 2)) for n in range(20)]
     done = bench(replies, [echo()])
     assert done.turn().ending is Ending.REPEATED
+
+
+def fail(args: object, context: ToolContext) -> str:
+    raise ToolError("no such text")
+
+
+def test_tool_that_only_fails_is_told_and_ends_the_turn_however_its_calls_differ() -> None:
+    replies = []
+    for n in range(40):
+        replies += [reply(call("edit", f"e{n}", old=n)), reply(call("echo", f"r{n}", line=n))]
+    done = bench(replies, [FunctionTool(name="edit", act=fail), echo()])
+    ended = done.turn()
+    assert (ended.ending, ended.message) == (Ending.REPEATED, "25 calls of edit in a row failed")
+    told = ["call number" in answer.text for answer in results(done) if answer.name == "edit"]
+    assert told == [False] * 9 + [True] * 16
 
 
 def test_progress_in_between_clears_the_count() -> None:
