@@ -14,7 +14,12 @@ from agentcli.providers.arguments import replace_unpaired
 from agentcli.providers.dialect import Model
 from agentcli.providers.http.sockets import ATTEMPTS, ConnectionBroken
 from agentcli.providers.providers import Key, Provider
-from agentcli.types.errors import ProviderError, ProviderErrorKind, SettingsError
+from agentcli.types.errors import (
+    MissingKeyError,
+    ProviderError,
+    ProviderErrorKind,
+    SettingsError,
+)
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Json
 
@@ -136,7 +141,7 @@ def require_key(key: Key | None, provider: Provider) -> Key | None:
     variables = ", ".join(provider.key_env)
     if key is None:
         if provider.needs_key:
-            raise SettingsError(
+            raise MissingKeyError(
                 f"no API key for {provider.name} (looked at {variables} and your stored keys)",
                 hint=suggest_login(provider),
             )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from platformdirs import user_cache_path
 
 from agentcli.settings import CustomProvider, Settings
-from agentcli.types.errors import AgentError, SettingsError
+from agentcli.types.errors import AgentError, MissingKeyError, SettingsError
 from agentcli.types.events import Emit, ModelChanged, Warned
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Usage
@@ -146,7 +146,7 @@ def choose_model(settings: Settings) -> "tuple[Model, Provider]":
 
     wanted = settings.model or find_default_model()
     if wanted is None:
-        raise SettingsError(
+        raise MissingKeyError(
             "no model: no --model given and no API key found (looked at ANTHROPIC_API_KEY, "
             "OPENAI_API_KEY, GEMINI_API_KEY, GOOGLE_API_KEY and your stored keys)",
             hint="agentcli login   or: agentcli run --model ollama/NAME …",

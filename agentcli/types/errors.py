@@ -4,6 +4,7 @@
     AgentError              the user can act: two lines on stderr and an exit code
       UsageError            2   the command line is wrong
       SettingsError         3   settings, credentials, workspace or disk need the user
+        MissingKeyError     3   there is no key for the provider
         RecordError         3   an event cannot be recorded
       ProviderError         3, 4, 6 or 8   no usable reply, by its kind
 
@@ -175,6 +176,10 @@ class UsageError(AgentError):
 
 class SettingsError(AgentError):
     ending = Ending.MISCONFIGURED
+
+
+class MissingKeyError(SettingsError):
+    """No request can be sent, because there is no key for the provider."""
 
 
 class RecordError(SettingsError):

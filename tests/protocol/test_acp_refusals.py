@@ -1,5 +1,6 @@
 """What an editor asks for that cannot be had: it is told why, and nothing is touched."""
 
+import asyncio
 import json
 import shutil
 import subprocess
@@ -12,7 +13,7 @@ import pytest
 from acp import RequestError
 from acp.helpers import ContentBlock, image_block, text_block
 
-from tests.protocol.test_acp import Desk, drive, say, started
+from tests.protocol.test_acp import Desk, Editor, at_work, drive, say, started
 from tests.support.mcp_links import NASTY
 from tests.support.program import script, session_log
 
@@ -104,3 +105,27 @@ def test_prompt_that_cannot_be_taken_says_why(tmp_path: Path) -> None:
         assert (await refusal(desk.say("none"))) == (-32602, "no session 'none'")
 
     drive(tmp_path, [], play)
+
+
+def test_missing_key_asks_for_authentication_and_says_how(tmp_path: Path) -> None:
+    home, work = tmp_path / "home", tmp_path / "work"
+    home.mkdir()
+    work.mkdir()
+
+    async def play() -> None:
+        async with at_work(
+            home, work, Editor(None), "--model", "anthropic/claude-opus-5-5"
+        ) as desk:
+            for asked in (
+                desk.agent.new_session(cwd=str(work), mcp_servers=[]),
+                desk.agent.authenticate(method_id="environment"),
+            ):
+                with pytest.raises(RequestError) as refused:
+                    await asked
+                assert refused.value.code == -32000
+                assert str(refused.value) == (
+                    "no API key for anthropic (looked at ANTHROPIC_API_KEY) "
+                    "(export ANTHROPIC_API_KEY=…)"
+                )
+
+    asyncio.run(play())

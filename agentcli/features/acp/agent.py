@@ -19,6 +19,8 @@ from acp.helpers import ContentBlock
 from acp.interfaces import Client
 from acp.schema import (
     AgentCapabilities,
+    AuthenticateResponse,
+    AuthMethodAgent,
     CloseSessionResponse,
     HttpMcpServer,
     Implementation,
@@ -44,6 +46,7 @@ from agentcli import __version__
 from agentcli.features.acp.conversation import Conversation, build_failure, build_invalid_params
 from agentcli.log.paths import SessionPaths
 from agentcli.log.sessions import SessionSummary, find_session_by_id, list_sessions
+from agentcli.session.model import open_model
 from agentcli.settings import Settings
 from agentcli.types.errors import AgentError, UsageError
 from agentcli.types.verdicts import MODES, Mode
@@ -124,7 +127,22 @@ class EditorAgent:
                     close=SessionCloseCapabilities(),
                 ),
             ),
+            auth_methods=[
+                AuthMethodAgent(
+                    id="environment",
+                    name="API key in the environment",
+                    description="Give your editor a key such as ANTHROPIC_API_KEY and restart it.",
+                )
+            ],
         )
+
+    async def authenticate(self, method_id: str, **_: Any) -> AuthenticateResponse:
+        """Succeed if there is a key now. Raise RequestError if there is none."""
+        try:
+            open_model(self._load_settings(Path.cwd()))
+        except AgentError as error:
+            raise build_failure(error) from error
+        return AuthenticateResponse()
 
     async def new_session(
         self, cwd: str, mcp_servers: list[Any] | None = None, **_: Any

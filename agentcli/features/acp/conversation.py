@@ -32,8 +32,16 @@ from agentcli.settings import Settings
 from agentcli.system.images import ImageRefused, decode_picture
 from agentcli.system.plain_text import show_controls
 from agentcli.types import messages
-from agentcli.types.errors import AgentError, Ending, Exit, RunOutcome, UsageError
-from agentcli.types.events import Event, TurnEnded, Warned
+from agentcli.types.errors import (
+    AgentError,
+    Ending,
+    Exit,
+    MissingKeyError,
+    ProviderErrorKind,
+    RunOutcome,
+    UsageError,
+)
+from agentcli.types.events import Event, ModelFailed, TurnEnded, Warned
 from agentcli.types.spending import NO_SPENDING, compute_spending
 from agentcli.types.verdicts import Question, Verdict
 from agentcli.ui.streams import write_err
@@ -43,6 +51,7 @@ from agentcli.ui.streams import write_err
 
 _INVALID_PARAMS = -32602
 _INTERNAL_ERROR = -32603
+_AUTH_REQUIRED = -32000
 
 
 def build_invalid_params(details: str) -> RequestError:
@@ -51,8 +60,19 @@ def build_invalid_params(details: str) -> RequestError:
 
 
 def build_failure(error: AgentError) -> RequestError:
-    code = _INVALID_PARAMS if isinstance(error, UsageError) else _INTERNAL_ERROR
-    return RequestError(code, str(error), {"details": str(error), "hint": error.hint})
+    match error:
+        case UsageError():
+            code = _INVALID_PARAMS
+        case MissingKeyError():
+            code = _AUTH_REQUIRED
+        case _:
+            code = _INTERNAL_ERROR
+    return _build_error(code, str(error), error.hint)
+
+
+def _build_error(code: int, message: str, hint: str) -> RequestError:
+    shown = f"{message} ({hint})" if code == _AUTH_REQUIRED and hint else message
+    return RequestError(code, shown, {"details": message, "hint": hint})
 
 
 STOPS: dict[Ending, StopReason] = {
@@ -134,7 +154,11 @@ class Conversation:
         except AgentError as error:
             raise build_failure(error) from error
         if RunOutcome(ending=ended.ending).is_error:
-            raise RequestError.internal_error({"details": ended.message, "hint": ended.hint})
+            failed = (one for one in reversed(self.session.facts) if isinstance(one, ModelFailed))
+            kind = next((one.kind for one in failed), "")
+            is_about_key = kind == ProviderErrorKind.CREDENTIALS
+            code = _AUTH_REQUIRED if is_about_key else _INTERNAL_ERROR
+            raise _build_error(code, ended.message, ended.hint)
         if ended.message:
             self._unsent.append(update_agent_message_text(f"\n\n{show_controls(ended.message)}"))
         return STOPS.get(ended.ending, "end_turn")
