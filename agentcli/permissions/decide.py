@@ -222,6 +222,8 @@ def _asks_about_reserved(subject: CallSubject) -> Verdict | None:
 
 def _why_not_editable(subject: CallSubject) -> str | None:
     for reach in subject.paths:
+        if reach.is_temporary:
+            continue
         if not reach.real.is_relative_to(subject.root):
             return f"{reach.written} is outside the workspace"
         if is_protected(subject.root, reach.real.relative_to(subject.root).parts):

@@ -12,6 +12,7 @@ from pathlib import Path
 from agentcli.types.events import CallFinished, Fact, FileAttached
 from agentcli.types.grants import Grants
 from agentcli.types.tools import Command, FileView, Matches, Output, PreparedCall
+from agentcli.types.verdicts import TemporaryFiles
 
 NETWORK = "the network"
 OUTSIDE = "outside the workspace"
@@ -31,13 +32,15 @@ class OriginTracker:
         own: Sequence[Path],
         is_confined: Callable[[], bool],
         facts: Iterable[Fact] = (),
+        find_temporary: Callable[[], TemporaryFiles | None] = lambda: None,
     ) -> None:
         """`own` are the session's stored outputs, and files that the user put there for the model.
         `is_confined` tells whether commands run in a sandbox. `facts` are the earlier events of
-        the session."""
+        the session. `find_temporary` returns the temporary files that sandboxed commands made."""
         self._workspace = workspace
         self._own = own
         self._is_confined = is_confined
+        self._find_temporary = find_temporary
         self._logs: dict[str, str] = {}
         self.is_untrusted = False
         """True if the model has seen any text from outside the workspace."""
@@ -82,7 +85,9 @@ class OriginTracker:
         place = self._workspace / path
         if place.is_relative_to(self._workspace):
             return ""
-        if not any(place.is_relative_to(own) for own in self._own):
+        temporary = self._find_temporary()
+        names = temporary.names if temporary else ()
+        if not any(place.is_relative_to(own) for own in (*self._own, *names)):
             return OUTSIDE
         within = (origin for log, origin in self._logs.items() if Path(log).is_relative_to(place))
         return next(within, "")

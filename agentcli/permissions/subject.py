@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from agentcli.permissions.shell import ShellLine, parse_line
+from agentcli.system.home import expand_own_home
 from agentcli.types.tools import Effect
+from agentcli.types.verdicts import TemporaryFiles
 
 EDITING = frozenset(["edit_file", "write_file", "apply_patch"])
 READING = frozenset(["read_file", "grep", "find_files"])
@@ -25,6 +27,8 @@ class ReachedPath:
     written: Path
     """Absolute, as written, with the links still in it."""
     real: Path
+    is_temporary: bool = False
+    """True for a temporary file of commands, which is theirs and the tools' alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,10 +61,12 @@ class SubjectFactory:
         workspace: Path,
         cwd: Callable[[], Path],
         real_path: Callable[[Path], Path] | None = None,
+        find_temporary: Callable[[], TemporaryFiles | None] = lambda: None,
     ) -> None:
         self._root = workspace.resolve()
         self._cwd = cwd
         self._real_path = real_path or (lambda path: Path(os.path.realpath(path)))
+        self._find_temporary = find_temporary
 
     def build(self, tool: str, args: Any, *, source: str = "built-in") -> CallSubject:
         """Build a subject. `args` are parsed arguments, or the mapping to parse them from."""
@@ -74,7 +80,7 @@ class SubjectFactory:
             cwd=self._cwd(),
             server=server,
             server_tool=server_tool_of(tool, args, server) if server else "",
-            paths=tuple(self.reach(self._root / text) for text in paths),
+            paths=tuple(self.reach(self._root / expand_own_home(text)) for text in paths),
             command=command,
             line=parse_line(command) if is_shell else None,
         )
@@ -82,10 +88,16 @@ class SubjectFactory:
     def reach(self, path: Path) -> ReachedPath:
         written = Path(os.path.normpath(path))
         try:
-            return ReachedPath(written, real=self._real_path(path))
+            real = self._real_path(path)
+            is_temporary = not real.is_relative_to(self._root) and self._names_temporary(written)
+            return ReachedPath(written, real, is_temporary)
         except (OSError, ValueError, RuntimeError):
             # A loop of links or a NUL: it leads nowhere, so it is in no workspace either.
             return ReachedPath(written, real=Path(os.sep))
+
+    def _names_temporary(self, written: Path) -> bool:
+        temporary = self._find_temporary()
+        return temporary is not None and any(map(written.is_relative_to, temporary.names))
 
 
 def server_of(source: str) -> str:

@@ -30,6 +30,7 @@ from agentcli.sandbox.supervisor import CommandSupervisor
 from agentcli.system import process
 from agentcli.system.kinds import exists, is_directory
 from agentcli.types.grants import Grants
+from agentcli.types.verdicts import TemporaryFiles
 
 _FILTER = seccomp.SyscallFilter(
     families=(seccomp.AF_UNIX, seccomp.AF_INET, seccomp.AF_INET6, seccomp.AF_NETLINK),
@@ -96,6 +97,11 @@ class BubblewrapSandbox:
     @property
     def name(self) -> str:
         return "bubblewrap"
+
+    @property
+    def temporary(self) -> TemporaryFiles:
+        paths = self._paths
+        return TemporaryFiles(root=paths.shared, at=paths.temporary, names=self._view.temporaries)
 
     def start(
         self,

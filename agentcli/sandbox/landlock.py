@@ -43,6 +43,7 @@ from agentcli.sandbox.supervisor import CommandSupervisor
 from agentcli.system import process, process_tree
 from agentcli.system.kinds import exists, is_directory
 from agentcli.types.grants import Grants
+from agentcli.types.verdicts import TemporaryFiles
 
 OLDEST_VERSION = landlock_rules.TCP_VERSION
 
@@ -110,6 +111,12 @@ class LandlockSandbox:
     @property
     def name(self) -> str:
         return "landlock"
+
+    @property
+    def temporary(self) -> TemporaryFiles:
+        at = self._temporary
+        root = self._paths.shared if at == self._paths.temporary else at
+        return TemporaryFiles(root=root, at=at, names=(at,))
 
     @property
     def has_network(self) -> bool:

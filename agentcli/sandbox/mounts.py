@@ -76,7 +76,9 @@ class MountView:
         self.namespace_options = lru_cache(maxsize=_KEPT_VIEWS)(self._namespace_options)
         self._sources = lru_cache(maxsize=_KEPT_VIEWS)(self._list_sources)
         mounts = self._mounts(Grants())
-        free = (path for path in _TEMPORARY if not _is_covered(path, mounts))
+        free = tuple(path for path in _TEMPORARY if not _is_covered(path, mounts))
+        self.temporaries = (*free, paths.temporary)
+        """The paths by which commands know the directory of their temporary files."""
         self.temporary = next(
             (path for path in free if not _holds_mounts(path, mounts)), paths.temporary
         )

@@ -15,6 +15,7 @@ from agentcli.sandbox.protect import find_pins, find_protection
 from agentcli.sandbox.restore import GuardedPaths, Snapshot
 from agentcli.system.process import start
 from agentcli.types.grants import Grants
+from agentcli.types.verdicts import TemporaryFiles
 
 PROGRAM = Path("/usr/bin/sandbox-exec")
 
@@ -129,6 +130,11 @@ class SeatbeltSandbox:
     @property
     def name(self) -> str:
         return "seatbelt"
+
+    @property
+    def temporary(self) -> TemporaryFiles:
+        paths = self._paths
+        return TemporaryFiles(root=paths.shared, at=paths.temporary, names=(paths.temporary,))
 
     def start(
         self,

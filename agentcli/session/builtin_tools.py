@@ -195,6 +195,7 @@ class BuiltinTools:
             readable=(self._paths.out, *find_skill_folders(self._settings)),
             protected=(*find_own_paths(self._paths), *self._host.scripts),
             hides=self._gate.hides,
+            find_temporary=lambda: self._host.temporary,
         )
 
     @cached_property

@@ -210,7 +210,9 @@ class PermissionGate:
         from agentcli.permissions.subject import SubjectFactory
 
         return SubjectFactory(
-            workspace=self._settings.workspace, cwd=lambda: self.host.directory.path
+            workspace=self._settings.workspace,
+            cwd=lambda: self.host.directory.path,
+            find_temporary=lambda: self.host.temporary,
         )
 
     def _build_decider(self) -> "PolicyDecider":
@@ -230,6 +232,7 @@ class PermissionGate:
         return OriginTracker(
             workspace=self._settings.workspace,
             own=(self.host.paths.out, *find_skill_folders(self._settings)),
+            find_temporary=lambda: self.host.temporary,
             is_confined=lambda: self.host.sandbox is not None,
             facts=self._past,
         )

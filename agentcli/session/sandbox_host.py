@@ -16,7 +16,7 @@ from agentcli.system.lazy import Lazy
 from agentcli.types.errors import SettingsError
 from agentcli.types.events import Emit, Warned
 from agentcli.types.tools import WorkingDirectory
-from agentcli.types.verdicts import Sandbox
+from agentcli.types.verdicts import Sandbox, TemporaryFiles
 
 if TYPE_CHECKING:
     from agentcli.permissions.readonly import ReadProver
@@ -59,6 +59,11 @@ class SandboxHost:
     def sandbox(self) -> Sandbox | None:
         """None if the user turned it off, or if no layer works here and every command asks."""
         return self._sandbox.get()
+
+    @property
+    def temporary(self) -> TemporaryFiles | None:
+        """The temporary files of commands; None if they have none of their own."""
+        return self.sandbox.temporary if self.sandbox is not None else None
 
     @property
     def is_confined(self) -> bool:

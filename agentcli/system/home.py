@@ -13,6 +13,11 @@ def expand_home(written: str) -> Path:
     return Path(os.path.expanduser(written))  # noqa: PTH111 - Path's raises where there is none
 
 
+def expand_own_home(written: str) -> Path:
+    """Return the path that a model wrote: `~/x` is in the user's home, `~x` an ordinary name."""
+    return expand_home(written) if written == "~" or written.startswith("~/") else Path(written)
+
+
 def config_home() -> Path:
     """Return the directory in which programs, such as git, keep the user's settings."""
     return Path(os.environ.get("XDG_CONFIG_HOME") or home() / ".config")

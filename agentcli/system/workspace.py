@@ -15,6 +15,7 @@ from itertools import islice
 from pathlib import Path, PurePath
 
 from agentcli.system.folder import Folder, descend
+from agentcli.system.home import expand_own_home
 from agentcli.system.protected import is_protected
 from agentcli.system.replace_file import ReplacedFile, replace_file
 from agentcli.system.reserved import find_reserved
@@ -23,6 +24,7 @@ from agentcli.types.errors import ToolError
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.hidden import find_tokens
 from agentcli.types.tools import ErrorKind
+from agentcli.types.verdicts import TemporaryFiles
 
 # Suggestions: the closest existing path to a missing one, with bounded work
 
@@ -86,6 +88,8 @@ def _paths(root: Path) -> Iterator[str]:
                 yield path
 
 
+_TEMPORARY = (Path("/tmp"), Path("/var/tmp"))
+
 _KINDS = {
     stat.S_IFDIR: "a directory",
     stat.S_IFIFO: "a named pipe (FIFO)",
@@ -105,7 +109,9 @@ class WorkspacePath:
     relative: str
     """The path below the root, with slashes and without links; "." for the root itself."""
     writable: bool
-    """True in the workspace, False in a read-only root."""
+    """True in the workspace and for temporary files, False in a read-only root."""
+    name: str
+    """The path that commands and tools know it by; relative in the workspace."""
 
     @property
     def path(self) -> Path:
@@ -124,15 +130,18 @@ class Workspace:
         readable: tuple[Path, ...] = (),
         protected: tuple[Path, ...] = (),
         hides: Callable[[Path], bool] | None = None,
+        find_temporary: Callable[[], TemporaryFiles | None] = lambda: None,
     ) -> None:
         """`protected` are paths that are not written, even if they are in the workspace.
-        `hides` says which files a search must skip as if they did not exist."""
+        `hides` says which files a search must skip as if they did not exist. `find_temporary`
+        returns the temporary files of commands, which tools may read and write, too."""
         self.root = Path(os.path.realpath(root))
         self._reserved = find_reserved(self.root)
         self._is_denied = hides or (lambda path: False)
         self.hides = hides if self._reserved.is_empty else self._hides
         self.readable = tuple(Path(os.path.realpath(path)) for path in readable)
         self._protected = tuple(Path(os.path.realpath(path)) for path in protected)
+        self._find_temporary = find_temporary
 
     def locate(self, given: str) -> WorkspacePath:
         """Return what a path means. It need not exist. Raise ToolError if it cannot be in any root,
@@ -142,22 +151,48 @@ class Workspace:
             raise ToolError("The path is empty.", kind=ErrorKind.INVALID_INPUT)
         if find_tokens(given):
             raise ToolError(f"{shown} has a hidden value in it: no file can be named by a token.")
-        if given == "~" or given.startswith("~/"):
-            raise ToolError(f"{shown} is outside the workspace: ~ is the home directory.")
-        real = self._real(given, shown)
+        written = self.root / expand_own_home(given)
+        real = self._real(written, shown)
         if why := self._reserved.why_hidden(real):
             raise ToolError(f"{shown} is hidden from tools: {why}. Ask the user for what you need.")
         for root in (self.root, *self.readable):
             if real.is_relative_to(root):
+                relative = real.relative_to(root).as_posix()
                 return WorkspacePath(
                     given=shown,
                     root=root,
-                    relative=real.relative_to(root).as_posix(),
+                    relative=relative,
                     writable=root == self.root,
+                    name=relative if root == self.root else str(real),
                 )
+        return self._locate_temporary(Path(os.path.normpath(written)), shown)
+
+    def _locate_temporary(self, written: Path, shown: str) -> WorkspacePath:
+        """Return what a path outside of all roots means among the temporary files of commands."""
+        temporary = self._find_temporary()
+        for name in temporary.names if temporary else ():
+            if temporary is None or not written.is_relative_to(name):
+                continue
+            root = Path(os.path.realpath(temporary.root))
+            real = self._real(temporary.at / written.relative_to(name), shown)
+            if real.is_relative_to(root):
+                relative = real.relative_to(root).as_posix()
+                return WorkspacePath(
+                    given=shown, root=root, relative=relative, writable=True, name=str(written)
+                )
+        raise ToolError(
+            f"{shown} is outside the workspace.{self._hint_outside(written, temporary)}"
+        )
+
+    def _hint_outside(self, written: Path, temporary: TemporaryFiles | None) -> str:
+        if temporary is not None and any(written.is_relative_to(one) for one in _TEMPORARY):
+            return f" Temporary files go to {temporary.names[0]}, which is $TMPDIR for commands."
+        if written.is_relative_to(self.root):
+            return " It is a link that leads out."
         # "/src/app.py" is often meant relative to the root of the project.
-        hint = self._hint(given) if given.startswith("/") else ""
-        raise ToolError(f"{shown} is outside the workspace.{hint}")
+        return (
+            self._hint(str(written)) or " Tools reach only the workspace; to read more, use bash."
+        )
 
     def stat(self, path: WorkspacePath) -> os.stat_result | None:
         """Return its status; None if it does not exist, or a parent is not a directory."""
@@ -204,6 +239,8 @@ class Workspace:
     def require_writable(self, path: WorkspacePath) -> None:
         if not path.writable:
             raise ToolError(f"{path.given} is outside the workspace: it can only be read.")
+        if not path.path.is_relative_to(self.root):
+            return
         if self._is_held(path.path):
             raise ToolError(f"{path.given} is protected: agentcli depends on it.")
         if self._is_protected(path.path) or is_protected(self.root, self._names_as_given(path)):
@@ -229,7 +266,7 @@ class Workspace:
         return closest_path(self.root, given)
 
     def no_such_file(self, path: WorkspacePath) -> ToolError:
-        hint = self._hint(path.relative) if path.writable else ""
+        hint = self._hint(path.relative) if path.root == self.root else ""
         return ToolError(f"No such file: {path.given}.{hint}")
 
     def _names_as_given(self, located: WorkspacePath) -> tuple[str, ...]:
@@ -243,11 +280,10 @@ class Workspace:
         near = self.find_near(given)
         return f" Did you mean {near}?" if near else ""
 
-    def _real(self, given: str, shown: str) -> Path:
+    def _real(self, written: Path, shown: str) -> Path:
         try:
-            joined = self.root / given
-            os.fsencode(joined)
-            return _resolve(joined)
+            os.fsencode(written)
+            return _resolve(written)
         except ValueError:  # NUL, or characters that no file name can hold
             raise ToolError(
                 f"{shown} cannot be a path: it has characters no file name can have.",
@@ -270,7 +306,8 @@ class Workspace:
         real = folder.location()
         if real is None:
             return
-        if not real.is_relative_to(self.root) or self._is_protected(real):
+        in_workspace = path.root == self.root
+        if not real.is_relative_to(path.root) or (in_workspace and self._is_protected(real)):
             raise ToolError(
                 f"Not written: the directory of {path.given} was moved in the meantime."
             )

@@ -290,10 +290,11 @@ class Bash:
             return ()
         after = note.directory
         directory = _real(after)
-        if directory is None:
-            why = "the working directory is gone"
-        elif not directory.is_relative_to(self._root):
+        # A directory that only commands see, as in their /tmp, is outside, though not gone.
+        if after and not Path(os.path.normpath(after)).is_relative_to(self._root):
             why = f"{show_controls(after)} is outside the workspace"
+        elif directory is None or not directory.is_relative_to(self._root):
+            why = "the working directory is gone"
         else:
             self._directory.path = directory
             return () if directory == before else (f"[now in {self._show_directory(directory)}]",)

@@ -182,11 +182,26 @@ class Reaction:
     reason: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TemporaryFiles:
+    """The temporary files of commands, which are theirs alone."""
+
+    root: Path
+    """A directory that commands may fill, and that none of them can replace."""
+    at: Path
+    """The directory of the files: `root`, or one in it."""
+    names: tuple[Path, ...]
+    """The paths by which commands know it."""
+
+
 class Sandbox(Protocol):
     """Starts processes in a sandbox. Must not start them unconfined if it cannot confine them."""
 
     @property
     def name(self) -> str: ...
+
+    @property
+    def temporary(self) -> TemporaryFiles: ...
 
     def start(
         self,

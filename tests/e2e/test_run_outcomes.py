@@ -263,7 +263,7 @@ def test_target_that_was_reached_another_way_is_no_denial(home: Path, work: Path
 def test_model_learns_once_what_it_may_do_instead_of_a_denied_call(
     mode: str, permitted: str, home: Path, work: Path
 ) -> None:
-    outside = {"path": "/tmp/x.py", "content": "x"}
+    outside = {"path": "/srv/x.py", "content": "x"}
     tries = [
         anthropic.calls(anthropic.call(f"c{number}", "write_file", outside)) for number in (1, 2)
     ]
@@ -272,7 +272,7 @@ def test_model_learns_once_what_it_may_do_instead_of_a_denied_call(
         bodies = [json.dumps(request.json["messages"]) for request in provider.requests]
     told = "nobody can approve it in this run"
     assert ran.code == 5
-    assert "write_file was denied: /tmp/x.py is outside the workspace" in ran.err
+    assert "write_file was denied: /srv/x.py is outside the workspace" in ran.err
     assert [body.count(told) for body in bodies] == [0, 1, 1]
     assert permitted in bodies[1]
 

@@ -15,6 +15,7 @@ from agentcli.types.errors import ToolError
 from agentcli.types.events import CallFinished, Fact, ModelReplied
 from agentcli.types.messages import AssistantMessage
 from agentcli.types.tools import Details, Output, Tool, ToolContext, ToolResult
+from agentcli.types.verdicts import TemporaryFiles
 
 REPLIED = ModelReplied(
     message=AssistantMessage(content=(), stop="end", protocol="test", model="test")
@@ -71,8 +72,15 @@ def make_facts(tool: Tool, output: Output) -> tuple[Fact, Fact]:
     return CallFinished(result=result), REPLIED
 
 
-def bench(root: Path, *, images: bool = True, readable: tuple[Path, ...] = ()) -> Bench:
-    workspace, facts = Workspace(root, readable=readable), list[Fact]()
+def bench(
+    root: Path,
+    *,
+    images: bool = True,
+    readable: tuple[Path, ...] = (),
+    temporary: TemporaryFiles | None = None,
+) -> Bench:
+    workspace = Workspace(root, readable=readable, find_temporary=lambda: temporary)
+    facts = list[Fact]()
     seen = Seen(facts, locate=lambda path: workspace.locate(path).path)
     return Bench(
         root=root,

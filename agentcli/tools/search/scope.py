@@ -111,7 +111,7 @@ def _scope_directory(workspace: Workspace, path: WorkspacePath, glob: str | None
         path, wanted = _narrow(workspace, path, glob)
         arguments += _name_filter(wanted)
     rules: tuple[str, ...] = ()
-    if path.writable:
+    if path.root == workspace.root:
         outer = inherit_rules(path.path, workspace=workspace.root)
         if not outer.ignored:
             rules = tuple(
@@ -136,9 +136,7 @@ def _scope_directory(workspace: Workspace, path: WorkspacePath, glob: str | None
 
 def _prefix(path: WorkspacePath) -> str:
     """Return the prefix of paths below: relative in the workspace, absolute elsewhere."""
-    if not path.writable:
-        return f"{path.path}/"
-    return "" if path.relative == "." else f"{path.relative}/"
+    return "" if path.name == "." else f"{path.name}/"
 
 
 def _exclude(glob: str) -> list[str]:
@@ -166,7 +164,7 @@ def _narrow(
     if any(".." in components for components in wanted):
         raise globs.GlobError("it cannot go up with ..; set path instead")
     spelled = _find_leading(wanted)
-    for base in (path.path, workspace.root) if spelled else ():
+    for base in (workspace.root / path.name, workspace.root) if spelled else ():
         inner = workspace.locate(str(base.joinpath(*spelled)))
         if is_directory(inner.path) and inner.path.is_relative_to(path.path):
             path = inner

@@ -103,7 +103,9 @@ def test_a_link_out_of_the_repository_is_not_followed(project: Path) -> None:
     (project / "AGENTS.md").symlink_to(secret)
     facts = opened(project).build_start_notes()
     assert told(facts) == []
-    assert warned(facts) == ["AGENTS.md was not read: AGENTS.md is outside the workspace."]
+    assert warned(facts) == [
+        "AGENTS.md was not read: AGENTS.md is outside the workspace. It is a link that leads out."
+    ]
 
 
 def test_a_file_that_is_too_long_is_cut_at_a_line(project: Path) -> None:

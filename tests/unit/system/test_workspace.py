@@ -27,6 +27,9 @@ def workspace(tmp_path: Path, outside: Path) -> Workspace:
     return Workspace(tmp_path / "ws")
 
 
+REACH = "Tools reach only the workspace; to read more, use bash."
+
+
 def content(workspace: Workspace, given: str) -> bytes:
     with os.fdopen(workspace.open_file(workspace.locate(given)), "rb") as file:
         return file.read()
@@ -39,6 +42,7 @@ def test_locate_takes_relative_and_absolute_paths(workspace: Workspace) -> None:
         root=workspace.root,
         relative="src/config.py",
         writable=True,
+        name="src/config.py",
     )
     assert workspace.locate(str(workspace.root / "src")).relative == "src"
     assert workspace.locate(".").relative == "."
@@ -53,10 +57,12 @@ def test_locate_names_what_does_not_exist_yet(workspace: Workspace) -> None:
     ("given", "message"),
     [
         ("", "The path is empty."),
-        ("../outside/secret.txt", "../outside/secret.txt is outside the workspace."),
-        ("/etc/passwd", "/etc/passwd is outside the workspace."),
+        ("../outside/secret.txt", f"../outside/secret.txt is outside the workspace. {REACH}"),
+        ("/etc/passwd", f"/etc/passwd is outside the workspace. {REACH}"),
         ("/src/config.py", "/src/config.py is outside the workspace. Did you mean src/config.py?"),
-        ("~/x", "~/x is outside the workspace: ~ is the home directory."),
+        ("~", f"~ is outside the workspace. {REACH}"),
+        ("~/x", f"~/x is outside the workspace. {REACH}"),
+        ("/tmp/x", f"/tmp/x is outside the workspace. {REACH}"),
         ("a\0b", "a\\x00b cannot be a path: it has characters no file name can have."),
         ("\ud800", "\\ud800 cannot be a path: it has characters no file name can have."),
     ],
@@ -67,7 +73,7 @@ def test_locate_refuses(workspace: Workspace, given: str, message: str) -> None:
 
 def test_sibling_with_the_same_beginning_is_outside(workspace: Workspace, tmp_path: Path) -> None:
     (tmp_path / "ws-evil").mkdir()
-    assert refusal(workspace.locate, "../ws-evil/x") == "../ws-evil/x is outside the workspace."
+    assert refusal(workspace.locate, "../ws-evil/x").startswith("../ws-evil/x is outside")
 
 
 def test_links_are_followed_inside_and_refused_outside(workspace: Workspace, outside: Path) -> None:
@@ -79,8 +85,10 @@ def test_links_are_followed_inside_and_refused_outside(workspace: Workspace, out
     (root / "loop").symlink_to("loop")
     assert workspace.locate("in").relative == "src/config.py"
     assert content(workspace, "folder/config.py") == b"x = 1\n"
-    assert refusal(workspace.locate, "out") == "out is outside the workspace."
-    assert refusal(workspace.locate, "dangling") == "dangling is outside the workspace."
+    assert refusal(workspace.locate, "out") == (
+        "out is outside the workspace. It is a link that leads out."
+    )
+    assert refusal(workspace.locate, "dangling").startswith("dangling is outside the workspace.")
     assert refusal(workspace.locate, "loop/x") == (
         "loop/x is a symbolic link that leads back to itself."
     )
@@ -275,3 +283,13 @@ def test_a_swapped_directory_never_leads_outside(workspace: Workspace, outside: 
                 continue
     assert seen <= {b"mine"}
     assert tree(outside) == {"secret.txt": b"secret"}
+
+
+def test_home_is_where_the_workspace_may_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    workspace = Workspace(tmp_path / "proj")
+    assert workspace.locate("~/proj/src/a.py").relative == "src/a.py"
+    assert refusal(workspace.locate, "~/other").startswith("~/other is outside the workspace.")
+    assert workspace.locate("~other").relative == "~other"

@@ -11,6 +11,7 @@ from agentcli.system import process, process_tree
 from agentcli.tools.bash import TAKEN_DOWN
 from agentcli.types.grants import Grants
 from agentcli.types.tools import ErrorKind
+from agentcli.types.verdicts import TemporaryFiles
 from tests.support.bash import Session, details, in_session, names, ran, text
 from tests.support.confined import confined
 from tests.support.processes import running, unique_seconds, until
@@ -223,6 +224,7 @@ class Recorded:
     """A sandbox that confines nothing, and keeps what it was asked of processes that ran."""
 
     name = "recorded"
+    temporary = TemporaryFiles(root=Path("/tmp"), at=Path("/tmp"), names=())
 
     def __init__(self) -> None:
         self.asked: list[tuple[Path, Grants]] = []

@@ -103,7 +103,8 @@ def test_refusals_change_nothing(tmp_path: Path) -> None:
         ("huge", "x", "b"): "huge is larger than 10 MB, too large to change as text.",
         ("loop", "a", "b"): "loop is a symbolic link that leads back to itself.",
         (".", "a", "b"): ". is a directory, not a regular file.",
-        ("/etc/passwd", "a", "b"): "/etc/passwd is outside the workspace.",
+        ("/etc/passwd", "a", "b"): "/etc/passwd is outside the workspace. Tools reach only the "
+        "workspace; to read more, use bash.",
         (".git/config", "a", "b"): ".git/config is protected: git's own files and agentcli's "
         "settings are not for tools to write.",
         ("config.py", "", "b"): "Not edited: old_text is empty. To create or rewrite a file use "

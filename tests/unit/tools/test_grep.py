@@ -244,7 +244,7 @@ def test_links_are_not_followed(tmp_path: Path, engine: Ripgrep) -> None:
     (workspace / "file").symlink_to(outside / "a")
     assert grep(workspace, engine, pattern="hit") == "b\n  1: hit"
     assert refusal(workspace, engine, pattern="hit", path="link") == (
-        "link is outside the workspace."
+        "link is outside the workspace. It is a link that leads out."
     )
     assert "outside the workspace" in refusal(workspace, engine, pattern="hit", glob="link/**")
 
