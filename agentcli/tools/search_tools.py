@@ -25,6 +25,11 @@ K1 = 1.2
 B = 0.6
 WORTH = 0.3
 """The least share of the best score; below it only small words match the query."""
+_SMALL_WORDS = (
+    "a an and are as at be by can do for from how i in is it me my of on or that the this to use "
+    "want with you"
+)
+"""Words of a query that say nothing about a tool."""
 _WORD = re.compile(r"[^\W_]+")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _ENDING = re.compile(r"(?<=[a-z]{3})(?:ies|ing|es|ed|s|y|e)$")
@@ -39,7 +44,7 @@ class Ranking:
 
     def best(self, query: str, most: int) -> Sequence[str]:
         """Return the keys that match at all, the best first; equal ones stay in their order."""
-        wanted = set(terms(query))
+        wanted = set(terms(query)) - set(terms(_SMALL_WORDS))
         scored = [(self._score(count, wanted), key) for key, count in self._counts.items()]
         least = WORTH * max((score for score, _ in scored), default=0.0)
         fitting = [one for one in scored if one[0] > 0 and one[0] >= least]

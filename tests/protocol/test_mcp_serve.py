@@ -216,6 +216,14 @@ def test_what_wants_no_answer_gets_none(line: bytes, home: Path) -> None:
     assert len(exchanged(home, line)[0]) == 2
 
 
+def test_tools_say_which_of_them_only_read(home: Path) -> None:
+    listed = used(home, lambda connected: connected.list_tools()).tools
+    hints = {tool.name: tool.annotations for tool in listed}
+    read_only = {name for name, hint in hints.items() if hint and hint.read_only_hint}
+    outside = {name for name, hint in hints.items() if hint and hint.open_world_hint}
+    assert (read_only, outside) == ({"read_file", "grep", "find_files"}, {"bash", "run"})
+
+
 def test_unknown_tool_is_named_with_those_there_are(home: Path) -> None:
     (*_, refused, _), _ = exchanged(home, called("nothing", b'"a.txt"'))
     assert refused["error"]["message"] == (

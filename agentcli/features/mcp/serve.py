@@ -30,6 +30,7 @@ from mcp_types import (
 from pydantic import ValidationError
 
 from agentcli import __version__
+from agentcli.agent.children import READ_TOOLS
 from agentcli.features.mcp.faults import silence_library_log, summarize_error
 from agentcli.features.mcp.stdio import Incoming, MessageFilter
 from agentcli.features.mcp.tool_server import ToolServer
@@ -82,6 +83,9 @@ def _parse_loosely(line: str) -> Any:
 
 # agentcli as a server: our tools for other programs, over stdin and stdout
 
+
+FILE_TOOLS = frozenset({*READ_TOOLS, "write_file", "edit_file", "apply_patch"})
+"""The tools that touch nothing but files of the workspace."""
 
 Show: TypeAlias = Callable[[str], None]
 Call: TypeAlias = Callable[[str, Json, Show], Awaitable[ToolResult]]
@@ -159,8 +163,19 @@ class _ProgressReports:
 
 
 def _declare(spec: ToolSpec) -> Tool:
+    """Return the declaration, with hints from which a client may decide whether to ask."""
+    hints = {
+        "readOnlyHint": spec.name in READ_TOOLS,
+        "destructiveHint": spec.name not in READ_TOOLS,
+        "openWorldHint": spec.name not in FILE_TOOLS,
+    }
     return Tool.model_validate(
-        {"name": spec.name, "description": spec.description, "inputSchema": spec.schema}
+        {
+            "name": spec.name,
+            "description": spec.description,
+            "inputSchema": spec.schema,
+            "annotations": hints,
+        }
     )
 
 
