@@ -22,9 +22,15 @@ from agentcli.sandbox.namespaces import (
     MountTable,
     make_private_network,
 )
-from agentcli.sandbox.paths import PROXY_PORT, SandboxPaths, name_temporary, without_hosts
+from agentcli.sandbox.paths import (
+    PROXY_PORT,
+    SandboxPaths,
+    list_granted,
+    name_temporary,
+    without_hosts,
+)
 from agentcli.sandbox.placeholders import PlaceholderHolder
-from agentcli.sandbox.protect import GuardedPath, find_protection
+from agentcli.sandbox.protect import GrantedProtection, GuardedPath, find_protection
 from agentcli.sandbox.restore import GuardedPaths
 from agentcli.sandbox.supervisor import CommandSupervisor
 from agentcli.system import process
@@ -70,8 +76,10 @@ class BubblewrapSandbox:
         limit = _MOUNTED_GUARDS + len(paths.unwritable)
         held = tuple(filter(_can_be_held, protection.guarded))[:limit]
         self._network = make_private_network(program)
+        granted = GrantedProtection()
         self._view = MountView(
             paths,
+            granted=granted,
             protection=replace(protection, guarded=held),
             version=version,
             has_private_network=self._network is not None,
@@ -88,7 +96,7 @@ class BubblewrapSandbox:
             roots=(paths.workspace, *protection.writable),
             rejected=paths.rejected,
         )
-        self._supervisor = CommandSupervisor(paths, keeper=keeper, limits=limits)
+        self._supervisor = CommandSupervisor(paths, keeper=keeper, granted=granted, limits=limits)
         self._launcher = Launcher(_block_session_sockets, name="bubblewrap launcher")
         self._inside = Launcher(_block_session_sockets, name="bubblewrap launcher in its network")
         self._status: dict[Popen[bytes], _Status] = {}
@@ -121,7 +129,12 @@ class BubblewrapSandbox:
         try:
             mounted = self._state(grants)
             launch = partial(self._launch, argv, cwd, env, grants, mounted, stdio=stdio)
-            started = self._supervisor.start(launch, mount_check=mounted.check, waits=waits)
+            started = self._supervisor.start(
+                launch,
+                mount_check=mounted.check,
+                granted=list_granted(grants, self._paths),
+                waits=waits,
+            )
         except BaseException:
             self._placeholders.release()
             raise
@@ -136,7 +149,8 @@ class BubblewrapSandbox:
         except OSError:
             return False
         if is_same:
-            self._supervisor.attend(process, mounted.check)
+            granted = list_granted(grants, self._paths)
+            self._supervisor.attend(process, mounted.check, granted=granted)
         return is_same
 
     def finish(self, process: "Popen[bytes]") -> tuple[str, ...]:

@@ -33,11 +33,12 @@ from agentcli.sandbox.paths import (
     PROXY_PORT,
     SandboxPaths,
     list_granted,
+    list_readable,
     list_resolver_files,
     name_temporary,
     without_hosts,
 )
-from agentcli.sandbox.protect import GuardedPath, find_pins, find_protection
+from agentcli.sandbox.protect import GrantedProtection, GuardedPath, find_pins, find_protection
 from agentcli.sandbox.restore import GuardedPaths
 from agentcli.sandbox.supervisor import CommandSupervisor
 from agentcli.system import process, process_tree
@@ -98,7 +99,10 @@ class LandlockSandbox:
         self._protection = find_protection(paths.workspace, protected, denied=paths.unwritable)
         self._roots = (paths.workspace, *self._protection.writable)
         keeper = GuardedPaths(self._list_guarded(), roots=self._roots, rejected=paths.rejected)
-        self._supervisor = CommandSupervisor(paths, keeper=keeper, limits=limits)
+        self._granted = GrantedProtection()
+        self._supervisor = CommandSupervisor(
+            paths, keeper=keeper, granted=self._granted, limits=limits
+        )
         self._network = kernel.make_private_network()
         self._temporary = _create_short_directory(paths.workspace) or paths.temporary
         self._is_memory_unused = _is_unused(_SHARED_MEMORY)
@@ -162,7 +166,9 @@ class LandlockSandbox:
             stderr=stderr,
         )
         return self._supervisor.start(
-            partial(self._launch, start, without_hosts(grants)), waits=waits
+            partial(self._launch, start, without_hosts(grants)),
+            granted=list_granted(grants, self._paths),
+            waits=waits,
         )
 
     def _launch(self, start: _Launch, grants: Grants) -> "Popen[bytes]":
@@ -179,7 +185,8 @@ class LandlockSandbox:
         return started
 
     def attend(self, process: "Popen[bytes]") -> bool:
-        self._supervisor.attend(process)
+        granted = list_granted(self._commands[process][0], self._paths)
+        self._supervisor.attend(process, granted=granted)
         return True
 
     def finish(self, process: "Popen[bytes]") -> tuple[str, ...]:
@@ -251,7 +258,8 @@ class LandlockSandbox:
 
     def _changeable(self, grants: Grants) -> tuple[Path, ...]:
         others = list_granted(grants, self._paths)
-        paths = (*others, *self._roots, *self._own())
+        repositories = self._granted.find_mountable(others).writable
+        paths = (*others, *repositories, *self._roots, *self._own())
         return tuple(sorted(filter(exists, paths), key=lambda path: len(path.parts)))
 
     def _make_view(self, grants: Grants) -> int | None:
@@ -272,8 +280,19 @@ class LandlockSandbox:
 
     def _rules(self, grants: Grants) -> list[landlock_rules.Rule]:
         paths, protection = self._paths, self._protection
-        run = (*_without(paths.system, paths.hidden), *paths.toolchains, *paths.readable)
-        read = (_PROCESSES, *list_resolver_files(grants), *protection.readable)
+        granted = self._granted.find_mountable(list_granted(grants, paths))
+        run = (
+            *_without(paths.system, paths.hidden),
+            *paths.toolchains,
+            *paths.readable,
+            *list_readable(grants, paths),
+        )
+        read = (
+            _PROCESSES,
+            *list_resolver_files(grants),
+            *protection.readable,
+            *granted.readable,
+        )
         change = self._changeable(grants)
         return [
             *((path, landlock_rules.RUN) for path in run),

@@ -14,8 +14,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from agentcli.sandbox.paths import SandboxPaths, list_granted, list_resolver_files
-from agentcli.sandbox.protect import Protection, find_pins
+from agentcli.sandbox.paths import (
+    SandboxPaths,
+    list_granted,
+    list_readable,
+    list_resolver_files,
+)
+from agentcli.sandbox.protect import GrantedProtection, Protection, find_pins
 from agentcli.system.kinds import is_link
 from agentcli.types.grants import Grants
 
@@ -59,6 +64,7 @@ class MountView:
         *,
         protection: Protection,
         version: tuple[int, ...],
+        granted: GrantedProtection | None = None,
         has_private_network: bool = False,
     ) -> None:
         """The paths that `protection` guards must exist whenever a command starts.
@@ -69,6 +75,7 @@ class MountView:
         """
         self.paths = paths
         self.protection = protection
+        self.granted = granted or GrantedProtection()
         self.version = version
         self.has_private_network = has_private_network
         self.options = lru_cache(maxsize=_KEPT_VIEWS)(self._options)
@@ -86,7 +93,12 @@ class MountView:
 
     def identify_sources(self, grants: Grants) -> tuple[tuple[int, int], ...]:
         """Return the identity of what is mounted, but for held and hidden paths: see MountCheck."""
-        found = (path.stat() for path in self._sources(grants))
+        try:
+            found = [path.stat() for path in self._sources(grants)]
+        except FileNotFoundError:  # what was granted, or git's settings in it, may be gone
+            for cached in (self.options, self.options_kept, self.namespace_options, self._sources):
+                cached.cache_clear()
+            found = [path.stat() for path in self._sources(grants)]
         return tuple((one.st_dev, one.st_ino) for one in found)
 
     def _list_sources(self, grants: Grants) -> tuple[Path, ...]:
@@ -179,19 +191,19 @@ class MountView:
 
     def _mounts(self, grants: Grants) -> list[_Mount]:
         paths, protection = self.paths, self.protection
-        writable = (
-            *protection.writable,
-            *list_granted(grants, paths),
-            paths.workspace,
-        )
+        directories = list_granted(grants, paths)
+        granted = self.granted.find_mountable(directories)
+        writable = (*protection.writable, *granted.writable, *directories, paths.workspace)
         read_only = (
+            *list_readable(grants, paths),
             *list_resolver_files(grants),
+            *granted.readable,
             *paths.toolchains,
             *paths.readable,
             *protection.readable,
         )
         own = (paths.own_environment,) if paths.own_environment else ()
-        guarded = (*own, *(one.path for one in protection.guarded))
+        guarded = (*own, *(one.path for one in (*protection.guarded, *granted.guarded)))
         between = find_pins(writable, (*read_only, *writable, *paths.own, *guarded, *paths.hidden))
         held = [path for path in between if any(one in path.parents for one in guarded)]
         layers = (

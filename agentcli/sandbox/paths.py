@@ -202,6 +202,12 @@ def without_hosts(grants: Grants) -> Grants:
     return replace(grants, hosts=())
 
 
+def list_readable(grants: Grants, paths: SandboxPaths) -> tuple[Path, ...]:
+    """Return the other paths a command may read by its grants, but not write."""
+    usable = (path for path in map(_real, grants.readable) if exists(path) and path != path.parent)
+    return tuple(outermost(usable, beside=(paths.workspace, *list_granted(grants, paths))))
+
+
 def _within(workspace: Path, paths: Iterable[Path]) -> Iterator[Path]:
     return (path for path in map(_real, paths) if path.is_relative_to(workspace))
 

@@ -80,6 +80,30 @@ def find_protection(
     )
 
 
+class GrantedProtection:
+    """The protection of directories that grants let commands write. Each is searched once."""
+
+    def __init__(self) -> None:
+        self._found: dict[Path, Protection] = {}
+
+    def find(self, directory: Path) -> Protection:
+        if directory not in self._found:
+            self._found[directory] = (
+                find_protection(directory) if is_directory(directory) else Protection(guarded=())
+            )
+        return self._found[directory]
+
+    def find_mountable(self, directories: Iterable[Path]) -> Protection:
+        """Return the protection of all of them, with the guarded paths that exist by now."""
+        each = [self.find(directory) for directory in directories]
+        guarded = (one for protection in each for one in protection.guarded)
+        return Protection(
+            guarded=tuple(one for one in guarded if one.kind != "entry" and exists(one.path)),
+            readable=tuple(path for protection in each for path in protection.readable),
+            writable=tuple(path for protection in each for path in protection.writable),
+        )
+
+
 def _is_below(one: GuardedPath, tops: Iterable[Path]) -> bool:
     return any(top in one.path.parents for top in tops)
 

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from subprocess import DEVNULL, STDOUT, Popen
 
-from agentcli.sandbox.paths import SandboxPaths, list_granted, name_temporary
-from agentcli.sandbox.protect import find_pins, find_protection
+from agentcli.sandbox.paths import SandboxPaths, list_granted, list_readable, name_temporary
+from agentcli.sandbox.protect import GrantedProtection, find_pins, find_protection
 from agentcli.sandbox.restore import GuardedPaths, Snapshot
 from agentcli.system.process import start
 from agentcli.types.grants import Grants
@@ -125,6 +125,7 @@ class SeatbeltSandbox:
         watched = (*links, *self._protection.new_repository)
         self._keeper = GuardedPaths(watched, roots=self._roots, rejected=paths.rejected)
         self._snapshots: dict[Popen[bytes], Snapshot] = {}
+        self._granted = GrantedProtection()
         self._proxy_port = 0
 
     @property
@@ -183,9 +184,19 @@ class SeatbeltSandbox:
         paths, guarded = self._paths, [one.path for one in self._protection.guarded]
         guarded += [paths.own_environment] if paths.own_environment else []
         others = list_granted(grants, paths)
+        # A rule holds what does not exist yet, too.
+        granted = [self._granted.find(path) for path in others]
+        guarded += [one.path for each in granted for one in each.guarded]
+        guarded += [one.path for each in granted for one in each.new_repository]
         text, parameters = build_profile(
-            read=(*_SYSTEM, *paths.toolchains, *paths.readable, *self._protection.readable),
-            change=(*self._roots, *paths.own, *others),
+            read=(
+                *(*_SYSTEM, *paths.toolchains, *paths.readable, *list_readable(grants, paths)),
+                *(path for each in (self._protection, *granted) for path in each.readable),
+            ),
+            change=(
+                *(*self._roots, *paths.own, *others),
+                *(path for each in granted for path in each.writable),
+            ),
             hide=paths.hidden,
             guard=[path for path in guarded if path != paths.private],
             pinned=find_pins(self._roots, guarded),

@@ -4,7 +4,7 @@ The layers differ in how they confine a command, not in how they supervise it.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ from agentcli.sandbox.git_paths import find_repositories, git_directory
 from agentcli.sandbox.limits import CommandLimits, CommandWatch, count_tasks, limit_processes
 from agentcli.sandbox.mounts import MountCheck
 from agentcli.sandbox.paths import SandboxPaths
-from agentcli.sandbox.protect import GuardedPath
+from agentcli.sandbox.protect import GrantedProtection, GuardedPath, Protection
 from agentcli.sandbox.restore import GuardedPaths, Snapshot
 from agentcli.system.kinds import is_directory, is_link
 from agentcli.types.errors import SettingsError
@@ -31,11 +31,22 @@ class _MachineBefore:
     tasks: int
     snapshot: Snapshot
     mount_check: MountCheck | None
+    granted: "tuple[tuple[GrantedDirectory, Snapshot], ...]"
 
 
 class CommandSupervisor:
-    def __init__(self, paths: SandboxPaths, *, keeper: GuardedPaths, limits: CommandLimits) -> None:
+    def __init__(
+        self,
+        paths: SandboxPaths,
+        *,
+        keeper: GuardedPaths,
+        granted: GrantedProtection,
+        limits: CommandLimits,
+    ) -> None:
         workspace = paths.workspace
+        self._rejected = paths.rejected
+        self._protection = granted
+        self._granted: dict[Path, GrantedDirectory] = {}
         self._keeper = keeper
         self._limits = limits
         self._original = find_original(workspace)
@@ -50,26 +61,36 @@ class CommandSupervisor:
         launch: Callable[[], "Popen[bytes]"],
         *,
         mount_check: MountCheck | None = None,
+        granted: Sequence[Path] = (),
         waits: bool = False,
     ) -> "Popen[bytes]":
         """Launch a process and supervise it. With `waits`, only once it is attended.
 
         The user may change the paths of `mount_check`. Once one is stale, the command is stopped.
+        `granted` are other directories that it may write.
         """
         if waits:
             limit_processes(self._limits, tasks_now=count_tasks())
             return launch()
-        before = self._record(mount_check)
+        before = self._record(mount_check, granted)
         try:
             process = launch()
         except BaseException:
             self._original.end()
+            for directory, _ in before.granted:
+                directory.cancel()
             raise
         self._begin(process, before)
         return process
 
-    def attend(self, process: "Popen[bytes]", mount_check: MountCheck | None = None) -> None:
-        self._begin(process, self._record(mount_check))
+    def attend(
+        self,
+        process: "Popen[bytes]",
+        mount_check: MountCheck | None = None,
+        *,
+        granted: Sequence[Path] = (),
+    ) -> None:
+        self._begin(process, self._record(mount_check, granted))
 
     def end(self, process: "Popen[bytes]") -> tuple[str, ...]:
         """Return why the command was stopped, if it was, and which of its changes were undone."""
@@ -84,13 +105,16 @@ class CommandSupervisor:
             self._original.end()
         found = self._scan.take_notes()
         self._scan.look()
-        return (*told, *found)
+        others = (one for each, was in before.granted for one in each.end(was))
+        return (*told, *found, *others)
 
     def close(self) -> None:
         for process in tuple(self._before):
             self.end(process)
         self._watch.close()
         self._scan.close()
+        for directory in self._granted.values():
+            directory.close()
 
     def _select_to_undo(self, before: _MachineBefore) -> Snapshot:
         if (check := before.mount_check) is None:
@@ -98,10 +122,22 @@ class CommandSupervisor:
         stale = check.find_stale()
         return self._keeper.select_to_undo(before.snapshot, held=check.paths, stale=stale)
 
-    def _record(self, mount_check: MountCheck | None) -> _MachineBefore:
+    def _record(self, mount_check: MountCheck | None, granted: Sequence[Path]) -> _MachineBefore:
         tasks = count_tasks()
         limit_processes(self._limits, tasks_now=tasks)
-        return _MachineBefore(tasks, self._original.begin(self._keeper), mount_check)
+        directories = [self._find_granted(path) for path in granted]
+        return _MachineBefore(
+            tasks,
+            self._original.begin(self._keeper),
+            mount_check,
+            tuple((directory, directory.begin()) for directory in directories),
+        )
+
+    def _find_granted(self, path: Path) -> "GrantedDirectory":
+        if path not in self._granted:
+            protection = self._protection.find(path)
+            self._granted[path] = GrantedDirectory(path, protection, rejected=self._rejected)
+        return self._granted[path]
 
     def _begin(self, process: "Popen[bytes]", before: _MachineBefore) -> None:
         self._before[process] = before
@@ -109,6 +145,40 @@ class CommandSupervisor:
         self._watch.add(
             process, tasks_before=before.tasks, find_stale=check.find_stale if check else tuple
         )
+
+
+# A directory that a grant lets commands write: git's hooks and settings in it stay as they are.
+
+
+class GrantedDirectory:
+    def __init__(self, path: Path, protection: Protection, *, rejected: Path) -> None:
+        self._keeper = GuardedPaths(
+            (*protection.guarded, *protection.new_repository),
+            roots=(path, *protection.writable),
+            rejected=rejected,
+        )
+        self._original = find_original(path)
+        self._scan = NewRepositoryScan(path, original=self._original, rejected=rejected)
+
+    def begin(self) -> Snapshot:
+        """Record the state before a command. `end` or `cancel` must be called once for each."""
+        return self._original.begin(self._keeper)
+
+    def cancel(self) -> None:
+        self._original.end()
+
+    def end(self, before: Snapshot) -> tuple[str, ...]:
+        """Return which changes of the command were undone."""
+        try:
+            told = self._keeper.undo(before)
+        finally:
+            self._original.end()
+        found = self._scan.take_notes()
+        self._scan.look()
+        return (*told, *found)
+
+    def close(self) -> None:
+        self._scan.close()
 
 
 # The guarded paths before the first of the running commands, and the times commands ran.
