@@ -15,6 +15,7 @@ from agentcli.types.errors import SettingsError
 
 MOST_PATHS = 500
 _MOST_ENTRIES = 300_000
+_DEEPEST = 40
 _NOT_SEARCHED = frozenset(
     {".git", "node_modules", ".venv", "venv", ".tox", "__pycache__", "target", "site-packages"}
 )
@@ -58,17 +59,22 @@ def _find(patterns: Sequence[PathPattern], root: Path) -> tuple[Path, ...]:
 
 
 def _search(start: Path, patterns: Sequence[PathPattern], root: Path) -> Iterator[Path]:
-    waiting, seen = [start], 0
+    waiting, seen = [(start, 0)], 0
     while waiting:
-        for entry in _list_directory(waiting.pop()):
+        directory, depth = waiting.pop()
+        for entry in _list_directory(directory):
             seen += 1
             path = Path(entry.path)
-            if any(pattern.touches(path, root) for pattern in patterns):
+            if any(pattern.matches_widely(path, root) for pattern in patterns):
                 yield path
-            elif entry.is_dir(follow_symlinks=False) and entry.name not in _NOT_SEARCHED:
-                waiting.append(path)
+            elif depth < _DEEPEST and _is_searched(entry):
+                waiting.append((path, depth + 1))
         if seen > _MOST_ENTRIES:
             raise _too_many(patterns)
+
+
+def _is_searched(entry: os.DirEntry[str]) -> bool:
+    return entry.is_dir(follow_symlinks=False) and entry.name not in _NOT_SEARCHED
 
 
 def _list_directory(directory: Path) -> list[os.DirEntry[str]]:

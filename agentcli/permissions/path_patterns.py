@@ -27,9 +27,12 @@ class GlobStep:
     """The pattern of the one character it takes; None for the wildcards of any length."""
 
 
-def is_matched(steps: Sequence[GlobStep], name: str) -> bool:
+def is_matched(steps: Sequence[GlobStep], name: str, *, or_folder: bool = False) -> bool:
+    """Return whether the whole name matches, or with `or_folder` a folder that it begins with."""
     states = _close_states(steps, [(0, False)])
-    for char in name:
+    for index, char in enumerate(name):
+        if or_folder and index and char == "/" and (len(steps), False) in states:
+            return True
         states = _close_states(
             steps, (after for state in states for after in _advance(steps, state, char))
         )
@@ -71,6 +74,9 @@ def _advance(steps: Sequence[GlobStep], state: _State, char: str) -> list[_State
 
 
 FEW_WILDCARDS = 2
+FEW_FOLDERS = 30
+LONGEST_CHARS = 4096
+"""The longest path that a system knows. A longer one is nowhere, and every denial touches it."""
 
 Matches: TypeAlias = Callable[[str], bool]
 
@@ -116,14 +122,25 @@ class PathPattern:
     def covers(self, path: Path, root: Path) -> bool:
         """Return whether the path matches strictly. For allow rules."""
         name = self._name(path, root)
-        return name is not None and _strict(self.glob)(name)
+        return name is not None and len(name) <= LONGEST_CHARS and _strict(self.glob)(name)
 
     def touches(self, path: Path, root: Path) -> bool:
         """Return whether the path or a folder above it matches, ignoring case. For ask and deny."""
         name = self._name(path, root)
         if name is None and self.glob.startswith("**"):
             name = _normal(path.as_posix()).lstrip("/")
-        return name is not None and any(map(_wide(self.glob), _with_folders(name)))
+        if name is None:
+            return False
+        if len(name) > LONGEST_CHARS:
+            return True
+        if name.count("/") > FEW_FOLDERS:
+            return any(is_matched(one, name, or_folder=True) for one in _wide_steps(self.glob))
+        return any(map(_wide(self.glob), _with_folders(name)))
+
+    def matches_widely(self, path: Path, root: Path) -> bool:
+        """Return whether the path itself matches, ignoring case."""
+        name = self._name(path, root)
+        return name is not None and len(name) <= LONGEST_CHARS and _wide(self.glob)(name)
 
     def _name(self, path: Path, root: Path) -> str | None:
         """Return the path as this pattern sees it: absolute, or relative to the root.
@@ -154,24 +171,41 @@ def _strict(glob: str) -> Matches:
 
 @lru_cache(maxsize=512)
 def _wide(glob: str) -> Matches:
-    # What is below a folder is out of reach only if the folder itself is, so match that, too.
-    itself, folder = (_matcher(one, re.IGNORECASE) for one in (glob, glob.removesuffix("/**")))
+    itself, folder = (_matcher(one, re.IGNORECASE) for one in _list_wide(glob))
     return lambda name: itself(name) or folder(name)
+
+
+@lru_cache(maxsize=512)
+def _wide_steps(glob: str) -> list[list[GlobStep]]:
+    return [_parse_steps(_parse_tokens(one), re.IGNORECASE) for one in _list_wide(glob)]
+
+
+def _list_wide(glob: str) -> tuple[str, str]:
+    # What is below a folder is out of reach only if the folder itself is, so match that, too.
+    return glob, glob.removesuffix("/**")
 
 
 def _matcher(glob: str, flags: re.RegexFlag) -> Matches:
     """Return a matcher for the glob: a regular expression, unless that could take forever."""
-    tokens = _TOKEN.findall(_REPEATED.sub(r"\1\2", _normal(glob)))
+    tokens = _parse_tokens(glob)
     if sum(token in _WILDCARDS for token in tokens) <= FEW_WILDCARDS:
         expression = re.compile("".join(map(_token_expression, tokens)), flags)
         return lambda name: expression.fullmatch(name) is not None
-    steps = [
+    steps = _parse_steps(tokens, flags)
+    return lambda name: is_matched(steps, name)
+
+
+def _parse_tokens(glob: str) -> list[str]:
+    return _TOKEN.findall(_REPEATED.sub(r"\1\2", _normal(glob)))
+
+
+def _parse_steps(tokens: Sequence[str], flags: re.RegexFlag) -> list[GlobStep]:
+    return [
         GlobStep(
             token, None if token in _WILDCARDS else re.compile(_token_expression(token), flags)
         )
         for token in tokens
     ]
-    return lambda name: is_matched(steps, name)
 
 
 def _normal(name: str) -> str:

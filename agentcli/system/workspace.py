@@ -30,6 +30,8 @@ from agentcli.types.verdicts import TemporaryFiles
 
 
 ENTRIES_LOOKED_AT = 5_000
+DEEPEST = 40
+"""The limit of directories on the way to a path that is offered: each of them costs a look."""
 CUTOFF = 0.8
 _SKIPPED = frozenset({".git", ".agentcli", "node_modules", "__pycache__", ".venv", "venv"})
 
@@ -37,7 +39,7 @@ _SKIPPED = frozenset({".git", ".agentcli", "node_modules", "__pycache__", ".venv
 def closest_path(root: Path, given: str) -> str | None:
     """Return the closest path below the root, printable. Links are not followed."""
     parts = [part for part in given.replace("\\", "/").split("/") if part not in ("", ".", "..")]
-    if not parts or "\0" in given:
+    if not parts or len(parts) > DEEPEST or "\0" in given:
         return None
     near = _find_respelling(root, parts) or _find_elsewhere(root, parts)
     return printable(near) if near else None
@@ -62,14 +64,16 @@ def _find_elsewhere(root: Path, parts: list[str]) -> str | None:
     return max(candidates, key=lambda path: len(wanted & set(path.split("/"))), default=None)
 
 
-def _names(folder: Path) -> list[str]:
+def _names(folder: Path) -> dict[str, bool]:
+    """Return the names in a directory, and whether each is a directory; nothing for a link."""
     try:
         if folder.is_symlink():
-            return []
+            return {}
         with os.scandir(folder) as entries:
-            return [entry.name for entry in islice(entries, ENTRIES_LOOKED_AT)]
+            looked_at = islice(entries, ENTRIES_LOOKED_AT)
+            return {entry.name: entry.is_dir(follow_symlinks=False) for entry in looked_at}
     except OSError:
-        return []
+        return {}
 
 
 def _paths(root: Path) -> Iterator[str]:
@@ -78,14 +82,13 @@ def _paths(root: Path) -> Iterator[str]:
     left = ENTRIES_LOOKED_AT
     while waiting and left > 0:
         folder = waiting.popleft()
-        for name in sorted(_names(root / folder)):
+        for name, is_folder in sorted(_names(root / folder).items()):
             left -= 1
             path = f"{folder}/{name}" if folder else name
-            if (root / path).is_dir() and not (root / path).is_symlink():
-                if name not in _SKIPPED:
-                    waiting.append(path)
-            else:
+            if not is_folder:
                 yield path
+            elif name not in _SKIPPED and path.count("/") < DEEPEST:
+                waiting.append(path)
 
 
 _TEMPORARY = (Path("/tmp"), Path("/var/tmp"))

@@ -42,3 +42,28 @@ def test_no_pattern_takes_forever(glob: str) -> None:
 
     for name in ("a" * 200, "/".join("a" * 60), "ab" * 60):
         assert not pattern.covers(root / name, root)
+
+
+@given(tokens=tokens, name=names)
+@examples(500)
+def test_folders_are_matched_in_one_pass_as_one_by_one(tokens: list[str], name: str) -> None:
+    steps = [
+        GlobStep(token, None if token in EXPRESSIONS else re.compile(token)) for token in tokens
+    ]
+    folders = [name[:index] for index, char in enumerate(name) if index and char == "/"]
+    one_by_one = any(is_matched(steps, one) for one in (*folders, name))
+    assert is_matched(steps, name, or_folder=True) == one_by_one
+
+
+def test_deep_path_is_judged_like_a_flat_one() -> None:
+    root, deep = Path("/ws"), "a/" * 1500
+    for pattern, touched in (("**/b*/**", False), ("**/b*/**/c*/**/d", False), ("a/**", True)):
+        assert PathPattern.parse(pattern).touches(root / f"{deep}x", root) is touched
+    assert PathPattern.parse("**/.env*").touches(root / f"{deep}.env/y", root)
+
+
+def test_path_that_cannot_exist_is_denied_and_never_allowed() -> None:
+    root, long = Path("/ws"), "a/" * 3000
+    pattern = PathPattern.parse("**/b/**/c/**")
+    assert pattern.touches(root / long, root)
+    assert not PathPattern.parse("**").covers(root / long, root)

@@ -1,3 +1,5 @@
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -39,3 +41,18 @@ def test_links_are_not_followed(root: Path, tmp_path_factory: pytest.TempPathFac
     (root / "link").symlink_to(outside)
     assert closest_path(root, "link/hiden.py") is None
     assert closest_path(root, "hidden.py") is None
+
+
+def test_bottomless_directory_is_not_searched_to_its_end(tmp_path: Path) -> None:
+    handle = os.open(tmp_path, os.O_RDONLY)
+    for _ in range(3000):
+        os.mkdir("a", dir_fd=handle)
+        below = os.open("a", os.O_RDONLY, dir_fd=handle)
+        os.close(handle)
+        handle = below
+    os.close(handle)
+    try:
+        assert closest_path(tmp_path, "nothere.txt") is None
+        assert closest_path(tmp_path, "b/" * 3000) is None
+    finally:
+        subprocess.run(["rm", "-rf", tmp_path / "a"], check=True)
