@@ -247,6 +247,14 @@ Verify = Annotated[
         help="Check command; the task is done when it passes. Failures go back to the model.",
     ),
 ]
+ProtectTests = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--protect-tests",
+        metavar="GLOB",
+        help="Keep these files as they are, from tools and commands: 'tests/**'.",
+    ),
+]
 CheckClaims = Annotated[
     bool,
     typer.Option("--check-claims", hidden=True),

@@ -1,5 +1,6 @@
 """The totals of a run, added up from its events: the figures of every report and summary."""
 
+import re
 import time
 from collections.abc import Iterable
 from dataclasses import field
@@ -110,8 +111,25 @@ class Tally:
             ],
             "denials": [_denial_json(call, verdict) for call, verdict in self.denials],
             "failed_tools": self.failed_tools,
-            "verify": [_check_json(run) for run in self.verified.values()],
+            "verify": [
+                {**_check_json(run), "changed_files": self.list_changed_checks(run.command)}
+                for run in self.verified.values()
+            ],
         }
+
+    def list_changed_checks(self, command: str) -> list[str]:
+        """Return the files of a check that this run changed: its result is worth less then."""
+        return [path for path in self.changed if _is_of_check(path, command)]
+
+    def warn_changed_checks(self) -> list[str]:
+        """Return a sentence for each check whose own files this run changed."""
+        found = ((command, self.list_changed_checks(command)) for command in self.verified)
+        return [
+            f"this run changed files of its own check ({' '.join(command.split())}): "
+            f"{', '.join(files)}"
+            for command, files in found
+            if files
+        ]
 
     def list_unstored_diffs(self) -> list[Diff]:
         """Return what tools reported of calls that have no stored states."""
@@ -204,3 +222,24 @@ def _check_json(run: Verified) -> dict[str, Any]:
         "duration_ms": round(run.duration_s * 1000),
         "log": run.log_path or None,
     }
+
+
+# The files of a check: those that its command names, tests, and what runs tests is set up by.
+
+
+_TEST_FILE = (
+    r"(?:^|/)(?:tests?|__tests__|specs?|testdata|fixtures)/|(?:^|/)(?:test_[^/]*|conftest)\.py$"
+    r"|[._-](?:test|tests|spec)\.[^/.]+$|(?:Test|Tests|Spec)\.[a-z]+$"
+)
+_SETUP_FILE = (
+    r"(?:^|/)(?:pytest\.ini|tox\.ini|noxfile\.py|setup\.cfg|pyproject\.toml|[Mm]akefile|GNUmakefile"
+    r"|justfile|package\.json|(?:jest|vitest|playwright|karma|mocha)\.[^/]*|\.mocharc[^/]*"
+    r"|\.coveragerc|Cargo\.toml|build\.gradle[^/]*|pom\.xml|Rakefile|\.rspec|phpunit\.xml[^/]*)$"
+)
+
+
+def _is_of_check(path: str, command: str) -> bool:
+    if re.search(_TEST_FILE, path) or re.search(_SETUP_FILE, path):
+        return True
+    words = (word.strip("'\"").removeprefix("./") for word in re.split(r"[\s;&|<>()=]+", command))
+    return any(word == path or path.startswith(f"{word}/") for word in words if word.strip("./"))

@@ -117,6 +117,8 @@ class ProgressRenderer:
         )
 
     def finish(self, outcome: RunOutcome, tally: Tally) -> None:
+        for warning in tally.warn_changed_checks():
+            self._say(f"warning: {show_controls(warning)}")
         if tally.spending != NO_SPENDING:
             self._say(_format_summary(tally))
         if outcome.exit_code is Exit.DONE:

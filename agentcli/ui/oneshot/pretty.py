@@ -6,6 +6,7 @@ The view is opened when there is something to draw, so the first request does no
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from agentcli.system.plain_text import show_controls
 from agentcli.types.answers import AnswerParts
 from agentcli.types.errors import Exit, RunOutcome
 from agentcli.types.events import CallFinished, CallJudged, Event, ModelReplied
@@ -54,6 +55,8 @@ class TerminalRenderer:
                 self._remarks(event)
 
     def finish(self, outcome: RunOutcome, tally: Tally) -> None:
+        for warning in tally.warn_changed_checks():
+            self.write_block(f"warning: {show_controls(warning)}\n")
         if tally.spending != NO_SPENDING:
             self.write_block(self.view.render_summary(tally))
         if outcome.exit_code is not Exit.DONE:

@@ -44,6 +44,7 @@ def collect_run_findings(tally: Tally, outcome: RunOutcome) -> list[ReportFindin
     return [
         *_find_denials(tally),
         *_find_failed_checks(tally),
+        *_find_changed_checks(tally),
         *_find_failure(outcome),
         *(
             ReportFinding(rule="warning", level="warning", title="agentcli", message=message)
@@ -67,6 +68,13 @@ def _find_failed_checks(tally: Tally) -> Iterator[ReportFinding]:
             yield ReportFinding(
                 rule="verify", level="error", title="Verification failed", message=message
             )
+
+
+def _find_changed_checks(tally: Tally) -> Iterator[ReportFinding]:
+    for message in tally.warn_changed_checks():
+        yield ReportFinding(
+            rule="verify", level="warning", title="Check changed by the run", message=message
+        )
 
 
 def _find_failure(outcome: RunOutcome) -> Iterator[ReportFinding]:
