@@ -3,6 +3,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -110,6 +111,7 @@ def test_demo_works_for_a_user_without_a_home() -> None:
     assert ran.returncode == 0, ran.stderr
 
 
+@pytest.mark.skipif(find_spec("pip") is None, reason="pip is not in this environment")
 def test_wheel_holds_what_the_demo_and_the_tools_need(tmp_path: Path) -> None:
     subprocess.run(
         [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", tmp_path, ROOT],

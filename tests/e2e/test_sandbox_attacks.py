@@ -356,5 +356,6 @@ def _tree(directory: Path, *, without: Path | None = None) -> dict[str, bytes | 
             continue
         if relative.parts[0] == "private" and len(relative.parts) > 1 and relative.parts[1] in own:
             continue
-        found[str(relative)] = path.read_bytes() if path.is_file() else None
+        is_readable = path.is_file() and os.access(path, os.R_OK)
+        found[str(relative)] = path.read_bytes() if is_readable else None
     return found
