@@ -1,5 +1,4 @@
 import json
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +10,8 @@ from agentcli.agent.children import CHILD_INSTRUCTIONS
 from agentcli.features.children.engine import STEPS_MAX
 from agentcli.types.errors import Exit
 from tests.support import anthropic_streams as anthropic
-from tests.support.program import Ran, agentcli, session_log
+from tests.support.mcp_links import SHELF
+from tests.support.program import Ran, agentcli, session_log, write_script_command
 from tests.support.provider import Provider, Recorded, Reply, answer, sse, stream
 from tests.support.repl import KEY, answer_question, live, open_question, runs, says
 from tests.support.terminal import Term, until
@@ -192,8 +192,8 @@ def test_child_gets_the_instructions_and_its_log_is_a_session(childhood: Childho
 
 
 def shelf(home: Path, **more: Any) -> None:
-    server = Path(__file__).parents[1] / "support/mcp_servers/shelf.py"
-    entry = {"command": sys.executable, "args": [str(server)], "sandbox": False, **more}
+    command, *args = write_script_command(SHELF)
+    entry = {"command": command, "args": args, "sandbox": False, **more}
     settings = home / ".config/agentcli"
     settings.mkdir(parents=True)
     (settings / "mcp.json").write_text(json.dumps({"mcpServers": {"shelf": entry}}))

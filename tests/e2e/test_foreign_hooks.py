@@ -1,6 +1,5 @@
 import json
 import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,8 @@ from tests.support.foreign_hooks import (
     Call,
     ForeignHook,
 )
-from tests.support.program import Ran, agentcli, script, session_log
+from tests.support.mcp_links import SHELF
+from tests.support.program import Ran, agentcli, script, session_log, write_script_command
 
 
 @pytest.fixture
@@ -31,8 +31,8 @@ def home(home: Path) -> Path:
 
 
 def serve_shelf(home: Path) -> None:
-    server = Path(__file__).parents[1] / "support/mcp_servers/shelf.py"
-    entry = {"command": sys.executable, "args": [str(server)], "sandbox": False, "reads": ["*"]}
+    command, *args = write_script_command(SHELF)
+    entry = {"command": command, "args": args, "sandbox": False, "reads": ["*"]}
     servers = {"mcpServers": {"shelf": entry}}
     (home / ".config/agentcli/mcp.json").write_text(json.dumps(servers))
 

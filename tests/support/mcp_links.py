@@ -40,6 +40,7 @@ NASTY = Path(__file__).with_name("mcp_servers") / "nasty.py"
 MODERN = NASTY.with_name("modern.py")
 MEMBERS = NASTY.with_name("members.py")
 ASKING = NASTY.with_name("asking.py")
+SHELF = NASTY.with_name("shelf.py")
 
 
 def describe_asking_server(**entry: Any) -> dict[str, Any]:
