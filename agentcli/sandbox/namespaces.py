@@ -157,7 +157,7 @@ def make_private_network(bubblewrap: Path) -> Entrance | None:
 def _can_be_entered(network: Entrance) -> bool:
     words = [*network.words, *network.wrap_command(["/bin/true"])]
     try:
-        return call(words, pass_fds=network.descriptors, stderr=DEVNULL) == 0
+        return call(words, env={}, pass_fds=network.descriptors, stderr=DEVNULL) == 0
     except OSError:
         return False
 
