@@ -59,7 +59,7 @@ def interact(options: InteractiveOptions, *, run: Callable[[Sequence[str]], int]
         if options.resume == "":
             raise UsageError(
                 "choosing a session needs a terminal",
-                hint="agentcli --resume ID (agentcli sessions lists them)",
+                hint="agentcli sessions list, then agentcli --resume ID",
             )
         return run(options.build_run_arguments())
     settings, resume = _load_settings(options)
@@ -150,7 +150,7 @@ def _load_settings(options: InteractiveOptions) -> "tuple[Settings, SessionPaths
 
 
 def _pick_session(workspace: Path) -> str:
-    from agentcli.features.sessions.render import pick_session
+    from agentcli.features.sessions.slash import pick_session
 
     return pick_session(workspace)
 

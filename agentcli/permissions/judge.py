@@ -20,6 +20,7 @@ from agentcli.types.grants import NO_GRANTS
 from agentcli.types.messages import Json
 from agentcli.types.tools import Details, Effect, PreparedCall
 from agentcli.types.verdicts import (
+    ApprovalSpan,
     AskUser,
     By,
     CurrentMode,
@@ -189,14 +190,16 @@ class PolicyJudge:
             changed = self._change_input(case, answer.input, by="user")
             return changed if isinstance(changed, Verdict) else answer
         if answer.decision == "allow" and answer.lasts in ("session", "always"):
-            self._remember(case)
+            self._remember(case, lasts=answer.lasts)
         if answer.decision == "ask":
             return replace(answer, decision="deny", reason=answer.reason or "no answer")
         return answer
 
-    def _remember(self, case: _JudgedCall) -> None:
+    def _remember(self, case: _JudgedCall, *, lasts: ApprovalSpan) -> None:
         tools = KNOWN_TOOLS | {case.subject.tool}
-        for text in suggest_rules(case.subject, self._decider).rules:
+        suggested = suggest_rules(case.subject, self._decider)
+        wider = suggested.session_rules if lasts == "session" else ()
+        for text in wider or suggested.rules:
             rule = parse_rule(text, "allow", source="session", where="this session", tools=tools)
             self._decider.add(rule)
         still = self._decider.decide(

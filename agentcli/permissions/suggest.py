@@ -45,6 +45,9 @@ _DESTROYING = {
 """Words of git commands that destroy something for good."""
 
 
+WORKSPACE_EDITS = "edit(./**)"
+
+
 def format_options(rules: Iterable[str]) -> str:
     """Return the rules as options on the command line."""
     return " ".join(f"--allow {shlex.quote(rule)}" for rule in rules)
@@ -59,6 +62,11 @@ def suggest_rules(subject: CallSubject, decider: PolicyDecider) -> RuleSuggestio
         rules = tuple(dict.fromkeys(_rules(subject, decider)))
     except RuleError as error:
         return RuleSuggestion(reason=str(error))
+    if subject.tool in EDITING:
+        # A session edits many files for one task: a question for each would teach to say yes.
+        return RuleSuggestion(
+            rules=rules, session="all edits in this workspace", session_rules=(WORKSPACE_EDITS,)
+        )
     uncovered = tuple(one.part.source for one in decider.find_uncovered(subject))
     return RuleSuggestion(rules=rules, session=", ".join(rules), uncovered=uncovered)
 

@@ -141,8 +141,8 @@ SLASH_COMMANDS: Mapping[str, SlashEntry] = {
         "sessions", "[SESSION]", "continue another session of this project", lists_arguments=True
     ),
     "name": _slash_in_feature("sessions", "NAME", "name this session"),
-    "rewind": _slash_in_feature("undo", "[N]", "undo all changes from turn N on"),
-    "undo": _slash_in_feature("undo", "[CHANGE]", "undo the latest change"),
+    "rewind": _slash_in_feature("undo", "[N]", "choose a turn, and undo all changes since"),
+    "undo": _slash_in_feature("undo", "[CHANGE | list]", "undo the latest change"),
     "redo": _slash_in_feature("undo", "", "redo what was undone"),
     "compact": _slash_in_feature(
         "context", "[--undo]", "summarize the conversation (--undo restores it)"

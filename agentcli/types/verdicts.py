@@ -119,6 +119,8 @@ class RuleSuggestion:
     reason: str = ""
     session: str = ""
     """A description of what "this session" would cover."""
+    session_rules: tuple[str, ...] = ()
+    """The rules for "this session", if they are wider than those that would be stored."""
     uncovered: tuple[str, ...] = ()
     """The parts of a command line that are not allowed yet, as written."""
 

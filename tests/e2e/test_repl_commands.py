@@ -32,6 +32,17 @@ def test_change_is_shown_undone_and_redone(tmp_path: Path) -> None:
         term.wait("Redid edit_file calc.py")
         assert "a // b" in path.read_text()
         term.send("/rewind 1")
+        term.wait("Undo these changes? [y/N]")
+        assert term.shows("Would undo edit_file calc.py")
+        term.send("n")
+        term.wait("Nothing was changed.")
+        assert "a // b" in path.read_text()
+        term.send("/rewind")
+        term.wait("1 of 1")
+        assert term.shows("> 1  go") or term.shows(">   1  go")
+        term.key("enter")
+        term.wait_for(lambda: "\n".join(term.history()).count("[y/N]") == 2, "it asks")
+        term.send("y")
         term.wait_for(lambda: path.read_text() == FILES["calc.py"], "it is undone")
         term.send("/show 1 --model")
         term.wait("calc.py")
@@ -102,7 +113,7 @@ def test_commands_that_only_look_all_work(tmp_path: Path) -> None:
             "/permissions": "your rules",
             "/memory": "AGENTS.md",
             "/keys": "Shift-Tab",
-            "/theme": "Theme: auto",
+            "/theme bogus": "no theme bogus",
             "/thinking on": "Thinking: on",
             "/export out.md": "Written to",
             "/feedback": "as HTML  agentcli export ",
@@ -120,7 +131,7 @@ def test_commands_that_only_look_all_work(tmp_path: Path) -> None:
             "/usage": "requests",
             "?": "/help [COMMAND]",
             "help": "/help [COMMAND]",
-            "/rewind ²": "² is not a turn number",
+            "/rewind ²": "No changes to undo.",
             "/help mode": "show or change the permission mode",
         }
         for command, answer in expected.items():
@@ -295,3 +306,29 @@ def test_yolo_is_refused_beside_a_mode_and_for_root(tmp_path: Path) -> None:
     is_refused = os.geteuid() == 0 and not Path("/.dockerenv").exists()
     assert ("--yolo is not allowed as root" in alone.err) is is_refused
     assert alone.code == 2  # or else there is no prompt on stdin
+
+
+def test_lists_are_chosen_from_with_arrows_and_cancelled_with_escape(tmp_path: Path) -> None:
+    with live(tmp_path, [says("Hi.")], cols=100, rows=40) as session:
+        term = session.term
+        term.ready()
+        term.send("/theme")
+        term.wait("5 of 5")
+        term.type("lig")
+        term.wait("for a light background")
+        term.key("enter")
+        term.wait("Theme: light")
+        assert not term.shows("5 of 5")
+        term.send("/model")
+        term.wait("Model (now anthropic/claude-opus-5-5)")
+        term.type("haiku")
+        term.wait("per M")
+        term.key("enter")
+        term.wait("from the next request on")
+        term.send("/model")
+        term.wait("esc cancel")
+        term.key("escape")
+        term.wait_gone("esc cancel")
+        term.send("hi")
+        term.wait("Hi.")
+        assert "haiku" in session.model.bodies[0]["model"]

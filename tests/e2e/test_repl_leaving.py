@@ -150,18 +150,35 @@ def test_leaving_tells_how_to_resume_and_resuming_shows_the_last_exchange(tmp_pa
 
 
 def test_session_is_picked_from_a_list(tmp_path: Path) -> None:
-    with live(tmp_path, [says("The answer.")]) as session:
-        session.term.ready()
-        session.term.send("a first question")
-        session.term.wait("The answer.")
+    for word in ("first", "second"):
+        with live(tmp_path, [says(f"The {word} answer.")]) as session:
+            session.term.ready()
+            session.term.send(f"a {word} question")
+            session.term.wait(f"The {word} answer.")
     with live(tmp_path, [], arguments=["--resume"]) as session:
         term = session.term
-        term.wait("Which session? [1-1]")
-        assert term.shows("a first question")
+        term.wait("2 of 2")
         term.key("down", "enter")
-        term.wait("Type a number from 1 to 1, or Ctrl+D to cancel.")
-        term.send("1")
-        term.wait("The answer.")
+        term.wait("The first answer.")
+        assert b"^[[B" not in term.raw()
+        term.ready()
+        term.send("/resume")
+        term.wait("1 of 1")
+        term.key("enter")
+        term.wait("The second answer.")
+    with live(tmp_path, [], arguments=["--resume"]) as session:
+        term = session.term
+        term.wait("2 of 2")
+        term.type("first")
+        term.wait("1 of 2")
+        assert not term.shows("a second question")
+        term.key("enter")
+        term.wait("The first answer.")
+    with live(tmp_path, [], arguments=["--resume"]) as session:
+        session.term.wait("2 of 2")
+        session.term.key("escape")
+        assert session.term.code() == 2
+        assert session.term.shows("no session was chosen")
     with live(tmp_path, [], arguments=["--resume", "nonsense"]) as session:
         assert session.term.code() in (2, 3)
 
@@ -172,7 +189,7 @@ def test_session_is_picked_only_where_there_is_a_terminal(tmp_path: Path) -> Non
         2,
         [
             "error: choosing a session needs a terminal",
-            "  fix: agentcli --resume ID (agentcli sessions lists them)",
+            "  fix: agentcli sessions list, then agentcli --resume ID",
         ],
     )
 

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 def show_models(*, local: bool) -> None:
     models = [resolve(name) for name in list_model_names()]
-    width = max(len(_format_name(model)) for model in models)
+    width = max(len(format_name(model)) for model in models)
     for model in models:
-        status, why = _check_key(model)
-        facts = "  ".join((_format_limits(model), _format_price(model), why))
-        sys.stdout.write(f"{status}  {_format_name(model):<{width}}  {facts}\n")
+        status, why = check_key(model)
+        facts = "  ".join((format_limits(model), format_price(model), why))
+        sys.stdout.write(f"{status}  {format_name(model):<{width}}  {facts}\n")
     aliases = ", ".join(f"{alias} = {name}" for alias, name in ALIASES.items())
     sys.stdout.write(f"\nShort names: {aliases}\n")
     sys.stdout.write(f"Other models: PROVIDER/NAME ({', '.join(PROVIDERS)})\n")
@@ -46,14 +46,14 @@ def _show_local() -> None:
     for server in servers:
         sys.stdout.write(f"\n{server.provider.name} at {server.base_url}\n")
         for model in server.models:
-            sys.stdout.write(f"ok  {_format_name(model)}\n")
+            sys.stdout.write(f"ok  {format_name(model)}\n")
 
 
-def _format_name(model: Model) -> str:
+def format_name(model: Model) -> str:
     return f"{model.provider}/{model.name}"
 
 
-def _check_key(model: Model) -> tuple[str, str]:
+def check_key(model: Model) -> tuple[str, str]:
     provider = PROVIDERS[model.provider]
     key = find_user_key(provider)
     if key is not None:
@@ -61,7 +61,7 @@ def _check_key(model: Model) -> tuple[str, str]:
     return "--", f"no key: agentcli login {provider.name}"
 
 
-def _format_limits(model: Model) -> str:
+def format_limits(model: Model) -> str:
     return (
         f"{_format_thousands(model.window_tokens):>6} in "
         f"{_format_thousands(model.output_tokens):>4} out"
@@ -72,7 +72,7 @@ def _format_thousands(tokens: int | None) -> str:
     return "?" if tokens is None else f"{tokens / 1000:.0f}k"
 
 
-def _format_price(model: Model) -> str:
+def format_price(model: Model) -> str:
     if model.price is None:
         return f"{'unknown price':<16}"
     return f"${model.price.input:g} / ${model.price.output:g} per M".ljust(16)

@@ -3,10 +3,18 @@
 from dataclasses import replace
 
 from agentcli.agent.history import build_messages
-from agentcli.features.models.render import check_swap, render_swap
-from agentcli.providers.catalog import ALIASES, list_model_names
+from agentcli.features.models.render import (
+    check_key,
+    check_swap,
+    format_limits,
+    format_name,
+    format_price,
+    render_swap,
+)
+from agentcli.providers.catalog import ALIASES, list_model_names, resolve
 from agentcli.ui.render.paint import escape
 from agentcli.ui.repl.commands.registry import CommandHost
+from agentcli.ui.repl.picker import PickerRow
 
 
 def list_model_arguments(host: CommandHost) -> list[tuple[str, str]]:
@@ -15,8 +23,15 @@ def list_model_arguments(host: CommandHost) -> list[tuple[str, str]]:
 
 async def run_model(host: CommandHost, rest: str) -> None:
     if not rest:
-        host.say(f"Model: {host.session.model.name} (/model NAME switches)", "dim")
-        return
+        names = [*ALIASES, *list_model_names()]
+        rows = [_build_picker_row(name) for name in names]
+        current = host.session.model.name
+        selected = names.index(current) if current in names else 0
+        chosen = await host.choose(f"Model (now {current})", rows, selected=selected)
+        if chosen is None:
+            host.say(f"Model: {current}", "dim")
+            return
+        rest = names[chosen]
     if rest.endswith("--check"):
         wanted = replace(host.settings, model=rest.removesuffix("--check").strip())
         checking = check_swap(build_messages(host.session.facts), wanted)
@@ -26,3 +41,12 @@ async def run_model(host: CommandHost, rest: str) -> None:
     await host.session.model_switch.use(rest)
     host.settings = replace(host.settings, model=rest)
     host.say(f"Model: {host.session.model.name}, from the next request on", "dim")
+
+
+def _build_picker_row(name: str) -> PickerRow:
+    """Return a model for the list to choose from, by its name or its alias."""
+    model = resolve(name)
+    status, why = check_key(model)
+    label = name if name == format_name(model) else f"{name} = {format_name(model)}"
+    facts = " · ".join((format_limits(model).strip(), format_price(model).strip(), why))
+    return PickerRow(label=f"{status}  {label}", preview=facts)

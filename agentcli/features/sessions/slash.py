@@ -1,12 +1,22 @@
 """Slash commands about sessions: continue another one, name this one."""
 
-from agentcli.features.sessions.render import LISTED, format_session_row
+import asyncio
+import sys
+from pathlib import Path
+
+from agentcli.features.sessions.render import describe_state
 from agentcli.log.sessions import SessionSummary, choose_session, list_sessions
+from agentcli.system.plain_text import show_controls
 from agentcli.types.errors import UsageError
 from agentcli.types.events import SessionNamed
 from agentcli.ui.render.paint import escape
 from agentcli.ui.render.wording import format_age
 from agentcli.ui.repl.commands.registry import CommandHost, WrongArguments
+from agentcli.ui.repl.picker import PickerRow, pick_row
+from agentcli.ui.repl.terminal import open_terminal
+
+LISTED = 15
+"""The sessions that the menu lists."""
 
 
 async def run_resume(host: CommandHost, rest: str) -> None:
@@ -18,12 +28,12 @@ async def run_resume(host: CommandHost, rest: str) -> None:
         host.say(f"Session {past.id}", "dim")
         return
     found = _list_other_sessions(host)
-    shown, older = found[:LISTED], len(found[LISTED:])
-    host.print_table([(one.id, escape(format_session_row(one).strip())) for one in shown])
-    if older:
-        host.say(f"{older} older: !!agentcli sessions list, then /resume ID", "dim")
     if not found:
         host.say("No other sessions in this project.", "dim")
+        return
+    chosen = await host.choose("Resume", [build_picker_row(one) for one in found])
+    if chosen is not None:
+        await run_resume(host, found[chosen].id)
 
 
 def list_resume_arguments(host: CommandHost) -> list[tuple[str, str]]:
@@ -43,3 +53,34 @@ async def run_name(host: CommandHost, rest: str) -> None:
         raise WrongArguments
     host.session.journal.append(SessionNamed(name=rest))
     host.say(f"Named this session {escape(rest)}", "dim")
+
+
+# A list to choose the session to continue from
+
+
+def pick_session(workspace: Path) -> str:
+    """Return the id of the chosen session.
+
+    Raise UsageError if there is none, or none was chosen.
+    """
+    found = [one for one in list_sessions(workspace=workspace.resolve()) if one.turns]
+    if not found:
+        raise UsageError(
+            f"no sessions in {workspace.resolve()}", hint="agentcli sessions list --all"
+        )
+    rows = [build_picker_row(one) for one in found]
+    terminal = open_terminal(sys.stdin, sys.stdout)
+    chosen = asyncio.run(pick_row("Resume", rows, terminal))
+    if chosen is None:
+        raise UsageError("no session was chosen", hint="agentcli --resume ID")
+    return found[chosen].id
+
+
+def build_picker_row(one: SessionSummary) -> PickerRow:
+    facts = " · ".join((one.id, describe_state(one), one.model, f"{one.mode} mode"))
+    return PickerRow(label=format_session_row(one), preview=f"{facts}\n{one.first_prompt}")
+
+
+def format_session_row(one: SessionSummary) -> str:
+    turns = f"{one.turns} {'turn' if one.turns == 1 else 'turns'}"
+    return f"{format_age(one.last):>8}  {turns:<9} {show_controls(one.title)}"

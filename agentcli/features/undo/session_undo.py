@@ -33,9 +33,12 @@ from agentcli.types.events import (
     TurnStarted,
     Undone,
 )
-from agentcli.types.messages import ToolCall
+from agentcli.types.messages import Text, ToolCall
 
 # The changes of a session that are in effect, and those undone: a fold over its facts.
+
+
+PROMPT_CHARS = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +48,8 @@ class RecordedChange:
     number: int
     """1, 2, 3, ... in the order of the log: the number that the user names it by."""
     turn: int
+    prompt: str
+    """The beginning of the message that began the turn."""
     workspace: Path
     """The workspace it was made in."""
     call: ToolCall | None
@@ -79,13 +84,14 @@ def build_undo_stack(facts: Iterable[Fact]) -> UndoStack:
     standing: set[int] = set()
     redoable: dict[str, Undone] = {}
     calls: dict[str, ToolCall] = {}
-    turn, workspace = 0, Path()
+    turn, prompt, workspace = 0, "", Path()
     for fact in facts:
         match fact:
             case SessionStarted() | SessionResumed():
                 workspace = Path(fact.workspace)
-            case TurnStarted():
+            case TurnStarted(message=message):
                 turn += 1
+                prompt = next((it.text for it in message.content if isinstance(it, Text)), "")
             case CallJudged(call=call):
                 calls[call.id] = call
             case Checkpointed():
@@ -94,6 +100,7 @@ def build_undo_stack(facts: Iterable[Fact]) -> UndoStack:
                     RecordedChange(
                         number=len(changes) + 1,
                         turn=turn,
+                        prompt=prompt[:PROMPT_CHARS],
                         workspace=workspace,
                         call=calls.get(fact.call_id),
                         fact=fact,

@@ -138,10 +138,9 @@ def render_hidden_note(count: int, card: Card, paint: Paint, *, log_path: str = 
 def _render_output(command: Command, card: Card, paint: Paint) -> str:
     head = _split_lines(command.head)
     tail = _split_lines(command.tail)
-    if card.is_users and len(head) > USER_LINES:
+    first: list[str]
+    if card.is_users:
         first, last = [], head[-USER_LINES:]
-    elif card.is_users:
-        first, last = [], head
     elif card.state is CardState.OK and (tail or len(head) > LAST_LINES + SPARED_LINES):
         first, last = [], (tail or head)[-LAST_LINES:]
     elif tail:

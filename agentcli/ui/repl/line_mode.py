@@ -20,6 +20,7 @@ from agentcli import __version__
 from agentcli.session.builder import open_session
 from agentcli.session.session import Session
 from agentcli.settings import Settings
+from agentcli.system.parsing import parse_whole_number
 from agentcli.types.deltas import RetryDelta, ServersAwaited
 from agentcli.types.errors import AgentError, Exit, UsageError
 from agentcli.types.events import CallJudged, Event, NoteReason
@@ -47,6 +48,7 @@ from agentcli.ui.repl.turns import apply_plan_answer, get_proposed_plan
 
 if TYPE_CHECKING:
     from agentcli.log.paths import SessionPaths
+    from agentcli.ui.repl.picker import PickerRow
 
 
 # Questions with typed answers
@@ -257,6 +259,15 @@ class LineMode:
         self._write(f"{question} ")
         line = await self._reader.read_line()
         return None if line is None else line.strip()
+
+    async def choose(
+        self, title: str, rows: "Sequence[PickerRow]", *, selected: int = 0
+    ) -> int | None:
+        for number, row in enumerate(rows, start=1):
+            self._write(f"{number}: {escape(row.label)}\n")
+        typed = await self.ask(f"{title}, 1 to {len(rows)}, or nothing:")
+        number = parse_whole_number(typed) or 0
+        return number - 1 if 1 <= number <= len(rows) else None
 
     async def edit(self) -> None:
         text = await edit_text("", suffix=".md", workspace=self.settings.workspace)

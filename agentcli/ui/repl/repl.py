@@ -28,6 +28,7 @@ from agentcli.ui.repl.external import Handover
 from agentcli.ui.repl.input_history import InputHistory
 from agentcli.ui.repl.keys import build_bindings, build_table, list_key_labels
 from agentcli.ui.repl.live_view import LiveView
+from agentcli.ui.repl.picker import PickerRow, pick_row
 from agentcli.ui.repl.screen import LiveScreen
 from agentcli.ui.repl.session_manager import SessionManager
 from agentcli.ui.repl.state import ReplOptions, ReplState
@@ -65,7 +66,7 @@ class Repl:
             completer=InputCompleter(state, WorkspaceFiles(settings.workspace), host=self),
         )
         approvals = ApprovalPrompt(state, composer, terminal)
-        view = LiveView(state, approvals, composer=composer, terminal=terminal)
+        self._view = view = LiveView(state, approvals, composer=composer, terminal=terminal)
         screen = LiveScreen(state, composer, view, terminal)
         answers = Answers(
             state,
@@ -242,6 +243,21 @@ class Repl:
 
     async def ask(self, question: str, *, hidden: bool = False) -> str:
         return await self._handover.ask(question, hidden=hidden)
+
+    async def choose(
+        self, title: str, rows: Sequence[PickerRow], *, selected: int = 0
+    ) -> int | None:
+        self._terminal.repaint()  # earlier output stays above the list
+        return await self._terminal.hand_over(
+            lambda: pick_row(
+                title,
+                rows,
+                self._terminal,
+                selected=selected,
+                styles=self.renderer.build_live_styles(),
+                color_depth=self._view.find_color_depth(),
+            )
+        )
 
     async def edit(self) -> None:
         await self._actions.edit_in_editor()

@@ -140,6 +140,27 @@ def test_approval_is_remembered_if_it_lasts(
     assert len(person.questions) == questions
 
 
+def test_edit_approved_for_the_session_covers_edits_of_the_workspace_alone(root: Path) -> None:
+    person = Person([YES_FOR_THE_SESSION, NO, NO, NO])
+    court = court_of(root, ask=("edit(secret/**)",), deny=("edit(kept.py)",), person=person)
+
+    assert court.hear("edit_file", path="a.py").decision == "allow"
+    assert person.questions[0].suggestion.session == "all edits in this workspace"
+    for path in ("b.py", "deep/er/c.py"):
+        assert court.hear("write_file", path=path).decision == "allow"
+    for path in ("kept.py", "secret/key.py", str(root.parent / "outside.py")):
+        assert court.hear("edit_file", path=path).decision == "deny"
+
+
+def test_edit_approved_always_covers_what_is_stored_alone(root: Path) -> None:
+    person = Person([replace(YES, lasts="always"), NO])
+    court = court_of(root, person=person)
+
+    assert court.hear("edit_file", path="a.py").decision == "allow"
+    assert court.hear("edit_file", path="a.py").decision == "allow"
+    assert court.hear("edit_file", path="b.py").decision == "deny"
+
+
 def test_ask_rule_asks_in_spite_of_allow_rules_and_mode(root: Path) -> None:
     person = Person([YES_FOR_THE_SESSION, YES, NO])
     court = court_of(root, mode="auto", allow=("bash",), ask=("bash(git push:*)",), person=person)

@@ -16,6 +16,7 @@ from agentcli.ui.repl import completion
 if TYPE_CHECKING:
     from agentcli.log.paths import SessionPaths
     from agentcli.session.session import Session
+    from agentcli.ui.repl.picker import PickerRow
     from agentcli.ui.repl.renderer import TranscriptRenderer
     from agentcli.ui.repl.transcript import LiveTranscript
 
@@ -97,6 +98,12 @@ class CommandHost(Protocol):
         """Return what the user types on one line, or an empty string for nothing.
 
         With `hidden`, what they type is not shown."""
+        ...
+
+    async def choose(
+        self, title: str, rows: "Sequence[PickerRow]", *, selected: int = 0
+    ) -> int | None:
+        """Return the index of the row that the user chooses from a list, or None."""
         ...
 
     async def edit(self) -> None:

@@ -12,6 +12,7 @@ from agentcli.types.events import NoteReason, TurnStarted
 from agentcli.types.verdicts import MODES
 from agentcli.ui.render.paint import escape
 from agentcli.ui.repl.commands.registry import CommandHost, SlashCommand, WrongArguments
+from agentcli.ui.repl.picker import PickerRow
 
 _MODES = {
     "plan": "read-only",
@@ -122,7 +123,13 @@ async def _quit(host: CommandHost, rest: str) -> None:
 # Commands about the look of the session and the editing mode
 
 
-THEME_CHOICES = ("auto", "dark", "light", "ansi", "none")
+THEME_CHOICES = {
+    "auto": "dark or light, by the background of your terminal",
+    "dark": "for a dark background",
+    "light": "for a light background",
+    "ansi": "the 16 colours of your terminal",
+    "none": "no colours",
+}
 
 
 def list_look_commands() -> list[SlashCommand]:
@@ -132,7 +139,7 @@ def list_look_commands() -> list[SlashCommand]:
             usage="[NAME]",
             help="show or change the colors",
             run=_change_theme,
-            list_arguments=lambda host: [(name, "") for name in THEME_CHOICES],
+            list_arguments=lambda host: list(THEME_CHOICES.items()),
             works_alone=True,
         ),
         SlashCommand(name="vim", usage="", help="turn vi mode on or off", run=_toggle_vi),
@@ -149,8 +156,13 @@ async def _change_theme(host: CommandHost, rest: str) -> None:
     if rest not in THEME_CHOICES:
         if rest:
             raise UsageError(f"no theme {rest}", hint=f"/theme {' | '.join(THEME_CHOICES)}")
-        host.say(f"Theme: {host.renderer.theme_name} ({host.renderer.theme.name})", "dim")
-        return
+        rows = [PickerRow(label=name, preview=THEME_CHOICES[name]) for name in THEME_CHOICES]
+        chosen = await host.choose(
+            "Theme", rows, selected=list(THEME_CHOICES).index(host.renderer.theme_name)
+        )
+        if chosen is None:
+            return
+        rest = rows[chosen].label
     host.renderer.use_theme(rest)
     host.apply_theme()
     host.say(f'Theme: {rest} (to keep it: theme = "{rest}" in settings.toml)', "dim")

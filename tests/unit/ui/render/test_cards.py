@@ -227,7 +227,9 @@ def test_very_long_output_of_the_user_shows_its_end_and_says_so() -> None:
 
 
 def test_reads_of_different_kinds_stand_below_each_other() -> None:
-    search = step("grep", {"pattern": "x", "path": "src"}, Matches(matches=2, files=1))
+    search = step(
+        "grep", {"pattern": "x", "path": "src"}, Matches(target="x", path="src", matches=2, files=1)
+    )
     text = shown(read("a.py"), search, read("b.py"))
     assert [row.split("  ")[0] for row in text.splitlines()] == [
         "✓ read_file a.py",
