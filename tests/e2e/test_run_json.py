@@ -116,6 +116,17 @@ def test_text_comes_once_as_deltas_and_once_whole(home: Path) -> None:
     (message,) = [row["text"] for row in ran.events if row["type"] == "message"]
     assert "".join(deltas) == message == "".join(pieces)
     assert sum(map(len, deltas)) == len(message)
+    assert len(ran.out) <= 4 * len(message)
+
+
+def test_output_of_a_command_comes_once(home: Path) -> None:
+    command = "for n in $(seq 1 300); do echo line $n of the output; done; sleep 0.3; echo end"
+    model = script(home / "s.json", [{"calls": [{"bash": {"command": command}}]}, "Done."])
+    options = ("--mode", "auto", "--sandbox", "off", "--partial", "--model", model)
+    ran = agentcli("run", "-o", "stream-json", *options, "x", home=home)
+    shown = "".join(row["text"] for row in ran.events if row["type"] == "tool.output")
+    lines = [line for line in shown.split("\n") if line.startswith("line ")]
+    assert len(lines) == len(set(lines))
 
 
 def test_without_partial_there_are_no_deltas(home: Path) -> None:

@@ -37,6 +37,8 @@ from agentcli.ui.streams import escape_service_messages, write_out
 from agentcli.ui.tally import Tally, build_cost_json, build_usage_json
 
 VERSION = 1
+PIECE_CHARS = 240
+"""The least characters in a line with a piece of text: its other fields take about 130."""
 
 JsonRow: TypeAlias = dict[str, Any]
 
@@ -61,6 +63,10 @@ class JsonRenderer:
         self._session = ""
         self._turn = 0
         self._replies = 0
+        self._pieces: JsonRow = {}
+        """Text of one kind that is not written yet: a line for each token would be 20 times it."""
+        self._shown: dict[str, str] = {}
+        """The latest output of each running call."""
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, SessionStarted | SessionResumed):
@@ -71,6 +77,7 @@ class JsonRenderer:
             self._render_event(event)
 
     def finish(self, outcome: RunOutcome, tally: Tally) -> None:
+        self._flush_pieces()
         result = tally.build_result(outcome)
         if self._stream:
             self._write_line(result)
@@ -82,13 +89,15 @@ class JsonRenderer:
             case TextDelta(text=text):
                 if self._partial:
                     self._begin_turn(self._replies + 1)
-                    self._write_line({"type": "message.delta", "turn": self._turn, "text": text})
+                    self._add_piece({"type": "message.delta", "turn": self._turn}, text)
             case ModelReplied() | TokensSpent() | Compacted():
                 self._begin_turn(self._replies + 1)
                 self._render_usage(event)
-            case CallProgress():
+            case CallProgress(call_id=call_id, text=text):
                 if self._partial:
-                    self._write_line(_build_output(event))
+                    new = _find_new_text(self._shown.get(call_id, ""), text)
+                    self._shown[call_id] = text
+                    self._add_piece({"type": "tool.output", "id": call_id, "stream": "stdout"}, new)
             case _:
                 for row in _build_rows(event):
                     self._write_line(row)
@@ -101,12 +110,27 @@ class JsonRenderer:
         for row in _build_reply(event, self._turn, self._get_window(self._model)):
             self._write_line(row)
 
+    def _add_piece(self, row: JsonRow, text: str) -> None:
+        """Add text to the line that is being collected. Write the line when it is long enough."""
+        if {**self._pieces, **row} != self._pieces:
+            self._flush_pieces()
+            self._pieces = {**row, "text": ""}
+        self._pieces["text"] += text
+        if len(self._pieces["text"]) >= PIECE_CHARS:
+            self._flush_pieces()
+
+    def _flush_pieces(self) -> None:
+        row, self._pieces = self._pieces, {}
+        if row.get("text"):
+            self._write_line(row)
+
     def _begin_turn(self, turn: int) -> None:
         if turn != self._turn:
             self._turn = turn
             self._write_line({"type": "turn.started", "turn": turn})
 
     def _write_line(self, fields: JsonRow) -> None:
+        self._flush_pieces()
         self._seq += 1
         head = {"v": VERSION, "seq": self._seq, "ts": clock.now(), "session": self._session}
         self._write_json({**head, **fields})
@@ -264,8 +288,12 @@ def _build_check(run: Verified) -> JsonRow:
     }
 
 
-def _build_output(event: CallProgress) -> JsonRow:
-    return {"type": "tool.output", "id": event.call_id, "stream": "stdout", "text": event.text}
+def _find_new_text(before: str, now: str) -> str:
+    """Return the part of the latest output that was not in the output before."""
+    for size in range(min(len(before), len(now)), 0, -1):
+        if before.endswith(now[:size]):
+            return now[size:]
+    return now
 
 
 _STATUS: dict[ErrorKind, str] = {
