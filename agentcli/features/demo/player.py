@@ -80,8 +80,8 @@ def _play_live(settings: Settings) -> Exit:
 def _play_in_lines(settings: Settings) -> Exit:
     sys.stderr.write(f"{WHAT_IT_IS}\n> {PROMPT}\n")
     task = OneShotTask(settings=replace(settings, mode="auto"), prompt=PROMPT)
-    last = _LastCommand()
-    code = run_task(task, [ProgressRenderer(StderrSink(bodies=True)), TextAnswer(), last])
+    progress, last = ProgressRenderer(StderrSink(bodies=True), is_kept=False), _LastCommand()
+    code = run_task(task, [progress, TextAnswer(), last])
     return Exit.VERIFY_FAILED if code is Exit.DONE and not last.has_passed else code
 
 

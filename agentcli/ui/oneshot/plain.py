@@ -29,6 +29,7 @@ from agentcli.types.spending import NO_SPENDING
 from agentcli.types.tools import Command, Diff, FileView, Matches
 from agentcli.ui.render.wording import (
     describe_context_note,
+    describe_run_changes,
     describe_shortening,
     describe_waiting,
     format_call,
@@ -70,10 +71,15 @@ class StderrSink:
 
 
 class ProgressRenderer:
-    def __init__(self, sink: ProgressSink, *, quiet: bool = False, timed: bool = True) -> None:
-        """`quiet` shows errors only; `timed` starts each line with the seconds since the start."""
+    def __init__(
+        self, sink: ProgressSink, *, quiet: bool = False, timed: bool = True, is_kept: bool = True
+    ) -> None:
+        """`quiet` shows errors only; `timed` starts each line with the seconds since the start.
+
+        `is_kept` is False if the session is thrown away, so that nothing can be undone."""
         self._sink = sink
         self._quiet = quiet
+        self._is_kept = is_kept
         self._is_timed = timed
         self._began = self._last_line_at = time.monotonic()
         self._said = AnswerParts()
@@ -121,6 +127,8 @@ class ProgressRenderer:
             self._say(f"warning: {show_controls(warning)}")
         if tally.spending != NO_SPENDING:
             self._say(_format_summary(tally))
+        if self._is_kept and (changes := describe_run_changes(tally)):
+            self._say(changes)
         if outcome.exit_code is Exit.DONE:
             return
         if tally.answer.strip():

@@ -11,7 +11,7 @@ from agentcli.ui.render.cards import CardRenderer
 from agentcli.ui.render.markdown import MarkdownStream
 from agentcli.ui.render.paint import Paint
 from agentcli.ui.render.theme import choose_theme
-from agentcli.ui.render.wording import read_subject, render_turn_summary
+from agentcli.ui.render.wording import describe_run_changes, read_subject, render_turn_summary
 from agentcli.ui.tally import Tally
 
 DEFAULT_SIZE = os.terminal_size((80, 24))
@@ -49,9 +49,10 @@ class TerminalView:
         return self._paint.apply_style(text, self._paint.theme.dim) + "\n"
 
     def render_summary(self, tally: Tally) -> str:
-        return render_turn_summary(
-            self._paint, tally, tools=tally.calls, duration_s=tally.duration_s
-        )
+        paint, dim = self._paint, self._paint.theme.dim
+        done = render_turn_summary(paint, tally, tools=tally.calls, duration_s=tally.duration_s)
+        changes = describe_run_changes(tally, dot=paint.dot)
+        return done + (paint.apply_style(changes, dim) + "\n" if changes else "")
 
 
 def open_view(descriptor: int, environ: Mapping[str, str]) -> TerminalView:

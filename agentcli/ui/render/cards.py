@@ -95,15 +95,22 @@ def _wrap_command(line: Text, paint: Paint, *, sign: str) -> list[Text]:
 
 
 def render_text(
-    text: str, paint: Paint, style: Style, *, indent: str = "  ", is_prose: bool = False
+    text: str,
+    paint: Paint,
+    style: Style,
+    *,
+    indent: str = "  ",
+    is_prose: bool = False,
+    is_final: bool = False,
 ) -> list[Text]:
     """Return any text, indented and folded, with nothing in it that acts on a terminal.
 
-    With `is_prose` its lines are broken between words.
+    With `is_prose` its lines are broken between words. With `is_final` they are not broken: the
+    terminal wraps them, so that they can be copied, but they cannot be drawn again.
     """
     width = max(2, paint.width - len(indent))
     lines = text.rstrip("\n").split("\n") if text else []
-    split = wrap if is_prose else fold
+    split = _keep_whole if is_final else wrap if is_prose else fold
     return [
         make_run(indent) + part if part.plain else Text()
         for line in lines
@@ -112,6 +119,10 @@ def render_text(
             width,
         )
     ]
+
+
+def _keep_whole(line: Text, width: int) -> list[Text]:
+    return [line]
 
 
 def render_first_lines(
@@ -151,8 +162,9 @@ def _render_output(command: Command, card: Card, paint: Paint) -> str:
     between = (
         render_hidden_note(hidden, card, paint, log_path=command.log_path) if hidden > 0 else []
     )
-    shown_first = render_text("\n".join(first), paint, paint.theme.dim if last else PLAIN)
-    shown_last = render_text("\n".join(last), paint, PLAIN)
+    quiet = paint.theme.dim if last else PLAIN
+    shown_first = render_text("\n".join(first), paint, quiet, is_final=True)
+    shown_last = render_text("\n".join(last), paint, PLAIN, is_final=True)
     left = command.left_running
     pids = ", ".join(map(str, left[:LAST_LINES]))
     note = make_run(f"still running: pid {pids}" if left else "", paint.theme.warning)
@@ -299,7 +311,8 @@ class CardRenderer:
                 return shown + self._render_text(card.result.text)
 
     def _render_text(self, text: str) -> str:
-        return self._paint.render_lines(render_text(to_plain_text(text), self._paint, PLAIN))
+        rows = render_text(to_plain_text(text), self._paint, PLAIN, is_final=True)
+        return self._paint.render_lines(rows)
 
 
 def _is_quiet(card: Card) -> bool:

@@ -9,7 +9,7 @@ from rich.style import Style
 from rich.text import Text
 
 from agentcli.ui.render.highlight import Highlighter, find_lexer_by_name
-from agentcli.ui.render.paint import Paint, escape, make_run, style_escaped, wrap
+from agentcli.ui.render.paint import Paint, escape, make_run, style_escaped, wrap, wrap_whole_words
 from agentcli.ui.render.theme import PLAIN
 
 # The result of the parser as a tree: blocks, and the pieces of their text.
@@ -225,7 +225,7 @@ class BlockRenderer:
         width = width or self._paint.prose_width
         match node.type:
             case "paragraph":
-                return wrap(render_inline(node.children[0], self._paint), width)
+                return wrap_whole_words(render_inline(node.children[0], self._paint), width)
             case "heading":
                 return self._render_heading(node, width)
             case "bullet_list":

@@ -188,6 +188,28 @@ def wrap(text: Text, width: int, *, indent: str = "") -> list[Text]:
     return [make_run(indent) + line for line in lines] if indent else list(lines)
 
 
+def wrap_whole_words(text: Text, width: int) -> list[Text]:
+    """Wrap between words. An address or a path that is too long for a row stays whole.
+
+    The terminal wraps it, so that it can be copied. Only for text that is never drawn again."""
+    room = max(2, width)
+    if not any(len(word) > room and word.isascii() for word in text.plain.split()):
+        return wrap(text, width)
+    lines: list[Text] = []
+    for line in text.split("\n", allow_blank=True):
+        cuts, used = [], 0
+        for word in re.finditer(r"\S+\s*|\s+", line.plain):
+            size = cell_len(word.group().rstrip())
+            if used and used + size > room:
+                cuts.append(word.start())
+                used = 0
+            used += cell_len(word.group())
+        lines += line.divide(cuts)
+    for line in lines:
+        line.rstrip()
+    return lines
+
+
 def fold(line: Text, width: int) -> list[Text]:
     """Cut after `width` cells, wherever that is: for code, whose blanks must stay."""
     if cell_len(line.plain) <= width:

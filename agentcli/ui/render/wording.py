@@ -365,9 +365,7 @@ def render_exit_summary(
     ]
     did = []
     if tally.changed:
-        added, removed = map(sum, zip(*tally.changed.values(), strict=True))
-        minus = "-" if ascii else "−"
-        did.append(f"{pluralize(len(tally.changed), 'file')} changed +{added} {minus}{removed}")
+        did.append(describe_changes(tally, ascii=ascii))
     if stopped:
         did.append(f"{pluralize(stopped, 'command')} still running {_was_or_were(stopped)} stopped")
     if did:
@@ -377,6 +375,21 @@ def render_exit_summary(
     if log_path:
         lines.append(f"log:    {log_path}")
     return lines
+
+
+def describe_changes(tally: Tally, *, ascii: bool = True) -> str:
+    """Return `3 files changed, +48 -12`; empty if nothing was changed."""
+    if not tally.changed:
+        return ""
+    added, removed = map(sum, zip(*tally.changed.values(), strict=True))
+    minus = "-" if ascii else "−"
+    return f"{pluralize(len(tally.changed), 'file')} changed, +{added} {minus}{removed}"
+
+
+def describe_run_changes(tally: Tally, *, dot: str = " · ") -> str:
+    """Return what a run changed, and the command that undoes it; empty if it changed nothing."""
+    changes = describe_changes(tally)
+    return f"{changes}{dot}agentcli undo {tally.session[-4:]}" if changes else ""
 
 
 def _list_spending(tally: Tally, *, ascii: bool, cached: bool = False) -> list[str]:

@@ -13,7 +13,7 @@ from rich.text import Text
 from agentcli.settings import Settings
 from agentcli.types.events import FileAttached, ServerAsked
 from agentcli.ui.render.markdown import MarkdownStream
-from agentcli.ui.render.paint import LAYOUT, Paint, escape
+from agentcli.ui.render.paint import LAYOUT, Paint, escape, wrap_whole_words
 from agentcli.ui.render.theme import ColorDepth, ColorWhen, Theme, choose_theme, parse_colour
 from agentcli.ui.render.wording import describe_context_note, format_elapsed, is_ascii
 from agentcli.ui.repl.status import shorten_end
@@ -164,7 +164,7 @@ def wrap_prose(paint: Paint, text: str) -> str:
     for line in text.split("\n"):
         begin = re.match(r" *(?:- )?", line)
         hang = " " * (begin.end() if begin else 0)
-        first, *more = _wrap_line(paint, line, width=paint.width - len(hang))
+        first, *more = _wrap_line(line, width=paint.width - len(hang))
         rows += [first, *(hang + row for row in more)]
     return "\n".join(rows)
 
@@ -173,7 +173,7 @@ def render_prompt(paint: Paint, shown: str) -> str:
     rows = [
         row
         for line in escape(shown).split("\n")
-        for row in _wrap_line(paint, line, width=paint.prose_width - 2)
+        for row in _wrap_line(line, width=paint.prose_width - 2)
     ]
     lines = [f"{'> ' if index == 0 else '  '}{row}" for index, row in enumerate(rows)]
     return apply_style(paint, "\n".join(lines), "strong")
@@ -262,7 +262,7 @@ def render_table(paint: Paint, rows: Sequence[tuple[str, str]]) -> str:
 def _wrap_hanging(paint: Paint, text: str) -> str:
     """Wrap the text, with all rows but the first indented by two columns."""
     width = paint.prose_width - 2
-    rows = [row for line in text.split("\n") for row in _wrap_line(paint, line, width=width)]
+    rows = [row for line in text.split("\n") for row in _wrap_line(line, width=width)]
     return "\n  ".join(rows)
 
 
@@ -271,8 +271,8 @@ def _count_cells(line: str) -> int:
     return len(line) if line.isascii() and line.isprintable() else cell_len(line)
 
 
-def _wrap_line(paint: Paint, line: str, *, width: int) -> list[str]:
+def _wrap_line(line: str, *, width: int) -> list[str]:
     """Wrap a line between words. The terminal may wrap what is too long to be prose."""
     if len(line) > PROSE_CHARS or _count_cells(line) <= width:
         return [line]
-    return [row.plain.rstrip() for row in Text(line).wrap(paint.build_console(), max(8, width))]
+    return [row.plain for row in wrap_whole_words(Text(line), max(8, width))]

@@ -236,3 +236,9 @@ def test_reads_of_different_kinds_stand_below_each_other() -> None:
         "✓ grep x in src",
         "✓ read_file b.py",
     ]
+
+
+def test_long_line_of_output_is_left_to_the_terminal_to_wrap() -> None:
+    line = "https://example.org/" + "x" * 300
+    details = Command(command="cat a", cwd="/w", exit_code=0, output_lines=1, head=line)
+    assert f"  {line}\n" in shown(step("bash", {"command": "cat a"}, details))

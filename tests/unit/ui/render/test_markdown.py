@@ -144,3 +144,11 @@ def test_tail_of_a_long_block_is_its_end() -> None:
     assert one.render_tail(2).endswith("end")
     assert one.render_tail(2).count("\n") == 1
     assert one.render_tail(0) == ""
+
+
+@pytest.mark.parametrize("before", ["See ", "- item ", "> quote ", "1. "])
+def test_long_address_is_never_broken(before: str) -> None:
+    address = "https://example.org/" + "a/long/path/" * 20 + "end"
+    stream = MarkdownStream(Paint(columns=60, theme=NONE, color="none"))
+    text = stream.feed(f"{before}{address} and words.\n") + stream.finish()
+    assert address in text

@@ -78,7 +78,7 @@ def test_session_is_summed_up_in_three_lines() -> None:
     )
     assert said == [
         "session 7f3a · 12 turns · 18m · ↑210k ↓9.4k (cache 78 %) · $1.42",
-        "3 files changed +48 −12 · 1 command still running was stopped",
+        "3 files changed, +48 −12 · 1 command still running was stopped",
         "resume: agentcli --resume 7f3a",
         "log:    ~/x/7f3a.jsonl",
     ]
