@@ -265,6 +265,23 @@ def name_pipe(command: str) -> tuple[str, ...]:
     return names if len(names) > 1 and all(names) else ()
 
 
+def split_commands(command: str) -> tuple[str, ...]:
+    """Return the simple commands of a command line; empty if it is not plain enough to tell."""
+    parts, at, depth = [""], 0, 0
+    for found in _LEXEME.finditer(command):
+        kind, text = found.lastgroup, found[0]
+        if found.start() != at or kind == "opaque":
+            return ()
+        at = found.end()
+        depth += (kind == "open") - (kind == "close")
+        if kind in ("joiner", "pipe", "open", "close"):
+            parts.append("")
+        elif kind != "comment":
+            parts[-1] += text
+    plain = (_BEFORE_PROGRAM.sub("", part, count=1).strip() for part in parts)
+    return tuple(filter(None, plain)) if at == len(command) and not depth else ()
+
+
 def _split_last_pipe(command: str) -> tuple[str, ...]:
     """Return the texts between the pipes of the last list item; empty if that is not certain."""
     parts, joiner, before, depth, at = [""], "", "", 0, 0

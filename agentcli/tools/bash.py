@@ -2,10 +2,11 @@
 
 import asyncio
 import os
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import ClassVar
 
 from pydantic import Field
@@ -21,11 +22,12 @@ from agentcli.system.output import (
 from agentcli.system.plain_text import show_controls
 from agentcli.system.process import Pipe, Sink
 from agentcli.system.process_table import ProcessTable
-from agentcli.system.shell import ShellNote, encode_command, name_pipe
+from agentcli.system.shell import ShellNote, encode_command, name_pipe, split_commands
 from agentcli.tools.contracts import load_spec
 from agentcli.tools.kill import FUNCTIONS, BackgroundKiller, names_killer, parse_kill
 from agentcli.tools.report import (
     CARD_TAIL_LINES,
+    TIMEOUT_ADVICE,
     describe_pipe,
     report_backgrounded,
     report_command,
@@ -35,7 +37,15 @@ from agentcli.tools.schema import Arguments, parse
 from agentcli.tools.shells import PooledShell, ShellPool, ShellSetup
 from agentcli.types.errors import ToolError
 from agentcli.types.messages import Json
-from agentcli.types.tools import Command, Effect, Output, ToolContext, ToolSpec, WorkingDirectory
+from agentcli.types.tools import (
+    Command,
+    Effect,
+    ErrorKind,
+    Output,
+    ToolContext,
+    ToolSpec,
+    WorkingDirectory,
+)
 
 TAKEN_DOWN = "[what it left in the background ended with it; to keep it use background=true]"
 
@@ -107,7 +117,11 @@ class Bash:
         return load_spec("bash")
 
     def parse(self, raw: Json) -> BashArgs:
-        return parse(BashArgs, raw)
+        args = parse(BashArgs, raw)
+        for one in split_commands(args.command):
+            if why := _explain_need_for_terminal(one):
+                raise ToolError(f"Not run: {why}", kind=ErrorKind.INVALID_INPUT)
+        return args
 
     def effect(self, args: BashArgs) -> Effect:
         proven = not args.background and self._proves_read(args.command)
@@ -213,6 +227,7 @@ class Bash:
             cwd=call.cwd,
             timeout_s=timeout_s,
             notes=notes,
+            remedy=_FOLLOW_ADVICE if _FOLLOWS.search(call.args.command) else TIMEOUT_ADVICE,
             pipe=describe_pipe(call.pipe, told.pipe if told else (), returncode=ended.returncode),
         )
 
@@ -307,6 +322,31 @@ class Bash:
             return "the workspace root"
         name = os.fsencode(directory.relative_to(self._root)).decode("utf-8", "replace")
         return show_controls(name).replace("\n", "\ufffd") + "/"
+
+
+_FOLLOWS = re.compile(r"\b(?:tail|journalctl|logs)\b[^|;&\n]*\s(?:-\w*[fF]\b|--follow)")
+_FOLLOW_ADVICE = "it follows the output for ever: leave -f out, or use background=true"
+_EDITORS = {"vi", "vim", "nvim", "view", "vimdiff", "nano", "pico", "micro", "emacs", "joe"}
+_WITHOUT_TERMINAL = re.compile(
+    r"\s(?:-e|-E|-s|-c|-h|\+|--?batch|--script|--headless|--version|--help)"
+)
+_SCREENS = {
+    "watch": "run its command once, or some times: for i in 1 2 3; do ...; sleep 2; done",
+    "htop": "use ps aux or top -b -n 1",
+    "btop": "use ps aux or top -b -n 1",
+}
+
+
+def _explain_need_for_terminal(command: str) -> str:
+    """Return why a simple command would only wait, and what to do instead; empty if it would not.
+
+    Other programs that need a terminal say so themselves, and end."""
+    program = PurePath(command.split(maxsplit=1)[0]).name
+    if program in _EDITORS and not _WITHOUT_TERMINAL.search(command):
+        return f"{program} needs a terminal, and there is none. Use edit_file, write_file or sed."
+    if program in _SCREENS and not _WITHOUT_TERMINAL.search(command):
+        return f"{program} needs a terminal, and there is none: {_SCREENS[program]}."
+    return ""
 
 
 def _not_run(error: OSError) -> ToolError:

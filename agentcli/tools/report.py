@@ -13,6 +13,7 @@ SHOWN_HEAD_BYTES = 10_000
 CARD_HEAD_LINES = 2
 CARD_TAIL_LINES = 10
 NAMED_PIDS = 10
+TIMEOUT_ADVICE = "raise timeout or use background=true"
 _SIGPIPE_CODE = 141
 
 
@@ -24,7 +25,7 @@ def report_command(
     cwd: Path,
     timeout_s: float,
     notes: tuple[str, ...],
-    remedy: str = "raise timeout or use background=true",
+    remedy: str = TIMEOUT_ADVICE,
     pipe: str = "",
 ) -> Output:
     """Report a finished command; the last line always says how it ended.

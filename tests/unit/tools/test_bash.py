@@ -64,6 +64,48 @@ def test_output_is_plain_and_ends_with_the_exit_code(
     assert (text(output), output.error) == (shown, None)
 
 
+@pytest.mark.parametrize(
+    ("command", "instead"),
+    [
+        ("vim src/app.py", "vim needs a terminal, and there is none. Use edit_file"),
+        ("cd src && /usr/bin/vi app.py", "vi needs a terminal"),
+        ("EDITOR=x nano a", "nano needs a terminal"),
+        ("emacs a", "emacs needs a terminal"),
+        ("watch -n 1 ls", "watch needs a terminal, and there is none: run its command once"),
+        ("htop", "use ps aux or top -b -n 1"),
+    ],
+)
+def test_program_that_would_wait_for_a_terminal_is_refused_at_once(
+    tmp_path: Path, command: str, instead: str
+) -> None:
+    async def scenario(session: Session) -> None:
+        with pytest.raises(ToolError) as refused:
+            session.tool.parse({"command": command})
+        assert str(refused.value).startswith("Not run: ") and instead in str(refused.value)
+
+    in_session(tmp_path, scenario)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "vim -es -c '%s/a/b/' -c wq a.txt",
+        "vim --version",
+        "emacs --batch -l x.el",
+        "echo vim",
+        "cat > a <<END\nvim\nEND",
+        "which vim nano; man watch | head",
+        "echo 'a; vim b'",
+        "grep -rn watch src",
+    ],
+)
+def test_program_that_only_names_a_terminal_program_runs(tmp_path: Path, command: str) -> None:
+    async def scenario(session: Session) -> str:
+        return session.tool.parse({"command": command}).command
+
+    assert in_session(tmp_path, scenario) == command
+
+
 def test_pipe_that_hid_a_failure_is_in_the_details(tmp_path: Path) -> None:
     assert details(ran(tmp_path, "sh -c 'exit 7' | cat")).pipe == "sh 7, cat 0"
 
@@ -335,4 +377,12 @@ def test_bad_arguments_are_explained(
     assert str(refused.value) == message
     assert tool.parse({"cmd": "ls", "run_in_background": True}) == BashArgs(
         command="ls", background=True
+    )
+
+
+def test_timeout_of_a_command_that_follows_a_file_says_so(tmp_path: Path) -> None:
+    shown = text(ran(tmp_path, "tail -n 3 -f /dev/null", timeout=1))
+    assert shown.endswith(
+        "[timed out after 1 s, killed; it follows the output for ever: leave -f out, or use "
+        "background=true]"
     )
