@@ -1,21 +1,36 @@
 """edit_file: replace text in a file, byte for byte, or refuse."""
 
+import re
 from functools import partial
 from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    WithJsonSchema,
+    model_validator,
+)
 
 from agentcli.system.diff import Comparison, compare_spliced
 from agentcli.system.text import splice, to_lf
 from agentcli.system.workspace import Workspace, WorkspacePath
 from agentcli.tools import text_file
 from agentcli.tools.contracts import load_spec
-from agentcli.tools.edit.edit import EditRequest, PlannedEdit, plan_edit, plan_edits
+from agentcli.tools.edit.edit import (
+    EditRequest,
+    PlannedEdit,
+    make_refusal,
+    plan_edit,
+    plan_edits,
+    plan_lines,
+)
 from agentcli.tools.edit.near import SHOWN_LINES, number_lines
 from agentcli.tools.hidden import NOTHING_HIDDEN, HiddenValues
 from agentcli.tools.schema import Arguments, FilePath, parse
-from agentcli.tools.seen import Seen, carry_over, sha256
-from agentcli.tools.text_file import FileRewrite, encode_text, load_text
+from agentcli.tools.seen import Seen, carry_over, count_lines, sha256
+from agentcli.tools.text_file import FileRewrite, TextFile, encode_text, load_text
 from agentcli.types.errors import ToolError
 from agentcli.types.messages import Json
 from agentcli.types.tools import Diff, Effect, ErrorKind, Output, ToolContext, ToolSpec
@@ -34,6 +49,9 @@ _TEXT_ALIASES = {
     "new_str": "new_text",
     "replaceAll": "replace_all",
 }
+
+
+_RANGE = re.compile(r"\s*(\d{1,9})(?:\s*[-–:,]\s*(\d{1,9}))?\s*")
 
 
 class TextEdit(BaseModel):
@@ -65,11 +83,23 @@ _EDITS_SCHEMA = {
 }
 
 
+def _write_range(given: Any) -> Any:
+    """Return a range of lines as text, however a model writes it."""
+    numbers = given if isinstance(given, list) else [given]
+    is_numeric = all(isinstance(one, int) and not isinstance(one, bool) for one in numbers)
+    return "-".join(map(str, numbers)) if is_numeric and len(numbers) in (1, 2) else given
+
+
 class EditFileArgs(Arguments):
     path: FilePath
     old_text: Annotated[str | None, Field(description="e.g. x = 1")] = None
     new_text: Annotated[str | None, Field(description="e.g. x = 2")] = None
     replace_all: Annotated[bool, Field(description="e.g. true to rename")] = False
+    lines: Annotated[
+        str | None,
+        BeforeValidator(_write_range),
+        Field(description="Instead of old_text, e.g. 40-96 as read"),
+    ] = None
     edits: Annotated[
         tuple[TextEdit, ...],
         WithJsonSchema(_EDITS_SCHEMA),
@@ -81,6 +111,8 @@ class EditFileArgs(Arguments):
         "filePath": "path",
         "file": "path",
         "filename": "path",
+        "line_range": "lines",
+        "range": "lines",
         **_TEXT_ALIASES,
     }
 
@@ -134,7 +166,10 @@ class EditFile:
             for edit in args.edits or (one,)
         ]
         try:
-            if args.edits:
+            if args.lines:
+                first, last = self._find_range(args.lines, place, before)
+                found = plan_lines(before.text, first, last, requests[0].new)
+            elif args.edits:
                 found = plan_edits(before.text, requests)
             else:
                 found = plan_edit(before.text, requests[0])
@@ -146,7 +181,7 @@ class EditFile:
             before=before.data,
             after=encode_text(text, encoding=before.encoding, path=place),
             summary=_describe_all(place, found)
-            if args.replace_all and not args.edits
+            if args.replace_all and not args.edits and not args.lines
             else _describe(place, found, change, text),
             diff=Diff(
                 path=place.given,
@@ -162,10 +197,36 @@ class EditFile:
             lines=carry_over(before.text, found.splices, self._seen.lines(place.path, digest)),
         )
 
+    def _find_range(self, written: str, place: WorkspacePath, before: TextFile) -> tuple[int, int]:
+        """Return the first and last line; refuse a range that the model may not have in mind."""
+        found = _RANGE.fullmatch(written)
+        assert found is not None
+        first, last = int(found[1]), int(found[2] or found[1])
+        total = count_lines(before.text)
+        if not 1 <= first <= last <= total:
+            raise make_refusal(f"lines {first}-{last}: {place.given} has lines 1-{total}.")
+        digest = sha256(before.data)
+        read = f"read_file path={place.given} offset={first} limit={last - first + 1}"
+        shown = self._seen.find_numbered_lines(place.path, digest)
+        if not shown:
+            raise make_refusal(
+                f"{place.given} is not as you last read it, so line numbers may have moved. "
+                f"Look at the lines first ({read}), or give old_text."
+            )
+        if not any(start <= first and last <= end for start, end in shown):
+            raise make_refusal(f"you have not seen all of lines {first}-{last}. Read them: {read}.")
+        return first, last
+
 
 def _find_fault(args: EditFileArgs) -> str:
     """Return what is wrong with the arguments together; an empty string if nothing is."""
     given = {"old_text": args.old_text, "new_text": args.new_text}
+    if args.lines:
+        if args.old_text or args.edits:
+            return "give lines with new_text, or old_text, or edits, not several of them"
+        if not _RANGE.fullmatch(args.lines):
+            return f'lines must be like 40-96, not "{args.lines}"'
+        del given["old_text"]
     if args.edits:
         # A model that must fill every field sends empty texts beside them.
         return "give edits, or old_text and new_text, not both" if any(given.values()) else ""

@@ -54,6 +54,8 @@ class Seen:
         self._folded = 0
         self._locate = locate
         self._known: dict[Path, KnownFile] = {}
+        self._numbered: dict[Path, KnownFile] = {}
+        """The lines that the model was shown with their numbers, and has not changed since."""
         self._pending: dict[str, FileView] = {}
         """By call id, the files that were read but not sent to the model yet."""
         self._in_programs: set[str] = set()
@@ -70,7 +72,12 @@ class Seen:
     def lines(self, path: Path, digest: str) -> LineRanges:
         """Return the lines of the file, in its current state, that the model knows whole."""
         self._catch_up()
-        return self._lines(path, digest)
+        return _lines_of(self._known.get(path), digest)
+
+    def find_numbered_lines(self, path: Path, digest: str) -> LineRanges:
+        """Return the lines whose current numbers the model was shown, not only their text."""
+        self._catch_up()
+        return _lines_of(self._numbered.get(path), digest)
 
     def is_pending(self, path: Path) -> bool:
         """Return whether the file was read in the same reply that now acts on it."""
@@ -126,19 +133,20 @@ class Seen:
     def _show(self, view: FileView) -> None:
         path = self._path(view.path)
         if path is not None:
-            before = self._lines(path, view.sha256)
-            lines = join_ranges((*before, *view.shown))[:RANGES_MAX]
-            self._known[path] = KnownFile(path=view.path, sha256=view.sha256, lines=lines)
-
-    def _lines(self, path: Path, digest: str) -> LineRanges:
-        known = self._known.get(path)
-        return known.lines if known is not None and known.sha256 == digest else ()
+            for known in (self._known, self._numbered):
+                before = _lines_of(known.get(path), view.sha256)
+                lines = join_ranges((*before, *view.shown))[:RANGES_MAX]
+                known[path] = KnownFile(path=view.path, sha256=view.sha256, lines=lines)
 
     def _path(self, name: str) -> Path | None:
         try:
             return self._locate(name)
         except ToolError:
             return None
+
+
+def _lines_of(known: KnownFile | None, digest: str) -> LineRanges:
+    return known.lines if known is not None and known.sha256 == digest else ()
 
 
 def count_lines(text: str) -> int:

@@ -51,6 +51,9 @@ class Bench:
     def edit(self, path: str, old: str, new: str, **arguments: Any) -> Output:
         return self._run(self.edit_file, path=path, old_text=old, new_text=new, **arguments)
 
+    def edit_lines(self, path: str, lines: Any, new: str) -> Output:
+        return self._run(self.edit_file, path=path, lines=lines, new_text=new)
+
     def preview(self, tool: Tool, **arguments: Any) -> Details | None:
         return asyncio.run(tool.preview(tool.parse(arguments), self.context))
 

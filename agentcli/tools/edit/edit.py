@@ -90,6 +90,20 @@ def plan_edits(raw: str, requests: Sequence[EditRequest]) -> PlannedEdit:
     )
 
 
+def plan_lines(raw: str, first: int, last: int, new: str) -> PlannedEdit:
+    """Plan the replacement of whole lines, counted from 1, which must be in the text."""
+    view = LfView(raw)
+    start, end = view.start_of_line(first - 1), view.start_of_line(last)
+    text = to_lf(new)
+    if text and not text.endswith("\n"):
+        text += "\n"
+    if not view.text.endswith("\n") and last == len(view.lines):
+        text = text.removesuffix("\n")
+    if text == view.text[start:end]:
+        raise make_refusal("new_text is what these lines are already.")
+    return PlannedEdit(splices=(view.splice(start, end, text),))
+
+
 class _Kept(NamedTuple):
     """A stretch of the first text that is still there, and where it is now."""
 

@@ -282,3 +282,67 @@ def test_several_edits_take_other_names_too(tmp_path: Path) -> None:
     args = tools.edit_file.parse({"file_path": "a", "old_text": "", "edits": listed})
     asyncio.run(tools.edit_file.run(args, tools.context))
     assert (tmp_path / "a").read_text() == "c c d\n"
+
+
+LINES = "".join(f"line {number}\n" for number in range(1, 61))
+
+
+def test_a_range_of_lines_as_last_read_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(LINES.replace("\n", "\r\n").encode())
+    tools = bench(tmp_path)
+    tools.read("a")
+    assert text_of(tools.edit_lines("a", "2-58", "new")) == "Edited a: line 2 (+1 -57)."
+    assert (tmp_path / "a").read_bytes() == b"line 1\r\nnew\r\nline 59\r\nline 60\r\n"
+    tools.read("a")
+    tools.edit_lines("a", [3, 4], "")
+    assert (tmp_path / "a").read_bytes() == b"line 1\r\nnew\r\n"
+
+
+def test_last_line_without_a_newline_stays_without(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("one\ntwo")
+    tools = bench(tmp_path)
+    tools.read("a")
+    tools.edit_lines("a", 2, "three\n")
+    assert (tmp_path / "a").read_text() == "one\nthree"
+
+
+def test_a_range_whose_numbers_may_have_moved_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text(LINES)
+    tools = bench(tmp_path)
+    moved = (
+        "Not edited: a is not as you last read it, so line numbers may have moved. Look at the "
+        "lines first (read_file path=a offset=5 limit=3), or give old_text."
+    )
+    assert refusal(tools.edit_lines, "a", "5-7", "x") == moved
+    tools.read("a")
+    tools.edit("a", "line 2\n", "line 2\nmore\n")
+    assert refusal(tools.edit_lines, "a", "5-7", "x") == moved
+    tools.read("a", limit=6)
+    assert refusal(tools.edit_lines, "a", "5-7", "x") == (
+        "Not edited: you have not seen all of lines 5-7. Read them: "
+        "read_file path=a offset=5 limit=3."
+    )
+    (tmp_path / "a").write_text(LINES + "changed elsewhere\n")
+    assert refusal(tools.edit_lines, "a", "5-7", "x") == moved
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({"lines": "2-1", "new_text": ""}, "lines 2-1: a has lines 1-60."),
+        ({"lines": "60-61", "new_text": ""}, "lines 60-61: a has lines 1-60."),
+        ({"lines": "0", "new_text": ""}, "lines 0-0: a has lines 1-60."),
+        ({"lines": "two", "new_text": ""}, 'lines must be like 40-96, not "two"'),
+        ({"lines": "2-3"}, "new_text is missing"),
+        ({"lines": "2", "new_text": "", "old_text": "x"}, "give lines with new_text, or old_text"),
+        ({"lines": "2", "new_text": "line 2"}, "new_text is what these lines are already."),
+    ],
+)
+def test_a_range_that_cannot_be_is_refused(
+    tmp_path: Path, arguments: dict[str, Json], told: str
+) -> None:
+    (tmp_path / "a").write_text(LINES)
+    tools = bench(tmp_path)
+    tools.read("a")
+    assert told in refusal(tools._run, tools.edit_file, path="a", **arguments)
+    assert (tmp_path / "a").read_text() == LINES
