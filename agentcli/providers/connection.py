@@ -34,10 +34,9 @@ from agentcli.providers.http.sockets import (
     make_stall_error,
 )
 from agentcli.providers.http.sse import Event
-from agentcli.providers.incremental import memoize
 from agentcli.providers.length import request_tokens
-from agentcli.providers.names import decode_names, encode_name
-from agentcli.providers.normalize import NormalizedHistory, restore_names
+from agentcli.providers.names import decode_names
+from agentcli.providers.normalize import NormalizedHistory, prepare_request, restore_names
 from agentcli.providers.providers import Key, Provider
 from agentcli.system.tokens import estimate
 from agentcli.types.deltas import (
@@ -54,7 +53,6 @@ from agentcli.types.errors import ProviderError, ProviderErrorKind
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import AssistantMessage, Json, Usage
 from agentcli.types.provider import Message, ModelProvider, OnDelta, ProviderWrapper, Request
-from agentcli.types.tools import ToolSpec
 
 if TYPE_CHECKING:
     from agentcli.providers.openai.chat_quirks import QuirkLearner
@@ -422,23 +420,6 @@ def _is_complete(decoder: Decoder) -> bool:
     except ProviderError:
         return False
     return True
-
-
-def prepare_request(request: Request, normal: NormalizedHistory) -> Request:
-    """Return the request in the form that every dialect takes."""
-    choice = request.tool_choice
-    return replace(
-        request,
-        messages=normal.normalize(request.messages),
-        tools=_rename_tools(request.tools),
-        deferred=_rename_tools(request.deferred),
-        tool_choice=choice if choice in ("auto", "required", "none") else encode_name(choice),
-    )
-
-
-@memoize
-def _rename_tools(specs: tuple[ToolSpec, ...]) -> tuple[ToolSpec, ...]:
-    return tuple(replace(spec, name=encode_name(spec.name)) for spec in specs)
 
 
 def _is_continued(messages: Sequence[Message]) -> bool:

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias, TypeGuard, TypeVar
 
 from agentcli.providers.arguments import replace_unpaired, replace_unpaired_json
 from agentcli.providers.dialect import Model
-from agentcli.providers.incremental import count_common_start
+from agentcli.providers.incremental import count_common_start, memoize
 from agentcli.providers.names import encode_id, encode_name
 from agentcli.types.messages import (
     AssistantMessage,
@@ -30,8 +30,8 @@ from agentcli.types.messages import (
     ToolCall,
     UserMessage,
 )
-from agentcli.types.provider import Message
-from agentcli.types.tools import ErrorKind, ToolMessage, ToolResult
+from agentcli.types.provider import Message, Request
+from agentcli.types.tools import ErrorKind, ToolMessage, ToolResult, ToolSpec
 
 # Cleaning one message: nothing empty, broken or foreign, and no image the model cannot see
 
@@ -288,3 +288,23 @@ def restore_names(
     )
     cut_off = tuple(names.get(name, name) for name in message.cut_off if name)
     return replace_values(message, content=content, cut_off=cut_off)
+
+
+# A whole request, with its tools
+
+
+def prepare_request(request: Request, normal: NormalizedHistory) -> Request:
+    """Return the request in the form that every dialect takes."""
+    choice = request.tool_choice
+    return replace(
+        request,
+        messages=normal.normalize(request.messages),
+        tools=_rename_tools(request.tools),
+        deferred=_rename_tools(request.deferred),
+        tool_choice=choice if choice in ("auto", "required", "none") else encode_name(choice),
+    )
+
+
+@memoize
+def _rename_tools(specs: tuple[ToolSpec, ...]) -> tuple[ToolSpec, ...]:
+    return tuple(replace(spec, name=encode_name(spec.name)) for spec in specs)

@@ -4,7 +4,6 @@ import asyncio
 import hashlib
 import json
 import os
-import random
 import shutil
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
@@ -15,10 +14,9 @@ from typing import Any, Literal, Protocol
 
 from platformdirs import user_cache_path
 
-from agentcli.features.batch.tasks import Task
+from agentcli.features.batch.tasks import Task, TaskLimits
 from agentcli.log.lock import SessionInUse, SessionLock
 from agentcli.system.git import NOT_INTO_OTHERS, add_worktree, run_git
-from agentcli.system.parsing import parse_amount
 from agentcli.system.process import run_to_completion, signal_of_death
 from agentcli.types.errors import Ending, RunOutcome, SettingsError
 
@@ -173,11 +171,6 @@ def _find_repository(workspace: Path) -> tuple[Path, str]:
 
 ATTEMPTS = 3
 """The attempts at a task whose worker died without a result."""
-RATE_LIMIT_WAIT_S = 30.0
-"""The first wait after a provider has limited the rate, if it asks for none. It doubles."""
-LONGEST_WAIT_S = 600.0
-ALL_WAITS_S = 3600.0
-"""The most that a task waits for its provider in all."""
 
 EngineName = Literal["local", "ray"]
 ENGINES: tuple[EngineName, ...] = ("local", "ray")
@@ -373,49 +366,6 @@ class Batch:
 
 
 _STREAM_KEYS = ("v", "seq", "ts", "type", "structured")
-_MAX_COST = "--max-cost="
-
-
-class TaskLimits:
-    """What a task that its provider holds up may still spend and wait."""
-
-    def __init__(self, options: Sequence[str]) -> None:
-        self._options = options
-        costs = [one.removeprefix(_MAX_COST) for one in options if one.startswith(_MAX_COST)]
-        self._max_cost_usd = parse_amount(costs[-1]) if costs else None
-        self._spent_usd = 0.0
-        self._waited_s = 0.0
-        self._waits = 0
-
-    @property
-    def options(self) -> tuple[str, ...]:
-        """The options of the next attempt: what earlier ones have spent is not spent again."""
-        if self._max_cost_usd is None or not self._spent_usd:
-            return (*self._options,)
-        return (*self._options, f"{_MAX_COST}{self._max_cost_usd - self._spent_usd:.6f}")
-
-    def find_wait_s(self, result: Result) -> float | None:
-        """Return the wait before another attempt, or None if this result is final."""
-        error = result.get("error") or {}
-        if error.get("kind") != "rate_limited":
-            return None
-        asked_s = error.get("retry_after_s")
-        own_s = 2.0**self._waits * (RATE_LIMIT_WAIT_S if asked_s is None else 1.0)
-        wait_s = max(min(own_s, LONGEST_WAIT_S), asked_s or 0.0) * random.uniform(1.0, 1.2)
-        spent_usd = self._spent_usd + (result.get("cost_usd") or 0.0)
-        if self._max_cost_usd is not None and spent_usd >= self._max_cost_usd:
-            return None
-        if self._waited_s + wait_s > ALL_WAITS_S:
-            return None
-        self._spent_usd = spent_usd
-        self._waited_s += wait_s
-        self._waits += 1
-        return wait_s
-
-    def add_earlier_cost(self, result: Result) -> Result:
-        """Return the result with what all attempts have cost."""
-        cost = result.get("cost_usd")
-        return result if cost is None else {**result, "cost_usd": cost + self._spent_usd}
 
 
 def _build_lost_result(message: str) -> Result:

@@ -2,12 +2,14 @@
 
 import hashlib
 import json
+import random
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from agentcli.system.parsing import parse_amount
 from agentcli.types.errors import UsageError
 
 VALUES = (
@@ -115,3 +117,56 @@ def _iter_options(fields: dict[str, Any]) -> Iterator[str]:
 
 def _format_option(key: str) -> str:
     return f"--{key.replace('_', '-')}"
+
+
+# What a task may still spend and wait if its provider limits the rate
+
+
+RATE_LIMIT_WAIT_S = 30.0
+"""The first wait after a provider has limited the rate, if it asks for none. It doubles."""
+LONGEST_WAIT_S = 600.0
+ALL_WAITS_S = 3600.0
+"""The most that a task waits for its provider in all."""
+_MAX_COST = "--max-cost="
+
+
+class TaskLimits:
+    """What a task that its provider holds up may still spend and wait."""
+
+    def __init__(self, options: Sequence[str]) -> None:
+        self._options = options
+        costs = [one.removeprefix(_MAX_COST) for one in options if one.startswith(_MAX_COST)]
+        self._max_cost_usd = parse_amount(costs[-1]) if costs else None
+        self._spent_usd = 0.0
+        self._waited_s = 0.0
+        self._waits = 0
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The options of the next attempt: what earlier ones have spent is not spent again."""
+        if self._max_cost_usd is None or not self._spent_usd:
+            return (*self._options,)
+        return (*self._options, f"{_MAX_COST}{self._max_cost_usd - self._spent_usd:.6f}")
+
+    def find_wait_s(self, result: dict[str, Any]) -> float | None:
+        """Return the wait before another attempt, or None if this result is final."""
+        error = result.get("error") or {}
+        if error.get("kind") != "rate_limited":
+            return None
+        asked_s = error.get("retry_after_s")
+        own_s = 2.0**self._waits * (RATE_LIMIT_WAIT_S if asked_s is None else 1.0)
+        wait_s = max(min(own_s, LONGEST_WAIT_S), asked_s or 0.0) * random.uniform(1.0, 1.2)
+        spent_usd = self._spent_usd + (result.get("cost_usd") or 0.0)
+        if self._max_cost_usd is not None and spent_usd >= self._max_cost_usd:
+            return None
+        if self._waited_s + wait_s > ALL_WAITS_S:
+            return None
+        self._spent_usd = spent_usd
+        self._waited_s += wait_s
+        self._waits += 1
+        return wait_s
+
+    def add_earlier_cost(self, result: dict[str, Any]) -> dict[str, Any]:
+        """Return the result with what all attempts have cost."""
+        cost = result.get("cost_usd")
+        return result if cost is None else {**result, "cost_usd": cost + self._spent_usd}

@@ -134,8 +134,7 @@ def encode_first_request(
         raise UsageError(
             "a script model has no request", hint="agentcli prompt --json --model opus"
         )
-    from agentcli.providers.connection import prepare_request
-    from agentcli.providers.normalize import NormalizedHistory
+    from agentcli.providers.normalize import NormalizedHistory, prepare_request
     from agentcli.providers.transport import find_dialect
 
     model, _ = choose_model(settings)

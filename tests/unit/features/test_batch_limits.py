@@ -1,6 +1,6 @@
 from typing import Any
 
-from agentcli.features.batch.engine import ALL_WAITS_S, TaskLimits
+from agentcli.features.batch.tasks import ALL_WAITS_S, TaskLimits
 
 
 def limited(*, cost_usd: float | None = 0.0, asked_s: float | None = None) -> dict[str, Any]:
