@@ -53,6 +53,26 @@ def test_top_level_holds_what_the_house_says() -> None:
     assert {path.parts[0] for path in tracked()} == TOP_LEVEL
 
 
+def test_page_for_a_package_index_links_to_nothing_that_is_only_in_the_repository() -> None:
+    (page,) = re.findall(r'^readme = "(.*?)"', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    targets = re.findall(r"\]\(([^)]*)\)|(?:src|href)=\"([^\"]*)\"", (ROOT / page).read_text())
+    assert [one for pair in targets for one in pair if one and "://" not in one] == []
+
+
+def test_nothing_tells_to_install_a_stranger_s_package_of_our_name() -> None:
+    texts = [path for path in tracked() if path.suffix in (".md", ".py", ".yml", ".toml")]
+    by_name = re.compile(
+        r"\b(?:pip|pipx|uv tool|uv pip|uvx)(?: -\S+)* install(?: -\S+)* ['\"]?agentcli\b"
+    )
+    named = [
+        f"{path}: {found[0]}"
+        for path in texts
+        if path != Path("tests/house/test_project.py")
+        for found in by_name.finditer((ROOT / path).read_text(encoding="utf-8", errors="replace"))
+    ]
+    assert named == []
+
+
 def test_changelog_begins_with_what_is_unreleased() -> None:
     headings = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert headings[0] == "[Unreleased]"
