@@ -79,6 +79,16 @@ def test_tools_that_cannot_be_used_are_named_and_the_others_stay(tmp_path: Path)
     assert output == Output.of("still here")
 
 
+def test_tool_that_only_runs_as_a_task_is_left_out_and_named(tmp_path: Path) -> None:
+    async def scenario(server: Nasty) -> tuple[list[str], tuple[str, ...]]:
+        return list(await server.link.tools()), server.link.remarks
+
+    assert asyncio.run(Nasty("tasks", tmp_path).use(scenario)) == (
+        ["optional_task", "forbidden_task"],
+        ("its tool required_task cannot be used: it only runs as a task, which is not supported",),
+    )
+
+
 def test_tool_named_bash_is_known_by_its_server(tmp_path: Path) -> None:
     async def scenario(server: Nasty) -> list[str]:
         return [tool.spec("nasty").name for tool in (await server.link.tools()).values()]

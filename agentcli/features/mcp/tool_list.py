@@ -57,6 +57,10 @@ def _fit_tools(page: Page, version: str, remark: Remark) -> Iterator[Page]:
 def _fit_tool(tool: Any, page: Page, version: str) -> Page:
     if not isinstance(tool, dict):
         raise UnusableTool("it is not an object")
+    match tool:
+        case {"execution": {"taskSupport": "required"}}:
+            # The library has no tasks: they left the core of the protocol in 2026-07-28.
+            raise UnusableTool("it only runs as a task, which is not supported")
     fit = {**tool, "inputSchema": object_schema(tool.get("inputSchema"))}
     try:
         validate_server_result(LIST_TOOLS, version, page | {"tools": [fit]})

@@ -110,6 +110,12 @@ LISTS: dict[str, Callable[[str | None], dict[str, Any]]] = {
     },
     "structured": with_schema,
     "wrong_structure": with_schema,
+    "tasks": lambda cursor: {
+        "tools": [
+            tool(f"{support}_task", execution={"taskSupport": support})
+            for support in ("required", "optional", "forbidden")
+        ]
+    },
     "changing": changing,
 }
 
