@@ -25,6 +25,7 @@ from agentcli.providers.failures import (
 )
 from agentcli.providers.http.body import RequestBody
 from agentcli.providers.http.sockets import (
+    ACCEPTED,
     Body,
     ConnectionBroken,
     HttpError,
@@ -231,6 +232,8 @@ class ProviderConnection:
             await self._read(body, heard, on_sent=lambda: show(RequestSent()))
             message = heard.decoder.message()
         except (HttpError, ConnectionBroken, ProviderError, asyncio.CancelledError) as error:
+            if heard.request_id and isinstance(error, ConnectionBroken | ProviderError):
+                error.add_note(f"request {heard.request_id}")
             if heard.is_paid_for(error):
                 show(AttemptBrokenOff(usage=heard.usage(request)))
             raise
@@ -345,6 +348,7 @@ class _ReceivedReply:
         self.decoder = decoder
         self._show = show
         self.is_taken_on = False
+        self.request_id = ""
         self._passed: set[tuple[str, ...]] = set()
         """The kinds of events so far that showed nothing, by their values of `_PART_OF_REPLY`."""
         self._pieces: list[str] = []
@@ -358,6 +362,9 @@ class _ReceivedReply:
         deltas: list[Delta] = []
         try:
             for event in events:
+                if event.get("type") == ACCEPTED:
+                    self.request_id = str(event["request_id"])
+                    continue
                 shown = self.decoder.feed(event)
                 deltas += shown
                 is_progress |= any(map(_says_something, shown)) or self._is_new(event)

@@ -43,10 +43,20 @@ class AttemptFailure:
 def to_failure(
     error: ProviderError | ConnectionBroken, *, should_retry: str = ""
 ) -> AttemptFailure:
-    """Return the failure. `should_retry` is what the provider says about it: true or false."""
+    """Return the failure. `should_retry` is what the provider says about it: true or false.
+
+    Notes on the error, such as the id of the request, become part of its text."""
+    text = " ".join((str(error), *(f"({note})" for note in getattr(error, "__notes__", ()))))
     if isinstance(error, ConnectionBroken):
-        wired = ProviderError(str(error), kind=error.kind, hint=error.hint)
+        wired = ProviderError(text, kind=error.kind, hint=error.hint)
         return AttemptFailure(error=wired, attempts=error.attempts)
+    error = ProviderError(
+        text,
+        kind=error.kind,
+        hint=error.hint,
+        status=error.status,
+        retry_after_s=error.retry_after_s,
+    )
     said = should_retry.strip().lower()
     is_retried = said == "true" or (said != "false" and error.is_temporary)
     return AttemptFailure(error=error, attempts=ATTEMPTS if is_retried else 1)
@@ -187,7 +197,7 @@ _REQUEST_IDS = ("request-id", "x-request-id", "x-goog-request-id", "x-amzn-reque
 """The headers with the id by which a provider finds a request in its own log."""
 
 
-def _find_request_id(headers: Mapping[str, str]) -> str:
+def find_request_id(headers: Mapping[str, str]) -> str:
     ids = (headers.get(name, "").strip() for name in _REQUEST_IDS)
     return next((value for value in ids if re.fullmatch(r"[\w.:/+=-]{1,100}", value, re.A)), "")
 
@@ -214,7 +224,7 @@ def make_http_error(
     if status == 404 and _NO_API.match(said):
         kind, said = ProviderErrorKind.REJECTED, f"there is no API at this address: {said}"
         hint = "check the base URL"
-    request_id = _find_request_id(headers)
+    request_id = find_request_id(headers)
     place = f"HTTP {status}, request {request_id}" if request_id else f"HTTP {status}"
     return ProviderError(
         f"{said} ({place})" if said else place,

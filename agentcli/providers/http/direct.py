@@ -11,11 +11,12 @@ from ssl import SSLContext
 from urllib.parse import urlsplit
 
 from agentcli import __version__
-from agentcli.providers.failures import summarize_body
+from agentcli.providers.failures import find_request_id, summarize_body
 from agentcli.providers.http.connect import HttpConnection, connect
 from agentcli.providers.http.http1 import Plain, ResponseHead, ResponseReader, build_decompressor
 from agentcli.providers.http.route import find_proxy, join_url, parse_endpoint, tls_context
 from agentcli.providers.http.sockets import (
+    ACCEPTED,
     ATTEMPTS,
     Body,
     ConnectionBroken,
@@ -69,7 +70,8 @@ class DirectSocket:
     ) -> AsyncGenerator[Sequence[Event], None]:
         answer = await self._request("POST", path, headers=headers, body=body, on_sent=on_sent)
         try:
-            yield ()
+            request_id = find_request_id(answer.head.headers)
+            yield ({"type": ACCEPTED, "request_id": request_id},) if request_id else ()
             async for events in _events(self._pieces(answer)):
                 yield events
         finally:

@@ -63,6 +63,9 @@ class HttpError(Exception):
         """The body, bounded; a string if it was not JSON."""
 
 
+ACCEPTED = "agentcli.accepted"
+
+
 class ConnectionBroken(Exception):
     """A server that did not answer, or not to the end.
 
@@ -115,7 +118,8 @@ class Socket(Protocol):
         """Post the body and yield the events of the answer as they come.
 
         `on_sent` is called when the body is on its way.
-        Events that came together are yielded together. An empty batch means, the first time, that
+        Events that came together are yielded together. An event of type `ACCEPTED` is ours: it has
+        the provider's id of the request. An empty batch means, the first time, that
         the server has accepted the request, and later that nothing has come for a while.
         Raise HttpError and ConnectionBroken. Closing the iterator, or cancelling it, ends the
         exchange at once.

@@ -91,6 +91,15 @@ def test_burst_of_failures_is_waited_out() -> None:
     assert len({request.body for request in provider.requests}) == 1
 
 
+def test_request_id_is_told_if_a_reply_breaks_off_or_ends_with_an_error() -> None:
+    whole = says("Hello")
+    fault = {"type": "error", "error": {"type": "invalid_request_error", "message": "no"}}
+    for reply in (whole.but(cut_at=40), stream(sse([fault]))):
+        named = reply.but(headers={**reply.headers, "request-id": "req_011"})
+        told, _ = failed([named] * 6)
+        assert "(request req_011)" in str(told)
+
+
 def test_wait_the_provider_asks_for_is_shown() -> None:
     _, shown, _ = ask([SLOW_DOWN, says("Hi")])
     assert retries(shown) == [
