@@ -105,6 +105,8 @@ class Settings:
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
     """Rules from the command line."""
+    network: tuple[str, ...] = ()
+    """Hosts, or presets of them, that every command may reach."""
     policy: Path | None = None
     """A rule file for this run."""
     pass_env: tuple[str, ...] = ()
@@ -160,6 +162,7 @@ def load_settings(
     environ: Mapping[str, str] = os.environ,
     allow: Sequence[str] = (),
     deny: Sequence[str] = (),
+    network: Sequence[str] = (),
     policy: Path | None = None,
     pass_env: Sequence[str] = (),
     mask: Sequence[str] = (),
@@ -168,14 +171,17 @@ def load_settings(
 ) -> Settings:
     """Load the settings from flags, environment and the user's file.
 
-    Raise SettingsError for the file and the environment, UsageError for flags. `defaults` holds
-    the values of keys that none of them sets."""
+    Raise SettingsError for the file and the environment, UsageError for flags. `network` adds hosts
+    to theirs. `defaults` holds the values of keys that none of them sets."""
     path = get_settings_file()
     own = check_values(_read_file(path), f"{path}: ", SettingsError)
     given = {
         **check_values(_read_environment(environ), "environment: ", SettingsError),
         **check_values(flags, "", UsageError),
     }
+    values = {**defaults, **own, **given}
+    added = check_values({"network": [*network]}, "", UsageError)["network"]
+    values["network"] = (*values.get("network", ()), *added)
     return Settings(
         workspace=_resolve_workspace(workspace),
         allow=tuple(allow),
@@ -185,7 +191,7 @@ def load_settings(
         mask=tuple(mask),
         trust_project=trust_project,
         explicit_keys=frozenset(given),
-        **{**defaults, **own, **given},
+        **values,
     )
 
 
@@ -308,6 +314,21 @@ def _parse_keys(value: Any) -> tuple[tuple[str, str], ...]:
     return tuple(value.items())
 
 
+def _parse_network(value: Any) -> tuple[str, ...]:
+    """Return hosts and presets as written. In a variable they are separated by commas."""
+    texts = value.split(",") if isinstance(value, str) else value
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise ValueError('a list of hosts, like ["docs.example.org"]')
+    if texts:
+        from agentcli.system.grants import expand_hosts
+
+        try:
+            expand_hosts(texts)
+        except ValueError as error:
+            raise ValueError(f"hosts or presets ({error})") from None
+    return tuple(text.strip() for text in texts)
+
+
 _CHECKS: dict[str, Callable[[Any], Any]] = {
     "model": parsing.parse_text,
     "mode": parsing.parse_choice(*get_args(Mode)),
@@ -337,6 +358,7 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "otel": parsing.parse_switch,
     "otel_content": parsing.parse_switch,
     "sandbox": parsing.parse_choice(*get_args(SandboxChoice)),
+    "network": _parse_network,
     "mcp_config": parsing.parse_path,
     "mcp_wait": parsing.parse_seconds,
     "theme": parsing.parse_choice(*get_args(ThemeChoice)),

@@ -25,6 +25,7 @@ class InteractiveOptions:
     mode: str | None
     allow: Sequence[str]
     deny: Sequence[str]
+    network: Sequence[str]
     policy: Path | None
     sandbox: str | None
     yolo: bool
@@ -44,7 +45,7 @@ class InteractiveOptions:
         for name in ("model", "mode", "policy", "sandbox", "resume", "mcp_config"):
             if (value := getattr(self, name)) is not None:
                 arguments += [f"--{name.replace('_', '-')}", str(value)]
-        for name in ("allow", "deny", "pass_env", "mask"):
+        for name in ("allow", "deny", "network", "pass_env", "mask"):
             for value in getattr(self, name):
                 arguments += [f"--{name.replace('_', '-')}", value]
         arguments += ["--continue"] if self.latest else []
@@ -141,6 +142,7 @@ def _load_settings(options: InteractiveOptions) -> "tuple[Settings, SessionPaths
         workspace=workspace,
         allow=options.allow,
         deny=options.deny,
+        network=options.network,
         policy=options.policy,
         pass_env=options.pass_env,
         mask=options.mask,

@@ -52,14 +52,26 @@ class RuleCoverage:
         ]
         return [*found, *_find_leaving_workspace(line, subject)] if needing else []
 
+    def find_ungranted(self, line: PlainLine, subject: CallSubject) -> list[UncoveredPart]:
+        """Return every part whose rules decide what the line is granted, allowed or not."""
+        uncovered = {id(one.part): one for one in self.find_uncovered(line, subject)}
+        return [
+            uncovered.get(id(part)) or UncoveredPart(part, _describe_unmatched(part))
+            for part in self._find_deciding_parts(line)
+        ]
+
     def rules_used(self, line: PlainLine) -> list[PermissionRule]:
         """Return the first rule that covers each part of a covered line."""
-        return [rules[0] for rules in self._find_covering(line)]
+        return [rules[0] for rules in self._find_covering(line) if rules]
 
     def compute_grants(self, line: PlainLine) -> Grants:
         """Return the grants of a covered line. No part gets what only another part was granted."""
         given = [unite_grants(rules) for rules in self._find_covering(line)]
         return reduce(and_, given) if given else NO_GRANTS
+
+    def only_reads(self, line: PlainLine) -> bool:
+        """Return whether no part needs a rule."""
+        return not self._find_parts_needing_rule(line)
 
     def explain_parts(
         self, line: PlainLine, subject: CallSubject
@@ -77,12 +89,17 @@ class RuleCoverage:
             yield part.source, why_not is None, uncovered.get(id(part)) or allowed
 
     def _find_covering(self, line: PlainLine) -> list[list[PermissionRule]]:
-        """Return all covering rules for each part that needs a rule."""
+        """Return all covering rules for each part that decides about the line."""
         alone = len(line.parts) == 1
         return [
             [rule for rule, beyond in self._find_matching(part, alone=alone) if beyond is None]
-            for part in self._find_parts_needing_rule(line)
+            for part in self._find_deciding_parts(line)
         ]
+
+    def _find_deciding_parts(self, line: PlainLine) -> list[ShellPart]:
+        """Return the parts that need a rule; if the line only reads, all of its programs."""
+        needing = self._find_parts_needing_rule(line)
+        return needing or [part for part in line.parts if part.program != "cd"]
 
     def _find_parts_needing_rule(self, line: PlainLine) -> list[ShellPart]:
         reads = self._prover.why_not_each(line)

@@ -11,13 +11,21 @@ from typing import Literal
 
 from agentcli.permissions.command_patterns import Likeness
 from agentcli.permissions.coverage import RuleCoverage, UncoveredPart, unite_grants
+from agentcli.permissions.granting import (
+    add_grants,
+    compute_given,
+    decide_host,
+    find_asking_rule,
+    refuse_request,
+)
 from agentcli.permissions.readonly import ReadProver
 from agentcli.permissions.rules import PermissionRule, RuleDecision
 from agentcli.permissions.shell import OpaqueLine, PlainLine
 from agentcli.permissions.subject import EDITING, CallSubject, ReachedPath
+from agentcli.system.grants import find_missing
 from agentcli.system.protected import is_protected
 from agentcli.system.reserved import find_reserved
-from agentcli.types.grants import NO_GRANTS
+from agentcli.types.grants import NO_GRANTS, Grants
 from agentcli.types.tools import Effect
 from agentcli.types.verdicts import Mode, Verdict
 
@@ -31,14 +39,19 @@ class PolicyDecider:
         rules: Sequence[PermissionRule],
         prover: ReadProver,
         is_confined: bool,
+        has_sandbox: bool = True,
         is_untrusted: Callable[[], bool] = lambda: False,
+        own: Sequence[Path] = (),
     ) -> None:
-        """`is_confined` means that commands run in a sandbox. If they do not, none runs without
-        approval. `is_untrusted` tells whether text from outside the workspace is in the
-        conversation."""
+        """`is_confined` means that commands run in a sandbox, or that the user turned it off. If
+        they do not, none runs without approval. `has_sandbox` is False in both of these cases.
+        `is_untrusted` tells whether text from outside the workspace is in the conversation. `own`
+        are agentcli's directories, which no command is granted."""
         self._rules = list(rules)
         self._prover = prover
         self._is_confined = is_confined
+        self._has_sandbox = has_sandbox and is_confined
+        self._own = own
         self._is_untrusted = is_untrusted
 
     @property
@@ -51,7 +64,27 @@ class PolicyDecider:
             self._rules.append(rule)
 
     def decide(self, subject: CallSubject, *, effect: Effect, mode: Mode) -> Verdict:
-        """Return allow, ask or deny, with who decided and why.
+        """Return allow, ask or deny, with who decided and why, and with the grants."""
+        return self.add_grants(subject, self.decide_call(subject, effect=effect, mode=mode))
+
+    def add_grants(self, subject: CallSubject, verdict: Verdict) -> Verdict:
+        """Return the verdict with all grants. It asks if the command needs more than rules give."""
+        return add_grants(verdict, subject, self._active, has_sandbox=self._has_sandbox)
+
+    def find_missing(self, subject: CallSubject) -> Grants:
+        """Return what a command needs and no rule gives."""
+        if not self._has_sandbox or subject.line is None:
+            return NO_GRANTS
+        allowed = self._allow(subject)
+        given = compute_given(allowed.grants if allowed else NO_GRANTS, self._active)
+        return find_missing(subject.request.grants, given, workspace=subject.root)
+
+    def decide_host(self, host: str, port: int, grants: Grants) -> Verdict:
+        """Return allow, ask or deny for a host that a command with these grants reaches for."""
+        return decide_host(host, port, grants, self._active)
+
+    def decide_call(self, subject: CallSubject, *, effect: Effect, mode: Mode) -> Verdict:
+        """Return the verdict on the call alone, whatever it needs beyond the sandbox.
 
         An `ask` by the evaluator is provisional: it holds until the model has been asked."""
         return (
@@ -65,7 +98,11 @@ class PolicyDecider:
 
     def refuse(self, subject: CallSubject, *, effect: Effect, mode: Mode) -> Verdict | None:
         """Return a denial that neither a hook nor the user can lift, or None."""
-        return self._deny(subject) or self._deny_in_plan(subject, effect, mode=mode)
+        return (
+            self._deny(subject)
+            or self._deny_in_plan(subject, effect, mode=mode)
+            or refuse_request(subject, self._active, own=self._own)
+        )
 
     def denies_reading(self, path: ReachedPath, *, root: Path) -> bool:
         """Return whether a rule denies reading this path. For tools that go over many files."""
@@ -79,6 +116,12 @@ class PolicyDecider:
         if not isinstance(subject.line, PlainLine):
             return []
         return self._coverage().find_uncovered(subject.line, subject)
+
+    def find_ungranted(self, subject: CallSubject) -> list[UncoveredPart]:
+        """Return the parts that need a rule so that the line gets what it asks for."""
+        if not isinstance(subject.line, PlainLine) or self.find_missing(subject) == NO_GRANTS:
+            return self.find_uncovered(subject)
+        return self._coverage().find_ungranted(subject.line, subject)
 
     def explain_parts(self, subject: CallSubject) -> list[tuple[str, bool, str]]:
         """Return each part of a plain command line, whether it only reads, and the reason given."""
@@ -110,6 +153,13 @@ class PolicyDecider:
                 return _make_verdict(rule, subject, decision="ask", says="requires approval")
         return _asks_about_reserved(subject)
 
+    def asks_each_time(self, subject: CallSubject) -> Verdict | None:
+        """Return the `ask` of a rule that no lasting answer can silence, or None."""
+        asking = find_asking_rule(subject, self._active)
+        if asking is not None:
+            return _make_verdict(asking, subject, decision="ask", says="requires approval")
+        return self.asks(subject) or self.judges(subject)
+
     def _may_be_meant(self, subject: CallSubject) -> Verdict | None:
         """Return an `ask` if the command hides what it runs and a deny or ask rule may match it."""
         if self._was_seen(subject):
@@ -118,7 +168,8 @@ class PolicyDecider:
             if rule.likeness(subject) is Likeness.MAYBE:
                 hidden_by = getattr(subject.line, "reason", "the code inside it")
                 says = f"may apply: {hidden_by} hides what would run"
-                return _make_verdict(rule, subject, decision="ask", says=says)
+                verdict = _make_verdict(rule, subject, decision="ask", says=says)
+                return replace(verdict, grants=NO_GRANTS)  # it may as well be another command
         return None
 
     def _was_seen(self, subject: CallSubject) -> bool:
@@ -152,14 +203,16 @@ class PolicyDecider:
         return replace(verdict, grants=unite_grants(permitting))
 
     def _allow_by_parts(self, subject: CallSubject, line: PlainLine) -> Verdict | None:
-        used = [] if self.find_uncovered(subject) else self._coverage().rules_used(line)
-        if not used:
-            return None
+        coverage = self._coverage()
+        used = [] if self.find_uncovered(subject) else coverage.rules_used(line)
+        grants = coverage.compute_grants(line)
+        if not used or (grants == NO_GRANTS and coverage.only_reads(line)):
+            return None  # what only reads needs no rule, unless a rule gives it more
         verdict = _make_verdict(used[0], subject, decision="allow", says="allows it")
         return replace(
             verdict,
             rule=", ".join(dict.fromkeys(map(str, used))),
-            grants=self._coverage().compute_grants(line),
+            grants=grants,
         )
 
     def _decide_by_mode(self, subject: CallSubject, effect: Effect, *, mode: Mode) -> Verdict:
@@ -202,11 +255,12 @@ class PolicyDecider:
         return RuleCoverage(self._rules, prover=self._prover, reads_alone=self._is_confined)
 
     def _rules_with(self, decision: RuleDecision) -> list[PermissionRule]:
-        return [
-            rule
-            for rule in self._rules
-            if rule.decision == decision and (rule.when == "always" or self._is_untrusted())
-        ]
+        return [rule for rule in self._active if rule.decision == decision]
+
+    @property
+    def _active(self) -> list[PermissionRule]:
+        is_untrusted = self._is_untrusted()
+        return [rule for rule in self._rules if rule.when == "always" or is_untrusted]
 
 
 def _asks_about_reserved(subject: CallSubject) -> Verdict | None:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from agentcli.permissions.decide import PolicyDecider
 from agentcli.permissions.shell import OpaqueLine
 from agentcli.permissions.subject import EDITING, KNOWN_TOOLS, READING, CallSubject, SubjectFactory
-from agentcli.permissions.suggest import suggest_rules
+from agentcli.permissions.suggest import find_remedy, suggest_rules
+from agentcli.system.grants import flatten_request, parse_request
 from agentcli.types.errors import UsageError
 from agentcli.types.messages import Json
 from agentcli.types.tools import Effect
@@ -16,6 +17,8 @@ _MCP = "mcp__"
 _IN_RULES = {"edit": "edit_file", "read": "read_file"}
 """Names of tool groups in rules, each with the tool that stands for it in an example."""
 _HOW = """write: bash: git push   or: edit_file: src/a.py   or: bash: {"command": "git push"}"""
+
+_HOW_TO_NEED = """write: bash: {"command": "make", "needs": ["network:docs.example.org"]}"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,8 @@ class Explanation:
     """The file and line, or the option, of the rule that decides."""
     suggestion: RuleSuggestion | None
     """Rules that would allow it; None if it is allowed already or nothing can allow it."""
+    remedies: tuple[str, ...] = ()
+    """The options that would permit it, or what a rule must give."""
     parts: tuple[PartView, ...] = ()
     not_plain: str = ""
     """The reason why a command line cannot be split into parts."""
@@ -53,19 +58,30 @@ def explain(
 ) -> Explanation:
     subject = subjects.build(tool, tool_input, source=_source(tool))
     effect = guess_effect(subject)
-    verdict = decider.decide(subject, effect=effect, mode=mode)
+    on_call = decider.decide_call(subject, effect=effect, mode=mode)
+    verdict = decider.add_grants(subject, on_call)
     is_open = verdict.decision == "ask" and verdict.by == "mode"
+    suggestion = suggest_rules(subject, decider) if is_open else None
     return Explanation(
         tool=tool,
         input=tool_input,
         mode=mode,
         verdict=verdict,
         where=decider.locate_rule(verdict),
-        suggestion=suggest_rules(subject, decider) if is_open else None,
+        suggestion=suggestion,
+        remedies=_list_remedies(suggestion, is_call_open=on_call.decision == "ask"),
         parts=tuple(PartView(*told) for told in decider.explain_parts(subject)),
         not_plain=subject.line.reason if isinstance(subject.line, OpaqueLine) else "",
         why_not_read=decider.why_not_reading(subject, effect),
     )
+
+
+def _list_remedies(suggestion: RuleSuggestion | None, *, is_call_open: bool) -> tuple[str, ...]:
+    if suggestion is None:
+        return ()
+    options, only_by_rule = find_remedy(suggestion, is_call_open=is_call_open)
+    in_rule = f"a rule with {only_by_rule}" if only_by_rule else ""
+    return tuple(filter(None, (options, in_rule)))
 
 
 def parse_query(query: str) -> tuple[str, Json]:
@@ -77,7 +93,20 @@ def parse_query(query: str) -> tuple[str, Json]:
     tool = _IN_RULES.get(tool, tool)
     if tool not in KNOWN_TOOLS and not is_foreign:
         raise UsageError(f"unknown tool {tool}", hint=f"tools: {', '.join(sorted(KNOWN_TOOLS))}")
-    return tool, _arguments(rest) if rest.startswith("{") else build_input(tool, rest)
+    found = _arguments(rest) if rest.startswith("{") else build_input(tool, rest)
+    if tool == "bash" and isinstance(found, dict):
+        _check_needs(found.get("needs") or [])
+    return tool, found
+
+
+def _check_needs(needs: Json) -> None:
+    try:
+        entries = flatten_request(needs)
+        if not isinstance(entries, list) or not all(isinstance(one, str) for one in entries):
+            raise ValueError("needs must be a list of strings")
+        parse_request(entries)
+    except ValueError as error:
+        raise UsageError(f"the needs are not valid: {error}", hint=_HOW_TO_NEED) from None
 
 
 def _arguments(text: str) -> Json:

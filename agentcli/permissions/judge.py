@@ -14,7 +14,7 @@ from agentcli.permissions.evaluator import EvaluationRequest
 from agentcli.permissions.hooks import HookRunner, HookVerdict
 from agentcli.permissions.rules import make_session_rule, parse_rule
 from agentcli.permissions.subject import KNOWN_TOOLS, CallSubject, SubjectFactory
-from agentcli.permissions.suggest import format_options, suggest_rules
+from agentcli.permissions.suggest import find_remedy, format_options, suggest_rules
 from agentcli.types.errors import ToolError
 from agentcli.types.grants import NO_GRANTS
 from agentcli.types.messages import Json
@@ -113,14 +113,15 @@ class PolicyJudge:
         return self._decider.refuse(case.subject, effect=case.prepared.effect, mode=self.mode.value)
 
     async def _judge(self, case: _JudgedCall, said: HookVerdict) -> Verdict:
-        verdict = await self._evaluate(case, self._decide(case, said))
+        on_call = await self._evaluate(case, self._decide(case, said))
+        verdict = self._decider.add_grants(case.subject, on_call)
         if verdict.decision != "ask":
             return verdict
         if self._ask_user is None:
-            return self._deny_unattended(case, verdict)
+            return self._deny_unattended(case, verdict, is_call_open=on_call.decision == "ask")
         async with self._one_question_at_a_time:
             # The answer to the previous question may have been "for the whole session".
-            now = self._decide(case, said)
+            now = self._decider.add_grants(case.subject, self._decide(case, said))
             return await self._ask(case, verdict) if now.decision == "ask" else now
 
     async def _evaluate(self, case: _JudgedCall, verdict: Verdict) -> Verdict:
@@ -137,12 +138,12 @@ class PolicyJudge:
         )
 
     def _decide(self, case: _JudgedCall, said: HookVerdict) -> Verdict:
-        verdict = self._decider.decide(
+        verdict = self._decider.decide_call(
             case.subject, effect=case.prepared.effect, mode=self.mode.value
         )
         is_open = verdict.decision == "allow" or verdict.by == "evaluator"
         if said.decision in ("ask", "failed") and is_open:
-            return _make_hook_verdict("ask", said)
+            return replace(_make_hook_verdict("ask", said), grants=verdict.grants)
         if said.decision == "allow" and verdict.decision == "ask" and verdict.by == "mode":
             return _make_hook_verdict("allow", said)
         return verdict
@@ -158,16 +159,17 @@ class PolicyJudge:
             own_input=case.prepared.own_input,
             suggestion=self._suggest(case.subject),
             child=case.child,
+            wanted_for=case.subject.request.reason,
         )
         answer = await self._ask_user(question)
-        if answer.grants == NO_GRANTS:
-            # Approval of a call includes the grants of the rule that asks.
-            answer = replace(answer, grants=verdict.grants)
+        # A yes gives exactly what the question showed, and nothing else gives anything.
+        is_yes = answer.decision in ("allow", "modify")
+        answer = replace(answer, grants=verdict.grants if is_yes else NO_GRANTS)
         return self._apply_answer(case, answer)
 
     def _suggest(self, subject: CallSubject) -> RuleSuggestion:
         """Return the rules to offer. There are none if a rule asks about each such call."""
-        asks = self._decider.asks(subject) or self._decider.judges(subject)
+        asks = self._decider.asks_each_time(subject)
         return RuleSuggestion(reason=asks.reason) if asks else suggest_rules(subject, self._decider)
 
     async def _preview(self, case: _JudgedCall) -> Details | None:
@@ -198,31 +200,42 @@ class PolicyJudge:
     def _remember(self, case: _JudgedCall, *, lasts: ApprovalSpan) -> None:
         tools = KNOWN_TOOLS | {case.subject.tool}
         suggested = suggest_rules(case.subject, self._decider)
+        is_exact = suggested.grants.outside  # such a grant is never for more than the line itself
         wider = suggested.session_rules if lasts == "session" else ()
-        for text in wider or suggested.rules:
+        for text in () if is_exact else wider or suggested.rules:
             rule = parse_rule(text, "allow", source="session", where="this session", tools=tools)
-            self._decider.add(rule)
+            self._decider.add(replace(rule, grants=suggested.grants))
         still = self._decider.decide(
             case.subject, effect=case.prepared.effect, mode=self.mode.value
         )
         if still.decision == "ask" and case.subject.line is not None:
-            self._decider.add(make_session_rule(case.subject.command))
+            self._decider.add(make_session_rule(case.subject.command, suggested.grants))
 
-    def _deny_unattended(self, case: _JudgedCall, verdict: Verdict) -> Verdict:
+    def _deny_unattended(
+        self, case: _JudgedCall, verdict: Verdict, *, is_call_open: bool
+    ) -> Verdict:
         """Return a denial that says what would have permitted the call."""
         suggestion = suggest_rules(case.subject, self._decider)
-        remedy, way = "", ""
+        remedy, only_by_rule = find_remedy(suggestion, is_call_open=is_call_open)
+        way = ""
         if verdict.by != "mode":
-            way = "; only a user can approve it"
-        elif suggestion.rules:
-            remedy = format_options(suggestion.rules)
-        elif case.subject.line is not None:
-            remedy = "--allow bash"
-            way = "; a rule could allow a simpler command"
-        else:
-            way = f"; no rule can allow it ({suggestion.reason})"
+            remedy, way = "", "; only a user can approve it"
+        elif only_by_rule:
+            remedy, way = "", f"; only a rule can give that: {only_by_rule}"
+        elif is_call_open and not suggestion.rules:
+            remedy, way = self._find_wide_remedy(case.subject, suggestion)
         reason = f"{verdict.reason}, and this run cannot ask{way}"
-        return replace(verdict, decision="deny", by="nobody", reason=reason, remedy=remedy)
+        return replace(
+            verdict, decision="deny", by="nobody", reason=reason, remedy=remedy, grants=NO_GRANTS
+        )
+
+    def _find_wide_remedy(
+        self, subject: CallSubject, suggestion: RuleSuggestion
+    ) -> tuple[str, str]:
+        if subject.line is None:
+            return "", f"; no rule can allow it ({suggestion.reason})"
+        remedy = format_options(("bash",), suggestion.grants.hosts)
+        return remedy, "; a rule could allow a simpler command"
 
 
 def _make_hook_verdict(decision: Decision, said: HookVerdict) -> Verdict:

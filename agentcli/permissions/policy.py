@@ -27,10 +27,17 @@ from agentcli.permissions.rules import (
 )
 from agentcli.permissions.shell import PlainLine
 from agentcli.permissions.subject import KNOWN_TOOLS, SubjectFactory
+from agentcli.system.grants import (
+    expand_hosts,
+    format_grants,
+    parse_credential,
+    parse_directory,
+)
 from agentcli.types.errors import SettingsError, UsageError
 from agentcli.types.grants import NO_GRANTS, Grants
 
-_FIELDS = ("decision", "rule", "when", "match", "not_match", "reason", "network", "writable")
+_GRANTS = ("network", "writable", "readable", "credentials", "outside")
+_FIELDS = ("decision", "rule", "when", "match", "not_match", "reason", *_GRANTS)
 _HOW = 'write [[rule]], and below it decision = "deny" and rule = "bash(git push:*)"'
 _UNTIL_THEN = "fix the file; nothing runs until then"
 _HEADER = re.compile(r"^[ \t]*\[\[[ \t]*rule[ \t]*\]\]", re.MULTILINE)
@@ -97,14 +104,18 @@ def parse_rule_tables(
 
 
 def rules_from_options(
-    *, allow: Iterable[str] = (), deny: Iterable[str] = (), tools: Collection[str] = KNOWN_TOOLS
+    *,
+    allow: Iterable[str] = (),
+    deny: Iterable[str] = (),
+    network: Iterable[str] = (),
+    tools: Collection[str] = KNOWN_TOOLS,
 ) -> tuple[PermissionRule, ...]:
-    """Return the rules of `--allow` and `--deny`. Raise UsageError."""
-    given: list[tuple[RuleDecision, str]] = [("deny", text) for text in deny]
-    given += [("allow", text) for text in allow]
+    """Return the rules of `--allow`, `--deny` and `--network`. Raise UsageError."""
+    given: list[tuple[str, RuleDecision, str]] = [("--deny", "deny", text) for text in deny]
+    given += [("--allow", "allow", text) for text in allow]
+    given += [("--network", "allow", f"network({host})") for host in network]
     rules = []
-    for decision, text in given:
-        option = f"--{decision}"
+    for option, decision, text in given:
         try:
             rules.append(
                 parse_rule(text, decision, source="command line", where=option, tools=tools)
@@ -130,7 +141,7 @@ def _parse_rule_table(
     rule = parse_rule(text, decision, source=source, where=where, tools=tools)
     rule = replace(rule, when=_when(table, rule), grants=_parse_grants(table, rule))
     for field, wanted in (("match", True), ("not_match", False)):
-        for example in _examples(table, field):
+        for example in _read_names(table, field, "…"):
             if _matches(rule, example) is not wanted:
                 verb = "does not match" if wanted else "matches"
                 raise RuleError(f"{rule} {verb} its own example {example!r} in {field}")
@@ -139,26 +150,52 @@ def _parse_rule_table(
 
 def _parse_grants(table: dict[str, Any], rule: PermissionRule) -> Grants:
     """Return what commands are granted besides. A repository cannot grant itself anything."""
-    network, writable = table.get("network", False), table.get("writable", [])
-    if not isinstance(network, bool):
-        raise RuleError(f"network must be true or false, not {json.dumps(network)}")
-    if not isinstance(writable, list) or not all(isinstance(one, str) for one in writable):
-        raise RuleError('writable must be a list of directories; write writable = ["~/.cache/pip"]')
-    grants = Grants(network=network, writable=tuple(map(_directory, writable)))
-    if grants == NO_GRANTS:
-        return grants
-    if rule.tools != {"bash"} or rule.decision not in ("allow", "ask"):
-        raise RuleError("network and writable are only for allow and ask rules about bash")
-    if rule.source == "project":
-        raise RuleError("a project may not give commands network access or other directories")
+    if rule.source == "project" and any(field in table for field in _GRANTS):
+        raise RuleError(
+            "a project may not grant anything to commands; put the rule into your own rules.toml"
+        )
+    try:
+        grants = Grants(
+            network=table.get("network") is True,
+            hosts=expand_hosts(_read_hosts(table)),
+            writable=tuple(map(parse_directory, _read_names(table, "writable", "~/.cache/pip"))),
+            readable=tuple(map(parse_directory, _read_names(table, "readable", "~/.config/app"))),
+            credentials=tuple(map(parse_credential, _read_names(table, "credentials", "git"))),
+            outside=_read_switch(table, "outside"),
+        )
+    except RuleError:
+        raise
+    except ValueError as error:
+        raise RuleError(str(error)) from None
+    if grants != NO_GRANTS and (rule.tools != {"bash"} or rule.decision not in ("allow", "ask")):
+        raise RuleError(f"{', '.join(_GRANTS)} are only for allow and ask rules about bash")
+    if grants.outside and rule.is_bare:
+        raise RuleError("outside needs a rule for a command, as bash(docker compose:*)")
     return grants
 
 
-def _directory(text: str) -> Path:
-    path = Path(text).expanduser()
-    if not path.is_absolute() or path == path.parent:
-        raise RuleError(f"writable {text!r} must be an absolute path, and not /")
-    return path
+def _read_hosts(table: dict[str, Any]) -> Sequence[str]:
+    network = table.get("network", False)
+    if isinstance(network, bool):
+        return ()
+    wanted = 'must be true, false or a list of hosts; write network = ["docs.example.org"]'
+    if not isinstance(network, list) or not all(isinstance(one, str) for one in network):
+        raise RuleError(f"network {wanted}, not {json.dumps(network)}")
+    return network
+
+
+def _read_names(table: dict[str, Any], field: str, example: str) -> Sequence[str]:
+    names = table.get(field, [])
+    if not isinstance(names, list) or not all(isinstance(one, str) for one in names):
+        raise RuleError(f'{field} must be a list of strings; write {field} = ["{example}"]')
+    return names
+
+
+def _read_switch(table: dict[str, Any], field: str) -> bool:
+    value = table.get(field, False)
+    if not isinstance(value, bool):
+        raise RuleError(f"{field} must be true or false, not {json.dumps(value)}")
+    return value
 
 
 def _when(table: dict[str, Any], rule: PermissionRule) -> When:
@@ -170,19 +207,14 @@ def _when(table: dict[str, Any], rule: PermissionRule) -> When:
     return "untrusted" if when == "untrusted" else "always"
 
 
-def _examples(table: dict[str, Any], field: str) -> Sequence[str]:
-    examples = table.get(field, [])
-    if not isinstance(examples, list) or not all(isinstance(one, str) for one in examples):
-        raise RuleError(f'{field} must be a list of strings; write {field} = ["…"]')
-    return examples
-
-
 def _matches(rule: PermissionRule, example: str) -> bool:
     """Return whether the rule matches as in a call: strictly for allow, widely for ask and deny."""
     root = Path("/workspace")
     subjects = SubjectFactory(workspace=root, cwd=lambda: root, real_path=lambda path: path)
     if rule.effects:
         raise RuleError("effect rules cannot have examples")
+    if rule.hosts:
+        return rule.touches_host(example)
     if rule.server is not None:
         server, _, tool = example.partition(":")
         subject = subjects.build(tool, {}, source=f"mcp {server}")
@@ -202,14 +234,23 @@ def _matches(rule: PermissionRule, example: str) -> bool:
     )
 
 
-def store_rule(path: Path, text: str, decision: RuleDecision = "allow") -> None:
+def store_rule(
+    path: Path, text: str, decision: RuleDecision = "allow", *, grants: Grants = NO_GRANTS
+) -> None:
     """Add a rule to the user's own file, once. Raise RuleError, OSError or SettingsError."""
     parse_rule(text, decision, source="user")
     if any(
-        (rule.text, rule.decision) == (text, decision) for rule in load_rules(path, source="user")
+        (rule.text, rule.decision, rule.grants | grants) == (text, decision, rule.grants)
+        for rule in load_rules(path, source="user")
     ):
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     before = path.read_text(encoding="utf-8").rstrip() if path.exists() else ""
-    entry = f'[[rule]]\ndecision = "{decision}"\nrule = {json.dumps(text)}\n'
+    lines = [
+        "[[rule]]",
+        f'decision = "{decision}"',
+        f"rule = {json.dumps(text)}",
+        *format_grants(grants),
+    ]
+    entry = "\n".join(lines) + "\n"
     path.write_text(f"{before}\n\n{entry}" if before else entry, encoding="utf-8")

@@ -1,8 +1,8 @@
 """The origin of a tool's text, if it is not the workspace. Such text is labelled.
 
-Labelled are tools of servers, commands that could reach the network, files outside the workspace,
-and the stored output of any of these. It is a label and no proof: what a command saved in the
-workspace yesterday is a file of the workspace today.
+Labelled are tools of servers, commands that could reach the network or did reach a host of it,
+files outside the workspace, and the stored output of any of these. It is a label and no proof: what
+a command saved in the workspace yesterday is a file of the workspace today.
 """
 
 import re
@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from agentcli.types.events import CallFinished, Fact, FileAttached
-from agentcli.types.grants import Grants
 from agentcli.types.tools import Command, FileView, Matches, Output, PreparedCall
 from agentcli.types.verdicts import TemporaryFiles
 
@@ -42,6 +41,8 @@ class OriginTracker:
         self._is_confined = is_confined
         self._find_temporary = find_temporary
         self._logs: dict[str, str] = {}
+        self._fetching: set[str] = set()
+        """The calls whose commands were let through to a host."""
         self.is_untrusted = False
         """True if the model has seen any text from outside the workspace."""
         for fact in facts:
@@ -51,6 +52,10 @@ class OriginTracker:
                 self.is_untrusted = True
                 if isinstance(fact.result.details, Command):
                     self._logs[fact.result.details.log_path] = fact.result.origin
+
+    def mark_fetching(self, call_id: str) -> None:
+        """Record that the command of a call was let through to a host of the network."""
+        self._fetching.add(call_id)
 
     def __call__(self, prepared: PreparedCall, output: Output) -> str:
         """Return the origin of a result; empty if it is the workspace."""
@@ -69,14 +74,17 @@ class OriginTracker:
     def _origin_of_details(self, prepared: PreparedCall, output: Output) -> str:
         match output.details:
             case Command(command=command):
-                return self._origin_of_command(command, prepared.grants)
+                return self._origin_of_command(command, prepared)
             case FileView(path=path) | Matches(path=path):
                 return self._origin_of_path(path)
             case _:
                 return ""
 
-    def _origin_of_command(self, command: str, grants: Grants) -> str:
-        if grants.network or (not self._is_confined() and _FETCHERS.search(command)):
+    def _origin_of_command(self, command: str, prepared: PreparedCall) -> str:
+        grants = prepared.grants
+        is_free = grants.outside or not self._is_confined()
+        is_fetcher = is_free and _FETCHERS.search(command) is not None
+        if grants.network or is_fetcher or prepared.call.id in self._fetching:
             return NETWORK
         return next((origin for log, origin in self._logs.items() if log and log in command), "")
 

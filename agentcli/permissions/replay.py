@@ -14,6 +14,7 @@ from agentcli.permissions.decide import PolicyDecider
 from agentcli.permissions.rules import parse_rule
 from agentcli.permissions.subject import KNOWN_TOOLS, CallSubject, SubjectFactory
 from agentcli.permissions.suggest import suggest_rules
+from agentcli.types.grants import WITHOUT_SANDBOX
 from agentcli.types.messages import ToolCall
 from agentcli.types.tools import Effect
 from agentcli.types.verdicts import Mode, Verdict
@@ -64,7 +65,19 @@ class RejudgedCall:
     def differs(self) -> bool:
         if self.past.verdict.by in ("hook", "evaluator"):
             return self.would.decision == "deny" and self.past.was == "allow"
-        return self.would.decision != self.past.was
+        return self.would.decision != self.past.was or self.differs_in_grants
+
+    @property
+    def differs_in_grants(self) -> bool:
+        """True if it is allowed as before, with other grants."""
+        was = self.past.verdict.grants
+        # Without a sandbox every command has this, and here a sandbox is assumed.
+        is_known = was != WITHOUT_SANDBOX
+        return (
+            self.would.decision == self.past.was == "allow"
+            and is_known
+            and was != self.would.grants
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@
     plugin(weather)     a tool that a plugin brings
     bash                every call of this tool
     effect(execute)     every call that runs something; also write, network (not with allow)
+    network(*.x.org)    a host, for every command; or a preset, such as network(python)
 
 What is allowed must match strictly, what is asked about or denied matches widely. Deny wins over
 ask, ask over judge, and judge over allow, whichever source they come from and in whatever order.
@@ -28,6 +29,8 @@ from agentcli.permissions.reader_options import split_names
 from agentcli.permissions.readonly import why_no_reading_form
 from agentcli.permissions.shell import PlainLine, ShellPart
 from agentcli.permissions.subject import EDITING, KNOWN_TOOLS, READING, CallSubject, ReachedPath
+from agentcli.system.grants import covers_host, expand_hosts
+from agentcli.system.hosts import HostPattern
 from agentcli.types.grants import NO_GRANTS, Grants
 from agentcli.types.tools import Effect
 
@@ -69,6 +72,8 @@ class PermissionRule:
     server: tuple[str, str] | None = None
     """Globs for an MCP server and its tool."""
     effects: frozenset[Effect] = frozenset()
+    hosts: tuple[str, ...] = ()
+    """The hosts that it is about, for every command."""
     when: When = "always"
     grants: Grants = NO_GRANTS
     """Grants beyond the workspace for a command that this rule allows."""
@@ -88,7 +93,10 @@ class PermissionRule:
 
     def concerns(self, subject: CallSubject) -> bool:
         if self.effects:
-            return subject.effect in self.effects
+            asks_network = subject.request.grants.network or subject.request.grants.hosts
+            return subject.effect in self.effects or (
+                Effect.NETWORK in self.effects and bool(asks_network)
+            )
         if self.server is None:
             return subject.tool in self.tools and not subject.server
         server, tool = self.server
@@ -96,6 +104,11 @@ class PermissionRule:
             return False
         known_as = subject.tool.removeprefix(f"{subject.server}{_OF_SERVER}")
         return any(fnmatchcase(name, tool) for name in (subject.server_tool, known_as))
+
+    def touches_host(self, host: str) -> bool:
+        """Return whether it is about a host, whatever the port if it names none."""
+        needed = HostPattern.parse(host)
+        return any(covers_host(HostPattern.parse(one), needed, any_port=True) for one in self.hosts)
 
     def permits_call(self, subject: CallSubject) -> bool:
         """Return whether this rule alone allows the whole call."""
@@ -189,7 +202,7 @@ def parse_rule(
         raise RuleError(f"{text}: {error}") from None
 
 
-def make_session_rule(command: str) -> PermissionRule:
+def make_session_rule(command: str, grants: Grants = NO_GRANTS) -> PermissionRule:
     """Return a rule for one exact command line, plain or not: the user has seen all of it."""
     return PermissionRule(
         decision="allow",
@@ -198,6 +211,7 @@ def make_session_rule(command: str) -> PermissionRule:
         where="this session",
         tools=frozenset(["bash"]),
         line=command,
+        grants=grants,
     )
 
 
@@ -210,17 +224,23 @@ def _with_target(
         return replace(rule, tools=frozenset([_parse_plugin(pattern)]))
     if name == "effect":
         return replace(rule, effects=_effects(rule, pattern))
+    if name == "network":
+        return replace(rule, hosts=_parse_hosts(rule, pattern))
     named = _GROUPS.get(name) or frozenset([_check_tool(name, tools)])
     if pattern is None or (name == "bash" and pattern in ("*", ANY_WORDS)):
         return replace(rule, tools=named)
     if name == "bash":
-        command = CommandPattern.parse(pattern)
-        if rule.decision == "allow" and (too_wide := command.why_not_allowable()):
-            raise ValueError(too_wide)
-        return replace(rule, tools=named, command=command)
+        return replace(rule, tools=named, command=_parse_command(rule, pattern))
     if named <= EDITING | READING:
         return replace(rule, tools=named, path=PathPattern.parse(pattern))
     raise ValueError(f"{name} takes no pattern; write {name}")
+
+
+def _parse_command(rule: PermissionRule, pattern: str) -> CommandPattern:
+    command = CommandPattern.parse(pattern)
+    if rule.decision == "allow" and (too_wide := command.why_not_allowable()):
+        raise ValueError(too_wide)
+    return command
 
 
 def _effects(rule: PermissionRule, pattern: str | None) -> frozenset[Effect]:
@@ -231,6 +251,14 @@ def _effects(rule: PermissionRule, pattern: str | None) -> frozenset[Effect]:
     except ValueError:
         known = ", ".join(effect.value for effect in Effect)
         raise ValueError(f"write effect(execute), or several of {known}") from None
+
+
+def _parse_hosts(rule: PermissionRule, pattern: str | None) -> tuple[str, ...]:
+    if rule.decision == "judge":
+        raise ValueError("network rules can only allow, ask or deny")
+    if not pattern:
+        raise ValueError("write network(HOST), as network(docs.example.org)")
+    return expand_hosts([pattern])
 
 
 def _server(pattern: str | None) -> tuple[str, str]:
@@ -251,7 +279,7 @@ def _parse_plugin(pattern: str | None) -> str:
 def _check_tool(name: str, tools: Collection[str]) -> str:
     if name in tools:
         return name
-    near = get_close_matches(name.lower(), [*tools, *_GROUPS, "mcp"], n=1)
+    near = get_close_matches(name.lower(), [*tools, *_GROUPS, "mcp", "network"], n=1)
     hint = f" Did you mean {near[0]}?" if near else ""
-    known = ", ".join(sorted([*tools, *_GROUPS, "mcp(SERVER:TOOL)"]))
+    known = ", ".join(sorted([*tools, *_GROUPS, "mcp(SERVER:TOOL)", "network(HOST)"]))
     raise ValueError(f"unknown tool {name}.{hint} Tools: {known}")

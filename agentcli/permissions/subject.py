@@ -2,13 +2,15 @@
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from agentcli.permissions.shell import ShellLine, parse_line
+from agentcli.system.grants import flatten_request, parse_request
 from agentcli.system.home import expand_own_home
+from agentcli.types.grants import NO_REQUEST, GrantRequest
 from agentcli.types.tools import Effect
 from agentcli.types.verdicts import TemporaryFiles
 
@@ -46,6 +48,8 @@ class CallSubject:
     line: ShellLine | None = None
     effect: Effect | None = None
     """The effect of the call; None if not known, as in an example."""
+    request: GrantRequest = NO_REQUEST
+    """What a command needs beyond the sandbox, as the model says, with real paths."""
 
     @property
     def takes_path(self) -> bool:
@@ -83,7 +87,30 @@ class SubjectFactory:
             paths=tuple(self.reach(self._root / expand_own_home(text)) for text in paths),
             command=command,
             line=parse_line(command) if is_shell else None,
+            request=self._read_request(args) if is_shell else NO_REQUEST,
         )
+
+    def _read_request(self, args: Any) -> GrantRequest:
+        """Return the request with real paths: the user must see what would be mounted.
+
+        A request that cannot be read has not passed the tool either, so nothing was asked."""
+        needs = args.get("needs") if isinstance(args, Mapping) else getattr(args, "needs", None)
+        if not needs:
+            return NO_REQUEST
+        try:
+            asked = parse_request(flatten_request(needs))
+        except (ValueError, TypeError, AttributeError):
+            return NO_REQUEST
+        grants = replace(
+            asked.grants,
+            writable=self._find_real(asked.grants.writable),
+            readable=self._find_real(asked.grants.readable),
+        )
+        return replace(asked, grants=grants)
+
+    def _find_real(self, paths: Iterable[Path]) -> tuple[Path, ...]:
+        """Return real paths, without those in the commands' own temporary directory."""
+        return tuple(found.real for found in map(self.reach, paths) if not found.is_temporary)
 
     def reach(self, path: Path) -> ReachedPath:
         written = Path(os.path.normpath(path))

@@ -7,6 +7,7 @@ or else the exact command.
 import re
 import shlex
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from agentcli.permissions import programs
@@ -16,6 +17,8 @@ from agentcli.permissions.reader_options import split_names
 from agentcli.permissions.rules import RuleError, parse_rule
 from agentcli.permissions.shell import OpaqueLine, PlainLine, ShellPart
 from agentcli.permissions.subject import EDITING, KNOWN_TOOLS, CallSubject
+from agentcli.system.grants import format_grants
+from agentcli.types.grants import NO_GRANTS, Grants
 from agentcli.types.verdicts import RuleSuggestion
 
 _ANY_WORDS_ARE_FINE = split_names(
@@ -48,34 +51,61 @@ _DESTROYING = {
 WORKSPACE_EDITS = "edit(./**)"
 
 
-def format_options(rules: Iterable[str]) -> str:
-    """Return the rules as options on the command line."""
-    return " ".join(f"--allow {shlex.quote(rule)}" for rule in rules)
+def format_options(rules: Iterable[str], hosts: Iterable[str] = ()) -> str:
+    """Return rules, and hosts for every command, as options on the command line."""
+    return " ".join(
+        [
+            *(f"--allow {shlex.quote(rule)}" for rule in rules),
+            *(f"--network {shlex.quote(host)}" for host in hosts),
+        ]
+    )
+
+
+def find_remedy(suggestion: RuleSuggestion, *, is_call_open: bool) -> tuple[str, str]:
+    """Return the options that would permit a call, and the lines that only a rule can give.
+
+    `is_call_open` is False if the call is allowed, and only what it asks for is not."""
+    others = replace(suggestion.grants, hosts=())
+    rules = suggestion.rules if is_call_open else ()
+    return format_options(rules, suggestion.grants.hosts), ", ".join(format_grants(others))
 
 
 def suggest_rules(subject: CallSubject, decider: PolicyDecider) -> RuleSuggestion:
+    """Return the rules that would allow a call, and give a command all that it asks for."""
+    missing = decider.find_missing(subject)
     if isinstance(subject.line, OpaqueLine):
-        return RuleSuggestion(
-            reason=f"contains {subject.line.reason}", session="exactly this command"
-        )
+        reason = f"contains {subject.line.reason}"
+        return RuleSuggestion(reason=reason, session=_describe_line(missing), grants=missing)
     try:
-        rules = tuple(dict.fromkeys(_rules(subject, decider)))
+        rules = tuple(dict.fromkeys(_rules(subject, decider, exactly=missing.outside)))
     except RuleError as error:
-        return RuleSuggestion(reason=str(error))
+        # What is granted is granted to this line, whether or not a rule could name its parts.
+        session = _describe_line(missing) if missing != NO_GRANTS else ""
+        return RuleSuggestion(reason=str(error), session=session, grants=missing)
     if subject.tool in EDITING:
         # A session edits many files for one task: a question for each would teach to say yes.
         return RuleSuggestion(
             rules=rules, session="all edits in this workspace", session_rules=(WORKSPACE_EDITS,)
         )
     uncovered = tuple(one.part.source for one in decider.find_uncovered(subject))
-    return RuleSuggestion(rules=rules, session=", ".join(rules), uncovered=uncovered)
+    found = RuleSuggestion(rules=rules, uncovered=uncovered, grants=missing)
+    session = _describe_line(missing) if missing.outside else ", ".join(found.describe_rules())
+    return replace(found, session=session)
 
 
-def _rules(subject: CallSubject, decider: PolicyDecider) -> Iterator[str]:
+def _describe_line(missing: Grants) -> str:
+    more = missing.describe_more()
+    return f"exactly this command with {more}" if more else "exactly this command"
+
+
+def _rules(subject: CallSubject, decider: PolicyDecider, *, exactly: bool) -> Iterator[str]:
     """Yield the rules. Raise RuleError with the reason if no rule can allow the call."""
     if isinstance(subject.line, PlainLine):
         alone = len(subject.line.parts) == 1
-        yield from (_suggest_for_part(one, alone=alone) for one in decider.find_uncovered(subject))
+        if exactly and not alone:
+            raise RuleError("only a single command can always run without a sandbox")
+        for one in decider.find_ungranted(subject):
+            yield _suggest_for_part(one, alone=alone, exactly=exactly)
     elif subject.server:
         # A server may give its tool any name, even a glob that matches all tools.
         known_as = subject.tool.removeprefix(f"{subject.server}__")
@@ -87,10 +117,10 @@ def _rules(subject: CallSubject, decider: PolicyDecider) -> Iterator[str]:
         yield subject.tool if subject.tool in KNOWN_TOOLS else f"plugin({subject.tool})"
 
 
-def _suggest_for_part(uncovered: UncoveredPart, *, alone: bool) -> str:
+def _suggest_for_part(uncovered: UncoveredPart, *, alone: bool, exactly: bool) -> str:
     """Return the first form that is a valid rule and covers the part."""
     part = uncovered.part
-    begin = _beginning(part.argv)
+    begin = () if exactly else _beginning(part.argv)
     wider = [f"bash({shlex.join(begin)}:*)"] if begin else []
     for text in (*wider, f"bash({shlex.join(part.argv)})"):
         if part.program != "cd" and _covers(text, part, alone=alone):

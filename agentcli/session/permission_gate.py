@@ -17,13 +17,14 @@ from agentcli.agent.dispatch import Clean
 from agentcli.session.context_sources import find_skill_folders
 from agentcli.session.model import ModelInUse, SessionModel
 from agentcli.session.project import Project, load_project_rules
-from agentcli.session.sandbox_host import SandboxHost
+from agentcli.session.sandbox_host import SandboxHost, find_own_paths
 from agentcli.session.secret_masking import SecretMasking
 from agentcli.settings import Settings, get_rules_file
 from agentcli.system.lazy import Lazy
 from agentcli.system.private_file import unwritable_error
 from agentcli.types.errors import SettingsError
 from agentcli.types.events import Emit, Fact
+from agentcli.types.grants import Grants
 from agentcli.types.tools import Effect, Output, PreparedCall
 from agentcli.types.verdicts import (
     AskUser,
@@ -32,17 +33,21 @@ from agentcli.types.verdicts import (
     Mode,
     Preview,
     Question,
+    RuleSuggestion,
     Verdict,
 )
 
 if TYPE_CHECKING:
     from agentcli.permissions.decide import PolicyDecider
     from agentcli.permissions.evaluator import EvaluationRequest
+    from agentcli.permissions.granting import HostJudge, RunningCommand
     from agentcli.permissions.hooks import HookRunner
     from agentcli.permissions.judge import PolicyJudge
     from agentcli.permissions.provenance import OriginTracker
     from agentcli.permissions.rules import PermissionRule
     from agentcli.permissions.subject import SubjectFactory
+
+_CALLS_KEPT = 100
 
 
 # The model that evaluates a call if a rule says `judge`, opened at the first such call.
@@ -108,6 +113,8 @@ class PermissionGate:
         self._hooks = hooks
         self._evaluator = evaluator
         self._past = facts
+        self._calls: dict[str, tuple[PreparedCall, Delegation | None]] = {}
+        """The calls that were judged last, for questions while their commands run."""
         self._one_question_at_a_time = asyncio.Lock()
         self._decider = Lazy(self._build_decider)
 
@@ -117,6 +124,16 @@ class PermissionGate:
         verdict = await self._judge(call, preview=preview, child=child)
         if self.host.failure and verdict.by == "nobody" and call.tool.spec.name == "bash":
             raise self.host.failure  # the machine, not a rule, prevents the command
+        self._calls[call.call.id] = call, child
+        if len(self._calls) > _CALLS_KEPT:
+            del self._calls[next(iter(self._calls))]
+        return verdict
+
+    async def judge_host(self, call_id: str, host: str, port: int, grants: Grants) -> Verdict:
+        """Return whether a running command may reach a host."""
+        verdict = await self._host_judge(call_id, host, port, grants)
+        if verdict.decision == "allow":
+            self._provenance.mark_fetching(call_id)
         return verdict
 
     def find_refusal(self, server: str, what: str) -> str:
@@ -159,12 +176,13 @@ class PermissionGate:
         """The rules that the user approved for this session alone."""
         return self._decider.made.session_rules if self._decider.made else ()
 
-    def store_rule(self, rule: str) -> None:
-        """Store a rule among the user's own. Raise SettingsError if it cannot be written."""
+    def store_rules(self, suggestion: RuleSuggestion) -> None:
+        """Store rules among the user's own. Raise SettingsError if they cannot be written."""
         from agentcli.permissions.policy import store_rule
 
         try:
-            store_rule(get_rules_file(), rule)
+            for rule in suggestion.rules:
+                store_rule(get_rules_file(), rule, grants=suggestion.grants)
         except OSError as error:
             raise unwritable_error(get_rules_file(), error) from error
 
@@ -206,6 +224,25 @@ class PermissionGate:
         )
 
     @cached_property
+    def _host_judge(self) -> "HostJudge":
+        from agentcli.permissions.granting import HostJudge
+
+        decider = self._decider.get()
+        return HostJudge(
+            decide=decider.decide_host,
+            add_rule=decider.add,
+            ask_user=self.ask if self._ask_user else None,
+            find_command=self._find_command,
+        )
+
+    def _find_command(self, call_id: str) -> "RunningCommand":
+        from agentcli.permissions.granting import RunningCommand
+
+        call, child = self._calls.get(call_id, (None, None))
+        command = getattr(call.args, "command", "") if call else ""
+        return RunningCommand(command=command, child=child)
+
+    @cached_property
     def _subjects(self) -> "SubjectFactory":
         from agentcli.permissions.subject import SubjectFactory
 
@@ -222,7 +259,9 @@ class PermissionGate:
             rules=self._rules,
             prover=self.host.prover,
             is_confined=self.host.is_confined,
+            has_sandbox=self.host.sandbox is not None,
             is_untrusted=lambda: self._provenance.is_untrusted,
+            own=find_own_paths(self.host.paths),
         )
 
     @cached_property
@@ -241,7 +280,8 @@ class PermissionGate:
 def load_rules(settings: Settings, project: Project | None = None) -> "tuple[PermissionRule, ...]":
     """Return the rules of the user, of `--policy`, of the command line, and of the project."""
     own, theirs = get_rules_file(), load_project_rules(project)
-    if not (own.exists() or settings.policy or settings.allow or settings.deny):
+    given = settings.policy or settings.allow or settings.deny or settings.network
+    if not (own.exists() or given):
         return (*theirs,)
     from agentcli.permissions import policy
 
@@ -252,7 +292,9 @@ def load_rules(settings: Settings, project: Project | None = None) -> "tuple[Per
             if settings.policy
             else ()
         ),
-        *policy.rules_from_options(allow=settings.allow, deny=settings.deny),
+        *policy.rules_from_options(
+            allow=settings.allow, deny=settings.deny, network=settings.network
+        ),
         *theirs,
     )
 

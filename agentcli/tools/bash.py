@@ -7,11 +7,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
-from pydantic import Field
+from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic_core import PydanticCustomError
 
 from agentcli.system import process, process_tree
+from agentcli.system.grants import flatten_request, parse_request
 from agentcli.system.output import (
     LOG_LIMIT_BYTES,
     BoundedOutput,
@@ -50,12 +52,23 @@ from agentcli.types.tools import (
 TAKEN_DOWN = "[what it left in the background ended with it; to keep it use background=true]"
 
 
+def _check_needs(entries: list[str]) -> list[str]:
+    try:
+        parse_request(entries)
+    except ValueError as error:
+        raise PydanticCustomError("needs", "{fault}", {"fault": str(error)}) from None
+    return entries
+
+
 class BashArgs(Arguments):
     command: str = Field(min_length=1, description="e.g. pytest -q")
     timeout: int = Field(
-        default=120, ge=1, le=600, description="Seconds, e.g. 300; 120 if not given, most 600"
+        default=120, ge=1, le=600, description="Seconds, e.g. 300; 120 if not given"
     )
     background: bool = Field(default=False, description="e.g. true for a server")
+    needs: Annotated[list[str], BeforeValidator(flatten_request), AfterValidator(_check_needs)] = (
+        Field(default=[], description="Access to ask for, e.g. network:docs.example.org")
+    )
 
     aliases: ClassVar[dict[str, str]] = {
         "cmd": "command",

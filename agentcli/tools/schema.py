@@ -111,6 +111,8 @@ def _sentence(model: type[Arguments], fault: ErrorDetails) -> str:
             return f"{name} must be {expected}, not {shown}"
         case "string_too_short":
             return f"{name} must not be empty"
+        case "needs":
+            return f"{name}: {fault['msg']}"
         case "string_unicode":
             return f"{name} has half of a surrogate pair in it, which is not a character"
         case _:

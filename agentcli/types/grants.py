@@ -13,6 +13,8 @@ from agentcli.types.fast_dataclass import dataclass
 Credential: TypeAlias = Literal["git", "ssh-agent", "gh", "npm"]
 CREDENTIALS: tuple[Credential, ...] = ("git", "ssh-agent", "gh", "npm")
 
+OUTSIDE = "no sandbox: runs as you, with all your files and the network"
+
 T = TypeVar("T")
 
 
@@ -53,14 +55,19 @@ class Grants:
     def describe(self) -> str:
         """Return what a command with these grants may reach, in one line for the user."""
         if self.outside:
-            return "no sandbox: runs as you, with all your files and the network"
-        return "sandboxed, " + ", ".join(self._describe_parts())
+            return OUTSIDE
+        is_offline = not (self.network or self.hosts)
+        return ", ".join(["sandboxed", *["no network"] * is_offline, *self._describe_parts()])
+
+    def describe_more(self) -> str:
+        """Return only what these grants add to the sandbox; empty if they add nothing."""
+        return OUTSIDE if self.outside else ", ".join(self._describe_parts())
 
     def _describe_parts(self) -> Iterator[str]:
         if self.network:
             yield "whole network"
-        else:
-            yield f"network: {' '.join(self.hosts)}" if self.hosts else "no network"
+        elif self.hosts:
+            yield f"network: {' '.join(self.hosts)}"
         for what, names in (
             ("can also write", self.writable),
             ("can also read", self.readable),
@@ -71,6 +78,20 @@ class Grants:
 
 
 NO_GRANTS = Grants()
+WITHOUT_SANDBOX = Grants(outside=True)
+"""What every command has where there is no sandbox."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrantRequest:
+    """What a model asks for with a command. It gives nothing by itself."""
+
+    grants: Grants = NO_GRANTS
+    reason: str = ""
+    """The words of the model."""
+
+
+NO_REQUEST = GrantRequest()
 
 
 def _unite(one: tuple[T, ...], other: tuple[T, ...]) -> tuple[T, ...]:

@@ -123,6 +123,13 @@ class RuleSuggestion:
     """The rules for "this session", if they are wider than those that would be stored."""
     uncovered: tuple[str, ...] = ()
     """The parts of a command line that are not allowed yet, as written."""
+    grants: Grants = NO_GRANTS
+    """What each of the rules would give to its commands."""
+
+    def describe_rules(self) -> tuple[str, ...]:
+        """Return each rule with what it would give, in one line for the user."""
+        more = self.grants.describe_more()
+        return tuple(f"{rule} with {more}" if more else rule for rule in self.rules)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +145,8 @@ class Question:
     """What to offer for "this session" and "always"."""
     child: Delegation | None = None
     """None if the call is one of the session's own."""
+    wanted_for: str = ""
+    """The words of the model on why a command needs more than the sandbox gives."""
     form: ServerForm | None = None
     """The form, if a server asks. A yes is `modify`, with the values filled in as `input`, or
     `allow` if there is nothing to fill in. `ask` is returned if no answer was given."""

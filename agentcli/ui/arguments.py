@@ -95,6 +95,15 @@ Deny = Annotated[
     list[str] | None,
     typer.Option("--deny", metavar="RULE", help="Deny calls that match, in every mode."),
 ]
+Network = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--network",
+        metavar="HOST",
+        help="Let commands reach this host, e.g. docs.example.org, '*.example.com', or a preset: "
+        "python, node, rust, go, git (repeatable).",
+    ),
+]
 Policy = Annotated[
     Path | None, typer.Option("--policy", metavar="FILE", help="Load more rules from this file.")
 ]

@@ -79,7 +79,7 @@ def test_network_and_directories_are_given_by_rule_to_that_command_alone(
 @pytest.mark.parametrize(
     ("extra", "message"),
     [
-        ("network = 1\n", "network must be true or false"),
+        ("network = 1\n", "network must be true, false or a list of hosts"),
         ('writable = "x"\n', "writable must be a list"),
         ('writable = ["x"]\n', "must be an absolute path"),
         ('writable = ["/"]\n', "and not /"),

@@ -43,7 +43,7 @@ from agentcli.types.errors import (
 )
 from agentcli.types.events import Event, ModelFailed, TurnEnded, Warned
 from agentcli.types.spending import NO_SPENDING, compute_spending
-from agentcli.types.verdicts import Question, Verdict
+from agentcli.types.verdicts import Question, RuleSuggestion, Verdict
 from agentcli.ui.streams import write_err
 
 # Errors for an editor, in words that it can show to the user
@@ -187,7 +187,7 @@ class Conversation:
             return Verdict(
                 decision="deny", by="nobody", reason="forms are not supported in editors"
             )
-        call, rules = question.call, question.suggestion.rules
+        call, suggestion = question.call, question.suggestion
         answer = await self._client.request_permission(
             session_id=self.id,
             tool_call=ToolCallUpdate(
@@ -198,26 +198,25 @@ class Conversation:
                 raw_input=call.input,
                 content=build_preview(question, self._workspace) or None,
             ),
-            options=_build_options(rules),
+            options=_build_options(suggestion.describe_rules()),
         )
         if not isinstance(answer.outcome, AllowedOutcome):
             return Verdict(decision="deny", by="user", reason="the user gave no answer")
-        return self._build_verdict(answer.outcome.option_id, rules)
+        return self._build_verdict(answer.outcome.option_id, suggestion)
 
-    def _build_verdict(self, chosen: str, rules: Sequence[str]) -> Verdict:
+    def _build_verdict(self, chosen: str, suggestion: RuleSuggestion) -> Verdict:
         match chosen:
             case "allow":
                 reason = "the user approved it once"
                 return Verdict(decision="allow", by="user", reason=reason, lasts="once")
-            case "always" if rules:
-                for rule in rules:
-                    self.session.gate.store_rule(rule)
+            case "always" if suggestion.rules:
+                self.session.gate.store_rules(suggestion)
                 reason = "the user approved it always"
                 return Verdict(
                     decision="allow",
                     by="user",
                     reason=reason,
-                    rule=", ".join(rules),
+                    rule=", ".join(suggestion.rules),
                     lasts="always",
                 )
             case _:

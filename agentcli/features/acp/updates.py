@@ -33,7 +33,7 @@ from agentcli.types.events import (
     TurnStarted,
 )
 from agentcli.types.messages import Image, Text, Thinking, ToolCall
-from agentcli.types.tools import Details, Diff, FileView, Matches, ToolResult
+from agentcli.types.tools import Command, Details, Diff, FileView, Matches, ToolResult
 from agentcli.types.verdicts import Delegation, Question
 from agentcli.ui.render.patch import DiffLine, read_patch
 from agentcli.ui.render.wording import format_child_name, format_child_task, format_target
@@ -184,7 +184,12 @@ def build_preview(question: Question, workspace: Path) -> list[ToolCallContentVa
         if child
         else []
     )
-    return [*task, *(build_diffs(details, workspace) if isinstance(details, Diff) else [])]
+    shown = [*task, *(build_diffs(details, workspace) if isinstance(details, Diff) else [])]
+    if isinstance(details, Command):
+        shown.append(_quote_text(question.verdict.grants.describe()))
+    if question.wanted_for:
+        shown.append(_quote_text(f"the model says: {question.wanted_for}"))
+    return shown
 
 
 def _join_side(hunk: list[DiffLine], *, without: str) -> str:

@@ -14,6 +14,7 @@ from agentcli.ui.arguments import (
     McpConfig,
     Mode,
     Model,
+    Network,
     PassEnv,
     Policy,
     SandboxKind,
@@ -59,6 +60,7 @@ def batch(
     mode: Mode = None,
     allow: Allow = None,
     deny: Deny = None,
+    network: Network = None,
     policy: Policy = None,
     sandbox: SandboxKind = None,
     pass_env: PassEnv = None,
@@ -86,7 +88,14 @@ def batch(
         "max_cost": max_cost,
         "timeout": timeout,
     }
-    others = {"allow": allow, "deny": deny, "pass-env": pass_env, "mask": mask, "verify": verify}
+    others = {
+        "allow": allow,
+        "deny": deny,
+        "network": network,
+        "pass-env": pass_env,
+        "mask": mask,
+        "verify": verify,
+    }
     files = {"policy": policy, "mcp-config": mcp_config}
     plan = BatchPlan(
         workspace=load_settings(checked, workspace=workspace).workspace,

@@ -11,6 +11,7 @@ from agentcli.ui.arguments import (
     Deny,
     McpConfig,
     Model,
+    Network,
     Policy,
     SandboxKind,
     SessionMode,
@@ -146,6 +147,7 @@ def serve(
     mode: SessionMode = None,
     allow: Allow = None,
     deny: Deny = None,
+    network: Network = None,
     policy: Policy = None,
     sandbox: SandboxKind = None,
 ) -> int:
@@ -158,6 +160,7 @@ def serve(
         workspace=workspace,
         allow=allow or (),
         deny=deny or (),
+        network=network or (),
         policy=policy,
     )
     return run_server(settings)

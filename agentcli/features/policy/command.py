@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from agentcli.ui.arguments import STYLE, SandboxKind, Workspace
+from agentcli.ui.arguments import STYLE, Network, SandboxKind, Workspace
 
 app = typer.Typer(help="Explain permission decisions and test rules on past calls.", **STYLE)
 
@@ -45,6 +45,7 @@ def explain(
     mode: ModeOption = None,
     allow: Allow = None,
     deny: Deny = None,
+    network: Network = None,
     policy: PolicyFile = None,
     sandbox: SandboxKind = None,
     output: Output = PolicyOutput.TEXT,
@@ -58,6 +59,7 @@ def explain(
         workspace=workspace,
         allow=allow or (),
         deny=deny or (),
+        network=network or (),
         policy=policy,
     )
     return show_explanation(settings, query, as_json=output is PolicyOutput.JSON)
@@ -78,6 +80,7 @@ def test(
     ] = None,
     allow: Allow = None,
     deny: Deny = None,
+    network: Network = None,
     policy: PolicyFile = None,
     output: Output = PolicyOutput.TEXT,
 ) -> int:
@@ -93,8 +96,17 @@ def test(
         workspace=workspace,
         allow=allow or (),
         deny=deny or (),
+        network=network or (),
         policy=policy,
     )
     return show_replay(
         settings, runs, mode=settings.mode if mode else None, as_json=output is PolicyOutput.JSON
     )
+
+
+@app.command()
+def presets() -> int:
+    """List the presets of hosts that --network and rules can name. None is on by default."""
+    from agentcli.features.policy.render import show_presets
+
+    return show_presets()

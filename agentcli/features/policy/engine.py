@@ -28,8 +28,13 @@ from agentcli.permissions.subject import SubjectFactory
 from agentcli.sandbox.choose import SandboxScope, choose_sandbox
 from agentcli.sandbox.environment import build_environment
 from agentcli.session.permission_gate import load_rules
-from agentcli.session.project import apply_project, load_project, load_project_rules
-from agentcli.settings import Settings
+from agentcli.session.project import (
+    apply_project,
+    get_trust_directory,
+    load_project,
+    load_project_rules,
+)
+from agentcli.settings import Settings, get_settings_file
 from agentcli.types.errors import SettingsError, UsageError
 from agentcli.types.events import (
     CallFinished,
@@ -80,6 +85,7 @@ def explain_call(settings: Settings, query: str) -> PolicyAnswer:
         workspace=settings.workspace,
         cwd=settings.workspace,
         is_confined=bool(layer) or settings.sandbox == "off",
+        has_sandbox=bool(layer),
     )
     explanation = explain(
         tool,
@@ -147,13 +153,24 @@ def _find_layer(settings: Settings) -> tuple[str, str]:
 
 
 def _build_decider(
-    rules: tuple[PermissionRule, ...], *, workspace: Path, cwd: Path, is_confined: bool
+    rules: tuple[PermissionRule, ...],
+    *,
+    workspace: Path,
+    cwd: Path,
+    is_confined: bool,
+    has_sandbox: bool = True,
 ) -> PolicyDecider:
     search_path = build_environment(os.environ, workspace=workspace).get("PATH", "")
     prover = ReadProver(
         workspace=workspace, resolve=build_path_lookup(search_path), cwd=lambda: cwd
     )
-    return PolicyDecider(rules=rules, prover=prover, is_confined=is_confined)
+    return PolicyDecider(
+        rules=rules,
+        prover=prover,
+        is_confined=is_confined,
+        has_sandbox=has_sandbox,
+        own=(get_settings_file().parent, get_trust_directory().parent),
+    )
 
 
 def _find_sessions(settings: Settings, runs: str) -> list[SessionPaths]:

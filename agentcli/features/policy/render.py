@@ -8,8 +8,8 @@ from typing import Any
 from agentcli.features.policy.engine import PolicyAnswer, PolicyReplay, explain_call, replay_policy
 from agentcli.permissions.explain import Explanation
 from agentcli.permissions.replay import RejudgedCall
-from agentcli.permissions.suggest import format_options
 from agentcli.settings import Settings
+from agentcli.system.grants import PRESETS
 from agentcli.system.plain_text import show_controls
 from agentcli.types.errors import Exit
 from agentcli.types.messages import Json
@@ -23,6 +23,12 @@ _VERDICTS = {
 _LABEL = 10
 _MOST_CHARS = 72
 _MOST_ROWS = 200
+
+
+def show_presets() -> Exit:
+    width = max(map(len, PRESETS))
+    _write_lines(f"{name:<{width}}  {' '.join(hosts)}" for name, hosts in PRESETS.items())
+    return Exit.DONE
 
 
 def show_explanation(settings: Settings, query: str, *, as_json: bool) -> Exit:
@@ -76,17 +82,17 @@ def _list_facts(answer: PolicyAnswer) -> Iterator[tuple[str, str]]:
 
 
 def _describe_sandbox(answer: PolicyAnswer) -> str:
+    grants = answer.explanation.verdict.grants.describe()
     if not answer.layer:
-        return f"none: {answer.why_no_layer}"
-    return f"{answer.layer}: {answer.explanation.verdict.grants.describe()}"
+        return f"none: {answer.why_no_layer}; {grants}"
+    return f"{answer.layer}: {grants}"
 
 
 def _list_remedies(explanation: Explanation) -> Iterator[str]:
     if explanation.suggestion is None:
         return
-    if explanation.suggestion.rules:
-        yield format_options(explanation.suggestion.rules)
-    else:
+    yield from explanation.remedies
+    if not explanation.remedies:
         yield f"no rule to suggest: {explanation.suggestion.reason}"
 
 
@@ -115,7 +121,11 @@ def _explanation_json(answer: PolicyAnswer) -> dict[str, Any]:
             "applies": explained.tool == "bash" and bool(answer.layer),
             "layer": answer.layer,
             "network": verdict.grants.network,
+            "hosts": list(verdict.grants.hosts),
             "writable": list(map(str, verdict.grants.writable)),
+            "readable": list(map(str, verdict.grants.readable)),
+            "credentials": list(verdict.grants.credentials),
+            "outside": verdict.grants.outside,
         },
         "to_allow": list(suggestion.rules) if suggestion else [],
         "why_not_allowable": suggestion.reason if suggestion else "",
@@ -126,7 +136,7 @@ def _render_replay(replay: PolicyReplay) -> Iterator[str]:
     calls, differences = len(replay.judged), replay.differences
     for one in differences[:_MOST_ROWS]:
         yield f"{one.past.was:<5} -> {one.would.decision:<5}  {_format_call(one)}"
-        yield f"{'':<16}{one.would.reason}"
+        yield f"{'':<16}{_describe_difference(one)}"
     if len(differences) > _MOST_ROWS:
         yield f"… and {len(differences) - _MOST_ROWS} more (-o json lists all)"
     yield f"Checked {calls} calls of {replay.sessions} sessions: {len(differences)} would differ."
@@ -138,6 +148,12 @@ def _render_replay(replay: PolicyReplay) -> Iterator[str]:
     for relief in replay.reliefs:
         rules = " ".join(f"--allow '{rule}'" for rule in relief.rules)
         yield f"  {relief.questions:>4}  {rules}"
+
+
+def _describe_difference(one: RejudgedCall) -> str:
+    if not one.differs_in_grants:
+        return one.would.reason
+    return f"{one.past.verdict.grants.describe()} -> {one.would.grants.describe()}"
 
 
 def _replay_json(replay: PolicyReplay) -> dict[str, Any]:
@@ -156,6 +172,8 @@ def _replay_json(replay: PolicyReplay) -> dict[str, Any]:
                 "would_be": one.would.decision,
                 "reason": one.would.reason,
                 "rule": one.would.rule,
+                "had": one.past.verdict.grants.describe(),
+                "would_have": one.would.grants.describe(),
             }
             for one in replay.differences
         ],

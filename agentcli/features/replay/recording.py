@@ -24,7 +24,7 @@ from agentcli.types.events import (
     TurnStarted,
     Undone,
 )
-from agentcli.types.grants import NO_GRANTS
+from agentcli.types.grants import NO_GRANTS, WITHOUT_SANDBOX
 from agentcli.types.messages import AssistantMessage, ToolCall, UserMessage
 from agentcli.types.tools import Command, ErrorKind, ToolResult
 
@@ -65,7 +65,8 @@ class RecordedCall:
             return "the user moved it to the background"
         if self.was_changed:
             return "a hook changed its result"
-        if self.judged is not None and self.judged.verdict.grants != NO_GRANTS:
+        grants = self.judged.verdict.grants if self.judged else NO_GRANTS
+        if grants not in (NO_GRANTS, WITHOUT_SANDBOX):
             return "it had access beyond the workspace or to the network"
         return ""
 

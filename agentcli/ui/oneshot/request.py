@@ -105,6 +105,7 @@ class RunRequest:
     workspace: Path = Path()
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
+    network: tuple[str, ...] = ()
     policy: Path | None = None
     pass_env: tuple[str, ...] = ()
     mask: tuple[str, ...] = ()
@@ -147,6 +148,7 @@ class RunRequest:
             workspace=workspace,
             allow=self.allow,
             deny=self.deny,
+            network=self.network,
             policy=self.policy,
             pass_env=self.pass_env,
             mask=self.mask,

@@ -150,8 +150,8 @@ class Answers:
         session, renderer = self._state.session, self._state.renderer
         assert session is not None and renderer is not None
         try:
-            for rule in asked.suggestion.rules:
-                session.gate.store_rule(rule)
+            session.gate.store_rules(asked.suggestion)
+            for rule in asked.suggestion.describe_rules():
                 renderer.say_saved_rule(rule)
         except AgentError as error:
             renderer.transcript.add_error(str(error), error.hint)

@@ -228,7 +228,7 @@ class PendingApproval(PendingQuestion):
     def describe_scope(self, choice: AnswerChoice) -> str:
         """Return what a lasting answer would cover, or an empty string if it is not available."""
         found = self.suggestion
-        return ", ".join(found.rules) if choice.lasts == "always" else found.session
+        return ", ".join(found.describe_rules()) if choice.lasts == "always" else found.session
 
     @property
     def _is_editable(self) -> bool:

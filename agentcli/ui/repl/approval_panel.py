@@ -13,6 +13,7 @@ from rich.text import Text
 
 from agentcli.settings import get_rules_file
 from agentcli.system.home import shorten_home
+from agentcli.types.grants import NO_GRANTS
 from agentcli.types.messages import Json
 from agentcli.types.tools import Command, Diff
 from agentcli.types.verdicts import Question
@@ -165,10 +166,9 @@ WAITING_NOTE = "keys go to your message; tab to answer"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandContext:
-    """The workspace and the sandbox of a command, for the line that shows them."""
+    """The workspace of a command, for the line that shows where it would run."""
 
     workspace: str
-    sandbox: str
 
 
 def render_panel(
@@ -216,7 +216,7 @@ def _render_panel_rows(
         if room >= ENDS_ROWS:
             break
     else:
-        foot = render_answers(pending, paint, density)
+        foot = [*_render_grants(pending.question, paint), *render_answers(pending, paint, density)]
         room = _limit_rows(paint, rows - len(head) - len(foot))
     body = _render_ends(body, max(1, room), paint, was_viewed=pending.was_viewed)
     return [*head, *body, *foot][:rows]
@@ -229,9 +229,10 @@ def _limit_rows(paint: Paint, rows: int) -> int:
 def _render_footer(
     pending: PendingApproval, paint: Paint, why: list[str], density: Density
 ) -> list[str]:
+    grants = _render_grants(pending.question, paint)
     if density == "short" and len(why) > 1:
         why = [why[0] + _apply_dim(paint, paint.ellipsis)]
-    return [*why, *render_answers(pending, paint, density)]
+    return [*why, *grants, *render_answers(pending, paint, density)]
 
 
 def render_call(pending: PendingApproval, paint: Paint) -> list[str]:
@@ -262,7 +263,7 @@ def render_viewed_question(pending: PendingApproval, paint: Paint) -> str:
         _apply_dim(paint, f"  [{letter}] {what}")
         for letter, what in (
             ("s", pending.suggestion.session),
-            ("a", ", ".join(pending.suggestion.rules)),
+            ("a", ", ".join(pending.suggestion.describe_rules())),
         )
         if what
     ]
@@ -328,9 +329,30 @@ def _render_why(question: Question, paint: Paint, context: CommandContext) -> li
     if isinstance(question.preview, Command):
         given = question.call.input
         timeout = given.get("timeout", 120) if isinstance(given, dict) else 120
-        where = paint.dot.join((escape(context.workspace), context.sandbox, f"timeout {timeout}s"))
+        grants = question.verdict.grants
+        sandbox = [grants.describe()] if grants == NO_GRANTS else []
+        where = paint.dot.join((escape(context.workspace), *sandbox, f"timeout {timeout}s"))
         rows += _wrap_prose(f"in:  {where}", paint)
-    return [*(_apply_dim(paint, row) for row in rows), *_render_task(question, paint)[:WHY_ROWS]]
+    return [
+        *(_apply_dim(paint, row) for row in rows),
+        *_render_task(question, paint)[:WHY_ROWS],
+    ]
+
+
+def _render_grants(question: Question, paint: Paint) -> list[str]:
+    """Return what a command would get besides, from the value that its sandbox is made from.
+
+    It is never cut, and stands out: no sandbox most of all."""
+    grants, theme = question.verdict.grants, paint.theme
+    if grants == NO_GRANTS or not isinstance(question.preview, Command):
+        return []
+    style = theme.failed if grants.outside else theme.warning
+    rows = _wrap_prose(f"with: {escape(grants.describe())}", paint)
+    shown = [paint.apply_style(row, style) for row in rows]
+    if question.wanted_for:
+        said = _wrap_prose(f"for: {escape(question.wanted_for)} (says the model)", paint)
+        shown += [_apply_dim(paint, row) for row in said[:WHY_ROWS]]
+    return shown
 
 
 def _render_task(question: Question, paint: Paint) -> list[str]:

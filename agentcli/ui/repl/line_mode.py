@@ -9,7 +9,7 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -24,6 +24,7 @@ from agentcli.system.parsing import parse_whole_number
 from agentcli.types.deltas import RetryDelta, ServersAwaited
 from agentcli.types.errors import AgentError, Exit, UsageError
 from agentcli.types.events import CallJudged, Event, NoteReason
+from agentcli.types.tools import Command
 from agentcli.types.verdicts import SPAN_WORDS, Mode, Question, Verdict
 from agentcli.ui.render.paint import escape
 from agentcli.ui.render.wording import describe_waiting, format_target
@@ -63,6 +64,15 @@ APPROVAL_PROMPT = ", ".join(
     ]
 )
 PLAN_PROMPT = "y follow it in ask mode, a in auto-edit mode, n not yet, m edit it, or type a change"
+
+
+def list_reasons(question: Question) -> Iterator[str]:
+    """Yield why it is asked, and what the command would get, from the value of its verdict."""
+    yield f"why: {escape(question.verdict.reason)}"
+    if isinstance(question.preview, Command):
+        yield f"with: {escape(question.verdict.grants.describe())}"
+    if question.wanted_for:
+        yield f"for: {escape(question.wanted_for)} (says the model)"
 
 
 def parse_answer(line: str, pending: PendingApproval) -> Verdict | None:
@@ -385,7 +395,7 @@ class LineMode:
         asked = build_pending(question)
         self._set_aside_typed()
         self._write("\n" + self._renderer.render_question(asked))
-        self._write(f"why: {escape(question.verdict.reason)}\n")
+        self._write("".join(f"{row}\n" for row in list_reasons(question)))
         if question.form is not None:
             return await ask_form(question.form, say=self._write, read_line=self._reader.read_line)
         for choice in (one for one in asked.choices if one.is_lasting):
@@ -398,8 +408,8 @@ class LineMode:
                 return Verdict(decision="deny", by="user", reason="the user quit")
             verdict = parse_answer(line, asked)
         if verdict.lasts == "always":
-            for rule in asked.suggestion.rules:
-                self.session.gate.store_rule(rule)
+            self.session.gate.store_rules(asked.suggestion)
+            for rule in asked.suggestion.describe_rules():
                 self._write(f"{describe_saved_rule(rule)}\n")
         return verdict
 

@@ -156,9 +156,8 @@ def build_renderer(
 ) -> TranscriptRenderer:
     """`background` is the colour as the terminal reports it, or empty."""
     painter = ScreenPainter(settings, display, background=background, color=color)
-    sandbox = "no sandbox" if settings.sandbox == "off" else "sandboxed, network off"
     return TranscriptRenderer(
         painter,
         LiveTranscript(display, painter, status),
-        context=CommandContext(workspace=str(settings.workspace), sandbox=sandbox),
+        context=CommandContext(workspace=str(settings.workspace)),
     )

@@ -9,7 +9,7 @@ from agentcli.permissions.decide import PolicyDecider
 from agentcli.permissions.hooks import Hook, HookContext, HookRunner
 from agentcli.permissions.judge import Evaluate, PolicyJudge
 from agentcli.permissions.readonly import ReadProver
-from agentcli.permissions.rules import RuleDecision, parse_rule
+from agentcli.permissions.rules import PermissionRule, RuleDecision, parse_rule
 from agentcli.permissions.subject import SubjectFactory
 from agentcli.types.errors import ToolError
 from agentcli.types.messages import Json, ToolCall
@@ -105,6 +105,9 @@ def court_of(
     hooks: tuple[Hook, ...] = (),
     is_confined: bool = True,
     opinion: Evaluate | None = None,
+    has_sandbox: bool = True,
+    granting: tuple[PermissionRule, ...] = (),
+    own: tuple[Path, ...] = (),
 ) -> Court:
     decisions: list[tuple[RuleDecision, tuple[str, ...]]] = [
         ("allow", allow),
@@ -122,7 +125,13 @@ def court_of(
     )
     judge = PolicyJudge(
         mode=CurrentMode(value=mode),
-        decider=PolicyDecider(rules=rules, prover=prover, is_confined=is_confined),
+        decider=PolicyDecider(
+            rules=[*rules, *granting],
+            prover=prover,
+            is_confined=is_confined,
+            has_sandbox=has_sandbox,
+            own=own,
+        ),
         subjects=SubjectFactory(workspace=root, cwd=lambda: root),
         ask_user=person,
         hooks=HookRunner(

@@ -12,7 +12,7 @@ from agentcli.ui.render.theme import NONE
 from agentcli.ui.repl.approval import PendingApproval
 from agentcli.ui.repl.approval_panel import ROOMY_COLUMNS, CommandContext, render_panel
 
-PLACE = CommandContext(workspace="~/src/demo", sandbox="network off")
+PLACE = CommandContext(workspace="~/src/demo")
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def test_panel_has_the_whole_command_the_why_and_every_answer(
         "  $ for i in $(seq 1 60); do echo $i; done; xxxxxxxxxxxxxxxxxxxxx",
         "    xxxxxxxxxxxxxxxxxxx",
         "  why: no rule allows make",
-        "  in:  ~/src/demo · network off · timeout 120s",
+        "  in:  ~/src/demo · sandboxed, no network · timeout 120s",
         "",
         "  [y] yes, once",
         "  [s] yes, and don't ask again this session for exactly this command",
@@ -74,7 +74,7 @@ def test_panel_says_which_child_asks_however_low_it_is(loop: asyncio.AbstractEve
         shown = drawn("make", RuleSuggestion(session="make"), loop, rows, child=child)
         assert shown[0] == "? bash  child agent builder  needs approval"
     assert shown[3:5] == [
-        "  in:  ~/src/demo · network off · timeout 120s",
+        "  in:  ~/src/demo · sandboxed, no network · timeout 120s",
         "  task: count the �lines",
     ]
 
@@ -113,7 +113,7 @@ def test_answers_stand_closer_before_a_line_of_the_command_is_hidden(
         "  $ make test",
         "    make more",
         "  why: no rule allows make",
-        "  in:  ~/src/demo · network off · timeout 120s",
+        "  in:  ~/src/demo · sandboxed, no network · timeout 120s",
         "  [y] yes, once   [s] yes, this session for bash(make test:*)",
         "  [a] yes, always (adds allow bash(make test:*) to rules.toml)",
         "  [n] no, and continue   [e] no, tell the agent what to do instead",

@@ -1,0 +1,259 @@
+"""What a command gets beyond the sandbox: its rules, the hosts of all commands, and its request.
+
+The result is the one value in the verdict. The user sees it, the log records it, and the sandbox is
+made from it.
+"""
+
+import asyncio
+import os
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from agentcli.permissions.rules import PermissionRule, parse_rule
+from agentcli.permissions.subject import CallSubject
+from agentcli.system.grants import covers_host, find_missing, gives_host
+from agentcli.system.home import home
+from agentcli.system.hosts import USUAL_PORTS, HostPattern, join_port, parse_host
+from agentcli.system.reserved import find_reserved
+from agentcli.types.grants import NO_GRANTS, WITHOUT_SANDBOX, Grants
+from agentcli.types.messages import ToolCall
+from agentcli.types.tools import Effect
+from agentcli.types.verdicts import AskUser, Delegation, Question, RuleSuggestion, Verdict
+
+_MOST_ANSWERS = 1000
+
+
+def compute_given(grants: Grants, rules: Sequence[PermissionRule]) -> Grants:
+    """Return the grants of a command's rules, with the hosts that rules give to every command.
+
+    What a rule denies or asks about is left out. The whole network is left out if there is such a
+    rule: nobody could hold it to that."""
+    strict = [rule for rule in rules if rule.hosts and rule.decision != "allow"]
+    hosts = [host for rule in rules if rule.decision == "allow" for host in rule.hosts]
+    given = grants | Grants(hosts=tuple(hosts))
+    return replace(
+        given,
+        network=given.network and not strict,
+        hosts=tuple(
+            host for host in given.hosts if not any(rule.touches_host(host) for rule in strict)
+        ),
+    )
+
+
+def add_grants(
+    verdict: Verdict, subject: CallSubject, rules: Sequence[PermissionRule], *, has_sandbox: bool
+) -> Verdict:
+    """Return the verdict on a command with all its grants.
+
+    If the command needs more than rules give, the verdict asks for exactly what it would get."""
+    if subject.line is None or verdict.decision == "deny":
+        return verdict
+    if not has_sandbox:
+        return replace(verdict, grants=WITHOUT_SANDBOX)
+    given = compute_given(verdict.grants, rules)
+    missing = find_missing(subject.request.grants, given, workspace=subject.root)
+    if missing == NO_GRANTS:
+        return replace(verdict, grants=given)
+    reason = f"it asks for {missing.describe_more()}"
+    asking = find_asking_rule(subject, rules)
+    if asking is not None:
+        reason = f"{reason}, and rule {asking.cited} requires approval"
+    if verdict.decision == "ask":
+        return replace(verdict, reason=f"{verdict.reason}; {reason}", grants=given | missing)
+    return Verdict(
+        decision="ask",
+        by="rule" if asking else "mode",
+        reason=reason,
+        rule=str(asking) if asking else None,
+        grants=given | missing,
+    )
+
+
+def find_asking_rule(
+    subject: CallSubject, rules: Sequence[PermissionRule]
+) -> PermissionRule | None:
+    """Return the rule that asks about a requested host each time, or None."""
+    hosts = subject.request.grants.hosts
+    asking = (rule for rule in rules if rule.decision == "ask" and rule.hosts)
+    return next((rule for rule in asking if any(map(rule.touches_host, hosts))), None)
+
+
+def refuse_request(
+    subject: CallSubject, rules: Sequence[PermissionRule], *, own: Sequence[Path]
+) -> Verdict | None:
+    """Return the denial of a request that no user should be asked about, or None.
+
+    `own` are agentcli's directories: whoever writes there gives themselves any grant."""
+    asked = find_missing(subject.request.grants, NO_GRANTS, workspace=subject.root)
+    return _refuse_hosts(asked, rules) or _refuse_paths(asked, own)
+
+
+def _refuse_hosts(asked: Grants, rules: Sequence[PermissionRule]) -> Verdict | None:
+    for rule in (rule for rule in rules if rule.hosts and rule.decision != "allow"):
+        for host in asked.hosts:
+            if rule.decision == "deny" and rule.touches_host(host):
+                return _deny(f"rule {rule.cited} forbids {host}", rule=rule)
+        if asked.network:
+            says = "cannot be kept with the whole network; ask for the hosts by name"
+            return _deny(f"rule {rule.cited} {says}", rule=rule)
+    return None
+
+
+def _refuse_paths(asked: Grants, own: Sequence[Path]) -> Verdict | None:
+    for path in (*asked.writable, *asked.readable):
+        if why := _why_not_given(path, writes=path in asked.writable, own=own):
+            return _deny(f"{path} cannot be granted: {why}")
+    return None
+
+
+def _why_not_given(path: Path, *, writes: bool, own: Sequence[Path]) -> str:
+    if not path.exists():
+        return "there is no such file or directory"
+    reserved = find_reserved(Path(os.path.realpath(home())))
+    if any(path.is_relative_to(one) or one.is_relative_to(path) for one in own):
+        return "agentcli keeps its settings or records there"
+    if why := reserved.why_hidden(path) or (reserved.why_guarded(path) if writes else ""):
+        return why
+    held = (*reserved.secrets(), *(reserved.startup() if writes else ()))
+    if any(one.is_relative_to(path) and one.exists() for one in held):
+        return "it contains keys or files that run at login; name what is needed in it"
+    return ""
+
+
+def _deny(reason: str, *, rule: PermissionRule | None = None) -> Verdict:
+    named = str(rule) if rule else None
+    return Verdict(decision="deny", by="rule", reason=reason, rule=named)
+
+
+# One host, when a command first reaches for it
+
+
+def decide_host(host: str, port: int, grants: Grants, rules: Sequence[PermissionRule]) -> Verdict:
+    """Return allow, ask or deny: deny rules, the command's grants, ask rules, allow rules."""
+    reached = join_port(host, port)
+    about = [rule for rule in rules if rule.hosts and rule.touches_host(reached)]
+    for rule in (rule for rule in about if rule.decision == "deny"):
+        return _deny(f"rule {rule.cited} forbids {reached}", rule=rule)
+    asking = next((rule for rule in about if rule.decision == "ask"), None)
+    if gives_host(grants, reached) and (asking is None or _was_answered(grants, reached, asking)):
+        return Verdict(decision="allow", by="rule", reason=f"{reached} was granted")
+    if asking is not None:
+        reason = f"rule {asking.cited} requires approval"
+        return Verdict(decision="ask", by="rule", reason=reason, rule=str(asking))
+    for rule in rules:
+        if rule.decision == "allow" and gives_host(Grants(hosts=rule.hosts), reached):
+            reason = f"rule {rule.cited} allows it"
+            return Verdict(decision="allow", by="rule", reason=reason, rule=str(rule))
+    return Verdict(decision="ask", by="mode", reason=f"no rule gives commands {reached}")
+
+
+def _was_answered(grants: Grants, reached: str, asking: PermissionRule) -> bool:
+    """Return whether the grants name what the rule asks about: then only an answer gave it."""
+    if grants.network:
+        return False  # it is left out while there is such a rule
+    host = HostPattern.parse(reached)
+    return any(
+        covers_host(HostPattern.parse(one), host) and asking.touches_host(one)
+        for one in grants.hosts
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningCommand:
+    """The command that reaches for a host, as the question shows it."""
+
+    command: str
+    child: Delegation | None = None
+
+
+class HostJudge:
+    """Judges the hosts that commands reach for, each once per command, one at a time."""
+
+    def __init__(
+        self,
+        *,
+        decide: Callable[[str, int, Grants], Verdict],
+        add_rule: Callable[[PermissionRule], None],
+        ask_user: AskUser | None,
+        find_command: Callable[[str], RunningCommand],
+    ) -> None:
+        """`decide` is the verdict of the rules. If `ask_user` is None, nobody can be asked."""
+        self._decide = decide
+        self._add_rule = add_rule
+        self._ask_user = ask_user
+        self._find_command = find_command
+        self._answers: dict[tuple[str, str, int], Verdict] = {}
+        self._one_at_a_time = asyncio.Lock()
+
+    async def __call__(self, call_id: str, host: str, port: int, grants: Grants) -> Verdict:
+        """Return allow or deny. A user's answer holds for the command, the session or always."""
+        try:
+            host = parse_host(host)
+            verdict = self._decide(host, port, grants)
+        except ValueError as error:
+            return _deny(str(error))
+        if verdict.decision != "ask":
+            return verdict
+        if self._ask_user is None:
+            return _deny_unattended(verdict, host, port)
+        async with self._one_at_a_time:
+            asked = call_id, host, port
+            if asked not in self._answers:
+                # The answer to the previous question may have been "for the whole session".
+                now = self._decide(host, port, grants)
+                is_open = now.decision == "ask"
+                self._keep(asked, await self._ask(asked, now) if is_open else now)
+            return self._answers[asked]
+
+    async def _ask(self, asked: tuple[str, str, int], verdict: Verdict) -> Verdict:
+        assert self._ask_user is not None
+        call_id, host, port = asked
+        running = self._find_command(call_id)
+        rule = f"network({_name_host(host, port)})"
+        is_asked_always = verdict.by == "rule"
+        answer = await self._ask_user(
+            Question(
+                call=ToolCall(
+                    id=call_id,
+                    name="network",
+                    input={"host": join_port(host, port), "command": running.command},
+                ),
+                effect=Effect.NETWORK,
+                preview=None,
+                verdict=verdict,
+                suggestion=RuleSuggestion(reason=verdict.reason)
+                if is_asked_always
+                else RuleSuggestion(rules=(rule,), session=rule),
+                child=running.child,
+            )
+        )
+        if answer.decision != "allow":
+            return replace(answer, decision="deny", reason=answer.reason or "no answer")
+        if answer.lasts in ("session", "always") and not is_asked_always:
+            self._add_rule(parse_rule(rule, "allow", source="session", where="this session"))
+        return answer
+
+    def _keep(self, asked: tuple[str, str, int], verdict: Verdict) -> None:
+        """Keep an answer while its command may run. Old ones are of commands that have ended."""
+        self._answers[asked] = verdict
+        if len(self._answers) > _MOST_ANSWERS:
+            del self._answers[next(iter(self._answers))]
+
+
+def _name_host(host: str, port: int) -> str:
+    return str(HostPattern(host=host, port=None if port in USUAL_PORTS else port))
+
+
+def _deny_unattended(verdict: Verdict, host: str, port: int) -> Verdict:
+    if verdict.by != "mode":
+        reason = f"{verdict.reason}, and this run cannot ask; only a user can approve it"
+        return replace(verdict, decision="deny", by="nobody", reason=reason)
+    return replace(
+        verdict,
+        decision="deny",
+        by="nobody",
+        reason=f"{verdict.reason}, and this run cannot ask",
+        remedy=f"--network {shlex.quote(_name_host(host, port))}",
+    )
