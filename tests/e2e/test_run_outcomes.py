@@ -207,6 +207,48 @@ def test_signal_while_the_model_is_thinking(
     assert_all_say(ran, Told(exit_code=code, status="interrupted", ending=ending), home=home)
 
 
+SIGNALLED_WHEN_LOADING = """
+import os, sys
+from agentcli.__main__ import main
+number, module, *sys.argv = sys.argv[1:]
+pending = [int(number)]
+
+def strike(event, arguments):
+    if event == "import" and arguments[0] == module and pending:
+        os.kill(os.getpid(), pending.pop())
+
+sys.addaudithook(strike)
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "module"),
+    [
+        (signal.SIGTERM, 143, "agentcli.cli.program"),
+        (signal.SIGINT, 130, "agentcli.ui.oneshot.request"),
+        (signal.SIGHUP, 129, "agentcli.ui.oneshot.runner"),
+        (signal.SIGTERM, 143, "agentcli.ui.oneshot.jsonl"),
+    ],
+)
+@pytest.mark.parametrize("form", ["json", "stream-json"])
+def test_signal_while_the_program_is_loaded_has_a_result(
+    number: signal.Signals, code: int, module: str, form: str, home: Path, work: Path
+) -> None:
+    words = ("agentcli", "run", "--model", script(home / "s.json", ["Hi."]), "-o", form, "go")
+    ran = subprocess.run(
+        [sys.executable, "-c", SIGNALLED_WHEN_LOADING, str(int(number)), module, *words],
+        cwd=work,
+        env=environment(home),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+    )
+    result = json.loads(ran.stdout.splitlines()[-1])
+    assert (ran.returncode, result["exit_code"], result["status"]) == (code, code, "interrupted")
+    assert "Traceback" not in ran.stderr
+
+
 CALLS: dict[str, tuple[str, dict[str, str], Callable[[Path], bool]]] = {
     "edit": ("edit_file", EDIT, lambda work: (work / "a.txt").read_text() == "one\n2\n"),
     "write": (

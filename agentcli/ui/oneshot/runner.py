@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from agentcli.session.builder import open_session
 from agentcli.session.session import Session
+from agentcli.system.early_signals import take_signal
 from agentcli.system.plain_text import show_controls
 from agentcli.types.errors import AgentError, Ending, Exit, RunOutcome, SettingsError
 from agentcli.types.events import Event
@@ -71,6 +72,8 @@ def run_once(request: RunRequest) -> Exit:
     """Carry out the request and return its exit code."""
     run = _prepare_run(request)
     with _record_outcome(run):
+        if held := take_signal():
+            raise InterruptedBySignal(held)
         if run.artifacts is not None:
             run.artifacts.open_files()
         request.refuse_conflicts()
