@@ -109,8 +109,9 @@ read -r _ status _ <&3
 while IFS= read -r line <&3 && [ "$line" != $'\\r' ]; do :; done
 [ "$status" = 200 ] || { echo "agentcli: $1:$2 was refused" >&2; exit 1; }
 cat <&3 & reader=$!
+exec >&-
 cat >&3
-kill $reader
+kill $reader 2>&-
 """
 """Connects ssh through the proxy with nothing but bash. The password is not in its arguments."""
 _SSH = (

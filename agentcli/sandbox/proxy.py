@@ -18,6 +18,7 @@ from agentcli.sandbox.proxy_requests import (
     DENIED,
     HEAD_BYTES,
     UNKNOWN,
+    UNREACHABLE,
     WRONG_NAME_ALERT,
     ProxyRequest,
     RequestRefused,
@@ -61,7 +62,9 @@ _MOST_TOLD = 5
 _OWN_ADDRESSES = ("127.0.0.1", "::1")
 
 FindUpstream = Callable[[str, int, bool], UpstreamProxy | None]
-"""Returns the user's own proxy for a host, a port, and whether it is plain HTTP."""
+"""Returns the user's own proxy for a host, a port, and whether it is plain HTTP.
+
+Raises ValueError if there is one that cannot be used."""
 
 NO_LISTENER = (
     "network: hosts cannot be granted one by one in this sandbox, so none was reached;"
@@ -238,7 +241,10 @@ class NetworkProxy:
         verdict = await self._judge(lease, host, port)
         if verdict.decision != "allow":
             raise RequestRefused(DENIED, verdict.reason, wanted=_name_wanted(host, port))
-        upstream = self._find_upstream(host, port, request.plain is not None)
+        try:
+            upstream = self._find_upstream(host, port, request.plain is not None)
+        except ValueError as error:
+            raise RequestRefused(UNREACHABLE, str(error)) from None
         try:
             addresses = await self._find_addresses(lease, host, port)
         except RequestRefused as refused:

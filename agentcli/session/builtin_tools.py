@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import hashlib
+import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, cached_property, partial
@@ -19,6 +20,7 @@ from agentcli.tools.contracts import BUILT_IN, load_spec
 from agentcli.tools.patch.contract import load_patch_spec
 from agentcli.types.deltas import CommandEnded
 from agentcli.types.events import ContextNote, Emit, Fact, NoteReason
+from agentcli.types.grants import Grants
 from agentcli.types.messages import Image, Text
 from agentcli.types.tools import Command, Tool, ToolResult, ToolSpec, WorkingDirectory
 
@@ -238,13 +240,20 @@ class BuiltinTools:
         return ProcessTable(confined=self._host.sandbox is not None, on_end=report_end)
 
     def _build_shells(self) -> "ShellPool":
+        from agentcli.sandbox.proxy import judge_by_grants
         from agentcli.system.environment import build_child_environment
         from agentcli.tools.shells import ShellPool
 
-        environ, passed = self._host.build_environ(), self._settings.pass_env
+        confined, passed = self._host.build_environ(), self._settings.pass_env
+
+        def build_environment(tag: str, grants: Grants) -> dict[str, str]:
+            environ = os.environ if grants.outside else confined
+            return build_child_environment(environ, tag=tag, passed=passed)
+
         return ShellPool(
             directory=self._paths.out,
             sandbox=self._host.sandbox,
             new_tag=self._processes.get().new_tag,
-            environment=lambda mark: build_child_environment(environ, tag=mark, passed=passed),
+            environment=build_environment,
+            leases=self._host.open_proxy(judge_by_grants),
         )

@@ -16,13 +16,15 @@ from agentcli.system.lazy import Lazy
 from agentcli.types.errors import SettingsError
 from agentcli.types.events import Emit, Warned
 from agentcli.types.tools import WorkingDirectory
-from agentcli.types.verdicts import Sandbox, TemporaryFiles
+from agentcli.types.verdicts import HostLeases, JudgeHost, Sandbox, TemporaryFiles
 
 if TYPE_CHECKING:
     from agentcli.permissions.readonly import ReadProver
     from agentcli.permissions.rules import PermissionRule
     from agentcli.sandbox.choose import LayerFinding
     from agentcli.sandbox.homes import CommandHome
+    from agentcli.sandbox.proxy import NetworkProxy
+    from agentcli.sandbox.proxy_route import UpstreamProxy
 
 SANDBOX_OFF = "the sandbox is off: commands can change all your files and use the network"
 
@@ -54,6 +56,7 @@ class SandboxHost:
         self._ripgrep: tuple[Path, ...] = ()
         """A directory for PATH with a link to our own ripgrep, and its target, if needed."""
         self._prover = Lazy(self._build_prover)
+        self._proxy: NetworkProxy | None = None
 
     @property
     def sandbox(self) -> Sandbox | None:
@@ -73,6 +76,21 @@ class SandboxHost:
     @property
     def prover(self) -> "ReadProver":
         return self._prover.get()
+
+    def open_proxy(self, judge_host: JudgeHost) -> HostLeases | None:
+        """Return the leases of commands on hosts. Call once.
+
+        None without a sandbox: then commands reach everything directly."""
+        from agentcli.sandbox.proxy import NetworkProxy
+
+        if self.sandbox is not None:
+            self._proxy = NetworkProxy(
+                self.sandbox.listen,
+                emit=self._emit,
+                judge_host=judge_host,
+                find_upstream=_find_upstream,
+            )
+        return self._proxy
 
     def proves_read(self, command: str) -> bool:
         return self.is_confined and self.prover.reads(command)
@@ -134,6 +152,8 @@ class SandboxHost:
         return {**built, "PATH": os.pathsep.join(entries)}
 
     def close(self) -> None:
+        if self._proxy is not None:
+            self._proxy.close()
         if self._sandbox.made is not None:
             self._sandbox.made.close()
         if self._home.made is not None:
@@ -216,6 +236,27 @@ class SandboxHost:
             cwd=lambda: self.directory.path,
             home=self._find_home() if self.sandbox else None,
         )
+
+
+def _find_upstream(host: str, port: int, is_plain: bool) -> "UpstreamProxy | None":
+    """Return the proxy that the user's environment names for a host.
+
+    Raise ValueError if it is none that we can use."""
+    from agentcli.providers.http.route import Endpoint, find_proxy, tls_context
+    from agentcli.sandbox.proxy_route import UpstreamProxy
+
+    try:
+        found = find_proxy(Endpoint(host=host, port=port, tls=not is_plain), os.environ)
+        if found is None:
+            return None
+        return UpstreamProxy(
+            host=found.endpoint.host,
+            port=found.endpoint.port,
+            login=found.credentials or "",
+            tls=tls_context(os.environ) if found.endpoint.tls else None,
+        )
+    except SettingsError as error:
+        raise ValueError(str(error)) from None
 
 
 def find_own_paths(paths: SessionPaths) -> tuple[Path, ...]:

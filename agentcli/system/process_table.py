@@ -88,7 +88,9 @@ class ProcessTable:
         `on_end` is called for each background command that has ended.
         """
         self._on_end = on_end
-        self._mark = process_tree.new_tag(confined=confined)
+        self._is_confined = confined
+        self._prefixes: dict[bool, str] = {}
+        """The beginning of all tags of confined commands, and of those outside the sandbox."""
         self._commands: dict[str, StartedCommand] = {}
         """Every command there was, by its tag: it says which command a stray process is from."""
         self._awaited: dict[int, StartedCommand] = {}
@@ -102,13 +104,19 @@ class ProcessTable:
         self._watches: set[asyncio.Task[None]] = set()
         self._pipes: list[Pipe] = []
         self._marks = 0
-        self._will: OrphanReaper | None = None
+        self._reapers: list[OrphanReaper] = []
 
-    def new_tag(self) -> str:
-        """Return the tag by which the processes of a new command will be known."""
+    def new_tag(self, *, outside: bool = False) -> str:
+        """Return the tag by which the processes of a new command will be known.
+
+        `outside` says that this one runs without the sandbox, by the user's own yes.
+        """
         self._marks += 1
-        self._will = self._will or OrphanReaper(self._mark)
-        return f"{self._mark}{self._marks}."
+        confined = self._is_confined and not outside
+        if confined not in self._prefixes:
+            self._prefixes[confined] = process_tree.new_tag(confined=confined)
+            self._reapers.append(OrphanReaper(self._prefixes[confined]))
+        return f"{self._prefixes[confined]}{self._marks}."
 
     def add(
         self, child: "Popen[bytes]", *, tag: str, command: str, call_id: str, log_path: str
@@ -188,13 +196,16 @@ class ProcessTable:
     async def _close(self) -> list[StartedCommand]:
         noted = self.running()
         # One look can miss a process that is just being replaced by another.
-        found = process_tree.find_processes(self._mark) | process_tree.find_processes(self._mark)
+        found: dict[int, str] = {}
+        for prefix in (*self._prefixes.values(), *self._prefixes.values()):
+            found |= process_tree.find_processes(prefix)
         known = {pid: process_tree.start_time(pid) for pid in found} | {
             each.pid: each.born for each in noted
         }
         process_tree.signal_processes(known, signal.SIGTERM)
         await process_tree.wait_until_gone(known, within_s=CLOSE_GRACE_S)
-        await process_tree.kill_all(self._mark, known=known)
+        for prefix in self._prefixes.values():
+            await process_tree.kill_all(prefix, known=known)
         if self._watches:
             await asyncio.wait(self._watches, timeout=process_tree.SWEEP_LIMIT_S)
         for pipe in self._pipes:
@@ -202,9 +213,8 @@ class ProcessTable:
         self._awaited.clear()
         self._unattended.clear()
         self._left.clear()
-        if self._will:
-            self._will.dismiss()
-            self._will = None
+        while self._reapers:
+            self._reapers.pop().dismiss()
         # A command can fake a tag. The only effect is that its process is not named here.
         marks = dict.fromkeys([*(each.tag for each in noted), *found.values()])
         return [self._commands[mark] for mark in marks if mark in self._commands]

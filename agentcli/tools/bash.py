@@ -263,7 +263,9 @@ class Bash:
     def _start(self, call: _PendingCommand, sink: Sink) -> tuple[PooledShell, Pipe]:
         """Start a released shell; return it and the pipe from its output to the sink."""
         try:
-            shell = self._shells.take(call.setup, notes_directory=not call.args.background)
+            shell = self._shells.take(
+                call.setup, call_id=call.call_id, notes_directory=not call.args.background
+            )
         except OSError as error:
             sink.close()
             raise _not_run(error) from error

@@ -2,7 +2,8 @@
 
 Making a sandbox takes longer than most commands, and there is time for it while a model thinks.
 This decides nothing about a call: a shell must be exactly where the command belongs, with exactly
-the grants of the command. Otherwise it is thrown away and another one is started.
+the grants of the command. Otherwise it is thrown away and another one is started. Hosts are reached
+from the moment a command is taken until it is finished, and never by a shell that waits.
 """
 
 import asyncio
@@ -14,17 +15,24 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from subprocess import Popen, TimeoutExpired
+from typing import Protocol
 
 from agentcli.system import process, process_tree
 from agentcli.system.shell import ShellHandle, ShellScript, prepare_shell
 from agentcli.types.grants import Grants
-from agentcli.types.verdicts import Sandbox
+from agentcli.types.verdicts import HostLeases, Sandbox
 
 _AHEAD = 2
 """The number of waiting shells; a fast model is back before one is ready, or wants two commands."""
 _LEAVE_S = 2.0
 _WITH_NAMESPACE = "bubblewrap"
 """The sandbox in which every command has its own namespace of processes."""
+
+
+class NewTag(Protocol):
+    def __call__(self, *, outside: bool) -> str:
+        """Return a tag for the processes of a command, which may run outside the sandbox."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +59,8 @@ class PooledShell:
     output: int
     """The reading end of its output."""
     handle: ShellHandle
+    token: str
+    """The token of its lease, by which its programs reach hosts; empty if there are none."""
 
     def release(self, command: bytes) -> None:
         """Start the command; raise OSError if that fails."""
@@ -66,14 +76,19 @@ class ShellPool:
         *,
         directory: Path,
         sandbox: Sandbox | None,
-        new_tag: Callable[[], str],
-        environment: Callable[[str], dict[str, str]],
+        new_tag: NewTag,
+        environment: Callable[[str, Grants], dict[str, str]],
+        leases: HostLeases | None = None,
     ) -> None:
-        """`directory` holds the files of commands; `environment` returns the one for a tag."""
+        """`directory` holds the files of commands; `environment` returns the one for a tag.
+
+        `leases` let commands reach granted hosts; None if there is no sandbox to reach them from.
+        """
         self._directory = directory.resolve()
         self._sandbox = sandbox
         self._new_mark = new_tag
         self._environment = environment
+        self._leases = leases
         self._waiting: deque[Future[PooledShell]] = deque()
         self._due: asyncio.Handle | None = None
         """The scheduled start of more shells."""
@@ -83,12 +98,20 @@ class ShellPool:
     def are_confined(self) -> bool:
         return self._sandbox is not None
 
-    def take(self, setup: ShellSetup, *, notes_directory: bool) -> PooledShell:
+    def take(self, setup: ShellSetup, *, call_id: str, notes_directory: bool) -> PooledShell:
         """Return a shell to release at once; raise OSError if none starts.
 
-        The sandbox looks after it from now on.
+        The sandbox looks after it from now on, and it may reach the hosts that are granted.
         A shell that does not note its directory is not made ahead: few are requested.
         """
+        if self._leases is None:
+            return self._find_shell(setup, notes_directory=notes_directory)
+        self._leases.prepare()
+        shell = self._find_shell(setup, notes_directory=notes_directory)
+        self._leases.begin(shell.token, call_id=call_id, grants=setup.grants)
+        return shell
+
+    def _find_shell(self, setup: ShellSetup, *, notes_directory: bool) -> PooledShell:
         while self._waiting and notes_directory:
             started = self._waiting.popleft()
             if shell := self._match(started, setup):
@@ -102,7 +125,8 @@ class ShellPool:
         Not before there is nothing else to do: starting a process holds up all threads, and the
         request to the model comes first.
         """
-        self._due = asyncio.get_running_loop().call_soon(self._start_spares, cwd, grants)
+        if not grants.outside:  # nothing waits outside the sandbox
+            self._due = asyncio.get_running_loop().call_soon(self._start_spares, cwd, grants)
 
     def _start_spares(self, cwd: Path, grants: Grants) -> None:
         while len(self._waiting) < _AHEAD:
@@ -112,7 +136,9 @@ class ShellPool:
         """Clean up after a shell that has ended; return the remarks of the sandbox on it."""
         shell.script.remove()
         shell.handle.close()
-        return self._sandbox.finish(shell.child) if self._sandbox else ()
+        refused = self._leases.end(shell.token) if self._leases else ()
+        sandbox = self._choose_sandbox(shell.setup)
+        return (*(sandbox.finish(shell.child) if sandbox else ()), *refused)
 
     def release_spares(self) -> None:
         """End the waiting shells, without waiting for that."""
@@ -123,6 +149,8 @@ class ShellPool:
 
     def abandon(self, shell: PooledShell) -> None:
         """End a shell that could not be released."""
+        if self._leases:
+            self._leases.end(shell.token)
         shell.handle.close()
         self._maker.submit(self._end, shell)
 
@@ -138,6 +166,9 @@ class ShellPool:
         if shell.setup != setup or shell.child.poll() is not None:
             return None
         return shell if not self._sandbox or self._sandbox.attend(shell.child) else None
+
+    def _choose_sandbox(self, setup: ShellSetup) -> Sandbox | None:
+        return None if setup.grants.outside else self._sandbox
 
     def _dismiss(self, started: "Future[PooledShell]") -> None:
         if not started.cancel():
@@ -163,12 +194,14 @@ class ShellPool:
         return self._start(ShellSetup.at(cwd, grants), notes_directory=True, waits=True)
 
     def _start(self, setup: ShellSetup, *, notes_directory: bool, waits: bool) -> PooledShell:
-        tag = self._new_mark()
+        tag = self._new_mark(outside=setup.grants.outside)
+        sandbox = self._choose_sandbox(setup)
+        token, variables = self._build_lease(setup.grants)
         script = prepare_shell(
             directory=self._directory,
             name=tag,
             notes_directory=notes_directory,
-            has_namespace=self._sandbox is not None and self._sandbox.name == _WITH_NAMESPACE,
+            has_namespace=sandbox is not None and sandbox.name == _WITH_NAMESPACE,
         )
         leash = ShellHandle()
         with ExitStack() as undo, ExitStack() as given:
@@ -178,10 +211,10 @@ class ShellPool:
             undo.callback(os.close, output)
             given.callback(os.close, stdout)
             child = process.start_sandboxed(
-                self._sandbox,
+                sandbox,
                 script.argv,
                 cwd=setup.cwd,
-                env=self._environment(tag),
+                env={**self._environment(tag, setup.grants), **variables},
                 stdin=leash.shell_end.fileno(),
                 stdout=stdout,
                 grants=setup.grants,
@@ -189,5 +222,17 @@ class ShellPool:
             )
             undo.pop_all()
         return PooledShell(
-            setup=setup, tag=tag, script=script, child=child, output=output, handle=leash
+            setup=setup,
+            tag=tag,
+            script=script,
+            child=child,
+            output=output,
+            handle=leash,
+            token=token,
         )
+
+    def _build_lease(self, grants: Grants) -> tuple[str, dict[str, str]]:
+        if self._leases is None:
+            return "", {}
+        token = self._leases.new_token()
+        return token, self._leases.build_variables(token, grants)

@@ -53,7 +53,7 @@ def test_attacks_fail_for_an_ordinary_user_too() -> None:
             *(python, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider"),
             *("--basetemp", f"{home}/base"),
             *("tests/e2e/test_sandbox_attacks.py", "tests/e2e/test_sandbox_sockets.py"),
-            "tests/e2e/test_sandbox_kept_mounts.py",
+            *("tests/e2e/test_sandbox_kept_mounts.py", "tests/e2e/test_sandbox_grants.py"),
             "tests/e2e/test_sandbox_put_back.py::test_repository_that_cannot_be_written_does_not_matter",
         )
         assert ran.returncode == 0, ran.stdout[-3000:] + ran.stderr[-1000:]

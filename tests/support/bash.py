@@ -14,7 +14,7 @@ from agentcli.tools.shells import ShellPool
 from agentcli.types.grants import Grants
 from agentcli.types.messages import Text
 from agentcli.types.tools import Command, Output, ToolContext, WorkingDirectory
-from agentcli.types.verdicts import Sandbox
+from agentcli.types.verdicts import HostLeases, Sandbox
 
 T = TypeVar("T")
 
@@ -29,23 +29,37 @@ class Session:
     directory: WorkingDirectory
     told: list[str] = field(default_factory=list)
 
-    async def run(self, command: str, *, timeout: int = 60, background: bool = False) -> Output:
+    async def run(
+        self,
+        command: str,
+        *,
+        timeout: int = 60,
+        background: bool = False,
+        grants: Grants | None = None,
+    ) -> Output:
+        """`grants` are the whole network and the directory above the workspace if None."""
         args = BashArgs(command=command, timeout=timeout, background=background)
         context = ToolContext(
             call_id="c",
             workspace=self.workspace,
             progress=self.told.append,
-            grants=Grants(network=True, writable=(self.workspace.parent,)),
+            grants=grants or Grants(network=True, writable=(self.workspace.parent,)),
         )
         return await self.tool.run(args, context)
 
 
-def shells_in(out_dir: Path, ledger: ProcessTable, sandbox: Sandbox | None = None) -> ShellPool:
+def shells_in(
+    out_dir: Path,
+    ledger: ProcessTable,
+    sandbox: Sandbox | None = None,
+    leases: HostLeases | None = None,
+) -> ShellPool:
     return ShellPool(
+        leases=leases,
         directory=out_dir,
         sandbox=sandbox,
         new_tag=ledger.new_tag,
-        environment=lambda mark: build_child_environment(os.environ, tag=mark),
+        environment=lambda mark, _: build_child_environment(os.environ, tag=mark),
     )
 
 
@@ -55,13 +69,14 @@ def in_session(
     sandbox: Sandbox | None = None,
     *,
     out: Path | None = None,
+    leases: HostLeases | None = None,
 ) -> T:
     """`out` is for a real sandbox: a directory that its commands can read."""
     out_dir = out or home / "out"
 
     async def main() -> T:
         ledger = ProcessTable(confined=out is not None)
-        shells = shells_in(out_dir, ledger, sandbox)
+        shells = shells_in(out_dir, ledger, sandbox, leases)
         directory = WorkingDirectory(workspace)
         tool = Bash(
             workspace=workspace,

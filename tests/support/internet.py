@@ -7,9 +7,13 @@ import asyncio
 import base64
 import socket
 import ssl
+import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import TypeVar
 
 from agentcli.sandbox.proxy import FindUpstream, NetworkProxy, judge_by_grants
@@ -47,6 +51,18 @@ class Internet:
         if (address, port) not in self.servers:
             raise ConnectionRefusedError(111, "Connection refused")
         return await asyncio.open_connection("127.0.0.1", self.servers[address, port])
+
+    def serve_files(self, directory: Path, address: str, port: int = 80) -> None:
+        """Serve the files of a directory, in a thread of their own."""
+        handler = partial(_QuietHandler, directory=str(directory))
+        server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        self.servers[address, port] = server.server_address[1]
+
+
+class _QuietHandler(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
 
 
 @dataclass
