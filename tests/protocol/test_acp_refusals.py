@@ -123,9 +123,7 @@ def test_missing_key_asks_for_authentication_and_says_how(tmp_path: Path) -> Non
                 with pytest.raises(RequestError) as refused:
                     await asked
                 assert refused.value.code == -32000
-                assert str(refused.value) == (
-                    "no API key for anthropic (looked at ANTHROPIC_API_KEY) "
-                    "(export ANTHROPIC_API_KEY=…)"
-                )
+                assert str(refused.value).startswith("no API key for anthropic (looked at ")
+                assert "export ANTHROPIC_API_KEY=…" in str(refused.value)
 
     asyncio.run(play())

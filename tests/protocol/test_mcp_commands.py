@@ -101,6 +101,7 @@ def test_failing_server_shows_its_last_words(home: Path) -> None:
     assert code == 4
     assert told.startswith("dead: The MCP server dead ended the connection (exit code 7)")
     assert told.endswith("  | no licence\n")
+    assert ".log" not in told  # it is deleted with the directory of the test
 
 
 def test_broken_file_is_never_written_over(home: Path) -> None:

@@ -130,8 +130,9 @@ class EditorAgent:
             auth_methods=[
                 AuthMethodAgent(
                     id="environment",
-                    name="API key in the environment",
-                    description="Give your editor a key such as ANTHROPIC_API_KEY and restart it.",
+                    name="API key",
+                    description="Run agentcli login in a terminal, or give your editor a key such "
+                    "as ANTHROPIC_API_KEY and restart it.",
                 )
             ],
         )
