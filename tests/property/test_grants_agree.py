@@ -131,7 +131,7 @@ class Scene:
         paint = Paint(columns=80, rows=24, theme=NONE, color="none")
         context = CommandContext(workspace=str(ROOT))
         rows = render_panel(pending, paint, context=context, rows=20, takes_keys=True)
-        plain = (re.sub(r"\x1b\[[0-9;]*m", "", row) for row in rows)
+        plain = (re.sub(r"\x1b\[[0-9;]*m|▌", "", row) for row in rows)
         self.panels.append(" ".join(" ".join(plain).split()))
         if self.answer is None:
             return Verdict(decision="deny", by="user", reason="no")
