@@ -240,7 +240,7 @@ class NetworkProxy:
         host, port = request.host, request.port
         verdict = await self._judge(lease, host, port)
         if verdict.decision != "allow":
-            raise RequestRefused(DENIED, verdict.reason, wanted=_name_wanted(host, port))
+            raise RequestRefused(DENIED, verdict.reason, advice=_advise(verdict, host, port))
         try:
             upstream = self._find_upstream(host, port, request.plain is not None)
         except ValueError as error:
@@ -268,14 +268,16 @@ class NetworkProxy:
         addresses = await resolve_host(self._resolve, host, port)
         if public := tuple(one for one in addresses if not why_unreachable(one)):
             return public
+        advice = ""
         for address in addresses:
             if why_unreachable(address) == PRIVATE:
                 verdict = await self._judge(lease, address, port)
                 if verdict.decision == "allow":
                     return (address,)
-        address, kind = addresses[0], why_unreachable(addresses[0])
-        wanted = _name_wanted(address, port) if kind == PRIVATE else ""
-        raise RequestRefused(DENIED, f"it is at {address}, {kind}", wanted=wanted)
+                advice = advice or _advise(verdict, address, port)
+        address = addresses[0]
+        reason = f"it is at {address}, {why_unreachable(address)}"
+        raise RequestRefused(DENIED, reason, advice=advice)
 
     async def _judge(self, lease: _Lease, host: str, port: int) -> Verdict:
         task = lease.verdicts.get((host, port))
@@ -323,12 +325,17 @@ def _record(lease: _Lease, request: ProxyRequest, refused: RequestRefused) -> Re
     """Note a refusal for the model, and return it with the same words for the program."""
     where = join_port(request.host, request.port)
     verb = "refused" if refused.refusal is DENIED else "not reached"
-    how = f"; ask with needs network:{refused.wanted}" if refused.wanted else ""
-    sentence = f"network: {where} was {verb}: {refused.reason}{how}"
+    advice = f"; {refused.advice}" if refused.advice else ""
+    sentence = f"network: {where} was {verb}: {refused.reason}{advice}"
     lease.refused.setdefault(where, sentence)
     return RequestRefused(refused.refusal, sentence)
 
 
-def _name_wanted(host: str, port: int) -> str:
-    """Return what to grant for a host and port."""
-    return host if port in USUAL_PORTS else join_port(host, port)
+def _advise(verdict: Verdict, host: str, port: int) -> str:
+    """Return who can grant a refused host, and how. Empty if a rule or the user said no."""
+    if verdict.by != "nobody":
+        return ""
+    name = host if port in USUAL_PORTS else join_port(host, port)
+    if verdict.remedy:
+        return f"the user can permit it with {verdict.remedy}"
+    return f"ask with needs network:{name}"

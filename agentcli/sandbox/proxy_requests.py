@@ -34,12 +34,12 @@ BUSY = Refusal("503 Service Unavailable", 1)
 
 
 class RequestRefused(Exception):
-    def __init__(self, refusal: Refusal, reason: str, *, wanted: str = "") -> None:
-        """`wanted` is the host whose grant would help; empty if none would."""
+    def __init__(self, refusal: Refusal, reason: str, *, advice: str = "") -> None:
+        """`advice` is for the model; empty if nothing can be done."""
         super().__init__(reason)
         self.refusal = refusal
         self.reason = reason
-        self.wanted = wanted
+        self.advice = advice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -178,9 +178,7 @@ async def _send(client: Link, link: Link, name: str, note_activity: Callable[[],
 def _check_server_name(opening: TunnelOpening, name: str) -> bytes:
     if opening.is_tls and opening.server_name != name:
         shown = opening.server_name or "no server"
-        raise RequestRefused(
-            DENIED, f"TLS named {shown} instead of {name}", wanted=opening.server_name
-        )
+        raise RequestRefused(DENIED, f"TLS named {shown} instead of {name}")
     return opening.data
 
 

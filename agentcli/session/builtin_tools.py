@@ -240,7 +240,6 @@ class BuiltinTools:
         return ProcessTable(confined=self._host.sandbox is not None, on_end=report_end)
 
     def _build_shells(self) -> "ShellPool":
-        from agentcli.sandbox.proxy import judge_by_grants
         from agentcli.system.environment import build_child_environment
         from agentcli.tools.shells import ShellPool
 
@@ -255,5 +254,5 @@ class BuiltinTools:
             sandbox=self._host.sandbox,
             new_tag=self._processes.get().new_tag,
             environment=build_environment,
-            leases=self._host.open_proxy(judge_by_grants),
+            leases=self._host.open_proxy(self._gate.judge_host),
         )
