@@ -23,7 +23,7 @@ Transport = Literal["direct", "sdk"]
 ThemeChoice = Literal["auto", "dark", "light", "ansi", "none"]
 DiffColors = Literal["green-red", "blue-orange"]
 ToolSearch = Literal["auto", "own", "provider"]
-Notify = Literal["off", "bell"]
+Notify = Literal["off", "bell", "desktop"]
 Editing = Literal["emacs", "vi"]
 Quirk = Literal[
     "max_tokens",

@@ -24,7 +24,7 @@ def test_models_can_be_listed_without_a_key(tmp_path: Path) -> None:
     ran = agentcli("models", home=tmp_path)
     assert ran.code == 0
     assert "--  anthropic/claude-opus-5-5" in ran.out
-    assert "no key: agentcli login anthropic" in ran.out
+    assert "To add a key: agentcli login PROVIDER" in ran.out
 
 
 def test_model_that_made_a_session_would_get_all_of_it(talked: Path) -> None:

@@ -28,7 +28,7 @@ from agentcli.features.insights.transcript import (
 )
 from agentcli.system.plain_text import to_plain_text
 from agentcli.types.messages import Image, Text
-from agentcli.types.tools import Diff, ToolResult
+from agentcli.types.tools import Command, Diff, ToolResult
 
 # The style of the page: light and dark, on a phone and on paper
 
@@ -66,13 +66,17 @@ dd { margin: 0; }
   font-size: 1.05rem; font-weight: 600; color: var(--text); margin: 1rem 0 0;
 }
 .reply table { border-collapse: collapse; display: block; overflow-x: auto; }
-.reply :is(td, th) { border: 1px solid var(--line); padding: 0.2rem 0.6rem; text-align: left; }
+.reply :is(td, th) {
+  border: 1px solid var(--line); padding: 0.2rem 0.6rem; text-align: left; overflow-wrap: normal;
+}
 .sums, .outcome, .verdict, .note { color: var(--soft); font-size: 0.8rem; margin: 0.25rem 0; }
 .note { white-space: pre-wrap; border-left: 3px solid var(--line); padding-left: 0.75rem; }
 .call {
   border: 1px solid var(--line); border-radius: 6px; padding: 0.6rem 0.75rem; margin: 0.75rem 0;
 }
 .call.bad { border-color: var(--bad); }
+.mark { color: var(--good); }
+.call.bad .mark { color: var(--bad); }
 .bad.verdict, .bad.ending, .call.bad .outcome { color: var(--bad); }
 .ending { font-weight: 600; }
 .ending.good { color: var(--good); }
@@ -146,9 +150,11 @@ def _render_reply_html(reply: TranscriptReply) -> Iterator[str]:
 def _render_call_html(called: TranscriptCall) -> Iterator[str]:
     result = called.result
     denied = called.verdict is not None and called.verdict.decision not in ALLOWED
-    bad = " bad" if denied or result is None or result.status == "error" else ""
+    failed = denied or result is None or result.status == "error" or _has_failed(result)
+    bad, mark = (" bad", "✗") if failed else ("", "✓")
     took = f" · {duration(called.duration_s)}" if result else ""
-    yield f'<article class="call{bad}">\n<h3><b>{_text(called.call.name)}</b> '
+    yield f'<article class="call{bad}">\n<h3><span class="mark">{mark}</span> '
+    yield f"<b>{_text(called.call.name)}</b> "
     yield f"<code>{_text(target(called.call))}</code></h3>\n"
     yield f'<p class="outcome">{_text(outcome(called))}{took}</p>\n'
     yield f'<p class="verdict{" bad" if denied else ""}">{_text(verdict(called))}</p>\n'
@@ -156,6 +162,12 @@ def _render_call_html(called: TranscriptCall) -> Iterator[str]:
     if result is not None:
         yield from _result(result)
     yield "</article>\n"
+
+
+def _has_failed(result: ToolResult) -> bool:
+    """Return whether the call was a command that failed."""
+    details = result.details
+    return isinstance(details, Command) and bool(details.exit_code or details.signal)
 
 
 def _result(result: ToolResult) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """A session from beginning to end, one paragraph for each record, bounded unless `--full`."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
 from agentcli.features.insights.trace import Trace, TracedTurn, read_trace
@@ -45,6 +45,8 @@ from agentcli.ui.render.wording import (
     format_duration,
     format_target,
 )
+from agentcli.ui.streams import out_is_terminal
+from agentcli.ui.width import fit_to_terminal
 
 BODY_LINES = 6
 BODY_CHARS = 160
@@ -54,7 +56,10 @@ MARGIN = " " * 18
 def show_trace(session: str | None, *, full: bool) -> None:
     trace = read_trace(find_log(session))
     for line in render_trace(trace, full=full):
-        sys.stdout.write(line + "\n")
+        sys.stdout.write((line if full else fit_to_terminal(line)) + "\n")
+    if out_is_terminal():
+        for line in render_waterfall(trace.entries):
+            sys.stdout.write(fit_to_terminal(line) + "\n")
 
 
 def render_trace(trace: Trace, *, full: bool = False) -> Iterator[str]:
@@ -63,6 +68,46 @@ def render_trace(trace: Trace, *, full: bool = False) -> Iterator[str]:
         yield show_controls(f"damaged: line {fault.line}: {fault.reason}")
     for entry in trace.entries:
         yield from renderer.render_entry(entry)
+
+
+WATERFALL_COLUMNS = 40
+
+
+def render_waterfall(entries: Sequence[Entry]) -> Iterator[str]:
+    """Yield a bar for each reply and call, where it stands in the time of the session.
+
+    Nothing is yielded if there is only one of them."""
+    bars = list(_list_bars(entries))
+    if len(bars) < 2:
+        return
+    first = min(start for start, _, _ in bars)
+    span_s = max(start + lasted for start, lasted, _ in bars) - first or 1.0
+    per_s = WATERFALL_COLUMNS / span_s
+    yield ""
+    yield f"where the time went, {format_duration(span_s)} in all"
+    for start, lasted, what in bars:
+        before = min(WATERFALL_COLUMNS - 1, int((start - first) * per_s))
+        cells = max(1, min(WATERFALL_COLUMNS - before, round(lasted * per_s)))
+        bar = f"{' ' * before}{'█' * cells}".ljust(WATERFALL_COLUMNS)
+        yield show_controls(f"  {bar}  {format_duration(lasted):>8}  {what}")
+
+
+def _list_bars(entries: Sequence[Entry]) -> Iterator[tuple[float, float, str]]:
+    """Yield start and duration, in seconds, and a name."""
+    calls: dict[str, ToolCall] = {}
+    for entry in entries:
+        ended = _parse_seconds(entry.at)
+        if ended is None:
+            continue
+        match entry.fact:
+            case ModelReplied(message=message, duration_s=lasted):
+                calls |= {call.id: call for call in message.tool_calls}
+                yield ended - lasted, lasted, "model"
+            case CallFinished(result=result, duration_s=lasted):
+                call = calls.get(result.call_id)
+                yield ended - lasted, lasted, f"{result.name} {format_target(call) if call else ''}"
+            case _:
+                pass
 
 
 class _TraceRenderer:

@@ -85,7 +85,9 @@ class Transcript:
 
     @property
     def title(self) -> str:
-        words = " ".join(prompt_text(self.turns[0].prompt).split()) if self.turns else ""
+        content = self.turns[0].prompt.content if self.turns else ()
+        said = next((block.text for block in content if isinstance(block, Text)), "")
+        words = " ".join(said.split())  # what was attached to the message is no title
         return words if len(words) <= 80 else words[:79] + "…"
 
 

@@ -17,6 +17,7 @@ from agentcli.session.keys import find_user_key
 from agentcli.session.model import choose_model, fetch_model_info
 from agentcli.settings import Settings
 from agentcli.types.provider import Message
+from agentcli.ui.width import fit_to_terminal, wrap_to_terminal
 
 if TYPE_CHECKING:
     from agentcli.providers.swap import SwapForecast
@@ -28,10 +29,15 @@ def show_models(*, local: bool) -> None:
     for model in models:
         status, why = check_key(model)
         facts = "  ".join((format_limits(model), format_price(model), why))
-        sys.stdout.write(f"{status}  {format_name(model):<{width}}  {facts}\n")
+        row = f"{status}  {format_name(model):<{width}}  {facts}"
+        sys.stdout.write(fit_to_terminal(row) + "\n")
     aliases = ", ".join(f"{alias} = {name}" for alias, name in ALIASES.items())
-    sys.stdout.write(f"\nShort names: {aliases}\n")
-    sys.stdout.write(f"Other models: PROVIDER/NAME ({', '.join(PROVIDERS)})\n")
+    for line in (
+        f"Short names: {aliases}",
+        f"Other models: PROVIDER/NAME ({', '.join(PROVIDERS)})",
+        "To add a key: agentcli login PROVIDER",
+    ):
+        sys.stdout.write(f"\n{wrap_to_terminal(line)}\n")
     if local:
         _show_local()
     else:
@@ -58,7 +64,7 @@ def check_key(model: Model) -> tuple[str, str]:
     key = find_user_key(provider)
     if key is not None:
         return "ok", f"key from {key.source}"
-    return "--", f"no key: agentcli login {provider.name}"
+    return "--", "no key"
 
 
 def format_limits(model: Model) -> str:
@@ -74,8 +80,8 @@ def _format_thousands(tokens: int | None) -> str:
 
 def format_price(model: Model) -> str:
     if model.price is None:
-        return f"{'unknown price':<16}"
-    return f"${model.price.input:g} / ${model.price.output:g} per M".ljust(16)
+        return f"{'unknown price':<20}"
+    return f"${model.price.input:g} / ${model.price.output:g} per M".ljust(20)
 
 
 # The effect of a switch to another model on a conversation, found out before it is made.

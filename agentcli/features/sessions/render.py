@@ -28,6 +28,7 @@ from agentcli.types.verdicts import Verdict
 from agentcli.types.words import pluralize
 from agentcli.ui.render.wording import describe_decision, format_age
 from agentcli.ui.tally import Tally, build_cost_json, build_usage_json
+from agentcli.ui.width import fit_to_terminal
 
 
 def show_session_list(workspace: Path | None, *, as_json: bool) -> None:
@@ -39,7 +40,7 @@ def show_session_list(workspace: Path | None, *, as_json: bool) -> None:
         write_json([build_session_json(summary) for summary in found])
         return
     for summary in found:
-        sys.stdout.write(format_session_line(summary) + "\n")
+        sys.stdout.write(fit_to_terminal(format_session_line(summary)) + "\n")
     elsewhere = len(everything) - len(found)
     if elsewhere:
         sys.stderr.write(f"{elsewhere} more in other workspaces: agentcli sessions list --all\n")

@@ -68,11 +68,13 @@ class Answers:
         return await self._ask(asked, asked.answer), asked.plan
 
     async def _ask(self, asked: PendingApproval | PendingPlan, answer: "asyncio.Future[T]") -> T:
-        if self._state.settings.notify == "bell":
-            self._terminal.ring_bell()
+        project = show_controls(self._state.settings.workspace.name)
+        self._terminal.notify(self._state.settings.notify, f"{project} waits for your answer")
+        self._terminal.set_title(f"? agentcli: {project} waits for you")
         try:
             return await self._approvals.wait_for_answer(asked, answer)
         finally:
+            self._terminal.set_title(f"agentcli: {project}")
             self._finish_question()
 
     def _finish_question(self) -> None:

@@ -3,7 +3,10 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from prompt_toolkit.application import get_app
+from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.output.color_depth import ColorDepth
 from prompt_toolkit.styles import BaseStyle, Style
 from prompt_toolkit.utils import get_cwidth
@@ -32,6 +35,8 @@ TOOLBAR_HINTS = "shift+tab mode · / commands · ctrl+o transcript"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolbarFigures:
     mode: str
+    vi_mode: str = ""
+    """The editing mode within vi; empty if the user does not edit as in vi."""
     is_confined: bool = True
     model: str = ""
     context_tokens: int = 0
@@ -49,6 +54,8 @@ def build_fields(figures: ToolbarFigures) -> list[ToolbarField]:
     found: list[ToolbarField] = [("mode", figures.mode)]
     if not figures.is_confined:
         found = [("failed", f"{figures.mode}, no sandbox")]
+    if figures.vi_mode:
+        found.append(("mode", f"vi {figures.vi_mode}"))
     if figures.model:
         found.append(("dim", figures.model.rpartition("/")[2]))
     found += _format_context(figures)
@@ -219,9 +226,15 @@ class LiveView:
         state = self._state
         session, renderer, options = state.session, state.renderer, state.options
         if session is None or renderer is None:
-            return ToolbarFigures(mode=state.mode, model=options.model, branch=options.branch.name)
+            return ToolbarFigures(
+                mode=state.mode,
+                vi_mode=_find_vi_mode(),
+                model=options.model,
+                branch=options.branch.name,
+            )
         return ToolbarFigures(
             mode=state.mode,
+            vi_mode=_find_vi_mode(),
             is_confined=session.settings.sandbox != "off",
             model=session.model.name,
             context_tokens=renderer.transcript.context_tokens,
@@ -230,6 +243,20 @@ class LiveView:
             branch=options.branch.name,
             background=state.count_background(),
         )
+
+
+def _find_vi_mode() -> str:
+    """Return the mode of the application that is being drawn: insert, normal or replace."""
+    app = get_app()
+    if app.editing_mode is not EditingMode.VI:
+        return ""
+    match app.vi_state.input_mode:
+        case InputMode.INSERT | InputMode.INSERT_MULTIPLE:
+            return "insert"
+        case InputMode.REPLACE | InputMode.REPLACE_SINGLE:
+            return "replace"
+        case _:
+            return "normal"
 
 
 def _render_waiting(texts: Sequence[str], what: str) -> list[str]:

@@ -14,7 +14,7 @@ import re
 import select
 import sys
 import termios
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, TextIO, TypeVar
 
@@ -30,6 +30,7 @@ from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.patch_stdout import patch_stdout
 
+from agentcli.settings import Notify
 from agentcli.types.errors import AgentError, Exit
 from agentcli.ui.render.wording import is_ascii
 
@@ -237,6 +238,11 @@ class InlineApplication(Application[Exit]):
 
 
 NOTICE_S = 1.5
+SAVE_TITLE, RESTORE_TITLE = "\x1b[22;2t", "\x1b[23;2t"
+
+
+def _knows_osc_777(environ: Mapping[str, str]) -> bool:
+    return environ.get("TERM", "").startswith(("foot", "rxvt")) or "VTE_VERSION" in environ
 
 
 class Terminal:
@@ -249,6 +255,7 @@ class Terminal:
         """The text that the next frame adds above the live region."""
         self.notice = ""
         """The text shown instead of the toolbar for a moment, or empty."""
+        self._title = ""
         self._app: InlineApplication | None = None
         self._tasks: set[asyncio.Future[Any]] = set()
         self._is_suspended = False
@@ -273,6 +280,7 @@ class Terminal:
             return Exit.HANGUP
         finally:
             app.write_committed()
+            self._restore_title()
             self.output.flush()
 
     def leave(self, exit_code: Exit = Exit.DONE) -> None:
@@ -344,8 +352,30 @@ class Terminal:
                 self._app.erase()
                 self._app._redraw()
 
-    def ring_bell(self) -> None:
-        self.output.bell()
+    def notify(self, how: Notify, text: str) -> None:
+        """Draw the user's attention, as they want it: not at all, by the bell, or on the desktop.
+
+        Terminals know one of two sequences for a notification of the desktop."""
+        match how:
+            case "bell":
+                self.output.bell()
+            case "desktop" if _knows_osc_777(os.environ):
+                self.write_raw(f"\x1b]777;notify;agentcli;{text}\x1b\\")
+            case "desktop":
+                self.write_raw(f"\x1b]9;agentcli: {text}\x1b\\")
+            case _:
+                pass
+
+    def set_title(self, title: str) -> None:
+        """Set the title of the window. The terminal gets its own back at the end."""
+        if title != self._title and os.environ.get("TERM") != "linux":
+            save = "" if self._title else SAVE_TITLE
+            self._title = title
+            self.write_raw(f"{save}\x1b]2;{title}\x1b\\")
+
+    def _restore_title(self) -> None:
+        if self._title:
+            self.write_raw(RESTORE_TITLE)
 
     def write_raw(self, sequence: str) -> None:
         """Write a sequence that does not move the cursor."""

@@ -13,7 +13,9 @@ from contextlib import suppress
 from typing import Any
 
 GOODBYE = b"k"
-RESET = "\x1b[?2026l\x1b[?2004l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?25h\x1b[0m"
+RESET = (
+    "\x1b[?2026l\x1b[?2004l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?25h\x1b[0m\x1b[23;2t"
+)
 
 
 def _watch(settings: list[Any]) -> None:

@@ -217,8 +217,8 @@ class Turns:
             return ""
         except AgentError as error:
             renderer.transcript.add_error(str(error), error.hint)
-        if self._state.status.elapsed_s >= LONG_TURN_S and self._state.settings.notify == "bell":
-            self._terminal.ring_bell()
+        if self._state.status.elapsed_s >= LONG_TURN_S:
+            self._terminal.notify(self._state.settings.notify, "done")
         return "\n".join(filter(None, [following, self._take_waiting(session)]))
 
     def _take_waiting(self, session: "Session") -> str:

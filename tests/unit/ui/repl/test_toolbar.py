@@ -56,3 +56,8 @@ def test_toolbar_shows_tokens_where_the_price_is_not_known() -> None:
 def test_toolbar_warns_of_a_full_context(tokens: int, field: tuple[str, str]) -> None:
     figures = ToolbarFigures(mode="ask", context_tokens=tokens, window_tokens=100)
     assert build_fields(figures)[1] == field
+
+
+def test_toolbar_shows_the_mode_of_vi_beside_the_permission_mode() -> None:
+    figures = ToolbarFigures(mode="ask", vi_mode="normal", branch="main")
+    assert line(figures, 80) == "ask · vi normal · main"
