@@ -272,3 +272,7 @@ class ServerTrials:
         trial = ServerTrial(at=clock.now(), tools=tools)
         record = {"v": TRIAL_VERSION, "identity": entry.identity, **asdict(trial)}
         write_private(self._directory / entry.file_name, json.dumps(record))
+
+    def forget(self, entry: ServerEntry) -> None:
+        """Delete the result of the last trial. Raise SettingsError if that fails."""
+        remove_private(self._directory / entry.file_name)

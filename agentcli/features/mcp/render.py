@@ -225,6 +225,7 @@ def login(name: str, workspace: Path, *, config: str | None, opens_browser: bool
         return Exit.DONE
     store = ServerLoginStore(entry)
     store.write(granted)
+    open_trials().forget(entry)  # it may have failed because of the missing login alone
     _say_now(f"logged in to {name}; saved in {store.location}")
     return Exit.DONE
 

@@ -1,4 +1,6 @@
 import re
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +9,7 @@ from hypothesis import strategies as st
 
 from agentcli.features.mcp.approvals import (
     OfferedTool,
+    ServerTrials,
     ToolListApprovals,
     ToolListChange,
     clean_offer,
@@ -82,3 +85,14 @@ def test_change_names_what_is_other_than_before() -> None:
     assert difference == ToolListChange(added=("new",), changed=("other",), removed=("gone",))
     assert str(difference) == "new: new; changed: other; gone: gone"
     assert not compare_tools(now, now)
+
+
+def test_failure_counts_until_a_trial_succeeds_or_it_is_forgotten(tmp_path: Path) -> None:
+    trials, entry = ServerTrials(tmp_path), ServerEntry(name="a", command="x")
+    assert not trials.has_failed(entry)
+    for end in (partial(trials.store, entry, 3), partial(trials.forget, entry)):
+        trials.store(entry, None)
+        assert trials.has_failed(entry)
+        assert not trials.has_failed(replace(entry, command="y"))
+        end()
+        assert not trials.has_failed(entry)
