@@ -5,6 +5,7 @@ pydantic, because settings are read before the first request.
 """
 
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -113,6 +114,10 @@ class Settings:
     """Variables that commands may see in addition to the usual ones."""
     mask: tuple[str, ...] = ()
     """Variables, or globs for them, whose values are secret whatever their names are."""
+    add_dir: tuple[str, ...] = ()
+    """Directories beside the workspace from the command line, `DIR` or `DIR:ro`."""
+    directories: tuple[str, ...] = ()
+    """The same, from the settings file."""
     sessions: Path | None = None
     """The directory of the sessions; None for the platform's state directory."""
     fallback: str | None = None
@@ -166,6 +171,7 @@ def load_settings(
     policy: Path | None = None,
     pass_env: Sequence[str] = (),
     mask: Sequence[str] = (),
+    add_dir: Sequence[str] = (),
     defaults: RawValues = MappingProxyType({}),
     trust_project: bool = False,
 ) -> Settings:
@@ -189,6 +195,7 @@ def load_settings(
         policy=policy,
         pass_env=tuple(pass_env),
         mask=tuple(mask),
+        add_dir=tuple(map(os.path.abspath, map(os.path.expanduser, add_dir))),
         trust_project=trust_project,
         explicit_keys=frozenset(given),
         **values,
@@ -329,6 +336,15 @@ def _parse_network(value: Any) -> tuple[str, ...]:
     return tuple(text.strip() for text in texts)
 
 
+def _parse_directories(value: Any) -> tuple[str, ...]:
+    """Return directories as written. In a variable they are separated by colons, as in PATH."""
+    texts = re.split(r":(?!ro(?::|$))", value) if isinstance(value, str) else value
+    is_list = isinstance(texts, list) and all(isinstance(text, str) for text in texts)
+    if not is_list or not all(text.startswith(("/", "~")) for text in texts):
+        raise ValueError('a list of whole paths, like ["~/notes", "~/library:ro"]')
+    return tuple(texts)
+
+
 _CHECKS: dict[str, Callable[[Any], Any]] = {
     "model": parsing.parse_text,
     "mode": parsing.parse_choice(*get_args(Mode)),
@@ -359,6 +375,7 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "otel_content": parsing.parse_switch,
     "sandbox": parsing.parse_choice(*get_args(SandboxChoice)),
     "network": _parse_network,
+    "directories": _parse_directories,
     "mcp_config": parsing.parse_path,
     "mcp_wait": parsing.parse_seconds,
     "theme": parsing.parse_choice(*get_args(ThemeChoice)),

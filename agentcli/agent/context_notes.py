@@ -26,6 +26,7 @@ from agentcli.types.events import (
     CallJudged,
     Compacted,
     ContextNote,
+    DirectoryAdded,
     Event,
     Fact,
     ModeChanged,
@@ -232,8 +233,10 @@ class EnvironmentNotes:
         self._changes: UncommittedChanges | None = UncommittedChanges(workspace)
         """None if the changes were noted, or must no longer be noted."""
         self._is_asked = False
+        self._added: list[str] = []
         for fact in past:
             self._changes = None
+            self._note_directory(fact)
             if isinstance(fact, ContextNote) and fact.text.startswith(_HEADING):
                 self._last_text = fact.text
 
@@ -241,6 +244,8 @@ class EnvironmentNotes:
         match event:
             case Compacted():
                 self._last_text = ""
+            case DirectoryAdded():
+                self._note_directory(event)
             case TextDelta() | ThinkingDelta() | CallDelta() | ModelReplied():
                 self._request_changes()
             case CallJudged(effect=effect) if effect is not Effect.READ:
@@ -250,14 +255,14 @@ class EnvironmentNotes:
                 pass
 
     def build_start_notes(self) -> Sequence[ContextNote]:
-        self._last_text = describe_environment(self._workspace)
+        self._last_text = describe_environment(self._workspace, self._added)
         return [ContextNote(text=self._last_text, why=NoteReason.ENVIRONMENT)]
 
     def collect_notes(self) -> Sequence[ContextNote]:
         """Return notes on everything that changed or became known since the last notes."""
         told = (
             []
-            if describe_environment(self._workspace) == self._last_text
+            if describe_environment(self._workspace, self._added) == self._last_text
             else [*self.build_start_notes()]
         )
         if self._changes is not None and self._changes.known is not None:
@@ -272,6 +277,11 @@ class EnvironmentNotes:
             self._changes.close()
             self._changes = None
 
+    def _note_directory(self, event: Event) -> None:
+        if isinstance(event, DirectoryAdded):
+            access = "" if event.writable else " (read-only)"
+            self._added = [*self._added, f"also {abbreviate(event.path, DIRECTORY_CHARS)}{access}"]
+
     def _request_changes(self) -> None:
         if self._is_asked or self._changes is None:
             return
@@ -280,11 +290,12 @@ class EnvironmentNotes:
             self._changes.request()
 
 
-def describe_environment(workspace: Path) -> str:
+def describe_environment(workspace: Path, added: Sequence[str] = ()) -> str:
     machine = os.uname().machine if hasattr(os, "uname") else ""
     parts = (
         f"today is {date.today():%A, %Y-%m-%d}",
         f"working directory {abbreviate(str(workspace), DIRECTORY_CHARS)}",
+        *added,
         f"{sys.platform} {machine}".strip(),
         f"git {branch}" if (branch := find_branch(workspace)) else "no git repository",
     )

@@ -29,6 +29,7 @@ class InteractiveOptions:
     policy: Path | None
     sandbox: str | None
     yolo: bool
+    add_dir: Sequence[str]
     pass_env: Sequence[str]
     mask: Sequence[str]
     accessible: bool
@@ -45,7 +46,7 @@ class InteractiveOptions:
         for name in ("model", "mode", "policy", "sandbox", "resume", "mcp_config"):
             if (value := getattr(self, name)) is not None:
                 arguments += [f"--{name.replace('_', '-')}", str(value)]
-        for name in ("allow", "deny", "network", "pass_env", "mask"):
+        for name in ("allow", "deny", "network", "add_dir", "pass_env", "mask"):
             for value in getattr(self, name):
                 arguments += [f"--{name.replace('_', '-')}", value]
         arguments += ["--continue"] if self.latest else []
@@ -144,6 +145,7 @@ def _load_settings(options: InteractiveOptions) -> "tuple[Settings, SessionPaths
         deny=options.deny,
         network=options.network,
         policy=options.policy,
+        add_dir=options.add_dir,
         pass_env=options.pass_env,
         mask=options.mask,
         trust_project=options.trust_project,

@@ -15,6 +15,7 @@ from agentcli.types.errors import AgentError, Exit, UsageError
 from agentcli.ui.arguments import (
     STYLE,
     Accessible,
+    AddDir,
     Allow,
     Color,
     Continue,
@@ -83,6 +84,7 @@ def _main(
     policy: Policy = None,
     sandbox: SandboxKind = None,
     yolo: Yolo = False,
+    add_dir: AddDir = None,
     pass_env: PassEnv = None,
     mask: Mask = None,
     resume: ResumeOrPick = None,
@@ -112,6 +114,7 @@ def _main(
         policy=policy,
         sandbox=sandbox,
         yolo=yolo,
+        add_dir=add_dir or (),
         pass_env=pass_env or (),
         mask=mask or (),
         resume=resume,

@@ -6,6 +6,7 @@ import typer
 
 from agentcli.ui.arguments import (
     STYLE,
+    AddDir,
     Allow,
     CheckClaims,
     Continue,
@@ -67,6 +68,7 @@ def run(
     policy: Policy = None,
     on_deny: OnDeny = "continue",
     sandbox: SandboxKind = None,
+    add_dir: AddDir = None,
     pass_env: PassEnv = None,
     mask: Mask = None,
     trust_project: TrustProject = False,
@@ -129,6 +131,7 @@ def run(
         deny=(*(deny or ()), *(f"edit({glob})" for glob in protect_tests or ())),
         network=tuple(network or ()),
         policy=policy,
+        add_dir=tuple(add_dir or ()),
         pass_env=tuple(pass_env or ()),
         mask=tuple(mask or ()),
         trust_project=trust_project,

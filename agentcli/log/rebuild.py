@@ -67,7 +67,9 @@ def restore_changes(entries: Iterable[Entry], store: ObjectStore, root: Path) ->
 
 
 def repeat_undo(undone: Undone, store: ObjectStore, root: Path) -> None:
-    """Repeat below `root` what the user undid or redid."""
+    """Repeat below `root` what the user undid or redid in the workspace."""
+    if undone.root:
+        return
     changes = find_differences(store, undone.before, undone.after)
     _write_entries({change.path: change.after for change in changes}, store, root)
 
@@ -89,8 +91,9 @@ def _write_entries(
 
 
 def _changes(entries: Iterable[Entry]) -> list[Checkpointed | Undone]:
+    """Return the changes in the workspace. Added directories are not part of its tree."""
     facts = (entry.fact for entry in entries)
-    return [fact for fact in facts if isinstance(fact, Checkpointed | Undone)]
+    return [fact for fact in facts if isinstance(fact, Checkpointed | Undone) and not fact.root]
 
 
 def find_workspace(entries: Sequence[Entry]) -> Path:

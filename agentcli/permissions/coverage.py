@@ -144,5 +144,5 @@ def _find_leaving_workspace(line: PlainLine, subject: CallSubject) -> Iterator[U
     for part in line.parts:
         if part.program == "cd" and len(part.words) == 2:
             place = Path(os.path.realpath(place / part.words[1].text))
-            if not place.is_relative_to(subject.root):
+            if not any(place.is_relative_to(root) for root in subject.roots):
                 yield UncoveredPart(part, f"{part.source} leaves the workspace")

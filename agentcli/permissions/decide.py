@@ -4,6 +4,7 @@ The order is the guarantee: deny rules, then plan mode, ask rules, judge rules, 
 last the mode's default. No later step can lift what an earlier step has refused.
 """
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +24,8 @@ from agentcli.permissions.rules import PermissionRule, RuleDecision
 from agentcli.permissions.shell import OpaqueLine, PlainLine
 from agentcli.permissions.subject import EDITING, CallSubject, ReachedPath
 from agentcli.system.grants import find_missing
+from agentcli.system.home import home as home_of_user
+from agentcli.system.kinds import exists
 from agentcli.system.protected import is_protected
 from agentcli.system.reserved import find_reserved
 from agentcli.types.grants import NO_GRANTS, Grants
@@ -42,17 +45,20 @@ class PolicyDecider:
         has_sandbox: bool = True,
         is_untrusted: Callable[[], bool] = lambda: False,
         own: Sequence[Path] = (),
+        asks_outside: bool = False,
     ) -> None:
         """`is_confined` means that commands run in a sandbox, or that the user turned it off. If
         they do not, none runs without approval. `has_sandbox` is False in both of these cases.
         `is_untrusted` tells whether text from outside the workspace is in the conversation. `own`
-        are agentcli's directories, which no command is granted."""
+        are agentcli's directories, which no command is granted. `asks_outside` means that there is
+        a user to ask about reading a path outside the workspace, which otherwise fails."""
         self._rules = list(rules)
         self._prover = prover
         self._is_confined = is_confined
         self._has_sandbox = has_sandbox and is_confined
         self._own = own
         self._is_untrusted = is_untrusted
+        self._asks_outside = asks_outside
 
     @property
     def session_rules(self) -> tuple[PermissionRule, ...]:
@@ -76,7 +82,8 @@ class PolicyDecider:
         if not self._has_sandbox or subject.line is None:
             return NO_GRANTS
         allowed = self._allow(subject)
-        given = compute_given(allowed.grants if allowed else NO_GRANTS, self._active)
+        own = allowed.grants if allowed else NO_GRANTS
+        given = compute_given(own | subject.added, self._active)
         return find_missing(subject.request.grants, given, workspace=subject.root)
 
     def decide_host(self, host: str, port: int, grants: Grants) -> Verdict:
@@ -87,14 +94,16 @@ class PolicyDecider:
         """Return the verdict on the call alone, whatever it needs beyond the sandbox.
 
         An `ask` by the evaluator is provisional: it holds until the model has been asked."""
-        return (
+        verdict = (
             self.refuse(subject, effect=effect, mode=mode)
             or self.asks(subject)
             or self._may_be_meant(subject)
             or self.judges(subject)
             or self._allow(subject)
+            or self._ask_outside(subject)
             or self._decide_by_mode(subject, effect, mode=mode)
         )
+        return _add_directories(verdict, subject)
 
     def refuse(self, subject: CallSubject, *, effect: Effect, mode: Mode) -> Verdict | None:
         """Return a denial that neither a hook nor the user can lift, or None."""
@@ -215,6 +224,15 @@ class PolicyDecider:
             grants=grants,
         )
 
+    def _ask_outside(self, subject: CallSubject) -> Verdict | None:
+        """Return an `ask` for reading outside the workspace, but for the user's keys."""
+        home = Path(os.path.realpath(home_of_user()))
+        for reach in subject.outside if self._asks_outside else ():
+            if not find_reserved(home).why_hidden(reach.real) and exists(reach.real):
+                reason = f"{reach.written} is outside the workspace"
+                return Verdict(decision="ask", by="mode", reason=reason)
+        return None
+
     def _decide_by_mode(self, subject: CallSubject, effect: Effect, *, mode: Mode) -> Verdict:
         if self.why_not_reading(subject, effect) is None:
             return Verdict(decision="allow", by="mode", reason=f"{mode} mode allows reading")
@@ -274,13 +292,25 @@ def _asks_about_reserved(subject: CallSubject) -> Verdict | None:
     return None
 
 
+def _add_directories(verdict: Verdict, subject: CallSubject) -> Verdict:
+    """Return the verdict with what the user added to the workspace, or lets this call read."""
+    if verdict.decision == "deny":
+        return verdict
+    added = subject.added if subject.line is not None else NO_GRANTS
+    if subject.outside and (verdict.decision == "ask" or verdict.by == "rule"):
+        added |= Grants(readable=tuple(reach.real for reach in subject.outside))
+    return verdict if added == NO_GRANTS else replace(verdict, grants=verdict.grants | added)
+
+
 def _why_not_editable(subject: CallSubject) -> str | None:
+    roots = (subject.root, *subject.added.writable)
     for reach in subject.paths:
         if reach.is_temporary:
             continue
-        if not reach.real.is_relative_to(subject.root):
+        root = next((one for one in roots if reach.real.is_relative_to(one)), None)
+        if root is None:
             return f"{reach.written} is outside the workspace"
-        if is_protected(subject.root, reach.real.relative_to(subject.root).parts):
+        if is_protected(root, reach.real.relative_to(root).parts):
             return f"{reach.written} belongs to git or to agentcli's settings"
     return None if subject.paths else "the path is unknown"
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from agentcli.types.events import CallFinished, Fact, FileAttached
+from agentcli.types.grants import NO_GRANTS, Grants
 from agentcli.types.tools import Command, FileView, Matches, Output, PreparedCall
 from agentcli.types.verdicts import TemporaryFiles
 
@@ -32,12 +33,15 @@ class OriginTracker:
         is_confined: Callable[[], bool],
         facts: Iterable[Fact] = (),
         find_temporary: Callable[[], TemporaryFiles | None] = lambda: None,
+        added: Callable[[], Grants] = lambda: NO_GRANTS,
     ) -> None:
         """`own` are the session's stored outputs, and files that the user put there for the model.
         `is_confined` tells whether commands run in a sandbox. `facts` are the earlier events of
-        the session. `find_temporary` returns the temporary files that sandboxed commands made."""
+        the session. `find_temporary` returns the temporary files that sandboxed commands made.
+        `added` returns the directories that belong to the workspace by now."""
         self._workspace = workspace
         self._own = own
+        self._added = added
         self._is_confined = is_confined
         self._find_temporary = find_temporary
         self._logs: dict[str, str] = {}
@@ -91,7 +95,9 @@ class OriginTracker:
     def _origin_of_path(self, path: str) -> str:
         """Return the origin by the path as given. A link out of the workspace is never followed."""
         place = self._workspace / path
-        if place.is_relative_to(self._workspace):
+        added = self._added()
+        roots = (self._workspace, *added.writable, *added.readable)
+        if any(place.is_relative_to(root) for root in roots):
             return ""
         temporary = self._find_temporary()
         names = temporary.names if temporary else ()

@@ -118,7 +118,7 @@ class PermissionRule:
             return subject.command == self.line
         if subject.takes_path:
             return bool(subject.paths) and all(
-                self._covers(reach, subject.root) for reach in subject.paths
+                self._covers(reach, subject) for reach in subject.paths
             )
         return self.is_bare
 
@@ -128,15 +128,17 @@ class PermissionRule:
             if self.command is not None and subject.line is not None:
                 return self.command.likeness(subject.line, subject.command)
             if self.path is not None:
-                touched = [self._touches(reach, subject.root) for reach in subject.paths]
+                touched = [
+                    self._touches(reach, root) for reach in subject.paths for root in subject.roots
+                ]
                 return Likeness.YES if any(touched) or not touched else Likeness.NO
             return Likeness.YES
         return self._likeness_of_words(subject)
 
-    def _covers(self, reach: ReachedPath, root: Path) -> bool:
+    def _covers(self, reach: ReachedPath, subject: CallSubject) -> bool:
         if self.path is None:
-            return reach.real.is_relative_to(root)
-        return self.path.covers(reach.real, root)
+            return any(reach.real.is_relative_to(root) for root in subject.roots)
+        return self.path.covers(reach.real, subject.root)
 
     def _touches(self, reach: ReachedPath, root: Path) -> bool:
         assert self.path is not None

@@ -10,7 +10,7 @@ from typing import Any
 from agentcli.permissions.shell import ShellLine, parse_line
 from agentcli.system.grants import flatten_request, parse_request
 from agentcli.system.home import expand_own_home
-from agentcli.types.grants import NO_REQUEST, GrantRequest
+from agentcli.types.grants import NO_GRANTS, NO_REQUEST, GrantRequest, Grants
 from agentcli.types.tools import Effect
 from agentcli.types.verdicts import TemporaryFiles
 
@@ -50,10 +50,31 @@ class CallSubject:
     """The effect of the call; None if not known, as in an example."""
     request: GrantRequest = NO_REQUEST
     """What a command needs beyond the sandbox, as the model says, with real paths."""
+    added: Grants = NO_GRANTS
+    """The directories that the user added to the workspace."""
+    own: tuple[Path, ...] = ()
+    """Other directories that tools may read: the session's outputs and the user's skills."""
 
     @property
     def takes_path(self) -> bool:
         return self.tool in EDITING | READING and not self.server
+
+    @property
+    def roots(self) -> tuple[Path, ...]:
+        """The workspace and the directories added to it."""
+        return (self.root, *self.added.writable, *self.added.readable)
+
+    @property
+    def outside(self) -> tuple[ReachedPath, ...]:
+        """The paths that a tool which reads could not reach."""
+        if self.tool not in READING or self.server:
+            return ()
+        places = (*self.roots, *self.own)
+        return tuple(
+            reach
+            for reach in self.paths
+            if not (reach.is_temporary or any(map(reach.real.is_relative_to, places)))
+        )
 
 
 class SubjectFactory:
@@ -66,9 +87,13 @@ class SubjectFactory:
         cwd: Callable[[], Path],
         real_path: Callable[[Path], Path] | None = None,
         find_temporary: Callable[[], TemporaryFiles | None] = lambda: None,
+        added: Callable[[], Grants] = lambda: NO_GRANTS,
+        own: Sequence[Path] = (),
     ) -> None:
         self._root = workspace.resolve()
         self._cwd = cwd
+        self._added = added
+        self._own = tuple(Path(os.path.realpath(path)) for path in own)
         self._real_path = real_path or (lambda path: Path(os.path.realpath(path)))
         self._find_temporary = find_temporary
 
@@ -88,6 +113,8 @@ class SubjectFactory:
             command=command,
             line=parse_line(command) if is_shell else None,
             request=self._read_request(args) if is_shell else NO_REQUEST,
+            added=self._added(),
+            own=self._own,
         )
 
     def _read_request(self, args: Any) -> GrantRequest:

@@ -112,7 +112,9 @@ def _rules(subject: CallSubject, decider: PolicyDecider, *, exactly: bool) -> It
         is_plain = re.fullmatch(r"[\w.-]+", subject.server_tool) is not None
         yield f"mcp({subject.server}:{subject.server_tool if is_plain else known_as})"
     elif subject.tool in EDITING:
-        yield from (_suggest_for_path(reach.real, subject.root) for reach in subject.paths)
+        yield from (_suggest_for_path(reach.real, subject) for reach in subject.paths)
+    elif subject.outside:
+        yield from (_suggest_for_reading(reach.real) for reach in subject.outside)
     else:
         yield subject.tool if subject.tool in KNOWN_TOOLS else f"plugin({subject.tool})"
 
@@ -164,14 +166,34 @@ def _covers(text: str, part: ShellPart, *, alone: bool) -> bool:
     return command.why_not_covered(part, alone=alone) is None
 
 
-def _suggest_for_path(path: Path, root: Path) -> str:
+_GLOB_CHARACTERS = re.compile(r"([*?\[])")
+
+
+def _suggest_for_path(path: Path, subject: CallSubject) -> str:
     """Return a rule for the file's folder; in the root of the workspace only for the file."""
+    root = subject.root
+    if any(path.is_relative_to(added) for added in subject.added.writable):
+        return _name_directory("edit", path.parent)
     if not path.is_relative_to(root):
         raise RuleError(f"{path} is outside the workspace")
     inside = path.relative_to(root)
-    literal = re.sub(r"([*?\[])", r"[\1]", inside.parent.as_posix())
+    literal = _GLOB_CHARACTERS.sub(r"[\1]", inside.parent.as_posix())
     text = f"edit({literal}/**)" if inside.parent != Path() else f"edit(./{inside.name})"
     rule = parse_rule(text, "allow", source="session")
     if rule.path is None or not rule.path.covers(path, root):
         raise RuleError(f"no rule can name {inside}")
+    return text
+
+
+def _suggest_for_reading(path: Path) -> str:
+    """Return a rule for the directory, or for that of the file."""
+    return _name_directory("read", path if path.is_dir() else path.parent)
+
+
+def _name_directory(tool: str, directory: Path) -> str:
+    literal = _GLOB_CHARACTERS.sub(r"[\1]", directory.as_posix())
+    text = f"{tool}({literal}/**)"
+    rule = parse_rule(text, "allow", source="session")
+    if directory == directory.parent or rule.path is None:
+        raise RuleError(f"no rule can name {directory}")
     return text

@@ -281,18 +281,10 @@ class LandlockSandbox:
     def _rules(self, grants: Grants) -> list[landlock_rules.Rule]:
         paths, protection = self._paths, self._protection
         granted = self._granted.find_mountable(list_granted(grants, paths))
-        run = (
-            *_without(paths.system, paths.hidden),
-            *paths.toolchains,
-            *paths.readable,
-            *list_readable(grants, paths),
-        )
-        read = (
-            _PROCESSES,
-            *list_resolver_files(grants),
-            *protection.readable,
-            *granted.readable,
-        )
+        readable = (*paths.readable, *list_readable(grants, paths))
+        run = (*_without(paths.system, paths.hidden), *paths.toolchains, *readable)
+        git = (*protection.readable, *granted.readable)
+        read = (_PROCESSES, *list_resolver_files(grants), *git)
         change = self._changeable(grants)
         return [
             *((path, landlock_rules.RUN) for path in run),

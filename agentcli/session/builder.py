@@ -15,6 +15,7 @@ from agentcli.log.writer import LogWriter
 from agentcli.session.builtin_tools import BuiltinTools
 from agentcli.session.checkpoints import Checkpoints
 from agentcli.session.context_sources import ContextSources, build_context_sources
+from agentcli.session.directories import Directories
 from agentcli.session.features import SessionFeature, build_session_features
 from agentcli.session.hooks import build_hooks
 from agentcli.session.model import (
@@ -40,7 +41,7 @@ from agentcli.session.requirements import (
     build_completion_checks,
     refuse_unconfined,
 )
-from agentcli.session.sandbox_host import SANDBOX_OFF, SandboxHost
+from agentcli.session.sandbox_host import SANDBOX_OFF, SandboxHost, find_own_paths
 from agentcli.session.secret_masking import SecretMasking
 from agentcli.session.session import Session, Steering
 from agentcli.session.start import SessionStart, close_unfinished, open_existing, open_new
@@ -150,6 +151,7 @@ def _build_parts(
         emit=emit,
     )
     scripts = project.scripts if project else ()
+    directories = Directories(settings, own=find_own_paths(paths), emit=emit)
     gate = PermissionGate(
         settings,
         SandboxHost(settings, paths, emit=emit, scripts=scripts, rules=rules),
@@ -160,6 +162,7 @@ def _build_parts(
         hooks=hooks.engine,
         evaluator=evaluator,
         facts=journal.facts,
+        directories=directories,
     )
     toolset = Toolset(())
     return SessionParts(
@@ -173,7 +176,10 @@ def _build_parts(
         hooks=hooks,
         gate=gate,
         builtin_tools=BuiltinTools(settings, gate=gate, model=lambda: model.current, emit=emit),
-        checkpoints=Checkpoints(paths, workspace=settings.workspace, emit=emit),
+        checkpoints=Checkpoints(
+            paths, workspace=settings.workspace, emit=emit, added=gate.get_added
+        ),
+        directories=directories,
         child_listeners=[],
     )
 
@@ -287,6 +293,7 @@ def _announce(
         journal.append(SessionResumed(**terms, repaired=repaired))
     else:
         journal.append(SessionStarted(**terms))
+    parts.directories.start(tuple(journal.facts))
     if not is_in_turn(journal.facts):  # a fork that was cut in a turn continues unchanged
         instructions = context_sources.instructions
         notes = [note for one in features.values() for note in one.build_start_notes()]

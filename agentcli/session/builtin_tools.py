@@ -178,6 +178,7 @@ class BuiltinTools:
 
         return Bash(
             workspace=self._settings.workspace,
+            added=self._gate.get_added,
             out_dir=self._paths.out,
             shells=self._shells.get(),
             processes=self._processes.get(),
@@ -198,6 +199,7 @@ class BuiltinTools:
             protected=(*find_own_paths(self._paths), *self._host.scripts),
             hides=self._gate.hides,
             find_temporary=lambda: self._host.temporary,
+            added=self._gate.get_added,
         )
 
     @cached_property

@@ -6,16 +6,17 @@ user is warned that the call cannot be undone.
 
 import asyncio
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from agentcli.agent.toolset import Load
 from agentcli.log.paths import SessionPaths
-from agentcli.system.lazy import Lazy
 from agentcli.types.errors import SettingsError, ToolError
 from agentcli.types.events import Checkpointed, Emit, Warned
+from agentcli.types.grants import NO_GRANTS, Grants
 from agentcli.types.messages import Json
 from agentcli.types.tools import Details, Effect, Output, Tool, ToolContext, ToolSpec
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from agentcli.log.checkpoint.keep import CheckpointBefore, CheckpointKeeper
 
 T = TypeVar("T")
+RootBefore: TypeAlias = "tuple[Path, CheckpointBefore]"
+"""The state of a root before a call."""
 
 FIRST_LOOK = "saving the workspace for undo …"
 ANNOUNCE_AFTER_S = 1.0
@@ -31,13 +34,22 @@ ANNOUNCE_AFTER_S = 1.0
 
 
 class Checkpoints:
-    def __init__(self, paths: SessionPaths, *, workspace: Path, emit: Emit) -> None:
+    def __init__(
+        self,
+        paths: SessionPaths,
+        *,
+        workspace: Path,
+        emit: Emit,
+        added: Callable[[], Grants] = lambda: NO_GRANTS,
+    ) -> None:
+        """`added` returns the directories that belong to the workspace by now."""
         self._paths = paths
+        self._added = added
         self._workspace = workspace
         self._emit = emit
         self._one_at_a_time = asyncio.Lock()
-        self._is_too_large = False
-        self._keeper = Lazy(self._build_keeper)
+        self._too_large: set[Path] = set()
+        self._keepers: dict[Path, CheckpointKeeper] = {}
 
     def wrap_offers(
         self, offers: Iterable[tuple[ToolSpec, Load]]
@@ -48,26 +60,32 @@ class Checkpoints:
 
     async def capture_before(
         self, tool: Tool, args: Any, context: ToolContext
-    ) -> "CheckpointBefore | None":
-        paths = self._find_touched_paths(tool.spec, args)
-        if paths is None and self._is_too_large:
-            return None
+    ) -> "Sequence[RootBefore]":
+        """Store the state before a call, of each root that it can change."""
+        captured: list[RootBefore] = []
         loop = asyncio.get_running_loop()
         announcement = loop.call_later(ANNOUNCE_AFTER_S, context.progress, FIRST_LOOK)
         try:
-            return await self._capture(lambda: self._keeper.get().before(context.call_id, paths))
+            for root, paths in self._find_touched_paths(tool.spec, args).items():
+                if paths is None and root in self._too_large:
+                    continue
+                keep = partial(self._keep_before, root, context.call_id, paths)
+                if before := await self._capture(root, keep):
+                    captured.append((root, before))
         finally:
             announcement.cancel()
+        return captured
 
-    async def capture_after(self, before: "CheckpointBefore") -> None:
+    async def capture_after(self, captured: "Sequence[RootBefore]") -> None:
         """Record the state after a call, to the end: an interrupt must not cost the record."""
         from agentcli.system.process import run_to_completion
 
-        await run_to_completion(self._record(before))
+        for root, before in captured:
+            await run_to_completion(self._record(root, before))
 
     async def capture_workspace(self) -> str:
         """Return the id of the workspace's state. Raise SettingsError if it cannot be stored."""
-        before = await self._demand(lambda: self._keeper.get().before("", None))
+        before = await self._demand(partial(self._keep_before, self._workspace, "", None))
         return before.tree
 
     async def find_changes(
@@ -80,29 +98,49 @@ class Checkpoints:
         """
         if not facts and since is None:
             return ()
-        return await self._demand(lambda: self._keeper.get().find_changes(facts, since=since))
+        return await self._demand(partial(self._find_changes, facts, since))
 
-    async def _record(self, before: "CheckpointBefore") -> None:
-        fact = await self._capture(lambda: self._keeper.get().after(before))
+    def _find_changes(
+        self, facts: Sequence[Checkpointed], since: str | None
+    ) -> "tuple[ChangedFile, ...]":
+        own = [fact for fact in facts if not fact.root]
+        found = list(self._find_keeper(self._workspace).find_changes(own, since=since))
+        for root in dict.fromkeys(fact.root for fact in facts if fact.root):
+            if Path(root).is_dir():
+                there = [fact for fact in facts if fact.root == root]
+                keeper = self._find_keeper(Path(root))
+                found += (
+                    _name_outside(root, one) for one in keeper.find_changes(there, since=None)
+                )
+        return tuple(found)
+
+    def _keep_before(
+        self, root: Path, call_id: str, paths: Sequence[bytes] | None
+    ) -> "CheckpointBefore":
+        return self._find_keeper(root).before(call_id, paths)
+
+    async def _record(self, root: Path, before: "CheckpointBefore") -> None:
+        fact = await self._capture(root, lambda: self._find_keeper(root).after(before))
         if fact is not None:
             self._emit(fact)
 
     def close(self) -> None:
-        if self._keeper.made:
-            self._keeper.made.close()
+        for keeper in self._keepers.values():
+            keeper.close()
 
     def _wrap_tool(self, load: Load) -> Tool:
         return _CheckpointedTool(load(), self)
 
-    async def _capture(self, work: Callable[[], T]) -> T | None:
+    async def _capture(self, root: Path, work: Callable[[], T]) -> T | None:
         """Run `work` in a thread. Return None if it failed; the user is warned then."""
         from agentcli.log.checkpoint.scan import WorkspaceTooLarge
 
         try:
             return await self._run_alone(work)
         except WorkspaceTooLarge as error:
-            self._is_too_large = True
-            self._warn(f"changes by commands in this workspace cannot be undone: {error}")
+            self._too_large.add(root)
+            where = "this workspace" if root == self._workspace else str(root)
+            self._warn(f"changes by commands in {where} cannot be undone: {error}")
         except (OSError, SettingsError) as error:
             self._warn(f"the changes of this call cannot be undone: {error}")
         return None
@@ -129,35 +167,49 @@ class Checkpoints:
     def _warn(self, message: str) -> None:
         self._emit(Warned(code="checkpoint.failed", message=message))
 
-    def _find_touched_paths(self, spec: ToolSpec, args: Any) -> Sequence[bytes] | None:
-        """Return the paths that a call can change, or None if it can change anything."""
+    def _find_touched_paths(
+        self, spec: ToolSpec, args: Any
+    ) -> Mapping[Path, Sequence[bytes] | None]:
+        """Return the paths that a call can change in each root, or None for everything there."""
         match spec.name if spec.source == "built-in" else "":
             case "write_file" | "edit_file":
                 return self._locate([args.path])
             case "apply_patch":
                 return self._locate(args.paths)
             case _:
-                return None
+                return dict.fromkeys((self._workspace, *self._added().writable))
 
-    def _locate(self, names: Iterable[str]) -> Sequence[bytes]:
+    def _locate(self, names: Iterable[str]) -> Mapping[Path, Sequence[bytes] | None]:
         from agentcli.system.workspace import Workspace
 
-        workspace = Workspace(self._workspace)
+        workspace = Workspace(self._workspace, added=self._added)
         try:
-            return [os.fsencode(workspace.locate(name).relative) for name in names]
+            located = [workspace.locate(name) for name in names]
         except ToolError:
-            return ()  # the tool will refuse the call for the same reason
+            return {}  # the tool will refuse the call for the same reason
+        return {
+            self._workspace if root == workspace.root else root: [
+                os.fsencode(one.relative) for one in located if one.root == root
+            ]
+            for root in dict.fromkeys(one.root for one in located)
+        }
 
-    def _build_keeper(self) -> "CheckpointKeeper":
+    def _find_keeper(self, root: Path) -> "CheckpointKeeper":
+        if root not in self._keepers:
+            self._keepers[root] = self._build_keeper(root)
+        return self._keepers[root]
+
+    def _build_keeper(self, root: Path) -> "CheckpointKeeper":
         from agentcli.log.checkpoint.keep import CheckpointKeeper, find_store
         from agentcli.session.ignore_rules import IgnoreRules
 
         sessions = self._paths.directory.parent
         return CheckpointKeeper(
-            find_store(self._workspace, sessions),
+            find_store(root, sessions),
             session=self._paths.id,
-            root=self._workspace,
-            scope=partial(IgnoreRules.for_workspace, self._workspace),
+            root=root,
+            name="" if root == self._workspace else str(root),
+            scope=partial(IgnoreRules.for_workspace, root),
             outside=(sessions, sessions.parent / "checkpoints", sessions.parent / "homes"),
         )
 
@@ -189,5 +241,12 @@ class _CheckpointedTool:
         try:
             return await self._tool.run(args, context)
         finally:
-            if before is not None:
-                await self._checkpoints.capture_after(before)
+            await self._checkpoints.capture_after(before)
+
+
+def _name_outside(root: str, changed: "ChangedFile") -> "ChangedFile":
+    """Return the change under its whole path: a patch of the workspace cannot hold it."""
+    path = f"{root}/{changed.path}"
+    return replace(
+        changed, path=path, patch=f"# not in this patch, outside the workspace: {path}\n"
+    )

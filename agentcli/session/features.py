@@ -97,7 +97,7 @@ their specs, as known without asking any server, and problems for the user."""
 
 
 class SlashEntry(NamedTuple):
-    """A slash command of a feature. `run_NAME` in the module runs it."""
+    """A slash command of a feature. `run_NAME` in the module runs it, with _ for -."""
 
     module: str
     usage: str
@@ -156,6 +156,9 @@ SLASH_COMMANDS: Mapping[str, SlashEntry] = {
         "[NAME | restart NAME]",
         "MCP servers, the tools of one, or restart one",
         lists_arguments=True,
+    ),
+    "add-dir": _slash_in_feature(
+        "directories", "[DIR[:ro]]", "work in another directory too, or only read it"
     ),
     "permissions": _slash_in_feature("policy", "", "show the permission mode and the rules"),
     "doctor": _slash_in_feature("doctor", "", "check your setup", works_alone=True),

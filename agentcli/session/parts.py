@@ -13,6 +13,7 @@ from agentcli.agent.toolset import Toolset
 from agentcli.log.paths import SessionPaths
 from agentcli.session.builtin_tools import BuiltinTools
 from agentcli.session.checkpoints import Checkpoints
+from agentcli.session.directories import Directories
 from agentcli.session.hooks import SessionHooks
 from agentcli.session.model import SessionModel
 from agentcli.session.permission_gate import PermissionGate
@@ -43,6 +44,7 @@ class SessionParts:
     gate: PermissionGate
     builtin_tools: BuiltinTools
     checkpoints: Checkpoints
+    directories: Directories
     child_listeners: list[BuildChildListener]
     """What features add to hear the events of each child agent."""
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from agentcli.agent.context_notes import FindRule
 from agentcli.agent.dispatch import Clean
 from agentcli.session.context_sources import find_skill_folders
+from agentcli.session.directories import Directories
 from agentcli.session.model import ModelInUse, SessionModel
 from agentcli.session.project import Project, load_project_rules
 from agentcli.session.sandbox_host import SandboxHost, find_own_paths
@@ -24,7 +25,7 @@ from agentcli.system.lazy import Lazy
 from agentcli.system.private_file import unwritable_error
 from agentcli.types.errors import SettingsError
 from agentcli.types.events import Emit, Fact
-from agentcli.types.grants import Grants
+from agentcli.types.grants import NO_GRANTS, Grants
 from agentcli.types.tools import Effect, Output, PreparedCall
 from agentcli.types.verdicts import (
     AskUser,
@@ -101,6 +102,7 @@ class PermissionGate:
         hooks: "HookRunner | None" = None,
         evaluator: CallEvaluator | None = None,
         facts: Sequence[Fact] = (),
+        directories: Directories | None = None,
     ) -> None:
         """`mode` is shared with the hooks; if None, it is that of the settings. `ask_user` is None
         if nobody can be asked. `facts` are the session's so far."""
@@ -115,6 +117,7 @@ class PermissionGate:
         self._past = facts
         self._calls: dict[str, tuple[PreparedCall, Delegation | None]] = {}
         """The calls that were judged last, for questions while their commands run."""
+        self._directories = directories
         self._one_question_at_a_time = asyncio.Lock()
         self._decider = Lazy(self._build_decider)
 
@@ -250,7 +253,17 @@ class PermissionGate:
             workspace=self._settings.workspace,
             cwd=lambda: self.host.directory.path,
             find_temporary=lambda: self.host.temporary,
+            added=self.get_added,
+            own=self._own_directories,
         )
+
+    def get_added(self) -> Grants:
+        """Return the directories that the user added to the workspace."""
+        return self._directories.grants if self._directories else NO_GRANTS
+
+    @property
+    def _own_directories(self) -> tuple[Path, ...]:
+        return (self.host.paths.out, *find_skill_folders(self._settings))
 
     def _build_decider(self) -> "PolicyDecider":
         from agentcli.permissions.decide import PolicyDecider
@@ -262,6 +275,7 @@ class PermissionGate:
             has_sandbox=self.host.sandbox is not None,
             is_untrusted=lambda: self._provenance.is_untrusted,
             own=find_own_paths(self.host.paths),
+            asks_outside=self.can_ask,
         )
 
     @cached_property
@@ -270,8 +284,9 @@ class PermissionGate:
 
         return OriginTracker(
             workspace=self._settings.workspace,
-            own=(self.host.paths.out, *find_skill_folders(self._settings)),
+            own=self._own_directories,
             find_temporary=lambda: self.host.temporary,
+            added=self.get_added,
             is_confined=lambda: self.host.sandbox is not None,
             facts=self._past,
         )

@@ -106,6 +106,7 @@ class Session:
         self.features = features
         self._hooks = parts.hooks
         self.checkpoints = parts.checkpoints
+        self.directories = parts.directories
         self._environment = context_sources.environment
         self._loop = loop
         self._log = log

@@ -1,4 +1,4 @@
-"""The one root that tools work in: resolves names to paths and opens them inside the root.
+"""The roots that tools work in: resolves names to paths and opens them inside their root.
 
 `locate` decides by the real path. Every open then walks that path from the root's handle and
 follows no link. So a link swapped in between makes the call fail, and never escape.
@@ -22,6 +22,7 @@ from agentcli.system.reserved import find_reserved
 from agentcli.system.text import printable
 from agentcli.types.errors import ToolError
 from agentcli.types.fast_dataclass import dataclass
+from agentcli.types.grants import NO_GRANTS, Grants
 from agentcli.types.hidden import find_tokens
 from agentcli.types.tools import ErrorKind
 from agentcli.types.verdicts import TemporaryFiles
@@ -112,7 +113,7 @@ class WorkspacePath:
     relative: str
     """The path below the root, with slashes and without links; "." for the root itself."""
     writable: bool
-    """True in the workspace and for temporary files, False in a read-only root."""
+    """True in the workspace, in directories added to it and for temporary files."""
     name: str
     """The path that commands and tools know it by; relative in the workspace."""
 
@@ -134,10 +135,12 @@ class Workspace:
         protected: tuple[Path, ...] = (),
         hides: Callable[[Path], bool] | None = None,
         find_temporary: Callable[[], TemporaryFiles | None] = lambda: None,
+        added: Callable[[], Grants] = lambda: NO_GRANTS,
     ) -> None:
         """`protected` are paths that are not written, even if they are in the workspace.
         `hides` says which files a search must skip as if they did not exist. `find_temporary`
-        returns the temporary files of commands, which tools may read and write, too."""
+        returns the temporary files of commands, which tools may read and write, too. `added`
+        returns the directories that belong to the workspace by now."""
         self.root = Path(os.path.realpath(root))
         self._reserved = find_reserved(self.root)
         self._is_denied = hides or (lambda path: False)
@@ -145,10 +148,11 @@ class Workspace:
         self.readable = tuple(Path(os.path.realpath(path)) for path in readable)
         self._protected = tuple(Path(os.path.realpath(path)) for path in protected)
         self._find_temporary = find_temporary
+        self._added = added
 
-    def locate(self, given: str) -> WorkspacePath:
+    def locate(self, given: str, granted: Grants = NO_GRANTS) -> WorkspacePath:
         """Return what a path means. It need not exist. Raise ToolError if it cannot be in any root,
-        or must not be read."""
+        or must not be read. `granted` is what this one call may read besides."""
         shown = printable(given)
         if not given:
             raise ToolError("The path is empty.", kind=ErrorKind.INVALID_INPUT)
@@ -158,14 +162,17 @@ class Workspace:
         real = self._real(written, shown)
         if why := self._reserved.why_hidden(real):
             raise ToolError(f"{shown} is hidden from tools: {why}. Ask the user for what you need.")
-        for root in (self.root, *self.readable):
+        added = self._added()
+        changeable = (self.root, *added.writable)
+        read = (path if path.is_dir() else path.parent for path in granted.readable)
+        for root in (*changeable, *added.readable, *self.readable, *read):
             if real.is_relative_to(root):
                 relative = real.relative_to(root).as_posix()
                 return WorkspacePath(
                     given=shown,
                     root=root,
                     relative=relative,
-                    writable=root == self.root,
+                    writable=root in changeable,
                     name=relative if root == self.root else str(real),
                 )
         return self._locate_temporary(Path(os.path.normpath(written)), shown)
@@ -196,6 +203,11 @@ class Workspace:
         return (
             self._hint(str(written)) or " Tools reach only the workspace; to read more, use bash."
         )
+
+    def is_work(self, path: WorkspacePath) -> bool:
+        """Return whether a path is in the workspace, or in a directory added to it."""
+        added = self._added()
+        return path.root in (self.root, *added.writable, *added.readable)
 
     def stat(self, path: WorkspacePath) -> os.stat_result | None:
         """Return its status; None if it does not exist, or a parent is not a directory."""
@@ -242,11 +254,12 @@ class Workspace:
     def require_writable(self, path: WorkspacePath) -> None:
         if not path.writable:
             raise ToolError(f"{path.given} is outside the workspace: it can only be read.")
-        if not path.path.is_relative_to(self.root):
-            return
+        if not self.is_work(path):
+            return  # a temporary file
         if self._is_held(path.path):
             raise ToolError(f"{path.given} is protected: agentcli depends on it.")
-        if self._is_protected(path.path) or is_protected(self.root, self._names_as_given(path)):
+        names = _names_as_given(path)
+        if self._is_protected(path.path, path.root) or is_protected(path.root, names):
             raise ToolError(
                 f"{path.given} is protected: git's own files and agentcli's settings are not "
                 "for tools to write."
@@ -256,9 +269,9 @@ class Workspace:
         real = Path(os.path.realpath(path))
         return bool(self._reserved.why_hidden(real)) or self._is_denied(path)
 
-    def _is_protected(self, path: Path) -> bool:
-        """Return whether a path in the workspace is protected. Its siblings may be written."""
-        named = is_protected(self.root, path.relative_to(self.root).parts)
+    def _is_protected(self, path: Path, root: Path) -> bool:
+        """Return whether a path below the root is protected. Its siblings may be written."""
+        named = is_protected(root, path.relative_to(root).parts)
         return named or self._is_held(path)
 
     def _is_held(self, path: Path) -> bool:
@@ -271,13 +284,6 @@ class Workspace:
     def no_such_file(self, path: WorkspacePath) -> ToolError:
         hint = self._hint(path.relative) if path.root == self.root else ""
         return ToolError(f"No such file: {path.given}.{hint}")
-
-    def _names_as_given(self, located: WorkspacePath) -> tuple[str, ...]:
-        """Return the names below the root before links were followed, as far as they were given."""
-        path = PurePath(located.given)
-        if path.is_absolute():
-            return path.relative_to(self.root).parts if path.is_relative_to(self.root) else ()
-        return path.parts
 
     def _hint(self, given: str) -> str:
         near = self.find_near(given)
@@ -309,8 +315,8 @@ class Workspace:
         real = folder.location()
         if real is None:
             return
-        in_workspace = path.root == self.root
-        if not real.is_relative_to(path.root) or (in_workspace and self._is_protected(real)):
+        is_work = self.is_work(path)
+        if not real.is_relative_to(path.root) or (is_work and self._is_protected(real, path.root)):
             raise ToolError(
                 f"Not written: the directory of {path.given} was moved in the meantime."
             )
@@ -331,6 +337,14 @@ class Workspace:
             raise self.no_such_file(path) from None
         except OSError as error:
             raise _refusal(path, error) from error
+
+
+def _names_as_given(located: WorkspacePath) -> tuple[str, ...]:
+    """Return the names below the root before links were followed, as far as they were given."""
+    path = PurePath(located.given)
+    if path.is_absolute():
+        return path.relative_to(located.root).parts if path.is_relative_to(located.root) else ()
+    return path.parts
 
 
 def _resolve(path: Path) -> Path:

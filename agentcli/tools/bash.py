@@ -38,6 +38,7 @@ from agentcli.tools.report import (
 from agentcli.tools.schema import Arguments, parse
 from agentcli.tools.shells import PooledShell, ShellPool, ShellSetup
 from agentcli.types.errors import ToolError
+from agentcli.types.grants import NO_GRANTS, Grants
 from agentcli.types.messages import Json
 from agentcli.types.tools import (
     Command,
@@ -102,6 +103,7 @@ class Bash:
         self,
         *,
         workspace: Path,
+        added: Callable[[], Grants] = lambda: NO_GRANTS,
         out_dir: Path,
         shells: ShellPool,
         processes: ProcessTable,
@@ -115,6 +117,7 @@ class Bash:
         its own. `proves_read` must be true only for a command that cannot change anything. `clean`
         makes a filter for each output."""
         self._root = workspace.resolve()
+        self._added = added
         self._directory = directory or WorkingDirectory(self._root)
         self._out_dir = out_dir.resolve()
         self._shells = shells
@@ -305,12 +308,13 @@ class Bash:
 
     def _return_from_lost_directory(self) -> tuple[str, ...]:
         lost, real = self._directory.path, Path(os.path.realpath(self._directory.path))
-        if real.is_relative_to(self._root) and _can_be_entered(real, self._root):
+        root = self._find_root(real)
+        if root is not None and _can_be_entered(real, root):
             self._directory.path = real
             return ()
         self._directory.path = self._root
         why = "cannot be entered any more"
-        if not real.is_relative_to(self._root):
+        if root is None:
             why = "leads out of the workspace now"
         return (f"[{lost} {why}; this ran in {self._root}]",)
 
@@ -321,9 +325,9 @@ class Bash:
         after = note.directory
         directory = _real(after)
         # A directory that only commands see, as in their /tmp, is outside, though not gone.
-        if after and not Path(os.path.normpath(after)).is_relative_to(self._root):
+        if after and self._find_root(Path(os.path.normpath(after))) is None:
             why = f"{show_controls(after)} is outside the workspace"
-        elif directory is None or not directory.is_relative_to(self._root):
+        elif directory is None or self._find_root(directory) is None:
             why = "the working directory is gone"
         else:
             self._directory.path = directory
@@ -331,11 +335,19 @@ class Bash:
         self._directory.path = self._root
         return (f"[{why}; the next command starts in the workspace root, {self._root}]",)
 
+    def _find_root(self, directory: Path) -> Path | None:
+        """Return the workspace or the added directory that it lies in, if any."""
+        added = self._added()
+        roots = (self._root, *added.writable, *added.readable)
+        return next((root for root in roots if directory.is_relative_to(root)), None)
+
     def _show_directory(self, directory: Path) -> str:
         """Return a directory of the workspace in one line, whatever its name is."""
         if directory == self._root:
             return "the workspace root"
-        name = os.fsencode(directory.relative_to(self._root)).decode("utf-8", "replace")
+        is_inside = directory.is_relative_to(self._root)
+        shown = directory.relative_to(self._root) if is_inside else directory
+        name = os.fsencode(shown).decode("utf-8", "replace")
         return show_controls(name).replace("\n", "\ufffd") + "/"
 
 

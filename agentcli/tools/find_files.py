@@ -64,7 +64,9 @@ class FindFiles:
     async def run(self, args: FindFilesArgs, context: ToolContext) -> Output:
         path = args.path or "."
         glob = self._hidden.restore_glob(args.glob)
-        scope = await asyncio.to_thread(build_scope, self._workspace, path=path, glob=glob)
+        scope = await asyncio.to_thread(
+            build_scope, self._workspace, path=path, glob=glob, granted=context.grants
+        )
         if scope.target != ".":
             raise ToolError(f"{scope.where} is a file, not a directory.")
         dated: list[tuple[int, bytes]] = []

@@ -92,7 +92,9 @@ class Grep:
 
     async def run(self, args: GrepArgs, context: ToolContext) -> Output:
         path = args.path or "."
-        scope = await asyncio.to_thread(build_scope, self._workspace, path=path, glob=args.glob)
+        scope = await asyncio.to_thread(
+            build_scope, self._workspace, path=path, glob=args.glob, granted=context.grants
+        )
         found: MatchRows | FileCounts
         if args.mode == "content":
             before = args.context if args.before is None else args.before

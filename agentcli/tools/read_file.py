@@ -65,7 +65,7 @@ class ReadFile:
         return None
 
     async def run(self, args: ReadFileArgs, context: ToolContext) -> Output:
-        path = self._workspace.locate(args.path)
+        path = self._workspace.locate(args.path, context.grants)
         output = self._read_small(path, args)
         if output is None:
             output = await asyncio.to_thread(self._read, path, args)

@@ -115,6 +115,15 @@ class SessionNamed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DirectoryAdded:
+    """The user added a directory to the workspace: tools and commands reach it from here on."""
+
+    path: str
+    writable: bool
+    type: Literal["directory_added"] = "directory_added"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModeChanged:
     """The user let calls do more, or less, from here on."""
 
@@ -348,6 +357,8 @@ class Checkpointed:
 
     They cannot be undone.
     """
+    root: str = ""
+    """The added directory in which the changes are; empty for the workspace."""
     type: Literal["checkpointed"] = "checkpointed"
 
 
@@ -365,6 +376,7 @@ class Undone:
     paths: tuple[str, ...]
     conflicts: tuple[str, ...] = ()
     of: str = ""
+    root: str = ""
     type: Literal["undone"] = "undone"
 
 
@@ -392,6 +404,7 @@ Fact: TypeAlias = (
     | SessionResumed
     | SessionForked
     | SessionNamed
+    | DirectoryAdded
     | ModeChanged
     | ModelChanged
     | TurnStarted

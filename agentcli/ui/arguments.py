@@ -28,6 +28,14 @@ Resume = Annotated[
 Continue = Annotated[
     bool, typer.Option("--continue", help="Continue the latest session in this directory.")
 ]
+AddDir = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--add-dir",
+        metavar="DIR[:ro]",
+        help="Work in this directory too, or only read it (repeatable).",
+    ),
+]
 PassEnv = Annotated[
     list[str] | None,
     typer.Option("--pass-env", metavar="NAME", help="Pass this environment variable to commands."),

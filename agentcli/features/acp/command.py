@@ -7,6 +7,7 @@ import typer
 
 from agentcli.ui.arguments import (
     STYLE,
+    AddDir,
     Allow,
     Deny,
     Mask,
@@ -34,6 +35,7 @@ def acp(
     network: Network = None,
     policy: Policy = None,
     sandbox: SandboxKind = None,
+    add_dir: AddDir = None,
     pass_env: PassEnv = None,
     mask: Mask = None,
     trust_project: TrustProject = False,
@@ -50,6 +52,7 @@ def acp(
             deny=deny or (),
             network=network or (),
             policy=policy.resolve() if policy else None,
+            add_dir=add_dir or (),
             pass_env=pass_env or (),
             mask=mask or (),
             trust_project=trust_project,

@@ -72,8 +72,9 @@ def _find_changes(facts: Sequence[Fact], store: ObjectStore) -> dict[str, tuple[
     tally = Tally()
     for fact in facts:
         tally(fact)
+    own = [fact for fact in tally.checkpoints if not fact.root]
     try:
-        files = describe_changes(store, merge_changes(store, tally.checkpoints).values())
+        files = describe_changes(store, merge_changes(store, own).values())
     except SettingsError:
         return tally.changed  # the states were deleted: only what tools reported is left
     tally.replace_changes((*tally.list_unstored_diffs(), *files))

@@ -14,6 +14,7 @@ from agentcli.types.events import (
     Checkpointed,
     Compacted,
     ContextNote,
+    DirectoryAdded,
     Entry,
     Fact,
     FileAttached,
@@ -263,6 +264,9 @@ _RENDERERS: dict[type[Fact], Callable[..., str]] = {
     SessionResumed: _render_session_start,
     SessionForked: lambda fact: f"forked from {fact.origin} after record {fact.at_seq}",
     SessionNamed: lambda fact: f"named {fact.name}",
+    DirectoryAdded: lambda fact: (
+        f"directory {fact.path} added{'' if fact.writable else ', only to read'}"
+    ),
     SessionEnded: _render_session_end,
     ModeChanged: lambda fact: f"mode {fact.mode}",
     ModelChanged: lambda fact: f"model {fact.model}",

@@ -7,6 +7,7 @@ import typer
 
 from agentcli.ui.arguments import (
     STYLE,
+    AddDir,
     Allow,
     Deny,
     McpConfig,
@@ -150,6 +151,7 @@ def serve(
     network: Network = None,
     policy: Policy = None,
     sandbox: SandboxKind = None,
+    add_dir: AddDir = None,
 ) -> int:
     """Serve tools and tasks to MCP clients on stdin and stdout."""
     from agentcli.features.mcp.serve import run_server
@@ -162,5 +164,6 @@ def serve(
         deny=deny or (),
         network=network or (),
         policy=policy,
+        add_dir=add_dir or (),
     )
     return run_server(settings)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from agentcli.log.checkpoint.keep import find_store
+from agentcli.log.checkpoint.keep import forget_session
 from agentcli.log.lock import SessionLock, is_held
 from agentcli.log.paths import LOG, SessionPaths, fork_tree, sessions_directory
 from agentcli.log.reader import read_valid_part
@@ -91,10 +91,9 @@ def delete_session(named: str, *, is_confirmed: bool) -> Exit:
     if not is_confirmed and not _confirm_deletion(paths):
         return Exit.DONE
     lock = SessionLock(paths.directory)  # nobody may be working in it
-    undo = find_store(Path(summarize(paths).workspace), paths.directory.parent)
     try:
         shutil.rmtree(paths.directory)
-        undo.forget(paths.id)
+        forget_session(paths.id, paths.directory.parent)
         shutil.rmtree(fork_tree(paths.id), ignore_errors=True)
     except OSError as error:
         raise SettingsError(

@@ -79,7 +79,7 @@ def _select_changes(stack: UndoStack, request: UndoRequest) -> Sequence[Recorded
         return stack.since_turn(request.turn)
     if request.call is None:
         latest = stack.latest()
-        return [latest] if latest else []
+        return stack.find_siblings(latest) if latest else []
     named = stack.find(request.call)
     if named is None:
         raise UsageError(f"no stored change of call {request.call!r}", hint="agentcli undo --list")
@@ -173,6 +173,7 @@ def _format_changes(changes: Sequence[RecordedChange]) -> str:
 def _format_paths(changed: RecordedChange) -> str:
     fact = changed.fact
     more = fact.paths_total - min(len(fact.paths), PATHS_SHOWN)
-    shown = ", ".join(fact.paths[:PATHS_SHOWN]) + (f" and {more} more" if more > 0 else "")
+    paths = [f"{fact.root}/{path}" if fact.root else path for path in fact.paths[:PATHS_SHOWN]]
+    shown = ", ".join(paths) + (f" and {more} more" if more > 0 else "")
     lost = f"not stored: {', '.join(fact.not_kept[:PATHS_SHOWN])}" if fact.not_kept else ""
     return "; ".join(filter(None, (shown, lost)))

@@ -51,7 +51,7 @@ class RecordedChange:
     prompt: str
     """The beginning of the message that began the turn."""
     workspace: Path
-    """The workspace it was made in."""
+    """The workspace, or the added directory, that it was made in."""
     call: ToolCall | None
     """The call; None if the log does not have it."""
     fact: Checkpointed
@@ -71,6 +71,16 @@ class UndoStack:
     def since_turn(self, turn: int) -> Sequence[RecordedChange]:
         """Return the changes in effect of that turn and the turns after it."""
         return [c for c in self.changes if c.turn >= turn and c.number in self.standing]
+
+    def find_siblings(self, change: RecordedChange) -> Sequence[RecordedChange]:
+        """Return the changes in effect of the same call: it has one for each added directory."""
+        found = [change]
+        for each in reversed(self.changes[: change.number - 1]):
+            roots = {one.fact.root for one in found}
+            if each.fact.call_id != change.fact.call_id or each.fact.root in roots:
+                break
+            found.append(each)
+        return [each for each in found if each.number in self.standing]
 
     def find(self, name: str) -> RecordedChange | None:
         """Find a change by its number, or by the id of the call."""
@@ -101,7 +111,7 @@ def build_undo_stack(facts: Iterable[Fact]) -> UndoStack:
                         number=len(changes) + 1,
                         turn=turn,
                         prompt=prompt[:PROMPT_CHARS],
-                        workspace=workspace,
+                        workspace=Path(fact.root) if fact.root else workspace,
                         call=calls.get(fact.call_id),
                         fact=fact,
                     )
@@ -161,19 +171,38 @@ class UndoManager:
     def undo(self, changes: Sequence[RecordedChange], *, rehearsal: bool = False) -> UndoReport:
         """Undo exactly these changes. With `rehearsal` only report what would happen."""
         latest_first = tuple(sorted(changes, key=lambda each: -each.number))
-        states = [StateChange(before=c.fact.before, after=c.fact.after) for c in latest_first]
-        result = self._apply(latest_first, states, rehearsal=rehearsal)
-        return self._record(
-            UndoReport(action="undo", changes=latest_first, result=result), rehearsal
-        )
+        undo_id, roots = self._make_id(), dict.fromkeys(each.fact.root for each in latest_first)
+        reports = [
+            self._undo_in_root(
+                [each for each in latest_first if each.fact.root == root],
+                undo_id if place == 0 else f"{undo_id}.{place + 1}",
+                rehearsal=rehearsal,
+            )
+            for place, root in enumerate(roots)
+        ]
+        return _merge_reports(reports, latest_first)
+
+    def _undo_in_root(
+        self, changes: Sequence[RecordedChange], undo_id: str, *, rehearsal: bool
+    ) -> UndoReport:
+        states = [StateChange(before=c.fact.before, after=c.fact.after) for c in changes]
+        result = self._apply(changes, states, rehearsal=rehearsal)
+        report = UndoReport(action="undo", changes=tuple(changes), result=result)
+        return self._record(report, rehearsal, undo_id=undo_id)
 
     def redo(self, undone: Undone, *, rehearsal: bool = False) -> UndoReport:
-        """Redo what an undo reverted."""
+        """Redo what an undo reverted, in all roots."""
+        stack, base = self.build_stack(), undone.id.partition(".")[0]
+        together = [one for one in stack.redoable if one.id.partition(".")[0] == base]
+        reports = [self._redo_in_root(one, rehearsal=rehearsal) for one in together]
+        return _merge_reports(reports, [each for one in reports for each in one.changes])
+
+    def _redo_in_root(self, undone: Undone, *, rehearsal: bool) -> UndoReport:
         changes = tuple(c for c in self.build_stack().changes if c.number in undone.numbers)
         states = [StateChange(before=undone.before, after=undone.after)]
         result = self._apply(changes, states, rehearsal=rehearsal)
         report = UndoReport(action="redo", changes=changes, result=result)
-        return self._record(report, rehearsal, of=undone.id)
+        return self._record(report, rehearsal, undo_id=self._make_id(), of=undone.id)
 
     def _apply(
         self, changes: Sequence[RecordedChange], states: Sequence[StateChange], *, rehearsal: bool
@@ -181,7 +210,8 @@ class UndoManager:
         if self._end_turn is None and is_in_turn(self._facts):
             raise UsageError("a turn is running", hint="stop it first, or wait for its end")
         store = self._find_store(changes)
-        root = self._moved_to or changes[0].workspace
+        first = changes[0]
+        root = first.workspace if first.fact.root else self._moved_to or first.workspace
         if not root.is_dir():
             raise SettingsError(
                 f"the workspace {root} no longer exists",
@@ -195,13 +225,17 @@ class UndoManager:
                 hint="free some space, or make it writable",
             ) from error
 
-    def _record(self, report: UndoReport, rehearsal: bool, *, of: str = "") -> UndoReport:
+    def _make_id(self) -> str:
+        return f"undo-{1 + sum(isinstance(fact, Undone) for fact in self._facts)}"
+
+    def _record(
+        self, report: UndoReport, rehearsal: bool, *, undo_id: str, of: str = ""
+    ) -> UndoReport:
         if rehearsal:
             return report
         if self._end_turn is not None:
             self._end_turn()
         result, store = report.result, self._find_store(report.changes)
-        undo_id = f"undo-{1 + sum(isinstance(fact, Undone) for fact in self._facts)}"
         conflicts = self._paths.directory / "conflicts" / undo_id
         saved = save_conflicts(store, result.conflicts, conflicts)
         store.keep_reference(self._paths.id, result.before)
@@ -215,6 +249,7 @@ class UndoManager:
             paths=tuple(each.path for each in result.done[:PATHS_RECORDED]),
             conflicts=tuple(each.path for each in result.conflicts[:PATHS_RECORDED]),
             of=of,
+            root=report.changes[0].fact.root,
         )
         self._emit(fact)
         self._emit(ContextNote(text=_format_note(fact, report), why=NoteReason(report.action)))
@@ -251,12 +286,30 @@ def open_closed_session(paths: SessionPaths, moved_to: Path | None) -> Iterator[
         taken.lock.release()
 
 
+def _merge_reports(reports: Sequence[UndoReport], changes: Sequence[RecordedChange]) -> UndoReport:
+    """Return one report for all roots. Paths outside the workspace are whole in it."""
+    if len(reports) == 1 and not reports[0].changes[0].fact.root:
+        return reports[0]
+    outcomes = tuple(
+        replace(one, path=f"{root}/{one.path}") if (root := report.changes[0].fact.root) else one
+        for report in reports
+        for one in report.result.outcomes
+    )
+    return replace(
+        reports[0],
+        changes=tuple(changes),
+        result=replace(reports[0].result, outcomes=outcomes),
+        saved=next((one.saved for one in reports if one.saved), None),
+    )
+
+
 def _format_note(fact: Undone, report: UndoReport) -> str:
     """Return the context note for the model."""
     did = "undid" if fact.action == "undo" else "redid"
     calls = ", ".join(_describe_change(each) for each in report.changes)
+    where = f" (in {fact.root})" if fact.root else ""
     done = [each.path for each in report.result.done]
-    parts = [f"[The user {did} the changes of {calls}: {_format_paths(done) or 'no file'}."]
+    parts = [f"[The user {did} the changes of {calls}: {_format_paths(done) or 'no file'}{where}."]
     if fact.conflicts:
         parts.append(
             f"Left unchanged, because they were edited since: {_format_paths(fact.conflicts)}."

@@ -65,6 +65,13 @@ def find_store(workspace: Path, sessions: Path) -> ObjectStore:
     return ObjectStore(sessions.parent / "checkpoints" / f"{name}.git")
 
 
+def forget_session(session: str, sessions: Path) -> None:
+    """Delete the states of a session: those of its workspace, and of directories added to it."""
+    for directory in (sessions.parent / "checkpoints").glob("*.git"):
+        if (directory / "refs" / "agentcli" / session).is_dir():
+            ObjectStore(directory).forget(session)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointBefore:
     call_id: str
@@ -84,8 +91,11 @@ class CheckpointKeeper:
         root: Path,
         scope: Callable[[], IgnoreScope],
         outside: Sequence[Path] = (),
+        name: str = "",
     ) -> None:
+        """`name` is the path of an added directory in the facts; empty for the workspace."""
         self._store = store
+        self._name = name
         self._session = session
         self._root = root
         self._scope = scope
@@ -130,6 +140,7 @@ class CheckpointKeeper:
             paths=_display_paths([each.path for each in kept]),
             paths_total=len(kept),
             not_kept=_display_paths([*lost, *sorted(removed)]),
+            root=self._name,
         )
 
     def find_changes(

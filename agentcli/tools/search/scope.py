@@ -17,6 +17,7 @@ from agentcli.system.workspace import Workspace, WorkspacePath
 from agentcli.tools.search import globs
 from agentcli.tools.search.ignore import inherit_rules, read_global_rules
 from agentcli.types.errors import ToolError
+from agentcli.types.grants import NO_GRANTS, Grants
 from agentcli.types.tools import ErrorKind
 
 _TYPE = "wanted"
@@ -68,9 +69,11 @@ def _relative(found: bytes) -> str:
     return os.fsdecode(found).removeprefix("./")
 
 
-def build_scope(workspace: Workspace, *, path: str, glob: str | None) -> SearchScope:
+def build_scope(
+    workspace: Workspace, *, path: str, glob: str | None, granted: Grants = NO_GRANTS
+) -> SearchScope:
     """Build the scope; raise ToolError if the path is absent or outside, or the glob is invalid."""
-    place = workspace.locate(path)
+    place = workspace.locate(path, granted)
     found = workspace.stat(place)
     if found is None:
         raise workspace.no_such_file(place)
@@ -81,7 +84,7 @@ def build_scope(workspace: Workspace, *, path: str, glob: str | None) -> SearchS
     if not stat.S_ISDIR(found.st_mode):
         raise ToolError(f"{place.given} is neither a file nor a directory.")
     try:
-        return _scope_directory(workspace, place, glob)
+        return _scope_directory(workspace, place, glob, granted)
     except globs.GlobError as error:
         raise ToolError(
             f"{printable(glob or '')} is not a glob: {error}.", kind=ErrorKind.INVALID_INPUT
@@ -101,18 +104,20 @@ def _scope_file(workspace: Workspace, path: WorkspacePath) -> SearchScope:
     )
 
 
-def _scope_directory(workspace: Workspace, path: WorkspacePath, glob: str | None) -> SearchScope:
+def _scope_directory(
+    workspace: Workspace, path: WorkspacePath, glob: str | None, granted: Grants
+) -> SearchScope:
     where = "the workspace" if path.path == workspace.root else path.given
     wanted: list[str] = []
     arguments: list[str] = []
     if glob and glob.startswith("!"):
         arguments += (f"--glob=!{one}" for one in _exclude(glob))
     elif glob:
-        path, wanted = _narrow(workspace, path, glob)
+        path, wanted = _narrow(workspace, path, glob, granted)
         arguments += _name_filter(wanted)
     rules: tuple[str, ...] = ()
-    if path.root == workspace.root:
-        outer = inherit_rules(path.path, workspace=workspace.root)
+    if workspace.is_work(path):
+        outer = inherit_rules(path.path, workspace=path.root)
         if not outer.ignored:
             rules = tuple(
                 rule.line for rule in (*read_global_rules(home(), config_home()), *outer.rules)
@@ -149,7 +154,7 @@ def _exclude(glob: str) -> list[str]:
 
 
 def _narrow(
-    workspace: Workspace, path: WorkspacePath, glob: str
+    workspace: Workspace, path: WorkspacePath, glob: str, granted: Grants
 ) -> tuple[WorkspacePath, list[str]]:
     """Return the deepest directory that the glob spells out, and the rest of the glob.
 
@@ -165,7 +170,7 @@ def _narrow(
         raise globs.GlobError("it cannot go up with ..; set path instead")
     spelled = _find_leading(wanted)
     for base in (workspace.root / path.name, workspace.root) if spelled else ():
-        inner = workspace.locate(str(base.joinpath(*spelled)))
+        inner = workspace.locate(str(base.joinpath(*spelled)), granted)
         if is_directory(inner.path) and inner.path.is_relative_to(path.path):
             path = inner
             wanted = [components[len(spelled) :] for components in wanted]

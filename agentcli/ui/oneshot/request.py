@@ -107,6 +107,7 @@ class RunRequest:
     deny: tuple[str, ...] = ()
     network: tuple[str, ...] = ()
     policy: Path | None = None
+    add_dir: tuple[str, ...] = ()
     pass_env: tuple[str, ...] = ()
     mask: tuple[str, ...] = ()
     trust_project: bool = False
@@ -150,6 +151,7 @@ class RunRequest:
             deny=self.deny,
             network=self.network,
             policy=self.policy,
+            add_dir=self.add_dir,
             pass_env=self.pass_env,
             mask=self.mask,
             trust_project=self.trust_project,

@@ -342,7 +342,9 @@ class LineMode:
             self._turn = None
 
     async def _run_turn(self, text: str) -> None:
-        attached = await asyncio.to_thread(attach, text, self.settings.workspace)
+        attached = await asyncio.to_thread(
+            attach, text, self.settings.workspace, self.session.directories.roots
+        )
         for note in attached.notes:
             self._write(f"{note}\n")
         self._was_retried = False

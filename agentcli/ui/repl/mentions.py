@@ -1,11 +1,13 @@
 """`@file` in a message: the contents are attached when the message is sent.
 
 A mention stays in the text as typed. The contents of the file are added for the model, and the
-user sees how much of it. Only files of the workspace can be mentioned, and images anywhere.
+user sees how much of it. Only files of the workspace and of
+directories added to it can be mentioned, and images anywhere.
 """
 
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from agentcli.system.home import expand_home
@@ -43,26 +45,28 @@ _ENDINGS = """
 """The endings of files named without a folder. Decorators look like such names."""
 
 
-def attach(text: str, workspace: Path) -> Attachments:
-    """Attach mentioned files, and images whose paths were pasted. Takes a moment."""
+def attach(text: str, workspace: Path, added: Sequence[Path] = ()) -> Attachments:
+    """Attach mentioned files, and images whose paths were pasted. Takes a moment.
+
+    `added` are directories that the user added to the workspace."""
     attached = Attachments()
     for written in find_mentions(text):
         is_full = sum(isinstance(part, Image) for part in attached.parts) >= IMAGES_MAX
         if is_full and is_image_name(written):
             return attached + report_too_many(written)
-        found = _attach_mentioned(written, workspace)
+        found = _attach_mentioned(written, workspace, added)
         if found is None and len(text) <= PASTED_TEXT_CHARS:
             found = _report_missing(written, workspace)
         attached += found or Attachments()
     return attached + attach_pasted_images(text)
 
 
-def _attach_mentioned(written: str, workspace: Path) -> Attachments | None:
+def _attach_mentioned(written: str, workspace: Path, added: Sequence[Path]) -> Attachments | None:
     """Return the attachment, or None if there is no such file."""
     return (
         _attach_image(written, workspace)
         if is_image_name(written)
-        else _attach_path(written, workspace)
+        else _attach_path(written, workspace, added)
     )
 
 
@@ -95,17 +99,18 @@ def _attach_image(written: str, workspace: Path) -> Attachments | None:
     return attach_image(workspace / path, written)
 
 
-def _attach_path(written: str, workspace: Path) -> Attachments | None:
+def _attach_path(written: str, workspace: Path, added: Sequence[Path]) -> Attachments | None:
     """Return the attachment, or None if there is no such file and so no mention."""
     lines = LINE_RANGE.search(written)
-    path = _resolve_inside(written, workspace)
+    path = _resolve_inside(written, workspace, added)
     if path is None and lines:
-        path = _resolve_inside(written[: lines.start()], workspace)
+        path = _resolve_inside(written[: lines.start()], workspace, added)
     elif lines:
         lines = None  # the colon is part of the file name
     if path is None:
         return None
-    name = path.relative_to(workspace).as_posix() or "."
+    is_inside = path.is_relative_to(workspace)
+    name = path.relative_to(workspace).as_posix() if is_inside else path.as_posix()
     if why := find_reserved(workspace).why_hidden(path):
         return _build_note(f"{NOT_ATTACHED}{show_controls(name)}: {why}")
     try:
@@ -156,10 +161,11 @@ def _parse_line_range(lines: re.Match[str] | None) -> tuple[int, int] | None:
     return first, max(first, int((lines[2] or lines[1])[:9]))
 
 
-def _resolve_inside(written: str, workspace: Path) -> Path | None:
+def _resolve_inside(written: str, workspace: Path, added: Sequence[Path]) -> Path | None:
     try:
-        path = (workspace / written).resolve()
-        return path if path.is_relative_to(workspace) and path.exists() else None
+        path = (workspace / expand_home(written)).resolve()
+        is_inside = any(path.is_relative_to(root) for root in (workspace, *added))
+        return path if is_inside and path.exists() else None
     except (OSError, ValueError):
         return None
 

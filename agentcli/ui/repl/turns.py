@@ -91,7 +91,9 @@ class Turns:
     async def _attach_steering(
         self, steered: "SteeringMessage", session: "Session", renderer: "TranscriptRenderer"
     ) -> None:
-        attached = await asyncio.to_thread(attach, steered.text, session.settings.workspace)
+        attached = await asyncio.to_thread(
+            attach, steered.text, session.settings.workspace, session.directories.roots
+        )
         renderer.transcript.hold_notes(steered.text, attached.notes)
         session.add_attachments(steered, attached.parts)
 
@@ -204,7 +206,9 @@ class Turns:
             self._state.status.set_verb("Starting MCP servers")
         following = ""
         try:
-            attached = await asyncio.to_thread(attach, text, self._state.settings.workspace)
+            attached = await asyncio.to_thread(
+                attach, text, self._state.settings.workspace, session.directories.roots
+            )
             for note in attached.notes:
                 renderer.transcript.add(renderer.apply_style(f"  {note}", "dim"))
             await session.run_turn(text, attachments=attached.parts)

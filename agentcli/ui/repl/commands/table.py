@@ -80,12 +80,14 @@ def _build_slash_command(command: CustomCommand, source: str) -> SlashCommand:
 
 
 def _build_feature_command(name: str, entry: SlashEntry) -> SlashCommand:
+    word = name.replace("-", "_")
+
     async def run(host: CommandHost, rest: str) -> None:
-        await getattr(import_module(entry.module), f"run_{name}")(host, rest)
+        await getattr(import_module(entry.module), f"run_{word}")(host, rest)
 
     def list_arguments(host: CommandHost) -> Sequence[tuple[str, str]]:
         found: Sequence[tuple[str, str]]
-        found = getattr(import_module(entry.module), f"list_{name}_arguments")(host)
+        found = getattr(import_module(entry.module), f"list_{word}_arguments")(host)
         return found
 
     return SlashCommand(

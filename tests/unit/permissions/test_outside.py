@@ -1,0 +1,95 @@
+from pathlib import Path
+
+import pytest
+
+from agentcli.permissions.decide import PolicyDecider
+from agentcli.permissions.readonly import ReadProver
+from agentcli.permissions.rules import parse_rule
+from agentcli.permissions.subject import CallSubject, SubjectFactory
+from agentcli.permissions.suggest import suggest_rules
+from agentcli.types.grants import Grants
+from agentcli.types.tools import Effect
+from agentcli.types.verdicts import Verdict
+
+
+@pytest.fixture
+def notes(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file outside the workspace."""
+    monkeypatch.setenv("HOME", str(home))
+    notes = tmp_path / "docs/notes.md"
+    notes.parent.mkdir()
+    notes.write_text("notes\n")
+    return notes
+
+
+def build(workspace: Path, *rules: str, can_ask: bool = True) -> PolicyDecider:
+    return PolicyDecider(
+        rules=[parse_rule(rule, "allow", source="user") for rule in rules],
+        prover=ReadProver(workspace=workspace, resolve=lambda name: None, cwd=lambda: workspace),
+        is_confined=True,
+        asks_outside=can_ask,
+    )
+
+
+def see(workspace: Path, path: Path, tool: str = "read_file", **more: Grants) -> CallSubject:
+    factory = SubjectFactory(
+        workspace=workspace, cwd=lambda: workspace, added=lambda: more.get("added", Grants())
+    )
+    return factory.build(tool, {"path": str(path), "pattern": "x", "glob": "*.md"})
+
+
+def decide(decider: PolicyDecider, subject: CallSubject) -> Verdict:
+    effect = Effect.READ if subject.tool in ("read_file", "grep") else Effect.WRITE
+    return decider.decide(subject, effect=effect, mode="auto")
+
+
+@pytest.mark.parametrize("tool", ["read_file", "grep", "find_files"])
+def test_reading_outside_is_asked_about_and_a_yes_lets_this_call_read_it(
+    tool: str, workspace: Path, notes: Path
+) -> None:
+    subject = see(workspace, notes, tool)
+    verdict = build(workspace).decide(subject, effect=Effect.READ, mode="auto")
+    assert (verdict.decision, verdict.reason) == ("ask", f"{notes} is outside the workspace")
+    assert notes in verdict.grants.readable
+
+
+def test_always_is_for_the_directory(workspace: Path, notes: Path) -> None:
+    decider = build(workspace)
+    (rule,) = suggest_rules(see(workspace, notes), decider).rules
+    assert rule == f"read({notes.parent}/**)"
+    decider.add(parse_rule(rule, "allow", source="session"))
+    other = notes.with_name("other.md")
+    other.touch()
+    verdict = decide(decider, see(workspace, other))
+    assert (verdict.decision, verdict.grants.readable) == ("allow", (other,))
+
+
+def test_nobody_is_asked_where_nobody_can_answer(workspace: Path, notes: Path) -> None:
+    verdict = decide(build(workspace, can_ask=False), see(workspace, notes))
+    assert (verdict.decision, verdict.grants) == ("allow", Grants())  # the tool refuses it
+
+
+def test_keys_are_not_even_asked_about(workspace: Path, notes: Path, home: Path) -> None:
+    (home / ".ssh").mkdir()
+    (home / ".ssh/id_ed25519").write_text("key")
+    verdict = decide(build(workspace), see(workspace, home / ".ssh/id_ed25519"))
+    assert verdict.grants == Grants()
+
+
+def test_added_directory_is_read_without_a_question_and_edited_like_the_workspace(
+    workspace: Path, notes: Path
+) -> None:
+    added = Grants(writable=(notes.parent,))
+    decider = build(workspace)
+    assert decide(decider, see(workspace, notes, added=added)).decision == "allow"
+    edit = see(workspace, notes, "write_file", added=added)
+    assert decide(decider, edit).decision == "allow"
+    asked = decider.decide(edit, effect=Effect.WRITE, mode="ask")
+    assert asked.decision == "ask"
+    assert suggest_rules(edit, decider).rules == (f"edit({notes.parent}/**)",)
+
+
+def test_directory_added_to_read_is_not_edited(workspace: Path, notes: Path) -> None:
+    added = Grants(readable=(notes.parent,))
+    verdict = decide(build(workspace), see(workspace, notes, "write_file", added=added))
+    assert (verdict.decision, verdict.reason) == ("ask", f"{notes} is outside the workspace")
