@@ -28,6 +28,7 @@ FIRST_CALLS = (
     "agentcli.permissions.provenance",
     "agentcli.sandbox.choose",
     "agentcli.sandbox.environment",
+    "agentcli.sandbox.proxy",
     "agentcli.tools.shells",
     "agentcli.system.process_table",
     "agentcli.tools.read_file",
