@@ -24,6 +24,10 @@ from agentcli.system.reserved import kind_of
 
 OWN_SETTINGS = ".agentcli"
 
+_MERCURIAL = ".hg"
+_HG_SETTINGS = (".hg/hgrc", ".hg/hgrc-not-shared")
+"""Mercurial runs hooks and extensions that they name."""
+
 _MOST_OF_A_KIND = 64
 """Limit of repositories in a repository: a hostile one may have any number of them."""
 _SEARCH_DEPTH = 3
@@ -59,6 +63,8 @@ def find_protection(
     outside = _outside_repository(workspace)
     found = [*outside.guarded, *_guard_enclosing(workspace)]
     found += _guards(workspace / OWN_SETTINGS, "directory")
+    if is_directory(workspace / _MERCURIAL):
+        found += (guard for name in _HG_SETTINGS for guard in _guards(workspace / name, "file"))
     for path in also:
         found += (replace(one, is_lasting=True) for one in _guards(path, kind_of(path)))
     for root in find_repositories(workspace, most_searched=_MOST_OF_A_KIND):

@@ -60,6 +60,15 @@ def test_protected_tests_stay_whatever_changes_them(home: Path, workspace: Path)
     assert [one.name for one in (workspace / "tests").iterdir()] == ["test_a.py"]
 
 
+def test_output_directory_is_for_the_user_alone(home: Path, workspace: Path) -> None:
+    model, out = script(home / "s.json", ["Done."]), home / "out"
+    agentcli("run", "--model", model, "--output-dir", out, "go", home=home, cwd=workspace)
+    assert out.stat().st_mode & 0o077 == 0
+    files = [one for one in out.iterdir() if one.is_file()]
+    assert files
+    assert [one.name for one in files if one.stat().st_mode & 0o077] == []
+
+
 @pytest.mark.parametrize(
     ("path", "command", "is_named"),
     [

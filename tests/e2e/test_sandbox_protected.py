@@ -139,6 +139,22 @@ def test_missing_settings_are_not_made(layer: str, tmp_path: Path, attack: str) 
         assert not (place.workspace / "HEAD").exists()
 
 
+@pytest.mark.parametrize("has_settings", [True, False])
+def test_settings_of_mercurial_stay_as_they_are(
+    layer: str, tmp_path: Path, has_settings: bool
+) -> None:
+    hg = tmp_path / "workspace" / ".hg"
+    hg.mkdir(parents=True)
+    if has_settings:
+        (hg / "hgrc").write_text("mine")
+    with confined(layer, tmp_path) as place:
+        place.run("echo evil > .hg/hgrc; echo evil > .hg/hgrc-not-shared; echo x > .hg/store")
+        assert (hg / "hgrc").exists() is has_settings
+        assert not has_settings or (hg / "hgrc").read_text() == "mine"
+        assert not (hg / "hgrc-not-shared").exists()
+        assert (hg / "store").exists()
+
+
 def test_repository_can_be_made_and_used(layer: str, tmp_path: Path) -> None:
     with confined(layer, tmp_path, environ={**os.environ, **IDENTITY}) as place:
         made = place.run("git init -q . && echo 1 > a && git add a && git commit -qm one")

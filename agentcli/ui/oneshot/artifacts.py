@@ -62,7 +62,7 @@ class OutputFolder:
     def __init__(self, path: Path) -> None:
         """Create the directory if it is missing. Raise UsageError if it cannot be used."""
         try:
-            path.mkdir(parents=True, exist_ok=True)
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._folder = Folder.open(path.resolve())
             self.check_writable()
         except OSError as error:
@@ -80,7 +80,8 @@ class OutputFolder:
         """Write a file, replacing whatever has that name. Raise OSError if that fails."""
         with suppress(FileNotFoundError):
             self._folder.unlink(name)
-        handle = self._folder.open_file(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        # It holds what the model and the commands said, which is for the user alone.
+        handle = self._folder.open_file(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:
             _write_whole(handle, text)
         finally:
