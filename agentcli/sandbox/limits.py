@@ -204,7 +204,7 @@ class _WatchedCommand:
     process: "Popen[bytes]"
     tasks_before: int
     find_stale: FindStale
-    free_before: Sequence[int]
+    free_before: Sequence[int | None]
     """Free bytes of each file system at its start."""
     before: _Memory | None = None
     """Memory at the first check, soon after the command's start."""
@@ -280,6 +280,8 @@ class CommandWatch:
         free = _count_free(self._writable)
         for one in running:
             for before, now in zip(one.free_before, free, strict=True):
+                if before is None or now is None:
+                    continue
                 most = self._limits.disk_bytes or int(before * _DISK_SHARE)
                 if before - now > most and not one.reason:
                     filled = f"{_format_size(most)} of disk"
@@ -345,14 +347,14 @@ def _format_size(size_bytes: int) -> str:
     return f"{size_bytes / GIB:.1f} GiB" if size_bytes >= GIB else f"{size_bytes >> 20} MiB"
 
 
-def _count_free(directories: Sequence[Path]) -> list[int]:
-    """Return the free bytes of each file system; 0 where it cannot be said."""
-    free = []
+def _count_free(directories: Sequence[Path]) -> list[int | None]:
+    """Return the free bytes of each file system; None where it cannot be said."""
+    free: list[int | None] = []
     for directory in directories:
         try:
             found = os.statvfs(directory)
         except OSError:
-            free.append(0)
+            free.append(None)  # the directory is gone
         else:
             free.append(found.f_bavail * found.f_frsize)
     return free
