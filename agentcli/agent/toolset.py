@@ -32,7 +32,8 @@ _NAMES_ELSEWHERE = {
     "edit_file": "edit multi_edit replace str_replace search_replace str_replace_editor",
     "grep": "search rg ripgrep grep_search search_files search_file_content",
     "find_files": "glob ls find list_dir list_files list_directory file_search",
-    "bash": "shell exec terminal run_command execute_command run_shell_command run_terminal_cmd",
+    "bash": "shell sh exec terminal run_shell execute_bash run_command execute_command "
+    "run_shell_command run_terminal_cmd",
     "delegate": "task agent spawn_agent subagent",
 }
 """The names of the same tools in other programs."""

@@ -15,6 +15,7 @@ from contextlib import suppress
 from agentcli.system.folder import Folder
 from agentcli.types.errors import ToolError
 from agentcli.types.fast_dataclass import dataclass
+from agentcli.types.words import pluralize
 
 NEW_FILE_MODE = 0o644
 _SPECIAL_BITS = stat.S_ISUID | stat.S_ISGID
@@ -115,8 +116,8 @@ def _copy_attributes(
     if found.st_nlink > 1:
         others = found.st_nlink - 1
         notes.append(
-            f"it had {others} other hard link{'s' if others > 1 else ''}, not changed: "
-            "they keep the old text"
+            f"it had {pluralize(others, 'other hard link')}, not changed: the old text is kept "
+            "under those names"
         )
     return tuple(notes)
 

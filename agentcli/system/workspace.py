@@ -94,6 +94,7 @@ def _paths(root: Path) -> Iterator[str]:
 
 _TEMPORARY = (Path("/tmp"), Path("/var/tmp"))
 
+_WILDCARDS = frozenset("*?")
 _KINDS = {
     stat.S_IFDIR: "a directory",
     stat.S_IFIFO: "a named pipe (FIFO)",
@@ -283,6 +284,8 @@ class Workspace:
 
     def no_such_file(self, path: WorkspacePath) -> ToolError:
         hint = self._hint(path.relative) if path.root == self.root else ""
+        if not hint and _WILDCARDS & set(path.given):
+            hint = " A path has no wildcards: give them as glob, to find_files or grep."
         return ToolError(f"No such file: {path.given}.{hint}")
 
     def _hint(self, given: str) -> str:

@@ -79,7 +79,8 @@ class ApplyPatch:
             plan, notes = await run_to_completion(asyncio.to_thread(self._apply, args.changes))
             known = self._find_known(plan)
         details = replace(_diff(plan, notes), known=known)
-        return Output.of(_describe_plan(plan), details=details)
+        summary = "\n".join((_describe_plan(plan), *map("[{}]".format, notes)))
+        return Output.of(summary, details=details)
 
     def _locate(self, patch: Patch) -> list[Path]:
         """Return the files in a fixed order, so that two patches cannot wait for each other."""

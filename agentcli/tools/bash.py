@@ -77,6 +77,10 @@ class BashArgs(Arguments):
         "timeout_seconds": "timeout",
         "run_in_background": "background",
     }
+    ignored: ClassVar[frozenset[str]] = frozenset({"description", "explanation"})
+    advice: ClassVar[dict[str, str]] = dict.fromkeys(
+        ("cwd", "workdir", "working_directory", "directory"), "begin the command with cd DIR &&"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,6 +138,8 @@ class Bash:
 
     def parse(self, raw: Json) -> BashArgs:
         args = parse(BashArgs, raw)
+        if not args.command.strip():
+            raise ToolError("Invalid input: command is blank.", kind=ErrorKind.INVALID_INPUT)
         for one in split_commands(args.command):
             if why := _explain_need_for_terminal(one):
                 raise ToolError(f"Not run: {why}", kind=ErrorKind.INVALID_INPUT)

@@ -1,5 +1,6 @@
 """edit_file: replace text in a file, byte for byte, or refuse."""
 
+import json
 import re
 from functools import partial
 from typing import Annotated, Any, ClassVar
@@ -39,6 +40,10 @@ LIMIT_CHARS = 4000
 
 
 _TEXT_ALIASES = {
+    "old": "old_text",
+    "search": "old_text",
+    "new": "new_text",
+    "replace": "new_text",
     "old_string": "old_text",
     "oldString": "old_text",
     "oldText": "old_text",
@@ -90,6 +95,16 @@ def _write_range(given: Any) -> Any:
     return "-".join(map(str, numbers)) if is_numeric and len(numbers) in (1, 2) else given
 
 
+def _read_array(given: Any) -> Any:
+    """Return an array that a model wrote as text; anything else as it is."""
+    if not isinstance(given, str):
+        return given
+    try:
+        return json.loads(given)
+    except ValueError:
+        return given
+
+
 class EditFileArgs(Arguments):
     path: FilePath
     old_text: Annotated[str | None, Field(description="e.g. x = 1")] = None
@@ -102,6 +117,7 @@ class EditFileArgs(Arguments):
     ] = None
     edits: Annotated[
         tuple[TextEdit, ...],
+        BeforeValidator(_read_array),
         WithJsonSchema(_EDITS_SCHEMA),
         Field(description="Several, e.g. two: all or none"),
     ] = ()
@@ -150,7 +166,7 @@ class EditFile:
 
     def _plan(self, args: EditFileArgs, place: WorkspacePath) -> FileRewrite:
         self._workspace.require_writable(place)
-        before = load_text(self._workspace, place)
+        before = self._load(place)
         digest = sha256(before.data)
         knowledge = self._seen.knowledge(place.path, digest)
         restore = partial(self._hidden.restore, current=before.text, path=place.given)
@@ -196,6 +212,12 @@ class EditFile:
             ),
             lines=carry_over(before.text, found.splices, self._seen.lines(place.path, digest)),
         )
+
+    def _load(self, place: WorkspacePath) -> TextFile:
+        if self._workspace.stat(place) is None:
+            missing = str(self._workspace.no_such_file(place))
+            raise ToolError(missing if "?" in missing else f"{missing} write_file creates files.")
+        return load_text(self._workspace, place)
 
     def _find_range(self, written: str, place: WorkspacePath, before: TextFile) -> tuple[int, int]:
         """Return the first and last line; refuse a range that the model may not have in mind."""

@@ -133,14 +133,20 @@ class Grep:
             raise ToolError(f"{told} so far: {next(finish.notes())}.", kind=ErrorKind.TIMEOUT)
         if scope.wanted and await self._is_any(scope, ["--files"], separator=b"\0") is False:
             return f"{told}: no file there matches the glob."
-        return f"{told}.{'' if args.literal else await self._hint(args, scope)}"
+        return f"{told}.{await self._hint(args, scope)}"
 
     async def _hint(self, args: GrepArgs, scope: SearchScope) -> str:
         """Return how a pattern that matches nothing may be meant, or an empty string."""
-        if may_be_meant_literally(args.pattern):
+        if not args.literal and may_be_meant_literally(args.pattern):
             plain = Pattern(text=args.pattern, literal=True, multiline=False)
             if await self._matches(args, scope, plain):
                 return " The text itself is there: use literal=true."
+        any_case = args.model_copy(update={"ignore_case": True})
+        same = translate_pattern(args.pattern, literal=args.literal)
+        if not args.ignore_case and await self._matches(any_case, scope, same):
+            return " There are matches in another case: use ignore_case=true."
+        if args.literal:
+            return ""
         readings = read_as_basic(args.pattern)
         for reading in readings:
             if await self._matches(args, scope, translate_pattern(reading, literal=False)):

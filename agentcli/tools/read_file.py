@@ -42,7 +42,11 @@ class ReadFileArgs(Arguments):
         "start_line": "offset",
         "line": "offset",
         "max_lines": "limit",
+        "start": "offset",
     }
+    advice: ClassVar[dict[str, str]] = dict.fromkeys(
+        ("end", "end_line"), "give limit, the number of lines"
+    )
 
 
 class ReadFile:
@@ -116,7 +120,8 @@ class ReadFile:
     def _image(self, place: WorkspacePath, media_type: str, data: bytes) -> Output:
         if not self._images():
             raise ToolError(
-                f"{place.given} is an image ({media_type}), and this model does not take images."
+                f"{place.given} is an image ({media_type}), and this model does not take images. "
+                "Tell the user if you need to know what it shows."
             )
         try:
             picture = decode_picture(data)
@@ -228,6 +233,6 @@ def _binary(place: WorkspacePath, size_bytes: int, head: bytes) -> Output:
     name = name_binary(head)
     size = f"{size_bytes:,}".replace(",", " ")
     return Output.of(
-        f"binary file, {size} bytes" + (f" ({name})" if name else ""),
+        f"binary file, {size} bytes ({name or 'use bash with file, strings or xxd'})",
         details=FileView(path=place.given, media="binary", size_bytes=size_bytes),
     )

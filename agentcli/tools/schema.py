@@ -21,6 +21,10 @@ class Arguments(BaseModel):
 
     aliases: ClassVar[dict[str, str]] = {}
     """Other names models use for a field, accepted silently."""
+    ignored: ClassVar[frozenset[str]] = frozenset()
+    """Fields of the same tool elsewhere that mean nothing here."""
+    advice: ClassVar[dict[str, str]] = {}
+    """For fields of the same tool elsewhere, what to do here instead."""
 
 
 A = TypeVar("A", bound=Arguments)
@@ -76,8 +80,11 @@ def parse(model: type[A], raw: Json) -> A:
     try:
         return model.model_validate(_apply_aliases(model, raw))
     except ValidationError as error:
-        faults = "; ".join(_sentence(model, fault) for fault in error.errors(include_url=False))
-        raise _invalid(f"{faults}.") from None
+        found = error.errors(include_url=False)
+        faults = "; ".join(_sentence(model, fault) for fault in found)
+        is_unknown = any(_is_unknown_field(fault) for fault in found)
+        fields = f" The fields are {', '.join(model.model_fields)}." if is_unknown else ""
+        raise _invalid(f"{faults}{'' if faults.endswith('?') else '.'}{fields}") from None
 
 
 def _apply_aliases(model: type[Arguments], raw: dict[str, Json]) -> dict[str, Json]:
@@ -85,6 +92,8 @@ def _apply_aliases(model: type[Arguments], raw: dict[str, Json]) -> dict[str, Js
     fields: dict[str, Json] = {}
     for key, value in raw.items():
         name = model.aliases.get(key, key) if key not in model.model_fields else key
+        if name in model.ignored:
+            continue
         if name != key and name in raw:
             name = key
         field = model.model_fields.get(name)
@@ -103,9 +112,10 @@ def _sentence(model: type[Arguments], fault: ErrorDetails) -> str:
             described = field.description if field else None
             return f"{name} is missing ({described})" if described else f"{name} is missing"
         case "extra_forbidden":
-            near = get_close_matches(name, model.model_fields, n=1)
-            hint = f" Did you mean {near[0]}?" if near else ""
-            return f"there is no field {name}.{hint} The fields are {', '.join(model.model_fields)}"
+            if advice := model.advice.get(name):
+                return f"there is no field {name}: {advice}"
+            near = get_close_matches(name, model.model_fields, n=1) if "." not in name else []
+            return f"there is no field {name}" + (f". Did you mean {near[0]}?" if near else "")
         case "literal_error":
             expected = fault.get("ctx", {}).get("expected", "")
             return f"{name} must be {expected}, not {shown}"
@@ -116,8 +126,16 @@ def _sentence(model: type[Arguments], fault: ErrorDetails) -> str:
         case "string_unicode":
             return f"{name} has half of a surrogate pair in it, which is not a character"
         case _:
-            wanted = fault["msg"].removeprefix("Input should be ")
-            return f"{name} must be {wanted}, not {shown}"
+            wanted = (
+                fault["msg"].removeprefix("Input should be ").replace("a valid tuple", "an array")
+            )
+            field = model.model_fields.get(name)
+            meant = f" ({field.description})" if field and field.description else ""
+            return f"{name} must be {wanted}, not {shown}{meant}"
+
+
+def _is_unknown_field(fault: ErrorDetails) -> bool:
+    return fault["type"] == "extra_forbidden" and len(fault["loc"]) == 1
 
 
 def _display(value: Any) -> str:

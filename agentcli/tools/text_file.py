@@ -49,11 +49,12 @@ async def rewrite_file(path: str, plan: Plan, *, workspace: Workspace, seen: See
     async with seen.lock(place.path):
         # A cancelled call must not finish later, alongside another edit.
         rewrite, notes = await run_to_completion(asyncio.to_thread(apply))
+    summary = "\n".join((rewrite.summary, *map("[{}]".format, notes)))
     digest = sha256(rewrite.after)
     known = KnownFile(path=place.given, sha256=digest, lines=rewrite.lines)
     notes += rewrite.diff.notes
     details = replace(rewrite.diff, notes=notes, sha256=digest, known=(known,))
-    return Output.of(rewrite.summary, details=details)
+    return Output.of(summary, details=details)
 
 
 # A whole text file, within the size that tools load into memory.
@@ -74,11 +75,13 @@ def load_text(workspace: Workspace, path: WorkspacePath) -> TextFile:
     with os.fdopen(workspace.open_file(path), "rb") as file:
         data = file.read(LIMIT_BYTES + 1)
     if len(data) > LIMIT_BYTES:
-        raise ToolError(f"{path.given} is larger than 10 MB, too large to change as text.")
+        raise ToolError(
+            f"{path.given} is larger than 10 MB, too large to change as text. Use sed in bash."
+        )
     try:
         text, encoding = decode(data)
     except NotText as reason:
-        raise ToolError(f"{path.given} is binary: {reason}.") from None
+        raise ToolError(f"{path.given} is binary: {reason}. Change it with bash.") from None
     return TextFile(data=data, text=text, encoding=encoding)
 
 

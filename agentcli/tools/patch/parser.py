@@ -99,7 +99,9 @@ def parse_patch(text: str) -> tuple[FileChange, ...]:
     if not rows:
         raise _invalid(f'the patch is empty. It begins with "{BEGIN}" and ends with "{END}".')
     if rows[0].text != BEGIN:
-        raise _wrong(rows[0], f'A patch begins with "{BEGIN}"')
+        is_unified = rows[0].text.startswith(("--- ", "diff --git"))
+        other = "; a unified diff is applied by git apply in bash" if is_unified else ""
+        raise _wrong(rows[0], f'A patch begins with "{BEGIN}"{other}')
     if rows[-1].text != END:
         raise _wrong(rows[-1], f'A patch ends with "{END}"')
     changes = tuple(_change(section) for section in _sections(rows[1:-1]))

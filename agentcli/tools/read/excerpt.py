@@ -77,7 +77,9 @@ def first_index(offset: int, total: int) -> int:
 
 def past_end_error(total: int, offset: int) -> ToolError:
     lines = "1 line" if total == 1 else f"{total} lines"
-    return ToolError(f"The file has {lines}; offset {offset} is past the end.")
+    return ToolError(
+        f"The file has {lines}; offset {offset} is past the end. offset=-50 shows the last 50."
+    )
 
 
 def shorten_line(line: str, *, length: int | None = None, about: str = "") -> str:

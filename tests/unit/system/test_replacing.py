@@ -55,7 +55,7 @@ def test_a_hard_link_is_broken_and_told(tmp_path: Path) -> None:
     (tmp_path / "other").write_bytes(b"old")
     (tmp_path / "ws/linked").hardlink_to(tmp_path / "other")
     assert replaced(tmp_path / "ws", "linked", b"new") == (
-        "it had 1 other hard link, not changed: they keep the old text",
+        "it had 1 other hard link, not changed: the old text is kept under those names",
     )
     assert tree(tmp_path) == {"other": b"old", "ws/linked": b"new"}
 

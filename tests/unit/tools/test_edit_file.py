@@ -99,8 +99,9 @@ def test_refusals_change_nothing(tmp_path: Path) -> None:
     calls = {
         ("confg.py", "a", "b"): "No such file: confg.py. Did you mean config.py?",
         ("latin", "café", "—"): 'latin is windows-1252, and "—" cannot be written in it.',
-        ("binary", "a", "b"): "binary is binary: it has NUL bytes.",
-        ("huge", "x", "b"): "huge is larger than 10 MB, too large to change as text.",
+        ("binary", "a", "b"): "binary is binary: it has NUL bytes. Change it with bash.",
+        ("huge", "x", "b"): "huge is larger than 10 MB, too large to change as text. Use "
+        "sed in bash.",
         ("loop", "a", "b"): "loop is a symbolic link that leads back to itself.",
         (".", "a", "b"): ". is a directory, not a regular file.",
         ("/etc/passwd", "a", "b"): "/etc/passwd is outside the workspace. Tools reach only the "
@@ -164,15 +165,18 @@ def test_a_cancelled_edit_is_finished_before_the_next(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
-def test_notes_of_the_file_are_for_people(tmp_path: Path) -> None:
+def test_a_broken_hard_link_is_told_to_model_and_user(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("one\n")
     (tmp_path / "b").hardlink_to(tmp_path / "a")
     output = bench(tmp_path).edit("a", "one", "two")
     assert isinstance(output.details, Diff)
     assert output.details.notes == (
-        "it had 1 other hard link, not changed: they keep the old text",
+        "it had 1 other hard link, not changed: the old text is kept under those names",
     )
-    assert text_of(output) == "Edited a: line 1 (+1 -1)."
+    assert text_of(output) == (
+        "Edited a: line 1 (+1 -1).\n"
+        "[it had 1 other hard link, not changed: the old text is kept under those names]"
+    )
 
 
 def test_preview_shows_the_diff_and_changes_nothing(tmp_path: Path) -> None:

@@ -79,14 +79,14 @@ def test_file_that_does_not_know_its_size_is_read_to_its_end() -> None:
 
 def test_past_the_end_tells_the_number_of_lines(tmp_path: Path) -> None:
     assert refusal(read, tmp_path, b"a\nb\n", offset=10**12) == (
-        "The file has 2 lines; offset 1000000000000 is past the end."
+        "The file has 2 lines; offset 1000000000000 is past the end. offset=-50 shows the last 50."
     )
 
 
 @pytest.mark.parametrize("limit", [0, -1])
 def test_a_limit_below_one_is_refused(limit: int) -> None:
     assert refusal(parse, ReadFileArgs, {"path": "x", "limit": limit}) == (
-        f"Invalid input: limit must be greater than or equal to 1, not {limit}."
+        f"Invalid input: limit must be greater than or equal to 1, not {limit} (Lines, e.g. 100)."
     )
 
 
@@ -151,7 +151,8 @@ def test_an_image_is_shown_to_models_that_take_them(tmp_path: Path) -> None:
     (tmp_path / "logo").write_bytes(png(30, 20))
     assert bench(tmp_path).read("logo").content == (image(png(30, 20)),)
     assert refusal(bench(tmp_path, images=False).read, "logo") == (
-        "logo is an image (image/png), and this model does not take images."
+        "logo is an image (image/png), and this model does not take images. Tell "
+        "the user if you need to know what it shows."
     )
 
 
@@ -171,9 +172,9 @@ def test_an_image_that_cannot_be_decoded_is_refused(tmp_path: Path) -> None:
     ("data", "text"),
     [
         (b"\x7fELF\0" + b"x" * 48_208, "binary file, 48 213 bytes (ELF executable)"),
-        (b"a\0b", "binary file, 3 bytes"),
+        (b"a\0b", "binary file, 3 bytes (use bash with file, strings or xxd)"),
         (b"%PDF-1.7\n", "binary file, 9 bytes (PDF document: use bash with pdftotext)"),
-        (b"\xff\xfea", "binary file, 3 bytes"),
+        (b"\xff\xfea", "binary file, 3 bytes (use bash with file, strings or xxd)"),
     ],
 )
 def test_binary_files_are_named(tmp_path: Path, data: bytes, text: str) -> None:
@@ -279,8 +280,9 @@ def test_of_a_very_large_file_only_the_way_to_the_lines_is_read(
 
 def test_past_the_end_of_a_very_large_file(big: Path) -> None:
     assert [refusal(bench(big).read, path, offset=10**9) for path in ("utf8", "oneline")] == [
-        f"The file has {COUNT} lines; offset 1000000000 is past the end.",
-        "The file has 1 line; offset 1000000000 is past the end.",
+        f"The file has {COUNT} lines; offset 1000000000 is past the end. offset=-50 shows the "
+        "last 50.",
+        "The file has 1 line; offset 1000000000 is past the end. offset=-50 shows the last 50.",
     ]
 
 

@@ -25,7 +25,7 @@ class Target(Arguments):
     ("path", "told"),
     [
         ("", "path must not be empty."),
-        ("a\0b", 'path must be a path without NUL, not "a\\u0000b".'),
+        ("a\0b", 'path must be a path without NUL, not "a\\u0000b" (e.g. src/app.py).'),
     ],
 )
 def test_path_that_names_no_file_is_invalid(path: str, told: str) -> None:
@@ -65,9 +65,9 @@ def test_arguments_are_taken_as_models_write_them(raw: Json, parsed: Args) -> No
         ({}, "name is missing (e.g. x)."),
         ({"name": ""}, "name must not be empty."),
         ({"name": "\ud800"}, "name has half of a surrogate pair in it, which is not a character."),
-        ({"name": 5}, "name must be a valid string, not 5."),
+        ({"name": 5}, "name must be a valid string, not 5 (e.g. x)."),
         ({"name": "a", "kind": "three"}, "kind must be 'one' or 'two', not \"three\"."),
-        ({"name": "a", "limit": 0}, "limit must be greater than or equal to 1, not 0."),
+        ({"name": "a", "limit": 0}, "limit must be greater than or equal to 1, not 0 (Lines)."),
         (
             {"name": "a", "limits": 1},
             "there is no field limits. Did you mean limit? The fields are name, kind, limit.",

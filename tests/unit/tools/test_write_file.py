@@ -138,7 +138,7 @@ def test_what_cannot_be_written_is_refused(tmp_path: Path) -> None:
         }.items()
     } == {
         "latin": 'latin is windows-1252, and "日" cannot be written in it.',
-        "binary": "binary is binary: it has NUL bytes.",
+        "binary": "binary is binary: it has NUL bytes. Change it with bash.",
         "folder": "folder is a directory, not a regular file.",
         "fifo": "fifo is a named pipe (FIFO), not a regular file.",
         "new/": "Not written: new/ names a directory, not a file.",

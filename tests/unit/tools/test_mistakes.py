@@ -1,0 +1,100 @@
+"""Mistakes that models make with the tools, and the words that let them act at once."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.mistakes import answer_to
+from tests.support.searching import ENGINES
+
+PARSER = "src/app/parser.py"
+
+MISTAKES: list[tuple[str, Any, str]] = [
+    ("read_file", {"path": "src/app/Parser.py"}, "Did you mean src/app/parser.py?"),
+    ("read_file", {"path": "parser.py"}, "Did you mean src/app/parser.py?"),
+    ("read_file", {"path": "src/parser.py"}, "Did you mean src/app/parser.py?"),
+    ("read_file", {"path": "/src/app/parser.py"}, "Did you mean src/app/parser.py?"),
+    ("read_file", {"path": "`src/app/parser.py`"}, "Did you mean src/app/parser.py?"),
+    ("read_file", {"path": "src\\app\\parser.py"}, "Did you mean src/app/parser.py?"),
+    ("read_file", {"path": "a/src/app/parser.py"}, "Did you mean src/app/parser.py?"),
+    ("read_file", {"path": "src/app/parser.py:12"}, "Did you mean src/app/parser.py?"),
+    ("read_file", {"path": "src/app/*.py"}, "no wildcards: give them as glob"),
+    ("read_file", {"path": "/etc/passwd"}, "Tools reach only the workspace"),
+    ("read_file", {"path": "src/app"}, "parser.py"),
+    ("read_file", {"path": "data.bin"}, "use bash with file, strings or xxd"),
+    ("read_file", {"path": "logo.png"}, "does not take images. Tell the user"),
+    ("read_file", {"path": "manual.pdf"}, "use bash with pdftotext"),
+    ("read_file", {"path": "long.txt", "offset": 5000}, "has 3000 lines; offset 5000 is past"),
+    ("read_file", {"path": "long.txt"}, "continue with offset=2001"),
+    ("read_file", {"path": "long.txt", "limit": 0}, "limit must be greater than or equal to 1"),
+    ("read_file", {"path": "empty.txt"}, "[empty file]"),
+    ("read_file", {"path": "pipe"}, "is a named pipe (FIFO), not a regular file"),
+    ("read_file", {"path": "wide.json"}, "characters]"),
+    ("read_file", {}, "path is missing (e.g. src/app.py)"),
+    ("read_file", {"path": ["a"]}, "path must be a valid string"),
+    ("read_file", {"paths": ["a"]}, "Did you mean path?"),
+    ("read_file", {"path": PARSER, "start": 3, "end": 5}, "give limit, the number of lines"),
+    ("read_file", '{"path": ', "not valid JSON"),
+    ("write_file", {"path": PARSER, "content": "x"}, "Read it first, or use edit_file"),
+    ("write_file", {"path": "src/app", "content": "x"}, "is a directory, not a regular file"),
+    ("write_file", {"path": "new/", "content": "x"}, "names a directory, not a file"),
+    ("write_file", {"path": ".git/config", "content": "x"}, "is protected"),
+    ("write_file", {"path": "a.json", "content": {"a": 1}}, "content must be a valid string"),
+    ("write_file", {"path": "a.txt"}, "content is missing"),
+    ("write_file", {"path": "data.bin", "content": "x"}, "Change it with bash"),
+    ("edit_file", {"path": PARSER, "old_text": "", "new_text": "x"}, "use write_file"),
+    ("edit_file", {"path": PARSER, "old_text": "result", "new_text": "x"}, "(lines 6, 8, 9)"),
+    ("edit_file", {"path": PARSER, "old_text": "a", "new_text": "a"}, "are the same"),
+    ("edit_file", {"path": PARSER, "old_text": "result = list()", "new_text": "x"}, "line 6:"),
+    ("edit_file", {"path": PARSER, "old_text": "zebra", "new_text": "x"}, "grep for a few words"),
+    ("edit_file", {"path": PARSER, "new_text": "x"}, "old_text is missing"),
+    ("edit_file", {"path": PARSER, "edits": "x"}, "edits must be an array"),
+    ("edit_file", {"path": PARSER, "lines": "2-3", "new_text": "x"}, "Look at the lines first"),
+    ("edit_file", {"path": "latin.txt", "old_text": "café", "new_text": "☕"}, "windows-1252"),
+    ("edit_file", {"path": "data.bin", "old_text": "a", "new_text": "b"}, "Change it with bash"),
+    ("edit_file", {"path": "zebra", "old_text": "a", "new_text": "b"}, "write_file creates files"),
+    ("edit_file", {"path": PARSER, "diff": "@@"}, "there is no field diff. The fields are path"),
+    ("grep", {"pattern": "def (parse"}, "use literal=true"),
+    ("grep", {"pattern": "*parse"}, "use literal=true"),
+    ("grep", {"pattern": r"\(parse\|load\)"}, "(parse|load) does match"),
+    ("grep", {"pattern": "(?<=def )parse"}, "use grep -P in bash"),
+    ("grep", {"pattern": "PARSER"}, "use ignore_case=true"),
+    ("grep", {"pattern": "parse", "glob": "*.rs"}, "no file there matches the glob"),
+    ("grep", {"pattern": "parse", "path": "src/*.py"}, "give them as glob"),
+    ("grep", {"pattern": ""}, "pattern must not be empty"),
+    ("grep", {"pattern": "x", "output_mode": "all"}, "must be 'content', 'files' or 'count'"),
+    ("find_files", {"glob": "Parser.py"}, "did you mean src/app/parser.py?"),
+    ("find_files", {"glob": "src"}, "It is a directory: use src/**"),
+    ("find_files", {"glob": "../x"}, "set path instead"),
+    ("find_files", {"glob": "secret_word.txt"}, "is ignored: set path to its directory"),
+    ("find_files", {"glob": "[a"}, "write \\[ for the character"),
+    ("bash", {"command": "nosuchprogram"}, "command not found"),
+    ("bash", {"command": "sleep 5", "timeout": 1}, "raise timeout or use background=true"),
+    ("bash", {"command": "ls", "timeout": 60000}, "(Seconds, e.g. 300"),
+    ("bash", {"command": ["ls"]}, "command must be a valid string"),
+    ("bash", {"command": "  "}, "command is blank"),
+    ("bash", {"command": "ls", "cwd": "src"}, "begin the command with cd DIR &&"),
+    ("bash", {"command": "ls", "description": "list files"}, "[exit code 0]"),
+    ("bash", {"command": "vim a"}, "Use edit_file"),
+    ("bash", {"command": "seq 1 100000"}, "left out"),
+    ("bash", {"command": "false | cat"}, "in the pipe: false 1, cat 0"),
+    ("Read", {"path": PARSER}, "Did you mean read_file?"),
+    ("run_shell", {"command": "ls"}, "Did you mean bash?"),
+    ("apply_patch", {"patch": "--- a/x\n+++ b/x\n"}, "git apply in bash"),
+    ("apply_patch", {"patch": ""}, "It begins with"),
+]
+
+
+@pytest.mark.skipif(not ENGINES, reason="no ripgrep here")
+@pytest.mark.parametrize(("tool", "arguments", "words"), MISTAKES)
+def test_a_mistake_is_answered_with_what_to_do(
+    tool: str, arguments: Any, words: str, tmp_path: Path
+) -> None:
+    assert words in answer_to(tmp_path, (tool, arguments))
+
+
+@pytest.mark.parametrize("name", ["todo_write", "web_search", "think", "submit"])
+def test_a_tool_like_none_of_ours_gets_no_silly_guess(name: str, tmp_path: Path) -> None:
+    told = answer_to(tmp_path, (name, {}))
+    assert "Did you mean" not in told and "The tools are read_file" in told
