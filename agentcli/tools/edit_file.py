@@ -113,7 +113,7 @@ class EditFileArgs(Arguments):
     lines: Annotated[
         str | None,
         BeforeValidator(_write_range),
-        Field(description="Instead of old_text, e.g. 40-96 as read"),
+        Field(description="For old_text, e.g. 40-96"),
     ] = None
     edits: Annotated[
         tuple[TextEdit, ...],
