@@ -226,9 +226,11 @@ class EnvironmentNotes:
     git status is read while the first reply arrives. It is noted once, and only if it was known
     before any of our calls could have changed the work tree."""
 
-    def __init__(self, workspace: Path, past: Iterable[Fact] = ()) -> None:
-        """`past` is the facts of a resumed session; its work tree is not noted again."""
+    def __init__(self, workspace: Path, past: Iterable[Fact] = (), *, reach: str = "") -> None:
+        """`past` is the facts of a resumed session; its work tree is not noted again. `reach` says
+        what commands may reach."""
         self._workspace = workspace
+        self._reach = reach
         self._last_text = ""
         self._changes: UncommittedChanges | None = UncommittedChanges(workspace)
         """None if the changes were noted, or must no longer be noted."""
@@ -254,17 +256,16 @@ class EnvironmentNotes:
             case _:
                 pass
 
+    def _describe(self) -> str:
+        return describe_environment(self._workspace, self._added, reach=self._reach)
+
     def build_start_notes(self) -> Sequence[ContextNote]:
-        self._last_text = describe_environment(self._workspace, self._added)
+        self._last_text = self._describe()
         return [ContextNote(text=self._last_text, why=NoteReason.ENVIRONMENT)]
 
     def collect_notes(self) -> Sequence[ContextNote]:
         """Return notes on everything that changed or became known since the last notes."""
-        told = (
-            []
-            if describe_environment(self._workspace, self._added) == self._last_text
-            else [*self.build_start_notes()]
-        )
+        told = [] if self._describe() == self._last_text else [*self.build_start_notes()]
         if self._changes is not None and self._changes.known is not None:
             told.append(
                 ContextNote(text=describe_changes(self._changes.known), why=NoteReason.ENVIRONMENT)
@@ -290,7 +291,19 @@ class EnvironmentNotes:
             self._changes.request()
 
 
-def describe_environment(workspace: Path, added: Sequence[str] = ()) -> str:
+def describe_reach(hosts: Sequence[str], *, has_sandbox: bool) -> str:
+    """Return what commands may reach, and how to ask for more, in one line."""
+    if not has_sandbox:
+        return "commands run without a sandbox"
+    network = " ".join(hosts) or "none"
+    return (
+        f"commands reach: network {network}; write: workspace, /tmp; the user's home is hidden. For"
+        " more give bash needs, which the user may grant: network:HOST, write:PATH, read:PATH,"
+        " credentials:git, outside, reason:TEXT"
+    )
+
+
+def describe_environment(workspace: Path, added: Sequence[str] = (), *, reach: str = "") -> str:
     machine = os.uname().machine if hasattr(os, "uname") else ""
     parts = (
         f"today is {date.today():%A, %Y-%m-%d}",
@@ -298,6 +311,7 @@ def describe_environment(workspace: Path, added: Sequence[str] = ()) -> str:
         *added,
         f"{sys.platform} {machine}".strip(),
         f"git {branch}" if (branch := find_branch(workspace)) else "no git repository",
+        *([reach] if reach else []),
     )
     return f"{_HEADING}{'; '.join(parts)}]"
 

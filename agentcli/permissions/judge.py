@@ -16,7 +16,7 @@ from agentcli.permissions.rules import make_session_rule, parse_rule
 from agentcli.permissions.subject import KNOWN_TOOLS, CallSubject, SubjectFactory
 from agentcli.permissions.suggest import find_remedy, format_options, suggest_rules
 from agentcli.types.errors import ToolError
-from agentcli.types.grants import NO_GRANTS
+from agentcli.types.grants import NO_GRANTS, Grants
 from agentcli.types.messages import Json
 from agentcli.types.tools import Details, Effect, PreparedCall
 from agentcli.types.verdicts import (
@@ -192,12 +192,13 @@ class PolicyJudge:
             changed = self._change_input(case, answer.input, by="user")
             return changed if isinstance(changed, Verdict) else answer
         if answer.decision == "allow" and answer.lasts in ("session", "always"):
-            self._remember(case, lasts=answer.lasts)
+            self._remember(case, answer.grants, lasts=answer.lasts)
         if answer.decision == "ask":
             return replace(answer, decision="deny", reason=answer.reason or "no answer")
         return answer
 
-    def _remember(self, case: _JudgedCall, *, lasts: ApprovalSpan) -> None:
+    def _remember(self, case: _JudgedCall, given: Grants, *, lasts: ApprovalSpan) -> None:
+        """Add rules for the session. `given` is all that the question showed."""
         tools = KNOWN_TOOLS | {case.subject.tool}
         suggested = suggest_rules(case.subject, self._decider)
         is_exact = suggested.grants.outside  # such a grant is never for more than the line itself
@@ -209,7 +210,7 @@ class PolicyJudge:
             case.subject, effect=case.prepared.effect, mode=self.mode.value
         )
         if still.decision == "ask" and case.subject.line is not None:
-            self._decider.add(make_session_rule(case.subject.command, suggested.grants))
+            self._decider.add(make_session_rule(case.subject.command, given))
 
     def _deny_unattended(
         self, case: _JudgedCall, verdict: Verdict, *, is_call_open: bool

@@ -11,6 +11,7 @@ from agentcli.agent.context_notes import (
     FindRule,
     InstructionFiles,
     PlanTracker,
+    describe_reach,
 )
 from agentcli.agent.journal import Listener
 from agentcli.settings import Settings, get_settings_file
@@ -193,6 +194,10 @@ def build_context_sources(
     """Build the sources. `past` holds the facts of a resumed session: no note is repeated."""
     return ContextSources(
         instructions=ProjectInstructions(settings, find_rule=find_rule, past=past, clean=clean),
-        environment=EnvironmentNotes(settings.workspace, past),
+        environment=EnvironmentNotes(
+            settings.workspace,
+            past,
+            reach=describe_reach(settings.network, has_sandbox=settings.sandbox != "off"),
+        ),
         plan_tracker=PlanTracker(past, wants_plan=wants_plan),
     )

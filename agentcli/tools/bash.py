@@ -27,6 +27,7 @@ from agentcli.system.process_table import ProcessTable
 from agentcli.system.shell import ShellNote, encode_command, name_pipe, split_commands
 from agentcli.tools.contracts import load_spec
 from agentcli.tools.kill import FUNCTIONS, BackgroundKiller, names_killer, parse_kill
+from agentcli.tools.missing_grants import SCANNED_CHARS, explain_failure
 from agentcli.tools.report import (
     CARD_TAIL_LINES,
     TIMEOUT_ADVICE,
@@ -242,6 +243,11 @@ class Bash:
             *self._move_to(told, call.cwd),
         )
         self._shells.prepare(self._directory.path, call.setup.grants)
+        pipe_codes = describe_pipe(
+            call.pipe, told.pipe if told else (), returncode=ended.returncode
+        )
+        if (ended.returncode > 0 or pipe_codes) and self._shells.are_confined:
+            notes += self._explain_failure(kept, call)
         return report_command(
             call.args.command,
             replace(ended, left_running=left_running),
@@ -250,8 +256,12 @@ class Bash:
             timeout_s=timeout_s,
             notes=notes,
             remedy=_FOLLOW_ADVICE if _FOLLOWS.search(call.args.command) else TIMEOUT_ADVICE,
-            pipe=describe_pipe(call.pipe, told.pipe if told else (), returncode=ended.returncode),
+            pipe=pipe_codes,
         )
+
+    def _explain_failure(self, output: BoundedOutput, call: _PendingCommand) -> tuple[str, ...]:
+        shown = output.finish().excerpt(limit_bytes=SCANNED_CHARS, head_bytes=SCANNED_CHARS // 4)
+        return explain_failure(shown.text, grants=call.setup.grants, workspace=self._root)
 
     def _store_output(self, call: _PendingCommand) -> BoundedOutput:
         return BoundedOutput(call.log_path, call.log_fd, limit_bytes=self._output_limit_bytes)

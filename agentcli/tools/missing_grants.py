@@ -1,0 +1,152 @@
+"""Failures for want of a grant: what the sandbox kept from a command, and how to ask for it.
+
+The model is told which entry of `needs` to add to the same command. That call is also what the user
+is offered: only the model knows which parts of a line have run already and must not run twice.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from agentcli.system.home import home
+from agentcli.system.hosts import HostPattern, is_localhost, parse_host
+from agentcli.types.grants import Grants
+
+SCANNED_CHARS = 20_000
+_MOST_NOTES = 3
+
+_HOST = r"['\"‘(]?([A-Za-z0-9][\w.-]*\.[A-Za-z]{2,})"
+_UNRESOLVED = tuple(
+    re.compile(form)
+    for form in (
+        rf"[Cc]ould not resolve (?:host|hostname|proxy):? {_HOST}",
+        rf"unable to resolve host address {_HOST}",
+        rf"(?:ENOTFOUND|EAI_AGAIN) {_HOST}",
+        rf"lookup {_HOST}",
+        rf"[Ff]ailed to (?:resolve|connect to) {_HOST}",
+        rf"HTTPS?ConnectionPool\(host={_HOST}",
+        rf"ssh: connect to host {_HOST}",
+        rf"[Tt]emporary failure (?:resolving|in name resolution).{{0,40}} {_HOST}",
+    )
+)
+_OFFLINE = re.compile(
+    r"[Nn]ame or service not known|[Tt]emporary failure in name resolution|Network is unreachable"
+    r"|failed to lookup address|nodename nor servname"
+)
+_PATH = r"['\"‘(]?(/[^'\"’:\n)]*[^'\"’:\n\s)])"
+_READ_ONLY = (
+    re.compile(rf"{_PATH}['\"’]?: Read-only file system"),
+    re.compile(rf"Read-only file system:? {_PATH}"),
+    re.compile(rf"EROFS: read-only file system, \w+ {_PATH}"),
+)
+_DENIED = (
+    re.compile(rf"{_PATH}['\"’]?: Permission denied"),
+    re.compile(rf"Permission denied:? {_PATH}"),
+    re.compile(rf"EACCES: permission denied, \w+ {_PATH}"),
+)
+_ABSENT = (
+    re.compile(rf"{_PATH}['\"’]?: No such file or directory"),
+    re.compile(rf"No such file or directory:? {_PATH}"),
+    re.compile(rf"ENOENT: no such file or directory, \w+ {_PATH}"),
+)
+_DOCKER = re.compile(
+    r"[Cc]annot connect to the Docker daemon|connect to the docker API|/(?:docker|podman)\.sock"
+)
+_CREDENTIALS = {
+    "ssh-agent": re.compile(
+        r"connection to your authentication agent|Permission denied \(publickey"
+        r"|Error connecting to agent"
+    ),
+    "git": re.compile(
+        r"could not read (?:Username|Password) for|Authentication failed for 'https?:"
+    ),
+    "gh": re.compile(r"gh auth login|GH_TOKEN"),
+    "npm": re.compile(r"ENEEDAUTH|npm (?:ERR!|error) code E401"),
+}
+
+
+def explain_failure(text: str, *, grants: Grants, workspace: Path) -> tuple[str, ...]:
+    """Return notes for the model on what a failed command may have lacked.
+
+    `text` is the end of its output, and `grants` is what it had."""
+    if grants.outside:
+        return ()
+    text = text[-SCANNED_CHARS:]
+    notes = dict.fromkeys(
+        (
+            *(() if grants.network else _explain_network(text, grants)),
+            *_explain_paths(text, grants, workspace),
+            *_explain_identity(text, grants),
+        )
+    )
+    return tuple(notes)[:_MOST_NOTES]
+
+
+def _explain_network(text: str, grants: Grants) -> Iterator[str]:
+    hosts = dict.fromkeys(
+        found for form in _UNRESOLVED for found in form.findall(text) if _is_asked_for(found)
+    )
+    if hosts:
+        shown = [host.lower().removesuffix(".") for host in hosts]
+        yield _ask_for("commands reach no network", *(f"network:{host}" for host in shown))
+    elif _OFFLINE.search(text) and not grants.hosts:
+        yield _ask_for("commands reach no network", "network:HOST")
+
+
+def _is_asked_for(host: str) -> bool:
+    try:
+        HostPattern.parse(host)
+        return not is_localhost(parse_host(host))
+    except ValueError:
+        return False
+
+
+def _explain_paths(text: str, grants: Grants, workspace: Path) -> Iterator[str]:
+    for path in _find_paths(_READ_ONLY, text):
+        if path.is_relative_to(workspace):
+            yield f"[{path} is protected: commands cannot write it, and nothing can grant that]"
+        elif not _lies_in(path, grants.writable):
+            yield _ask_for(f"{path} is read-only for commands", f"write:{_find_existing(path)}")
+    for path in _find_paths(_DENIED, text):
+        if not _lies_in(path, (workspace, *grants.writable)):
+            yield _ask_for(
+                f"{path} is closed to commands",
+                f"write:{_find_existing(path)}",
+                f"read:{_find_existing(path)}",
+                joined=" or ",
+            )
+    for path in _find_paths(_ABSENT, text):
+        if path.is_relative_to(home()) and not _lies_in(
+            path, (workspace, *grants.writable, *grants.readable)
+        ):
+            yield _ask_for(
+                f"the user's home is hidden from commands, and so is {path}", f"read:{path}"
+            )
+
+
+def _find_paths(forms: tuple[re.Pattern[str], ...], text: str) -> Iterator[Path]:
+    found = dict.fromkeys(path for form in forms for path in form.findall(text))
+    return (Path(os.path.normpath(path)) for path in found)
+
+
+def _find_existing(path: Path) -> Path:
+    """Return the directory to ask for: a grant is for what exists, and a file may be replaced."""
+    return next((one for one in path.parents if one.is_dir()), path.parent)
+
+
+def _lies_in(path: Path, directories: tuple[Path, ...]) -> bool:
+    return any(path.is_relative_to(one) for one in directories)
+
+
+def _explain_identity(text: str, grants: Grants) -> Iterator[str]:
+    if _DOCKER.search(text):
+        yield _ask_for("commands reach no socket of the user, so no docker", "outside")
+    for name, form in _CREDENTIALS.items():
+        if name not in grants.credentials and form.search(text):
+            yield _ask_for(f"commands have no credentials for {name}", f"credentials:{name}")
+
+
+def _ask_for(refused: str, *entries: str, joined: str = ", ") -> str:
+    shown = joined.join(f'"{entry}"' for entry in entries)
+    return f"[sandbox: {refused}; to ask the user, repeat only what failed with needs: {shown}]"

@@ -1,0 +1,99 @@
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentcli.sandbox.choose import SandboxScope, choose_sandbox
+from agentcli.types.errors import SettingsError
+from tests.support.program import agentcli, script
+
+
+@pytest.fixture(autouse=True)
+def _needs_sandbox(tmp_path: Path) -> None:
+    try:
+        choose_sandbox(SandboxScope(workspace=tmp_path, private=tmp_path)).close()
+    except SettingsError as error:
+        pytest.skip(str(error))
+
+
+def run(
+    home: Path, workspace: Path, *calls: Mapping[str, object], options: tuple[str, ...]
+) -> list[dict[str, Any]]:
+    model = script(home / "s.json", [{"calls": [{"bash": call} for call in calls]}, "ok"])
+    ran = agentcli(
+        "run", "-C", workspace, "--model", model, "-o", "stream-json", *options, "x", home=home
+    )
+    return [json.loads(line) for line in ran.out.splitlines()]
+
+
+def read_log(home: Path) -> list[dict[str, Any]]:
+    (log,) = home.rglob("log.jsonl")
+    return [json.loads(line) for line in log.read_text().splitlines()]
+
+
+def facts(home: Path, kind: str) -> list[dict[str, Any]]:
+    return [fact for line in read_log(home) if (fact := line.get("fact", line)).get("type") == kind]
+
+
+def test_run_with_options_gets_the_host_and_records_it(home: Path, workspace: Path) -> None:
+    call = {"command": "touch made", "needs": ["network:packages.example.org", "reason:build"]}
+    options = ("--allow", "bash(touch:*)", "--network", "packages.example.org")
+
+    run(home, workspace, call, options=options)
+
+    (judged,) = facts(home, "call_judged")
+    assert judged["verdict"]["decision"] == "allow"
+    assert judged["verdict"]["grants"]["hosts"] == ["packages.example.org"]
+    assert (workspace / "made").exists()
+
+
+def test_run_without_them_is_told_which_options(home: Path, workspace: Path) -> None:
+    call = {"command": "touch made", "needs": ["network:packages.example.org"]}
+
+    run(home, workspace, call, options=("--mode", "ask"))
+
+    (judged,) = facts(home, "call_judged")
+    assert (
+        judged["verdict"]["remedy"] == "--allow 'bash(touch made)' --network packages.example.org"
+    )
+    assert not (workspace / "made").exists()
+
+
+@pytest.mark.parametrize(
+    "entry",
+    ["network:*", "network:2130706433", "write:x", "credentials:aws", "network:a.example:0"],
+)
+def test_bad_request_is_refused_and_recorded(entry: str, home: Path, workspace: Path) -> None:
+    run(home, workspace, {"command": "touch made", "needs": [entry]}, options=("--mode", "auto"))
+
+    (finished,) = facts(home, "call_finished")
+    assert finished["result"]["error"] == "invalid_input"
+    assert "needs: " in finished["result"]["content"][0]["text"]
+    assert not (workspace / "made").exists()
+
+
+FAILURES = {
+    "curl": ("curl -sS https://docs.example.org/", '"network:docs.example.org"'),
+    "git": ("git ls-remote https://docs.example.org/x.git", '"network:docs.example.org"'),
+    "touch": ("touch /usr/share/x", '"write:/usr/share"'),
+    "ssh-add": ("ssh-add -l", '"credentials:ssh-agent"'),
+    "docker": ("docker ps", '"outside"'),
+}
+
+
+@pytest.mark.parametrize("program", FAILURES)
+def test_failure_for_want_of_a_grant_says_how_to_ask(
+    program: str, home: Path, workspace: Path
+) -> None:
+    if shutil.which(program) is None:
+        pytest.skip(f"{program} is not installed")
+    command, entry = FAILURES[program]
+
+    run(home, workspace, {"command": command}, options=("--mode", "auto"))
+
+    (finished,) = facts(home, "call_finished")
+    text = finished["result"]["content"][0]["text"]
+    assert entry in text, text

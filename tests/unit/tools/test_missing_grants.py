@@ -1,0 +1,85 @@
+from pathlib import Path
+
+import pytest
+
+from agentcli.tools.missing_grants import explain_failure
+from agentcli.types.grants import NO_GRANTS, WITHOUT_SANDBOX, Grants
+
+ROOT = Path("/workspace")
+
+HOSTS = {
+    "curl": "curl: (6) Could not resolve host: docs.example.org",
+    "git": "fatal: unable to access 'https://x/': Could not resolve host: docs.example.org",
+    "wget": "wget: unable to resolve host address ‘docs.example.org’",
+    "node": "Error: getaddrinfo EAI_AGAIN docs.example.org",
+    "npm": "npm error request to https://x failed: getaddrinfo ENOTFOUND docs.example.org",
+    "go": "dial tcp: lookup docs.example.org on 127.0.0.1:53: connection refused",
+    "pip": "HTTPSConnectionPool(host='docs.example.org', port=443): Max retries exceeded",
+    "ssh": "ssh: Could not resolve hostname docs.example.org: Temporary failure in name resolution",
+}
+
+
+@pytest.mark.parametrize("program", HOSTS)
+def test_unreached_host_is_named_with_how_to_ask(program: str) -> None:
+    (note,) = explain_failure(HOSTS[program], grants=NO_GRANTS, workspace=ROOT)
+    assert '"network:docs.example.org"' in note
+
+
+def test_network_without_a_name_is_noted_too() -> None:
+    text = "socket.gaierror: [Errno -3] Temporary failure in name resolution"
+    (note,) = explain_failure(text, grants=NO_GRANTS, workspace=ROOT)
+    assert '"network:HOST"' in note
+
+
+@pytest.mark.parametrize(
+    ("text", "entry"),
+    [
+        ("touch: cannot touch '/usr/share/x': Read-only file system", "write:/usr/share"),
+        ("OSError: [Errno 30] Read-only file system: '/usr/share/x'", "write:/usr/share"),
+        ("bash: line 1: /usr/share/x: Permission denied", "write:/usr/share"),
+        ("Cannot connect to the Docker daemon at unix:///var/run/docker.sock.", "outside"),
+        ("Could not open a connection to your authentication agent.", "credentials:ssh-agent"),
+        ("git@docs.example.org: Permission denied (publickey).", "credentials:ssh-agent"),
+        ("fatal: could not read Username for 'https://x': No such device", "credentials:git"),
+        ("To get started with GitHub CLI, please run:  gh auth login", "credentials:gh"),
+        ("npm error code ENEEDAUTH", "credentials:npm"),
+    ],
+)
+def test_what_is_closed_is_named_with_how_to_ask(text: str, entry: str) -> None:
+    notes = explain_failure(text, grants=NO_GRANTS, workspace=ROOT)
+    assert any(f'"{entry}"' in note for note in notes), notes
+
+
+def test_hidden_home_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    text = "cat: /home/me/notes.txt: No such file or directory"
+    (note,) = explain_failure(text, grants=NO_GRANTS, workspace=ROOT)
+    assert '"read:/home/me/notes.txt"' in note
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "E   assert 1 == 2",
+        "curl: (7) Failed to connect to localhost port 80: Connection refused",
+        "cat: /workspace/a: No such file or directory",
+        "cat: /nowhere: No such file or directory",
+        "cat: /workspace/a: Permission denied",
+    ],
+)
+def test_ordinary_failure_is_not_blamed_on_the_sandbox(text: str) -> None:
+    assert explain_failure(text, grants=NO_GRANTS, workspace=ROOT) == ()
+
+
+def test_protected_path_of_the_workspace_is_said_to_be_closed_for_good() -> None:
+    text = "touch: cannot touch '/workspace/.git/hooks/x': Read-only file system"
+    (note,) = explain_failure(text, grants=NO_GRANTS, workspace=ROOT)
+    assert "nothing can grant that" in note
+
+
+def test_what_was_granted_is_not_asked_for() -> None:
+    text = "\n".join(HOSTS.values())
+    assert explain_failure(text, grants=WITHOUT_SANDBOX, workspace=ROOT) == ()
+    assert explain_failure(text, grants=Grants(network=True), workspace=ROOT) == ()
+    denied = "touch: cannot touch '/srv/x': Permission denied"
+    assert explain_failure(denied, grants=Grants(writable=(Path("/srv"),)), workspace=ROOT) == ()
