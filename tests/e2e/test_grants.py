@@ -19,14 +19,9 @@ def _needs_sandbox(tmp_path: Path) -> None:
         pytest.skip(str(error))
 
 
-def run(
-    home: Path, workspace: Path, *calls: Mapping[str, object], options: tuple[str, ...]
-) -> list[dict[str, Any]]:
-    model = script(home / "s.json", [{"calls": [{"bash": call} for call in calls]}, "ok"])
-    ran = agentcli(
-        "run", "-C", workspace, "--model", model, "-o", "stream-json", *options, "x", home=home
-    )
-    return [json.loads(line) for line in ran.out.splitlines()]
+def run(home: Path, workspace: Path, call: Mapping[str, Any], *, options: tuple[str, ...]) -> None:
+    model = script(home / "s.json", [{"calls": [{"bash": call}]}, "ok"])
+    agentcli("run", "-C", workspace, "--model", model, *options, "x", home=home)
 
 
 def read_log(home: Path) -> list[dict[str, Any]]:
