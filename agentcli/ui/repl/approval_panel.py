@@ -4,6 +4,7 @@ The whole command and the whole diff are wrapped and never clipped. If they do n
 beginning and the end are shown, and the question records that something is not shown.
 """
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -218,7 +219,10 @@ def _render_panel_rows(
     else:
         foot = [*_render_grants(pending.question, paint), *render_answers(pending, paint, density)]
         room = _limit_rows(paint, rows - len(head) - len(foot))
-    body = _render_ends(body, max(1, room), paint, was_viewed=pending.was_viewed)
+    telling = _drop_context(body) if isinstance(pending.question.preview, Diff) else body
+    body = _render_ends(
+        telling, max(1, room), paint, total=len(body), was_viewed=pending.was_viewed
+    )
     return [*head, *body, *foot][:rows]
 
 
@@ -309,17 +313,31 @@ def _wrap_rows(text: Text, paint: Paint) -> list[str]:
     return rows
 
 
-def _render_ends(body: list[str], rows: int, paint: Paint, *, was_viewed: bool) -> list[str]:
-    if len(body) <= rows:
+_CONTEXT_ROW = re.compile(r" *\d+(?:$|   )")
+"""A row of a diff whose line is unchanged: its number, and a blank where a sign would be."""
+
+
+def _drop_context(body: list[str]) -> list[str]:
+    """Return the rows of a diff with its changes, if it has any."""
+    changed = [row for row in body if not _CONTEXT_ROW.match(re.sub(r"\x1b\[[0-9;]*m", "", row))]
+    return changed or body
+
+
+def _render_ends(
+    body: list[str], rows: int, paint: Paint, *, total: int, was_viewed: bool
+) -> list[str]:
+    """Return the first and the last rows of the body, which has `total` of them if it is whole."""
+    if total <= rows:
         return body
-    last = (rows - 1) // 2
-    first = max(0, rows - 1 - last)
-    hidden = len(body) - first - last
-    note = f"  {paint.ellipsis} {hidden} of {len(body)} lines not shown"
+    last = min((rows - 1) // 2, len(body) // 2)
+    first = max(0, min(rows - 1, len(body)) - last)
+    hidden = total - first - last
+    note = f"  {paint.ellipsis} {hidden} of {total} lines not shown"
     note += " (viewed)" if was_viewed else ": press v to view them, then you can approve"
     if cell_len(note) > paint.width:
         note = f"  {paint.ellipsis} {hidden} more lines ({'viewed' if was_viewed else 'v'})"
-    return [*body[:first], paint.apply_style(note, paint.theme.warning), *body[len(body) - last :]]
+    end = body[len(body) - last :]
+    return [*body[:first], paint.apply_style(note, paint.theme.warning), *end]
 
 
 def _render_why(question: Question, paint: Paint, context: CommandContext) -> list[str]:

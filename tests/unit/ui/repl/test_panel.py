@@ -1,11 +1,12 @@
 import asyncio
+import difflib
 import re
 from collections.abc import Iterator
 
 import pytest
 
 from agentcli.types.messages import ToolCall
-from agentcli.types.tools import Command, Effect
+from agentcli.types.tools import Command, Diff, Effect
 from agentcli.types.verdicts import Delegation, Question, RuleSuggestion, Verdict
 from agentcli.ui.render.paint import Paint
 from agentcli.ui.render.theme import NONE
@@ -145,3 +146,26 @@ def test_rules_that_do_not_fit_are_not_to_be_had_before_they_were_viewed(
         "  [a] always, in all projects (press v first)",
         "  [n] no, and continue",
     ]
+
+
+def test_low_panel_shows_the_changed_lines_of_a_diff_rather_than_the_others(
+    loop: asyncio.AbstractEventLoop,
+) -> None:
+    old = "".join(f"line {number}\n\n" for number in range(1, 9))
+    new = old.replace("line 4\n", "line four\n")
+    unified = "".join(difflib.unified_diff(old.splitlines(True), new.splitlines(True), "a", "b"))
+    call = ToolCall(id="c1", name="edit_file", input={"path": "a.txt"})
+    question = Question(
+        call=call,
+        effect=Effect.WRITE,
+        preview=Diff(path="a.txt", unified=unified, added=1, removed=1),
+        verdict=Verdict(decision="ask", by="mode", reason="edits need your OK in ask mode"),
+    )
+    asked = PendingApproval(question=question, answer=loop.create_future())
+    paint = Paint(columns=40, rows=15, theme=NONE, color="none")
+    shown = render_panel(asked, paint, context=PLACE, rows=9, takes_keys=True)
+    text = "\n".join(shown)
+    assert asked.is_cut
+    assert "line 4" in text
+    assert "line four" in text
+    assert "lines" in text
