@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agentcli.sandbox import landlock_rules
-from agentcli.sandbox.landlock import Enclosure, EnclosureAhead, Outsider
+from agentcli.sandbox.enclosure import Enclosure, EnclosureAhead, Outsider
 from agentcli.system import process
 from tests.support.processes import running, unique_seconds, until
 

@@ -109,8 +109,9 @@ def test_every_command_has_a_line_of_help(tmp_path: object) -> None:
 def test_every_command_of_a_feature_is_where_the_table_says(name: str) -> None:
     entry = SLASH_COMMANDS[name]
     module = import_module(entry.module)
-    assert iscoroutinefunction(getattr(module, f"run_{name}"))
-    assert hasattr(module, f"list_{name}_arguments") is entry.lists_arguments
+    words = name.replace("-", "_")
+    assert iscoroutinefunction(getattr(module, f"run_{words}"))
+    assert hasattr(module, f"list_{words}_arguments") is entry.lists_arguments
 
 
 LOADED_FEATURES = """
