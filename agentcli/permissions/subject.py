@@ -143,7 +143,10 @@ class SubjectFactory:
         written = Path(os.path.normpath(path))
         try:
             real = self._real_path(path)
-            is_temporary = not real.is_relative_to(self._root) and self._names_temporary(written)
+            added = self._added()
+            roots = (self._root, *added.writable, *added.readable)
+            is_work = any(map(real.is_relative_to, roots))
+            is_temporary = not is_work and self._names_temporary(written)
             return ReachedPath(written, real, is_temporary)
         except (OSError, ValueError, RuntimeError):
             # A loop of links or a NUL: it leads nowhere, so it is in no workspace either.

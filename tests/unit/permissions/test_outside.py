@@ -9,7 +9,7 @@ from agentcli.permissions.subject import CallSubject, SubjectFactory
 from agentcli.permissions.suggest import suggest_rules
 from agentcli.types.grants import Grants
 from agentcli.types.tools import Effect
-from agentcli.types.verdicts import Verdict
+from agentcli.types.verdicts import TemporaryFiles, Verdict
 
 
 @pytest.fixture
@@ -87,6 +87,21 @@ def test_added_directory_is_read_without_a_question_and_edited_like_the_workspac
     asked = decider.decide(edit, effect=Effect.WRITE, mode="ask")
     assert asked.decision == "ask"
     assert suggest_rules(edit, decider).rules == (f"edit({notes.parent}/**)",)
+
+
+def test_added_directory_below_tmp_is_not_taken_for_temporary_files(
+    workspace: Path, notes: Path, tmp_path: Path
+) -> None:
+    factory = SubjectFactory(
+        workspace=workspace,
+        cwd=lambda: workspace,
+        added=lambda: Grants(writable=(notes.parent,)),
+        find_temporary=lambda: TemporaryFiles(
+            names=(tmp_path,), at=tmp_path / "t", root=tmp_path / "t"
+        ),
+    )
+    assert not factory.reach(notes).is_temporary
+    assert factory.reach(tmp_path / "else").is_temporary
 
 
 def test_directory_added_to_read_is_not_edited(workspace: Path, notes: Path) -> None:
