@@ -231,7 +231,7 @@ class HostJudge:
         )
         if answer.decision != "allow":
             return replace(answer, decision="deny", reason=answer.reason or "no answer")
-        if answer.lasts in ("session", "always") and not is_asked_always:
+        if answer.is_lasting and not is_asked_always:
             self._add_rule(parse_rule(rule, "allow", source="session", where="this session"))
         return answer
 

@@ -16,11 +16,10 @@ from agentcli.permissions.rules import make_session_rule, parse_rule
 from agentcli.permissions.subject import KNOWN_TOOLS, CallSubject, SubjectFactory
 from agentcli.permissions.suggest import find_remedy, format_options, suggest_rules
 from agentcli.types.errors import ToolError
-from agentcli.types.grants import NO_GRANTS, Grants
+from agentcli.types.grants import NO_GRANTS
 from agentcli.types.messages import Json
 from agentcli.types.tools import Details, Effect, PreparedCall
 from agentcli.types.verdicts import (
-    ApprovalSpan,
     AskUser,
     By,
     CurrentMode,
@@ -191,18 +190,18 @@ class PolicyJudge:
         if answer.decision == "modify":
             changed = self._change_input(case, answer.input, by="user")
             return changed if isinstance(changed, Verdict) else answer
-        if answer.decision == "allow" and answer.lasts in ("session", "always"):
-            self._remember(case, answer.grants, lasts=answer.lasts)
+        if answer.is_lasting:
+            self._remember(case, answer)
         if answer.decision == "ask":
             return replace(answer, decision="deny", reason=answer.reason or "no answer")
         return answer
 
-    def _remember(self, case: _JudgedCall, given: Grants, *, lasts: ApprovalSpan) -> None:
-        """Add rules for the session. `given` is all that the question showed."""
+    def _remember(self, case: _JudgedCall, answer: Verdict) -> None:
+        """Add rules for the session. The answer has the grants that the question showed."""
         tools = KNOWN_TOOLS | {case.subject.tool}
         suggested = suggest_rules(case.subject, self._decider)
         is_exact = suggested.grants.outside  # such a grant is never for more than the line itself
-        wider = suggested.session_rules if lasts == "session" else ()
+        wider = suggested.session_rules if answer.lasts == "session" else ()
         for text in () if is_exact else wider or suggested.rules:
             rule = parse_rule(text, "allow", source="session", where="this session", tools=tools)
             self._decider.add(replace(rule, grants=suggested.grants))
@@ -210,7 +209,7 @@ class PolicyJudge:
             case.subject, effect=case.prepared.effect, mode=self.mode.value
         )
         if still.decision == "ask" and case.subject.line is not None:
-            self._decider.add(make_session_rule(case.subject.command, given))
+            self._decider.add(make_session_rule(case.subject.command, answer.grants))
 
     def _deny_unattended(
         self, case: _JudgedCall, verdict: Verdict, *, is_call_open: bool

@@ -191,7 +191,9 @@ class ProviderErrorKind(StrEnum):
 
     A kind is recognised in `providers/*/errors.py` and explained to the user in
     `providers/failures.py` (`explain_final`). A new one needs a row in `_ENDING_OF_KIND`, and one
-    in `_TEMPORARY` if another attempt may help.
+    in `_TEMPORARY` if another attempt may help. A server that sends `x-should-retry` overrides
+    that. All other code goes by the ending and `is_temporary`, except for kinds with a cure of
+    their own: OVERFLOW, CREDENTIALS and RATE_LIMITED.
     """
 
     CREDENTIALS = "credentials"  # no key, a rejected key, no permission, no money

@@ -99,6 +99,11 @@ class Verdict:
     lasts: ApprovalSpan | None = None
     """How long the user's approval lasts. None if it is not the user's approval of a call."""
 
+    @property
+    def is_lasting(self) -> bool:
+        """True for an approval of more than this one call: it becomes a rule of the session."""
+        return self.decision == "allow" and self.lasts in ("session", "always")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delegation:

@@ -4,7 +4,8 @@ It waits for a message that is being written, and ignores keys for a moment afte
 Nothing is selected, and it accepts no yes to what was not shown.
 
 To add an answer: a row here. What a key does beyond giving a verdict is in `answers`. How long an
-answer lasts is `Verdict.lasts`, remembered by `permissions/judge`.
+answer lasts is `Verdict.lasts`: `permissions/judge` (calls) and `granting` (hosts) add the rules of
+a lasting one to `decide`, and `Session` ends what holds for a turn alone.
 """
 
 import asyncio

@@ -264,12 +264,9 @@ def render_question(pending: PendingApproval, paint: Paint) -> str:
 def render_viewed_question(pending: PendingApproval, paint: Paint) -> str:
     """Return the question for a pager, with what the lasting answers would store."""
     lasting = [
-        _apply_dim(paint, f"  [{letter}] {what}")
-        for letter, what in (
-            ("s", pending.suggestion.session),
-            ("a", ", ".join(pending.suggestion.describe_rules())),
-        )
-        if what
+        _apply_dim(paint, f"  [{choice.key}] {scope}")
+        for choice in pending.choices
+        if choice.is_lasting and (scope := pending.describe_scope(choice))
     ]
     return render_question(pending, paint) + "".join(f"\n{row}\n" for row in lasting)
 
