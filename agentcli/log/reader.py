@@ -106,21 +106,20 @@ def _entry(line: bytes, prev: str, seq: int) -> tuple[Entry | None, str]:
     if record.get("seq") != seq:
         raise UnreadableRecord(f"its number is {record.get('seq')}, expected {seq}")
     given = upgrade_fact(record.get("fact"))
-    if isinstance(given, dict) and given.get("type") not in _KNOWN_TYPES:
-        return None, seal
+    match given:
+        case {"type": str(named)} if named not in _KNOWN_TYPES:
+            return None, seal
     try:
-        entry = Entry(
-            seq=seq,
-            at=record["at"],
-            session=record["session"],
-            parent=record["parent"],
-            fact=_fact.validate_python(given),
-        )
-    except (KeyError, ValidationError) as error:
+        fact = _fact.validate_python(given)
+    except ValidationError as error:
         raise UnreadableRecord(
             f"not a record of this format ({str(error).splitlines()[0]})"
         ) from error
-    return entry, seal
+    match record:
+        case {"at": str(at), "session": str(session), "parent": int() | None as parent}:
+            return Entry(seq=seq, at=at, session=session, parent=parent, fact=fact), seal
+        case _:
+            raise UnreadableRecord("not a record of this format (at, session or parent)")
 
 
 def _record(line: bytes) -> dict[str, Any]:

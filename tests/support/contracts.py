@@ -1,7 +1,8 @@
 """Regenerate what is shipped ready-made: `python -m tests.support.contracts`.
 
 Writes `contracts.json`, which is declared to models, per tool the snapshot in `fixtures/tools/`
-that makes a change of a schema or a description visible in review, and the pages of help.
+that makes a change of a schema or a description visible in review, the pages of help, and the
+fields of facts in docs/reference/log.md.
 """
 
 import json
@@ -19,6 +20,7 @@ from agentcli.cli.help_pages import COLUMNS, build_page_name
 from agentcli.cli.program import app
 from agentcli.tools.contracts import ALSO, BUILT_IN
 from agentcli.tools.schema import Arguments, schema_of
+from tests.support.log_page import write_fields_section
 
 ROOT = Path(__file__).parents[2]
 SHIPPED = ROOT / "agentcli/tools/contracts.json"
@@ -70,6 +72,7 @@ def write() -> None:
         (SNAPSHOTS / f"{name}.json").write_text(dumped(contract), encoding="utf-8")
     for name, page in help_pages().items():
         (HELP / name).write_text(page, encoding="utf-8")
+    write_fields_section()
 
 
 if __name__ == "__main__":
