@@ -17,6 +17,7 @@ from hypothesis import settings
 
 from tests.support import examples, speed
 from tests.support.layers import depends_on_layer, explain_missing, list_needed
+from tests.support.record import judge_both
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 for name in ("SIGHUP", "SIGQUIT"):
@@ -98,3 +99,12 @@ def own_directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"):
         monkeypatch.setenv(name, str(tmp_path / name))
     monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.null.Keyring")
+
+
+@pytest.fixture
+def verified_logs(tmp_path: Path) -> Iterator[None]:
+    """Verify every log that the test leaves, by the program and by the page on the format."""
+    yield
+    for log in tmp_path.rglob("sessions/*/log.jsonl"):
+        ours, of_page = judge_both(log)
+        assert of_page == ours, log

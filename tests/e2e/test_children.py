@@ -16,6 +16,8 @@ from tests.support.provider import Provider, Recorded, Reply, answer, sse, strea
 from tests.support.repl import KEY, answer_question, live, open_question, runs, says
 from tests.support.terminal import Term, until
 
+pytestmark = pytest.mark.usefixtures("verified_logs")
+
 PATIENCE_S = 20
 OVERLOADED = answer(
     {"error": {"message": "broken"}}, status=500, headers={"x-should-retry": "false"}

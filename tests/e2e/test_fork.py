@@ -6,6 +6,8 @@ import pytest
 from agentcli.log.audit import audit_log
 from tests.support.program import Ran, agentcli, script, session_log
 
+pytestmark = pytest.mark.usefixtures("verified_logs")
+
 READ_THEN_EDIT: list[Any] = [
     {"calls": [{"read_file": {"path": "a.txt"}}, {"bash": {"command": "touch ran"}}]},
     {"calls": [{"edit_file": {"path": "a.txt", "old_text": "one", "new_text": "1"}}]},

@@ -16,6 +16,8 @@ from tests.support.processes import running, unique_seconds, until
 from tests.support.program import PROGRAM, environment, script
 from tests.support.provider import Provider, Reply
 
+pytestmark = pytest.mark.usefixtures("verified_logs")
+
 STEPS = 6
 EVENTS_OF_A_RUN = 6 * STEPS
 

@@ -19,6 +19,8 @@ from tests.support.files import ignore
 from tests.support.mcp_links import Unfiltered
 from tests.support.program import Ran, agentcli, script, session_log
 
+pytestmark = pytest.mark.usefixtures("verified_logs")
+
 FILES = 500
 COUNT = """
 hits = {row.split(":")[0] for row in grep("TODO", path="src").splitlines() if ":" in row}

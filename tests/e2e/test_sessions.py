@@ -14,6 +14,8 @@ from agentcli.log.reader import read_log
 from agentcli.types.events import SessionResumed
 from tests.support.program import PROGRAM, agentcli, environment, script, session_log
 
+pytestmark = pytest.mark.usefixtures("verified_logs")
+
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "sessions"
 
 

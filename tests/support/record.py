@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from agentcli.agent.journal import Journal
+from agentcli.log.audit import audit_log
 from agentcli.log.writer import LogWriter
 from agentcli.types.errors import Ending
 from agentcli.types.events import (
@@ -22,6 +23,7 @@ from agentcli.types.events import (
 from agentcli.types.messages import AssistantMessage, Text, ToolCall, UserMessage
 from agentcli.types.tools import Effect, ErrorKind, ToolResult
 from agentcli.types.verdicts import Verdict
+from tests.support import log_verifier
 
 STARTED = SessionStarted(
     session="s", version="0", workspace="/w", model="m/n", mode="ask", tools=(), tools_sha256=""
@@ -113,3 +115,10 @@ def rewrite(path: Path, change: Callable[[list[dict[str, Any]]], None]) -> None:
     for number, fact in enumerate(facts, start=1):
         log.append(Entry(seq=number, at="", session="s", parent=None, fact=fact))
     log.close()
+
+
+def judge_both(path: Path) -> tuple[tuple[str, int | None], tuple[str, int | None]]:
+    """The verdicts of the program and of the page: the status, and the first faulty line."""
+    ours, of_page = audit_log(path), log_verifier.verify(path)
+    first = ours.faults[0].line if ours.faults else None
+    return (ours.status, first), (of_page.status, of_page.faulty_line)

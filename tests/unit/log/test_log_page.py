@@ -10,12 +10,10 @@ from typing import Any
 import pytest
 
 from agentcli.features.fork.engine import find_cut, fork
-from agentcli.log.audit import audit_log
 from agentcli.log.paths import SessionPaths
 from agentcli.log.reader import read_log
 from agentcli.types.errors import Ending
 from agentcli.types.events import Fact, SessionEnded, SessionNamed, SessionResumed, TurnEnded
-from tests.support import log_verifier
 from tests.support.log_page import PAGE, build_fields_section
 from tests.support.record import (
     DONE,
@@ -25,6 +23,7 @@ from tests.support.record import (
     B,
     asked,
     finished,
+    judge_both,
     judged,
     replied,
     rewrite,
@@ -48,13 +47,6 @@ FRESH: dict[str, tuple[Fact, ...]] = {
     "repaired": (*OPEN_TURN, SessionEnded(exit_code=3), CANCELLED, RESUMED),
     "refused": (STARTED, TurnEnded(ending=Ending.DENIED), SessionEnded(exit_code=6)),
 }
-
-
-def judge_both(path: Path) -> tuple[tuple[str, int | None], tuple[str, int | None]]:
-    """The verdicts of the program and of the page: the status, and the first faulty line."""
-    ours, of_page = audit_log(path), log_verifier.verify(path)
-    first = ours.faults[0].line if ours.faults else None
-    return (ours.status, first), (of_page.status, of_page.faulty_line)
 
 
 def test_table_of_fields_is_current() -> None:
