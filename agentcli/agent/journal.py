@@ -22,6 +22,7 @@ from agentcli.types.events import (
     HookRan,
     HostJudged,
     ModelReplied,
+    OutputStored,
 )
 from agentcli.types.messages import ToolCall, UserMessage
 from agentcli.types.provider import Message
@@ -144,5 +145,7 @@ def _find_call_id(fact: Fact) -> str | None:
             return result.call_id
         case HookRan(call_id=call_id) | HostJudged(call_id=call_id) | Checkpointed(call_id=call_id):
             return call_id or None
+        case OutputStored(call_id=call_id):
+            return call_id
         case _:
             return None

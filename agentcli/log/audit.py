@@ -4,6 +4,7 @@ It proves that no record was changed, dropped, moved or inserted before the give
 head kept elsewhere, somebody who rewrites everything to the end leaves no trace.
 """
 
+import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,8 +16,15 @@ from agentcli.log.reader import LoadedLog, LogFault, read_valid_part
 from agentcli.log.turns import is_in_turn
 from agentcli.log.writer import read_lines, verify_seal
 from agentcli.types.errors import SettingsError
-from agentcli.types.events import CallFinished, Entry, SessionForked
-from agentcli.types.tools import ChildTurn
+from agentcli.types.events import (
+    CallFinished,
+    Entry,
+    Fact,
+    OutputStored,
+    SessionForked,
+    Verified,
+)
+from agentcli.types.tools import ChildTurn, Command, ToolResult
 
 Status = Literal["intact", "open", "broken"]
 
@@ -59,12 +67,15 @@ def audit_log(
     entries = recorded.entries
     order_faults, unanswered = check_order(entries)
     child_faults, child_notes = _children(path, entries) if with_children else ([], [])
+    outputs = path.parent / "out" if with_children else path.parent
+    output_faults, output_notes = _check_outputs(outputs, entries)
     faults = [
         *find_identity_faults(entries),
         *order_faults,
         *([recorded.fault] if recorded.fault else []),
         *(_head_faults(path, recorded, kept) if kept else []),
         *child_faults,
+        *output_faults,
     ]
     head = None
     if recorded.last_seq:
@@ -76,7 +87,7 @@ def audit_log(
         records=recorded.last_seq,
         head=head,
         faults=tuple(sorted(faults, key=lambda fault: fault.line)),
-        notes=(*_notes(path, recorded), *child_notes),
+        notes=(*_notes(path, recorded), *child_notes, *output_notes),
         is_closed=is_closed(facts) and not is_in_turn(facts) and is_whole,
         unanswered=unanswered,
     )
@@ -109,6 +120,43 @@ def _children(path: Path, entries: Sequence[Entry]) -> tuple[list[LogFault], lis
             reason = f"out/{log.name} was replaced, or its end is missing"
             faults.append(LogFault(line=entry.seq, reason=reason))
     return faults, notes
+
+
+def _check_outputs(directory: Path, entries: Sequence[Entry]) -> tuple[list[LogFault], list[str]]:
+    """Return faults and notes on the stored outputs of commands, by the record with the hash.
+
+    Those of a fork's origin are in the origin's directory, and belong to its log."""
+    faults: list[LogFault] = []
+    notes: list[str] = []
+    forks = [entry.seq for entry in entries if isinstance(entry.fact, SessionForked)]
+    for entry in entries:
+        log_path, sha256 = _find_output(entry.fact)
+        if not sha256 or entry.seq < max(forks, default=0):
+            continue
+        name = Path(log_path).name
+        try:
+            with (directory / name).open("rb") as file:
+                is_same = hashlib.file_digest(file, "sha256").hexdigest() == sha256
+        except OSError as error:
+            why = "is missing" if isinstance(error, FileNotFoundError) else "cannot be read"
+            notes.append(f"record {entry.seq}: the output out/{name} {why}")
+            continue
+        if not is_same:
+            faults.append(LogFault(line=entry.seq, reason=f"the output out/{name} was changed"))
+    return faults, notes
+
+
+def _find_output(fact: Fact) -> tuple[str, str]:
+    """Return the file of a command's output and its hash; empty if the fact has none."""
+    match fact:
+        case CallFinished(result=ToolResult(details=Command() as command)):
+            return command.log_path, command.output_sha256
+        case Verified(log_path=log_path, output_sha256=sha256):
+            return log_path, sha256
+        case OutputStored(log_path=log_path, sha256=sha256):
+            return log_path, sha256
+        case _:
+            return "", ""
 
 
 def find_identity_faults(entries: Sequence[Entry]) -> list[LogFault]:

@@ -187,6 +187,7 @@ class BuiltinTools:
             clean=self._gate.secret_masking.build_output_filter,
             timeout_limit_s=self._settings.tool_timeout,
             output_limit_bytes=self._settings.command_output,
+            emit=self._emit,
         )
 
     @cached_property

@@ -134,4 +134,5 @@ async def _run_check(
         output=text,
         duration_s=round(ran.duration_s, 3),
         log_path=ran.log_path,
+        output_sha256=ran.output_sha256,
     )

@@ -6,6 +6,7 @@ result is larger than its limit plus its notes.
 
 import asyncio
 import codecs
+import hashlib
 import os
 import re
 from collections.abc import Callable, Iterable
@@ -76,6 +77,7 @@ class BoundedOutput:
         self._head = bytearray()
         self._tail = bytearray()
         self._log_fd = log_fd
+        self._sha256 = hashlib.sha256()
 
     def feed(self, chunk: bytes) -> None:
         self.size_bytes += len(chunk)
@@ -93,6 +95,11 @@ class BoundedOutput:
         if self._log_fd >= 0:
             os.close(self._log_fd)
             self._log_fd = -1
+
+    @property
+    def sha256(self) -> str:
+        """The hash of what the log holds; empty while it is written to."""
+        return self._sha256.hexdigest() if self._log_fd < 0 else ""
 
     @property
     def lines(self) -> int:
@@ -141,6 +148,7 @@ class BoundedOutput:
             while view:
                 written = os.write(self._log_fd, view)
                 self.logged_bytes += written
+                self._sha256.update(view[:written])
                 view = view[written:]
         except OSError as error:
             self.log_fault = error.strerror or str(error)

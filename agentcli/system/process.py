@@ -50,6 +50,7 @@ class Pipe:
     def __init__(self, sink: Sink, *, reader: int | None = None) -> None:
         """`reader` is the read end of a pipe whose other end a process has already."""
         self._sink = sink
+        self._then: list[Callable[[], None]] = []
         self._ended = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._fd, self.writer = (reader, -1) if reader is not None else os.pipe()
@@ -68,6 +69,11 @@ class Pipe:
                     await self._ended.wait()
         return not self.is_open
 
+    def call_after_end(self, then: Callable[[], None]) -> None:
+        """Call it once the output has ended and its sink is closed, unless it has already."""
+        if self.is_open:
+            self._then.append(then)
+
     def close_writer(self) -> None:
         """Close our write end once the process has it: otherwise the output has no end."""
         if self.writer >= 0:
@@ -81,6 +87,8 @@ class Pipe:
             self._loop.remove_reader(self._fd)
             os.close(self._fd)
             self._sink.close()
+            for then in self._then:
+                then()
 
     def _read(self) -> None:
         try:

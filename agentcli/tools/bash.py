@@ -39,6 +39,7 @@ from agentcli.tools.report import (
 from agentcli.tools.schema import Arguments, parse
 from agentcli.tools.shells import PooledShell, ShellPool, ShellSetup
 from agentcli.types.errors import ToolError
+from agentcli.types.events import Emit, OutputStored
 from agentcli.types.grants import NO_GRANTS, Grants
 from agentcli.types.messages import Json
 from agentcli.types.tools import (
@@ -117,10 +118,11 @@ class Bash:
         clean: Callable[[], OutputFilter] | None = None,
         timeout_limit_s: float | None = None,
         output_limit_bytes: int = LOG_LIMIT_BYTES,
+        emit: Emit = lambda event: None,
     ) -> None:
         """`directory` is where the next command runs, and is moved by each; if None, the tool has
         its own. `proves_read` must be true only for a command that cannot change anything. `clean`
-        makes a filter for each output."""
+        makes a filter for each output. `emit` is told of outputs that end after their results."""
         self._root = workspace.resolve()
         self._added = added
         self._directory = directory or WorkingDirectory(self._root)
@@ -131,6 +133,7 @@ class Bash:
         self._clean = clean
         self._timeout_limit_s = timeout_limit_s
         self._output_limit_bytes = output_limit_bytes
+        self._emit = emit
         self._logs = 0
 
     @property
@@ -217,6 +220,7 @@ class Bash:
         except process.Released:
             ran_s = time.monotonic() - began
             self._watch(shell, pipe)
+            self._seal_later(call, kept, pipe)
             return report_backgrounded(
                 call.args.command, output=kept, cwd=call.cwd, ran_s=ran_s, pid=shell.child.pid
             )
@@ -224,6 +228,7 @@ class Bash:
             ran_s = time.monotonic() - began
             self._shells.finish(shell)
             self._processes.finish(shell.tag, left_running=(), pipe=pipe)
+            self._seal_later(call, kept, pipe)
             # The cancellation carries the output so far, for the record of the call.
             raise asyncio.CancelledError(
                 report_interrupted(call.args.command, output=kept, cwd=call.cwd, ran_s=ran_s)
@@ -234,6 +239,7 @@ class Bash:
         told = shell.handle.read_note()
         remarks = self._shells.finish(shell)
         left_running = self._processes.finish(shell.tag, left_running=ended.left_running, pipe=pipe)
+        self._seal_later(call, kept, pipe)
         has_jobs = told is not None and told.has_jobs
         taken_down = has_jobs and not (left_running or ended.timed_out)
         notes = (
@@ -266,9 +272,20 @@ class Bash:
     def _store_output(self, call: _PendingCommand) -> BoundedOutput:
         return BoundedOutput(call.log_path, call.log_fd, limit_bytes=self._output_limit_bytes)
 
+    def _seal_later(self, call: _PendingCommand, kept: BoundedOutput, pipe: Pipe) -> None:
+        """Record the hash of an output that has not ended, as soon as it has."""
+
+        def report() -> None:
+            path = str(call.log_path)
+            self._emit(OutputStored(call_id=call.call_id, log_path=path, sha256=kept.sha256))
+
+        pipe.call_after_end(report)
+
     def _start_in_background(self, call: _PendingCommand) -> Output:
-        shell, pipe = self._start(call, self._store_output(call))
+        kept = self._store_output(call)
+        shell, pipe = self._start(call, kept)
         self._watch(shell, pipe)
+        self._seal_later(call, kept, pipe)
         details = Command(
             command=call.args.command,
             cwd=str(call.cwd),

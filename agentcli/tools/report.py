@@ -113,6 +113,7 @@ def _excerpt(command: str, output: BoundedOutput, cwd: Path) -> tuple[OutputExce
         head=head,
         tail=tail,
         log_path=str(output.log_path),
+        output_sha256=output.sha256,
     )
 
 

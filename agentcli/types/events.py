@@ -30,6 +30,8 @@ class Verified:
     attempt: int = 1
     duration_s: float = 0.0
     log_path: str = ""
+    output_sha256: str = ""
+    """The hash of the file with all of its output."""
     type: Literal["verified"] = "verified"
 
     @property
@@ -330,6 +332,17 @@ class CallFinished:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OutputStored:
+    """The output of a command that ran on after its result has ended."""
+
+    call_id: str
+    log_path: str
+    sha256: str
+    """The hash of the file."""
+    type: Literal["output_stored"] = "output_stored"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HookRan:
     """A hook looked at a call, at its output, or at the start or end of a turn or session."""
 
@@ -422,6 +435,7 @@ Fact: TypeAlias = (
     | CallJudged
     | HostJudged
     | CallFinished
+    | OutputStored
     | HookRan
     | Checkpointed
     | Undone

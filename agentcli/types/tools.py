@@ -106,6 +106,8 @@ class Command:
     """The first and last lines, for a card. If `tail` is empty, `head` is all of the output."""
     log_path: str = ""
     """The file with every byte it printed."""
+    output_sha256: str = ""
+    """The hash of that file; empty if it was still written to. Then `OutputStored` has it."""
     background_pid: int | None = None
     was_moved: bool = False
     """True if the user moved it to the background while it was awaited."""

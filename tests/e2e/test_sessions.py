@@ -78,6 +78,30 @@ def test_damaged_session_is_repaired_and_says_so(desk: Desk) -> None:
     assert audit_log(desk.log).status == "intact"
 
 
+def test_every_stored_output_is_sealed_when_it_ends(desk: Desk) -> None:
+    replies = [
+        {"calls": [{"bash": {"command": "echo one"}}]},
+        {"calls": [{"bash": {"command": "echo up; exec sleep 60", "background": True}}]},
+        {"calls": [{"bash": {"command": "echo kept; setsid -f sleep 60"}}]},
+        "Done.",
+    ]
+    arguments = ("--mode", "auto", "--sandbox", "off", "--verify", "echo checked")
+    assert desk.run(replies, *arguments).code == 0
+    outputs = sorted((desk.log.parent / "out").glob("*.log"))
+    assert len(outputs) == 4
+    assert audit_log(desk.log).notes == ()
+    for output in outputs:
+        stored = output.read_bytes()
+        output.write_bytes(stored + b"!")
+        (fault,) = audit_log(desk.log).faults
+        assert fault.reason == f"the output out/{output.name} was changed"
+        output.unlink()
+        found = audit_log(desk.log)
+        (missing,) = found.notes
+        assert (found.status, missing.endswith(f"out/{output.name} is missing")) == ("intact", True)
+        output.write_bytes(stored)
+
+
 def test_second_process_is_refused_and_told_how_to_fork(desk: Desk) -> None:
     replies = [{"calls": [{"bash": {"command": "echo up; sleep 60"}}]}, "Done."]
     model = script(desk.home / "s.json", replies)

@@ -187,8 +187,9 @@ class Verdict:
 
 
 class Verifier:
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, *, out: Path) -> None:
+        self.path, self.out = path, out
+        self.outputs: list[tuple[int, str, str]] = []
         self.faults: list[int] = []
         self.facts: list[dict[str, Any]] = []
         self.order = Order()
@@ -207,6 +208,7 @@ class Verifier:
                 break
             if record is not None:
                 self._check_record(number, record)
+        self._check_outputs()
         status = "broken" if self.faults else "open"
         if status == "open" and is_whole and self._is_closed():
             status = "intact"
@@ -239,6 +241,8 @@ class Verifier:
             self.session = record["session"]
         if fact["type"] == "session_forked":
             self.session = fact["session"]
+            self.outputs = []
+        self._note_output(number, fact)
         self.facts.append(fact)
         try:
             self.order.follow(fact)
@@ -252,11 +256,26 @@ class Verifier:
         details = fact["result"].get("details") if fact["type"] == "call_finished" else None
         if not details or details["type"] != "child_turn" or not details["log_path"]:
             return
-        log = self.path.parent / "out" / Path(details["log_path"]).name
+        log = self.out / Path(details["log_path"]).name
         if log.is_file():
-            found = Verifier(log).verify()
+            found = Verifier(log, out=self.out).verify()
             check(found.status != "broken")
             check(details.get("log_head", "") in ("", found.last_hash))
+
+    def _note_output(self, number: int, fact: dict[str, Any]) -> None:
+        details = fact["result"].get("details") if fact["type"] == "call_finished" else None
+        holder = details if details and details["type"] == "command" else fact
+        sealed = holder.get("output_sha256")
+        if fact["type"] == "output_stored":
+            sealed = fact["sha256"]
+        if sealed:
+            self.outputs.append((number, Path(holder["log_path"]).name, sealed))
+
+    def _check_outputs(self) -> None:
+        for number, name, sealed in self.outputs:
+            file = self.out / name
+            if file.is_file() and hashlib.sha256(file.read_bytes()).hexdigest() != sealed:
+                self.faults.append(number)
 
     def _is_closed(self) -> bool:
         kinds = [fact["type"] for fact in self.facts if fact["type"] not in AFTERWARDS]
@@ -265,4 +284,4 @@ class Verifier:
 
 
 def verify(path: Path) -> Verdict:
-    return Verifier(path).verify()
+    return Verifier(path, out=path.parent / "out").verify()

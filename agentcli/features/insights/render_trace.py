@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
+from pathlib import Path
 
 from agentcli.features.insights.trace import Trace, TracedTurn, read_trace
 from agentcli.log.sessions import find_log
@@ -24,6 +25,7 @@ from agentcli.types.events import (
     ModelChanged,
     ModelFailed,
     ModelReplied,
+    OutputStored,
     ServerAsked,
     SessionEnded,
     SessionForked,
@@ -281,6 +283,7 @@ _RENDERERS: dict[type[Fact], Callable[..., str]] = {
         f"  host     {join_port(fact.host, fact.port)} {fact.verdict.decision}"
         f" by {fact.verdict.by}: {fact.verdict.reason}"
     ),
+    OutputStored: lambda fact: f"  output   {Path(fact.log_path).name} ended",
     Verified: _render_check,
     Compacted: lambda fact: (
         f"  summary  of {fact.tokens_before} tokens · {_format_usage(compute_spending(fact))}"

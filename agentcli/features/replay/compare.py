@@ -25,7 +25,14 @@ from agentcli.types.tools import Command, Details, ToolResult
 # Comparing two results without what depends on path and time.
 
 
-_OF_THE_MOMENT = {"duration_s", "output_bytes", "background_pid", "left_running", "type"}
+_OF_THE_MOMENT = {
+    "duration_s",
+    "output_bytes",
+    "output_sha256",
+    "background_pid",
+    "left_running",
+    "type",
+}
 """Details that differ in every run."""
 _DERIVED = {"shown", "known"}
 """Details that follow from what is compared anyway; logs of older versions lack them."""

@@ -3,6 +3,7 @@ import json
 import random
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,22 @@ from typing import Any
 import pytest
 
 from agentcli.features.fork.engine import find_cut, fork
+from agentcli.log.audit import audit_log
 from agentcli.log.paths import SessionPaths
 from agentcli.log.reader import read_log
 from agentcli.types.errors import Ending
-from agentcli.types.events import Fact, SessionEnded, SessionNamed, SessionResumed, TurnEnded
+from agentcli.types.events import (
+    CallFinished,
+    Fact,
+    OutputStored,
+    SessionEnded,
+    SessionNamed,
+    SessionResumed,
+    TurnEnded,
+    Verified,
+)
+from agentcli.types.messages import Usage
+from agentcli.types.tools import ChildTurn, Command
 from tests.support.log_page import PAGE, build_fields_section
 from tests.support.record import (
     DONE,
@@ -106,6 +119,44 @@ def test_page_and_program_agree_on_logs_that_were_cut_or_changed(tmp_path: Path)
             path.write_bytes(data)
             ours, of_page = judge_both(path)
             assert of_page == ours, (at, data[at : at + 1])
+
+
+@pytest.mark.parametrize(
+    ("text", "status"), [("made\n", "intact"), ("forged", "broken"), (None, "intact")]
+)
+@pytest.mark.parametrize("seal", ["details", "verified", "later", "child"])
+def test_page_and_program_agree_on_outputs(
+    seal: str, text: str | None, status: str, tmp_path: Path
+) -> None:
+    log_path = "/elsewhere/out/1.log"
+    sha256 = hashlib.sha256(b"made\n").hexdigest()
+    command = Command(command="make", cwd="/w", log_path=log_path, output_sha256=sha256)
+    done = finished(A)
+    sealed: Fact = CallFinished(result=replace(done.result, details=command))
+    if seal == "later":
+        sealed = OutputStored(call_id="a", log_path=log_path, sha256=sha256)
+    if seal == "verified":
+        sealed = Verified(
+            command="make", exit_code=0, output="", log_path=log_path, output_sha256=sha256
+        )
+    facts = (sealed,) if seal in ("details", "child") else (done, sealed)
+    facts = (STARTED, asked("x"), replied(A), judged(A), *facts, DONE, SessionEnded(exit_code=0))
+    (tmp_path / "out").mkdir()
+    path = tmp_path / "log.jsonl"
+    if seal == "child":
+        write(tmp_path / "out" / "child-1.jsonl", facts)
+        used = ChildTurn(
+            role="", ending="done", calls=1, usage=Usage(), cost_usd=0, log_path="/x/child-1.jsonl"
+        )
+        facts = (*facts[:4], CallFinished(result=replace(done.result, details=used)), *facts[5:])
+    write(path, facts)
+    if text is not None:
+        (tmp_path / "out" / "1.log").write_text(text)
+    ours, of_page = judge_both(path)
+    assert of_page == ours
+    assert ours[0] == status
+    if text is None and seal != "child":
+        assert "the output out/1.log is missing" in audit_log(path).notes[0]
 
 
 Change = Callable[[random.Random, list[dict[str, Any]]], None]

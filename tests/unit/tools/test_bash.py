@@ -4,6 +4,7 @@ import shutil
 import stat
 import time
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,7 @@ def test_result_has_all_the_model_and_people_need(tmp_path: Path) -> None:
         shown_lines=2,
         head="out\nerr",
         log_path=str(tmp_path / "out/1.log"),
+        output_sha256=sha256(b"out\nerr\n").hexdigest(),
     )
     assert (tmp_path / "out/1.log").read_bytes() == b"out\nerr\n"
 
