@@ -134,6 +134,46 @@ def build_proxy_variables(port: int, *, token: str, hosts: Iterable[str]) -> dic
         "YARN_HTTPS_PROXY": url,
         "GIT_SSH_COMMAND": _SSH,
         "AGENTCLI_SSH_CONNECT": _CONNECT_SCRIPT,
+        **_build_login(port, token),
+    }
+
+
+def _build_login(port: int, token: str) -> dict[str, str]:
+    return {
         "AGENTCLI_PROXY_PORT": str(port),
         "AGENTCLI_PROXY_LOGIN": b64encode(f"{_PROXY_USER}:{token}".encode()).decode(),
     }
+
+
+# The variables by which git asks for the user's credentials, if the command may have them.
+
+
+CREDENTIALS_HOST = "credentials.agentcli"
+"""A name that no host has: a request to it is answered by us."""
+_ASK_SCRIPT = f"""\
+[ "$1" = get ] || exit 0
+LC_ALL=C
+asked=$(cat)
+exec 3<>/dev/tcp/127.0.0.1/$AGENTCLI_PROXY_PORT || exit
+printf 'POST http://{CREDENTIALS_HOST}/ HTTP/1.1\\r\\n' >&3
+printf 'Proxy-Authorization: Basic %s\\r\\nContent-Length: %s\\r\\n\\r\\n%s' \
+  "$AGENTCLI_PROXY_LOGIN" "${{#asked}}" "$asked" >&3
+read -r _ status _ <&3
+while IFS= read -r line <&3 && [ "$line" != $'\\r' ]; do :; done
+[ "$status" = 200 ] || exec >&2
+cat <&3
+"""
+"""Asks with nothing but bash. What git would have stored or erased is left as it is."""
+_GIT_SETTINGS = (
+    ("credential.helper", ""),  # no other helper: it might keep what we give
+    ("credential.helper", '!bash -c "$AGENTCLI_GIT_CREDENTIAL" bash'),
+    ("credential.useHttpPath", "true"),
+)
+
+
+def build_git_variables(port: int, *, token: str) -> dict[str, str]:
+    """Return the variables. They hold no credentials, only the way to ask for them."""
+    built = {**_build_login(port, token), "AGENTCLI_GIT_CREDENTIAL": _ASK_SCRIPT}
+    for number, (key, value) in enumerate(_GIT_SETTINGS):
+        built |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+    return {**built, "GIT_CONFIG_COUNT": str(len(_GIT_SETTINGS))}

@@ -8,20 +8,26 @@ from its release until it has ended. Then its connections are cut.
 import asyncio
 import secrets
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
-from agentcli.sandbox.environment import build_proxy_variables
+from agentcli.sandbox.environment import (
+    CREDENTIALS_HOST,
+    build_git_variables,
+    build_proxy_variables,
+)
 from agentcli.sandbox.proxy_requests import (
     BUSY,
     DENIED,
     HEAD_BYTES,
+    MALFORMED,
     UNKNOWN,
     UNREACHABLE,
     WRONG_NAME_ALERT,
     ProxyRequest,
     RequestRefused,
+    join_head,
     meet_client,
 )
 from agentcli.sandbox.proxy_route import (
@@ -46,8 +52,8 @@ from agentcli.system.hosts import (
 )
 from agentcli.system.resolver import resolve as resolve_by_system
 from agentcli.types.events import Emit, HostJudged
-from agentcli.types.grants import Grants
-from agentcli.types.verdicts import JudgeHost, Verdict
+from agentcli.types.grants import NO_GRANTS, Grants
+from agentcli.types.verdicts import AnswerGit, JudgeHost, Verdict
 
 _REQUEST_S = 30.0
 _PAUSE_S = 0.1
@@ -59,6 +65,7 @@ _MOST_STRANGERS = 256
 _MOST_HOSTS = 200
 """The number of different hosts and ports that one command may have judged."""
 _MOST_TOLD = 5
+_MOST_ASKED_BYTES = 8 * 1024
 _OWN_ADDRESSES = ("127.0.0.1", "::1")
 
 FindUpstream = Callable[[str, int, bool], UpstreamProxy | None]
@@ -70,6 +77,9 @@ NO_LISTENER = (
     "network: hosts cannot be granted one by one in this sandbox, so none was reached;"
     " that needs bubblewrap"
 )
+NO_BROKER = (
+    "credentials: git cannot ask for them in this sandbox, so it got none; that needs bubblewrap"
+)
 
 
 async def judge_by_grants(call_id: str, host: str, port: int, grants: Grants) -> Verdict:
@@ -78,6 +88,16 @@ async def judge_by_grants(call_id: str, host: str, port: int, grants: Grants) ->
         if HostPattern.parse(text).matches(host, port):
             return Verdict(decision="allow", by="rule", reason=f"{text} is granted")
     return Verdict(decision="deny", by="nobody", reason="not granted")
+
+
+async def refuse_git(
+    call_id: str, asked: str, may_reach: Callable[[str, int], Awaitable[bool]]
+) -> str:
+    raise ValueError("there are none here")
+
+
+def _asks_for_git(grants: Grants) -> bool:
+    return "git" in grants.credentials
 
 
 @dataclass(slots=True)
@@ -112,6 +132,7 @@ class NetworkProxy:
         resolve: Resolve = resolve_by_system,
         dial: Dial = dial_directly,
         find_upstream: FindUpstream = lambda host, port, is_plain: None,
+        answer_git: AnswerGit = refuse_git,
     ) -> None:
         """`listen` is called once, before the first command."""
         self._listen = listen
@@ -120,39 +141,60 @@ class NetworkProxy:
         self._resolve = resolve
         self._dial = dial
         self._find_upstream = find_upstream
+        self._answer_git = answer_git
         self._leases: dict[str, _Lease] = {}
         self._strangers = 0
         self._is_prepared = False
         self._port = 0
         """Where it listens; 0 if it does not."""
-        self._accepting: asyncio.Task[None] | None = None
+        self._loopback_port = 0
+        """The same on the user's own loopback, for commands that have the whole network."""
+        self._accepting: list[asyncio.Task[None]] = []
         self._connections: set[asyncio.Task[None]] = set()
 
-    def prepare(self) -> None:
-        if self._is_prepared:
-            return
-        self._is_prepared = True
-        listener = self._listen()
-        if listener is not None:
-            self._port = listener.getsockname()[1]
-            # Who connects before it runs waits in the socket.
-            accept_all = self._accept_all(listener)
-            self._accepting = asyncio.get_running_loop().create_task(accept_all)
+    def prepare(self, grants: Grants = NO_GRANTS) -> None:
+        if not self._is_prepared:
+            self._is_prepared = True
+            self._port = self._accept_at(self._listen())
+        if grants.network and _asks_for_git(grants) and not self._loopback_port:
+            self._loopback_port = self._accept_at(socket.create_server((_OWN_ADDRESSES[0], 0)))
+
+    def _accept_at(self, listener: socket.socket | None) -> int:
+        """Accept connections from now on. Return the port, or 0 without a listener."""
+        if listener is None:
+            return 0
+        # Who connects before it runs waits in the socket.
+        accept_all = self._accept_all(listener)
+        self._accepting.append(asyncio.get_running_loop().create_task(accept_all))
+        return int(listener.getsockname()[1])
 
     def new_token(self) -> str:
         return secrets.token_hex(16)
 
     def build_variables(self, token: str, grants: Grants) -> dict[str, str]:
-        if not self._port or grants.network or grants.outside:
+        port = self._find_port(grants)
+        if not port:
             return {}
-        return build_proxy_variables(self._port, token=token, hosts=grants.hosts)
+        git = build_git_variables(port, token=token) if _asks_for_git(grants) else {}
+        if grants.network:
+            return git
+        return {**build_proxy_variables(port, token=token, hosts=grants.hosts), **git}
+
+    def _find_port(self, grants: Grants) -> int:
+        """Return where a command finds us; 0 if it does not, or reaches everything itself."""
+        if grants.outside:
+            return 0
+        return self._loopback_port if grants.network else self._port
 
     def begin(self, token: str, *, call_id: str, grants: Grants) -> None:
-        if grants.network or grants.outside:
+        if grants.outside or (grants.network and not _asks_for_git(grants)):
             return  # it does not come here
         self._leases[token] = lease = _Lease(call_id, grants)
-        if not self._port and grants.hosts:
-            lease.refused[""] = NO_LISTENER
+        if not self._find_port(grants):
+            if grants.hosts:
+                lease.refused["hosts"] = NO_LISTENER
+            if _asks_for_git(grants):
+                lease.refused["git"] = NO_BROKER
 
     def end(self, token: str) -> tuple[str, ...]:
         lease = self._leases.pop(token, None)
@@ -161,7 +203,7 @@ class NetworkProxy:
     def close(self) -> None:
         for token in tuple(self._leases):
             self.end(token)
-        for task in (*self._connections, *([self._accepting] if self._accepting else [])):
+        for task in (*self._connections, *self._accepting):
             task.cancel()
 
     async def _accept_all(self, listener: socket.socket) -> None:
@@ -198,6 +240,13 @@ class NetworkProxy:
                     await _linger(client)
                     return
         with _hold_connection(lease, client) as writers:
+            if request.host == CREDENTIALS_HOST:
+                try:
+                    await self._give_credentials(lease, request, client)
+                except RequestRefused as refused:
+                    spoken.refuse(refused)
+                await _linger(client)
+                return
             try:
                 link = await self._open(lease, request)
             except RequestRefused as refused:
@@ -234,6 +283,27 @@ class NetworkProxy:
         if len(lease.connections) >= _MOST_CONNECTIONS:
             raise RequestRefused(BUSY, f"more than {_MOST_CONNECTIONS} connections at once")
         return lease
+
+    async def _give_credentials(self, lease: _Lease, request: ProxyRequest, client: Link) -> None:
+        """Answer git's request for credentials. Raise RequestRefused if there are none for it."""
+        if not _asks_for_git(lease.grants):
+            raise RequestRefused(DENIED, "credentials for git were not granted")
+        size = request.plain.size_bytes if request.plain else None
+        if size is None or size > _MOST_ASKED_BYTES:
+            raise RequestRefused(MALFORMED, "not a request for credentials")
+        async with asyncio.timeout(_REQUEST_S):
+            asked = await client.reader.readexactly(size)
+
+        async def may_reach(host: str, port: int) -> bool:
+            if lease.grants.network:
+                return True
+            return (await self._judge(lease, host, port)).decision == "allow"
+
+        try:
+            lines = await self._answer_git(lease.call_id, asked.decode(), may_reach)
+        except ValueError as error:
+            raise RequestRefused(DENIED, f"credentials: {error}") from None
+        client.writer.write(join_head(("HTTP/1.1 200 OK", "Connection: close")) + lines.encode())
 
     async def _open(self, lease: _Lease, request: ProxyRequest) -> Link:
         """Connect to the host of a request. Raise RequestRefused if that may or can not be."""

@@ -52,6 +52,13 @@ class PlainRequest:
     fields: tuple[str, ...]
     """The header lines, without those between the client and us."""
 
+    @property
+    def size_bytes(self) -> int | None:
+        """The length of the body; None if it is not told in one number."""
+        sizes = [one.partition(":")[2].strip() for one in self.fields if _name(one) == _SIZE_FIELD]
+        is_plain = len(sizes) == 1 and _SIZE.fullmatch(sizes[0])
+        return int(sizes[0]) if is_plain else None
+
     def encode(self, authority: str, *, prefix: str = "", more: tuple[str, ...] = ()) -> bytes:
         """Return the head as it is sent on: for this host alone, and for one request.
 
@@ -192,6 +199,8 @@ def _find_token(fields: list[str]) -> str:
 
 
 _LOGIN_FIELD = "proxy-authorization"
+_SIZE_FIELD = "content-length"
+_SIZE = re.compile(r"[0-9]{1,6}", re.ASCII)
 
 
 # SOCKS5 (RFC 1928) with a password (RFC 1929). Only CONNECT, to a name or to an address.

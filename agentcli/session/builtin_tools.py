@@ -5,7 +5,7 @@ import base64
 import hashlib
 import os
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,7 @@ from agentcli.types.messages import Image, Text
 from agentcli.types.tools import Command, Tool, ToolResult, ToolSpec, WorkingDirectory
 
 if TYPE_CHECKING:
+    from agentcli.session.credentials import UserCredentials
     from agentcli.system.process_table import ProcessTable, StartedCommand
     from agentcli.system.workspace import Workspace
     from agentcli.tools.bash import Bash
@@ -56,6 +57,7 @@ class BuiltinTools:
         self._keeps_tokens = keeps_tokens
         self._processes = Lazy(self._build_process_table)
         self._shells = Lazy(self._build_shells)
+        self._credentials = Lazy(self._build_credentials)
 
     def iter_offers(self, facts: Callable[[], Sequence[Fact]]) -> Iterator[tuple[ToolSpec, Load]]:
         """Yield the tools of one conversation, whose `facts` say what was shown in it."""
@@ -252,10 +254,24 @@ class BuiltinTools:
             environ = os.environ if grants.outside else confined
             return build_child_environment(environ, tag=tag, passed=passed)
 
+        async def answer_git(
+            call_id: str, asked: str, may_reach: Callable[[str, int], Awaitable[bool]]
+        ) -> str:
+            return await self._credentials.get().answer_git(call_id, asked, may_reach)
+
         return ShellPool(
             directory=self._paths.out,
             sandbox=self._host.sandbox,
             new_tag=self._processes.get().new_tag,
             environment=build_environment,
-            leases=self._host.open_proxy(self._gate.judge_host),
+            leases=self._host.open_proxy(self._gate.judge_host, answer_git),
+        )
+
+    def _build_credentials(self) -> "UserCredentials":
+        from agentcli.session.credentials import UserCredentials
+
+        return UserCredentials(
+            workspace=self._settings.workspace,
+            emit=self._emit,
+            conceal=self._gate.secret_masking.conceal,
         )

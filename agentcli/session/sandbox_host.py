@@ -16,7 +16,7 @@ from agentcli.system.lazy import Lazy
 from agentcli.types.errors import SettingsError
 from agentcli.types.events import Emit, Warned
 from agentcli.types.tools import WorkingDirectory
-from agentcli.types.verdicts import HostLeases, JudgeHost, Sandbox, TemporaryFiles
+from agentcli.types.verdicts import AnswerGit, HostLeases, JudgeHost, Sandbox, TemporaryFiles
 
 if TYPE_CHECKING:
     from agentcli.permissions.readonly import ReadProver
@@ -77,7 +77,7 @@ class SandboxHost:
     def prover(self) -> "ReadProver":
         return self._prover.get()
 
-    def open_proxy(self, judge_host: JudgeHost) -> HostLeases | None:
+    def open_proxy(self, judge_host: JudgeHost, answer_git: AnswerGit) -> HostLeases | None:
         """Return the leases of commands on hosts. Call once.
 
         None without a sandbox: then commands reach everything directly."""
@@ -89,6 +89,7 @@ class SandboxHost:
                 emit=self._emit,
                 judge_host=judge_host,
                 find_upstream=_find_upstream,
+                answer_git=answer_git,
             )
         return self._proxy
 

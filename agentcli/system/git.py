@@ -18,6 +18,7 @@ from agentcli.types.fast_dataclass import dataclass
 
 TIME_LIMIT_S = 300
 _SETTINGS_LIMIT_S = 5
+_CREDENTIAL_LIMIT_S = 20
 
 NOT_INTO_OTHERS = "--ignore-submodules=dirty"
 """A repository inside a repository has its own settings, which git would follow in there."""
@@ -115,6 +116,28 @@ def list_user_settings(beside: Path) -> dict[str, str]:
         raise SettingsError(f"git failed: {error}") from error
     known = _HARMLESS | _OF_A_USER
     return {key: value for key, value in _parse_settings(ran.stdout).items() if key in known}
+
+
+def fill_credential(described: Mapping[str, str], *, beside: Path) -> dict[str, str]:
+    """Return what the user's own helpers add to a described credential, without asking anybody.
+
+    Empty if they know nothing. Raise SettingsError if git does not run.
+    """
+    own = {"GIT_ASKPASS": "", "GCM_INTERACTIVE": "never", "GIT_DIR": os.devnull}
+    given = "".join(f"{key}={value}\n" for key, value in described.items())
+    try:
+        ran = own_process.run(
+            ["git", "credential", "fill"],
+            beside=beside,
+            cwd=Path("/"),
+            env=_environment(beside) | own,
+            given=given.encode(),
+            timeout_s=_CREDENTIAL_LIMIT_S,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise SettingsError(f"git failed: {error}") from error
+    said = ran.stdout.decode("utf-8", "replace") if ran.returncode == 0 else ""
+    return dict(line.split("=", 1) for line in said.split("\n") if "=" in line)
 
 
 @contextmanager

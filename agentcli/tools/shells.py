@@ -106,7 +106,7 @@ class ShellPool:
         """
         if self._leases is None:
             return self._find_shell(setup, notes_directory=notes_directory)
-        self._leases.prepare()
+        self._leases.prepare(setup.grants)
         shell = self._find_shell(setup, notes_directory=notes_directory)
         self._leases.begin(shell.token, call_id=call_id, grants=setup.grants)
         return shell
@@ -125,7 +125,8 @@ class ShellPool:
         Not before there is nothing else to do: starting a process holds up all threads, and the
         request to the model comes first.
         """
-        if not grants.outside:  # nothing waits outside the sandbox
+        # Nothing waits outside the sandbox, or with credentials.
+        if not grants.outside and not grants.credentials:
             self._due = asyncio.get_running_loop().call_soon(self._start_spares, cwd, grants)
 
     def _start_spares(self, cwd: Path, grants: Grants) -> None:

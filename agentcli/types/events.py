@@ -321,6 +321,8 @@ class HostJudged:
     host: str
     port: int
     verdict: Verdict
+    credential: str = ""
+    """The kind of credentials that it wanted for this host; empty if it wanted to reach it."""
     type: Literal["host_judged"] = "host_judged"
 
 
@@ -366,10 +368,7 @@ class Checkpointed:
     paths: tuple[str, ...]
     paths_total: int
     not_kept: tuple[str, ...] = ()
-    """Paths that changed too, but were too large or unreadable, and ignored files that are gone.
-
-    They cannot be undone.
-    """
+    """Changed paths that cannot be undone: too large or unreadable, or ignored and now gone."""
     root: str = ""
     """The added directory in which the changes are; empty for the workspace."""
     type: Literal["checkpointed"] = "checkpointed"

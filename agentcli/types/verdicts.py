@@ -1,6 +1,6 @@
 """Verdicts: one per call, and the question to the user if a rule asks for one."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
@@ -187,6 +187,18 @@ class JudgeHost(Protocol):
         ...
 
 
+class AnswerGit(Protocol):
+    """Answers a request for credentials by git in a running command, which has that grant."""
+
+    async def __call__(
+        self, call_id: str, asked: str, may_reach: Callable[[str, int], Awaitable[bool]], /
+    ) -> str:
+        """Return lines as git reads them. `may_reach` says whether the command reaches a host.
+
+        Raise ValueError with the reason if there is no answer."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reaction:
     """The reaction of a hook to a tool's output."""
@@ -275,8 +287,10 @@ class HostLeases(Protocol):
     Everything is called in the thread of the event loop, unless stated otherwise.
     """
 
-    def prepare(self) -> None:
-        """Listen for commands. Takes a few milliseconds the first time, then nothing."""
+    def prepare(self, grants: Grants = NO_GRANTS) -> None:
+        """Listen for commands, and for one with these grants.
+
+        Takes a few milliseconds the first time, then nothing."""
         ...
 
     def new_token(self) -> str:

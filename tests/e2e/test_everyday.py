@@ -1,7 +1,5 @@
 import json
 import shutil
-import subprocess
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,7 +7,7 @@ import pytest
 
 from tests.support.confined import LAYERS
 from tests.support.program import agentcli, script
-from tests.support.registries import CODE, NPM, PACKAGES, Registries, serve_registries
+from tests.support.registries import CODE, NPM, PACKAGES, Registries
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,23 +34,6 @@ EVERY_DAY = (
     Work("npm", NPM, f"{NODE} && cat node_modules/hello-agent/index.js", 'exports = "installed"'),
     Work("git", CODE, f"git clone -q http://{CODE}/demo.git copy && cat copy/a.txt", "first line"),
 )
-
-
-@pytest.fixture
-def registries(tmp_path: Path) -> Iterator[Registries]:
-    repositories, work = tmp_path / "repositories", tmp_path / "original"
-    work.mkdir()
-    (work / "a.txt").write_text("first line\n")
-    person = ("-c", "user.name=A", "-c", "user.email=a@example.org")
-    for words in (
-        ("init", "-q", "."),
-        ("add", "a.txt"),
-        (*person, "commit", "-qm", "Add a"),
-        ("clone", "-q", "--bare", ".", str(repositories / "demo.git")),
-    ):
-        subprocess.run(["git", *words], cwd=work, check=True)
-    with serve_registries(repositories) as served:
-        yield served
 
 
 def run_in(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agentcli.sandbox.paths import PROXY_PORT
-from agentcli.sandbox.proxy import NO_LISTENER, NetworkProxy
+from agentcli.sandbox.proxy import NO_BROKER, NO_LISTENER, NetworkProxy
 from agentcli.types.events import Event, HostJudged
 from agentcli.types.grants import Grants
 from agentcli.types.verdicts import Sandbox
@@ -339,6 +339,10 @@ def test_hosts_are_refused_with_the_reason_where_no_proxy_can_listen(any_place: 
     async def scenario(session: Session) -> None:
         said = text(await session.run(f"{CURL} http://{DOCS}/", grants=GRANTED))
         assert f"[{NO_LISTENER}]" in said
+        git = Grants(hosts=(DOCS,), credentials=("git",))
+        said = text(await session.run("echo $AGENTCLI_GIT_CREDENTIAL", grants=git))
+        assert said.startswith("[no output]")
+        assert f"[{NO_BROKER}]" in said
         assert text(await session.run("echo a", grants=NOTHING)) == "a\n[exit code 0]"
 
     proxy = NetworkProxy(lambda: None, emit=lambda event: None)

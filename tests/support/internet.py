@@ -16,10 +16,10 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TypeVar
 
-from agentcli.sandbox.proxy import FindUpstream, NetworkProxy, judge_by_grants
+from agentcli.sandbox.proxy import FindUpstream, NetworkProxy, judge_by_grants, refuse_git
 from agentcli.types.events import Event, HostJudged
 from agentcli.types.grants import Grants
-from agentcli.types.verdicts import JudgeHost
+from agentcli.types.verdicts import AnswerGit, JudgeHost
 
 T = TypeVar("T")
 
@@ -124,11 +124,11 @@ class Trial:
     async def connect(self) -> Streams:
         return await asyncio.open_connection("127.0.0.1", self.port)
 
-    async def get(self, url: str, token: str | None, *more: str) -> str:
+    async def get(self, url: str, token: str | None, *more: str, body: str = "") -> str:
         """Return the whole answer to a plain request."""
         reader, writer = await self.connect()
         lines = (f"GET {url} HTTP/1.1", "Host: wrong.example", *_login(token), *more)
-        writer.write("\r\n".join((*lines, "", "")).encode("latin-1"))
+        writer.write("\r\n".join((*lines, "", body)).encode("latin-1"))
         answer = await reader.read()
         writer.close()
         return answer.decode("latin-1")
@@ -189,6 +189,7 @@ def try_proxy(
     *,
     judge_host: JudgeHost = judge_by_grants,
     find_upstream: FindUpstream = lambda host, port, is_plain: None,
+    answer_git: AnswerGit = refuse_git,
 ) -> T:
     async def main() -> T:
         internet, events = Internet(), list[Event]()
@@ -200,6 +201,7 @@ def try_proxy(
             resolve=internet.resolve,
             dial=internet.dial,
             find_upstream=find_upstream,
+            answer_git=answer_git,
         )
         proxy.prepare()
         try:

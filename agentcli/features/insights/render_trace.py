@@ -280,7 +280,8 @@ _RENDERERS: dict[type[Fact], Callable[..., str]] = {
     TokensSpent: _render_spent_tokens,
     HookRan: lambda fact: f"  hook     {fact.hook} {fact.decision} {fact.reason}",
     HostJudged: lambda fact: (
-        f"  host     {join_port(fact.host, fact.port)} {fact.verdict.decision}"
+        f"  host     {join_port(fact.host, fact.port)}"
+        f"{' ' * bool(fact.credential)}{fact.credential} {fact.verdict.decision}"
         f" by {fact.verdict.by}: {fact.verdict.reason}"
     ),
     OutputStored: lambda fact: f"  output   {Path(fact.log_path).name} ended",

@@ -1,6 +1,6 @@
 import asyncio
 import socketserver
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from threading import Thread
 
@@ -23,6 +23,8 @@ from tests.support.internet import (
     try_proxy,
 )
 from tests.support.proxy import Proxy
+
+MayReach = Callable[[str, int], Awaitable[bool]]
 
 
 def test_granted_host_is_reached_by_plain_http() -> None:
@@ -616,3 +618,48 @@ def test_users_own_proxy_that_refuses_or_is_gone_is_told(web: int) -> None:
         try_proxy(scenario, find_upstream=_use_proxy(theirs.address))
         address = theirs.address
     try_proxy(scenario, find_upstream=_use_proxy(address))
+
+
+async def _answer_git(call_id: str, asked: str, may_reach: MayReach) -> str:
+    return f"{asked}={[await may_reach(host, 443) for host in (DOCS, OTHER)]}\n"
+
+
+async def _ask_for_credentials(trial: Trial, grants: Grants, *, size: str = "3") -> str:
+    token = trial.proxy.new_token()
+    trial.proxy.begin(token, call_id="c1", grants=grants)
+    return await trial.get(
+        "http://credentials.agentcli/", token, f"Content-Length: {size}", body="abc"
+    )
+
+
+def test_credentials_are_answered_for_commands_with_that_grant_alone() -> None:
+    async def scenario(trial: Trial) -> None:
+        granted = Grants(hosts=(DOCS,), credentials=("git",))
+        answer = await _ask_for_credentials(trial, granted)
+        assert answer.startswith("HTTP/1.1 200 ")
+        assert answer.endswith("abc=[True, False]\n")
+        everywhere = Grants(network=True, credentials=("git",))
+        assert (await _ask_for_credentials(trial, everywhere)).endswith("abc=[True, True]\n")
+        for grants in (Grants(hosts=(DOCS,)), Grants(hosts=(DOCS,), credentials=("gh", "npm"))):
+            assert (await _ask_for_credentials(trial, grants)).startswith("HTTP/1.1 403 ")
+
+    try_proxy(scenario, answer_git=_answer_git)
+
+
+@pytest.mark.parametrize("size", ["99999", "-1", "3, 3", "x", "9999999999"])
+def test_request_for_credentials_of_unclear_size_is_refused(size: str) -> None:
+    async def scenario(trial: Trial) -> None:
+        answer = await _ask_for_credentials(trial, Grants(credentials=("git",)), size=size)
+        assert answer.startswith("HTTP/1.1 400 ")
+
+    try_proxy(scenario, answer_git=_answer_git)
+
+
+def test_tunnel_to_the_name_for_credentials_is_refused() -> None:
+    async def scenario(trial: Trial) -> None:
+        token = trial.proxy.new_token()
+        trial.proxy.begin(token, call_id="c1", grants=Grants(credentials=("git",)))
+        head, _ = await trial.tunnel("credentials.agentcli:80", token)
+        assert head.startswith("HTTP/1.1 400 ")
+
+    try_proxy(scenario, answer_git=_answer_git)

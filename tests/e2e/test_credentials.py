@@ -1,0 +1,175 @@
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.confined import LAYERS, confined
+from tests.support.program import agentcli, script
+from tests.support.registries import CODE, PACKAGES, PASSWORD, USER, Registries
+
+PUSH = (
+    f"git clone -q http://{CODE}/demo.git copy && cd copy && echo more > b.txt && git add b.txt"
+    " && git -c user.name=A -c user.email=a@example.org commit -qm B"
+    " && git push -q origin HEAD && echo pushed; code=$?; env; ls -A ~; exit $code"
+)
+
+
+def ask_for(host: str, scheme: str = "http") -> str:
+    return f"printf 'protocol={scheme}\\nhost={host}\\n\\n' | git credential fill"
+
+
+@pytest.fixture(params=LAYERS)
+def layer(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    name = str(request.param)
+    if shutil.which("git") is None:
+        pytest.skip("not installed: git")
+    with confined(name, tmp_path / "probe") as made:
+        listener = made.sandbox.listen()
+        if listener is None:
+            pytest.skip("without root, Landlock leaves no network at all: a named gap")
+        listener.close()
+    return name
+
+
+@pytest.fixture
+def person(home: Path) -> Path:
+    """The home of a user who keeps passwords for git."""
+    (home / ".gitconfig").write_text("[credential]\n\thelper = store\n")
+    kept = "".join(f"http://{USER}:{PASSWORD}@{host}\n" for host in (CODE, PACKAGES))
+    (home / ".git-credentials").write_text(kept)
+    return home
+
+
+def run_granted(
+    command: str, rule: str, *, layer: str, home: Path, workspace: Path, env: Mapping[str, str]
+) -> list[dict[str, Any]]:
+    """Run a command with what a rule for it gives. Return the facts of the session."""
+    rules = home / ".config/agentcli/rules.toml"
+    rules.parent.mkdir(parents=True, exist_ok=True)
+    rules.write_text(f'[[rule]]\ndecision = "allow"\nrule = "bash"\n{rule}\n')
+    model = script(home / "script.json", [{"calls": [{"bash": {"command": command}}]}, "Done."])
+    ran = agentcli(
+        *("run", "-C", workspace, "--sandbox", layer, "--model", model, "x"),
+        home=home,
+        env=dict(env),
+    )
+    assert ran.code == 0, ran.err
+    (log,) = home.glob(".local/state/agentcli/sessions/*/log.jsonl")
+    assert PASSWORD not in "".join(
+        path.read_text(errors="replace") for path in log.parent.rglob("*") if path.is_file()
+    )
+    return [json.loads(line)["fact"] for line in log.read_text().splitlines()]
+
+
+def read_result(facts: list[dict[str, Any]]) -> str:
+    results = [fact["result"] for fact in facts if fact["type"] == "call_finished"]
+    return "\n".join(block["text"] for one in results for block in one["content"])
+
+
+def list_asked(facts: list[dict[str, Any]]) -> list[tuple[str, bool]]:
+    """Return for which hosts git wanted credentials, and whether it got them."""
+    asked = [one for one in facts if one["type"] == "host_judged" and one.get("credential")]
+    return [
+        (f"{one['host']}:{one['port']}", one["verdict"]["decision"] == "allow") for one in asked
+    ]
+
+
+def test_push_without_the_grant_fails_with_the_way_to_it(
+    layer: str, person: Path, workspace: Path, registries: Registries
+) -> None:
+    facts = run_granted(
+        PUSH,
+        f'network = ["{CODE}"]',
+        layer=layer,
+        home=person,
+        workspace=workspace,
+        env=registries.environment,
+    )
+    said = read_result(facts)
+    assert "pushed" not in said
+    assert '"credentials:git"' in said
+    assert "AGENTCLI_GIT_CREDENTIAL" not in said
+    assert list_asked(facts) == []
+    assert "authorization" not in {name for one in registries.asked for name in one.headers}
+
+
+def test_push_with_the_grant_uses_the_users_password_and_shows_it_nowhere(
+    layer: str, person: Path, workspace: Path, registries: Registries
+) -> None:
+    facts = run_granted(
+        PUSH,
+        f'network = ["{CODE}"]\ncredentials = ["git"]',
+        layer=layer,
+        home=person,
+        workspace=workspace,
+        env=registries.environment,
+    )
+    said = read_result(facts)
+    assert "pushed" in said
+    assert PASSWORD not in said
+    assert ".git-credentials" not in said
+    assert list_asked(facts) == [(f"{CODE}:80", True)]
+
+
+def test_password_is_given_for_reachable_hosts_alone_and_masked_in_the_output(
+    layer: str, person: Path, workspace: Path, registries: Registries
+) -> None:
+    requests = (ask_for(CODE), ask_for(PACKAGES), ask_for(f"{CODE}:8080"), ask_for(CODE, "ftp"))
+    facts = run_granted(
+        "; ".join(requests),
+        f'network = ["{CODE}"]\ncredentials = ["git"]',
+        layer=layer,
+        home=person,
+        workspace=workspace,
+        env=registries.environment,
+    )
+    said = read_result(facts)
+    assert said.count("password=") == 1
+    assert f"none for http://{PACKAGES}: this host is not granted" in said
+    assert "only for https and http" in said
+    assert list_asked(facts) == [
+        (f"{CODE}:80", True),
+        (f"{PACKAGES}:80", False),
+        (f"{CODE}:8080", False),
+    ]
+
+
+def test_command_with_the_whole_network_gets_the_password_of_any_host(
+    layer: str, person: Path, workspace: Path
+) -> None:
+    facts = run_granted(
+        f"{ask_for(PACKAGES)}; {ask_for('other.example.org')}",
+        'network = true\ncredentials = ["git"]',
+        layer=layer,
+        home=person,
+        workspace=workspace,
+        env={},
+    )
+    said = read_result(facts)
+    assert said.count("password=") == 1
+    assert "none for http://other.example.org: the user's git knows none without asking" in said
+    assert list_asked(facts) == [(f"{PACKAGES}:80", True), ("other.example.org:80", False)]
+
+
+def test_settings_of_the_repository_decide_nothing_about_the_helper_outside(
+    layer: str, person: Path, workspace: Path, registries: Registries
+) -> None:
+    (workspace / ".git").mkdir()
+    (workspace / ".git/HEAD").write_text("ref: refs/heads/main\n")
+    (workspace / ".git/objects").mkdir()
+    (workspace / ".git/refs").mkdir()
+    escaped = person / "escaped"
+    (workspace / ".git/config").write_text(f'[credential]\n\thelper = "!touch {escaped};:"\n')
+    facts = run_granted(
+        ask_for(CODE),
+        f'network = ["{CODE}"]\ncredentials = ["git"]',
+        layer=layer,
+        home=person,
+        workspace=workspace,
+        env=registries.environment,
+    )
+    assert list_asked(facts) == [(f"{CODE}:80", True)]
+    assert not escaped.exists()
