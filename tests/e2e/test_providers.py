@@ -313,8 +313,9 @@ def test_missing_key_is_told_before_anything_is_sent(workspace: Path) -> None:
     )
     error, fix = ran.err.splitlines()
     assert ran.code == 3
-    assert error == "error: no API key for anthropic (looked at ANTHROPIC_API_KEY)"
-    assert fix == "  fix: export ANTHROPIC_API_KEY=…"
+    looked_at = "ANTHROPIC_API_KEY and your stored keys"
+    assert error == f"error: no API key for anthropic (looked at {looked_at})"
+    assert fix == "  fix: agentcli login anthropic   or: export ANTHROPIC_API_KEY=…"
 
 
 def test_interrupt_ends_a_stalled_stream_at_once(workspace: Path) -> None:

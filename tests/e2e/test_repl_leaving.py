@@ -214,7 +214,7 @@ def test_background_command_is_stopped_and_said(tmp_path: Path) -> None:
     arguments = ["--mode", "auto", "--sandbox", "off"]
     with live(tmp_path, script, arguments=arguments, cols=120) as session:
         term = session.term
-        term.wait("auto ·")
+        term.wait("auto, no sandbox ·")
         term.send("go")
         term.wait("Started.")
         term.wait("1 bg")

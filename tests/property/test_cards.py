@@ -74,7 +74,10 @@ def test_cards_fit_the_screen_and_hold_nothing_that_acts_on_it(
     text = "".join(cards.add_finished(one.judged, one.finished) for one in steps) + cards.flush()
     rows = [SGR.sub("", row) for row in text.split("\n")]
     assert ACTIVE.findall("\n".join(rows)) == []
-    assert [row for row in rows if cell_len(row) > columns - 1] == []
+    # Output of commands stays in its own lines, so that it can be copied.
+    has_output = any(isinstance(one.finished.result.details, Command) for one in steps)
+    too_long = [row for row in rows if cell_len(row) > columns - 1]
+    assert [row for row in too_long if not (has_output and row.startswith("  "))] == []
     for number in range(1, len(steps) + 1):
         assert ACTIVE.findall(SGR.sub("", cards.render_card(number))) == []
         assert ACTIVE.findall(cards.render_card(number, for_model=True)) == []

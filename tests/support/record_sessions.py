@@ -78,7 +78,7 @@ class Case:
 CASES: dict[str, Case] = {
     "demo": Case(
         replies=yaml.safe_load((DEMO / "script.yaml").read_text())["replies"],
-        files={path.name: path.read_text() for path in (DEMO / "project").glob("*.py")},
+        files={path.name: path.read_text() for path in (DEMO / "project").glob("*.sh")},
     ),
     "edits": Case(
         replies=[

@@ -39,6 +39,7 @@ _DERIVED = {"shown", "known"}
 
 _NUMBER = r"\d+(?:\.\d+)?"
 _STAND_INS: tuple[tuple[str, str], ...] = (
+    (r"/var/tmp/", "/tmp/"),  # commands get the one in which nothing else is mounted
     (r"agentcli-[\w-]{8,}", "agentcli-<name>"),
     (r"(?<=<session>/out/)\d+\.log\b", "<number>.log"),  # parallel calls take any order
     (r"\btmp(?:[a-z0-9_]{8}|\.[A-Za-z0-9]{10})(?!\w)", "<name>"),  # of Python and of mktemp
