@@ -16,7 +16,13 @@ from agentcli.agent.dispatch import Dispatcher
 from agentcli.agent.journal import Journal
 from agentcli.agent.limits import Breaker, TurnLimits
 from agentcli.agent.model_client import ModelClient
-from agentcli.types.errors import Ending, ProviderError, RecordError, SettingsError
+from agentcli.types.errors import (
+    Ending,
+    ProviderError,
+    RecordError,
+    SettingsError,
+    explain_shortage,
+)
 from agentcli.types.events import (
     CallFinished,
     CallJudged,
@@ -215,16 +221,23 @@ class Loop:
         except RecordError:
             raise
         except SettingsError as error:
-            for call in self._journal.find_open_calls():
-                self._dispatcher.refuse(call, str(error))
-            ended = TurnEnded(ending=error.ending, message=str(error), hint=error.hint)
+            ended = self._refuse_open_calls(error)
         except Exception as bug:
-            said = f"internal error: {type(bug).__name__}"
-            self._journal.append(TurnEnded(ending=Ending.INTERNAL, message=said))
-            raise
+            shortage = explain_shortage(bug)
+            if shortage is None:
+                said = f"internal error: {type(bug).__name__}"
+                self._journal.append(TurnEnded(ending=Ending.INTERNAL, message=said))
+                raise
+            ended = self._refuse_open_calls(shortage)
         ended = self._resolve_ending(ended, first_fact)
         self._journal.append(ended)
         return ended
+
+    def _refuse_open_calls(self, error: SettingsError) -> TurnEnded:
+        """Return the end of a turn in which no further call can run."""
+        for call in self._journal.find_open_calls():
+            self._dispatcher.refuse(call, str(error))
+        return TurnEnded(ending=error.ending, message=str(error), hint=error.hint)
 
     def _resolve_ending(self, ended: TurnEnded, first_fact: int) -> TurnEnded:
         """Return the final ending, given everything that happened in the turn."""

@@ -29,7 +29,7 @@ from agentcli.system import own_process
 from agentcli.system.environment import MARK
 from agentcli.system.orphan_reaper import OrphanReaper
 from agentcli.system.process_tree import new_tag
-from agentcli.types.errors import SettingsError
+from agentcli.types.errors import SettingsError, explain_shortage
 from agentcli.types.grants import Grants
 from agentcli.types.verdicts import Sandbox
 
@@ -202,7 +202,9 @@ def _find_bubblewrap(environ: Mapping[str, str], workspace: Path) -> Path | None
 def _version(program: Path) -> tuple[int, ...] | None:
     try:
         told = own_process.run([program, "--version"], beside=None, timeout_s=_PROBE_LIMIT_S)
-    except (OSError, subprocess.TimeoutExpired):
+    except (OSError, subprocess.TimeoutExpired) as error:
+        if shortage := explain_shortage(error):
+            raise shortage from error
         return None
     numbers = re.search(rb"(\d+)\.(\d+)\.(\d+)", told.stdout)
     return tuple(map(int, numbers.groups())) if numbers else None
@@ -219,6 +221,9 @@ def _prove(sandbox: Sandbox, paths: SandboxPaths, remedy: Callable[[str], Remedy
         except OSError as error:
             sandbox.close()
             unwritable = workspace_unwritable(error, paths.workspace)
+            shortage = explain_shortage(error)
+            if shortage and unwritable is None:
+                raise shortage from error  # no reason to do without a sandbox
             raise _Unusable(unwritable or remedy(str(error))) from error
         works = code == 0 and inside.exists() and not outside.exists()
     inside.unlink(missing_ok=True)

@@ -11,6 +11,7 @@
 Any other exception is a bug: it reaches `__main__`, which exits with 1.
 """
 
+import errno
 from enum import IntEnum, StrEnum
 
 from agentcli.types.fast_dataclass import dataclass
@@ -137,6 +138,9 @@ class RunOutcome:
         return self.status == "error"
 
 
+_FREE_MEMORY = "end other programs or raise ulimit -v, then run it again"
+
+
 class ToolError(Exception):
     """A call cannot be done. The message says what was wrong and what would be right."""
 
@@ -184,6 +188,25 @@ class MissingKeyError(SettingsError):
 
 class RecordError(SettingsError):
     """A fact cannot be recorded, so nothing may go on."""
+
+
+def explain_shortage(error: BaseException) -> SettingsError | None:
+    """Return what the user can do if the machine has no more files, memory or disk; else None."""
+    if isinstance(error, MemoryError):
+        return SettingsError("not enough memory", hint=_FREE_MEMORY)
+    match error:
+        case OSError(errno=errno.EMFILE | errno.ENFILE):
+            return SettingsError("too many open files", hint="ulimit -n 4096, then run it again")
+        case OSError(errno=errno.ENOMEM):
+            return SettingsError("not enough memory", hint=_FREE_MEMORY)
+        case OSError(errno=errno.ENOSPC | errno.EDQUOT | errno.EFBIG):
+            where = error.filename or "the output"
+            return SettingsError(
+                f"cannot write {where}: {error.strerror}",
+                hint="free some space, then run it again",
+            )
+        case _:
+            return None
 
 
 class ProviderErrorKind(StrEnum):

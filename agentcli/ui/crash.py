@@ -1,33 +1,29 @@
 """Reports of a bug: two lines for the user, and a file with the traceback that they can send."""
 
-import errno
 import os
 import platform
 import sys
 import tempfile
 import traceback
-from typing import TypeGuard
 
 from agentcli import __version__
 from agentcli.permissions.secrets import Redactor
-from agentcli.types.errors import Exit
+from agentcli.types.errors import Exit, explain_shortage
 from agentcli.ui.oneshot.plain import print_error
-
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def report_crash(bug: Exception, *, is_debugging: bool = False) -> int:
-    if is_debugging and not _is_full(bug):
+    shortage = explain_shortage(bug)
+    if is_debugging and shortage is None:
         sys.stderr.write(_format_traceback(bug))
     print_error(*describe_crash(bug))
-    return Exit.INTERNAL
+    return shortage.exit_code if shortage else Exit.INTERNAL
 
 
 def describe_crash(bug: Exception) -> tuple[str, str]:
-    """Write the traceback to a file; return what happened and what to do about it."""
-    if _is_full(bug):
-        where = bug.filename or "the output"
-        return f"cannot write {where}: {bug.strerror}", "free some space, then run it again"
+    """Return what happened and what to do about it. The traceback of a bug goes to a file."""
+    if shortage := explain_shortage(bug):
+        return str(shortage), shortage.hint
     what = f"internal error: {type(bug).__name__}: {_mask_secrets(str(bug))}"
     try:
         return what, f"report it and attach {_write_report(bug)}"
@@ -43,10 +39,6 @@ def _write_report(bug: Exception) -> str:
     ) as file:
         file.write(what + _format_traceback(bug))
     return file.name
-
-
-def _is_full(bug: Exception) -> TypeGuard[OSError]:
-    return isinstance(bug, OSError) and bug.errno in _FULL
 
 
 def _format_traceback(bug: Exception) -> str:

@@ -161,6 +161,23 @@ def test_bug_has_a_result_and_a_report_and_no_traceback(home: Path) -> None:
     assert "ZeroDivisionError: planted" in report.read_text()
 
 
+@pytest.mark.parametrize("limit", [8, 14])
+def test_too_few_files_end_the_run_with_a_hint(limit: int, home: Path, work: Path) -> None:
+    model = script(home / "s.json", [{"calls": [{"bash": {"command": "echo hi"}}]}, "Done."])
+    arguments = ["run", "-C", str(work), "--mode", "auto", "--model", model, "-o", "json", "go"]
+    ran = subprocess.run(
+        ["bash", "-c", f'ulimit -n {limit}; exec "$@"', "-", PROGRAM, *arguments],
+        env=environment(home),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (ran.returncode, json.loads(ran.stdout)["status"]) == (3, "error"), ran.stderr
+    assert "too many open files" in ran.stderr.lower()
+    assert "sandbox off" not in ran.stderr
+
+
 def test_face_that_breaks_ends_the_run_instead_of_going_quiet(home: Path, work: Path) -> None:
     planted = home / "planted"
     planted.mkdir()

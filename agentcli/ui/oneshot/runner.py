@@ -20,7 +20,14 @@ from agentcli.session.builder import open_session
 from agentcli.session.session import Session
 from agentcli.system.early_signals import take_signal
 from agentcli.system.plain_text import show_controls
-from agentcli.types.errors import AgentError, Ending, Exit, RunOutcome, SettingsError
+from agentcli.types.errors import (
+    AgentError,
+    Ending,
+    Exit,
+    RunOutcome,
+    SettingsError,
+    explain_shortage,
+)
 from agentcli.types.events import Event
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.ui.oneshot.plain import ProgressRenderer, StderrSink, TextAnswer, print_error
@@ -116,6 +123,9 @@ def _record_outcome(run: RunState) -> Iterator[None]:
     except KeyboardInterrupt:
         run.outcome = InterruptedBySignal("SIGINT").outcome
     except BaseException as bug:
+        if shortage := explain_shortage(bug):
+            run.outcome = shortage.outcome
+            return
         run.outcome = RunOutcome(
             ending=Ending.INTERNAL, message=f"internal error: {type(bug).__name__}"
         )

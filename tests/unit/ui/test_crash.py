@@ -1,9 +1,12 @@
+import errno
+import os
 import tempfile
 from pathlib import Path
 
 import pytest
 
-from agentcli.ui.crash import describe_crash
+from agentcli.types.errors import Exit
+from agentcli.ui.crash import describe_crash, report_crash
 
 
 def test_bug_is_reported_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -22,3 +25,30 @@ def test_bug_is_said_where_no_report_can_be_written(
     what, fix = describe_crash(ZeroDivisionError("of all things"))
     assert what == "internal error: ZeroDivisionError: of all things"
     assert "no report could be written" in fix
+
+
+def _fail(number: int) -> OSError:
+    return OSError(number, os.strerror(number))
+
+
+@pytest.mark.parametrize(
+    ("shortage", "said"),
+    [
+        (_fail(errno.EMFILE), "error: too many open files\n  fix: ulimit -n 4096"),
+        (_fail(errno.ENFILE), "error: too many open files\n  fix: ulimit -n 4096"),
+        (_fail(errno.ENOMEM), "error: not enough memory\n  fix: end other programs"),
+        (MemoryError(), "error: not enough memory\n  fix: end other programs"),
+        (_fail(errno.ENOSPC), "error: cannot write the output: No space left on device\n"),
+    ],
+)
+def test_shortage_of_the_machine_is_no_bug(
+    shortage: Exception,
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert report_crash(shortage, is_debugging=True) == Exit.SETTINGS
+    assert capsys.readouterr().err.startswith(said)
+    assert list(tmp_path.iterdir()) == []
