@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from agentcli.log.audit import audit_log
 from tests.support import anthropic_streams as anthropic
 from tests.support.hidden import starred
 from tests.support.outcomes import KEY, Told, assert_all_say, run_against, using
-from tests.support.program import PROGRAM, Ran, agentcli, environment, script
+from tests.support.program import PROGRAM, Ran, agentcli, environment, script, session_log
 from tests.support.provider import Provider, Reply, answer, error_of_anthropic, sse, stream
 
 READ = anthropic.calls(anthropic.call("c1", "read_file", {"path": "a.txt"}))
@@ -176,6 +177,17 @@ def test_too_few_files_end_the_run_with_a_hint(limit: int, home: Path, work: Pat
     assert (ran.returncode, json.loads(ran.stdout)["status"]) == (3, "error"), ran.stderr
     assert "too many open files" in ran.stderr.lower()
     assert "sandbox off" not in ran.stderr
+
+
+@pytest.mark.parametrize("command", ["rm -rf work", "mv work gone"])
+def test_workspace_that_vanishes_is_no_success(command: str, home: Path, work: Path) -> None:
+    replies = [{"calls": [{"bash": {"command": f"cd .. && {command}"}}]}, "Done."]
+    arguments = ("-C", work, "--mode", "auto", "--sandbox", "off", "-o", "json")
+    model = script(home / "s.json", replies)
+    ran = agentcli("run", *arguments, "--model", model, "go", home=home)
+    said = f"the workspace {work} was moved or deleted during the run"
+    assert (ran.code, json.loads(ran.out)["status"], said in ran.err) == (3, "error", True)
+    assert audit_log(session_log(home)).status == "intact"
 
 
 def test_face_that_breaks_ends_the_run_instead_of_going_quiet(home: Path, work: Path) -> None:

@@ -160,6 +160,17 @@ def _merge_outcome(outcome: RunOutcome, error: AgentError) -> RunOutcome:
     return outcome
 
 
+def _check_workspace(workspace: Path, outcome: RunOutcome) -> RunOutcome:
+    """Return the outcome: nothing is done in a workspace that is not there any more."""
+    if workspace.is_dir():
+        return outcome
+    gone = SettingsError(
+        f"the workspace {workspace} was moved or deleted during the run",
+        hint=f"put it back, or see what ran: ls -la {workspace.parent}; agentcli trace",
+    )
+    return _merge_outcome(outcome, gone)
+
+
 class _TaskRunner:
     """A running task, and the signals that may stop it."""
 
@@ -191,6 +202,7 @@ class _TaskRunner:
         finally:
             self._is_closing = True
             outcome = await self._collect(session, outcome)
+            outcome = _check_workspace(task.settings.workspace, outcome)
             await session.close(outcome.exit_code, outcome=outcome)
         return outcome
 
