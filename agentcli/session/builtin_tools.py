@@ -252,7 +252,10 @@ class BuiltinTools:
 
         def build_environment(tag: str, grants: Grants) -> dict[str, str]:
             environ = os.environ if grants.outside else confined
-            return build_child_environment(environ, tag=tag, passed=passed)
+            built = build_child_environment(environ, tag=tag, passed=passed)
+            if environ is os.environ or not grants.credentials:
+                return built  # without a sandbox, programs find the user's own
+            return {**built, **self._credentials.get().build_variables(grants)}
 
         async def answer_git(
             call_id: str, asked: str, may_reach: Callable[[str, int], Awaitable[bool]]
@@ -272,6 +275,7 @@ class BuiltinTools:
 
         return UserCredentials(
             workspace=self._settings.workspace,
+            directory=self._paths.out,
             emit=self._emit,
             conceal=self._gate.secret_masking.conceal,
         )

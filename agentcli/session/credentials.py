@@ -1,20 +1,27 @@
 """The user's credentials for one command, each kind by its own channel, and only if granted.
 
-git asks for them while it runs, and gets those of a host that the command may reach. Nothing here
-is loaded for commands without such a grant.
+git asks for them while it runs, and gets those of a host that the command may reach. gh and npm
+cannot ask: theirs are variables of the command. Nothing here is loaded for commands without such a
+grant.
 """
 
 import asyncio
+import os
 import re
+import subprocess
 from base64 import b64encode
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 
-from agentcli.system import git
+from agentcli.system import git, own_process
+from agentcli.system.grants import gives_host
+from agentcli.system.home import expand_home
 from agentcli.system.hosts import join_port, parse_host, split_port
 from agentcli.types.errors import SettingsError
-from agentcli.types.events import Emit, HostJudged
+from agentcli.types.events import Emit, HostJudged, Warned
+from agentcli.types.grants import Grants
 from agentcli.types.verdicts import Verdict
 
 _PORTS = {"https": 443, "http": 80}
@@ -25,12 +32,60 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 class UserCredentials:
-    def __init__(self, *, workspace: Path, emit: Emit, conceal: Callable[[str], None]) -> None:
-        """`conceal` is told each secret before any command gets it."""
+    def __init__(
+        self, *, workspace: Path, directory: Path, emit: Emit, conceal: Callable[[str], None]
+    ) -> None:
+        """`directory` can be read by commands, and not changed.
+
+        `conceal` is told each secret before any command gets it."""
         self._workspace = workspace
+        self._directory = directory
         self._emit = emit
         self._conceal = conceal
         self._one_at_a_time = asyncio.Lock()
+
+    def build_variables(self, grants: Grants) -> dict[str, str]:
+        """Return the variables of gh and npm, as far as they are granted.
+
+        Raise OSError if a file cannot be written. If the user has none, there is a warning."""
+        variables: dict[str, str] = {}
+        if "gh" in grants.credentials:
+            variables |= self._build_gh()
+        if "npm" in grants.credentials:
+            variables |= self._build_npm(grants)
+        return variables
+
+    def _build_gh(self) -> dict[str, str]:
+        token = find_gh_token(self._workspace)
+        if not token:
+            self._warn("gh", "gh has no token of yours; log in with: gh auth login")
+            return {}
+        self._conceal(token)
+        return {"GH_TOKEN": token}
+
+    def _build_npm(self, grants: Grants) -> dict[str, str]:
+        """Give npm a file that names variables, so that their values are this command's alone."""
+        lines = [one for one in read_npm_settings() if one.is_for(grants)]
+        secrets = [one for one in lines if one.is_secret]
+        if not secrets:
+            self._warn("npm", "your .npmrc has no login for a host that the command may reach")
+        for one in secrets:
+            self._conceal(one.value)
+        names = {one.key: f"AGENTCLI_NPM_{number}" for number, one in enumerate(secrets)}
+        shown = [
+            f"{one.key}=${{{names[one.key]}}}\n" if one.is_secret else f"{one.key}={one.value}\n"
+            for one in lines
+        ]
+        text = "".join(shown)
+        file = self._directory / f"npmrc-{sha256(text.encode()).hexdigest()[:12]}"
+        file.write_text(text, encoding="utf-8")
+        return {
+            "NPM_CONFIG_USERCONFIG": str(file),
+            **{names[one.key]: one.value for one in secrets},
+        }
+
+    def _warn(self, kind: str, message: str) -> None:
+        self._emit(Warned(code=f"credentials.{kind}", message=message))
 
     async def answer_git(
         self, call_id: str, asked: str, may_reach: Callable[[str, int], Awaitable[bool]]
@@ -115,3 +170,77 @@ class _GitRequest:
         if self.port == _PORTS[self.scheme]:
             return f"[{self.host}]" if ":" in self.host else self.host
         return join_port(self.host, self.port)
+
+
+# gh
+
+
+_GH_VARIABLES = ("GH_TOKEN", "GITHUB_TOKEN")
+_GH_SETTINGS = ("GH_CONFIG_DIR", "DBUS_SESSION_BUS_ADDRESS")
+"""Where gh keeps its token: its own file, or the keyring."""
+_GH_LIMIT_S = 5
+
+
+def find_gh_token(workspace: Path) -> str:
+    """Return the token that the user's gh uses; empty if there is none."""
+    for name in _GH_VARIABLES:
+        if token := os.environ.get(name, "").strip():
+            return token
+    passed = {name: os.environ[name] for name in _GH_SETTINGS if name in os.environ}
+    env = own_process.least_environment(workspace) | passed
+    try:
+        ran = own_process.run(
+            ["gh", "auth", "token"],
+            beside=workspace,
+            cwd=Path("/"),
+            env=env,
+            timeout_s=_GH_LIMIT_S,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return ran.stdout.decode("utf-8", "replace").strip() if ran.returncode == 0 else ""
+
+
+# npm: the lines of .npmrc that say where packages come from, and who the user is there
+
+
+_NPM_LINE = re.compile(r"\s*([^\s=;#][^=]*?)\s*=\s*(.*?)\s*")
+_NPM_LOGIN = re.compile(r"//([^/]+)/(?:.*/)?:(?:_authToken|_auth|_password|username|email)")
+_NPM_REGISTRY = re.compile(r"(?:@[^:]+:)?registry")
+_NPM_PUBLIC = ("username", "email", "registry")
+_NPM_VARIABLE = re.compile(r"\$\{([^}?]+)\??\}")
+
+
+@dataclass(frozen=True, slots=True)
+class NpmSetting:
+    key: str
+    value: str
+
+    @property
+    def is_secret(self) -> bool:
+        return not self.key.endswith(_NPM_PUBLIC)
+
+    def is_for(self, grants: Grants) -> bool:
+        """Return whether it is needed for a host that these grants name."""
+        login = _NPM_LOGIN.fullmatch(self.key)
+        if login is None:
+            return _NPM_REGISTRY.fullmatch(self.key) is not None
+        try:
+            return gives_host(grants, login[1])
+        except ValueError:
+            return False
+
+
+def read_npm_settings() -> list[NpmSetting]:
+    """Return the settings of the user's own .npmrc; empty if there is none."""
+    file = expand_home(os.environ.get("NPM_CONFIG_USERCONFIG") or "~/.npmrc")
+    try:
+        lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return []
+    found = {line[1]: line[2] for line in map(_NPM_LINE.fullmatch, lines) if line}
+    return [NpmSetting(key, _expand(value.strip("\"'"))) for key, value in found.items()]
+
+
+def _expand(value: str) -> str:
+    return _NPM_VARIABLE.sub(lambda named: os.environ.get(named[1], named[0]), value)

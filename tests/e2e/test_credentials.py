@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.confined import LAYERS, confined
 from tests.support.program import agentcli, script
-from tests.support.registries import CODE, PACKAGES, PASSWORD, USER, Registries
+from tests.support.registries import CODE, NPM, PACKAGES, PASSWORD, USER, Registries
 
 PUSH = (
     f"git clone -q http://{CODE}/demo.git copy && cd copy && echo more > b.txt && git add b.txt"
@@ -173,3 +173,56 @@ def test_settings_of_the_repository_decide_nothing_about_the_helper_outside(
     )
     assert list_asked(facts) == [(f"{CODE}:80", True)]
     assert not escaped.exists()
+
+
+GH_SECRET, NPM_SECRET, OTHER_SECRET = (f"{name}-token-4f1c9a77e2" for name in ("gh", "np", "ot"))
+SHOW_TOKENS = (
+    'for name in GH_TOKEN AGENTCLI_NPM_0 AGENTCLI_NPM_1; do echo "$name ${#name} ${!name}"; done;'
+    ' cat "$NPM_CONFIG_USERCONFIG"; printf %s "$GH_TOKEN" > gh.txt'
+    f"; npm config get --location=user //{NPM}/:_authToken 2>&1 | head -c 300"
+    f"; npm view --registry http://{NPM} --fetch-retries 0 hello-agent version"
+)
+
+
+def test_tokens_of_gh_and_npm_are_in_the_granted_command_alone(
+    layer: str, home: Path, workspace: Path, registries: Registries
+) -> None:
+    if shutil.which("npm") is None:
+        pytest.skip("not installed: npm")
+    (home / ".npmrc").write_text(
+        f"//{NPM}/:_authToken=${{NPM_OWN}}\n; a comment\n//{PACKAGES}/:_authToken={OTHER_SECRET}\n"
+        f"@own:registry=http://{NPM}/\ninit-author-name=A\n"
+    )
+    env = {**registries.environment, "GH_TOKEN": GH_SECRET, "NPM_OWN": NPM_SECRET}
+    facts = run_granted(
+        SHOW_TOKENS,
+        f'network = ["{NPM}"]\ncredentials = ["gh", "npm"]',
+        layer=layer,
+        home=home,
+        workspace=workspace,
+        env=env,
+    )
+    said = read_result(facts)
+    assert (workspace / "gh.txt").read_text() == GH_SECRET
+    assert f"//{NPM}/:_authToken=${{AGENTCLI_NPM_0}}" in said
+    assert f"@own:registry=http://{NPM}/" in said
+    assert PACKAGES not in said
+    assert not any(secret in said for secret in (GH_SECRET, NPM_SECRET, OTHER_SECRET))
+    logins = [one.headers.get("authorization") for one in registries.asked if one.host == NPM]
+    assert logins == [f"Bearer {NPM_SECRET}"]
+
+
+def test_command_without_the_grant_has_no_tokens(
+    layer: str, home: Path, workspace: Path, registries: Registries
+) -> None:
+    (home / ".npmrc").write_text(f"//{NPM}/:_authToken={NPM_SECRET}\n")
+    facts = run_granted(
+        "env; touch ran",
+        f'network = ["{NPM}"]',
+        layer=layer,
+        home=home,
+        workspace=workspace,
+        env={**registries.environment, "GH_TOKEN": GH_SECRET},
+    )
+    assert (workspace / "ran").exists()
+    assert not any(name in read_result(facts) for name in ("GH_TOKEN", "NPM_CONFIG", "_NPM_"))
