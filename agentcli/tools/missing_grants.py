@@ -53,11 +53,11 @@ _ABSENT = (
 _DOCKER = re.compile(
     r"[Cc]annot connect to the Docker daemon|connect to the docker API|/(?:docker|podman)\.sock"
 )
+_AGENT = re.compile(
+    r"connection to your authentication agent|Permission denied \(publickey"
+    r"|Error connecting to agent"
+)
 _CREDENTIALS = {
-    "ssh-agent": re.compile(
-        r"connection to your authentication agent|Permission denied \(publickey"
-        r"|Error connecting to agent"
-    ),
     "git": re.compile(
         r"could not read (?:Username|Password) for|Authentication failed for 'https?:"
     ),
@@ -142,6 +142,8 @@ def _lies_in(path: Path, directories: tuple[Path, ...]) -> bool:
 def _explain_identity(text: str, grants: Grants) -> Iterator[str]:
     if _DOCKER.search(text):
         yield _ask_for("commands reach no socket of the user, so no docker", "outside")
+    if _AGENT.search(text):
+        yield _ask_for("commands do not reach the user's ssh agent or keys", "outside")
     for name, form in _CREDENTIALS.items():
         if name not in grants.credentials and form.search(text):
             yield _ask_for(f"commands have no credentials for {name}", f"credentials:{name}")

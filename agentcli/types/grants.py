@@ -10,8 +10,8 @@ from typing import Literal, TypeAlias, TypeVar
 
 from agentcli.types.fast_dataclass import dataclass
 
-Credential: TypeAlias = Literal["git", "ssh-agent", "gh", "npm"]
-CREDENTIALS: tuple[Credential, ...] = ("git", "ssh-agent", "gh", "npm")
+Credential: TypeAlias = Literal["git", "gh", "npm"]
+CREDENTIALS: tuple[Credential, ...] = ("git", "gh", "npm")
 
 OUTSIDE = "no sandbox: runs as you, with all your files and the network"
 

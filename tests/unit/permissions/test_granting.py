@@ -38,7 +38,7 @@ def test_rule_gives_hosts_directories_credentials_and_no_sandbox(tmp_path: Path)
     lines = f"""network = ["{HOST}", "*.example.com", "python"]
 writable = ["/srv/cache"]
 readable = ["/srv/data"]
-credentials = ["git", "ssh-agent"]
+credentials = ["git", "gh"]
 outside = true"""
 
     grants = rule_with(tmp_path, lines).grants
@@ -46,7 +46,7 @@ outside = true"""
     assert grants.hosts[:2] == (HOST, "*.example.com")
     assert "pypi.org" in grants.hosts
     assert (grants.writable, grants.readable) == ((Path("/srv/cache"),), (Path("/srv/data"),))
-    assert (grants.credentials, grants.outside) == (("git", "ssh-agent"), True)
+    assert (grants.credentials, grants.outside) == (("git", "gh"), True)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,8 @@ outside = true"""
         ('network = ["a.example:99999"]', "port"),
         ('writable = ["cache"]', "absolute path"),
         ('readable = ["/"]', "not /"),
-        ('credentials = ["aws"]', "there are git, ssh-agent, gh, npm"),
+        ('credentials = ["aws"]', "there are git, gh, npm"),
+        ('credentials = ["ssh-agent"]', "ssh agent is not available"),
         ('credentials = "git"', "list of strings"),
         ("outside = 1", "true or false"),
         ('nettwork = ["a.example"]', "Did you mean network"),
