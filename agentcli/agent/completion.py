@@ -12,9 +12,9 @@ from typing import TypeAlias
 
 from agentcli.agent.journal import Journal
 from agentcli.system.command_outcome import describe_failure, name_check, only_looks
+from agentcli.types.checks import AnswerChecked, Verified
 from agentcli.types.errors import Ending
 from agentcli.types.events import (
-    AnswerChecked,
     CallFinished,
     CallJudged,
     ContextNote,
@@ -24,7 +24,6 @@ from agentcli.types.events import (
     NoteReason,
     TurnEnded,
     TurnStarted,
-    Verified,
 )
 from agentcli.types.messages import Json
 from agentcli.types.tools import Command, Diff, ToolResult

@@ -15,15 +15,9 @@ from agentcli.log.order import check_order, is_closed
 from agentcli.log.reader import LoadedLog, LogFault, read_valid_part
 from agentcli.log.turns import is_in_turn
 from agentcli.log.writer import read_lines, verify_seal
+from agentcli.types.checks import Verified
 from agentcli.types.errors import SettingsError
-from agentcli.types.events import (
-    CallFinished,
-    Entry,
-    Fact,
-    OutputStored,
-    SessionForked,
-    Verified,
-)
+from agentcli.types.events import CallFinished, Entry, Fact, OutputStored, SessionForked
 from agentcli.types.tools import ChildTurn, Command, ToolResult
 
 Status = Literal["intact", "open", "broken"]

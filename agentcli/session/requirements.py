@@ -11,8 +11,8 @@ from agentcli.agent.loop import OnDeny
 from agentcli.agent.toolset import Load
 from agentcli.session.builtin_tools import BuiltinTools
 from agentcli.settings import Settings
+from agentcli.types.checks import Verified
 from agentcli.types.errors import SettingsError, ToolError
-from agentcli.types.events import Verified
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Json
 from agentcli.types.tools import Command, ToolContext, ToolSpec

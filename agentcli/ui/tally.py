@@ -7,9 +7,9 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from agentcli.types.answers import AnswerParts
+from agentcli.types.checks import AnswerChecked, Verified
 from agentcli.types.errors import Ending, RunOutcome
 from agentcli.types.events import (
-    AnswerChecked,
     CallFinished,
     CallJudged,
     Checkpointed,
@@ -19,7 +19,6 @@ from agentcli.types.events import (
     SessionResumed,
     SessionStarted,
     TurnStarted,
-    Verified,
     Warned,
 )
 from agentcli.types.fast_dataclass import dataclass

@@ -16,7 +16,7 @@ ALLOWED = {
     "permissions/hook_process.py": "the user's hooks; their environment is made by own_process",
     "sandbox/namespaces.py": "starts bubblewrap itself",
     "sandbox/kernel.py": "a copy of ourselves that makes one socket in a user namespace, and ends",
-    "sandbox/landlock.py": "a process outside of every domain, to check against",
+    "sandbox/enclosure.py": "a process outside of every domain, to check against",
     "features/batch/engine.py": "agentcli itself, which needs the environment it was given",
     "features/batch/ray_engine.py": "agentcli itself, on a node of a cluster",
     "ui/repl/shell.py": "`!command`: typed by the user, for their own shell",

@@ -3,10 +3,9 @@
 from collections.abc import Iterator
 
 from agentcli.features.insights.finding import Level, TriageCase, TriageFinding
+from agentcli.types.checks import AnswerChecked, ClaimsChecked, Verified
 from agentcli.types.errors import UNANSWERED, Ending
 from agentcli.types.events import (
-    AnswerChecked,
-    ClaimsChecked,
     Compacted,
     HookRan,
     ModelFailed,
@@ -14,7 +13,6 @@ from agentcli.types.events import (
     SessionEnded,
     SessionResumed,
     TurnEnded,
-    Verified,
     Warned,
 )
 

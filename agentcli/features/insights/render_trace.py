@@ -9,6 +9,7 @@ from agentcli.features.insights.trace import Trace, TracedTurn, read_trace
 from agentcli.log.sessions import find_log
 from agentcli.system.hosts import join_port
 from agentcli.system.plain_text import show_controls
+from agentcli.types.checks import Verified
 from agentcli.types.events import (
     CallFinished,
     CallJudged,
@@ -36,7 +37,6 @@ from agentcli.types.events import (
     TurnEnded,
     TurnStarted,
     Undone,
-    Verified,
     Warned,
 )
 from agentcli.types.messages import Text, Thinking, ToolCall

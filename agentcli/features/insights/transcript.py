@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from agentcli.types.checks import Verified
 from agentcli.types.events import (
     CallFinished,
     CallJudged,
@@ -24,7 +25,6 @@ from agentcli.types.events import (
     TurnEnded,
     TurnStarted,
     Undone,
-    Verified,
     Warned,
 )
 from agentcli.types.messages import Text, Thinking, ToolCall, UserMessage

@@ -19,16 +19,10 @@ from agentcli.features.replay.recording import (
     RecordedTurn,
     is_overflow,
 )
+from agentcli.types.checks import Verified
 from agentcli.types.deltas import TextDelta
 from agentcli.types.errors import Ending, ProviderError, ProviderErrorKind, ToolError
-from agentcli.types.events import (
-    CallFinished,
-    ContextNote,
-    Event,
-    ModelFailed,
-    TurnEnded,
-    Verified,
-)
+from agentcli.types.events import CallFinished, ContextNote, Event, ModelFailed, TurnEnded
 from agentcli.types.grants import NO_GRANTS
 from agentcli.types.messages import AssistantMessage, Json, ToolCall
 from agentcli.types.provider import OnDelta, Request

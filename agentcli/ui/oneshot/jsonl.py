@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 from agentcli.system import clock
+from agentcli.types.checks import Verified
 from agentcli.types.deltas import CallProgress, RetryDelta, ServersAwaited, TextDelta
 from agentcli.types.errors import RunOutcome
 from agentcli.types.events import (
@@ -26,7 +27,6 @@ from agentcli.types.events import (
     SessionResumed,
     SessionStarted,
     TokensSpent,
-    Verified,
     Warned,
 )
 from agentcli.types.messages import ToolCall

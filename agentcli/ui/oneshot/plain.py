@@ -7,6 +7,7 @@ from typing import Protocol
 
 from agentcli.system.plain_text import show_controls
 from agentcli.types.answers import AnswerParts
+from agentcli.types.checks import Verified
 from agentcli.types.deltas import RetryDelta, ServersAwaited
 from agentcli.types.errors import Ending, Exit, RunOutcome
 from agentcli.types.events import (
@@ -21,7 +22,6 @@ from agentcli.types.events import (
     ResultsTrimmed,
     SessionResumed,
     SessionStarted,
-    Verified,
     Warned,
 )
 from agentcli.types.messages import ToolCall

@@ -13,8 +13,8 @@ from urllib.parse import quote
 from xml.etree.ElementTree import Element, SubElement, tostring
 
 from agentcli.system.output import cap
+from agentcli.types.checks import Verified
 from agentcli.types.errors import Ending, Exit, RunOutcome
-from agentcli.types.events import Verified
 from agentcli.ui.render.wording import format_duration, format_target
 from agentcli.ui.tally import Tally
 

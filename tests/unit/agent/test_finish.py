@@ -14,14 +14,9 @@ from agentcli.agent.completion import (
 from agentcli.agent.journal import Journal
 from agentcli.agent.limits import TurnLimits
 from agentcli.tools.answer import AnswerTool
+from agentcli.types.checks import AnswerChecked, Verified
 from agentcli.types.errors import Ending, ProviderError, ProviderErrorKind
-from agentcli.types.events import (
-    AnswerChecked,
-    ContextNote,
-    Fact,
-    TurnEnded,
-    Verified,
-)
+from agentcli.types.events import ContextNote, Fact, TurnEnded
 from agentcli.types.messages import Json, Text
 from agentcli.types.tools import Command, Diff, Output, ToolContext
 from tests.support.session import Bench, FunctionTool, Reply, bench, call, reply

@@ -14,6 +14,7 @@ from agentcli.features.fork.engine import find_cut, fork
 from agentcli.log.audit import audit_log
 from agentcli.log.paths import SessionPaths
 from agentcli.log.reader import read_log
+from agentcli.types.checks import Verified
 from agentcli.types.errors import Ending
 from agentcli.types.events import (
     CallFinished,
@@ -23,7 +24,6 @@ from agentcli.types.events import (
     SessionNamed,
     SessionResumed,
     TurnEnded,
-    Verified,
 )
 from agentcli.types.messages import Usage
 from agentcli.types.tools import ChildTurn, Command

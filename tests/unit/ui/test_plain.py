@@ -2,17 +2,10 @@ from collections.abc import Sequence
 
 import pytest
 
+from agentcli.types.checks import Verified
 from agentcli.types.deltas import RetryDelta
 from agentcli.types.errors import Ending, RunOutcome
-from agentcli.types.events import (
-    CallFinished,
-    CallJudged,
-    ContextNote,
-    Event,
-    ModelReplied,
-    Verified,
-    Warned,
-)
+from agentcli.types.events import CallFinished, CallJudged, ContextNote, Event, ModelReplied, Warned
 from agentcli.types.messages import AssistantMessage, Text, ToolCall
 from agentcli.types.tools import Command, Diff, Effect, ToolResult
 from agentcli.types.verdicts import Verdict

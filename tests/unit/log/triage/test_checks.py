@@ -9,13 +9,11 @@ from agentcli.features.insights.finding import Level, TriageCase, TriageFinding
 from agentcli.features.insights.trace import build_trace
 from agentcli.features.insights.triage import CHECKS, run_checks
 from agentcli.tools.contracts import BUILT_IN, load_spec
+from agentcli.types.checks import AnswerChecked, Claim, ClaimsChecked, Verified
 from agentcli.types.errors import Ending
 from agentcli.types.events import (
-    AnswerChecked,
     CallFinished,
     CallJudged,
-    Claim,
-    ClaimsChecked,
     Compacted,
     Entry,
     Fact,
@@ -27,7 +25,6 @@ from agentcli.types.events import (
     SessionStarted,
     TurnEnded,
     TurnStarted,
-    Verified,
     Warned,
 )
 from agentcli.types.messages import AssistantMessage, Json, Stop, Text, ToolCall, Usage, UserMessage

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from agentcli.types.checks import Verified
 from agentcli.types.errors import Ending, RunOutcome
-from agentcli.types.events import Event, SessionStarted, Verified
+from agentcli.types.events import Event, SessionStarted
 from agentcli.types.messages import ToolCall
 from agentcli.types.verdicts import Verdict
 from agentcli.ui.oneshot.reports import (
