@@ -6,7 +6,6 @@ child process can inherit them.
 
 import json
 import os
-import tomllib
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module
@@ -140,11 +139,13 @@ def _reveal(variable: str, value: str) -> str:
 
 
 def _read_keys() -> dict[str, str]:
+    if not get_keys_file().exists():
+        return {}
+    import tomllib
+
     try:
         found = tomllib.loads(get_keys_file().read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return {}
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise SettingsError(
             f"cannot read {get_keys_file()}: {error}", hint=f"edit {get_keys_file()}"
         ) from error

@@ -1,6 +1,7 @@
 """Whether a command failed, and what it checked: by its exit codes, and by what test runners print.
 
 An exit code alone hides failures: `pytest | tail` and `pytest; echo done` end with 0.
+The patterns are compiled at their first use: a run without commands needs none of them.
 """
 
 import re
@@ -8,8 +9,8 @@ from pathlib import PurePath
 
 from agentcli.types.tools import Command
 
-_BETWEEN = re.compile(r"&&|\|\|?&?|;|\n")
-_BEFORE_PROGRAM = re.compile(
+_BETWEEN = r"&&|\|\|?&?|;|\n"
+_BEFORE_PROGRAM = (
     r"""(?:[({!]|[A-Za-z_]\w*=(?:"[^"]*"|'[^']*'|\S)*|env|time|exec|command|nice|npx|"""
     r"(?:uv|poetry|pipenv|hatch|pdm|rye)\s+run|timeout(?:\s+-\S+)*\s+\S+|"
     r"(?:\S*/)?python[\d.]*(?:\s+-[XW]\s+\S+|\s+-[^m\s]\S*)*\s+-m)\s+"
@@ -25,7 +26,7 @@ _TASK_RUNNERS = {
     *("bazel", "rake", "mix", "swift", "just"),
 }
 """Programs that check code if their first argument says so."""
-_TASK = re.compile(r"\b(?:test|tests|check|build|lint|vet|clippy|verify|typecheck)\b")
+_TASK = r"\b(?:test|tests|check|build|lint|vet|clippy|verify|typecheck)\b"
 _SAYS_NO = {"grep", "egrep", "rg", "diff", "cmp", "test", "[", "[[", "which", "command", "pgrep"}
 """Programs that answer no with exit code 1."""
 _LOOKS = {
@@ -33,8 +34,8 @@ _LOOKS = {
     *("sort", "stat", "tail", "tree", "uniq", "wc"),
 }
 """Programs that show something, and check nothing."""
-_FAILED = re.compile(
-    r"^.*\b[1-9]\d* (?:failed|errors?)\b.* in \d.*$"  # pytest
+_FAILED = (
+    r"(?m)^.*\b[1-9]\d* (?:failed|errors?)\b.* in \d.*$"  # pytest
     r"|^.*\bno tests ran in \d.*$"
     r"|^FAILED \((?:failures|errors)=.*$"  # unittest
     r"|^\s*Tests:?\s+[1-9]\d* failed\b.*$"  # jest, vitest
@@ -43,8 +44,7 @@ _FAILED = re.compile(
     r"|^test result: FAILED.*$|^error: could not compile.*$"  # cargo
     r"|^FAIL(?:\s.*)?$"  # go
     r"|^npm (?:ERR!|error).*$"
-    r"|^make(?:\[\d+\])?: \*\*\*.*$",
-    re.MULTILINE,
+    r"|^make(?:\[\d+\])?: \*\*\*.*$"
 )
 _SHOWN_CHARS = 120
 
@@ -61,7 +61,7 @@ def describe_failure(ran: Command) -> str:
         return f"exit code {ran.exit_code}"
     if ran.pipe:
         return f"exit code 0; in the pipe: {ran.pipe}"
-    printed = _FAILED.search(f"{ran.head}\n{ran.tail}") if name_check(ran.command) else None
+    printed = re.search(_FAILED, f"{ran.head}\n{ran.tail}") if name_check(ran.command) else None
     return f'exit code 0, but it printed "{printed[0].strip()[:_SHOWN_CHARS]}"' if printed else ""
 
 
@@ -82,7 +82,7 @@ def _name_check(part: str) -> str:
         return name
     words = [word for word in rest.split() if not word.startswith(("-", "+"))]
     task = " ".join(words[: 2 if words[:1] == ["run"] else 1])
-    return f"{name} {task}" if name in _TASK_RUNNERS and _TASK.search(task) else ""
+    return f"{name} {task}" if name in _TASK_RUNNERS and re.search(_TASK, task) else ""
 
 
 def _name_programs(command: str) -> list[str]:
@@ -91,11 +91,11 @@ def _name_programs(command: str) -> list[str]:
 
 def _split_parts(command: str) -> list[str]:
     """Return the parts between `;`, `&&` and pipes, without what stands before a program."""
-    parts = (part.strip() for part in _BETWEEN.split(command))
+    parts = (part.strip() for part in re.split(_BETWEEN, command))
     return [_drop_before(part) for part in parts if part and not part.startswith("#")]
 
 
 def _drop_before(part: str) -> str:
-    while found := _BEFORE_PROGRAM.match(part):
+    while found := re.match(_BEFORE_PROGRAM, part):
         part = part[found.end() :]
     return part
