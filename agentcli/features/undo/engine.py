@@ -6,7 +6,7 @@ state is stored. So are the states on disk before and after: an undo can be undo
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from agentcli.system.text import printable
 NAME_CHARS = 100
 
 REMOVED = "removed"
+KEPT_DIRECTORY = "stays, since other files are in it"
 PUT_BACK = "restored"
 MODE_PUT_BACK = "permissions restored"
 CHANGED_BACK = "reverted"
@@ -73,8 +74,10 @@ def undo_changes(
         before = write_state(store, capture_paths(store, paths, root))
         steps = plan.steps()
         failed = {} if dry_run else apply_steps(store, root, steps)
-        after = before if dry_run else write_state(store, capture_paths(store, paths, root))
-    outcomes = [_outcome(step) for path, step in steps.items() if path not in failed]
+        found = {} if dry_run else capture_paths(store, paths, root)
+        after = before if dry_run else write_state(store, found)
+    staying = _find_staying_directories(root, steps) if dry_run else found.keys()
+    outcomes = [_outcome(step, staying) for path, step in steps.items() if path not in failed]
     for path, words in {**plan.conflicts, **failed}.items():
         outcomes.append(
             PathOutcome(
@@ -157,9 +160,28 @@ def _keep_exact_spelling(found: dict[bytes, StoredEntry], root: Path) -> dict[by
     return exact
 
 
-def _outcome(step: UndoStep) -> PathOutcome:
+def _find_staying_directories(root: Path, steps: Mapping[bytes, UndoStep]) -> Collection[bytes]:
+    """Return the directories that an undo would leave, because not all in them is removed."""
+    staying: set[bytes] = set()
+    going = {path: step for path, step in steps.items() if step.wanted is None and step.now}
+    for path, step in sorted(going.items(), key=lambda item: -item[1].depth):
+        if step.now is not None and step.now.is_dir:
+            within = {path + b"/" + name for name in _list_names(root, path)}
+            if within & staying or not within <= going.keys():
+                staying.add(path)
+    return staying
+
+
+def _list_names(root: Path, path: bytes) -> list[bytes]:
+    try:
+        return [os.fsencode(one.name) for one in (root / os.fsdecode(path)).iterdir()]
+    except OSError:
+        return []
+
+
+def _outcome(step: UndoStep, staying: Collection[bytes]) -> PathOutcome:
     if step.wanted is None:
-        words = REMOVED
+        words = KEPT_DIRECTORY if step.path in staying else REMOVED
     elif step.now is None:
         words = PUT_BACK
     elif step.now.id == step.wanted.id:

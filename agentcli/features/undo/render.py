@@ -5,7 +5,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agentcli.features.undo.engine import CHANGED_BACK, MODE_PUT_BACK, PUT_BACK, REMOVED
+from agentcli.features.undo.engine import (
+    CHANGED_BACK,
+    KEPT_DIRECTORY,
+    MODE_PUT_BACK,
+    PUT_BACK,
+    REMOVED,
+)
 from agentcli.features.undo.session_undo import (
     RecordedChange,
     UndoManager,
@@ -25,6 +31,7 @@ OUTCOMES_SHOWN = 40
 
 _AGAIN = {
     REMOVED: "removed again",
+    KEPT_DIRECTORY: KEPT_DIRECTORY,
     PUT_BACK: "restored",
     MODE_PUT_BACK: "permissions changed again",
     CHANGED_BACK: "changed again",

@@ -145,6 +145,25 @@ def test_file_in_the_place_of_a_directory_that_holds_something_of_the_persons(
     assert [path.name for path in (ground.root / "a").iterdir()] == ["mine"]
 
 
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_directory_that_stays_is_not_called_removed(ground: Ground, dry_run: bool) -> None:
+    ground.begin()
+    for name in ("full/deep", "empty"):
+        (ground.root / name).mkdir(parents=True)
+        (ground.root / name / "made.txt").write_text("a\n")
+    change = ground.end()
+    (ground.root / "full" / "deep" / "mine.txt").write_text("b\n")
+    result = undo_changes(ground.store, ground.root, [change], dry_run=dry_run)
+    assert {one.path: one.words for one in result.done} == {
+        "empty": "removed",
+        "empty/made.txt": "removed",
+        "full": "stays, since other files are in it",
+        "full/deep": "stays, since other files are in it",
+        "full/deep/made.txt": "removed",
+    }
+    assert (ground.root / "full/deep/mine.txt").exists()
+
+
 def test_rehearsal_touches_nothing(ground: Ground) -> None:
     ground.begin()
     (ground.root / "a").write_text("one\n")
