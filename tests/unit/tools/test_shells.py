@@ -10,6 +10,7 @@ import pytest
 
 from agentcli.sandbox import landlock_rules
 from agentcli.sandbox.choose import SandboxScope, choose_sandbox, describe_layers
+from agentcli.types.grants import Grants
 from agentcli.types.verdicts import Sandbox
 from tests.support.bash import Session, details, in_session, text
 from tests.support.processes import running, until
@@ -99,6 +100,15 @@ def test_nothing_waits_while_nobody_works(tmp_path: Path) -> None:
         session.shells.release_spares()
         await until(lambda: all(child.returncode == 126 for child in children))
         assert text(await session.run("echo a")) == "a\n[exit code 0]"
+
+    in_session(tmp_path, scenario)
+
+
+def test_nothing_waits_outside_the_sandbox_or_with_credentials(tmp_path: Path) -> None:
+    async def scenario(session: Session) -> None:
+        for grants in (Grants(outside=True), Grants(credentials=("git",))):
+            await session.run("true", grants=grants)
+            assert await waiting(session) == []
 
     in_session(tmp_path, scenario)
 
