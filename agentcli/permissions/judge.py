@@ -190,7 +190,7 @@ class PolicyJudge:
         if answer.decision == "modify":
             changed = self._change_input(case, answer.input, by="user")
             return changed if isinstance(changed, Verdict) else answer
-        if answer.is_lasting:
+        if answer.is_lasting and not self._decider.asks_each_time(case.subject):
             self._remember(case, answer)
         if answer.decision == "ask":
             return replace(answer, decision="deny", reason=answer.reason or "no answer")

@@ -109,7 +109,7 @@ def test_closed_terminal_ends_the_program_and_its_children(
     with live(tmp_path, [runs(command)], arguments=arguments, env=env) as session:
         term = session.term
         assert isinstance(term, PyteTerm)
-        term.wait("auto ·")
+        term.wait("auto, no sandbox ·")
         child = 0
         if is_running:
             term.send("go")

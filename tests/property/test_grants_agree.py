@@ -225,3 +225,12 @@ def test_request_is_either_met_or_refused(scene: Scene, given_input: dict[str, J
         assert find_missing(needed, verdict.grants, workspace=ROOT) == NO_GRANTS
     if not needed.outside and scene.has_sandbox and not any(r.grants.outside for r in scene.rules):
         assert verdict.grants != WITHOUT_SANDBOX
+
+
+def test_lasting_answer_that_was_not_offered_is_for_the_call_alone() -> None:
+    rule = parse_rule("network(a.example)", "ask", source="user")
+    scene = Scene([rule], "ask", "session", is_attended=True, has_sandbox=True)
+    asked: dict[str, Json] = {"command": "make x", "needs": ["network:a.example", "outside"]}
+    for call_id in ("c1", "c2"):
+        assert asyncio.run(scene.call(asked, call_id)).by == "user"
+    assert len(scene.questions) == 2
