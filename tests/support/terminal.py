@@ -5,6 +5,7 @@ Nothing here sleeps for luck: everything is waited for on the screen, the files 
 
 import os
 import re
+import select
 import shlex
 import shutil
 import signal
@@ -166,7 +167,8 @@ class PyteTerm(Term):
             arguments, environ=environ, cwd=cwd, terminal=terminal, is_warm=is_warm
         )
         os.close(terminal)
-        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._is_closing = threading.Event()
+        self._reader = threading.Thread(target=self._read, args=(self.fd,), daemon=True)
         self._reader.start()
 
     @property
@@ -223,6 +225,8 @@ class PyteTerm(Term):
     def hang_up(self) -> None:
         """The window is closed: the terminal is gone from one moment to the next."""
         handle, self.fd = self.fd, -1
+        self._is_closing.set()
+        self._reader.join()  # a handle that is being read stays open
         os.close(handle)
 
     def code(self) -> int:
@@ -237,11 +241,13 @@ class PyteTerm(Term):
         with suppress(OSError):  # hung up before
             self.hang_up()
 
-    def _read(self) -> None:
-        while True:
+    def _read(self, handle: int) -> None:
+        while not self._is_closing.is_set():
             try:
-                data = os.read(self.fd, 65536)
-            except OSError:
+                if not select.select([handle], [], [], 0.05)[0]:
+                    continue
+                data = os.read(handle, 65536)
+            except (OSError, ValueError):
                 return
             if not data:
                 return
