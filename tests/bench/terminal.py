@@ -32,8 +32,8 @@ class QuickTerm(PyteTerm):
             self._stream.feed(re.sub(rb"\x1b\[[>=<][0-9;]*[a-zA-Z]", b"", data))
             return super().screen()
 
-    def _read(self) -> None:
-        while data := _taken(self.fd):
+    def _read(self, handle: int) -> None:
+        while data := _taken(handle):
             with self._lock:
                 self._raw += data
 
