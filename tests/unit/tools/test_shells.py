@@ -118,7 +118,7 @@ def test_shell_ends_with_whoever_would_have_let_it_go(tmp_path: Path) -> None:
         await session.run("true")
         assert len(await waiting(session)) == 2
         names = [started.result().script.command_file.name for started in session.shells._waiting]
-        assert [len(running(name)) for name in names] == [1, 1]
+        await until(lambda: [len(running(name)) for name in names] == [1, 1])
         for started in session.shells._waiting:
             started.result().handle.close()
             started.result().child.wait(20)
