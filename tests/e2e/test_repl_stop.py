@@ -69,7 +69,7 @@ def test_ctrl_c_never_exits_a_run_and_a_child_that_ignores_it_dies(tmp_path: Pat
     script = [runs(stubborn), says("Next.")]
     with live(tmp_path, script, arguments=["--mode", "auto", "--sandbox", "off"]) as session:
         term = session.term
-        term.wait("auto ·")
+        term.wait("auto, no sandbox ·")
         term.send("go")
         term.wait_for(lambda: _number_after(term, "  started "), "the child has told its number")
         child = _number_after(term, "  started ")
@@ -91,7 +91,7 @@ def test_ctrl_c_twice_kills_at_once(tmp_path: Path) -> None:
     arguments = ["--mode", "auto", "--sandbox", "off"]
     with live(tmp_path, [runs(stubborn)], arguments=arguments) as session:
         term = session.term
-        term.wait("auto ·")
+        term.wait("auto, no sandbox ·")
         term.send("go")
         term.wait("  started")
         term.key("c-c")
