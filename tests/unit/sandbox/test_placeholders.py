@@ -152,7 +152,8 @@ def test_what_a_killed_session_made_and_another_uses_goes_with_the_last(tmp_path
     leave_for_another(tmp_path)
     assert names(tmp_path) == ["a", "b"]
     here.release()
-    assert names(tmp_path) == []
+    # The killed session's own reaper may have the lock at this moment: then it removes the rest.
+    asyncio.run(until(lambda: names(tmp_path) == []))
 
 
 def test_what_the_person_made_of_it_stays_after_a_kill(tmp_path: Path) -> None:
