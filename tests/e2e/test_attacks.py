@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.support.confined import LAYERS
+from tests.support.processes import running, unique_seconds
 from tests.support.program import Ran, agentcli, script
 from tests.unit.permissions.attacks import DOING_MORE
 from tests.unit.permissions.work import BEYOND, RULES
@@ -144,9 +145,9 @@ ATTACKS = (
     "echo evil > .git/modules/evil/hooks/x; mkdir m; echo gitdir: ../.git/modules/evil > m/.git",
     "echo '../evil' > .git/commondir; echo evil > .git/objects/info/alternates",
     "mkdir -p .agentcli; echo evil > .agentcli/settings.toml; echo evil > .agentcli/hooks.toml",
-    "(setsid sleep 98765 &); nohup sleep 98765 & disown; (sleep 98765 & ) ; true",
+    "(setsid sleep {seconds} &); nohup sleep {seconds} & disown; (sleep {seconds} & ) ; true",
     "python3 -c 'import os; os.fork() or os.setsid() or os.fork() or "
-    'os.execlp("sleep", "sleep", "98765")\'',
+    'os.execlp("sleep", "sleep", "{seconds}")\'',
     "printf '\\033]0;evil\\007\\033[2J\\033]52;c;ZXZpbA==\\007\\033P+q\\033\\\\'",
     "printf '\\x9b31m\\x9d0;evil\\x9c\\r\\b\\b'",
     "mkfifo f; mknod d b 8 0; mknod n c 1 3; head -c 10 /dev/sda /dev/mem; cat < f & true",
@@ -170,7 +171,7 @@ def test_world_is_the_same_after_every_attack(layer: str, world: World) -> None:
     git = world.workspace / ".git"
     before, hooks = _tree(world.outside), _tree(git / "hooks")
     config, priority = (git / "config").read_bytes(), os.getpriority(os.PRIO_PROCESS, 0)
-    affinity = os.sched_getaffinity(world.sleeper.pid)
+    affinity, seconds = os.sched_getaffinity(world.sleeper.pid), unique_seconds()
     facts: dict[str, Any] = {
         "secret": world.outside / "secret.txt",
         "outside": world.outside,
@@ -181,6 +182,7 @@ def test_world_is_the_same_after_every_attack(layer: str, world: World) -> None:
         "udp": world.udp,
         "unix": world.unix,
         "abstract": world.abstract,
+        "seconds": seconds,
     }
     (world.home / ".bashrc").write_text("mine\n")
 
@@ -201,7 +203,7 @@ def test_world_is_the_same_after_every_attack(layer: str, world: World) -> None:
     assert [
         path for path in world.home.rglob("*") if path.is_file() and SECRET in _text(path)
     ] == []
-    assert "98765" not in subprocess.run(["ps", "ax"], capture_output=True, text=True).stdout
+    assert running(seconds) == []
     assert not (world.workspace / ".agentcli").exists()
     assert [path for path in _suspects(world.workspace) if b"evil" in path.read_bytes()] == []
     if (git / "config").is_file():

@@ -28,7 +28,7 @@ def test_terminal_is_as_before_after_any_death(
         assert term.code() == code
         until(lambda: term.settings() == term.settings_before, "the terminal is as before")
         until(lambda: term.flag("cursor_flag"), "the cursor is shown")
-        assert b"\x1b[?2004l" in term.raw()[-400:]
+        until(lambda: b"\x1b[?2004l" in term.raw()[-400:], "pasting is as before")
         term.wait("the shell is back")
 
 
@@ -121,7 +121,6 @@ def test_closed_terminal_ends_the_program_and_its_children(
         until(
             lambda: not alive(pid) and not (child and alive(child)),
             "the program and its child have ended",
-            within_s=5,
         )
     assert not list(reports.glob("agentcli-crash-*"))
 
@@ -218,7 +217,9 @@ def test_background_command_is_stopped_and_said(tmp_path: Path) -> None:
         term.send("go")
         term.wait("Started.")
         term.wait("1 bg")
-        child = int((session.project / "child").read_text())
+        told = session.project / "child"
+        until(lambda: told.exists() and told.read_text().strip(), "the child runs")
+        child = int(told.read_text())
         term.wait_gone("esc to interrupt")
         term.key("c-d")
         assert term.code() == 0

@@ -2,6 +2,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from agentcli.system.process import AFTER_INTERRUPT
 from tests.support.program import session_log
 from tests.support.repl import Live, fails, live, paced, runs, says
 from tests.support.terminal import PyteTerm, alive, until
@@ -74,8 +75,8 @@ def test_ctrl_c_never_exits_a_run_and_a_child_that_ignores_it_dies(tmp_path: Pat
         term.wait_for(lambda: _number_after(term, "  started "), "the child has told its number")
         child = _number_after(term, "  started ")
         term.key("c-c")
-        term.wait("interrupted after", within_s=8)
-        until(lambda: not alive(child), "the child is dead", within_s=6)
+        term.wait("interrupted after")
+        until(lambda: not alive(child), "the child is dead")
         assert alive(term.pid)
         history = "\n".join(term.history())
         assert "started" in history
@@ -96,11 +97,11 @@ def test_ctrl_c_twice_kills_at_once(tmp_path: Path) -> None:
         term.wait("  started")
         term.key("c-c")
         term.key("c-c")
-        term.wait("interrupted after", within_s=4)
+        term.wait("interrupted after")
         assert alive(term.pid)
         (finished,) = _facts(session, "call_finished")
         assert finished["result"]["error"] == "cancelled"
-        assert finished["duration_s"] < 4
+        assert finished["duration_s"] < sum(wait_s for _, wait_s in AFTER_INTERRUPT[:2])
 
 
 def test_ctrl_c_clears_the_input_then_leaves(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ def test_child_left_behind_is_named_and_not_waited_for(tmp_path: Path) -> None:
 
     async def scenario(session: Session) -> None:
         output = await session.run(f"sleep {seconds} & echo started")
+        await until(lambda: running(f"sleep {seconds}"))
         (pid,) = running(f"sleep {seconds}")
         assert text(output) == f"started\n[background: pid {pid} still running]\n[exit code 0]"
         assert details(output).left_running == (pid,)
