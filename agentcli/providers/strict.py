@@ -6,7 +6,7 @@ shape is not made strict. Nothing is silently loosened.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal, TypeGuard
 
@@ -69,6 +69,9 @@ OPENAI = StrictSubset(
     | {"multipleOf", "minItems", "maxItems"},
     optional="nullable",
 )
+GEMINI = StrictSubset(
+    keywords=_SHARED | {"minimum", "maximum", "minItems", "maxItems", "format"}, optional="taken"
+)
 OPENAI_ANSWER = replace(OPENAI, optional="refused")
 """The subset for answers. Optional properties are refused: nothing removes nulls from an answer."""
 
@@ -85,6 +88,11 @@ def build_strict_schema(spec: ToolSpec, subset: StrictSubset, model: Model) -> S
     if not model.strict_tools or spec.source != "built-in":
         return None
     return to_strict(spec.schema, subset)
+
+
+def are_strict(specs: Sequence[ToolSpec], subset: StrictSubset, model: Model) -> bool:
+    """Return whether the provider can hold the model to the schema of every tool."""
+    return all(build_strict_schema(spec, subset, model) is not None for spec in specs)
 
 
 def answer_schema(request: Request, model: Model) -> Schema | None:

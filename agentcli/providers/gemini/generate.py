@@ -16,6 +16,7 @@ from agentcli.providers.gemini.generate_reply import PROTOCOL, TOKEN, GenerateDe
 from agentcli.providers.gemini.values import (
     UNSIGNED,
     is_signing,
+    is_validated,
     mapping,
     string,
     thinking_level,
@@ -33,7 +34,7 @@ from agentcli.types.messages import (
     ToolCall,
     UserMessage,
 )
-from agentcli.types.provider import Message, Request, ToolChoice
+from agentcli.types.provider import Message, Request
 from agentcli.types.tools import ToolMessage, ToolResult, ToolSpec
 
 __all__ = ["HISTORY_KEY", "PROTOCOL", "decoder", "encode", "error", "headers", "path"]
@@ -42,7 +43,7 @@ HISTORY_KEY = "contents"
 
 Turn = dict[str, Any]
 
-_MODES = {"auto": "AUTO", "required": "ANY", "none": "NONE"}
+_MODES = {"required": "ANY", "none": "NONE"}
 
 
 def path(model: Model) -> str:
@@ -65,7 +66,7 @@ def encode(request: Request, model: Model) -> dict[str, Json]:
         body["systemInstruction"] = {"parts": [{"text": request.system}]}
     if request.tools:
         body["tools"] = [{"functionDeclarations": [_declaration(tool) for tool in request.tools]}]
-        body["toolConfig"] = {"functionCallingConfig": _calling(request.tool_choice, model)}
+        body["toolConfig"] = {"functionCallingConfig": _calling(request, model)}
     if generation := _generation(request, model):
         body["generationConfig"] = generation
     if token is not None:
@@ -96,11 +97,10 @@ def _declaration(tool: ToolSpec) -> Json:
     }
 
 
-def _calling(choice: ToolChoice, model: Model) -> Json:
-    if choice in ("auto", "none"):
-        return {"mode": _MODES[choice]}
-    if not model.forced_tool_choice:
-        return {"mode": "AUTO"}
+def _calling(request: Request, model: Model) -> Json:
+    choice = request.tool_choice
+    if choice == "auto" or (choice != "none" and not model.forced_tool_choice):
+        return {"mode": "VALIDATED" if is_validated(request.tools, model) else "AUTO"}
     if choice in _MODES:
         return {"mode": _MODES[choice]}
     return {"mode": "ANY", "allowedFunctionNames": [encode_name(choice)]}

@@ -15,6 +15,7 @@ from agentcli.providers.gemini.interactions_reply import PROTOCOL, STORED, Inter
 from agentcli.providers.gemini.values import (
     UNSIGNED,
     is_signing,
+    is_validated,
     mapping,
     thinking_level,
     write_call,
@@ -24,7 +25,7 @@ from agentcli.providers.names import encode_name
 from agentcli.providers.normalize import is_own
 from agentcli.providers.strict import answer_schema, with_object_root
 from agentcli.types.messages import AssistantMessage, Image, Json, Text, ToolCall, UserMessage
-from agentcli.types.provider import Message, Request, ToolChoice
+from agentcli.types.provider import Message, Request
 from agentcli.types.tools import ToolMessage, ToolResult, ToolSpec
 
 __all__ = ["HISTORY_KEY", "PROTOCOL", "decoder", "encode", "error", "headers", "path"]
@@ -32,7 +33,7 @@ __all__ = ["HISTORY_KEY", "PROTOCOL", "decoder", "encode", "error", "headers", "
 HISTORY_KEY = "input"
 
 _REVISION = "2026-05-20"
-_CHOICES = {"auto": "auto", "required": "any", "none": "none"}
+_CHOICES = {"required": "any", "none": "none"}
 
 
 def path(model: Model) -> str:
@@ -133,15 +134,14 @@ def _generation(request: Request, model: Model) -> dict[str, Json]:
         if level := thinking_level(request.effort or model.effort):
             made["thinking_level"] = level
     if request.tools:
-        made["tool_choice"] = _choice(request.tool_choice, model)
+        made["tool_choice"] = _choice(request, model)
     return made
 
 
-def _choice(choice: ToolChoice, model: Model) -> Json:
-    if choice in ("auto", "none"):
-        return _CHOICES[choice]
-    if not model.forced_tool_choice:
-        return "auto"
+def _choice(request: Request, model: Model) -> Json:
+    choice = request.tool_choice
+    if choice == "auto" or (choice != "none" and not model.forced_tool_choice):
+        return "validated" if is_validated(request.tools, model) else "auto"
     if choice in _CHOICES:
         return _CHOICES[choice]
     return {"allowed_tools": {"mode": "any", "tools": [encode_name(choice)]}}

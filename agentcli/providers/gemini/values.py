@@ -7,7 +7,10 @@ from hashlib import sha256
 
 from agentcli.providers.arguments import parse_arguments
 from agentcli.providers.dialect import Model
+from agentcli.providers.incremental import memoize
+from agentcli.providers.strict import GEMINI, are_strict
 from agentcli.types.messages import Json, ToolCall
+from agentcli.types.tools import ToolSpec
 
 
 def mapping(value: Json) -> dict[str, Json]:
@@ -72,6 +75,18 @@ def normalize_numbers(value: Json) -> Json:
             return [normalize_numbers(item) for item in value]
         case _:
             return value
+
+
+# The choice of tools in both Gemini protocols
+
+
+@memoize
+def is_validated(tools: tuple[ToolSpec, ...], model: Model) -> bool:
+    """Return whether the service can hold free calls to their schemas: `VALIDATED`, not `AUTO`.
+
+    It compiles all schemas of a request or none, and models before Gemini 3 do not know the mode.
+    """
+    return is_signing(model) and are_strict(tools, GEMINI, model)
 
 
 # Thinking in both Gemini protocols: levels, and missing signatures

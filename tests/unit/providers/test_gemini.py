@@ -91,7 +91,7 @@ def test_request_has_everything_in_its_place() -> None:
                 ]
             }
         ],
-        "toolConfig": {"functionCallingConfig": {"mode": "AUTO"}},
+        "toolConfig": {"functionCallingConfig": {"mode": "VALIDATED"}},
         "generationConfig": {
             "maxOutputTokens": 256,
             "thinkingConfig": {"includeThoughts": True, "thinkingLevel": "HIGH"},
@@ -119,13 +119,13 @@ def test_key_goes_into_its_header() -> None:
 @pytest.mark.parametrize(
     ("choice", "is_forced", "expected"),
     [
-        ("auto", True, {"mode": "AUTO"}),
+        ("auto", True, {"mode": "VALIDATED"}),
         ("none", True, {"mode": "NONE"}),
         ("required", True, {"mode": "ANY"}),
         ("bash", True, {"mode": "ANY", "allowedFunctionNames": ["bash"]}),
         ("none", False, {"mode": "NONE"}),
-        ("required", False, {"mode": "AUTO"}),
-        ("bash", False, {"mode": "AUTO"}),
+        ("required", False, {"mode": "VALIDATED"}),
+        ("bash", False, {"mode": "VALIDATED"}),
     ],
 )
 def test_tool_choice_is_a_mode(choice: str, is_forced: bool, expected: Json) -> None:
@@ -134,6 +134,25 @@ def test_tool_choice_is_a_mode(choice: str, is_forced: bool, expected: Json) -> 
     )
     body = encoded(asked, said("Go."), tool_choice=choice)
     assert body["toolConfig"] == {"functionCallingConfig": expected}
+
+
+OPEN: Json = {"type": "object", "properties": {}, "additionalProperties": True}
+
+
+@pytest.mark.parametrize(
+    ("asked", "more"),
+    [
+        (NOW, (ToolSpec(name="open", description="", schema=OPEN),)),
+        (NOW, (ToolSpec(name="of_server", description="", schema=None, source="mcp x"),)),
+        (model("gemini", "gemini-2.5-flash"), ()),
+        (replace(NOW, strict_tools=False), ()),
+    ],
+)
+def test_free_calls_are_not_validated_where_a_schema_cannot_be_held(
+    asked: Model, more: tuple[ToolSpec, ...]
+) -> None:
+    body = encoded(asked, said("Go."), tools=(READ_FILE, *more))
+    assert body["toolConfig"] == {"functionCallingConfig": {"mode": "AUTO"}}
 
 
 @pytest.mark.parametrize(

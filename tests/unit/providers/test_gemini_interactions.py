@@ -105,7 +105,7 @@ def test_request_has_everything_in_its_place() -> None:
             "max_output_tokens": 256,
             "thinking_summaries": "auto",
             "thinking_level": "high",
-            "tool_choice": "auto",
+            "tool_choice": "validated",
         },
     }
 
@@ -130,13 +130,13 @@ def test_address_and_headers_name_the_revision() -> None:
 @pytest.mark.parametrize(
     ("choice", "is_forced", "expected"),
     [
-        ("auto", True, "auto"),
+        ("auto", True, "validated"),
         ("none", True, "none"),
         ("required", True, "any"),
         ("bash", True, {"allowed_tools": {"mode": "any", "tools": ["bash"]}}),
         ("none", False, "none"),
-        ("required", False, "auto"),
-        ("bash", False, "auto"),
+        ("required", False, "validated"),
+        ("bash", False, "validated"),
     ],
 )
 def test_tool_choice_stands_in_the_configuration(
