@@ -17,9 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from shutil import rmtree
 from subprocess import DEVNULL, STDOUT, Popen
-from tempfile import mkdtemp
 from threading import Lock
 
 from agentcli.sandbox import kernel, landlock_rules, seccomp
@@ -39,6 +37,7 @@ from agentcli.sandbox.restore import GuardedPaths
 from agentcli.sandbox.supervisor import CommandSupervisor
 from agentcli.system import process
 from agentcli.system.kinds import exists, is_directory
+from agentcli.system.temporary import create_short_directory
 from agentcli.types.grants import Grants
 from agentcli.types.verdicts import TemporaryFiles
 
@@ -48,7 +47,6 @@ _OWN_PACKAGE = Path(os.path.realpath(__file__)).parents[1]
 _DEVICES = tuple(map(Path, ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")))
 _PROCESSES = Path("/proc")
 _SHARED_MEMORY = Path("/dev/shm")
-_SHORT_PARENTS = tuple(map(Path, ("/tmp", "/var/tmp")))
 _INTERNET = (seccomp.AF_INET, seccomp.AF_INET6, seccomp.AF_NETLINK)
 _KEPT_DOMAINS = 16
 
@@ -100,7 +98,8 @@ class LandlockSandbox:
             paths, keeper=keeper, granted=self._granted, limits=limits
         )
         self._network = kernel.make_private_network()
-        self._temporary = _create_short_directory(paths.workspace) or paths.temporary
+        self._short = create_short_directory(beside=paths.workspace)
+        self._temporary = self._short.path if self._short else paths.temporary
         self._is_memory_unused = _is_unused(_SHARED_MEMORY)
         self._domains: OrderedDict[Grants, _LandlockDomain] = OrderedDict()
         self._enclosures = EnclosureAhead()
@@ -214,8 +213,9 @@ class LandlockSandbox:
             if self._network is not None:
                 os.close(self._network)
                 self._network = None
-        if self._temporary != self._paths.temporary:
-            rmtree(self._temporary, ignore_errors=True)
+        if self._short is not None:
+            self._short.close()
+            self._short = None
 
     def _clear(self, enclosure: "Enclosure") -> None:
         if self._outsider is not None:
@@ -290,13 +290,6 @@ class LandlockSandbox:
             # Where it is mounted, the directories above it do not count.
             *((path, landlock_rules.OWN) for path in (*self._own(), paths.shared_memory)),
         ]
-
-
-def _create_short_directory(workspace: Path) -> Path | None:
-    """Create a directory whose path leaves room for a socket's name, which has 108 bytes in all."""
-    parents = (path for path in _SHORT_PARENTS if not path.is_relative_to(workspace))
-    usable = next((path for path in parents if os.access(path, os.W_OK | os.X_OK)), None)
-    return Path(os.path.realpath(mkdtemp(prefix="agentcli-", dir=usable))) if usable else None
 
 
 def _is_unused(directory: Path) -> bool:

@@ -22,6 +22,7 @@ from agentcli.sandbox.paths import (
 )
 from agentcli.sandbox.protect import GrantedProtection, Protection, find_pins
 from agentcli.system.kinds import is_link
+from agentcli.system.temporary import TEMPORARY
 from agentcli.types.grants import Grants
 
 _SINCE_0_7 = (0, 7, 0)
@@ -37,7 +38,6 @@ _NAMESPACES = (
     "--cap-drop",
     "ALL",
 )
-_TEMPORARY = (Path("/tmp"), Path("/var/tmp"))
 _SHARED_MEMORY_BYTES = 2 * 1024**3
 _KEPT_VIEWS = 16
 _ROOT = Path("/")
@@ -83,7 +83,7 @@ class MountView:
         self.namespace_options = lru_cache(maxsize=_KEPT_VIEWS)(self._namespace_options)
         self._sources = lru_cache(maxsize=_KEPT_VIEWS)(self._list_sources)
         mounts = self._mounts(Grants())
-        free = tuple(path for path in _TEMPORARY if not _is_covered(path, mounts))
+        free = tuple(path for path in TEMPORARY if not _is_covered(path, mounts))
         self.temporaries = (*free, paths.temporary)
         """The paths by which commands know the directory of their temporary files."""
         self.temporary = next(
@@ -133,7 +133,7 @@ class MountView:
 
     def _tree(self, grants: Grants, root: Path) -> tuple[str, ...]:
         mounts = self._mounts(grants)
-        temporary = [path for path in _TEMPORARY if not _is_covered(path, mounts)]
+        temporary = [path for path in TEMPORARY if not _is_covered(path, mounts)]
         tops = _tops(temporary, mounts)
         sealed = (Path("/dev"), *tops, _ROOT)
         return (

@@ -19,9 +19,8 @@ from agentcli.sandbox.paths import SandboxPaths
 from agentcli.sandbox.protect import GrantedProtection, GuardedPath, Protection
 from agentcli.sandbox.restore import GuardedPaths, Snapshot
 from agentcli.system.kinds import is_directory, is_link
+from agentcli.system.temporary import TEMPORARY
 from agentcli.types.errors import SettingsError
-
-_TEMPORARY = (Path("/tmp"), Path("/var/tmp"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +51,7 @@ class CommandSupervisor:
         self._original = find_original(workspace)
         self._scan = NewRepositoryScan(workspace, original=self._original, rejected=paths.rejected)
         self._denied = NewDeniedPaths(paths, original=self._original)
-        writable = (workspace, paths.private, *_TEMPORARY)
+        writable = (workspace, paths.private, *TEMPORARY)
         self._watch = CommandWatch(limits, writable=writable)
         self._before: dict[Popen[bytes], _MachineBefore] = {}
 

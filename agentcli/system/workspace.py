@@ -19,6 +19,7 @@ from agentcli.system.home import expand_own_home
 from agentcli.system.protected import is_protected
 from agentcli.system.replace_file import ReplacedFile, replace_file
 from agentcli.system.reserved import find_reserved
+from agentcli.system.temporary import TEMPORARY
 from agentcli.system.text import printable
 from agentcli.types.errors import ToolError
 from agentcli.types.fast_dataclass import dataclass
@@ -91,8 +92,6 @@ def _paths(root: Path) -> Iterator[str]:
             elif name not in _SKIPPED and path.count("/") < DEEPEST:
                 waiting.append(path)
 
-
-_TEMPORARY = (Path("/tmp"), Path("/var/tmp"))
 
 _WILDCARDS = frozenset("*?")
 _KINDS = {
@@ -196,7 +195,7 @@ class Workspace:
         )
 
     def _hint_outside(self, written: Path, temporary: TemporaryFiles | None) -> str:
-        if temporary is not None and any(written.is_relative_to(one) for one in _TEMPORARY):
+        if temporary is not None and any(written.is_relative_to(one) for one in TEMPORARY):
             return f" Temporary files go to {temporary.names[0]}, which is $TMPDIR for commands."
         if written.is_relative_to(self.root):
             return " It is a link that leads out."
