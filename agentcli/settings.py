@@ -81,7 +81,7 @@ class Settings:
     programs: bool = False
     """True if the model may write programs that call the tools: this costs a declaration."""
     parallel: bool = True
-    """True if calls that only read run at the same time."""
+    """True if the model may make several calls in one reply, and reads run at the same time."""
     calls_per_minute: int = 1000
     """The limit for each tool."""
     effort: str | None = None

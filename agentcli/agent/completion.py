@@ -26,7 +26,8 @@ from agentcli.types.events import (
     TurnStarted,
 )
 from agentcli.types.messages import Json
-from agentcli.types.tools import Command, Diff, ToolResult
+from agentcli.types.provider import ToolChoice
+from agentcli.types.tools import Command, Diff, ErrorKind, ToolResult
 
 ANSWER_TOOL = "answer"
 FAILURES_MAX = 2
@@ -54,6 +55,11 @@ class AnswerForm:
     @property
     def is_failed(self) -> bool:
         return self._failures >= FAILURES_MAX
+
+    @property
+    def awaits_call(self) -> bool:
+        """True if the model answered in a wrong form, and must now call the tool."""
+        return self.by_call and bool(self.problem)
 
     def reset(self) -> None:
         """Forget the accepted answer; it no longer holds."""
@@ -102,6 +108,8 @@ EVIDENCE = (
 COMMANDS_SHOWN = 5
 COMMAND_CHARS = 200
 
+CALL_MISSING = "Not done yet: the user wants you to call {tool} in this turn. Call it now."
+
 RunCheck: TypeAlias = Callable[[str], Awaitable[Verified]]
 
 DONE = TurnEnded(ending=Ending.DONE)
@@ -118,13 +126,17 @@ class CompletionChecks:
         run_check: RunCheck,
         form: AnswerForm | None = None,
         denial_note: str = "",
+        tool_choice: ToolChoice = "auto",
     ) -> None:
-        """`denial_note` tells the model, after the first denial, what it may do instead."""
+        """`denial_note` tells the model, after the first denial, what it may do instead.
+        `tool_choice` is the user's: a call that it requires is required once per turn."""
         self._journal = journal
         self._checks = checks
         self._run_check = run_check
         self._form = form
         self._denial_note = denial_note
+        self._tool_choice = tool_choice
+        self._was_asked_for_call = False
         self._has_shown_evidence = False
         self._rounds = 0
         self._failing: Verified | None = None
@@ -133,6 +145,14 @@ class CompletionChecks:
     def has_form(self) -> bool:
         """True if the answer has a form, which then also reports an empty answer."""
         return self._form is not None
+
+    @property
+    def tool_choice(self) -> ToolChoice:
+        """The choice for the next request."""
+        if self._form is not None and self._form.awaits_call:
+            return ANSWER_TOOL
+        is_open = self._tool_choice == "none" or self._lacks_call()
+        return self._tool_choice if is_open else "auto"
 
     def collect_notes(self) -> Sequence[ContextNote]:
         """Return what the model must know about the calls of its last reply."""
@@ -157,6 +177,8 @@ class CompletionChecks:
 
     async def check_reply(self) -> TurnEnded | None:
         """Check a reply without calls; return None if the model got a note and must reply again."""
+        if self._lacks_call():
+            return self._ask_for_call()
         if self._form is not None and not self._form.is_met:
             problem = self._form.check_text(self._journal.answer())
             if self._form.is_failed:
@@ -183,6 +205,35 @@ class CompletionChecks:
             message=f"{_describe_failed_check(self._failing)}, and {ended.message}",
             hint=ended.hint or _describe_log(self._failing),
         )
+
+    def _lacks_call(self) -> bool:
+        """Return whether the turn has no call yet of the kind that the user requires."""
+        if self._tool_choice in ("auto", "none"):
+            return False
+        for fact in reversed(self._journal.facts):
+            match fact:
+                case TurnStarted():
+                    return True
+                case CallFinished(result=result) if result.error is not ErrorKind.NOT_RUN:
+                    if self._tool_choice in ("required", result.name):
+                        return False
+                case _:
+                    pass
+        return True
+
+    def _ask_for_call(self) -> TurnEnded | None:
+        """Ask once for the call: not every model can be forced to make it."""
+        tool = "a tool" if self._tool_choice == "required" else self._tool_choice
+        if self._was_asked_for_call:
+            return TurnEnded(
+                ending=Ending.PROVIDER_FAILED,
+                message=f"the model did not call {tool}, as --tool-choice requires",
+                hint="use another model: --model",
+            )
+        self._was_asked_for_call = True
+        note = CALL_MISSING.format(tool=tool)
+        self._journal.append(ContextNote(text=note, why=NoteReason.TOOL_CHOICE))
+        return None
 
     async def _run_checks(self) -> TurnEnded | None:
         self._rounds += 1

@@ -260,7 +260,8 @@ class Loop:
             for told in (*self._collect_notes(), *(checks.collect_notes() if checks else ())):
                 self._journal.append(told)
             try:
-                reply = await self._model_client.send()
+                choice = checks.tool_choice if checks else "auto"
+                reply = await self._model_client.send(tool_choice=choice)
             except ProviderError as error:
                 if await self._model_client.try_to_recover(error):
                     continue

@@ -39,7 +39,9 @@ from agentcli.session.requirements import (
     build_answer_form,
     build_answer_offers,
     build_completion_checks,
+    declare_chosen_tool,
     refuse_unconfined,
+    warn_about_choice,
 )
 from agentcli.session.sandbox_host import SANDBOX_OFF, SandboxHost, find_own_paths
 from agentcli.session.secret_masking import SecretMasking
@@ -194,9 +196,11 @@ def _assemble(
 ) -> Session:
     journal, builtin_tools = parts.journal, parts.builtin_tools
     refuse_unconfined(requirements, builtin_tools)
-    form = build_answer_form(requirements, journal, by_call=not parts.model.current.answer_schemas)
+    is_enforced = parts.model.current.answer_schemas
+    form = build_answer_form(requirements, journal, is_enforced=is_enforced)
     features = build_session_features(parts)
     _add_tools(parts, features, form)
+    declare_chosen_tool(requirements, parts.toolset)
     for feature in features.values():
         for listener in feature.listeners:
             journal.subscribe(listener)
@@ -241,7 +245,13 @@ def _assemble(
     )
     preparation = build_preparation()
     journal.subscribe(preparation)
-    _announce(parts, start, context_sources, features)
+    _announce(
+        parts,
+        start,
+        context_sources,
+        features,
+        warnings={"model.tool_choice": warn_about_choice(requirements, parts.model.current)},
+    )
     return Session(
         parts,
         start=start,
@@ -275,6 +285,8 @@ def _announce(
     start: SessionStart,
     context_sources: ContextSources,
     features: Mapping[str, SessionFeature],
+    *,
+    warnings: Mapping[str, str],
 ) -> None:
     """Append the first facts: the terms of the session, context notes and warnings."""
     settings, journal, toolset = parts.settings, parts.journal, parts.toolset
@@ -306,6 +318,7 @@ def _announce(
         ("model.unknown", model.warning),
         ("sandbox.off", SANDBOX_OFF if settings.sandbox == "off" else ""),
         ("project.untrusted", parts.project.warning if parts.project else ""),
+        *warnings.items(),
     ):
         if message:
             journal.append(Warned(code=code, message=message))

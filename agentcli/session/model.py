@@ -42,6 +42,8 @@ class ModelInUse:
     """The address of its provider; empty for a script, or if an SDK knows it."""
     patches: bool = False
     """True if it was trained on apply_patch."""
+    forces_calls: bool = True
+    """True if it can be forced to call a tool."""
     answer_schemas: bool = False
     """True if its provider enforces `Request.answer_schema`."""
     get_info: "Callable[[], Model] | None" = None
@@ -115,6 +117,7 @@ def _open_provider_model(settings: Settings) -> ModelInUse:
         images=model.images,
         base_url=find_base_url(provider, os.environ),
         patches=model.patch_tool,
+        forces_calls=model.forced_tool_choice,
         answer_schemas=model.answer_schemas,
         get_info=lambda: learning.model,
         wrap_attempts=wire.wrap_attempts,

@@ -60,6 +60,7 @@ class SessionParts:
                 messages=(),
                 tools=toolset.specs,
                 answer_schema=answer_schema,
+                parallel=self.settings.parallel,
                 effort=self.settings.effort,
                 session=journal.session,
             ),

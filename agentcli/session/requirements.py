@@ -8,13 +8,15 @@ from pathlib import Path
 from agentcli.agent.completion import ANSWER_TOOL, AnswerForm, CompletionChecks
 from agentcli.agent.journal import Journal
 from agentcli.agent.loop import OnDeny
-from agentcli.agent.toolset import Load
+from agentcli.agent.toolset import Load, Toolset
 from agentcli.session.builtin_tools import BuiltinTools
+from agentcli.session.model import ModelInUse
 from agentcli.settings import Settings
 from agentcli.types.checks import Verified
-from agentcli.types.errors import SettingsError, ToolError
+from agentcli.types.errors import SettingsError, ToolError, UsageError
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Json
+from agentcli.types.provider import ToolChoice
 from agentcli.types.tools import Command, ToolContext, ToolSpec
 from agentcli.types.verdicts import Mode
 
@@ -49,6 +51,8 @@ class RunRequirements:
     """The JSON schema of the final answer."""
     on_deny: OnDeny = "continue"
     wraps_up: bool = False
+    tool_choice: ToolChoice = "auto"
+    """The user's choice of tools: a required call is required once per turn."""
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -59,8 +63,11 @@ class RunRequirements:
 
 
 def build_answer_form(
-    requirements: RunRequirements | None, journal: Journal, *, by_call: bool
+    requirements: RunRequirements | None, journal: Journal, *, is_enforced: bool
 ) -> AnswerForm | None:
+    """Build the form of the answer, if there is one.
+
+    Unless the provider enforces it, the model gives the answer in a call, if it may make any."""
     if requirements is None or requirements.answer_schema is None:
         return None
     from agentcli.system.jsonschema import build_validator
@@ -68,7 +75,7 @@ def build_answer_form(
     return AnswerForm(
         requirements.answer_schema,
         find_problem=build_validator(requirements.answer_schema),
-        by_call=by_call,
+        by_call=not is_enforced and requirements.tool_choice != "none",
         emit=journal.append,
     )
 
@@ -100,7 +107,33 @@ def build_completion_checks(
         run_check=partial(_run_check, builtin_tools, workspace, timeout_s),
         form=form,
         denial_note=DENIAL_NOTE.format(permitted=_PERMITTED[settings.mode]),
+        tool_choice=requirements.tool_choice,
     )
+
+
+def declare_chosen_tool(requirements: RunRequirements | None, toolset: Toolset) -> None:
+    """Declare the tool that the run must call. Raise UsageError if there is no such tool."""
+    choice = requirements.tool_choice if requirements else "auto"
+    if choice in ("auto", "none", "required"):
+        return
+    if choice not in toolset.names:
+        from difflib import get_close_matches
+
+        words = ("auto", "none", "required", *toolset.names)
+        near = get_close_matches(choice, words, n=1)
+        raise UsageError(
+            f"--tool-choice: there is no tool {choice!r}",
+            hint=f"did you mean {near[0]}?" if near else "agentcli tools",
+        )
+    toolset.declare([choice])
+
+
+def warn_about_choice(requirements: RunRequirements | None, model: ModelInUse) -> str:
+    """Return a warning if the model cannot be forced to call a tool, though the user wants that."""
+    choice = requirements.tool_choice if requirements else "auto"
+    if choice in ("auto", "none") or model.forces_calls:
+        return ""
+    return f"{model.name} cannot be forced to call a tool; it is asked to, if it does not"
 
 
 def refuse_unconfined(requirements: RunRequirements | None, builtin_tools: BuiltinTools) -> None:

@@ -126,6 +126,7 @@ class NoteReason(StrEnum):
     WRAP_UP = "wrap_up"
     VERIFY = "verify"
     SCHEMA = "schema"
+    TOOL_CHOICE = "tool_choice"
     DENIED = "denied"
     EVIDENCE = "evidence"
 

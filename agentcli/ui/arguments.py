@@ -239,6 +239,13 @@ OnDeny = Annotated[
         "or only record it.",
     ),
 ]
+ToolChoice = Annotated[
+    str,
+    typer.Option(
+        metavar="auto|none|required|TOOL",
+        help="Let the model call tools, forbid it, or require a call: of any tool, or of this one.",
+    ),
+]
 StrictCost = Annotated[
     bool,
     typer.Option("--strict-cost", help="With --max-cost: refuse models without a known price."),

@@ -219,6 +219,64 @@ def test_whole_session_passes_a_server_that_checks_everything(
     assert provider.connections == 1
 
 
+SWITCHES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "openai/gpt-6.1-sol": (
+        {"tool_choice": {"type": "function", "name": "read_file"}, "parallel_tool_calls": False},
+        {"tool_choice": "auto", "parallel_tool_calls": False},
+    ),
+    "gemini/gemini-4-argon": (
+        {
+            "toolConfig": {
+                "functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": ["read_file"]}
+            }
+        },
+        {"toolConfig": {"functionCallingConfig": {"mode": "VALIDATED"}}},
+    ),
+    "anthropic/claude-opus-5-5": (
+        {"tool_choice": {"type": "auto", "disable_parallel_tool_use": True}},
+        {"tool_choice": {"type": "auto", "disable_parallel_tool_use": True}},
+    ),
+    "openai-chat/gpt-6-luna": (
+        {
+            "tool_choice": {"type": "function", "function": {"name": "read_file"}},
+            "parallel_tool_calls": False,
+        },
+        {"parallel_tool_calls": False},
+    ),
+}
+
+
+@pytest.mark.parametrize("make", [anthropic_server, responses_server, chat_server, gemini_server])
+def test_switches_reach_the_provider(make: Callable[[], Server], workspace: Path) -> None:
+    server = make()
+    script = [
+        server.calls([("call_1", "read_file", {"path": "calc.py"})]),
+        server.says("It subtracts."),
+    ]
+    with Provider(script, check=server.check, complain=server.complain) as provider:
+        ran = run(
+            *(server, provider, workspace, "--tool-choice", "read_file"), AGENTCLI_PARALLEL="false"
+        )
+        assert provider.complaints == []
+    assert (ran.code, ran.out) == (0, "It subtracts.\n"), ran.err
+    for request, expected in zip(provider.requests, SWITCHES[server.model], strict=True):
+        assert request.json | expected == request.json
+    can_force = server.model != "anthropic/claude-opus-5-5"
+    assert ("cannot be forced to call a tool" in ran.err) != can_force
+
+
+def test_tool_that_does_not_exist_cannot_be_chosen(workspace: Path) -> None:
+    server = anthropic_server()
+    with Provider([]) as provider:
+        ran = run(server, provider, workspace, "--tool-choice", "read_fiel")
+        assert provider.requests == []
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.splitlines()[-2:] == [
+        "error: --tool-choice: there is no tool 'read_fiel'",
+        "  fix: did you mean read_file?",
+    ]
+
+
 @pytest.mark.parametrize("make", SERVERS)
 def test_rejected_key_fails_after_one_request_and_names_its_source(
     make: Callable[[], Server], workspace: Path

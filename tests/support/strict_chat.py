@@ -104,7 +104,7 @@ class StrictChat:
     def _check_prefix(self, body: Object) -> None:
         if self._before is None:
             return
-        for key in {*body, *self._before} - {"messages"}:
+        for key in {*body, *self._before} - {"messages", "tool_choice"}:
             if not continues(key, self._before.get(key), body.get(key)):
                 raise Complaint(f"'{key}' changed in the middle of the conversation.")
         before = self._before["messages"]

@@ -117,7 +117,7 @@ class StrictResponses:
     def _check_prefix(self, body: Object, known: Sequence[Object]) -> None:
         if self._before is None:
             return
-        moving = ("input", "previous_response_id")
+        moving = ("input", "previous_response_id", "tool_choice")
         for key in {*body, *self._before} - {*moving}:
             if not continues(key, self._before.get(key), body.get(key)):
                 raise Complaint(f"'{key}' changed in the middle of the conversation.")

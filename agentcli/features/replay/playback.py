@@ -145,6 +145,10 @@ def _failure(failed: ModelFailed) -> ProviderError:
     return ProviderError(failed.message, kind=kind, hint=failed.hint)
 
 
+_UNMET = (Ending.SCHEMA_UNMET, Ending.VERIFY_FAILED, Ending.PROVIDER_FAILED)
+"""The endings of a turn whose last reply did not meet a requirement."""
+
+
 class RecordedCompletion(CompletionChecks):
     """Checks of a run that end a turn where they ended the recorded one. None is run again."""
 
@@ -162,7 +166,7 @@ class RecordedCompletion(CompletionChecks):
         return ()
 
     async def check_reply(self) -> TurnEnded | None:
-        return self._playback.find_ending(Ending.SCHEMA_UNMET, Ending.VERIFY_FAILED) or DONE
+        return self._playback.find_ending(*_UNMET) or DONE
 
     async def check_after_calls(self) -> TurnEnded | None:
         """Return the ending if the calls were the last: the answer, or one that was denied."""

@@ -17,6 +17,7 @@ from agentcli.settings import Settings, load_settings
 from agentcli.types.errors import RunOutcome, UsageError
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Image, Json
+from agentcli.types.provider import ToolChoice
 from agentcli.ui.oneshot.plain import format_answer
 from agentcli.ui.oneshot.prompt import (
     read_images,
@@ -124,6 +125,7 @@ class RunRequest:
     on_deny: OnDeny = "continue"
     checks: tuple[str, ...] = ()
     schema: Path | None = None
+    tool_choice: ToolChoice = "auto"
     wraps_up: bool = False
     patch: Path | None = None
     last_message: Path | None = None
@@ -175,6 +177,7 @@ class RunRequest:
                 answer_schema=schema,
                 on_deny=self.on_deny,
                 wraps_up=self.wraps_up,
+                tool_choice=self.tool_choice,
             ),
             resume=past.paths if past else None,
         )

@@ -243,3 +243,61 @@ def test_passed_check_is_evidence_enough() -> None:
     done = bench(replies, [run], finish=finish(checks=["make test"]))
     assert done.turn().ending is Ending.DONE
     assert facts(done, ContextNote) == []
+
+
+def choosing(choice: str, replies: Sequence[Reply], *tools: str) -> Bench:
+    def of(journal: Journal) -> CompletionChecks:
+        return CompletionChecks(journal, run_check=passes_at(1), tool_choice=choice)
+
+    return bench(
+        replies, [FunctionTool(name, lambda args, context: "ok") for name in tools], finish=of
+    )
+
+
+def choices(done: Bench) -> list[str]:
+    return [request.tool_choice for request in done.wire.requests]
+
+
+def test_required_call_is_required_until_it_was_made() -> None:
+    done = choosing("required", [reply(call("look")), reply("done")], "look")
+    assert done.turn().ending is Ending.DONE
+    assert choices(done) == ["required", "auto"]
+
+
+def test_named_tool_is_required_whatever_else_is_called() -> None:
+    replies = [reply(call("look", "c1")), reply(call("act", "c2")), reply("done")]
+    done = choosing("act", replies, "look", "act")
+    assert done.turn().ending is Ending.DONE
+    assert choices(done) == ["act", "act", "auto"]
+
+
+def test_forbidden_calls_stay_forbidden() -> None:
+    done = choosing("none", [reply("done")], "look")
+    assert done.turn().ending is Ending.DONE
+    assert choices(done) == ["none"]
+
+
+def test_missing_call_is_asked_for_once_and_then_no_success() -> None:
+    made = choosing("act", [reply("no"), reply(call("act")), reply("done")], "act")
+    assert made.turn().ending is Ending.DONE
+    (note,) = facts(made, ContextNote)
+    assert isinstance(note, ContextNote)
+    assert (note.why, "call act" in note.text) == ("tool_choice", True)
+    never = choosing("required", [reply("no"), reply("no"), reply("never")], "act")
+    ended = never.turn()
+    assert ended.ending is Ending.PROVIDER_FAILED
+    assert ended.message == "the model did not call a tool, as --tool-choice requires"
+
+
+def test_required_call_is_required_in_each_turn() -> None:
+    replies = [reply(call("act", "c1")), reply("one"), reply(call("act", "c2")), reply("two")]
+    done = choosing("required", replies, "act")
+    done.turn()
+    done.turn()
+    assert choices(done) == ["required", "auto", "required", "auto"]
+
+
+def test_answer_is_forced_once_a_text_had_the_wrong_form() -> None:
+    done = with_form([reply("It is 1."), reply(call("answer", n=1))], by_call=True)
+    assert done.turn().ending is Ending.DONE
+    assert choices(done) == ["auto", "answer"]
