@@ -84,12 +84,19 @@ def test_npm_installs_from_its_cache_without_network(run_in_new_session: Run) ->
     assert (second.code, second.output) == (0, "42\n")
 
 
-def test_pytest_and_mypy_find_what_they_stored(run_in_new_session: Run) -> None:
-    check = "mypy --cache-dir ~/.cache/mypy test_it.py"
-    test = "pytest -o cache_dir=$HOME/.cache/pytest"
+@pytest.mark.parametrize(
+    "check",
+    [
+        "ruff check -q --cache-dir ~/.cache/checker",
+        pytest.param("mypy --cache-dir ~/.cache/checker", marks=pytest.mark.soak),
+    ],
+)
+def test_pytest_and_checkers_find_what_they_stored(run_in_new_session: Run, check: str) -> None:
+    check += " test_it.py && ls ~/.cache/checker"
+    test = "PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 pytest -o cache_dir=$HOME/.cache/pytest"
     written = "printf 'def test_it() -> None:\\n    assert 0\\n' > test_it.py"
     first = run_in_new_session(f"{written}; {check} && {test}", OFFLINE)
-    assert "1 failed" in first.output
+    assert "1 failed" in first.output, first.output
     second = run_in_new_session(f"{check} && {test} --last-failed-no-failures none --lf", OFFLINE)
     assert "rerun previous 1 failure" in second.output
 

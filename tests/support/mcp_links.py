@@ -52,26 +52,29 @@ def describe_asking_server(**entry: Any) -> dict[str, Any]:
 @contextmanager
 def served(script: Path, *arguments: str) -> Iterator[str]:
     """The address of a server in a process of its own, which takes its port as last argument."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    process = subprocess.Popen(
-        [sys.executable, str(script), *arguments, str(port)],
-        env={**os.environ, "PYTHONWARNINGS": "ignore"},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    with socket.socket() as reserved:
+        # Bound, so that nobody else gets the port, and not listening, so that the server can.
+        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        reserved.bind(("127.0.0.1", 0))
+        port = reserved.getsockname()[1]
+        process = subprocess.Popen(
+            [sys.executable, str(script), *arguments, str(port)],
+            env={**os.environ, "PYTHONWARNINGS": "ignore"},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
 
-    def is_up() -> bool:
-        assert process.poll() is None
-        with socket.socket() as probe:
-            return probe.connect_ex(("127.0.0.1", port)) == 0
+        def is_up() -> bool:
+            assert process.poll() is None
+            with socket.socket() as probe:
+                return probe.connect_ex(("127.0.0.1", port)) == 0
 
-    try:
-        asyncio.run(until(is_up))
-        yield f"http://127.0.0.1:{port}/mcp"
-    finally:
-        process.kill()
-        process.wait()
+        try:
+            asyncio.run(until(is_up))
+            yield f"http://127.0.0.1:{port}/mcp"
+        finally:
+            process.kill()
+            process.wait()
 
 
 class Nasty:
