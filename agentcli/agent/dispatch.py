@@ -21,7 +21,7 @@ from agentcli.types.deltas import CallProgress
 from agentcli.types.errors import AgentError, ToolError
 from agentcli.types.events import CallFinished, CallJudged, Emit, HookRan
 from agentcli.types.fast_dataclass import dataclass
-from agentcli.types.messages import Image, Text, ToolCall
+from agentcli.types.messages import Image, Json, Text, ToolCall
 from agentcli.types.tools import (
     Details,
     Effect,
@@ -29,6 +29,7 @@ from agentcli.types.tools import (
     FileView,
     Output,
     PreparedCall,
+    Structured,
     Tool,
     ToolContext,
     ToolResult,
@@ -260,12 +261,27 @@ class Dispatcher:
     def _clean_details(self, details: Details | None) -> Details | None:
         if details is None:
             return None
+        if isinstance(details, Structured):
+            return replace(details, data=self._clean_data(details.data))
         texts: dict[str, Any] = {
             field.name: escape_controls(self._clean(value))
             for field in fields(details)
             if field.name != "type" and isinstance(value := getattr(details, field.name), str)
         }
         return replace(details, **texts)
+
+    def _clean_data(self, value: Json) -> Json:
+        match value:
+            case str():
+                return self._limit_text(value)[0]
+            case dict():
+                return {
+                    self._limit_text(key)[0]: self._clean_data(one) for key, one in value.items()
+                }
+            case list():
+                return [self._clean_data(one) for one in value]
+            case _:
+                return value
 
 
 def _as_shown(output: Output, *, before: Output) -> Output:

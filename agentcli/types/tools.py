@@ -173,7 +173,18 @@ class Raw:
     type: Literal["raw"] = "raw"
 
 
-Details: TypeAlias = Diff | Command | FileView | Matches | ChildTurn | Raw
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Structured:
+    """The answer of a server as data, beside its text."""
+
+    data: Json
+    """None if it is too long for the log."""
+    path: str = ""
+    """The file with the data, if it is too long for the log."""
+    type: Literal["structured"] = "structured"
+
+
+Details: TypeAlias = Diff | Command | FileView | Matches | ChildTurn | Raw | Structured
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

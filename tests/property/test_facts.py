@@ -10,6 +10,7 @@ from pydantic import Field, TypeAdapter
 from agentcli.log.writer import to_json
 from agentcli.types.events import Fact
 from agentcli.types.messages import Echo, ToolCall
+from agentcli.types.tools import Structured
 from agentcli.types.verdicts import Verdict
 from tests.support.examples import examples
 
@@ -40,6 +41,7 @@ st.register_type_strategy(Path, words.map(Path))
 st.register_type_strategy(Echo, built(Echo))
 st.register_type_strategy(ToolCall, built(ToolCall))
 st.register_type_strategy(Verdict, built(Verdict))
+st.register_type_strategy(Structured, built(Structured))
 
 facts: st.SearchStrategy[Fact] = st.one_of([built(of) for of in get_args(Fact)])
 

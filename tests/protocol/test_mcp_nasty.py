@@ -1,4 +1,5 @@
 import asyncio
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,8 @@ from mcp_types import CreateMessageResult, TextContent
 from agentcli.features.mcp.faults import ServerFault
 from agentcli.features.mcp.host import SampleAnswer, SampleRequest
 from agentcli.types.errors import ToolError
-from agentcli.types.messages import Image, Text
-from agentcli.types.tools import ErrorKind, Output
+from agentcli.types.messages import Image, Json, Text
+from agentcli.types.tools import ErrorKind, Output, Structured
 from agentcli.types.verdicts import FormAnswer, ServerForm
 from tests.support.mcp_links import Nasty
 from tests.support.processes import running, until
@@ -206,7 +207,26 @@ def test_error_of_the_server_is_told_as_its_own_words(tmp_path: Path) -> None:
 
 
 def test_structured_content_alone_is_shown_as_json(tmp_path: Path) -> None:
-    assert answered("structured", tmp_path) == Output.of('{\n "n": 3\n}')
+    shown = Output.of('{\n "n": 3\n}', details=Structured(data={"n": 3}))
+    assert answered("structured", tmp_path) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "says_more"),
+    [
+        ("3 of a", False),
+        ('{"n": 3, "of": ["a", null]}', False),
+        ("Found a few.", True),
+        ('{"n": 3, "of": []}', True),
+    ],
+)
+def test_structured_content_is_kept_and_shown_where_it_says_more(
+    text: str, says_more: bool, tmp_path: Path
+) -> None:
+    output = answered("structured_beside", tmp_path, text=text)
+    data: Json = {"n": 3, "of": ["a", None]}
+    assert output.details == Structured(data=data)
+    assert said(output) == text + (f"\n{json.dumps(data, indent=1)}" if says_more else "")
 
 
 def test_structured_content_against_its_own_schema_is_an_error(tmp_path: Path) -> None:

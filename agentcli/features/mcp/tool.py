@@ -34,7 +34,7 @@ from agentcli.system.images import READ_BYTES, ImageRefused, decode_picture
 from agentcli.system.output import BoundedOutput, group_digits
 from agentcli.types.errors import ToolError
 from agentcli.types.messages import Image, Json, Text
-from agentcli.types.tools import Effect, ErrorKind, Output, ToolContext, ToolSpec
+from agentcli.types.tools import Effect, ErrorKind, Output, Structured, ToolContext, ToolSpec
 
 # A server's answer as a tool output: text and images within limits, the rest in files.
 # Nothing in it is trusted: sizes are checked before decoding, and an image must decode to be one.
@@ -57,6 +57,10 @@ class ContentStore:
 def convert_result(result: CallToolResult, keeping: ContentStore) -> Output:
     """Convert an answer to an output. Takes a moment if it contains images."""
     parts = _parts(result, keeping)
+    shown = "\n".join(part for part in parts if isinstance(part, str))
+    data = result.structured_content
+    if data is not None and _says_more(data, shown):
+        parts.append(json.dumps(data, ensure_ascii=False, indent=1))
     said = "\n".join(part for part in parts if isinstance(part, str))
     text, is_cut = _limit_text(said, keeping.directory)
     if is_cut:  # the note is about the whole text, wherever the images were
@@ -64,6 +68,7 @@ def convert_result(result: CallToolResult, keeping: ContentStore) -> Output:
     content = (Text(text=part) if isinstance(part, str) else part for part in parts)
     return Output(
         content=tuple(content) or (Text(text=""),),
+        details=None if data is None else _store_data(data, keeping.directory),
         error=ErrorKind.FAILED if result.is_error else None,
         truncated=is_cut,
     )
@@ -71,8 +76,6 @@ def convert_result(result: CallToolResult, keeping: ContentStore) -> Output:
 
 def _parts(result: CallToolResult, keeping: ContentStore) -> list[str | Image]:
     """Return the parts of an answer in the server's order."""
-    if not result.content and result.structured_content is not None:
-        return [json.dumps(result.structured_content, ensure_ascii=False, indent=1)]
     parts: list[str | Image] = []
     images = 0
     for part in (one for block in result.content for one in _block(block, keeping)):
@@ -81,6 +84,42 @@ def _parts(result: CallToolResult, keeping: ContentStore) -> list[str | Image]:
         is_shown = not is_image or images <= IMAGES_LIMIT
         parts.append(part if is_shown else "[one more image is not shown]")
     return parts
+
+
+def _says_more(data: Json, text: str) -> bool:
+    """Return whether the data holds a value that the text does not name.
+
+    Servers are asked to repeat the data as text, and some put a sentence there instead."""
+    if data in ({}, []):
+        return not text
+    try:
+        return bool(json.loads(text) != data)
+    except (ValueError, RecursionError):
+        return not all(value in text for value in _list_values(data))
+
+
+def _list_values(data: Json) -> Iterator[str]:
+    """Yield the values of the data as a text would name them, without keys and nulls."""
+    match data:
+        case dict():
+            yield from (value for one in data.values() for value in _list_values(one))
+        case list():
+            yield from (value for one in data for value in _list_values(one))
+        case str():
+            yield data
+        case None:
+            return
+        case _:
+            yield json.dumps(data)
+
+
+def _store_data(data: Json, directory: Path) -> Structured:
+    """Return the data for the log, or the file with it if it is long."""
+    written = json.dumps(data, ensure_ascii=False).encode("utf-8", "replace")
+    if len(written) <= TEXT_BYTES:
+        return Structured(data=data)
+    path = _path(directory, written, "json")
+    return Structured(data=None, path=_write_file(path, written))
 
 
 def _block(block: ContentBlock, keeping: ContentStore) -> Iterator[str | Image]:

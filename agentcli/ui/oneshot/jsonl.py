@@ -31,7 +31,7 @@ from agentcli.types.events import (
 )
 from agentcli.types.messages import ToolCall
 from agentcli.types.spending import compute_spending
-from agentcli.types.tools import Command, Diff, ErrorKind, ToolResult
+from agentcli.types.tools import Command, Diff, ErrorKind, Structured, ToolResult
 from agentcli.ui.oneshot.request import OutputFormat
 from agentcli.ui.streams import escape_service_messages, write_out
 from agentcli.ui.tally import Tally, build_cost_json, build_usage_json
@@ -331,6 +331,9 @@ def _build_tool_result(result: ToolResult, duration_s: float) -> JsonRow:
                 "removed": diff.removed,
                 "unified": diff.unified,
             }
+        case Structured() as structured:
+            data = {"data": structured.data, "path": structured.path}
+            fields["display"] = {"kind": "structured", **data}
         case None:
             pass
         case other:

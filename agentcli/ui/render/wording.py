@@ -20,6 +20,7 @@ from agentcli.types.tools import (
     FileView,
     Matches,
     Raw,
+    Structured,
     ToolResult,
 )
 from agentcli.types.verdicts import SPAN_WORDS, Delegation, Verdict
@@ -170,6 +171,8 @@ def _format_size(details: Details) -> str:
             return format_child_size(child)
         case Raw(text=text):
             return _first_line(text)
+        case Structured():
+            return "ok"
 
 
 def format_child_size(child: ChildTurn) -> str:

@@ -200,6 +200,9 @@ CALLS: dict[str, Callable[[dict[str, Any]], dict[str, Any] | None]] = {
     "bytes": no_utf8,
     "is_error": lambda request: text("the disk is full", isError=True),
     "structured": lambda request: {"content": [], "structuredContent": {"n": 3}},
+    "structured_beside": lambda request: text(
+        request["params"]["arguments"]["text"], structuredContent={"n": 3, "of": ["a", None]}
+    ),
     "wrong_structure": lambda request: {"content": [], "structuredContent": {"n": "three"}},
     "media": lambda request: {"content": media()},
     "not_a_result": lambda request: {"content": "no list"},

@@ -14,6 +14,7 @@ from agentcli.types.tools import (
     Output,
     PreparedCall,
     Raw,
+    Structured,
     ToolContext,
     ToolMessage,
     ToolResult,
@@ -320,3 +321,19 @@ def test_grants_of_the_verdict_reach_the_tool_and_no_other_call() -> None:
     tool = FunctionTool("go", act, kind=Effect.EXECUTE)
     bench([reply(call("go", "c1"), call("go", "c2")), reply("ok")], [tool], judge=judge).turn()
     assert seen == [online, NO_GRANTS]
+
+
+def test_data_of_a_result_is_cleaned_like_its_text() -> None:
+    def act(args: object, context: object) -> Output:
+        data: Json = {"key": ["s3cret", 1, None], "s3cret": "a\x1b[31mb"}
+        return Output(content=(Text(text="ok"),), details=Structured(data=data))
+
+    done = bench(
+        [reply(call("act")), reply("done")],
+        [FunctionTool("act", act)],
+        clean=lambda text: text.replace("s3cret", "***"),
+    )
+    done.turn()
+    (result,) = results(done)
+    assert isinstance(result.details, Structured)
+    assert result.details.data == {"key": ["***", 1, None], "***": "a\ufffd[31mb"}
