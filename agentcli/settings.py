@@ -78,6 +78,8 @@ class Settings:
     """The most bytes of disk that become full while one command runs, likewise."""
     command_output: int = 200_000_000
     """The most bytes that are stored of one command's output."""
+    verify: tuple[str, ...] = ()
+    """Commands that must pass before a turn that changed something is done."""
     programs: bool = False
     """True if the model may write programs that call the tools: this costs a declaration."""
     parallel: bool = True
@@ -321,6 +323,14 @@ def _parse_keys(value: Any) -> tuple[tuple[str, str], ...]:
     return tuple(value.items())
 
 
+def _parse_commands(value: Any) -> tuple[str, ...]:
+    commands = [value] if isinstance(value, str) else value
+    is_list = isinstance(commands, list) and all(isinstance(one, str) for one in commands)
+    if not is_list or not all(one.strip() for one in commands):
+        raise ValueError('a command or a list of them, like "pytest -q"')
+    return tuple(commands)
+
+
 def _parse_network(value: Any) -> tuple[str, ...]:
     """Return hosts and presets as written. In a variable they are separated by commas."""
     texts = value.split(",") if isinstance(value, str) else value
@@ -358,6 +368,7 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "command_memory": parsing.parse_size,
     "command_disk": parsing.parse_size,
     "command_output": parsing.parse_size,
+    "verify": _parse_commands,
     "programs": parsing.parse_switch,
     "parallel": parsing.parse_switch,
     "calls_per_minute": parsing.parse_whole,

@@ -10,13 +10,15 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
+from agentcli.agent.evidence import describe_evidence
 from agentcli.agent.journal import Journal
-from agentcli.system.command_outcome import describe_failure, name_check, only_looks
-from agentcli.types.checks import AnswerChecked, Verified
+from agentcli.types.checks import AnswerChecked, GoalChanged, Verified
+from agentcli.types.deltas import CheckStarted
 from agentcli.types.errors import Ending
 from agentcli.types.events import (
     CallFinished,
     CallJudged,
+    Checkpointed,
     ContextNote,
     Emit,
     Fact,
@@ -24,10 +26,11 @@ from agentcli.types.events import (
     NoteReason,
     TurnEnded,
     TurnStarted,
+    Undone,
 )
 from agentcli.types.messages import Json
 from agentcli.types.provider import ToolChoice
-from agentcli.types.tools import Command, Diff, ErrorKind, ToolResult
+from agentcli.types.tools import Diff, ErrorKind, ToolResult
 
 ANSWER_TOOL = "answer"
 FAILURES_MAX = 2
@@ -105,8 +108,39 @@ EVIDENCE = (
     "Before you end, from the record of this turn: {facts}\n\nCheck and fix what is left, if you "
     "can. Then give your whole final answer again; it may claim only what the record shows."
 )
-COMMANDS_SHOWN = 5
-COMMAND_CHARS = 200
+
+
+class Goal:
+    """The commands that must pass before a turn is done. The user can change them."""
+
+    def __init__(self, journal: Journal, commands: Sequence[str] = (), *, hint: str = "") -> None:
+        """`commands` hold until the user changes them. `hint` says how to drop them."""
+        changes = [fact for fact in journal.facts if isinstance(fact, GoalChanged)]
+        self.commands = changes[-1].commands if changes else tuple(commands)
+        self.hint = hint
+        self._journal = journal
+
+    def change(self, *commands: str) -> None:
+        self.commands = commands
+        self._journal.append(GoalChanged(commands=commands))
+
+    def list_due(self) -> list[str]:
+        """Return the commands that have not passed since they were named, or since a change."""
+        return [command for command in self.commands if self._is_due(command)]
+
+    def _is_due(self, command: str) -> bool:
+        for fact in reversed(self._journal.facts):
+            match fact:
+                case Verified() if fact.command == command:
+                    return not fact.passed
+                case GoalChanged() | Undone() | Checkpointed():
+                    return True
+                case CallFinished(result=ToolResult(status="ok", details=Diff())):
+                    return True
+                case _:
+                    pass
+        return False
+
 
 CALL_MISSING = "Not done yet: the user wants you to call {tool} in this turn. Call it now."
 
@@ -123,23 +157,32 @@ class CompletionChecks:
         journal: Journal,
         *,
         checks: Sequence[str] = (),
+        goal: Goal | None = None,
         run_check: RunCheck,
         form: AnswerForm | None = None,
         denial_note: str = "",
         tool_choice: ToolChoice = "auto",
+        shows_evidence: bool = True,
     ) -> None:
-        """`denial_note` tells the model, after the first denial, what it may do instead.
-        `tool_choice` is the user's: a call that it requires is required once per turn."""
+        """`checks` run whenever a turn is done, those of the `goal` if something was changed.
+        `denial_note` tells the model, after the first denial, what it may do instead.
+        `tool_choice` is the user's: a call that it requires is required once per turn.
+        `shows_evidence` tells the model, once, if nothing that passed has checked its edits."""
         self._journal = journal
         self._checks = checks
+        self._goal = goal or Goal(journal)
         self._run_check = run_check
         self._form = form
         self._denial_note = denial_note
         self._tool_choice = tool_choice
         self._was_asked_for_call = False
-        self._has_shown_evidence = False
+        self._has_shown_evidence = not shows_evidence
         self._rounds = 0
         self._failing: Verified | None = None
+
+    def begin_turn(self) -> None:
+        self._rounds = 0
+        self._failing = None
 
     @property
     def has_form(self) -> bool:
@@ -165,9 +208,9 @@ class CompletionChecks:
         """Return, once, what failed after the last edit, or that nothing ran that could check it.
 
         Checks of the user, which have passed by now, are evidence enough."""
-        if self._has_shown_evidence or self._checks:
+        if self._has_shown_evidence or self._checks or self._goal.commands:
             return ()
-        facts = _describe_evidence(self._journal.facts)
+        facts = describe_evidence(self._journal.facts)
         if not facts:
             return ()
         self._has_shown_evidence = True
@@ -202,8 +245,8 @@ class CompletionChecks:
             return ended
         return TurnEnded(
             ending=Ending.VERIFY_FAILED,
-            message=f"{_describe_failed_check(self._failing)}, and {ended.message}",
-            hint=ended.hint or _describe_log(self._failing),
+            message=f"{self._describe_failed_check(self._failing)}, and {ended.message}",
+            hint=ended.hint or self._build_hint(self._failing),
         )
 
     def _lacks_call(self) -> bool:
@@ -237,7 +280,8 @@ class CompletionChecks:
 
     async def _run_checks(self) -> TurnEnded | None:
         self._rounds += 1
-        runs = [await self._run_and_record(command) for command in self._checks]
+        due = dict.fromkeys((*self._checks, *self._goal.list_due()))
+        runs = [await self._run_and_record(command) for command in due]
         failed = [run for run in runs if not run.passed]
         self._failing = failed[0] if failed else None
         if self._failing is None:
@@ -246,8 +290,8 @@ class CompletionChecks:
             times = f"{self._rounds} times in a row"
             return TurnEnded(
                 ending=Ending.VERIFY_FAILED,
-                message=f"{_describe_failed_check(self._failing)}, {times}",
-                hint=_describe_log(self._failing),
+                message=f"{self._describe_failed_check(self._failing)}, {times}",
+                hint=self._build_hint(self._failing),
             )
         self._journal.append(ContextNote(text=_format_failed_checks(failed), why=NoteReason.VERIFY))
         if self._form is not None:
@@ -255,9 +299,20 @@ class CompletionChecks:
         return None
 
     async def _run_and_record(self, command: str) -> Verified:
+        self._journal.append(CheckStarted(command=command))
         run = replace(await self._run_check(command), attempt=self._rounds)
         self._journal.append(run)
         return run
+
+    def _describe_failed_check(self, run: Verified) -> str:
+        how = "did not finish" if run.exit_code is None else f"exit code {run.exit_code}"
+        what = "--verify" if run.command in self._checks else "the goal"
+        return f"{what} {run.command!r} failed ({how})"
+
+    def _build_hint(self, run: Verified) -> str:
+        log = f"its output is in {run.log_path}" if run.log_path else ""
+        drop = "" if run.command in self._checks else self._goal.hint
+        return "; ".join(filter(None, (log, drop)))
 
     def _build_schema_unmet(self) -> TurnEnded:
         assert self._form is not None
@@ -279,57 +334,6 @@ def _has_unattended_denial(facts: Sequence[Fact]) -> bool:
             case _:
                 pass
     return False
-
-
-def _describe_evidence(facts: Sequence[Fact]) -> str:
-    """Describe what ran after the turn's last edit; empty without an edit, or after success."""
-    edited, ran = "", list[Command]()
-    for fact in facts:
-        match fact:
-            case TurnStarted():
-                edited, ran = "", []
-            case CallFinished(result=ToolResult(status="ok", details=Diff(path=path))):
-                edited, ran = path, []
-            case CallFinished(result=ToolResult(details=Command(background_pid=None) as command)):
-                ran.append(command)
-            case _:
-                pass
-    if not edited:
-        return ""
-    if all(only_looks(command.command) for command in ran):
-        return f"no command ran after your last edit ({edited}) that could check it."
-    failed = _find_failures(ran)
-    lines = "".join(f"\n{_describe_command(command)}" for command in failed[-COMMANDS_SHOWN:])
-    return f"what ran last after your last edit ({edited}) failed.{lines}" if failed else ""
-
-
-def _find_failures(ran: Sequence[Command]) -> list[Command]:
-    """Return the commands whose last run failed, by what they check, and the last one if it did.
-
-    Other commands, such as a script, may have failed on purpose."""
-    last: dict[str, Command] = {}
-    for command in ran:
-        check = name_check(command.command)
-        last.pop(check, None)  # so that they stay in order
-        last[check] = command
-    if last.get("") is not ran[-1]:
-        last.pop("", None)
-    return [command for command in last.values() if describe_failure(command)]
-
-
-def _describe_command(ran: Command) -> str:
-    line = " ".join(ran.command.split())
-    shown = line if len(line) <= COMMAND_CHARS else f"{line[:COMMAND_CHARS]}…"
-    return f"$ {shown}: {describe_failure(ran)}"
-
-
-def _describe_failed_check(run: Verified) -> str:
-    how = "did not finish" if run.exit_code is None else f"exit code {run.exit_code}"
-    return f"--verify {run.command!r} failed ({how})"
-
-
-def _describe_log(run: Verified) -> str:
-    return f"its output is in {run.log_path}" if run.log_path else ""
 
 
 def _format_failed_checks(failed: Sequence[Verified]) -> str:

@@ -197,12 +197,7 @@ class Loop:
 
     async def _run_turn(self, left_over: Sequence[ToolCall]) -> TurnEnded:
         first_fact = len(self._journal.facts)
-        self._breaker.begin_turn()
-        self._model_client.begin_turn()
-        self._steps_made = 0
-        self._bad_replies = 0
-        self._is_silent = False
-        self._was_done = False
+        self._begin_turn()
         try:
             async with asyncio.timeout(self._limits.wall_s):
                 ended = await self._run_calls(left_over) if left_over else None
@@ -232,6 +227,16 @@ class Loop:
         ended = self._resolve_ending(ended, first_fact)
         self._journal.append(ended)
         return ended
+
+    def _begin_turn(self) -> None:
+        self._breaker.begin_turn()
+        self._model_client.begin_turn()
+        if self._completion_checks is not None:
+            self._completion_checks.begin_turn()
+        self._steps_made = 0
+        self._bad_replies = 0
+        self._is_silent = False
+        self._was_done = False
 
     def _refuse_open_calls(self, error: SettingsError) -> TurnEnded:
         """Return the end of a turn in which no further call can run."""

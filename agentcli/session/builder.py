@@ -5,6 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from agentcli import __version__
+from agentcli.agent.completion import Goal
 from agentcli.agent.journal import Journal, Listener
 from agentcli.agent.limits import Breaker, TurnLimits
 from agentcli.agent.loop import Loop
@@ -195,7 +196,12 @@ def _assemble(
     requirements: RunRequirements | None,
 ) -> Session:
     journal, builtin_tools = parts.journal, parts.builtin_tools
-    refuse_unconfined(requirements, builtin_tools)
+    goal = Goal(
+        journal, parts.settings.verify, hint="" if requirements else "to drop the goal: /goal off"
+    )
+    refuse_unconfined(
+        (*(requirements.checks if requirements else ()), *goal.commands), builtin_tools
+    )
     is_enforced = parts.model.current.answer_schemas
     form = build_answer_form(requirements, journal, is_enforced=is_enforced)
     features = build_session_features(parts)
@@ -236,6 +242,7 @@ def _assemble(
         completion_checks=build_completion_checks(
             requirements,
             journal,
+            goal=goal,
             form=form,
             builtin_tools=builtin_tools,
             settings=parts.settings,
@@ -259,6 +266,7 @@ def _assemble(
         loop=loop,
         model_client=model_client,
         steering=steering,
+        goal=goal,
         context_sources=context_sources,
         features=features,
         preparation=preparation,

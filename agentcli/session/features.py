@@ -147,6 +147,9 @@ SLASH_COMMANDS: Mapping[str, SlashEntry] = {
     "compact": _slash_in_feature(
         "context", "[--undo]", "summarize the conversation (--undo restores it)"
     ),
+    "goal": _slash_in_feature(
+        "goal", "[CMD | off]", "a command that must pass before a turn is done"
+    ),
     "context": _slash_in_feature("context", "", "show context usage"),
     "tools": _slash_in_feature("context", "", "list the tools of the model"),
     "cost": _slash_in_feature("insights", "", "show token usage and cost"),

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 DIRECTORY = ".agentcli"
 
 LIMITS = ("max_turns", "max_cost", "timeout", "calls_per_minute")
-MAY_SET = ("model", "effort", "mode", *LIMITS)
+MAY_SET = ("model", "effort", "mode", "verify", *LIMITS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,11 +1,11 @@
-"""The requirements that a turn must meet before it may end, in a run without a user."""
+"""The requirements that a turn must meet before it may end."""
 
 import json
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from agentcli.agent.completion import ANSWER_TOOL, AnswerForm, CompletionChecks
+from agentcli.agent.completion import ANSWER_TOOL, AnswerForm, CompletionChecks, Goal
 from agentcli.agent.journal import Journal
 from agentcli.agent.loop import OnDeny
 from agentcli.agent.toolset import Load, Toolset
@@ -94,17 +94,20 @@ def build_completion_checks(
     requirements: RunRequirements | None,
     journal: Journal,
     *,
+    goal: Goal,
     form: AnswerForm | None,
     builtin_tools: BuiltinTools,
     settings: Settings,
-) -> CompletionChecks | None:
-    if requirements is None:
-        return None
+) -> CompletionChecks:
     workspace, timeout_s = settings.workspace, settings.tool_timeout or CHECK_TIMEOUT_S
+    run_check = partial(_run_check, builtin_tools, workspace, timeout_s)
+    if requirements is None:
+        return CompletionChecks(journal, goal=goal, run_check=run_check, shows_evidence=False)
     return CompletionChecks(
         journal,
         checks=requirements.checks,
-        run_check=partial(_run_check, builtin_tools, workspace, timeout_s),
+        goal=goal,
+        run_check=run_check,
         form=form,
         denial_note=DENIAL_NOTE.format(permitted=_PERMITTED[settings.mode]),
         tool_choice=requirements.tool_choice,
@@ -136,11 +139,11 @@ def warn_about_choice(requirements: RunRequirements | None, model: ModelInUse) -
     return f"{model.name} cannot be forced to call a tool; it is asked to, if it does not"
 
 
-def refuse_unconfined(requirements: RunRequirements | None, builtin_tools: BuiltinTools) -> None:
+def refuse_unconfined(checks: Sequence[str], builtin_tools: BuiltinTools) -> None:
     """Raise SettingsError if the checks would run the model's code without a sandbox."""
-    if requirements is not None and requirements.checks and builtin_tools.lacks_sandbox:
+    if checks and builtin_tools.lacks_sandbox:
         raise SettingsError(
-            "--verify needs a sandbox, and none works here (see agentcli doctor)",
+            "a check of the task needs a sandbox, and none works here (see agentcli doctor)",
             hint="run commands without a sandbox: --sandbox off",
         )
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from itertools import takewhile
 
+from agentcli.agent.completion import Goal
 from agentcli.agent.loop import CollectNotes, Loop
 from agentcli.agent.model_client import ModelClient
 from agentcli.log.writer import LogWriter
@@ -88,6 +89,7 @@ class Session:
         loop: Loop,
         model_client: ModelClient,
         steering: Steering,
+        goal: Goal,
         context_sources: ContextSources,
         features: Mapping[str, SessionFeature],
         preparation: Preparation,
@@ -102,6 +104,7 @@ class Session:
         self.model_switch = parts.model
         self.model_client = model_client
         self.steering = steering
+        self.goal = goal
         self.plan_tracker = context_sources.plan_tracker
         self.features = features
         self._hooks = parts.hooks

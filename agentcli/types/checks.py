@@ -1,4 +1,4 @@
-"""Facts about a run without a user: how it was checked that the task is done."""
+"""Facts about checks: whether the task is done, and whether the answer has its form."""
 
 from typing import Literal
 
@@ -25,6 +25,14 @@ class Verified:
     @property
     def passed(self) -> bool:
         return self.exit_code == 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GoalChanged:
+    """The user named the commands that must pass before a turn is done, or dropped them."""
+
+    commands: tuple[str, ...]
+    type: Literal["goal_changed"] = "goal_changed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -68,6 +68,13 @@ class ServersAwaited:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CheckStarted:
+    """A command of the user runs, to check whether the task is done."""
+
+    command: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CommandEnded:
     """A background command ended. The model gets a context note before its next step."""
 
@@ -84,6 +91,7 @@ Delta: TypeAlias = (
     | AttemptBrokenOff
     | RetryDelta
     | ServersAwaited
+    | CheckStarted
     | CommandEnded
 )
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import Literal, TypeAlias
 
-from agentcli.types.checks import AnswerChecked, ClaimsChecked, Verified
+from agentcli.types.checks import AnswerChecked, ClaimsChecked, GoalChanged, Verified
 from agentcli.types.deltas import Delta
 from agentcli.types.errors import Ending
 from agentcli.types.fast_dataclass import dataclass
@@ -387,6 +387,7 @@ Fact: TypeAlias = (
     | HookRan
     | Checkpointed
     | Undone
+    | GoalChanged
     | Verified
     | AnswerChecked
     | ClaimsChecked

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
+from agentcli.agent.evidence import Evidence, Verification
 from agentcli.types.answers import AnswerParts
 from agentcli.types.checks import AnswerChecked, Verified
 from agentcli.types.errors import Ending, RunOutcome
@@ -54,6 +55,7 @@ class Tally:
     denials: list[tuple[ToolCall, Verdict]] = field(default_factory=list)
     verified: dict[str, Verified] = field(default_factory=dict)
     """The latest run of each check, by command."""
+    evidence: Evidence = field(default_factory=Evidence)
     warnings: list[str] = field(default_factory=list)
     failure: ModelFailed | None = None
     """The failure of the last request; None if it was answered."""
@@ -61,6 +63,7 @@ class Tally:
     def __call__(self, event: Event) -> None:
         self.spending += compute_spending(event)
         self.said(event)
+        self.evidence(event)
         match event:
             case SessionStarted() | SessionResumed():
                 self._add_session(event)
@@ -80,6 +83,11 @@ class Tally:
     @property
     def answer(self) -> str:
         return self.said.text
+
+    @property
+    def verification(self) -> Verification | None:
+        """Whether the changes of the last turn were checked; None if it changed nothing."""
+        return self.evidence.build_verification()
 
     @property
     def usage(self) -> Usage:
@@ -114,6 +122,7 @@ class Tally:
                 {**_check_json(run), "changed_files": self.list_changed_checks(run.command)}
                 for run in self.verified.values()
             ],
+            "verification": _verification_json(self.verification),
         }
 
     def list_changed_checks(self, command: str) -> list[str]:
@@ -210,6 +219,17 @@ def _denial_json(call: ToolCall, verdict: Verdict) -> dict[str, Any]:
         "by": verdict.by,
         "rule": verdict.rule,
         "allow": verdict.remedy or None,
+    }
+
+
+def _verification_json(found: Verification | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    return {
+        "verified": found.is_verified,
+        "text": found.text,
+        "commands": list(found.commands),
+        "unchecked_files": list(found.unchecked),
     }
 
 

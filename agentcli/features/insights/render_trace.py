@@ -9,7 +9,7 @@ from agentcli.features.insights.trace import Trace, TracedTurn, read_trace
 from agentcli.log.sessions import find_log
 from agentcli.system.hosts import join_port
 from agentcli.system.plain_text import show_controls
-from agentcli.types.checks import Verified
+from agentcli.types.checks import GoalChanged, Verified
 from agentcli.types.events import (
     CallFinished,
     CallJudged,
@@ -270,6 +270,7 @@ _RENDERERS: dict[type[Fact], Callable[..., str]] = {
         f"directory {fact.path} added{'' if fact.writable else ', only to read'}"
     ),
     SessionEnded: _render_session_end,
+    GoalChanged: lambda fact: f"goal {', '.join(fact.commands) or 'dropped'}",
     ModeChanged: lambda fact: f"mode {fact.mode}",
     ModelChanged: lambda fact: f"model {fact.model}",
     ContextNote: lambda fact: f"  note     ({fact.why}) {fact.text[:BODY_CHARS]}",

@@ -28,6 +28,7 @@ from agentcli.types.messages import ToolCall
 from agentcli.types.spending import NO_SPENDING
 from agentcli.types.tools import Command, Diff, FileView, Matches
 from agentcli.ui.render.wording import (
+    describe_check,
     describe_context_note,
     describe_run_changes,
     describe_shortening,
@@ -104,7 +105,7 @@ class ProgressRenderer:
             case ResultsTrimmed() | Compacted():
                 self._say(describe_shortening(event))
             case Verified():
-                self._write_card(_format_check(event), event.output)
+                self._write_card(describe_check(event), event.output)
             case _:
                 self._render_remark(event)
 
@@ -129,6 +130,8 @@ class ProgressRenderer:
             self._say(_format_summary(tally))
         if self._is_kept and (changes := describe_run_changes(tally)):
             self._say(changes)
+        if checked := tally.verification:
+            self._say(show_controls(checked.text))
         if outcome.exit_code is Exit.DONE:
             return
         if tally.answer.strip():
@@ -234,12 +237,6 @@ def print_error(
     say(f"error: {show_controls(message)}")
     if hint:
         say(f"  fix: {show_controls(hint)}")
-
-
-def _format_check(run: Verified) -> str:
-    how = "passed" if run.passed else f"exit {run.exit_code}" if run.exit_code else "did not finish"
-    command = " ".join(show_controls(run.command).split())
-    return f"verify {command}: {how} ({format_duration(run.duration_s)})"
 
 
 def _format_summary(tally: Tally) -> str:

@@ -11,7 +11,12 @@ from agentcli.ui.render.cards import CardRenderer
 from agentcli.ui.render.markdown import MarkdownStream
 from agentcli.ui.render.paint import Paint
 from agentcli.ui.render.theme import choose_theme
-from agentcli.ui.render.wording import describe_run_changes, read_subject, render_turn_summary
+from agentcli.ui.render.wording import (
+    describe_run_changes,
+    read_subject,
+    render_turn_summary,
+    render_verification,
+)
 from agentcli.ui.tally import Tally
 
 DEFAULT_SIZE = os.terminal_size((80, 24))
@@ -52,7 +57,8 @@ class TerminalView:
         paint, dim = self._paint, self._paint.theme.dim
         done = render_turn_summary(paint, tally, tools=tally.calls, duration_s=tally.duration_s)
         changes = describe_run_changes(tally, dot=paint.dot)
-        return done + (paint.apply_style(changes, dim) + "\n" if changes else "")
+        changed = paint.apply_style(changes, dim) + "\n" if changes else ""
+        return done + changed + render_verification(paint, tally)
 
 
 def open_view(descriptor: int, environ: Mapping[str, str]) -> TerminalView:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from agentcli.system.plain_text import show_controls
+from agentcli.types.checks import Verified
 from agentcli.types.deltas import ServersAwaited
 from agentcli.types.events import Compacted, NoteReason, ResultsTrimmed
 from agentcli.types.messages import Json, ToolCall, Usage
@@ -236,6 +237,13 @@ def describe_shortening(event: ResultsTrimmed | Compacted) -> str:
     return f"compacted: {results} left out or cut, {event.freed_tokens} tokens freed"
 
 
+def describe_check(run: Verified) -> str:
+    """Return one line for the user about a command that checks whether the task is done."""
+    how = "passed" if run.passed else f"exit {run.exit_code}" if run.exit_code else "did not finish"
+    command = " ".join(show_controls(run.command).split())
+    return f"verify {command}: {how} ({format_duration(run.duration_s)})"
+
+
 _LOADED_FILE = re.compile(
     r"(?:Instructions|Notes) of .+, from (?P<path>.+); (?:follow them|written for)"
 )
@@ -336,6 +344,15 @@ def render_turn_summary(
     facts += _list_spending(tally, ascii=paint.ascii)
     facts += [ended_at] if ended_at else []
     return paint.apply_style(paint.dot.join(facts), paint.theme.dim) + "\n"
+
+
+def render_verification(paint: "Paint", tally: Tally) -> str:
+    """Render whether the changes of a turn were checked; empty if it changed nothing."""
+    found = tally.verification
+    if found is None:
+        return ""
+    style = paint.theme.dim if found.is_verified else paint.theme.warning
+    return paint.apply_style(show_controls(found.text), style) + "\n"
 
 
 def _format_turn_duration(seconds: float, paint: "Paint") -> str:

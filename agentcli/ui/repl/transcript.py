@@ -8,9 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from agentcli.system.plain_text import to_plain_text
+from agentcli.types.checks import Verified
 from agentcli.types.deltas import (
     CallDelta,
     CallProgress,
+    CheckStarted,
     RetryDelta,
     ServersAwaited,
     TextDelta,
@@ -37,7 +39,13 @@ from agentcli.types.events import (
 from agentcli.types.messages import Text, ToolCall
 from agentcli.ui.render.cards import CHILD_TOOL, CardRenderer
 from agentcli.ui.render.paint import Paint, escape
-from agentcli.ui.render.wording import describe_shortening, format_target, render_turn_summary
+from agentcli.ui.render.wording import (
+    describe_check,
+    describe_shortening,
+    format_target,
+    render_turn_summary,
+    render_verification,
+)
 from agentcli.ui.repl import transcript_blocks
 from agentcli.ui.repl.status import Status
 from agentcli.ui.repl.transcript_blocks import Display, ScreenPainter, StreamingText
@@ -118,6 +126,8 @@ class LiveTranscript:
                 self._start_call(event)
             case CallFinished():
                 self._finish_call(event)
+            case CheckStarted() | Verified():
+                self._render_check(event)
             case TurnEnded():
                 self._finish_turn(event)
             case _:
@@ -345,6 +355,13 @@ class LiveTranscript:
         self._committed.append(self._cards)
         self._commit_block(shown, apart=True, card=self._cards)
 
+    def _render_check(self, event: CheckStarted | Verified) -> None:
+        if isinstance(event, CheckStarted):
+            self._status.set_verb(f"Checking {' '.join(event.command.split())}")
+            return
+        self.say(self._apply_style(describe_check(event), "dim" if event.passed else "failed"))
+        self._status.set_verb("Waiting for model")
+
     def _render_context_note(self, event: ContextNote) -> None:
         if event.why == NoteReason.USER:
             self.add_prompt(event.text)
@@ -371,6 +388,7 @@ class LiveTranscript:
                 self._commit_block(line, apart=True)
         elif event.ending is not Ending.CANCELLED:
             self.add_error(event.message or event.ending.value, event.hint)
+        self._commit_block(render_verification(self._use_paint(), self.tally), apart=False)
 
     def _flush(self) -> None:
         self._stop_thinking()

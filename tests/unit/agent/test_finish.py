@@ -9,6 +9,7 @@ from agentcli.agent.completion import (
     ROUNDS_MAX,
     AnswerForm,
     CompletionChecks,
+    Goal,
     RunCheck,
 )
 from agentcli.agent.journal import Journal
@@ -301,3 +302,62 @@ def test_answer_is_forced_once_a_text_had_the_wrong_form() -> None:
     done = with_form([reply("It is 1."), reply(call("answer", n=1))], by_call=True)
     assert done.turn().ending is Ending.DONE
     assert choices(done) == ["auto", "answer"]
+
+
+CHANGES = FunctionTool(
+    "edit",
+    lambda args, context: Output.of("ok", details=Diff(path="a", unified="", added=1, removed=0)),
+)
+
+
+def pursue(
+    *commands: str, run_check: RunCheck
+) -> tuple[Callable[[Journal], CompletionChecks], list[Goal]]:
+    goals: list[Goal] = []
+
+    def of(journal: Journal) -> CompletionChecks:
+        goals.append(Goal(journal, commands, hint="/goal off"))
+        return CompletionChecks(journal, goal=goals[0], run_check=run_check, shows_evidence=False)
+
+    return of, goals
+
+
+def test_goal_runs_after_changes_only_once_it_has_passed() -> None:
+    finish, _ = pursue("make test", run_check=passes_at(2))
+    replies = [
+        reply("just talk"),
+        *(reply(call("edit")), reply("done"), reply("fixed")),
+        reply("just talk"),
+        *(reply(call("edit")), reply("done")),
+    ]
+    done = bench(replies, [CHANGES], finish=finish)
+    checks = []
+    for _ in range(4):
+        assert done.turn().ending is Ending.DONE
+        checks.append(
+            [fact.exit_code for fact in facts(done, Verified) if isinstance(fact, Verified)]
+        )
+    assert checks == [[], [1, 0], [1, 0], [1, 0, 0]]
+
+
+def test_goal_of_the_user_runs_before_any_change_and_can_be_dropped() -> None:
+    finish, goals = pursue(run_check=passes_at(2))
+    done = bench([reply("hi"), reply("done"), reply("now"), reply("bye")], finish=finish)
+    done.turn()
+    goals[0].change("make test")
+    done.turn()
+    goals[0].change()
+    done.turn()
+    assert len(facts(done, Verified)) == 2
+    assert Goal(done.journal, ["another"]).commands == ()
+
+
+def test_goal_that_never_passes_ends_each_turn_with_clear_words() -> None:
+    finish, _ = pursue("make test", run_check=passes_at(99))
+    replies = [reply(call("edit")), *(reply("done") for _ in range(2 * ROUNDS_MAX))]
+    done = bench(replies, [CHANGES], finish=finish)
+    for _ in range(2):
+        ended = done.turn()
+        assert ended.ending is Ending.VERIFY_FAILED
+        assert ended.message == "the goal 'make test' failed (exit code 1), 5 times in a row"
+        assert ended.hint == "/goal off"

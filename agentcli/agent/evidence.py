@@ -1,0 +1,182 @@
+"""Evidence from the record: what ran after the last edit, and whether it passed."""
+
+from collections.abc import Sequence
+
+from agentcli.system.command_outcome import describe_failure, name_check, only_looks
+from agentcli.types.checks import Verified
+from agentcli.types.events import (
+    CallFinished,
+    CallJudged,
+    Checkpointed,
+    Event,
+    Fact,
+    TurnStarted,
+    Undone,
+)
+from agentcli.types.fast_dataclass import dataclass
+from agentcli.types.messages import ToolCall
+from agentcli.types.tools import Command, Diff, ToolResult
+from agentcli.types.words import pluralize
+
+COMMANDS_SHOWN = 5
+COMMAND_CHARS = 200
+CHECK_CHARS = 60
+CHECKS_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verification:
+    """Whether the changes of a turn were checked, for the user."""
+
+    is_verified: bool
+    text: str
+    commands: tuple[str, ...] = ()
+    """The checks that ran after the last edit: those that failed, or all of them if none did."""
+    unchecked: tuple[str, ...] = ()
+    """The files that were changed since the last check."""
+
+
+class Evidence:
+    """Follows the events of a session: the files changed, and the checks that ran since."""
+
+    def __init__(self) -> None:
+        self._changed_in_turn = False
+        self._unchecked: dict[str, None] = {}
+        self._checks: dict[str, tuple[str, str]] = {}
+        """By what it checks: the last command since the last edit, and how it failed."""
+        self._has_checked = False
+        self._checking: set[str] = set()
+        """The calls that run a check. What such a call changes is changed before it ends."""
+        self._stored: set[str] = set()
+        """The calls whose changes are stored."""
+
+    def __call__(self, event: Event) -> None:
+        match event:
+            case TurnStarted():
+                self._changed_in_turn = False
+                self._checking.clear()
+                self._stored.clear()
+            case CallJudged(call=call) if name_check(_read_command(call)):
+                self._checking.add(call.id)
+            case Checkpointed(call_id=call_id, paths=paths) if paths:
+                self._stored.add(call_id)
+                self._add_change(paths, by_check=call_id in self._checking)
+            case CallFinished(result=result):
+                self._add_result(result)
+            case Undone(paths=paths):
+                self._add_unchecked(paths)
+            case Verified(command=command):
+                self._add_check(command, command, "" if event.passed else _describe_check(event))
+            case _:
+                pass
+
+    def build_verification(self) -> Verification | None:
+        """Return whether the changes of the last turn were checked; None if it changed nothing."""
+        if not self._changed_in_turn:
+            return None
+        failed = [(command, how) for command, how in self._checks.values() if how]
+        if failed:
+            command, how = failed[-1]
+            return Verification(
+                is_verified=False,
+                text=f"not verified: {_shorten(command, CHECK_CHARS)} failed after the last edit "
+                f"({how})",
+                commands=tuple(command for command, _ in failed),
+            )
+        if self._checks:
+            commands = tuple(command for command, _ in self._checks.values())
+            shown = " and ".join(_shorten(one, CHECK_CHARS) for one in commands[-CHECKS_SHOWN:])
+            return Verification(
+                is_verified=True,
+                text=f"verified: {shown}, exit 0, after the last edit",
+                commands=commands,
+            )
+        files = pluralize(len(self._unchecked), "file")
+        since = " since the last test run" if self._has_checked else ", and no test was run"
+        return Verification(
+            is_verified=False,
+            text=f"not verified: {files} changed{since}",
+            unchecked=tuple(self._unchecked),
+        )
+
+    def _add_result(self, result: ToolResult) -> None:
+        match result.details:
+            case Diff(path=path) if result.status == "ok" and result.call_id not in self._stored:
+                self._add_change((path,))
+            case Command(background_pid=None, command=command) as ran:
+                if check := name_check(command):
+                    self._add_check(check, command, describe_failure(ran))
+            case _:
+                pass
+
+    def _add_change(self, paths: Sequence[str], *, by_check: bool = False) -> None:
+        self._changed_in_turn = True
+        if not by_check:
+            self._add_unchecked(paths)
+
+    def _add_unchecked(self, paths: Sequence[str]) -> None:
+        self._unchecked.update(dict.fromkeys(paths))
+        self._checks.clear()
+
+    def _add_check(self, check: str, command: str, failure: str) -> None:
+        self._has_checked = True
+        self._unchecked.clear()
+        self._checks.pop(check, None)  # so that they stay in order
+        self._checks[check] = (command, failure)
+
+
+def _read_command(call: ToolCall) -> str:
+    command = call.input.get("command") if isinstance(call.input, dict) else None
+    return command if isinstance(command, str) else ""
+
+
+def _describe_check(run: Verified) -> str:
+    return "did not finish" if run.exit_code is None else f"exit code {run.exit_code}"
+
+
+# For the model, before a run ends.
+
+
+def describe_evidence(facts: Sequence[Fact]) -> str:
+    """Describe what ran after the turn's last edit; empty without an edit, or after success."""
+    edited, ran = "", list[Command]()
+    for fact in facts:
+        match fact:
+            case TurnStarted():
+                edited, ran = "", []
+            case CallFinished(result=ToolResult(status="ok", details=Diff(path=path))):
+                edited, ran = path, []
+            case CallFinished(result=ToolResult(details=Command(background_pid=None) as command)):
+                ran.append(command)
+            case _:
+                pass
+    if not edited:
+        return ""
+    if all(only_looks(command.command) for command in ran):
+        return f"no command ran after your last edit ({edited}) that could check it."
+    failed = _find_failures(ran)
+    lines = "".join(f"\n{_describe_command(command)}" for command in failed[-COMMANDS_SHOWN:])
+    return f"what ran last after your last edit ({edited}) failed.{lines}" if failed else ""
+
+
+def _find_failures(ran: Sequence[Command]) -> list[Command]:
+    """Return the commands whose last run failed, by what they check, and the last one if it did.
+
+    Other commands, such as a script, may have failed on purpose."""
+    last: dict[str, Command] = {}
+    for command in ran:
+        check = name_check(command.command)
+        last.pop(check, None)  # so that they stay in order
+        last[check] = command
+    if last.get("") is not ran[-1]:
+        last.pop("", None)
+    return [command for command in last.values() if describe_failure(command)]
+
+
+def _describe_command(ran: Command) -> str:
+    return f"$ {_shorten(ran.command, COMMAND_CHARS)}: {describe_failure(ran)}"
+
+
+def _shorten(command: str, limit_chars: int) -> str:
+    line = " ".join(command.split())
+    return line if len(line) <= limit_chars else f"{line[:limit_chars]}…"
