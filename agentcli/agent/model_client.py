@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from agentcli.agent.compaction import Compactor
 from agentcli.agent.journal import Journal
@@ -18,7 +18,7 @@ from agentcli.types.deltas import AttemptBrokenOff, Delta, RetryDelta, TextDelta
 from agentcli.types.errors import ProviderError, ProviderErrorKind
 from agentcli.types.events import Emit, ModelFailed, ModelReplied, TokensSpent, Warned
 from agentcli.types.messages import AssistantMessage, Text, Usage
-from agentcli.types.provider import Message, ModelProvider, Price, Request, ToolChoice
+from agentcli.types.provider import Message, Price, Request, ServedModel, ToolChoice
 from agentcli.types.tools import ToolMessage, ToolSpec
 
 # A provider's prompt cache: whether it can be used, and if not, why, in words for the user.
@@ -134,19 +134,6 @@ FallBack: TypeAlias = Callable[[str], Awaitable[bool]]
 """Takes the name of an overloaded model. Returns whether another one is in use now."""
 
 
-class ServedModel(Protocol):
-    """A model, and the provider that serves it."""
-
-    @property
-    def provider(self) -> ModelProvider: ...
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def price(self) -> Price: ...
-
-
 class ModelClient:
     def __init__(
         self,
@@ -256,6 +243,7 @@ class ModelClient:
         return replace(
             self._template,
             model=model.name,
+            effort=model.effort,
             messages=self._journal.build_messages(),
             tools=tools,
             deferred=self._deferred(),

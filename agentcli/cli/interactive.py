@@ -22,6 +22,7 @@ class InteractiveOptions:
 
     workspace: Path
     model: str | None
+    effort: str | None
     mode: str | None
     allow: Sequence[str]
     deny: Sequence[str]
@@ -43,7 +44,7 @@ class InteractiveOptions:
     def build_run_arguments(self) -> list[str]:
         """Return the same options for `agentcli run -`, for a prompt that is piped in."""
         arguments = ["run", "-", "-C", str(self.workspace)]
-        for name in ("model", "mode", "policy", "sandbox", "resume", "mcp_config"):
+        for name in ("model", "effort", "mode", "policy", "sandbox", "resume", "mcp_config"):
             if (value := getattr(self, name)) is not None:
                 arguments += [f"--{name.replace('_', '-')}", str(value)]
         for name in ("allow", "deny", "network", "add_dir", "pass_env", "mask"):
@@ -132,6 +133,7 @@ def _load_settings(options: InteractiveOptions) -> "tuple[Settings, SessionPaths
         workspace = past.choose_workspace(workspace)
     flags = {
         "model": model,
+        "effort": options.effort,
         "mode": mode,
         "sandbox": options.sandbox,
         "theme": options.theme,

@@ -21,6 +21,7 @@ from agentcli.ui.arguments import (
     Continue,
     Debug,
     Deny,
+    Effort,
     Mask,
     McpConfig,
     Model,
@@ -77,6 +78,7 @@ def _main(
     version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
     workspace: Workspace = Path(),
     model: Model = None,
+    effort: Effort = None,
     mode: SessionMode = None,
     allow: Allow = None,
     deny: Deny = None,
@@ -107,6 +109,7 @@ def _main(
     options = InteractiveOptions(
         workspace=workspace,
         model=model,
+        effort=effort,
         mode=mode,
         allow=allow or (),
         deny=deny or (),

@@ -11,6 +11,7 @@ from agentcli.ui.arguments import (
     CheckClaims,
     Continue,
     Deny,
+    Effort,
     Images,
     InCi,
     LastMessage,
@@ -60,6 +61,7 @@ def run(
     image: Images = None,
     workspace: Workspace = Path(),
     model: Model = None,
+    effort: Effort = None,
     resume: Resume = None,
     latest: Continue = False,
     mode: Mode = None,
@@ -117,6 +119,7 @@ def run(
         images=tuple(image or ()),
         flags={
             "model": model,
+            "effort": effort,
             "mode": mode,
             "sandbox": sandbox,
             "max_turns": max_turns,

@@ -15,6 +15,7 @@ from agentcli.providers.providers import PROVIDERS, Provider, find_key
 from agentcli.types.errors import SettingsError
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Usage
+from agentcli.types.provider import EFFORTS
 
 MILLION = 1_000_000
 
@@ -131,10 +132,12 @@ def resolve(
 ) -> Model:
     """Return a model by `provider/model`, by an alias, or by a name that implies its provider.
 
+    After a colon it may say how much the model thinks, as in `sonnet:high`.
     Raise SettingsError if the name does not lead to a provider.
     """
+    name, effort = split_effort(name)
     provider, bare = _split(ALIASES.get(name, name), providers)
-    model = _model(provider, bare)
+    model = replace(_model(provider, bare), effort=effort)
     entry = _entry(provider, bare)
     if entry is None:
         return model
@@ -149,6 +152,12 @@ def resolve(
         forced_tool_choice=entry.forced_tool_choice,
         known=True,
     )
+
+
+def split_effort(name: str) -> tuple[str, str | None]:
+    """Return the name and the effort after its colon. Other words there belong to the name."""
+    bare, _, effort = name.rpartition(":")
+    return (bare, effort) if bare and effort in EFFORTS else (name, None)
 
 
 def _split(name: str, providers: Mapping[str, Provider]) -> tuple[Provider, str]:

@@ -25,6 +25,7 @@ from agentcli.session.model import (
     build_budget,
     open_evaluator_model,
     open_priced_model,
+    restore_effort,
 )
 from agentcli.session.parts import SessionParts, build_dispatcher
 from agentcli.session.permission_gate import (
@@ -51,7 +52,7 @@ from agentcli.session.start import SessionStart, close_unfinished, open_existing
 from agentcli.session.tool_catalog import ToolCatalog
 from agentcli.settings import Settings
 from agentcli.system import garbage
-from agentcli.types.events import SessionResumed, SessionStarted, Warned
+from agentcli.types.events import EffortChanged, SessionResumed, SessionStarted, Warned
 from agentcli.types.verdicts import AskUser, CurrentMode
 
 if TYPE_CHECKING:
@@ -98,6 +99,7 @@ def open_session(
             mask=secret_masking.build_event_mask(),
         )
         budget = build_budget(settings, spent=start.spent)
+        opened = restore_effort(opened, settings, past)
         model = SessionModel(
             apply_budget(budget, opened), settings=settings, budget=budget, emit=journal.append
         )
@@ -313,6 +315,8 @@ def _announce(
         journal.append(SessionResumed(**terms, repaired=repaired))
     else:
         journal.append(SessionStarted(**terms))
+    if model.effort is not None:
+        journal.append(EffortChanged(effort=model.effort))
     parts.directories.start(tuple(journal.facts))
     if not is_in_turn(journal.facts):  # a fork that was cut in a turn continues unchanged
         instructions = context_sources.instructions

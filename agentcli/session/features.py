@@ -123,6 +123,9 @@ SLASH_COMMANDS: Mapping[str, SlashEntry] = {
         "show or switch the model",
         lists_arguments=True,
     ),
+    "effort": _slash_in_feature(
+        "models", "[LEVEL]", "show or change how much the model thinks", lists_arguments=True
+    ),
     "login": _slash_in_feature(
         "login",
         "[PROVIDER]",

@@ -1,7 +1,7 @@
 """The model of a session: a script or a provider's model, with the known facts about it."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,7 +11,7 @@ from platformdirs import user_cache_path
 
 from agentcli.settings import CustomProvider, Settings
 from agentcli.types.errors import AgentError, MissingKeyError, SettingsError
-from agentcli.types.events import Emit, ModelChanged, Warned
+from agentcli.types.events import EffortChanged, Emit, Fact, ModelChanged, Warned
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Usage
 from agentcli.types.provider import ModelProvider, Price, ProviderWrapper
@@ -36,6 +36,8 @@ class ModelInUse:
     price: Price
     images: bool
     """True if it takes images."""
+    effort: str | None = None
+    """How much it thinks; None for its own default."""
     warning: str = ""
     """A warning for the user about something that is not known of the model."""
     base_url: str = ""
@@ -93,7 +95,8 @@ def _open_provider_model(settings: Settings) -> ModelInUse:
     from agentcli.providers.transport import open_provider
     from agentcli.session.keys import find_user_key
 
-    model, provider = choose_model(settings)
+    chosen, provider = choose_model(settings)
+    model = replace(chosen, effort=None)  # each request says it
     learning = LearnedModel(
         model, None if model.known else partial(fetch_model_info, model, provider)
     )
@@ -115,6 +118,7 @@ def _open_provider_model(settings: Settings) -> ModelInUse:
         name=name,
         price=lambda usage: cost_usd(learning.model, usage),
         images=model.images,
+        effort=chosen.effort or settings.effort,
         base_url=find_base_url(provider, os.environ),
         patches=model.patch_tool,
         forces_calls=model.forced_tool_choice,
@@ -249,6 +253,13 @@ def apply_budget(budget: "Budget | None", model: ModelInUse) -> ModelInUse:
     )
 
 
+def restore_effort(model: ModelInUse, settings: Settings, past: Sequence[Fact]) -> ModelInUse:
+    """Return the model with the effort of a resumed session, unless the user chose another."""
+    changes = [fact for fact in past if isinstance(fact, EffortChanged)]
+    is_chosen = "effort" in settings.explicit_keys or model.effort != settings.effort
+    return model if is_chosen or not changes else replace(model, effort=changes[-1].effort)
+
+
 def open_evaluator_model(settings: Settings, budget: "Budget | None") -> ModelInUse:
     """Open the model that evaluates calls, if the settings name a separate one."""
     return apply_budget(budget, open_priced_model(replace(settings, model=settings.evaluator)))
@@ -267,12 +278,20 @@ class SessionModel:
 
     async def use(self, name: str) -> None:
         """Switch the model. Raise SettingsError if it cannot be opened; the model stays then."""
-        opened = open_priced_model(replace(self._settings, model=name))
-        before, self.current = self.current, apply_budget(self._budget, opened)
+        before = self.current
+        wanted = replace(self._settings, model=name, effort=before.effort)
+        self.current = apply_budget(self._budget, open_priced_model(wanted))
         self._emit(ModelChanged(model=self.current.name))
+        if self.current.effort != before.effort:
+            self._emit(EffortChanged(effort=self.current.effort))
         if self.current.warning:
             self._emit(Warned(code="model.unknown", message=self.current.warning))
         await before.provider.close()
+
+    def use_effort(self, effort: str | None) -> None:
+        """Let the model think this much from the next request on; None for its own default."""
+        self.current = replace(self.current, effort=effort)
+        self._emit(EffortChanged(effort=effort))
 
     async def fall_back(self, overloaded: str) -> bool:
         """Switch to the user's fallback model. Return whether another model is in use now."""

@@ -61,7 +61,6 @@ class SessionParts:
                 tools=toolset.specs,
                 answer_schema=answer_schema,
                 parallel=self.settings.parallel,
-                effort=self.settings.effort,
                 session=journal.session,
             ),
             journal=journal,

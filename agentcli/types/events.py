@@ -90,6 +90,15 @@ class ModelChanged:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EffortChanged:
+    """The model thinks more, or less, from here on."""
+
+    effort: str | None
+    """None for the model's own default."""
+    type: Literal["effort_changed"] = "effort_changed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TurnStarted:
     message: UserMessage
     type: Literal["turn_started"] = "turn_started"
@@ -368,6 +377,7 @@ Fact: TypeAlias = (
     | DirectoryAdded
     | ModeChanged
     | ModelChanged
+    | EffortChanged
     | TurnStarted
     | TurnWithdrawn
     | ContextNote

@@ -41,6 +41,10 @@ Price: TypeAlias = Callable[[Usage], float | None]
 """A function that returns the cost in USD of some usage; None if it is not known."""
 
 
+EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+"""The words for how much a model thinks. A dialect takes the nearest that its provider knows."""
+
+
 class ModelProvider(Protocol):
     """A model that answers requests."""
 
@@ -49,6 +53,24 @@ class ModelProvider(Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+class ServedModel(Protocol):
+    """A model, the provider that serves it, and how it is asked."""
+
+    @property
+    def provider(self) -> ModelProvider: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def price(self) -> Price: ...
+
+    @property
+    def effort(self) -> str | None:
+        """How much it thinks; None for its own default."""
+        ...
 
 
 ProviderWrapper: TypeAlias = Callable[[ModelProvider], ModelProvider]

@@ -69,6 +69,15 @@ Model = Annotated[
         help="Model, as provider/name. Default: the first provider with an API key.",
     ),
 ]
+Effort = Annotated[
+    str | None,
+    typer.Option(
+        "--effort",
+        metavar="LEVEL",
+        help="How much the model thinks: none, minimal, low, medium, high, xhigh or max. "
+        "Also after the model, as in sonnet:high.",
+    ),
+]
 SessionOrLatest = Annotated[
     str | None,
     typer.Argument(

@@ -12,6 +12,8 @@ from agentcli.features.models.render import (
     render_swap,
 )
 from agentcli.providers.catalog import ALIASES, list_model_names, resolve
+from agentcli.types.errors import UsageError
+from agentcli.types.provider import EFFORTS
 from agentcli.ui.render.paint import escape
 from agentcli.ui.repl.commands.registry import CommandHost
 from agentcli.ui.repl.picker import PickerRow
@@ -41,6 +43,27 @@ async def run_model(host: CommandHost, rest: str) -> None:
     await host.session.model_switch.use(rest)
     host.settings = replace(host.settings, model=rest)
     host.say(f"Model: {host.session.model.name}, from the next request on", "dim")
+
+
+DEFAULT = "default"
+
+
+def list_effort_arguments(host: CommandHost) -> list[tuple[str, str]]:
+    return [(effort, "") for effort in EFFORTS] + [(DEFAULT, "the model's own")]
+
+
+async def run_effort(host: CommandHost, rest: str) -> None:
+    model = host.session.model
+    if not rest:
+        choices = " | ".join((*EFFORTS, DEFAULT))
+        host.say(f"Effort: {escape(model.effort or DEFAULT)} (/effort {choices})", "dim")
+        return
+    if rest not in (*EFFORTS, DEFAULT):
+        raise UsageError(f"no effort {rest}", hint=f"/effort {' | '.join((*EFFORTS, DEFAULT))}")
+    host.session.model_switch.use_effort(None if rest == DEFAULT else rest)
+    thinks = model.get_info is None or model.get_info().thinking
+    unsure = "" if thinks else f"; {model.name} is not known to have this choice"
+    host.say(f"Effort: {rest}, from the next request on{unsure}", "dim")
 
 
 def _build_picker_row(name: str) -> PickerRow:

@@ -42,6 +42,7 @@ DEFAULT_OUTPUT_TOKENS = 8192
 
 _CACHE_CONTROL: dict[str, Json] = {"type": "ephemeral"}
 _UNSAID: Json = {"type": "text", "text": "(nothing more)"}
+_LEAST_EFFORT = "low"
 _STRICT_TOOLS = 20
 _STRICT_OPTIONAL_FIELDS = 24
 """The most optional fields that the provider compiles, over all tools of a request."""
@@ -89,7 +90,7 @@ def encode(request: Request, model: Model) -> dict[str, Json]:
 def _output(request: Request, model: Model) -> dict[str, Json]:
     output: dict[str, Json] = {}
     if effort := request.effort or model.effort:
-        output["effort"] = effort
+        output["effort"] = _LEAST_EFFORT if effort in ("none", "minimal") else effort
     if schema := to_strict(answer_schema(request, model), ANTHROPIC):
         output["format"] = {"type": "json_schema", "schema": schema}
     return output

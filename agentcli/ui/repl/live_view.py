@@ -39,6 +39,7 @@ class ToolbarFigures:
     """The editing mode within vi; empty if the user does not edit as in vi."""
     is_confined: bool = True
     model: str = ""
+    effort: str = ""
     context_tokens: int = 0
     window_tokens: int | None = None
     spending: Spending = NO_SPENDING
@@ -57,7 +58,8 @@ def build_fields(figures: ToolbarFigures) -> list[ToolbarField]:
     if figures.vi_mode:
         found.append(("mode", f"vi {figures.vi_mode}"))
     if figures.model:
-        found.append(("dim", figures.model.rpartition("/")[2]))
+        effort = f":{figures.effort}" if figures.effort else ""
+        found.append(("dim", figures.model.rpartition("/")[2] + effort))
     found += _format_context(figures)
     found += _format_spending(figures)
     if figures.branch:
@@ -237,6 +239,7 @@ class LiveView:
             vi_mode=_find_vi_mode(),
             is_confined=session.settings.sandbox != "off",
             model=session.model.name,
+            effort=session.model.effort or "",
             context_tokens=renderer.transcript.context_tokens,
             window_tokens=session.model.window_tokens,
             spending=renderer.transcript.tally.spending,

@@ -186,3 +186,17 @@ def test_cost_of_an_unknown_model_is_not_known() -> None:
 )
 def test_catalogue_knows_whose_provider_loads_tools_that_were_found(name: str, loads: bool) -> None:
     assert resolve(name).loads_tools is loads
+
+
+@pytest.mark.parametrize(
+    ("name", "bare", "effort"),
+    [
+        ("sonnet:high", "claude-sonnet-5-5", "high"),
+        ("openai/gpt-6.1-sol:none", "gpt-6.1-sol", "none"),
+        ("ollama/qwen3:7b", "qwen3:7b", None),
+        ("ollama/qwen3:7b:low", "qwen3:7b", "low"),
+    ],
+)
+def test_effort_after_a_name(name: str, bare: str, effort: str | None) -> None:
+    model = resolve(name)
+    assert (model.name, model.effort) == (bare, effort)
