@@ -52,7 +52,9 @@ from agentcli.session.start import SessionStart, close_unfinished, open_existing
 from agentcli.session.tool_catalog import ToolCatalog
 from agentcli.settings import Settings
 from agentcli.system import garbage
+from agentcli.types.errors import UsageError
 from agentcli.types.events import EffortChanged, SessionResumed, SessionStarted, Warned
+from agentcli.types.tools import Tool
 from agentcli.types.verdicts import AskUser, CurrentMode
 
 if TYPE_CHECKING:
@@ -68,12 +70,14 @@ def open_session(
     ask_user: AskUser | None = None,
     resume: SessionPaths | None = None,
     requirements: RunRequirements | None = None,
+    tools: Sequence[Tool] = (),
 ) -> Session:
     """Open a new or resumed session. Raise AgentError if that is not possible.
 
     `ask_user` is None if nobody can be asked.
     `resume` is a session to continue, as `log/sessions.py` finds it.
-    `requirements` must be met before a turn is done, in a run without a user."""
+    `requirements` must be met before a turn is done, in a run without a user.
+    `tools` are those of the program that opens the session."""
     project = load_project(settings.workspace, trust_project=settings.trust_project)
     settings = apply_project(settings, project)
     opened = open_priced_model(settings)
@@ -115,7 +119,12 @@ def open_session(
             ask_user=ask_user,
         )
         session = _assemble(
-            parts, start, log=log, context_sources=context_sources, requirements=requirements
+            parts,
+            start,
+            log=log,
+            context_sources=context_sources,
+            requirements=requirements,
+            tools=tools,
         )
     except BaseException:
         start.lock.release()
@@ -196,6 +205,7 @@ def _assemble(
     log: LogWriter,
     context_sources: ContextSources,
     requirements: RunRequirements | None,
+    tools: Sequence[Tool],
 ) -> Session:
     journal, builtin_tools = parts.journal, parts.builtin_tools
     goal = Goal(
@@ -207,7 +217,7 @@ def _assemble(
     is_enforced = parts.model.current.answer_schemas
     form = build_answer_form(requirements, journal, is_enforced=is_enforced)
     features = build_session_features(parts)
-    _add_tools(parts, features, form)
+    _add_tools(parts, features, form=form, tools=tools)
     declare_chosen_tool(requirements, parts.toolset)
     for feature in features.values():
         for listener in feature.listeners:
@@ -276,18 +286,33 @@ def _assemble(
 
 
 def _add_tools(
-    parts: SessionParts, features: Mapping[str, SessionFeature], form: "AnswerForm | None"
+    parts: SessionParts,
+    features: Mapping[str, SessionFeature],
+    *,
+    form: "AnswerForm | None",
+    tools: Sequence[Tool],
 ) -> None:
+    """Add all tools: the built-in ones, those of the program that opens it, and of features."""
     own = (
         *parts.builtin_tools.iter_offers(lambda: parts.journal.facts),
         *build_answer_offers(form),
     )
     parts.toolset.add(parts.checkpoints.wrap_offers(own))
+    for tool in tools:
+        if tool.spec.name in parts.toolset.names:
+            raise UsageError(
+                f"there is a tool {tool.spec.name} already", hint="give it another name"
+            )
+        parts.toolset.add(parts.checkpoints.wrap_offers([(tool.spec, partial(_get_tool, tool))]))
     for feature in features.values():
         parts.toolset.add(feature.iter_offers())
     parts.catalogue.admit(
         [offer for feature in features.values() for offer in feature.iter_foreign_offers()]
     )
+
+
+def _get_tool(tool: Tool) -> Tool:
+    return tool
 
 
 def _announce(

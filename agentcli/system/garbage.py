@@ -17,8 +17,10 @@ def pause_collection() -> None:
 
 
 def resume_collection() -> None:
-    """Collect garbage from now on, only among objects that are made from now on."""
-    if not gc.get_freeze_count():
+    """Collect garbage from now on, only among objects that are made from now on.
+
+    Change nothing in a program that is not ours: it has not paused its collection."""
+    if gc.get_threshold()[0] == _WHILE_STARTING_OBJECTS:
         gc.freeze()
         gc.set_threshold(_AFTER_OBJECTS)
 

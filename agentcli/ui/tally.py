@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from agentcli.agent.evidence import Evidence, Verification
 from agentcli.types.answers import AnswerParts
 from agentcli.types.checks import AnswerChecked, Verified
-from agentcli.types.errors import Ending, RunOutcome
+from agentcli.types.errors import Ending, RunOutcome, SettingsError
 from agentcli.types.events import (
     CallFinished,
     CallJudged,
@@ -30,6 +30,7 @@ from agentcli.types.verdicts import Verdict
 
 if TYPE_CHECKING:
     from agentcli.log.checkpoint.changes import ChangedFile
+    from agentcli.session.session import Session
 
 
 @dataclass(slots=True, kw_only=True)
@@ -183,6 +184,31 @@ class Tally:
                 self.warnings.append(message)
             case _:
                 pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectedChanges:
+    patch: str
+    fault: SettingsError | None = None
+    """The reason why the patch has only what tools reported; None if it is whole."""
+
+
+async def collect_changes(
+    tally: Tally, session: "Session", *, since: str | None = None
+) -> CollectedChanges:
+    """Take the changes from the stored states, which know what commands changed, too.
+
+    `since` is a state of the whole workspace, to find also what no call changed. If the states
+    cannot be read, what the tools reported stays."""
+    try:
+        files = await session.checkpoints.find_changes(tally.checkpoints, since=since)
+    except SettingsError as fault:
+        patch = "".join(diff.unified for diff in tally.diffs.values())
+        return CollectedChanges(patch=patch, fault=fault)
+    unstored = [] if since else tally.list_unstored_diffs()
+    tally.replace_changes((*unstored, *files))
+    patches = (*(diff.unified for diff in unstored), *(file.patch for file in files))
+    return CollectedChanges(patch=session.clean("".join(patches)))
 
 
 def build_error_json(

@@ -13,7 +13,10 @@ IRREGULAR = re.compile(
 VERBS = re.compile("need|feed|seed|embed|proceed|exceed|speed|succeed|shed")
 OF_LIBRARIES = frozenset({"preferred_width", "preferred_height"})
 """Methods that a library calls by these names."""
-TWICE = {"ToolError": "also the name that a program of the model knows a failed call by"}
+TWICE = {
+    "Session": "also the name that a program of a user knows a session by",
+    "ToolError": "also the name that a program of the model knows a failed call by",
+}
 
 
 def trees() -> Iterator[tuple[Path, ast.Module]]:

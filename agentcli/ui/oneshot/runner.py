@@ -41,7 +41,7 @@ from agentcli.ui.streams import (
     out_is_terminal,
     write_err,
 )
-from agentcli.ui.tally import Tally
+from agentcli.ui.tally import Tally, collect_changes
 
 if TYPE_CHECKING:
     from agentcli.ui.oneshot.artifacts import Artifacts
@@ -211,35 +211,19 @@ class _TaskRunner:
 
         The log is still open, so a failure can become the outcome.
         """
-        fault = await self._find_changes(session)
         artifacts = self._run.artifacts
+        since = artifacts.since if artifacts else None
+        changes = await collect_changes(self._run.tally, session, since=since)
+        self._run.patch = changes.patch
         if artifacts is None:
             return outcome
         try:
             await asyncio.to_thread(artifacts.write_named_files, self._run)
-            if fault is not None and artifacts.has_named_patch:
-                raise fault
+            if changes.fault is not None and artifacts.has_named_patch:
+                raise changes.fault
         except AgentError as error:
             return _merge_outcome(outcome, error)
         return outcome
-
-    async def _find_changes(self, session: Session) -> SettingsError | None:
-        """Take the changes from the stored states, which know what commands changed, too.
-
-        If that fails, what the tools reported stays, and the error is returned.
-        """
-        run, tally = self._run, self._run.tally
-        since = run.artifacts.since if run.artifacts else None
-        try:
-            files = await session.checkpoints.find_changes(tally.checkpoints, since=since)
-        except SettingsError as fault:
-            run.patch = "".join(diff.unified for diff in tally.diffs.values())
-            return fault
-        unstored = [] if since else tally.list_unstored_diffs()
-        tally.replace_changes((*unstored, *files))
-        patches = (*(diff.unified for diff in unstored), *(file.patch for file in files))
-        run.patch = session.clean("".join(patches))
-        return None
 
     async def _run_turn(self, session: Session, task: OneShotTask) -> RunOutcome:
         try:
