@@ -23,6 +23,7 @@ from agentcli.types.events import (
     HostJudged,
     ModelReplied,
     OutputStored,
+    SignatureJudged,
 )
 from agentcli.types.messages import ToolCall, UserMessage
 from agentcli.types.provider import Message
@@ -145,7 +146,7 @@ def _find_call_id(fact: Fact) -> str | None:
             return result.call_id
         case HookRan(call_id=call_id) | HostJudged(call_id=call_id) | Checkpointed(call_id=call_id):
             return call_id or None
-        case OutputStored(call_id=call_id):
+        case OutputStored(call_id=call_id) | SignatureJudged(call_id=call_id):
             return call_id
         case _:
             return None

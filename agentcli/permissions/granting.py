@@ -20,7 +20,14 @@ from agentcli.system.reserved import find_reserved
 from agentcli.types.grants import NO_GRANTS, WITHOUT_SANDBOX, Grants
 from agentcli.types.messages import ToolCall
 from agentcli.types.tools import Effect
-from agentcli.types.verdicts import AskUser, Delegation, Question, RuleSuggestion, Verdict
+from agentcli.types.verdicts import (
+    AskUser,
+    Delegation,
+    Question,
+    RuleSuggestion,
+    SignatureRequest,
+    Verdict,
+)
 
 _MOST_ANSWERS = 1000
 
@@ -240,6 +247,67 @@ class HostJudge:
         self._answers[asked] = verdict
         if len(self._answers) > _MOST_ANSWERS:
             del self._answers[next(iter(self._answers))]
+
+
+class SignatureJudge:
+    """Judges the signatures of the user's ssh agent, for commands that may ask it.
+
+    Where a user can be asked, each signature is a question. Otherwise the grant came from a rule,
+    and covers logins at servers that the command may reach, and nothing else."""
+
+    def __init__(
+        self, *, ask_user: AskUser | None, find_command: Callable[[str], RunningCommand]
+    ) -> None:
+        self._ask_user = ask_user
+        self._find_command = find_command
+        self._agreed: set[SignatureRequest] = set()
+        """What the user approved for the session."""
+        self._one_at_a_time = asyncio.Lock()
+
+    async def __call__(self, call_id: str, request: SignatureRequest) -> Verdict:
+        """Return allow or deny."""
+        if self._ask_user is None:
+            return _judge_unattended(request)
+        async with self._one_at_a_time:
+            if request in self._agreed:
+                reason = "the user approved it for this session"
+                return Verdict(decision="allow", by="user", reason=reason, lasts="session")
+            answer = await self._ask_user(self._build_question(call_id, request))
+        if answer.decision != "allow":
+            return replace(answer, decision="deny", reason=answer.reason or "no answer")
+        if answer.is_lasting:
+            self._agreed.add(request)
+        return answer
+
+    def _build_question(self, call_id: str, request: SignatureRequest) -> Question:
+        running = self._find_command(call_id)
+        asked = "a signature with your key needs approval"
+        reason = asked if request.is_expected else f"{asked}, and it is not what a push needs"
+        return Question(
+            call=ToolCall(
+                id=call_id,
+                name="ssh-agent",
+                input={
+                    "sign": request.purpose,
+                    "key": request.key,
+                    "command": running.command,
+                },
+            ),
+            effect=Effect.NETWORK,
+            preview=None,
+            verdict=Verdict(decision="ask", by="mode", reason=reason),
+            suggestion=RuleSuggestion(
+                reason="each session asks again", session=f"{request.purpose}, with this key"
+            ),
+            child=running.child,
+        )
+
+
+def _judge_unattended(request: SignatureRequest) -> Verdict:
+    if request.is_expected:
+        return Verdict(decision="allow", by="rule", reason="the ssh agent is granted")
+    reason = "only a user can approve this signature, and this run cannot ask"
+    return Verdict(decision="deny", by="nobody", reason=reason)
 
 
 def _name_host(host: str, port: int) -> str:

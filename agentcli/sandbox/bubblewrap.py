@@ -162,6 +162,10 @@ class BubblewrapSandbox:
         self._placeholders.release()
         return told
 
+    @property
+    def reaches_sockets(self) -> bool:
+        return True
+
     def listen(self) -> socket.socket | None:
         if self._network is None or self._network.network is None:
             return None

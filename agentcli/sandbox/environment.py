@@ -114,10 +114,18 @@ cat >&3
 kill $reader 2>&-
 """
 """Connects ssh through the proxy with nothing but bash. The password is not in its arguments."""
-_SSH = (
-    "ssh -o StrictHostKeyChecking=accept-new"
-    " -o 'ProxyCommand=bash -c \"$AGENTCLI_SSH_CONNECT\" bash %h %p'"
-)
+_KEY_CHECKING = "-o StrictHostKeyChecking=accept-new"
+"""Nobody can be asked about a new server. One whose key has changed is refused."""
+_THROUGH_PROXY = "-o 'ProxyCommand=bash -c \"$AGENTCLI_SSH_CONNECT\" bash %h %p'"
+
+
+def _build_ssh_command(*known: str, is_proxied: bool = True) -> str:
+    """Return how git starts ssh. The servers that are new to it are known until the session ends.
+
+    ssh itself would look into the user's home, which is hidden."""
+    files = " ".join(f'\\"{file}\\"' for file in (*known, "$HOME/.ssh_known_hosts"))
+    named = f'-o "UserKnownHostsFile={files}"'
+    return " ".join(("ssh", _KEY_CHECKING, named, *[_THROUGH_PROXY] * is_proxied))
 
 
 def build_proxy_variables(port: int, *, token: str, hosts: Iterable[str]) -> dict[str, str]:
@@ -132,7 +140,7 @@ def build_proxy_variables(port: int, *, token: str, hosts: Iterable[str]) -> dic
         "NODE_USE_ENV_PROXY": "1",
         "YARN_HTTP_PROXY": url,
         "YARN_HTTPS_PROXY": url,
-        "GIT_SSH_COMMAND": _SSH,
+        "GIT_SSH_COMMAND": _build_ssh_command(),
         "AGENTCLI_SSH_CONNECT": _CONNECT_SCRIPT,
         **_build_login(port, token),
     }
@@ -177,3 +185,14 @@ def build_git_variables(port: int, *, token: str) -> dict[str, str]:
     for number, (key, value) in enumerate(_GIT_SETTINGS):
         built |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
     return {**built, "GIT_CONFIG_COUNT": str(len(_GIT_SETTINGS))}
+
+
+# The variables by which ssh asks the user's agent, if the command may do that.
+
+
+def build_agent_variables(at: Path, *, known_hosts: Path, is_proxied: bool) -> dict[str, str]:
+    """Return the variables. `known_hosts` are the servers that the user knows."""
+    return {
+        "SSH_AUTH_SOCK": str(at),
+        "GIT_SSH_COMMAND": _build_ssh_command(str(known_hosts), is_proxied=is_proxied),
+    }

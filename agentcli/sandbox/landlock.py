@@ -194,6 +194,11 @@ class LandlockSandbox:
             self._enclosures.prepare(self._domain(grants).enter)
         return told
 
+    @property
+    def reaches_sockets(self) -> bool:
+        """Return False: without a view of its own, a command would reach those of all others."""
+        return False
+
     def listen(self) -> socket.socket | None:
         if self._network is None:
             return None  # an ordinary user: Landlock could open a port only for all addresses

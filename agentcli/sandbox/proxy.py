@@ -10,7 +10,7 @@ import secrets
 import socket
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from agentcli.sandbox.environment import (
     CREDENTIALS_HOST,
@@ -41,6 +41,7 @@ from agentcli.sandbox.proxy_route import (
     relay,
     resolve_host,
 )
+from agentcli.sandbox.ssh_agent import AgentBrokers
 from agentcli.system.hosts import (
     PRIVATE,
     USUAL_PORTS,
@@ -53,7 +54,7 @@ from agentcli.system.hosts import (
 from agentcli.system.resolver import resolve as resolve_by_system
 from agentcli.types.events import Emit, HostJudged
 from agentcli.types.grants import NO_GRANTS, Grants
-from agentcli.types.verdicts import AnswerGit, JudgeHost, Verdict
+from agentcli.types.verdicts import AnswerGit, CommandChannels, JudgeHost, Verdict
 
 _REQUEST_S = 30.0
 _PAUSE_S = 0.1
@@ -100,6 +101,11 @@ def _asks_for_git(grants: Grants) -> bool:
     return "git" in grants.credentials
 
 
+def _is_allowed(task: asyncio.Task[Verdict]) -> bool:
+    is_settled = task.done() and not task.cancelled() and task.exception() is None
+    return is_settled and task.result().decision == "allow"
+
+
 @dataclass(slots=True)
 class _Lease:
     call_id: str
@@ -108,6 +114,12 @@ class _Lease:
     connections: dict[asyncio.Task[None], list[asyncio.StreamWriter]] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
     """A sentence for each refused host, by its name and port."""
+
+    def find_reached(self) -> list[tuple[str, int]] | None:
+        """Return the hosts that the command was let through to; None if it reaches all."""
+        if self.grants.network:
+            return None
+        return [host for host, task in self.verdicts.items() if _is_allowed(task)]
 
     def end(self) -> tuple[str, ...]:
         for verdict in self.verdicts.values():
@@ -133,8 +145,10 @@ class NetworkProxy:
         dial: Dial = dial_directly,
         find_upstream: FindUpstream = lambda host, port, is_plain: None,
         answer_git: AnswerGit = refuse_git,
+        agents: AgentBrokers | None = None,
     ) -> None:
-        """`listen` is called once, before the first command."""
+        """`listen` is called once, before the first command. If `agents` is None, no command
+        uses the user's ssh agent."""
         self._listen = listen
         self._emit = emit
         self._judge_host = judge_host
@@ -142,6 +156,7 @@ class NetworkProxy:
         self._dial = dial
         self._find_upstream = find_upstream
         self._answer_git = answer_git
+        self._agents = agents
         self._leases: dict[str, _Lease] = {}
         self._strangers = 0
         self._is_prepared = False
@@ -171,7 +186,11 @@ class NetworkProxy:
     def new_token(self) -> str:
         return secrets.token_hex(16)
 
-    def build_variables(self, token: str, grants: Grants) -> dict[str, str]:
+    def open(self, token: str, grants: Grants) -> CommandChannels:
+        agent = self._agents.open(token, grants) if self._agents else CommandChannels()
+        return replace(agent, variables={**self._build_variables(token, grants), **agent.variables})
+
+    def _build_variables(self, token: str, grants: Grants) -> dict[str, str]:
         port = self._find_port(grants)
         if not port:
             return {}
@@ -187,9 +206,12 @@ class NetworkProxy:
         return self._loopback_port if grants.network else self._port
 
     def begin(self, token: str, *, call_id: str, grants: Grants) -> None:
+        lease = _Lease(call_id, grants)
+        if self._agents:
+            self._agents.begin(token, call_id=call_id, find_reached=lease.find_reached)
         if grants.outside or (grants.network and not _asks_for_git(grants)):
             return  # it does not come here
-        self._leases[token] = lease = _Lease(call_id, grants)
+        self._leases[token] = lease
         if not self._find_port(grants):
             if grants.hosts:
                 lease.refused["hosts"] = NO_LISTENER
@@ -198,11 +220,14 @@ class NetworkProxy:
 
     def end(self, token: str) -> tuple[str, ...]:
         lease = self._leases.pop(token, None)
-        return lease.end() if lease else ()
+        unsigned = self._agents.end(token) if self._agents else ()
+        return (*(lease.end() if lease else ()), *unsigned)
 
     def close(self) -> None:
         for token in tuple(self._leases):
             self.end(token)
+        if self._agents:
+            self._agents.close()
         for task in (*self._connections, *self._accepting):
             task.cancel()
 

@@ -170,6 +170,10 @@ class SeatbeltSandbox:
         snapshot = self._snapshots.pop(process, None)
         return () if snapshot is None else self._keeper.undo(snapshot)
 
+    @property
+    def reaches_sockets(self) -> bool:
+        return False
+
     def listen(self) -> socket.socket:
         """There is no private network, so other programs can connect. They have no token."""
         listener = socket.create_server(("127.0.0.1", 0))

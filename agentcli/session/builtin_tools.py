@@ -252,10 +252,10 @@ class BuiltinTools:
 
         def build_environment(tag: str, grants: Grants) -> dict[str, str]:
             environ = os.environ if grants.outside else confined
-            built = build_child_environment(environ, tag=tag, passed=passed)
-            if environ is os.environ or not grants.credentials:
-                return built  # without a sandbox, programs find the user's own
-            return {**built, **self._credentials.get().build_variables(grants)}
+            return build_child_environment(environ, tag=tag, passed=passed)
+
+        async def find_credentials(grants: Grants) -> dict[str, str]:
+            return await self._credentials.get().build_variables(grants)
 
         async def answer_git(
             call_id: str, asked: str, may_reach: Callable[[str, int], Awaitable[bool]]
@@ -267,7 +267,10 @@ class BuiltinTools:
             sandbox=self._host.sandbox,
             new_tag=self._processes.get().new_tag,
             environment=build_environment,
-            leases=self._host.open_proxy(self._gate.judge_host, answer_git),
+            find_credentials=find_credentials,
+            leases=self._host.open_proxy(
+                self._gate.judge_host, answer_git, self._gate.judge_signature
+            ),
         )
 
     def _build_credentials(self) -> "UserCredentials":

@@ -1,8 +1,8 @@
 """The user's credentials for one command, each kind by its own channel, and only if granted.
 
-git asks for them while it runs, and gets those of a host that the command may reach. gh and npm
-cannot ask: theirs are variables of the command. Nothing here is loaded for commands without such a
-grant.
+git asks for them while it runs, and gets those of a host that the command may reach. ssh asks the
+user's agent for signatures. gh and npm cannot ask: theirs are variables of the command. Nothing
+here is loaded for commands without such a grant.
 """
 
 import asyncio
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
+from agentcli.sandbox.ssh_agent import SshAgent
 from agentcli.system import git, own_process
 from agentcli.system.grants import gives_host
 from agentcli.system.home import expand_home
@@ -44,19 +45,19 @@ class UserCredentials:
         self._conceal = conceal
         self._one_at_a_time = asyncio.Lock()
 
-    def build_variables(self, grants: Grants) -> dict[str, str]:
+    async def build_variables(self, grants: Grants) -> dict[str, str]:
         """Return the variables of gh and npm, as far as they are granted.
 
         Raise OSError if a file cannot be written. If the user has none, there is a warning."""
         variables: dict[str, str] = {}
         if "gh" in grants.credentials:
-            variables |= self._build_gh()
+            variables |= await self._build_gh()
         if "npm" in grants.credentials:
             variables |= self._build_npm(grants)
         return variables
 
-    def _build_gh(self) -> dict[str, str]:
-        token = find_gh_token(self._workspace)
+    async def _build_gh(self) -> dict[str, str]:
+        token = await asyncio.to_thread(find_gh_token, self._workspace)
         if not token:
             self._warn("gh", "gh has no token of yours; log in with: gh auth login")
             return {}
@@ -170,6 +171,25 @@ class _GitRequest:
         if self.port == _PORTS[self.scheme]:
             return f"[{self.host}]" if ":" in self.host else self.host
         return join_port(self.host, self.port)
+
+
+# ssh
+
+
+_MOST_KNOWN_BYTES = 1024 * 1024
+
+
+def find_ssh_agent() -> SshAgent | None:
+    """Return the agent that the user's environment names; None if there is none."""
+    at = Path(os.environ.get("SSH_AUTH_SOCK", ""))
+    if not (at.is_absolute() and at.is_socket()):
+        return None
+    known = expand_home("~/.ssh/known_hosts")
+    try:
+        with known.open(encoding="utf-8", errors="replace") as lines:
+            return SshAgent(at, lines.read(_MOST_KNOWN_BYTES))
+    except OSError:
+        return SshAgent(at, "")
 
 
 # gh

@@ -35,13 +35,14 @@ from agentcli.types.verdicts import (
     Preview,
     Question,
     RuleSuggestion,
+    SignatureRequest,
     Verdict,
 )
 
 if TYPE_CHECKING:
     from agentcli.permissions.decide import PolicyDecider
     from agentcli.permissions.evaluator import EvaluationRequest
-    from agentcli.permissions.granting import HostJudge, RunningCommand
+    from agentcli.permissions.granting import HostJudge, RunningCommand, SignatureJudge
     from agentcli.permissions.hooks import HookRunner
     from agentcli.permissions.judge import PolicyJudge
     from agentcli.permissions.provenance import OriginTracker
@@ -138,6 +139,10 @@ class PermissionGate:
         if verdict.decision == "allow":
             self._provenance.mark_fetching(call_id)
         return verdict
+
+    async def judge_signature(self, call_id: str, request: SignatureRequest) -> Verdict:
+        """Return whether a running command gets a signature of the user's ssh agent."""
+        return await self._signature_judge(call_id, request)
 
     def find_refusal(self, server: str, what: str) -> str:
         """Return why a rule denies a user's own request to a server, or "" if none does."""
@@ -236,6 +241,14 @@ class PermissionGate:
             add_rule=decider.add,
             ask_user=self.ask if self._ask_user else None,
             find_command=self._find_command,
+        )
+
+    @cached_property
+    def _signature_judge(self) -> "SignatureJudge":
+        from agentcli.permissions.granting import SignatureJudge
+
+        return SignatureJudge(
+            ask_user=self.ask if self._ask_user else None, find_command=self._find_command
         )
 
     def _find_command(self, call_id: str) -> "RunningCommand":

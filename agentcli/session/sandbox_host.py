@@ -16,7 +16,14 @@ from agentcli.system.lazy import Lazy
 from agentcli.types.errors import SettingsError
 from agentcli.types.events import Emit, Warned
 from agentcli.types.tools import WorkingDirectory
-from agentcli.types.verdicts import AnswerGit, HostLeases, JudgeHost, Sandbox, TemporaryFiles
+from agentcli.types.verdicts import (
+    AnswerGit,
+    HostLeases,
+    JudgeHost,
+    JudgeSignature,
+    Sandbox,
+    TemporaryFiles,
+)
 
 if TYPE_CHECKING:
     from agentcli.permissions.readonly import ReadProver
@@ -25,6 +32,7 @@ if TYPE_CHECKING:
     from agentcli.sandbox.homes import CommandHome
     from agentcli.sandbox.proxy import NetworkProxy
     from agentcli.sandbox.proxy_route import UpstreamProxy
+    from agentcli.sandbox.ssh_agent import SshAgent
 
 SANDBOX_OFF = "the sandbox is off: commands can change all your files and use the network"
 
@@ -77,11 +85,14 @@ class SandboxHost:
     def prover(self) -> "ReadProver":
         return self._prover.get()
 
-    def open_proxy(self, judge_host: JudgeHost, answer_git: AnswerGit) -> HostLeases | None:
+    def open_proxy(
+        self, judge_host: JudgeHost, answer_git: AnswerGit, judge_signature: JudgeSignature
+    ) -> HostLeases | None:
         """Return the leases of commands on hosts. Call once.
 
         None without a sandbox: then commands reach everything directly."""
         from agentcli.sandbox.proxy import NetworkProxy
+        from agentcli.sandbox.ssh_agent import AgentBrokers
 
         if self.sandbox is not None:
             self._proxy = NetworkProxy(
@@ -90,6 +101,13 @@ class SandboxHost:
                 judge_host=judge_host,
                 find_upstream=_find_upstream,
                 answer_git=answer_git,
+                agents=AgentBrokers(
+                    find_agent=_find_ssh_agent,
+                    judge=judge_signature,
+                    emit=self._emit,
+                    workspace=self._settings.workspace,
+                    can_connect=self.sandbox.reaches_sockets,
+                ),
             )
         return self._proxy
 
@@ -258,6 +276,12 @@ def _find_upstream(host: str, port: int, is_plain: bool) -> "UpstreamProxy | Non
         )
     except SettingsError as error:
         raise ValueError(str(error)) from None
+
+
+def _find_ssh_agent() -> "SshAgent | None":
+    from agentcli.session.credentials import find_ssh_agent
+
+    return find_ssh_agent()
 
 
 def find_own_paths(paths: SessionPaths) -> tuple[Path, ...]:

@@ -51,11 +51,6 @@ def parse_credential(text: str) -> Credential:
     for known in CREDENTIALS:
         if text == known:
             return known
-    if text == "ssh-agent":
-        raise ValueError(
-            "the ssh agent is not available in the sandbox; use https with credentials for git,"
-            " or outside"
-        )
     raise ValueError(f"unknown credentials {json.dumps(text)}; there are {', '.join(CREDENTIALS)}")
 
 

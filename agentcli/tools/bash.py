@@ -4,7 +4,7 @@ import asyncio
 import os
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import Annotated, ClassVar
@@ -100,6 +100,8 @@ class _PendingCommand:
     may_kill: bool
     """True if it may end background commands of the session, which its sandbox does not show."""
     setup: ShellSetup
+    credentials: Mapping[str, str]
+    """The variables of the credentials that it is granted."""
     log_path: Path
     log_fd: int
 
@@ -160,7 +162,11 @@ class Bash:
         if self._shells.are_confined and self._signal_directly(args.command):
             details = Command(command=args.command, cwd=str(self._directory.path), exit_code=0)
             return Output.of("[no output]\n[exit code 0]", details=details)
-        call = self._prepare(args, context)
+        try:
+            credentials = await self._shells.find_credentials(context.grants)
+        except OSError as error:
+            raise _not_run(error) from error
+        call = self._prepare(args, context, credentials)
         if args.background:
             return self._start_in_background(call)
         return await self._run_to_the_end(call, context.progress)
@@ -174,7 +180,9 @@ class Bash:
         is_able = self._shells.are_confined and not args.background
         return is_able and names_killer(args.command) and bool(self._processes.in_background())
 
-    def _prepare(self, args: BashArgs, context: ToolContext) -> _PendingCommand:
+    def _prepare(
+        self, args: BashArgs, context: ToolContext, credentials: Mapping[str, str]
+    ) -> _PendingCommand:
         notes = self._return_from_lost_directory()
         pipe = () if args.background else name_pipe(args.command)
         command = encode_command(args.command, keeps_pipe=pipe != ())
@@ -193,6 +201,7 @@ class Bash:
             pipe=pipe,
             may_kill=may_kill,
             setup=post,
+            credentials=credentials,
             log_path=log_path,
             log_fd=log_fd,
         )
@@ -300,7 +309,10 @@ class Bash:
         """Start a released shell; return it and the pipe from its output to the sink."""
         try:
             shell = self._shells.take(
-                call.setup, call_id=call.call_id, notes_directory=not call.args.background
+                call.setup,
+                call_id=call.call_id,
+                notes_directory=not call.args.background,
+                credentials=call.credentials,
             )
         except OSError as error:
             sink.close()

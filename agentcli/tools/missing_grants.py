@@ -142,8 +142,8 @@ def _lies_in(path: Path, directories: tuple[Path, ...]) -> bool:
 def _explain_identity(text: str, grants: Grants) -> Iterator[str]:
     if _DOCKER.search(text):
         yield _ask_for("commands reach no socket of the user, so no docker", "outside")
-    if _AGENT.search(text):
-        yield _ask_for("commands do not reach the user's ssh agent or keys", "outside")
+    if "ssh-agent" not in grants.credentials and _AGENT.search(text):
+        yield _ask_for("commands have no keys of the user for ssh", "credentials:ssh-agent")
     for name, form in _CREDENTIALS.items():
         if name not in grants.credentials and form.search(text):
             yield _ask_for(f"commands have no credentials for {name}", f"credentials:{name}")

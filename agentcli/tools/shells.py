@@ -9,10 +9,11 @@ from the moment a command is taken until it is finished, and never by a shell th
 import asyncio
 import os
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from subprocess import Popen, TimeoutExpired
 from typing import Protocol
@@ -20,13 +21,16 @@ from typing import Protocol
 from agentcli.system import process, process_tree
 from agentcli.system.shell import ShellHandle, ShellScript, prepare_shell
 from agentcli.types.grants import Grants
-from agentcli.types.verdicts import HostLeases, Sandbox
+from agentcli.types.verdicts import CommandChannels, HostLeases, Sandbox
 
 _AHEAD = 2
 """The number of waiting shells; a fast model is back before one is ready, or wants two commands."""
 _LEAVE_S = 2.0
 _WITH_NAMESPACE = "bubblewrap"
 """The sandbox in which every command has its own namespace of processes."""
+
+
+FindCredentials = Callable[[Grants], Awaitable[Mapping[str, str]]]
 
 
 class NewTag(Protocol):
@@ -78,16 +82,19 @@ class ShellPool:
         sandbox: Sandbox | None,
         new_tag: NewTag,
         environment: Callable[[str, Grants], dict[str, str]],
+        find_credentials: FindCredentials | None = None,
         leases: HostLeases | None = None,
     ) -> None:
         """`directory` holds the files of commands; `environment` returns the one for a tag.
 
+        `find_credentials` returns the variables of granted credentials; None if there are none.
         `leases` let commands reach granted hosts; None if there is no sandbox to reach them from.
         """
         self._directory = directory.resolve()
         self._sandbox = sandbox
         self._new_mark = new_tag
         self._environment = environment
+        self._find_credentials = find_credentials
         self._leases = leases
         self._waiting: deque[Future[PooledShell]] = deque()
         self._due: asyncio.Handle | None = None
@@ -98,26 +105,46 @@ class ShellPool:
     def are_confined(self) -> bool:
         return self._sandbox is not None
 
-    def take(self, setup: ShellSetup, *, call_id: str, notes_directory: bool) -> PooledShell:
+    async def find_credentials(self, grants: Grants) -> Mapping[str, str]:
+        """Return the variables of the credentials that a command is granted.
+
+        Raise OSError if a file of theirs cannot be written."""
+        # Without a sandbox, programs find the user's own.
+        is_open = grants.outside or self._sandbox is None
+        if is_open or not grants.credentials or self._find_credentials is None:
+            return {}
+        return await self._find_credentials(grants)
+
+    def take(
+        self,
+        setup: ShellSetup,
+        *,
+        call_id: str,
+        notes_directory: bool,
+        credentials: Mapping[str, str] | None = None,
+    ) -> PooledShell:
         """Return a shell to release at once; raise OSError if none starts.
 
         The sandbox looks after it from now on, and it may reach the hosts that are granted.
         A shell that does not note its directory is not made ahead: few are requested.
         """
+        find = partial(self._find_shell, setup, credentials or {}, notes_directory=notes_directory)
         if self._leases is None:
-            return self._find_shell(setup, notes_directory=notes_directory)
+            return find()
         self._leases.prepare(setup.grants)
-        shell = self._find_shell(setup, notes_directory=notes_directory)
+        shell = find()
         self._leases.begin(shell.token, call_id=call_id, grants=setup.grants)
         return shell
 
-    def _find_shell(self, setup: ShellSetup, *, notes_directory: bool) -> PooledShell:
+    def _find_shell(
+        self, setup: ShellSetup, credentials: Mapping[str, str], *, notes_directory: bool
+    ) -> PooledShell:
         while self._waiting and notes_directory:
             started = self._waiting.popleft()
             if shell := self._match(started, setup):
                 return shell
             self._dismiss(started)
-        return self._start(setup, notes_directory=notes_directory, waits=False)
+        return self._start(setup, credentials, notes_directory=notes_directory, waits=False)
 
     def prepare(self, cwd: Path, grants: Grants) -> None:
         """Schedule the next shells, while nothing waits for them.
@@ -192,12 +219,19 @@ class ShellPool:
         self.finish(shell)
 
     def _start_ahead(self, cwd: Path, grants: Grants) -> PooledShell:
-        return self._start(ShellSetup.at(cwd, grants), notes_directory=True, waits=True)
+        return self._start(ShellSetup.at(cwd, grants), {}, notes_directory=True, waits=True)
 
-    def _start(self, setup: ShellSetup, *, notes_directory: bool, waits: bool) -> PooledShell:
+    def _start(
+        self,
+        setup: ShellSetup,
+        credentials: Mapping[str, str],
+        *,
+        notes_directory: bool,
+        waits: bool,
+    ) -> PooledShell:
         tag = self._new_mark(outside=setup.grants.outside)
         sandbox = self._choose_sandbox(setup)
-        token, variables = self._build_lease(setup.grants)
+        token, channels = self._open_lease(setup.grants)
         script = prepare_shell(
             directory=self._directory,
             name=tag,
@@ -206,6 +240,8 @@ class ShellPool:
         )
         leash = ShellHandle()
         with ExitStack() as undo, ExitStack() as given:
+            if self._leases is not None:
+                undo.callback(self._leases.end, token)
             undo.callback(leash.close)
             given.callback(leash.shell_end.close)
             output, stdout = os.pipe()
@@ -215,10 +251,10 @@ class ShellPool:
                 sandbox,
                 script.argv,
                 cwd=setup.cwd,
-                env={**self._environment(tag, setup.grants), **variables},
+                env={**self._environment(tag, setup.grants), **credentials, **channels.variables},
                 stdin=leash.shell_end.fileno(),
                 stdout=stdout,
-                grants=setup.grants,
+                grants=setup.grants | Grants(readable=channels.readable),
                 waits=waits,
             )
             undo.pop_all()
@@ -232,8 +268,8 @@ class ShellPool:
             token=token,
         )
 
-    def _build_lease(self, grants: Grants) -> tuple[str, dict[str, str]]:
+    def _open_lease(self, grants: Grants) -> tuple[str, CommandChannels]:
         if self._leases is None:
-            return "", {}
+            return "", CommandChannels()
         token = self._leases.new_token()
-        return token, self._leases.build_variables(token, grants)
+        return token, self._leases.open(token, grants)

@@ -285,6 +285,19 @@ class HostJudged:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SignatureJudged:
+    """The verdict on a signature that a running command wanted of the user's ssh agent."""
+
+    call_id: str
+    key: str
+    """The kind of the key, its fingerprint and its comment."""
+    purpose: str
+    """What would be signed, as `log in as git at code.example.org`."""
+    verdict: Verdict
+    type: Literal["signature_judged"] = "signature_judged"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CallFinished:
     result: ToolResult
     duration_s: float = 0.0
@@ -392,6 +405,7 @@ Fact: TypeAlias = (
     | Restored
     | CallJudged
     | HostJudged
+    | SignatureJudged
     | CallFinished
     | OutputStored
     | HookRan

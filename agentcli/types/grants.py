@@ -10,8 +10,8 @@ from typing import Literal, TypeAlias, TypeVar
 
 from agentcli.types.fast_dataclass import dataclass
 
-Credential: TypeAlias = Literal["git", "gh", "npm"]
-CREDENTIALS: tuple[Credential, ...] = ("git", "gh", "npm")
+Credential: TypeAlias = Literal["git", "gh", "npm", "ssh-agent"]
+CREDENTIALS: tuple[Credential, ...] = ("git", "gh", "npm", "ssh-agent")
 
 OUTSIDE = "no sandbox: runs as you, with all your files and the network"
 

@@ -1,6 +1,7 @@
 """Verdicts: one per call, and the question to the user if a rule asks for one."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
@@ -200,6 +201,26 @@ class AnswerGit(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SignatureRequest:
+    """A signature of the user's ssh agent that a running command asks for."""
+
+    key: str
+    """The kind of the key, its fingerprint and its comment."""
+    purpose: str
+    """What would be signed, as `log in as git at code.example.org`."""
+    is_expected: bool
+    """True for a login at a server that the command may reach: what the grant is meant for."""
+
+
+class JudgeSignature(Protocol):
+    """Decides whether a running command, which has that grant, gets a signature."""
+
+    async def __call__(self, call_id: str, request: SignatureRequest, /) -> Verdict:
+        """Return allow or deny."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Reaction:
     """The reaction of a hook to a tool's output."""
 
@@ -268,6 +289,11 @@ class Sandbox(Protocol):
         """
         ...
 
+    @property
+    def reaches_sockets(self) -> bool:
+        """True if commands can connect to a unix socket in a directory that they may read."""
+        ...
+
     def listen(self) -> "socket | None":
         """Return a socket that listens where commands can connect, but for the whole network.
 
@@ -279,6 +305,16 @@ class Sandbox(Protocol):
     def close(self) -> None:
         """End the sandbox with the session: nothing can be started any more."""
         ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandChannels:
+    """The ways by which one command reaches what it is granted outside."""
+
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """By these its programs find the proxy, the credentials of git, and the ssh agent."""
+    readable: tuple[Path, ...] = ()
+    """A directory with a socket of ours, for this command alone."""
 
 
 class HostLeases(Protocol):
@@ -297,8 +333,10 @@ class HostLeases(Protocol):
         """May be called from any thread."""
         ...
 
-    def build_variables(self, token: str, grants: Grants) -> dict[str, str]:
-        """Return the variables by which programs find the proxy. May be called from any thread."""
+    def open(self, token: str, grants: Grants) -> CommandChannels:
+        """Return the ways of the command with this token. They lead nowhere before it begins.
+
+        May be called from any thread, unless credentials are granted."""
         ...
 
     def begin(self, token: str, *, call_id: str, grants: Grants) -> None:
@@ -306,5 +344,7 @@ class HostLeases(Protocol):
         ...
 
     def end(self, token: str) -> tuple[str, ...]:
-        """Cut the command's connections. Return sentences for the model on what was refused."""
+        """Cut the command's connections. Return sentences for the model on what was refused.
+
+        Also for a command that never began."""
         ...

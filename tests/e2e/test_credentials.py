@@ -1,14 +1,13 @@
-import json
 import shutil
-from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.support import certificates
 from tests.support.confined import LAYERS, confined
-from tests.support.program import agentcli, script
-from tests.support.registries import CODE, NPM, PACKAGES, PASSWORD, USER, Registries
+from tests.support.granted import GrantedRun, skip_without_hosts
+from tests.support.registries import CODE, GH_API, NPM, PACKAGES, PASSWORD, USER, Registries
 
 PUSH = (
     f"git clone -q http://{CODE}/demo.git copy && cd copy && echo more > b.txt && git add b.txt"
@@ -23,158 +22,96 @@ def ask_for(host: str, scheme: str = "http") -> str:
 
 @pytest.fixture(params=LAYERS)
 def layer(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    name = str(request.param)
     if shutil.which("git") is None:
         pytest.skip("not installed: git")
-    with confined(name, tmp_path / "probe") as made:
-        listener = made.sandbox.listen()
-        if listener is None:
-            pytest.skip("without root, Landlock leaves no network at all: a named gap")
-        listener.close()
-    return name
+    skip_without_hosts(str(request.param), tmp_path / "probe")
+    return str(request.param)
 
 
 @pytest.fixture
-def person(home: Path) -> Path:
-    """The home of a user who keeps passwords for git."""
+def passwords(home: Path) -> None:
+    """Let the user keep passwords for git."""
     (home / ".gitconfig").write_text("[credential]\n\thelper = store\n")
     kept = "".join(f"http://{USER}:{PASSWORD}@{host}\n" for host in (CODE, PACKAGES))
     (home / ".git-credentials").write_text(kept)
-    return home
 
 
-def run_granted(
-    command: str, rule: str, *, layer: str, home: Path, workspace: Path, env: Mapping[str, str]
-) -> list[dict[str, Any]]:
-    """Run a command with what a rule for it gives. Return the facts of the session."""
-    rules = home / ".config/agentcli/rules.toml"
-    rules.parent.mkdir(parents=True, exist_ok=True)
-    rules.write_text(f'[[rule]]\ndecision = "allow"\nrule = "bash"\n{rule}\n')
-    model = script(home / "script.json", [{"calls": [{"bash": {"command": command}}]}, "Done."])
-    ran = agentcli(
-        *("run", "-C", workspace, "--sandbox", layer, "--model", model, "x"),
-        home=home,
-        env=dict(env),
-    )
-    assert ran.code == 0, ran.err
-    (log,) = home.glob(".local/state/agentcli/sessions/*/log.jsonl")
-    assert PASSWORD not in "".join(
-        path.read_text(errors="replace") for path in log.parent.rglob("*") if path.is_file()
-    )
-    return [json.loads(line)["fact"] for line in log.read_text().splitlines()]
+@pytest.fixture
+def runs(layer: str, home: Path, workspace: Path, registries: Registries) -> GrantedRun:
+    return GrantedRun(layer=layer, home=home, workspace=workspace, env=registries.environment)
 
 
-def read_result(facts: list[dict[str, Any]]) -> str:
-    results = [fact["result"] for fact in facts if fact["type"] == "call_finished"]
-    return "\n".join(block["text"] for one in results for block in one["content"])
-
-
-def list_asked(facts: list[dict[str, Any]]) -> list[tuple[str, bool]]:
-    """Return for which hosts git wanted credentials, and whether it got them."""
-    asked = [one for one in facts if one["type"] == "host_judged" and one.get("credential")]
-    return [
-        (f"{one['host']}:{one['port']}", one["verdict"]["decision"] == "allow") for one in asked
-    ]
-
-
+@pytest.mark.usefixtures("passwords")
 def test_push_without_the_grant_fails_with_the_way_to_it(
-    layer: str, person: Path, workspace: Path, registries: Registries
+    runs: GrantedRun, registries: Registries
 ) -> None:
-    facts = run_granted(
-        PUSH,
-        f'network = ["{CODE}"]',
-        layer=layer,
-        home=person,
-        workspace=workspace,
-        env=registries.environment,
-    )
-    said = read_result(facts)
+    ran = runs.run(PUSH, f'network = ["{CODE}"]')
+    said = ran.said
     assert "pushed" not in said
     assert '"credentials:git"' in said
     assert "AGENTCLI_GIT_CREDENTIAL" not in said
-    assert list_asked(facts) == []
+    assert ran.asked == []
     assert "authorization" not in {name for one in registries.asked for name in one.headers}
 
 
+@pytest.mark.usefixtures("passwords")
 def test_push_with_the_grant_uses_the_users_password_and_shows_it_nowhere(
-    layer: str, person: Path, workspace: Path, registries: Registries
+    runs: GrantedRun,
 ) -> None:
-    facts = run_granted(
-        PUSH,
-        f'network = ["{CODE}"]\ncredentials = ["git"]',
-        layer=layer,
-        home=person,
-        workspace=workspace,
-        env=registries.environment,
-    )
-    said = read_result(facts)
+    ran = runs.run(PUSH, f'network = ["{CODE}"]\ncredentials = ["git"]')
+    said = ran.said
     assert "pushed" in said
-    assert PASSWORD not in said
+    assert not ran.contains(PASSWORD)
     assert ".git-credentials" not in said
-    assert list_asked(facts) == [(f"{CODE}:80", True)]
+    assert ran.asked == [(f"{CODE}:80", True)]
 
 
+@pytest.mark.usefixtures("passwords")
 def test_password_is_given_for_reachable_hosts_alone_and_masked_in_the_output(
-    layer: str, person: Path, workspace: Path, registries: Registries
+    runs: GrantedRun,
 ) -> None:
     requests = (ask_for(CODE), ask_for(PACKAGES), ask_for(f"{CODE}:8080"), ask_for(CODE, "ftp"))
-    facts = run_granted(
-        "; ".join(requests),
-        f'network = ["{CODE}"]\ncredentials = ["git"]',
-        layer=layer,
-        home=person,
-        workspace=workspace,
-        env=registries.environment,
-    )
-    said = read_result(facts)
+    ran = runs.run("; ".join(requests), f'network = ["{CODE}"]\ncredentials = ["git"]')
+    said = ran.said
     assert said.count("password=") == 1
+    assert not ran.contains(PASSWORD)
     assert f"none for http://{PACKAGES}: this host is not granted" in said
     assert "only for https and http" in said
-    assert list_asked(facts) == [
+    assert ran.asked == [
         (f"{CODE}:80", True),
         (f"{PACKAGES}:80", False),
         (f"{CODE}:8080", False),
     ]
 
 
+@pytest.mark.usefixtures("passwords")
 @pytest.mark.parametrize("name", LAYERS)
 def test_command_with_the_whole_network_gets_the_password_of_any_host(
-    name: str, person: Path, workspace: Path, tmp_path: Path
+    name: str, home: Path, workspace: Path, tmp_path: Path
 ) -> None:
     with confined(name, tmp_path / "probe"):
         pass  # skipped if this layer does not work here
-    facts = run_granted(
-        f"{ask_for(PACKAGES)}; {ask_for('other.example.org')}",
-        'network = true\ncredentials = ["git"]',
-        layer=name,
-        home=person,
-        workspace=workspace,
-        env={},
-    )
-    said = read_result(facts)
+    runs = GrantedRun(layer=name, home=home, workspace=workspace, env={})
+    requests = f"{ask_for(PACKAGES)}; {ask_for('other.example.org')}"
+    ran = runs.run(requests, 'network = true\ncredentials = ["git"]')
+    said = ran.said
     assert said.count("password=") == 1
     assert "none for http://other.example.org: the user's git knows none without asking" in said
-    assert list_asked(facts) == [(f"{PACKAGES}:80", True), ("other.example.org:80", False)]
+    assert ran.asked == [(f"{PACKAGES}:80", True), ("other.example.org:80", False)]
 
 
+@pytest.mark.usefixtures("passwords")
 def test_settings_of_the_repository_decide_nothing_about_the_helper_outside(
-    layer: str, person: Path, workspace: Path, registries: Registries
+    runs: GrantedRun, home: Path, workspace: Path
 ) -> None:
     (workspace / ".git").mkdir()
     (workspace / ".git/HEAD").write_text("ref: refs/heads/main\n")
     (workspace / ".git/objects").mkdir()
     (workspace / ".git/refs").mkdir()
-    escaped = person / "escaped"
+    escaped = home / "escaped"
     (workspace / ".git/config").write_text(f'[credential]\n\thelper = "!touch {escaped};:"\n')
-    facts = run_granted(
-        ask_for(CODE),
-        f'network = ["{CODE}"]\ncredentials = ["git"]',
-        layer=layer,
-        home=person,
-        workspace=workspace,
-        env=registries.environment,
-    )
-    assert list_asked(facts) == [(f"{CODE}:80", True)]
+    ran = runs.run(ask_for(CODE), f'network = ["{CODE}"]\ncredentials = ["git"]')
+    assert ran.asked == [(f"{CODE}:80", True)]
     assert not escaped.exists()
 
 
@@ -188,7 +125,7 @@ SHOW_TOKENS = (
 
 
 def test_tokens_of_gh_and_npm_are_in_the_granted_command_alone(
-    layer: str, home: Path, workspace: Path, registries: Registries
+    runs: GrantedRun, home: Path, workspace: Path, registries: Registries
 ) -> None:
     if shutil.which("npm") is None:
         pytest.skip("not installed: npm")
@@ -197,15 +134,9 @@ def test_tokens_of_gh_and_npm_are_in_the_granted_command_alone(
         f"@own:registry=http://{NPM}/\ninit-author-name=A\n"
     )
     env = {**registries.environment, "GH_TOKEN": GH_SECRET, "NPM_OWN": NPM_SECRET}
-    facts = run_granted(
-        SHOW_TOKENS,
-        f'network = ["{NPM}"]\ncredentials = ["gh", "npm"]',
-        layer=layer,
-        home=home,
-        workspace=workspace,
-        env=env,
-    )
-    said = read_result(facts)
+    rule = f'network = ["{NPM}"]\ncredentials = ["gh", "npm"]'
+    ran = replace(runs, env=env).run(SHOW_TOKENS, rule)
+    said = ran.said
     assert (workspace / "gh.txt").read_text() == GH_SECRET
     assert f"//{NPM}/:_authToken=${{AGENTCLI_NPM_0}}" in said
     assert f"@own:registry=http://{NPM}/" in said
@@ -216,16 +147,31 @@ def test_tokens_of_gh_and_npm_are_in_the_granted_command_alone(
 
 
 def test_command_without_the_grant_has_no_tokens(
-    layer: str, home: Path, workspace: Path, registries: Registries
+    runs: GrantedRun, home: Path, workspace: Path
 ) -> None:
     (home / ".npmrc").write_text(f"//{NPM}/:_authToken={NPM_SECRET}\n")
-    facts = run_granted(
-        "env; touch ran",
-        f'network = ["{NPM}"]',
-        layer=layer,
-        home=home,
-        workspace=workspace,
-        env={**registries.environment, "GH_TOKEN": GH_SECRET},
-    )
+    granted = replace(runs, env={**runs.env, "GH_TOKEN": GH_SECRET})
+    ran = granted.run("env; touch ran", f'network = ["{NPM}"]')
     assert (workspace / "ran").exists()
-    assert not any(name in read_result(facts) for name in ("GH_TOKEN", "NPM_CONFIG", "_NPM_"))
+    assert not any(name in ran.said for name in ("GH_TOKEN", "NPM_CONFIG", "_NPM_"))
+
+
+GH = "gh api user --jq .login"
+
+
+def test_gh_reaches_its_api_with_the_grant_and_says_how_to_get_it_without(
+    runs: GrantedRun, workspace: Path, registries: Registries
+) -> None:
+    if shutil.which("gh") is None:
+        pytest.skip("not installed: gh")
+    certificate = certificates.made_in(workspace, GH_API)
+    registries.tls = certificate.server_context()
+    trusted = {"GH_TOKEN": GH_SECRET, "SSL_CERT_FILE": str(certificate.path)}
+    granted = replace(runs, env={**runs.env, **trusted})
+    ran = granted.run(GH, f'network = ["{GH_API}"]')
+    assert '"credentials:gh"' in ran.said
+    assert not registries.was_asked(GH_API)
+    ran = granted.run(GH, f'network = ["{GH_API}"]\ncredentials = ["gh"]')
+    assert USER in ran.said
+    asked = [one.headers["authorization"] for one in registries.asked if one.host == GH_API]
+    assert set(asked) == {f"token {GH_SECRET}"}

@@ -8,6 +8,7 @@ import hashlib
 import io
 import json
 import os
+import ssl
 import subprocess
 import tarfile
 import threading
@@ -17,9 +18,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 PACKAGES, NPM, CODE, API = (f"{name}.example.org" for name in ("packages", "npm", "code", "api"))
+GH_API = "api.github.com"
 WHEEL = "hello_agent-1.0-py3-none-any.whl"
 USER, PASSWORD = "dev", "correct-horse-battery"
 
@@ -49,6 +51,8 @@ NOT_FOUND = Answered(404, b"not found")
 class Registries:
     port: int
     asked: list[Asked]
+    tls: ssl.SSLContext | None = None
+    """The certificate for tunnels; without one there are none."""
 
     @property
     def environment(self) -> dict[str, str]:
@@ -67,7 +71,8 @@ def serve_registries(repositories: Path) -> Iterator[Registries]:
         PACKAGES: _answer_pip,
         NPM: _answer_npm,
         CODE: lambda asked: _answer_git(asked, repositories),
-        API: lambda asked: Answered(200, json.dumps({"login": USER}).encode(), _JSON),
+        API: _answer_user,
+        GH_API: _answer_user,
     }
     served: list[Asked] = []
 
@@ -75,7 +80,7 @@ def serve_registries(repositories: Path) -> Iterator[Registries]:
         protocol_version = "HTTP/1.1"
 
         def _answer(self) -> None:
-            url = urlsplit(self.path)
+            url = urlsplit(urljoin(f"https://{self.headers['host']}", self.path))
             size = int(self.headers.get("content-length") or 0)
             body = self._read_chunks() if self._is_chunked else self.rfile.read(size)
             headers = {name.lower(): value for name, value in self.headers.items()}
@@ -89,6 +94,9 @@ def serve_registries(repositories: Path) -> Iterator[Registries]:
             self.send_header("content-length", str(len(answer.body)))
             self.end_headers()
             self.wfile.write(answer.body)
+
+        def do_CONNECT(self) -> None:
+            _open_tunnel(self, made.tls)
 
         do_GET = do_POST = do_PUT = do_HEAD = _answer
 
@@ -108,14 +116,27 @@ def serve_registries(repositories: Path) -> Iterator[Registries]:
             """Say nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    made = Registries(server.server_address[1], served)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
-        yield Registries(server.server_address[1], served)
+        yield made
     finally:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+def _open_tunnel(handler: BaseHTTPRequestHandler, tls: ssl.SSLContext | None) -> None:
+    """Make a handler the server at the end of the tunnel that its client asks for."""
+    if tls is None:
+        handler.send_error(502)
+        return
+    handler.send_response(200)
+    handler.end_headers()
+    handler.connection = tls.wrap_socket(handler.connection, server_side=True)
+    handler.rfile = handler.connection.makefile("rb")
+    handler.wfile = handler.connection.makefile("wb", buffering=0)
 
 
 _JSON = {"content-type": "application/json"}
@@ -178,6 +199,10 @@ def _answer_npm(asked: Asked) -> Answered:
         "versions": {"1.0.0": version},
     }
     return Answered(200, json.dumps(listing).encode(), _JSON)
+
+
+def _answer_user(asked: Asked) -> Answered:
+    return Answered(200, json.dumps({"login": USER}).encode(), _JSON)
 
 
 def _answer_git(asked: Asked, repositories: Path) -> Answered:

@@ -34,6 +34,7 @@ from agentcli.types.events import (
     SessionNamed,
     SessionResumed,
     SessionStarted,
+    SignatureJudged,
     TokensSpent,
     TurnEnded,
     TurnStarted,
@@ -285,6 +286,10 @@ _RENDERERS: dict[type[Fact], Callable[..., str]] = {
     HostJudged: lambda fact: (
         f"  host     {join_port(fact.host, fact.port)}"
         f"{' ' * bool(fact.credential)}{fact.credential} {fact.verdict.decision}"
+        f" by {fact.verdict.by}: {fact.verdict.reason}"
+    ),
+    SignatureJudged: lambda fact: (
+        f"  ssh      {fact.purpose} with {fact.key}: {fact.verdict.decision}"
         f" by {fact.verdict.by}: {fact.verdict.reason}"
     ),
     OutputStored: lambda fact: f"  output   {Path(fact.log_path).name} ended",

@@ -20,12 +20,14 @@ from agentcli.types.events import (
     Event,
     FileAttached,
     HookRan,
+    HostJudged,
     ModelChanged,
     ModelReplied,
     ResultsTrimmed,
     ServerAsked,
     SessionResumed,
     SessionStarted,
+    SignatureJudged,
     TokensSpent,
     Warned,
 )
@@ -176,6 +178,8 @@ def _build_remarks(event: Event) -> list[JsonRow]:
             return [{"type": "warning", "code": code, "message": message}]
         case HookRan():
             return [_build_hook(event)]
+        case HostJudged() | SignatureJudged():
+            return [_build_access(event)]
         case ResultsTrimmed(results=results, freed_tokens=freed_tokens):
             ids = [result.call_id for result in results]
             return [{"type": "shortened", "results": ids, "freed_tokens": freed_tokens}]
@@ -207,6 +211,16 @@ def _build_hook(event: HookRan) -> JsonRow:
         "decision": event.decision,
         "reason": event.reason,
     }
+
+
+def _build_access(event: HostJudged | SignatureJudged) -> JsonRow:
+    verdict = event.verdict
+    judged = {"decision": verdict.decision, "by": verdict.by, "reason": verdict.reason}
+    if isinstance(event, HostJudged):
+        host = {"host": event.host, "port": event.port, "credential": event.credential}
+        return {"type": "host", "id": event.call_id, **host, **judged}
+    signed = {"key": event.key, "purpose": event.purpose}
+    return {"type": "signature", "id": event.call_id, **signed, **judged}
 
 
 def _build_session_start(event: SessionStarted | SessionResumed) -> JsonRow:

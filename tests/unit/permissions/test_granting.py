@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.permissions.granting import HostJudge, RunningCommand
+from agentcli.permissions.granting import HostJudge, RunningCommand, SignatureJudge
 from agentcli.permissions.policy import load_rules, rules_from_options, store_rule
 from agentcli.permissions.rules import PermissionRule, Source, parse_rule
 from agentcli.types.errors import SettingsError, UsageError
 from agentcli.types.grants import NO_GRANTS, WITHOUT_SANDBOX, Grants
 from agentcli.types.messages import Json
-from agentcli.types.verdicts import AskUser, Verdict
+from agentcli.types.verdicts import AskUser, SignatureRequest, Verdict
 from tests.unit.permissions.court import NO, YES, YES_FOR_THE_SESSION, Court, Person, court_of
 
 HOST = "docs.example.org"
@@ -60,7 +60,6 @@ outside = true"""
         ('writable = ["cache"]', "absolute path"),
         ('readable = ["/"]', "not /"),
         ('credentials = ["aws"]', "there are git, gh, npm"),
-        ('credentials = ["ssh-agent"]', "ssh agent is not available"),
         ('credentials = "git"', "list of strings"),
         ("outside = 1", "true or false"),
         ('nettwork = ["a.example"]', "Did you mean network"),
@@ -424,3 +423,42 @@ def test_preset_is_a_rule_for_its_hosts(tmp_path: Path) -> None:
     rule = parse_rule("network(python)", "allow", source="user")
     judge = host_judge(court_of(tmp_path, granting=(rule,)), None)
     assert {reach(judge, "c", host).decision for host in rule.hosts} == {"allow"}
+
+
+# Signatures of the user's ssh agent
+
+
+PUSH = SignatureRequest(key="ssh-ed25519 SHA256:x", purpose="log in as git at a", is_expected=True)
+ODD = replace(PUSH, purpose="sign data for git", is_expected=False)
+
+
+def sign(person: Person | None, *requests: SignatureRequest) -> list[Verdict]:
+    async def main() -> list[Verdict]:
+        judge = SignatureJudge(
+            ask_user=person, find_command=lambda call_id: RunningCommand(command="git push")
+        )
+        return [await judge("c1", one) for one in requests]
+
+    return asyncio.run(main())
+
+
+def test_each_signature_is_a_question_with_key_purpose_and_command() -> None:
+    person = Person([ONCE, NO])
+    assert [one.decision for one in sign(person, PUSH, PUSH)] == ["allow", "deny"]
+    question = person.questions[0]
+    assert question.call.name == "ssh-agent"
+    assert question.call.input == {"sign": PUSH.purpose, "key": PUSH.key, "command": "git push"}
+    assert question.suggestion.rules == ()
+
+
+def test_signature_approved_for_the_session_is_asked_about_once_and_another_again() -> None:
+    person = Person([YES_FOR_THE_SESSION, NO])
+    decisions = [one.decision for one in sign(person, PUSH, PUSH, ODD)]
+    assert decisions == ["allow", "allow", "deny"]
+    assert len(person.questions) == 2
+
+
+def test_run_gives_the_logins_that_the_grant_is_meant_for() -> None:
+    given, refused = sign(None, PUSH, ODD)
+    assert (given.decision, given.by) == ("allow", "rule")
+    assert (refused.decision, refused.by) == ("deny", "nobody")

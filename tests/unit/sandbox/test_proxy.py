@@ -532,7 +532,7 @@ def test_command_with_the_whole_network_gets_no_lease() -> None:
     async def scenario(trial: Trial) -> None:
         token, grants = trial.proxy.new_token(), Grants(network=True)
         trial.proxy.begin(token, call_id="c1", grants=grants)
-        assert trial.proxy.build_variables(token, grants) == {}
+        assert trial.proxy.open(token, grants).variables == {}
         assert "407" in await trial.get(f"http://{DOCS}/", token)
 
     try_proxy(scenario)

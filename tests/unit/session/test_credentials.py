@@ -47,7 +47,7 @@ def test_variable_of_the_user_comes_first(
 ) -> None:
     monkeypatch.setenv("GITHUB_TOKEN", TOKEN)
     concealed: list[str] = []
-    given = build(tmp_path, [], concealed).build_variables(Grants(credentials=("gh",)))
+    given = asyncio.run(build(tmp_path, [], concealed).build_variables(Grants(credentials=("gh",))))
     assert (given, concealed) == ({"GH_TOKEN": TOKEN}, [TOKEN])
 
 
@@ -59,7 +59,7 @@ def test_user_without_logins_is_told(
         pytest.skip("the system has a gh of its own")
     told: list[Event] = []
     grants = Grants(network=True, credentials=("git", "gh", "npm"))
-    given = build(tmp_path, told, []).build_variables(grants)
+    given = asyncio.run(build(tmp_path, told, []).build_variables(grants))
     assert list(given) == ["NPM_CONFIG_USERCONFIG"]
     codes = [one.code for one in told if isinstance(one, Warned)]
     assert codes == ["credentials.gh", "credentials.npm"]
@@ -84,7 +84,7 @@ def test_login_of_npm_is_given_for_granted_hosts_and_never_in_the_file(
     (user / ".npmrc").write_text(f"{line}\nregistry=https://npm.example.org/\n")
     concealed: list[str] = []
     grants = Grants(hosts=hosts, credentials=("npm",))
-    given = build(tmp_path, [], concealed).build_variables(grants)
+    given = asyncio.run(build(tmp_path, [], concealed).build_variables(grants))
     assert given.get("AGENTCLI_NPM_0") == ("abcdefgh1" if is_given else None)
     assert concealed == ["abcdefgh1"] * is_given
     text = Path(given["NPM_CONFIG_USERCONFIG"]).read_text()

@@ -262,6 +262,10 @@ class Recorded:
             self.finished.append(process.returncode)
         return ("A protected file was put back.",)
 
+    @property
+    def reaches_sockets(self) -> bool:
+        return False
+
     def listen(self) -> None: ...
 
     def close(self) -> None: ...

@@ -7,14 +7,17 @@ from jsonschema import Draft202012Validator
 from agentcli.types.events import (
     FileAttached,
     HookRan,
+    HostJudged,
     ModelChanged,
     ModelReplied,
     ResultsTrimmed,
     ServerAsked,
     SessionStarted,
+    SignatureJudged,
     TrimmedResult,
 )
 from agentcli.types.messages import AssistantMessage, Usage
+from agentcli.types.verdicts import Verdict
 from agentcli.ui.oneshot.jsonl import JsonRenderer
 
 REFERENCE = Path(__file__).parents[3] / "docs/reference"
@@ -72,6 +75,9 @@ def test_what_servers_bring_and_ask_is_told_in_the_published_form(
     )
     face(asked)
     face(HookRan(hook="check", decision="observed", event="Stop"))
+    denied = Verdict(decision="deny", by="nobody", reason="not granted")
+    face(HostJudged(call_id="c", host="docs.example.org", port=443, verdict=denied))
+    face(SignatureJudged(call_id="c", key="ed25519 X", purpose="log in as git", verdict=denied))
     rows = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
     assert [error.message for row in rows for error in FORM.iter_errors(row)] == []
     assert [{key: row[key] for key in row if key not in HEAD} for row in rows] == [
@@ -91,5 +97,24 @@ def test_what_servers_bring_and_ask_is_told_in_the_published_form(
             "hook": "check",
             "decision": "observed",
             "reason": "",
+        },
+        {
+            "type": "host",
+            "id": "c",
+            "host": "docs.example.org",
+            "port": 443,
+            "credential": "",
+            "decision": "deny",
+            "by": "nobody",
+            "reason": "not granted",
+        },
+        {
+            "type": "signature",
+            "id": "c",
+            "key": "ed25519 X",
+            "purpose": "log in as git",
+            "decision": "deny",
+            "by": "nobody",
+            "reason": "not granted",
         },
     ]
