@@ -93,7 +93,7 @@ def refuse_request(
     """Return the denial of a request that no user should be asked about, or None.
 
     `own` are agentcli's directories: whoever writes there gives themselves any grant."""
-    asked = find_missing(subject.request.grants, NO_GRANTS, workspace=subject.root)
+    asked = find_missing(subject.request.grants, subject.added, workspace=subject.root)
     return _refuse_hosts(asked, rules) or _refuse_paths(asked, own)
 
 

@@ -14,7 +14,7 @@ from agentcli.permissions.decide import PolicyDecider
 from agentcli.permissions.rules import parse_rule
 from agentcli.permissions.subject import KNOWN_TOOLS, CallSubject, SubjectFactory
 from agentcli.permissions.suggest import suggest_rules
-from agentcli.types.grants import WITHOUT_SANDBOX
+from agentcli.types.grants import NO_GRANTS, WITHOUT_SANDBOX, Grants
 from agentcli.types.messages import ToolCall
 from agentcli.types.tools import Effect
 from agentcli.types.verdicts import Mode, Verdict
@@ -37,6 +37,8 @@ class PastCall:
     mode: Mode
     workspace: Path
     cwd: Path
+    added: Grants = NO_GRANTS
+    """The directories that the user had added to the workspace by then."""
     source: str = "built-in"
 
     @property
@@ -52,7 +54,9 @@ class PastCall:
 
     @property
     def subject(self) -> CallSubject:
-        subjects = SubjectFactory(workspace=self.workspace, cwd=lambda: self.cwd)
+        subjects = SubjectFactory(
+            workspace=self.workspace, cwd=lambda: self.cwd, added=lambda: self.added
+        )
         return subjects.build(self.call.name, self.call.input, source=self.source)
 
 

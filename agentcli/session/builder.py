@@ -32,6 +32,7 @@ from agentcli.session.permission_gate import (
     CallEvaluator,
     PermissionGate,
     build_rule_finder,
+    find_granted_hosts,
     load_rules,
 )
 from agentcli.session.preparation import build_preparation
@@ -90,6 +91,7 @@ def open_session(
             settings,
             past,
             find_rule=build_rule_finder(rules, settings.workspace),
+            hosts=find_granted_hosts(rules),
             clean=secret_masking.clean,
             wants_plan=requirements is None or requirements.answer_schema is None,
         )

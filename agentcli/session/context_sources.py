@@ -188,16 +188,19 @@ def build_context_sources(
     past: Sequence[Fact],
     *,
     find_rule: FindRule,
+    hosts: Sequence[str],
     clean: Callable[[str], str],
     wants_plan: bool = True,
 ) -> ContextSources:
-    """Build the sources. `past` holds the facts of a resumed session: no note is repeated."""
+    """Build the sources. `past` holds the facts of a resumed session: no note is repeated.
+
+    `hosts` are those that every command may reach."""
     return ContextSources(
         instructions=ProjectInstructions(settings, find_rule=find_rule, past=past, clean=clean),
         environment=EnvironmentNotes(
             settings.workspace,
             past,
-            reach=describe_reach(settings.network, has_sandbox=settings.sandbox != "off"),
+            reach=describe_reach(hosts, has_sandbox=settings.sandbox != "off"),
         ),
         plan_tracker=PlanTracker(past, wants_plan=wants_plan),
     )

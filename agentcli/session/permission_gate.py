@@ -327,6 +327,15 @@ def load_rules(settings: Settings, project: Project | None = None) -> "tuple[Per
     )
 
 
+def find_granted_hosts(rules: "Sequence[PermissionRule]") -> tuple[str, ...]:
+    """Return the hosts that rules give to every command."""
+    if not any(rule.hosts for rule in rules):
+        return ()
+    from agentcli.permissions.granting import compute_given
+
+    return compute_given(NO_GRANTS, rules).hosts
+
+
 def build_rule_finder(rules: "Sequence[PermissionRule]", workspace: Path) -> FindRule:
     """Build the search for a rule against reading a file unasked."""
     strict = [rule for rule in rules if rule.decision != "allow"]

@@ -194,3 +194,22 @@ def test_deleted_session_leaves_no_states_behind(
     session = session_log(home).parent.name
     assert agentcli("sessions", "delete", session, "--yes", home=home).code == 0
     assert list(states.iterdir()) == []
+
+
+def test_request_within_an_added_directory_needs_no_approval_and_is_explained_so(
+    home: Path, workspace: Path, library: Path
+) -> None:
+    needs = [f"write:{library}/new", f"read:{library}/src"]
+    call = {"command": f"mkdir {library}/new", "needs": needs}
+    ran = run(home, workspace, {"bash": call}, options=("--add-dir", library))
+    assert ran.code == 0, ran.err
+    assert (library / "new").is_dir()
+    tested = agentcli("policy", "test", "--runs", "1", "-C", workspace, home=home)
+    assert (tested.code, "0 would differ" in tested.out) == (0, True), tested.out
+    settings = home / ".config/agentcli/settings.toml"
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    settings.write_text(f"directories = {json.dumps([str(library)])}\n")
+    query = f"bash: {json.dumps(call)}"
+    said = agentcli("policy", "explain", query, "--mode", "auto", "-C", workspace, home=home)
+    assert "would be allowed" in said.out
+    assert f"can also write {library}" in said.out

@@ -15,7 +15,7 @@ from agentcli.log.reader import read_valid_part
 from agentcli.log.sessions import find_session_to_read
 from agentcli.session.context_sources import ProjectInstructions, is_foreign, load_roles
 from agentcli.session.model import SCRIPT, choose_model, find_window
-from agentcli.session.permission_gate import build_rule_finder, load_rules
+from agentcli.session.permission_gate import build_rule_finder, find_granted_hosts, load_rules
 from agentcli.session.project import Project, apply_project, load_project
 from agentcli.session.tool_catalog import ToolCatalog
 from agentcli.settings import Settings, load_settings
@@ -108,7 +108,8 @@ def build_first_request(settings: Settings) -> FirstRequest:
     settings = apply_project(settings, project)
     toolset = build_toolset(settings, project)
     model = _find_known_model(settings)
-    find_rule = build_rule_finder(load_rules(settings, project), settings.workspace)
+    rules = load_rules(settings, project)
+    find_rule = build_rule_finder(rules, settings.workspace)
     facts = (
         *ProjectInstructions(settings, find_rule=find_rule).build_start_notes(),
         *load_roles(settings, tools=toolset.specs)[1],
@@ -122,7 +123,9 @@ def build_first_request(settings: Settings) -> FirstRequest:
             *PlanTracker([ModeChanged(mode=settings.mode)]).collect_notes(),
             *EnvironmentNotes(
                 settings.workspace,
-                reach=describe_reach(settings.network, has_sandbox=settings.sandbox != "off"),
+                reach=describe_reach(
+                    find_granted_hosts(rules), has_sandbox=settings.sandbox != "off"
+                ),
             ).collect_notes(),
         ),
         takes_images=model is None or model.images,

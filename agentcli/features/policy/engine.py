@@ -27,6 +27,7 @@ from agentcli.permissions.rules import PermissionRule
 from agentcli.permissions.subject import SubjectFactory
 from agentcli.sandbox.choose import SandboxScope, choose_sandbox
 from agentcli.sandbox.environment import build_environment
+from agentcli.session.directories import Directories
 from agentcli.session.permission_gate import load_rules
 from agentcli.session.project import (
     apply_project,
@@ -39,11 +40,13 @@ from agentcli.types.errors import SettingsError, UsageError
 from agentcli.types.events import (
     CallFinished,
     CallJudged,
+    DirectoryAdded,
     Entry,
     ModeChanged,
     SessionResumed,
     SessionStarted,
 )
+from agentcli.types.grants import NO_GRANTS, Grants
 from agentcli.types.tools import Command
 from agentcli.types.verdicts import Mode
 
@@ -79,6 +82,8 @@ def explain_call(settings: Settings, query: str) -> PolicyAnswer:
     project = load_project(settings.workspace, trust_project=settings.trust_project)
     settings = apply_project(settings, project)
     rules = (*load_rules(settings), *load_project_rules(project))
+    own = (get_settings_file().parent, get_trust_directory().parent)
+    added = Directories(settings, own=own, emit=lambda event: None).grants
     layer, why_none = _find_layer(settings)
     decider = _build_decider(
         rules,
@@ -91,7 +96,9 @@ def explain_call(settings: Settings, query: str) -> PolicyAnswer:
         tool,
         tool_input,
         decider=decider,
-        subjects=SubjectFactory(workspace=settings.workspace, cwd=lambda: settings.workspace),
+        subjects=SubjectFactory(
+            workspace=settings.workspace, cwd=lambda: settings.workspace, added=lambda: added
+        ),
         mode=settings.mode,
     )
     return PolicyAnswer(explanation=explanation, layer=layer, why_no_layer=why_none)
@@ -193,9 +200,12 @@ def _iter_past_calls(paths: SessionPaths, entries: Sequence[Entry]) -> Iterator[
         for entry in entries
         if isinstance(fact := entry.fact, CallFinished) and isinstance(fact.result.details, Command)
     }
-    workspace, mode = Path(), "ask"
+    workspace, mode, added = Path(), "ask", NO_GRANTS
     for entry in entries:
         match fact := entry.fact:
+            case DirectoryAdded(path=path, writable=is_writable):
+                one = (Path(path),)
+                added |= Grants(writable=one) if is_writable else Grants(readable=one)
             case SessionStarted() | SessionResumed():
                 workspace, mode = Path(fact.workspace), fact.mode
             case ModeChanged():
@@ -210,4 +220,5 @@ def _iter_past_calls(paths: SessionPaths, entries: Sequence[Entry]) -> Iterator[
                     mode=cast(Mode, mode),
                     workspace=workspace,
                     cwd=ran_in.get(call.id, workspace),
+                    added=added,
                 )

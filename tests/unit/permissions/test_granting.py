@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from agentcli.agent.context_notes import describe_reach
 from agentcli.permissions.granting import HostJudge, RunningCommand, SignatureJudge
 from agentcli.permissions.policy import load_rules, rules_from_options, store_rule
 from agentcli.permissions.rules import PermissionRule, Source, parse_rule
+from agentcli.session.permission_gate import find_granted_hosts
 from agentcli.types.errors import SettingsError, UsageError
 from agentcli.types.grants import NO_GRANTS, WITHOUT_SANDBOX, Grants
 from agentcli.types.messages import Json
@@ -462,3 +464,16 @@ def test_run_gives_the_logins_that_the_grant_is_meant_for() -> None:
     given, refused = sign(None, PUSH, ODD)
     assert (given.decision, given.by) == ("allow", "rule")
     assert (refused.decision, refused.by) == ("deny", "nobody")
+
+
+def test_environment_note_has_the_hosts_that_rules_give_to_every_command() -> None:
+    rules = [
+        parse_rule("network(*.example.org)", "allow", source="user"),
+        parse_rule("network(other.example)", "allow", source="command line"),
+        parse_rule("network(other.example)", "deny", source="project"),
+        parse_rule("bash(make:*)", "allow", source="user"),
+    ]
+    hosts = find_granted_hosts(rules)
+    assert hosts == ("*.example.org",)
+    assert "network *.example.org;" in describe_reach(hosts, has_sandbox=True)
+    assert find_granted_hosts(rules[3:]) == ()
