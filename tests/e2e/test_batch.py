@@ -11,7 +11,7 @@ import pytest
 
 from tests.support import anthropic_streams as anthropic
 from tests.support.mcp_links import NASTY
-from tests.support.program import PROGRAM, Ran, agentcli, environment, script
+from tests.support.program import PROGRAM, Ran, agentcli, environment, script, write_fork_command
 from tests.support.provider import Provider, Reply
 
 EDIT = [
@@ -49,9 +49,16 @@ class Ground:
         where = ("-C", self.work, "--mode", "auto-edit")
         return agentcli("batch", self.file, *where, *options, home=self.home, env=env)
 
-    def begun(self, *options: str) -> "subprocess.Popen[str]":
+    def begun(self, *options: str, is_killed: bool = False) -> "subprocess.Popen[str]":
         return subprocess.Popen(
-            [PROGRAM, "batch", self.file, "-C", self.work, *options],
+            [
+                PROGRAM if is_killed else write_fork_command(),
+                "batch",
+                self.file,
+                "-C",
+                self.work,
+                *options,
+            ],
             env=environment(self.home),
             cwd=self.home,
             stdout=subprocess.PIPE,
@@ -220,7 +227,8 @@ def test_stopped_batch_goes_on_where_it_was(
         ground.task("b", [{"calls": [{"bash": {"command": waits}}]}, "Done."], mode="auto"),
         ground.task("c", ["Done."]),
     )
-    batch = ground.begun("--sandbox", "off", "--workers", "1", "--engine", engine)
+    options = ("--sandbox", "off", "--workers", "1", "--engine", engine)
+    batch = ground.begun(*options, is_killed=number is signal.SIGKILL)
     assert batch.stderr is not None
     assert batch.stderr.readline().startswith("[1/3] ok     a")
     batch.send_signal(number)

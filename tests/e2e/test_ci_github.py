@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.hidden import starred
-from tests.support.program import PROGRAM, Ran, agentcli, environment, script
+from tests.support.program import Ran, agentcli, environment, script, write_fork_command
 
 SECRET = "correct-horse-battery-staple"
 HOSTILE = "::error::hostile\n  ::set-env name=PATH::/evil\n##[error]legacy\n::stop-commands::mine\n"
@@ -96,7 +96,7 @@ def test_answer_in_a_file_is_left_as_it_is(home: Path) -> None:
     model = script(home / "s.json", HOSTILE_RUN)
     with (home / "answer.md").open("w") as file:
         subprocess.run(
-            [PROGRAM, "run", "-q", "--mode", "auto", "--model", model, "x"],
+            [write_fork_command(), "run", "-q", "--mode", "auto", "--model", model, "x"],
             cwd=home,
             env=environment(home, **job(home)),
             stdin=subprocess.DEVNULL,

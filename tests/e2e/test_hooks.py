@@ -10,7 +10,14 @@ import pytest
 from agentcli.log.reader import read_log
 from agentcli.types.events import CallFinished, CallJudged, ContextNote, HookRan, TurnEnded, Warned
 from tests.support.processes import running, unique_seconds
-from tests.support.program import PROGRAM, Ran, agentcli, environment, script, session_log
+from tests.support.program import (
+    Ran,
+    agentcli,
+    environment,
+    script,
+    session_log,
+    write_fork_command,
+)
 
 KEY = "sk-ant-api03-0123456789abcdef0123456789"
 
@@ -267,7 +274,7 @@ def test_interrupt_ends_a_hook(home: Path, workspace: Path) -> None:
     hook(home, "PreToolUse", f"echo > {home}/ready; sleep {seconds}", matcher="bash")
     model = script(home / "s.json", [{"calls": [{"bash": {"command": "ls"}}]}, "never"])
     with subprocess.Popen(
-        [PROGRAM, "run", "--mode", "auto", "--model", model, "x"],
+        [write_fork_command(), "run", "--mode", "auto", "--model", model, "x"],
         cwd=workspace,
         env=environment(home),
         stdout=subprocess.DEVNULL,

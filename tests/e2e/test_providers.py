@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support import anthropic_streams as anthropic
-from tests.support.program import PROGRAM, Ran, agentcli, environment
+from tests.support.program import Ran, agentcli, environment, write_fork_command
 from tests.support.provider import (
     Checker,
     Complaint,
@@ -381,7 +381,7 @@ def test_interrupt_ends_a_stalled_stream_at_once(workspace: Path) -> None:
     stalled = server.says("Hello there.")
     with Provider([stalled.but(stall_at=len(stalled.body) // 2)]) as provider:
         with subprocess.Popen(
-            [PROGRAM, "run", "--model", server.model, "x"],
+            [write_fork_command(), "run", "--model", server.model, "x"],
             cwd=workspace,
             env=environment(workspace.parent, **server.env(provider)),
             stdout=subprocess.PIPE,

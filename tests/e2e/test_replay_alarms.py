@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.program import PROGRAM, agentcli, environment, script, session_log
+from tests.support.program import agentcli, environment, script, session_log, write_fork_command
 from tests.support.terminal import until
 
 SCHEMA = '{"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}'
@@ -65,7 +65,7 @@ def test_outputs_keep_their_numbers_after_a_call_that_was_interrupted(
 ) -> None:
     model = script(home / "s.json", [bash("echo first; touch started; sleep 60")])
     run = ["run", "-C", str(workspace), "--mode", "auto", "--model"]
-    argv = [str(PROGRAM), *run, model, "go"]
+    argv = [write_fork_command(), *run, model, "go"]
     with subprocess.Popen(argv, cwd=home, env=environment(home)) as process:
         until((workspace / "started").exists, "the command runs")
         process.send_signal(signal.SIGINT)

@@ -10,7 +10,14 @@ import pytest
 from agentcli.agent.history import build_messages
 from agentcli.log.reader import read_log
 from agentcli.types.tools import ToolMessage
-from tests.support.program import PROGRAM, agentcli, environment, script, session_log
+from tests.support.program import (
+    PROGRAM,
+    agentcli,
+    environment,
+    script,
+    session_log,
+    write_fork_command,
+)
 
 
 @pytest.fixture
@@ -250,7 +257,10 @@ def test_signal_ends_the_run_with_its_code_and_answers_every_call(
     )
     arguments = ["run", "-o", "stream-json", "--mode", "auto", "--model", model, "x"]
     with subprocess.Popen(
-        [PROGRAM, *arguments], cwd=workspace, env=environment(home), stdout=subprocess.PIPE
+        [write_fork_command(), *arguments],
+        cwd=workspace,
+        env=environment(home),
+        stdout=subprocess.PIPE,
     ) as process:
         (workspace / "ready").read_text()
         process.send_signal(number)
@@ -267,7 +277,7 @@ def test_two_runs_at_once_have_two_sessions(home: Path, workspace: Path) -> None
     model = script(home / "s.json", [{"calls": [{"read_file": {"path": "a.txt"}}]}, "Hi."])
     started = [
         subprocess.Popen(
-            [PROGRAM, "run", "-q", "--model", model, "x"],
+            [write_fork_command(), "run", "-q", "--model", model, "x"],
             cwd=workspace,
             env=environment(home),
             stdout=subprocess.PIPE,

@@ -10,7 +10,7 @@ from splintr import Tokenizer
 
 from tests.support import anthropic_streams as anthropic
 from tests.support.outcomes import run_against, using
-from tests.support.program import PROGRAM, agentcli, environment, script
+from tests.support.program import agentcli, environment, script, write_fork_command
 from tests.support.provider import Provider, Recorded, Reply
 
 
@@ -62,7 +62,7 @@ def test_pipe_that_says_nothing_is_not_waited_for(home: Path) -> None:
     try:
         with Provider([anthropic.says("Hi.")]) as provider:
             ran = subprocess.run(
-                [PROGRAM, "run", "--model", "opus", "why?"],
+                [write_fork_command(), "run", "--model", "opus", "why?"],
                 stdin=reader,
                 cwd=home,
                 env=environment(home, **using(provider)),

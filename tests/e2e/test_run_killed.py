@@ -13,7 +13,7 @@ from agentcli.types.tools import ToolMessage
 from tests.support import anthropic_streams as anthropic
 from tests.support.outcomes import run_against, using
 from tests.support.processes import running, unique_seconds, until
-from tests.support.program import PROGRAM, environment, script
+from tests.support.program import PROGRAM, environment, script, write_fork_command
 from tests.support.provider import Provider, Reply
 
 pytestmark = pytest.mark.usefixtures("verified_logs")
@@ -37,10 +37,11 @@ def long_run() -> list[Reply]:
 
 def killed_after(events: int, number: signal.Signals, home: Path) -> tuple[int, list[str]]:
     """Starts a run, and sends the signal once so many events have come."""
+    program = PROGRAM if number is signal.SIGKILL else write_fork_command()
     with (
         Provider(long_run()) as provider,
         subprocess.Popen(
-            [PROGRAM, "run", "--model", "opus", "--mode", "auto", "-o", "stream-json", "go"],
+            [program, "run", "--model", "opus", "--mode", "auto", "-o", "stream-json", "go"],
             cwd=home,
             env=environment(home, **using(provider)),
             stdin=subprocess.DEVNULL,

@@ -12,7 +12,15 @@ from agentcli.log.audit import audit_log
 from tests.support import anthropic_streams as anthropic
 from tests.support.hidden import starred
 from tests.support.outcomes import KEY, Told, assert_all_say, run_against, using
-from tests.support.program import PROGRAM, Ran, agentcli, environment, script, session_log
+from tests.support.program import (
+    PROGRAM,
+    Ran,
+    agentcli,
+    environment,
+    script,
+    session_log,
+    write_fork_command,
+)
 from tests.support.provider import Provider, Reply, answer, error_of_anthropic, sse, stream
 
 READ = anthropic.calls(anthropic.call("c1", "read_file", {"path": "a.txt"}))
@@ -220,7 +228,7 @@ def test_signal_while_the_model_is_thinking(
     with (
         Provider([anthropic.says("Hi.").but(stall_before_headers=True)]) as provider,
         subprocess.Popen(
-            [PROGRAM, "run", "--model", "opus", "-o", "stream-json", "go"],
+            [write_fork_command(), "run", "--model", "opus", "-o", "stream-json", "go"],
             cwd=work,
             env=environment(home, **using(provider)),
             stdin=subprocess.DEVNULL,

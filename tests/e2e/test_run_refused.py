@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.program import PROGRAM, agentcli, environment, script, session_log
+from tests.support.program import agentcli, environment, script, session_log, write_fork_command
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_stdout_that_is_full_is_an_error(tmp_path: Path, form: str) -> None:
     model = script(tmp_path / "s.json", ["Hi."])
     with Path("/dev/full").open("w") as full:
         ran = subprocess.run(
-            [PROGRAM, "run", "--model", model, "-o", form, "go"],
+            [write_fork_command(), "run", "--model", model, "-o", form, "go"],
             cwd=tmp_path,
             env=environment(tmp_path),
             stdin=subprocess.DEVNULL,

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support import anthropic_streams as anthropic
 from tests.support.outcomes import last_fact, using
-from tests.support.program import PROGRAM, agentcli, environment, script
+from tests.support.program import PROGRAM, agentcli, environment, script, write_fork_command
 from tests.support.provider import Provider
 
 CALL = {"calls": [{"bash": {"command": "echo hi"}}]}
@@ -135,7 +135,7 @@ def test_second_interrupt_does_not_wait_for_a_stubborn_command(home: Path) -> No
     stubborn = "trap '' INT TERM; echo > ready; while true; do sleep 1; done"
     model = script(home / "s.json", [{"calls": [{"bash": {"command": stubborn}}]}, "never"])
     with subprocess.Popen(
-        [PROGRAM, "run", "-o", "json", "--mode", "auto", "--model", model, "x"],
+        [write_fork_command(), "run", "-o", "json", "--mode", "auto", "--model", model, "x"],
         cwd=home,
         env=environment(home),
         stdin=subprocess.DEVNULL,

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.confined import LAYERS
 from tests.support.hidden import starred
-from tests.support.program import PROGRAM, agentcli, environment, script, session_log
+from tests.support.program import agentcli, environment, script, session_log, write_fork_command
 
 SECRET = "opensesame-0123456789"
 SHAPED = "ghp_" + "a1B2" * 9
@@ -118,7 +118,7 @@ def test_secret_in_an_interrupted_reply_is_masked(home: Path, workspace: Path) -
     model = script(home / "s.json", [{"calls": [{"bash": {"command": command}}]}, "ok"])
     process = subprocess.Popen(
         [
-            *(str(PROGRAM), "run", "-o", "stream-json", "-C", str(workspace)),
+            *(write_fork_command(), "run", "-o", "stream-json", "-C", str(workspace)),
             *("--mode", "auto", "--model", model, "x"),
         ],
         cwd=home,

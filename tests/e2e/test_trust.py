@@ -6,7 +6,7 @@ import pytest
 
 from agentcli.log.reader import read_log
 from agentcli.types.events import CallJudged, ContextNote, HookRan, Warned
-from tests.support.program import PROGRAM, Ran, agentcli, environment, script
+from tests.support.program import Ran, agentcli, environment, script, write_fork_command
 
 MARK = '{"hooks": {"SessionStart": [{"hooks": [{"type": "command", "command": "touch %s"}]}]}}'
 
@@ -269,7 +269,9 @@ def test_sessions_that_trust_at_once_lose_nothing(home: Path, tmp_path: Path) ->
         (root / ".agentcli").mkdir(parents=True)
         (root / ".agentcli/hooks.json").write_text(MARK % "x")
     started = [
-        subprocess.Popen([PROGRAM, "trust", root], env=environment(home), stdout=subprocess.DEVNULL)
+        subprocess.Popen(
+            [write_fork_command(), "trust", root], env=environment(home), stdout=subprocess.DEVNULL
+        )
         for root in [*roots, *roots]
     ]
     assert [process.wait(timeout=60) for process in started] == [0] * 8

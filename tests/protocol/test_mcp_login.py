@@ -30,7 +30,7 @@ from tests.support.hidden import starred
 from tests.support.mcp_links import MEMBERS, served
 from tests.support.mcp_servers.guarded import Authority, guarded
 from tests.support.mcp_servers.web import Web, web
-from tests.support.program import PROGRAM, agentcli, environment, script
+from tests.support.program import agentcli, environment, script, write_fork_command
 
 pytestmark = pytest.mark.usefixtures("own_directories")
 
@@ -332,7 +332,7 @@ def test_client_of_the_settings_is_used_as_it_is() -> None:
 
 def command(home: Path, *words: str) -> "subprocess.Popen[str]":
     return subprocess.Popen(
-        [PROGRAM, "mcp", *words],
+        [write_fork_command(), "mcp", *words],
         cwd=home,
         env=environment(home, PYTHON_KEYRING_BACKEND="keyring.backends.null.Keyring"),
         stdin=subprocess.DEVNULL,

@@ -103,6 +103,7 @@ def _read(handle: int) -> str:
         return stream.read()
 
 
+@cache
 def write_command(program: Path) -> Path:
     """Return a command that stands for the program or a script, for a client that starts it."""
     _connect()

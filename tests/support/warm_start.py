@@ -18,6 +18,7 @@ def main() -> int:
     place, program, cwd, *words = sys.argv[1:]
     if not _OF_THE_INTERPRETER.isdisjoint(os.environ):
         os.execv(sys.executable, [sys.executable, program, *words])
+    signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON)  # until it is known whom to pass them to
     reader, writer = os.pipe()
     order = json.dumps([[program, *words], dict(os.environ), cwd, False]).encode()
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as orders:
@@ -29,6 +30,7 @@ def main() -> int:
         pid = int(report.readline())
         for number in _PASSED_ON:
             signal.signal(number, lambda number, _: os.kill(pid, number))
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _PASSED_ON)
         return int(report.readline())
 
 
