@@ -1,5 +1,6 @@
 """The part of HTTP errors that all dialects share: the kind of a status, the wait, one clear line.
 
+`types/errors.ProviderErrorKind` lists the kinds and says how to add one.
 Any body, even a page of HTML or ten megabytes of it, becomes one bounded line.
 """
 

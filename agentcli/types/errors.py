@@ -212,11 +212,17 @@ def explain_shortage(error: BaseException) -> SettingsError | None:
 class ProviderErrorKind(StrEnum):
     """The reason why there is no reply, as far as it decides what happens next.
 
-    A kind is recognised in `providers/*/errors.py` and explained to the user in
-    `providers/failures.py` (`explain_final`). A new one needs a row in `_ENDING_OF_KIND`, and one
-    in `_TEMPORARY` if another attempt may help. A server that sends `x-should-retry` overrides
-    that. All other code goes by the ending and `is_temporary`, except for kinds with a cure of
-    their own: OVERFLOW, CREDENTIALS and RATE_LIMITED.
+    To add a kind:
+    1. here, with a row in `_ENDING_OF_KIND`, and in `_TEMPORARY` if another attempt may help. For
+       an exit code of its own, also a row in `Ending`, `Exit` and the tables below them;
+    2. in `providers/failures.py`, its HTTP status (`_KIND_OF_STATUS`) and its hint for the user
+       (`explain_final`);
+    3. in `providers/PROTOCOL/errors.py`, what the provider calls it, if the status does not say.
+
+    Nothing else has to change: the loop, retries, fallback models, the log and all front ends go by
+    the ending and `is_temporary`. Only OVERFLOW, CREDENTIALS and RATE_LIMITED have a cure of their
+    own. `features/insights/checks_of_endings` may advise on a new ending, and
+    `features/acp/conversation` may name it to editors.
     """
 
     CREDENTIALS = "credentials"  # no key, a rejected key, no permission, no money

@@ -9,6 +9,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from agentcli.features.undo.apply import UndoStep, apply_steps
 from agentcli.features.undo.merge import ThreeStates, UndoConflict, resolve
@@ -18,11 +19,9 @@ from agentcli.system.text import printable
 
 NAME_CHARS = 100
 
-REMOVED = "removed"
-KEPT_DIRECTORY = "stays, since other files are in it"
-PUT_BACK = "restored"
-MODE_PUT_BACK = "permissions restored"
-CHANGED_BACK = "reverted"
+PathChange = Literal["removed", "left", "restored", "permissions", "content"]
+"""What was done to a path: it was removed, left because other files are in it, made again, or got
+its earlier permissions or content. `render` has the words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,8 +38,10 @@ class PathOutcome:
 
     path: str
     """The path in printable form."""
-    words: str
-    is_conflict: bool = False
+    change: PathChange | None = None
+    """None for a conflict."""
+    reason: str = ""
+    """For a conflict, why the path stays as it is."""
     before: StoredEntry | None = None
     """For a conflict, the state it would have got."""
 
@@ -54,11 +55,11 @@ class UndoResult:
 
     @property
     def conflicts(self) -> tuple[PathOutcome, ...]:
-        return tuple(each for each in self.outcomes if each.is_conflict)
+        return tuple(each for each in self.outcomes if each.change is None)
 
     @property
     def done(self) -> tuple[PathOutcome, ...]:
-        return tuple(each for each in self.outcomes if not each.is_conflict)
+        return tuple(each for each in self.outcomes if each.change is not None)
 
 
 def undo_changes(
@@ -78,12 +79,11 @@ def undo_changes(
         after = before if dry_run else write_state(store, found)
     staying = _find_staying_directories(root, steps) if dry_run else found.keys()
     outcomes = [_outcome(step, staying) for path, step in steps.items() if path not in failed]
-    for path, words in {**plan.conflicts, **failed}.items():
+    for path, reason in {**plan.conflicts, **failed}.items():
         outcomes.append(
             PathOutcome(
                 path=_display_path(path),
-                words=words,
-                is_conflict=True,
+                reason=reason,
                 before=plan.theirs.get(path, plan.wanted[path]),
             )
         )
@@ -180,15 +180,14 @@ def _list_names(root: Path, path: bytes) -> list[bytes]:
 
 
 def _outcome(step: UndoStep, staying: Collection[bytes]) -> PathOutcome:
+    change: PathChange = "content"
     if step.wanted is None:
-        words = KEPT_DIRECTORY if step.path in staying else REMOVED
+        change = "left" if step.path in staying else "removed"
     elif step.now is None:
-        words = PUT_BACK
+        change = "restored"
     elif step.now.id == step.wanted.id:
-        words = MODE_PUT_BACK
-    else:
-        words = CHANGED_BACK
-    return PathOutcome(path=_display_path(step.path), words=words)
+        change = "permissions"
+    return PathOutcome(path=_display_path(step.path), change=change)
 
 
 def _display_path(path: bytes) -> str:

@@ -1,17 +1,15 @@
-"""The text of undo: what can be undone, what was, and what was left and why."""
+"""The text of undo: what can be undone, what was, and what was left and why.
+
+`agentcli undo`, `/undo`, `/redo` and `/rewind` print what is rendered here. Only the reasons of
+conflicts are elsewhere, in `merge` and `apply`, where they are found.
+"""
 
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agentcli.features.undo.engine import (
-    CHANGED_BACK,
-    KEPT_DIRECTORY,
-    MODE_PUT_BACK,
-    PUT_BACK,
-    REMOVED,
-)
+from agentcli.features.undo.engine import PathChange
 from agentcli.features.undo.session_undo import (
     RecordedChange,
     UndoManager,
@@ -29,14 +27,23 @@ from agentcli.ui.render.wording import format_target
 PATHS_SHOWN = 3
 OUTCOMES_SHOWN = 40
 
-_AGAIN = {
-    REMOVED: "removed again",
-    KEPT_DIRECTORY: KEPT_DIRECTORY,
-    PUT_BACK: "restored",
-    MODE_PUT_BACK: "permissions changed again",
-    CHANGED_BACK: "changed again",
+_OUTCOMES: dict[str, dict[PathChange, str]] = {
+    "undo": {
+        "removed": "removed",
+        "left": "stays, since other files are in it",
+        "restored": "restored",
+        "permissions": "permissions restored",
+        "content": "reverted",
+    },
+    "redo": {
+        "removed": "removed again",
+        "left": "stays, since other files are in it",
+        "restored": "restored",
+        "permissions": "permissions changed again",
+        "content": "changed again",
+    },
 }
-"""The outcome of a path in a redo."""
+"""What was done to a path, by the action."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,15 +132,15 @@ def render_report(report: UndoReport, *, dry_run: bool) -> Iterator[str]:
     done, conflicts = report.result.done, report.result.conflicts
     yield f"{_format_outcome(report, dry_run=dry_run)} {_format_changes(report.changes)}"
     for outcome in () if _is_named_above(report) else done[:OUTCOMES_SHOWN]:
-        words = outcome.words if report.action == "undo" else _AGAIN[outcome.words]
-        yield f"  {outcome.path}: {words}"
+        if outcome.change is not None:
+            yield f"  {outcome.path}: {_OUTCOMES[report.action][outcome.change]}"
     if len(done) > OUTCOMES_SHOWN:
         yield f"  … {len(done) - OUTCOMES_SHOWN} more"
     not_kept = _list_not_kept(report)
     if not done and not conflicts and not not_kept:
         yield "  nothing had to be changed"
     for outcome in conflicts:
-        yield f"  CONFLICT {outcome.path}: {outcome.words}"
+        yield f"  CONFLICT {outcome.path}: {outcome.reason}"
     if report.saved:
         yield f"  their earlier versions are in {show_controls(str(report.saved))}"
     if not_kept:

@@ -55,7 +55,7 @@ def ground(tmp_path: Path) -> Ground:
 
 
 def conflicts(result: UndoResult) -> dict[str, str]:
-    return {one.path: one.words for one in result.conflicts}
+    return {one.path: one.reason for one in result.conflicts}
 
 
 def test_file_that_the_person_removed_stays_removed(ground: Ground) -> None:
@@ -154,11 +154,11 @@ def test_directory_that_stays_is_not_called_removed(ground: Ground, dry_run: boo
     change = ground.end()
     (ground.root / "full" / "deep" / "mine.txt").write_text("b\n")
     result = undo_changes(ground.store, ground.root, [change], dry_run=dry_run)
-    assert {one.path: one.words for one in result.done} == {
+    assert {one.path: one.change for one in result.done} == {
         "empty": "removed",
         "empty/made.txt": "removed",
-        "full": "stays, since other files are in it",
-        "full/deep": "stays, since other files are in it",
+        "full": "left",
+        "full/deep": "left",
         "full/deep/made.txt": "removed",
     }
     assert (ground.root / "full/deep/mine.txt").exists()
@@ -169,7 +169,7 @@ def test_rehearsal_touches_nothing(ground: Ground) -> None:
     (ground.root / "a").write_text("one\n")
     change = ground.end()
     result = undo_changes(ground.store, ground.root, [change], dry_run=True)
-    assert [(one.path, one.words) for one in result.done] == [("a", "removed")]
+    assert [(one.path, one.change) for one in result.done] == [("a", "removed")]
     assert (ground.root / "a").exists()
 
 
