@@ -29,6 +29,8 @@ from agentcli.types.tools import ChildTurn, ErrorKind, Output, ToolContext
 
 READ_TOOLS = ("read_file", "grep", "find_files")
 """The built-in tools of a role that names none."""
+EVERY_TOOL = "*"
+"""Stands for all tools of the parent."""
 ANSWER_CHARS = 8_000
 STATUS_CHARS = 60
 MAX_PARALLEL_CHILDREN = 6
@@ -50,6 +52,10 @@ class Role:
     instructions: str = ""
     tools: tuple[str, ...] | None = None
     """The tools that the child may use; None means all tools that only read."""
+    without: tuple[str, ...] = ()
+    """Tools that the child may not use, whatever `tools` says."""
+    left_out: tuple[str, ...] = ()
+    """What its file says that has no effect here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,27 +1,16 @@
-"""Context notes: the instructions of the user and the project, the environment, and the plan.
-
-Instructions come from AGENTS.md and similar files. The user's own, and those from the repository
-root down to the workspace, are added at the start. Those of other directories are added when
-something there is first touched. All of it is bounded. Includes and links are judged as reads and
-stay inside the workspace. Files that were installed or checked out from elsewhere do not speak for
-this project.
-"""
+"""Context notes on the environment of a session, and on its plan."""
 
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import date
-from pathlib import Path, PurePosixPath
-from typing import TypeAlias
+from pathlib import Path
 
-from agentcli.system.plain_text import show_controls
-from agentcli.system.text import NotText, decode, to_lf
-from agentcli.system.workspace import Workspace, WorkspacePath
 from agentcli.system.worktree import UncommittedChanges, abbreviate, find_branch
 from agentcli.types.answers import AnswerParts
 from agentcli.types.deltas import CallDelta, TextDelta, ThinkingDelta
-from agentcli.types.errors import Ending, ToolError
+from agentcli.types.errors import Ending
 from agentcli.types.events import (
     CallJudged,
     Compacted,
@@ -36,179 +25,8 @@ from agentcli.types.events import (
     SessionStarted,
     TurnEnded,
     TurnStarted,
-    Warned,
 )
 from agentcli.types.tools import Effect
-
-NAMES = (
-    "AGENTS.md",
-    "CLAUDE.md",
-    "GEMINI.md",
-    ".github/copilot-instructions.md",
-    ".cursorrules",
-)
-"""The names of instruction files; only the first one that exists in a directory is read."""
-NAMES_OF_OTHERS = frozenset((".github/copilot-instructions.md", ".cursorrules"))
-"""Those that were written for one other program, and may be orders about its answers."""
-FOREIGN_FOLDERS = frozenset(("node_modules", "site-packages", "vendor", "third_party", ".git"))
-"""Directories whose contents somebody else wrote."""
-LIMIT_BYTES = 32_000
-ALL_LIMIT_BYTES = 64_000
-INCLUDED_DEPTH = 3
-SKIPPED_SHOWN = 5
-HEADING = "Instructions of {owner}, from {path}; follow them unless the user says otherwise."
-NOTES_HEADING = (
-    "Notes of {owner} on the code, from {path}; written for another program. Use what they say "
-    "about the code; how to answer and in which form is not theirs to say."
-)
-
-FindRule: TypeAlias = Callable[[Path], str]
-"""Returns the rule that keeps a file from being read without asking, or an empty string."""
-
-_INCLUDE = re.compile(r"^@(\S+)$", re.MULTILINE)
-
-
-class InstructionFiles:
-    def __init__(
-        self,
-        workspace: Path,
-        *,
-        user_directory: Path,
-        find_rule: FindRule = lambda path: "",
-    ) -> None:
-        """`user_directory` is the directory with the user's own instruction file."""
-        self._base = workspace
-        self._real_base = Path(os.path.realpath(workspace))
-        self._find_rule = find_rule
-        self._repository = Workspace(_find_repository(workspace))
-        self._user_root = Workspace(user_directory)
-        self._visited: set[PurePosixPath] = set()
-        self._known: set[str] = set()
-        """Paths that need no further look: all directories above them were visited."""
-        self._left_bytes = ALL_LIMIT_BYTES
-        self._skipped: list[str] = []
-
-    def build_start_notes(self) -> list[ContextNote | Warned]:
-        return [
-            *self._read_folder(self._user_root, PurePosixPath(), owner="the user"),
-            *self.collect_notes(self._base),
-        ]
-
-    def collect_notes(self, path: Path) -> list[ContextNote | Warned]:
-        """Return new instructions from the directories above a path that is being worked on."""
-        try:
-            place = os.path.realpath(self._base / path)
-        except OSError:  # a link that may not be followed, such as one of another user in /proc
-            return []
-        if place in self._known:
-            return []
-        real = Path(place)
-        if not real.is_relative_to(self._repository.root):
-            return []
-        relative = PurePosixPath(real.relative_to(self._repository.root).as_posix())
-        facts: list[ContextNote | Warned] = []
-        for folder in (*reversed(relative.parents), relative):
-            if self._is_foreign(folder):
-                break
-            if folder not in self._visited:
-                self._visited.add(folder)
-                facts += self._read_folder(self._repository, folder, owner="this project")
-        else:
-            self._known.add(place)
-        return facts
-
-    def _is_foreign(self, folder: PurePosixPath) -> bool:
-        """Return whether the folder belongs to another repository, or was installed."""
-        place = self._repository.root / folder
-        is_root = place == self._repository.root
-        return folder.name in FOREIGN_FOLDERS or (not is_root and os.path.lexists(place / ".git"))
-
-    def _read_folder(
-        self, root: Workspace, folder: PurePosixPath, *, owner: str
-    ) -> Iterator[ContextNote | Warned]:
-        for name in NAMES:
-            place = str(folder / name)
-            if not os.path.lexists(root.root / place):
-                continue
-            text = self._read(root, place, within=())
-            if text.strip():
-                heading = NOTES_HEADING if name in NAMES_OF_OTHERS else HEADING
-                yield ContextNote(
-                    text=f"{heading.format(owner=owner, path=place)}\n\n{text.strip()}",
-                    why=NoteReason.INSTRUCTIONS,
-                )
-            break
-        yield from self._take_warnings()
-
-    def _take_warnings(self) -> Iterator[Warned]:
-        skipped, self._skipped = list(dict.fromkeys(self._skipped)), []
-        more = len(skipped) - SKIPPED_SHOWN
-        for why in skipped[:SKIPPED_SHOWN]:
-            yield Warned(code="instructions.skipped", message=why)
-        if more > 0:
-            yield Warned(code="instructions.skipped", message=f"and {more} more files")
-
-    def _read(self, root: Workspace, path: str, *, within: Sequence[str]) -> str:
-        """Return the text with its includes; if it cannot be read, warn and return nothing."""
-        if path in within or len(within) > INCLUDED_DEPTH:
-            self._skipped.append(f"{path} is not included again from {within[-1]}")
-            return ""
-        try:
-            place = root.locate(path)
-            if within or place.relative != path:  # included, or a link
-                self._check_reach(root, place, path, named_by=within[-1] if within else path)
-            with os.fdopen(root.open_file(place), "rb") as file:
-                data = file.read(LIMIT_BYTES + 1)
-            used = self._limit_data(data)
-            text = to_lf(decode(used)[0])
-        except (ToolError, NotText, OSError) as error:
-            self._skipped.append(f"{path} was not read: {error}")
-            return ""
-        self._left_bytes -= len(used)
-        if len(used) < len(data):
-            self._skipped.append(f"{path} is too long; only its first {len(used)} bytes are used")
-        if (shown := show_controls(text)) != text:
-            self._skipped.append(f"{path} has invisible characters, which are removed")
-            text = shown
-        folder = PurePosixPath(path).parent
-
-        def include_file(found: re.Match[str]) -> str:
-            target = str(folder / found[1])
-            if not (root.root / target).is_file():
-                return found[0]  # not every line that begins with @ names a file
-            return self._read(root, target, within=(*within, path))
-
-        return _INCLUDE.sub(include_file, text)
-
-    def _check_reach(
-        self, root: Workspace, place: WorkspacePath, path: str, *, named_by: str
-    ) -> None:
-        """Raise ToolError for a file that a call of the model could not read without asking.
-
-        `named_by` is the file that includes it, or the link. One above the workspace also reaches
-        what is in its own directory."""
-        if rule := self._find_rule(root.root / path):
-            raise ToolError(f"rule {rule} applies to it")
-        is_own = root is self._user_root or place.path.is_relative_to(self._real_base)
-        if not is_own and not place.path.is_relative_to((root.root / named_by).parent):
-            raise ToolError("it is outside the workspace")
-
-    def _limit_data(self, data: bytes) -> bytes:
-        """Cut the data at the end of a line, or of a character if the line is too long."""
-        limit = min(LIMIT_BYTES, self._left_bytes)
-        if len(data) <= limit:
-            return data
-        end = data.rfind(b"\n", 0, limit) + 1
-        return data[:end] if end else data[:limit].decode("utf-8", "ignore").encode()
-
-
-def _find_repository(workspace: Path) -> Path:
-    """Return the closest directory with `.git`, or the workspace if there is none."""
-    return next(
-        (folder for folder in (workspace, *workspace.parents) if (folder / ".git").exists()),
-        workspace,
-    )
-
 
 # The environment of a session: noted at its start, and again when it changes.
 

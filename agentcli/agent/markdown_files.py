@@ -1,68 +1,42 @@
-"""Markdown files with front matter (`---`, YAML, `---`): skills, roles and custom commands."""
+"""Skills and roles of users and projects: Markdown files with front matter."""
 
 import re
-import shlex
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any
 
-import yaml
-
-from agentcli.agent.children import Role
+from agentcli.agent.children import EVERY_TOOL, Role
+from agentcli.agent.front_matter import (
+    NAME_SHOWN,
+    FrontMatter,
+    InvalidFile,
+    read_all,
+    read_front_matter,
+    read_names,
+    read_words,
+)
+from agentcli.system.agent_files import is_inside, walk_files
 from agentcli.system.plain_text import show_controls
-from agentcli.types.errors import UsageError
 from agentcli.types.events import ContextNote, NoteReason, Warned
 
-LIMIT_BYTES = 64_000
-NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
-NAME_SHOWN = 80
-INVALID_SHOWN = 5
-"""The number of invalid files that are named; the rest is only counted."""
-DESCRIPTION_CHARS = 1024
-ERROR_CHARS = 300
 LISTED_CHARS = 16_000
-
-_PARTS = re.compile(r"---\r?\n(.*?)\r?\n---(?:\r?\n|$)(.*)", re.DOTALL)
-
-
-class InvalidFile(ValueError):
-    """A file that cannot be used; the message tells the user why."""
+INHERITING = ("claude", "opencode")
+"""The programs whose roles have all tools of their parent if they name none."""
 
 
-class FrontMatter(NamedTuple):
-    name: str
-    description: str
-    fields: Mapping[str, Any]
-    body: str
+@dataclass(frozen=True, slots=True)
+class SourceFolder:
+    """A folder of skills or roles. `root` is the repository that it must not lead out of."""
 
+    path: Path
+    root: Path | None = None
+    """None for a folder of the user's own."""
 
-class HasName(Protocol):
-    @property
-    def name(self) -> str: ...
-
-
-N = TypeVar("N", bound=HasName)
-
-
-def read_all(
-    paths: Iterable[Path], read_one: Callable[[Path], N], *, code: str
-) -> tuple[list[N], list[Warned]]:
-    """Read all files; the first of each name wins. An invalid file becomes a warning of `code`."""
-    found: dict[str, N] = {}
-    bad: list[Warned] = []
-    for path in paths:
-        try:
-            one = read_one(path)
-        except InvalidFile as why:
-            bad.append(Warned(code=code, message=f"{path}: {why}"))
-            continue
-        found.setdefault(one.name, one)
-    if len(bad) > INVALID_SHOWN:
-        more = Warned(code=code, message=f"and {len(bad) - INVALID_SHOWN} more cannot be used")
-        bad = [*bad[:INVALID_SHOWN], more]
-    return list(found.values()), bad
+    def check(self, path: Path) -> None:
+        """Raise InvalidFile for a file of a repository that is somewhere else."""
+        if self.root is not None and not is_inside(path, self.root):
+            raise InvalidFile("it is a link that leads out of the repository")
 
 
 def limit_lines(lines: Sequence[str]) -> list[str]:
@@ -77,43 +51,14 @@ def limit_lines(lines: Sequence[str]) -> list[str]:
     return told
 
 
-def read_front_matter(path: Path, *, default_name: str) -> FrontMatter:
-    """Read a file with name and description; raise InvalidFile if it cannot be used."""
-    fields, body = split_front_matter(_read_text(path))
-    name, description = fields.get("name", default_name), fields.get("description")
-    if not isinstance(name, str) or not NAME.fullmatch(name):
-        given = repr(name[:NAME_SHOWN]) if isinstance(name, str) else type(name).__name__
-        raise InvalidFile(f"its name must be lower-case letters, digits and hyphens, not {given}")
-    if not isinstance(description, str) or not description.strip():
-        raise InvalidFile("it has no description")
-    said = show_controls(" ".join(description.split()))[:DESCRIPTION_CHARS]
-    return FrontMatter(name, said, fields, show_controls(body.strip()))
-
-
-def split_front_matter(text: str) -> tuple[Mapping[str, Any], str]:
-    """Return the fields and the text after them; raise InvalidFile."""
-    found = _PARTS.match(text)
-    try:
-        fields = yaml.safe_load(found[1]) if found else None
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        why = " ".join(str(error).split())[:ERROR_CHARS]
-        raise InvalidFile(f"its front matter is not YAML: {why}") from error
-    if found is None or not isinstance(fields, dict):
-        raise InvalidFile("it does not begin with front matter: ---, name:, description:, ---")
-    return fields, found[2]
-
-
-def _read_text(path: Path) -> str:
-    if not path.is_file():  # reading from a pipe could block for ever
-        raise InvalidFile("it is not a regular file")
-    try:
-        with path.open("rb") as file:
-            return file.read(LIMIT_BYTES).decode("utf-8-sig", "replace")
-    except OSError as error:
-        raise InvalidFile(error.strerror or str(error)) from error
-
-
 # Skills: folders with a SKILL.md. Only name, description and path are sent until one is read.
+
+
+_SKILL_KEYS = (
+    *("argument-hint", "arguments", "disable-model-invocation", "user-invocable"),
+    *("when_to_use", "when-to-use"),
+)
+_GRANTS_NOTHING = "allowed-tools"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,22 +67,52 @@ class Skill:
     description: str
     path: Path
     """The path of its SKILL.md."""
+    usage: str = ""
+    """The arguments that it takes when it is called by name."""
+    is_listed: bool = True
+    """False if only the user may call it."""
+    is_callable: bool = True
+    """False if only the model may use it."""
+    left_out: tuple[str, ...] = ()
+    """What the file says that has no effect here."""
 
 
-def find_skills(folders: Iterable[Path]) -> tuple[list[Skill], list[Warned]]:
+def find_skills(folders: Iterable[SourceFolder]) -> tuple[list[Skill], list[Warned]]:
     """Return the skills of all folders, and warnings; the first of each name wins."""
-    paths = (path for folder in folders for path in sorted(folder.glob("*/SKILL.md")))
-    return read_all(paths, read_skill, code="skill.invalid")
+    checks: dict[Path, SourceFolder] = {}
+    for folder in folders:
+        for path in sorted(folder.path.glob("*/[Ss][Kk][Ii][Ll][Ll].md")):
+            checks.setdefault(path, folder)
+
+    def read_one(path: Path) -> Skill:
+        checks[path].check(path)
+        return read_skill(path)
+
+    return read_all(checks, read_one, kind="skill")
 
 
 def read_skill(path: Path) -> Skill:
     """Read one SKILL.md; raise InvalidFile if it cannot be used."""
     described = read_front_matter(path, default_name=path.parent.name)
-    return Skill(name=described.name, description=described.description, path=path)
+    fields = described.fields
+    when = read_words(fields.get("when_to_use") or fields.get("when-to-use"))
+    return Skill(
+        name=described.name,
+        description=f"{described.description} {when}".strip(),
+        path=path,
+        usage=read_words(fields.get("argument-hint") or fields.get("arguments")),
+        is_listed=fields.get("disable-model-invocation") is not True,
+        is_callable=fields.get("user-invocable") is not False,
+        left_out=described.list_unknown(_SKILL_KEYS),
+    )
 
 
 def build_skills_note(skills: Iterable[Skill]) -> ContextNote:
-    lines = [f"- {skill.name}: {skill.description} ({skill.path})" for skill in skills]
+    lines = [
+        f"- {skill.name}: {skill.description} ({show_controls(str(skill.path))})"
+        for skill in skills
+        if skill.is_listed
+    ]
     listed = "\n".join(limit_lines(lines))
     text = f"Skills: when one fits the task, read its file first and follow it.\n{listed}"
     return ContextNote(text=text, why=NoteReason.INSTRUCTIONS)
@@ -146,40 +121,71 @@ def build_skills_note(skills: Iterable[Skill]) -> ContextNote:
 # Roles for child agents, from Markdown files: purpose, instructions and tools.
 
 
-_TOOL_ALIASES = {
-    "Read": "read_file",
-    "Grep": "grep",
-    "Glob": "find_files",
-    "Bash": "bash",
-    "Edit": "edit_file",
-    "Write": "write_file",
+_ROLE_KEYS = ("tools", "disallowedTools", "disallowed-tools", "disable", "model", "mode", "prompt")
+_TOOL_NAMES: Mapping[str, Sequence[str]] = {
+    "read_file": ("read", "notebookread", "view", "readfile", "read_many_files", "cat"),
+    "grep": ("search", "grep_search", "codebase_search", "search_file_content", "ripgrep"),
+    "find_files": ("glob", "ls", "list", "list_dir", "list_directory", "file_search"),
+    "bash": (
+        *("bashoutput", "killshell", "killbash", "shell", "terminal", "execute", "runcommands"),
+        *("run_terminal_cmd", "run_shell_command", "run_command", "runinterminal"),
+    ),
+    "edit_file": ("edit", "multiedit", "notebookedit", "replace", "search_replace", "editfiles"),
+    "apply_patch": ("edit", "multiedit", "patch", "replace"),
+    "write_file": ("write", "create_file", "createfile"),
+    "web_fetch": ("webfetch", "fetch"),
+    "web_search": ("websearch", "google_web_search"),
 }
-"""The names that other programs use for the same tools in such files."""
+"""The names that other programs use for the same tools, in lower case."""
+_OWN_MODEL = ("", "inherit", "default", "auto")
 
 
 def find_roles(
-    folders: Iterable[Path], *, tools: Collection[str]
+    folders: Iterable[SourceFolder], *, tools: Collection[str]
 ) -> tuple[list[Role], list[Warned]]:
     """Return the roles of all folders, and warnings; the first of each name wins.
 
     `tools` are the names a role may use, besides tools of servers, which may be known later."""
-    paths = (path for folder in folders for path in sorted(folder.glob("*.md")))
-    return read_all(paths, partial(read_role, tools=tools), code="role.invalid")
+    checks: dict[Path, SourceFolder] = {}
+    for folder in folders:
+        for name in walk_files(folder.path, [".md"]):
+            if not name.lower().endswith("readme.md"):
+                checks.setdefault(folder.path / name, folder)
+
+    def read_one(path: Path) -> Role:
+        checks[path].check(path)
+        return read_role(path, tools=tools, inherits=_inherits_tools(checks[path].path))
+
+    return read_all(checks, read_one, kind="role")
 
 
-def read_role(path: Path, *, tools: Collection[str]) -> Role:
-    """Read one role; raise InvalidFile if it cannot be used."""
-    described = read_front_matter(path, default_name=path.stem.lower())
+def _inherits_tools(folder: Path) -> bool:
+    return folder.parent.name.lstrip(".") in INHERITING
+
+
+def read_role(path: Path, *, tools: Collection[str], inherits: bool = False) -> Role:
+    """Read one role; raise InvalidFile if it cannot be used.
+
+    `inherits` is True if a role that names no tools has all tools of its parent."""
+    described = read_front_matter(path, default_name=path.stem)
+    fields = described.fields
+    if fields.get("disable") is True:
+        raise InvalidFile("it is disabled")
+    chosen = _choose_tools(fields, known=tools, inherits=inherits)
     return Role(
         name=described.name,
         description=described.description,
         instructions=described.body,
-        tools=_parse_tools(described.fields.get("tools"), known=tools),
+        tools=chosen.tools,
+        without=chosen.without,
+        left_out=(*chosen.left_out, *_name_model(described), *described.list_unknown(_ROLE_KEYS)),
     )
 
 
-def _normalise_tool_name(name: str) -> str:
-    return _TOOL_ALIASES.get(name, name.removeprefix("mcp__"))
+def _name_model(described: FrontMatter) -> tuple[str, ...]:
+    """Return `model NAME` if a role asks for one. Children use the model of the session."""
+    name = read_words(described.fields.get("model"))
+    return () if name.lower() in _OWN_MODEL else (f"model {show_controls(name)[:NAME_SHOWN]}",)
 
 
 def build_roles_note(roles: Iterable[Role]) -> ContextNote:
@@ -188,101 +194,51 @@ def build_roles_note(roles: Iterable[Role]) -> ContextNote:
     return ContextNote(text=f"Roles for delegate:\n{listed}", why=NoteReason.INSTRUCTIONS)
 
 
-def _parse_tools(value: Any, *, known: Collection[str]) -> tuple[str, ...] | None:
-    """Parse a list, or names separated by commas; raise InvalidFile for an unknown tool."""
-    if value is None:
-        return None
-    names = value.split(",") if isinstance(value, str) else value
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise InvalidFile("tools must be comma-separated names")
-    names = [_normalise_tool_name(name.strip()) for name in names]
-    unknown = [name for name in names if name not in known and "__" not in name]
-    if unknown:
-        raise InvalidFile(
-            f"unknown tool {unknown[0][:NAME_SHOWN]!r}; the tools are {', '.join(known)}"
-        )
-    return tuple(dict.fromkeys(names))
-
-
-# Custom commands of the user or the project. `$ARGUMENTS`, `$1` to `$9` and `\$` are replaced.
-
-
-COMMAND_NAME = re.compile(r"[A-Za-z0-9][\w:.-]{0,63}")
-HELP_CHARS = 60
-
-_GAP = re.compile(r"\\\$|\$ARGUMENTS\b|\$([1-9])(?!\d)")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CustomCommand:
-    name: str
-    description: str
-    usage: str
-    """The arguments, as shown in the list of commands."""
-    text: str
-
-    def build_prompt(self, arguments: str) -> str:
-        """Fill in the arguments; raise UsageError if one is missing."""
-        words = _split_words(arguments)
-        needed = max((int(gap[1] or 0) for gap in _GAP.finditer(self.text)), default=0)
-        if len(words) < needed:
-            raise UsageError(
-                f"/{self.name} needs {needed} arguments", hint=f"/{self.name} {self.usage}"
-            )
-
-        def fill_gap(gap: re.Match[str]) -> str:
-            if gap[0] == "\\$":
-                return "$"
-            return words[int(gap[1]) - 1] if gap[1] else arguments
-
-        has_gap = any(gap[0] != "\\$" for gap in _GAP.finditer(self.text))
-        prompt = _GAP.sub(fill_gap, self.text)
-        return prompt if has_gap or not arguments else f"{prompt}\n\n{arguments}"
+class _ChosenTools:
+    tools: tuple[str, ...] | None
+    without: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
 
 
-def read_commands(
-    texts: Mapping[str, str], *, reserved: Collection[str]
-) -> tuple[list[CustomCommand], list[str]]:
-    """Read commands by file name; return them and what is wrong with the other files.
-
-    `reserved` are names that already have a meaning."""
-    found: list[CustomCommand] = []
-    bad: list[str] = []
-    for file, text in sorted(texts.items()):
-        try:
-            found.append(read_command(file.removesuffix(".md"), text, reserved=reserved))
-        except InvalidFile as why:
-            bad.append(f"{file}: {why}")
-    return found, bad
-
-
-def read_command(name: str, text: str, *, reserved: Collection[str] = ()) -> CustomCommand:
-    """Read one command; raise InvalidFile if it cannot be used."""
-    if not COMMAND_NAME.fullmatch(name):
-        raise InvalidFile("a command name may have letters, digits and - _ . :")
-    if name in reserved:
-        raise InvalidFile(f"a command /{name} already exists")
-    fields, body = split_front_matter(text) if text.startswith("---") else ({}, text)
-    body = body.strip()
-    if not body:
-        raise InvalidFile("it has no text")
-    described = fields.get("description") or body.splitlines()[0].lstrip("# ")
-    usage = fields.get("argument-hint") or _derive_usage(body)
-    if not isinstance(described, str) or not isinstance(usage, str):
-        raise InvalidFile("description and argument-hint must be strings")
-    description = " ".join(described.split())[:HELP_CHARS]
-    return CustomCommand(name=name, description=description, usage=usage[:HELP_CHARS], text=body)
+def _choose_tools(
+    fields: Mapping[str, Any], *, known: Collection[str], inherits: bool
+) -> _ChosenTools:
+    """Return the tools of a role. Unknown ones are left out, and named."""
+    written = fields.get("tools")
+    refused = read_names(fields.get("disallowedTools") or fields.get("disallowed-tools"))
+    if isinstance(written, dict):  # which of the parent's tools are on or off
+        refused += [str(name) for name, is_on in written.items() if is_on is False]
+        written = None
+        inherits = True
+    names = read_names(written)
+    default = (EVERY_TOOL,) if inherits else None
+    without = tuple(one for name in refused for one in translate_tool(name, known))
+    if not names:
+        return _ChosenTools(tools=default, without=without)
+    if "*" in names:
+        return _ChosenTools(tools=(EVERY_TOOL,), without=without)
+    found = {name: translate_tool(name, known) for name in names}
+    unknown = [
+        f"tool {show_controls(name)[:NAME_SHOWN]}" for name, ours in found.items() if not ours
+    ]
+    limited = [
+        f"the limit of {show_controls(name)[:NAME_SHOWN]}"
+        for name, ours in found.items()
+        if ours and "(" in name
+    ]
+    tools = tuple(dict.fromkeys(one for ours in found.values() for one in ours))
+    return _ChosenTools(tools=tools or None, without=without, left_out=(*unknown, *limited))
 
 
-def _derive_usage(text: str) -> str:
-    numbers = [int(gap[1]) for gap in _GAP.finditer(text) if gap[1]]
-    return (
-        " ".join(f"ARG{number}" for number in range(1, max(numbers) + 1)) if numbers else "[TEXT]"
-    )
-
-
-def _split_words(arguments: str) -> list[str]:
-    try:
-        return shlex.split(arguments)
-    except ValueError:  # an apostrophe, not a quotation
-        return arguments.split()
+def translate_tool(name: str, known: Collection[str]) -> tuple[str, ...]:
+    """Return our tools for a name that a file uses; empty if there is none."""
+    plain = re.sub(r"\(.*", "", name, flags=re.DOTALL).strip()
+    if plain in known:
+        return (plain,)
+    if "__" in plain:  # a tool of a server, which may be known later
+        return (plain.removeprefix("mcp__"),)
+    word = plain.lower()
+    return tuple(
+        ours for ours, names in _TOOL_NAMES.items() if ours in known and word in (ours, *names)
+    )[:1]

@@ -54,10 +54,12 @@ def build_hook_environment(
         if name in passed
         or not (is_secret_name(name) or any(fnmatchcase(name, one) for one in hidden))
     }
-    return own_process.without_project(kept, project) | {
-        "AGENTCLI_PROJECT_DIR": str(project),
-        "CLAUDE_PROJECT_DIR": str(project),
-    }
+    return own_process.without_project(kept, project) | build_project_variables(project)
+
+
+def build_project_variables(project: Path) -> dict[str, str]:
+    """Return the variables by which hooks find the files of their project."""
+    return {"AGENTCLI_PROJECT_DIR": str(project), "CLAUDE_PROJECT_DIR": str(project)}
 
 
 async def run_hook(

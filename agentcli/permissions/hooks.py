@@ -36,7 +36,7 @@ from agentcli.permissions.hook_names import (
     fits_subject,
     tell_call,
 )
-from agentcli.permissions.hook_process import HookProblem, run_hook
+from agentcli.permissions.hook_process import HookProblem, build_project_variables, run_hook
 from agentcli.types.errors import SettingsError
 from agentcli.types.messages import Json, ToolCall
 from agentcli.types.tools import Output, PreparedCall
@@ -111,7 +111,7 @@ class HookContext:
 
     session_id: str
     cwd: Path
-    env: Mapping[str, str]
+    env: dict[str, str]
     transcript: Path | None = None
     mode: Callable[[], str] = lambda: ""
     clean: Clean = str
@@ -281,7 +281,7 @@ class HookRunner:
             hook.command,
             stdin=told.encode("utf-8", "replace"),
             cwd=hook.project or ground.cwd,
-            env=ground.env,
+            env=ground.env | build_project_variables(hook.project) if hook.project else ground.env,
             timeout_s=hook.timeout_s,
         )
         return parse_answer(hook.event, ran, clean=ground.clean)

@@ -45,14 +45,21 @@ class HooksFile:
     """Entries of the file that have no effect, each with its line."""
 
 
-def parse_hooks(text: str, path: Path, *, project: Path | None = None) -> HooksFile:
-    """Parse a hooks file. Raise SettingsError. `project` is the root of the project that has it."""
+def parse_hooks(
+    text: str, path: Path, *, project: Path | None = None, is_settings: bool = False
+) -> HooksFile:
+    """Parse a hooks file. Raise SettingsError. `project` is the root of the project that has it.
+
+    `is_settings` is True for the settings file of another agent, where hooks are one of many keys.
+    """
     try:
         document = json.loads(text.removeprefix("\ufeff"))
     except json.JSONDecodeError as error:
         raise SettingsError(f"{path}:{error.lineno} is not JSON: {error.msg}", hint=_HOW) from None
     except (RecursionError, ValueError) as error:
         raise SettingsError(f"{path} is not JSON: {error}", hint=_HOW) from None
+    if is_settings and isinstance(document, dict):
+        document = {"hooks": document.get("hooks", {})}
     reading = _HooksParser(text=text, path=path, project=project)
     hooks = tuple(reading.hooks(document))
     return HooksFile(hooks=hooks, warnings=tuple(dict.fromkeys(reading.warnings)))

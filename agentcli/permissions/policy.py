@@ -150,7 +150,7 @@ def _parse_rule_table(
 
 def _parse_grants(table: dict[str, Any], rule: PermissionRule) -> Grants:
     """Return what commands are granted besides. A repository cannot grant itself anything."""
-    if rule.source == "project" and any(field in table for field in _GRANTS):
+    if "project" in rule.source and any(field in table for field in _GRANTS):
         raise RuleError(
             "a project may not grant anything to commands; put the rule into your own rules.toml"
         )

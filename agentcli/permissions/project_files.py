@@ -1,4 +1,4 @@
-"""The files a repository brings for agentcli: `.agentcli` and the scripts its commands name.
+"""The files a repository brings: `.agentcli`, those of other agents, and the scripts they name.
 
 They are read once, through handles that follow no link, and all code uses these bytes: the hash
 that the user trusted is of exactly what runs. Rules are kept apart, since they can only
@@ -19,7 +19,17 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from agentcli.permissions.foreign_files import (
+    NO_FOREIGN_FILES,
+    ForeignFiles,
+    get_permissions,
+    get_servers,
+    read_foreign_files,
+    read_object,
+)
 from agentcli.permissions.hooks_file import parse_hooks
+from agentcli.system.agent_files import PERMISSIONS, list_levels
+from agentcli.system.agent_files import SERVERS as SERVER_FILES
 from agentcli.system.folder import Folder, descend
 from agentcli.system.text import printable
 from agentcli.types.errors import SettingsError
@@ -50,28 +60,35 @@ _ROOT_NAME = re.compile(r"\$\{?(?:AGENTCLI|CLAUDE)_PROJECT_DIR\}?")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectFiles:
     root: Path
-    """The real path of the directory that contains `.agentcli`."""
+    """The real path of the nearest directory with any of the files. Trust is bound to it."""
+    directory: Path
+    """The nearest `.agentcli`, in the root or above it. It may not exist."""
     files: Mapping[str, bytes]
     """Files that execute or redirect, by name below `.agentcli`."""
     rules: bytes | None
     scripts: Mapping[str, str]
-    """Files of the repository that commands name, with the hash of each."""
+    """Files of the repository that commands name, from the root, with the hash of each."""
+    foreign: ForeignFiles = NO_FOREIGN_FILES
+    """Files of other agents, at every level up to the root of the repository."""
     problems: tuple[str, ...] = ()
     """Reasons why the project cannot be trusted in its current state."""
 
     @property
     def fingerprint(self) -> str:
-        listed = {name: hashlib.sha256(data).hexdigest() for name, data in self.files.items()}
-        text = json.dumps([listed, dict(self.scripts)], sort_keys=True)
+        """A hash of everything that trust is about."""
+        parts = [_hash_files(self.files), dict(self.scripts)]
+        if executing := self.foreign.executing:
+            parts.append(_hash_files(executing))
+        text = json.dumps(parts, sort_keys=True)
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
     @property
-    def directory(self) -> Path:
-        return self.root / DIRECTORY
-
-    @property
     def needs_trust(self) -> bool:
-        return bool(self.files or self.problems)
+        return bool(self.files or self.problems or self.foreign.executing)
+
+
+def _hash_files(files: Mapping[str, bytes]) -> dict[str, str]:
+    return {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
 
 
 def read_project(root: Path) -> ProjectFiles | None:
@@ -79,21 +96,31 @@ def read_project(root: Path) -> ProjectFiles | None:
 
     Raise OSError if the directory cannot be examined.
     """
+    levels = list_levels(root)
+    home = next((one for one in levels if os.path.lexists(one / DIRECTORY)), root)
     reading = _ProjectReader()
     try:
-        with descend(root, [DIRECTORY]) as folder:
+        with descend(home, [DIRECTORY]) as folder:
             reading.directory(folder, "")
+        is_there = True
     except FileNotFoundError:
-        return None
+        is_there = False
     except NotADirectoryError:
+        is_there = True
         reading.problems.append(f"{DIRECTORY} is a link or not a directory")
+    foreign = read_foreign_files(root)
+    if not (is_there or foreign.files or foreign.left_out):
+        return None
     rules = reading.files.pop(RULES, None)
-    scripts = {} if reading.problems else reading.scripts(root)
+    named = (*_words_of_own_commands(reading.files, home), *_words_of_foreign_commands(foreign))
+    scripts = {} if reading.problems else reading.scripts(named, root=root, top=levels[-1])
     return ProjectFiles(
         root=root,
+        directory=home / DIRECTORY,
         files=dict(sorted(reading.files.items())),
         rules=rules,
         scripts=scripts,
+        foreign=foreign,
         problems=tuple(reading.problems),
     )
 
@@ -143,22 +170,24 @@ class _ProjectReader:
         if len(self.problems) < 10:
             self.problems.append(f"{DIRECTORY}/{printable(path)} {what}")
 
-    def scripts(self, root: Path) -> dict[str, str]:
+    def scripts(
+        self, named: Iterable[tuple[Path, str, bool]], *, root: Path, top: Path
+    ) -> dict[str, str]:
         """Return the repository's own scripts that hooks and servers would run: name and hash."""
         found: dict[str, str] = {}
-        for word, is_run in sorted(set(_words_of_commands(self.files))):
-            place = Path(os.path.realpath(root / _ROOT_NAME.sub(str(root), word)))
+        for base, word, is_run in sorted(set(named)):
+            place = Path(os.path.realpath(base / _ROOT_NAME.sub(str(base), word)))
             # `Path.is_file` raises for a word that is too long for a name.
             is_file = os.path.isfile(place)  # noqa: PTH113
-            if not place.is_relative_to(root) or not is_file:
+            if not place.is_relative_to(top) or not is_file:
                 continue
-            name = place.relative_to(root).as_posix()
+            name = Path(os.path.relpath(place, root)).as_posix()
             if place.stat().st_size > SCRIPT_LIMIT_BYTES:
                 self.problems.append(f"{printable(name)} is too large to watch")
             elif is_run or _looks_like_script(place):
                 with place.open("rb") as file:
                     found[name] = hashlib.file_digest(file, "sha256").hexdigest()
-        return found
+        return dict(sorted(found.items()))
 
 
 def _is_ours(path: str) -> bool:
@@ -169,16 +198,32 @@ def _is_ours(path: str) -> bool:
     return first == SCRIPTS if rest else first in (SETTINGS, HOOKS, SERVERS, RULES, SCRIPTS)
 
 
-def _words_of_commands(files: Mapping[str, bytes]) -> Iterator[tuple[str, bool]]:
-    """Yield every word that may be a path, and whether a program that would run it precedes it."""
+def _words_of_own_commands(
+    files: Mapping[str, bytes], base: Path
+) -> Iterator[tuple[Path, str, bool]]:
     for name in (HOOKS, SERVERS):
         with suppress(ValueError, RecursionError):  # the code that uses the file reports the error
-            texts = _texts(json.loads(files.get(name, b"null")))
-            yield from _with_runner(texts)
-            for text in texts:
-                yield from _with_runner(filter(None, _BETWEEN_WORDS.split(text)))
-                with suppress(ValueError):  # a quote that is never closed
-                    yield from _with_runner(filter(None, shlex.split(text)))
+            yield from _words_of_commands(json.loads(files.get(name, b"null")), base)
+
+
+def _words_of_foreign_commands(foreign: ForeignFiles) -> Iterator[tuple[Path, str, bool]]:
+    for name, data in foreign.select(*PERMISSIONS, *SERVER_FILES):
+        document = read_object(data)
+        base = foreign.top / Path(name).parent
+        if Path(name).name != SERVER_FILES[0]:
+            base = base.parent
+        yield from _words_of_commands([document.get("hooks"), get_servers(document)], base)
+
+
+def _words_of_commands(document: Any, base: Path) -> Iterator[tuple[Path, str, bool]]:
+    """Yield every word that may be a path, and whether a program that would run it precedes it."""
+    texts = _texts(document)
+    yield from ((base, *word) for word in _with_runner(texts))
+    for text in texts:
+        words = filter(None, _BETWEEN_WORDS.split(text))
+        yield from ((base, *word) for word in _with_runner(words))
+        with suppress(ValueError):  # a quote that is never closed
+            yield from ((base, *word) for word in _with_runner(filter(None, shlex.split(text))))
 
 
 def _with_runner(words: Iterable[str]) -> Iterator[tuple[str, bool]]:
@@ -212,6 +257,7 @@ def _texts(value: Any) -> Sequence[str]:
 
 
 _SHOWN_CHARS = 300
+_LISTED_RULES = 40
 
 
 def summarize_files(files: ProjectFiles) -> str:
@@ -219,7 +265,8 @@ def summarize_files(files: ProjectFiles) -> str:
     counted = (
         (HOOKS, _hooks(files), "hook"),
         (SERVERS, _servers(files), "server"),
-        (COMMANDS, [name for name in files.files if name.startswith(f"{COMMANDS}/")], "command"),
+        (COMMANDS, list(_commands(files)), "command"),
+        ("", list(_allow_rules(files)), "allow rule"),
     )
     parts = [SETTINGS] if SETTINGS in files.files else []
     for name, found, noun in counted:
@@ -238,10 +285,24 @@ def describe_files(files: ProjectFiles) -> Iterator[str]:
     yield from (f"setting   {_display(key)} = {_display(value)}" for key, value in _settings(files))
     yield from (f"hook      {line}" for line in _hooks(files))
     yield from (f"server    {line}" for line in _servers(files))
-    for name in files.files:
-        if name.startswith(f"{COMMANDS}/"):
-            yield f"command   {printable(name)}"
+    allowed = list(_allow_rules(files))
+    yield from (f"allow     {line}" for line in allowed[:_LISTED_RULES])
+    if len(allowed) > _LISTED_RULES:
+        yield f"allow     and {len(allowed) - _LISTED_RULES} more"
+    yield from (f"command   {line}" for line in _commands(files))
     yield from (f"script    {printable(name)}" for name in files.scripts)
+    yield from (f"left out  {name}: {why}" for name, why in files.foreign.left_out)
+
+
+def _commands(files: ProjectFiles) -> Iterator[str]:
+    yield from (printable(name) for name in files.files if name.startswith(f"{COMMANDS}/"))
+    yield from (printable(name) for _, name, _ in files.foreign.select_commands())
+
+
+def _allow_rules(files: ProjectFiles) -> Iterator[str]:
+    for name, data in files.foreign.select(*PERMISSIONS):
+        for rule in get_permissions(read_object(data), "allow"):
+            yield f"{_display(rule)} ({printable(name)})"
 
 
 def _settings(files: ProjectFiles) -> Iterator[tuple[str, Any]]:
@@ -253,8 +314,17 @@ def _settings(files: ProjectFiles) -> Iterator[tuple[str, Any]]:
 
 def _hooks(files: ProjectFiles) -> list[str]:
     text = files.files.get(HOOKS, b"{}").decode("utf-8", "replace")
+    found = _describe_hooks(text, files.directory / HOOKS, is_settings=False)
+    for name, data in files.foreign.select(*PERMISSIONS):
+        if read_object(data).get("hooks"):
+            path = files.foreign.top / name
+            found += _describe_hooks(data.decode("utf-8-sig", "replace"), path, is_settings=True)
+    return found
+
+
+def _describe_hooks(text: str, path: Path, *, is_settings: bool) -> list[str]:
     try:
-        found = parse_hooks(text, files.directory / HOOKS)
+        found = parse_hooks(text, path, is_settings=is_settings)
     except SettingsError as error:
         return [f"cannot be read: {_display(str(error))}"]
     return [
@@ -264,8 +334,18 @@ def _hooks(files: ProjectFiles) -> list[str]:
 
 
 def _servers(files: ProjectFiles) -> list[str]:
+    found = []
+    if SERVERS in files.files:
+        found += _describe_servers(files.files[SERVERS])
+    for _, data in files.foreign.select(*SERVER_FILES):
+        table = get_servers(read_object(data))
+        found += [f"{_display(name)}: {_display(entry)}" for name, entry in table.items()]
+    return found
+
+
+def _describe_servers(data: bytes) -> list[str]:
     try:
-        document = json.loads(files.files.get(SERVERS, b"{}"))
+        document = json.loads(data)
     except (ValueError, RecursionError) as error:
         return [f"cannot be read: {error}"]
     servers = document.get("mcpServers", document) if isinstance(document, Mapping) else document

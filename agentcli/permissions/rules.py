@@ -41,7 +41,7 @@ When = Literal["always", "untrusted"]
 """`untrusted` applies only while text from outside the workspace is in the conversation."""
 WHENS: tuple[When, ...] = ("always", "untrusted")
 
-Source = Literal["user", "project", "policy", "command line", "session"]
+Source = Literal["user", "project", "trusted project", "policy", "command line", "session"]
 
 _OF_SERVER = "__"
 _GROUPS = {"edit": EDITING, "read": READING}

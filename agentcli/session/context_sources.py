@@ -6,15 +6,18 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agentcli.agent.context_notes import (
-    EnvironmentNotes,
-    FindRule,
-    InstructionFiles,
-    PlanTracker,
-    describe_reach,
-)
+from agentcli.agent.context_notes import EnvironmentNotes, PlanTracker, describe_reach
+from agentcli.agent.instructions import FindRule, InstructionFiles
 from agentcli.agent.journal import Listener
 from agentcli.settings import Settings, get_settings_file
+from agentcli.system.agent_files import (
+    ROLES,
+    SKILLS,
+    is_inside,
+    list_levels,
+    list_user_folders,
+    list_user_instructions,
+)
 from agentcli.tools.contracts import BUILT_IN
 from agentcli.types.events import CallFinished, CallJudged, ContextNote, Event, Fact, Warned
 from agentcli.types.fast_dataclass import dataclass
@@ -23,46 +26,69 @@ from agentcli.types.tools import Command, ToolResult, ToolSpec
 
 if TYPE_CHECKING:
     from agentcli.agent.children import Role
+    from agentcli.agent.markdown_files import SourceFolder
 
 
-PROJECT_FOLDERS = (".agentcli", ".claude")
-"""Folders of a workspace that may hold skills and roles, besides the user's own directory."""
 SCANNED_CHARS = 2_000
 _WORD = re.compile(r"[^\s'\"`|&;<>()$=,]{1,255}")
 _PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
 
 
 def find_skill_folders(settings: Settings) -> tuple[Path, ...]:
-    return _find_folders(settings, "skills")
+    """Return the folders of skills: the user's own, then those of the repository, nearest first."""
+    return (*_find_user_folders("skills"), *_find_project_folders(settings, SKILLS))
 
 
 def find_skill_directories(settings: Settings) -> tuple[Path, ...]:
-    """Return what commands must see of the user's skills to run their scripts.
+    """Return what commands must see of skills outside the workspace to run their scripts.
 
-    That is the user's folder, and the directories that links in it lead to. Skills in the workspace
-    can be seen anyway."""
-    folders = [
+    That is the user's folders, and the directories that links in them lead to. Of the folders of a
+    repository around the workspace, links are not followed."""
+    own = _find_user_folders("skills")
+    around = [
         folder
-        for folder in find_skill_folders(settings)
+        for folder in _find_project_folders(settings, SKILLS)
         if not folder.is_relative_to(settings.workspace)
     ]
-    linked = (Path(os.path.realpath(skill)) for folder in folders for skill in folder.iterdir())
-    return (*folders, *(skill for skill in linked if (skill / "SKILL.md").is_file()))
+    linked = (Path(os.path.realpath(skill)) for folder in own for skill in folder.iterdir())
+    return (*own, *around, *(skill for skill in linked if (skill / "SKILL.md").is_file()))
 
 
 def find_role_folders(settings: Settings) -> tuple[Path, ...]:
-    return _find_folders(settings, "agents")
+    return (*_find_user_folders("agents"), *_find_project_folders(settings, ROLES))
 
 
-def _find_folders(settings: Settings, name: str) -> tuple[Path, ...]:
-    """Return the user's folder and those inside the workspace, where they exist.
+def _find_user_folders(name: str) -> tuple[Path, ...]:
+    folders = (get_settings_file().with_name(name), *list_user_folders(name))
+    return tuple(folder for folder in folders if folder.is_dir())
 
-    A link out of the workspace is left out: these folders may be read without approval."""
-    own = get_settings_file().with_name(name)
-    root = Path(os.path.realpath(settings.workspace))
-    project = (settings.workspace / folder / name for folder in PROJECT_FOLDERS)
-    inside = (path for path in project if Path(os.path.realpath(path)).is_relative_to(root))
-    return tuple(folder for folder in (own, *inside) if folder.is_dir())
+
+def _find_project_folders(settings: Settings, names: Sequence[str]) -> tuple[Path, ...]:
+    """Return the folders at every level of the repository, where they exist.
+
+    A link out of the repository is left out: these folders may be read without approval."""
+    levels = list_levels(settings.workspace)
+    users = {
+        os.path.realpath(folder)
+        for kind in ("skills", "agents")
+        for folder in list_user_folders(kind)
+    }
+    return tuple(
+        folder
+        for level in levels
+        for name in names
+        if (folder := level / name).is_dir()
+        and is_inside(folder, levels[-1])
+        and os.path.realpath(folder) not in users
+    )
+
+
+def build_source_folders(settings: Settings, folders: Iterable[Path]) -> "list[SourceFolder]":
+    """Return folders with the repository that files of the project must not lead out of."""
+    from agentcli.agent.markdown_files import SourceFolder
+
+    top = list_levels(settings.workspace)[-1]
+    return [SourceFolder(folder, top if folder.is_relative_to(top) else None) for folder in folders]
 
 
 def is_foreign(tool: ToolSpec) -> bool:
@@ -80,7 +106,8 @@ def load_roles(
     from agentcli.agent import markdown_files
 
     names = [spec.name for spec in tools if spec.name in BUILT_IN or is_foreign(spec)]
-    found, bad = markdown_files.find_roles(folders, tools=names)
+    sources = build_source_folders(settings, folders)
+    found, bad = markdown_files.find_roles(sources, tools=names)
     return found, [*bad, *([markdown_files.build_roles_note(found)] if found else [])]
 
 
@@ -99,7 +126,10 @@ class ProjectInstructions:
         `clean` is applied before comparing, since recorded notes were cleaned too."""
         self._settings = settings
         self._instructions = InstructionFiles(
-            settings.workspace, user_directory=get_settings_file().parent, find_rule=find_rule
+            settings.workspace,
+            user_directory=get_settings_file().parent,
+            other_user_directories=list_user_instructions(),
+            find_rule=find_rule,
         )
         self._known = {fact.text for fact in past if isinstance(fact, ContextNote)}
         self._clean = clean
@@ -139,8 +169,9 @@ class ProjectInstructions:
             return ()
         from agentcli.agent import markdown_files
 
-        found, bad = markdown_files.find_skills(folders)
-        return [*bad, *([markdown_files.build_skills_note(found)] if found else [])]
+        found, bad = markdown_files.find_skills(build_source_folders(self._settings, folders))
+        listed = [skill for skill in found if skill.is_listed]
+        return [*bad, *([markdown_files.build_skills_note(listed)] if listed else [])]
 
 
 def find_touched_paths(call: ToolCall, workspace: Path) -> Iterator[Path]:

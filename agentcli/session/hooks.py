@@ -145,11 +145,8 @@ def build_hooks(
     is_resumed: bool,
 ) -> SessionHooks:
     """Build the hooks. Raise SettingsError if a hooks file is so broken that a check is lost."""
-    found = [
-        one
-        for one in (read_user_hooks(get_hooks_file()), load_project_hooks(project))
-        if one is not None
-    ]
+    own = read_user_hooks(get_hooks_file())
+    found = [*([own] if own else []), *load_project_hooks(project)]
     hooks = [hook for file in found for hook in file.hooks]
     return SessionHooks(
         emit,

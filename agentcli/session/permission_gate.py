@@ -12,8 +12,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agentcli.agent.context_notes import FindRule
 from agentcli.agent.dispatch import Clean
+from agentcli.agent.instructions import FindRule
 from agentcli.session.context_sources import find_skill_folders
 from agentcli.session.directories import Directories
 from agentcli.session.model import ModelInUse, SessionModel
@@ -307,7 +307,7 @@ class PermissionGate:
 
 def load_rules(settings: Settings, project: Project | None = None) -> "tuple[PermissionRule, ...]":
     """Return the rules of the user, of `--policy`, of the command line, and of the project."""
-    own, theirs = get_rules_file(), load_project_rules(project)
+    own, theirs = get_rules_file(), load_project_rules(project, settings.workspace)
     given = settings.policy or settings.allow or settings.deny or settings.network
     if not (own.exists() or given):
         return (*theirs,)

@@ -1,4 +1,4 @@
-"""The files a repository brings for agentcli, the user's trust in them, and their effects.
+"""The files a repository brings for agents, the user's trust in them, and their effects.
 
 Before it is trusted, only its rules are used, and they can only refuse. A trusted project may
 choose among what the user has, and tighten limits. It can never redirect or loosen anything.
@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any
 from platformdirs import user_state_path
 
 from agentcli.settings import Settings, check_values, get_settings_file
+from agentcli.system.agent_files import COMMANDS, PERMISSIONS, SERVERS, list_levels
 from agentcli.types.errors import SettingsError
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.verdicts import MODES
 
 if TYPE_CHECKING:
+    from agentcli.permissions.claude_settings import ClaudeSettings
     from agentcli.permissions.hooks_file import HooksFile
     from agentcli.permissions.project_files import ProjectFiles
     from agentcli.permissions.rules import PermissionRule
@@ -64,8 +66,9 @@ class Project:
         if self.files.problems:
             return f"ignored {self.files.directory}: {'; '.join(self.files.problems)}"
         why = "changed since it was trusted" if self.standing == "changed" else "is not trusted"
+        place = self.root if self.files.foreign.executing else self.files.directory
         return (
-            f"ignored {self.summary} in {self.files.directory}, which {why}; review it with "
+            f"ignored {self.summary} in {place}, which {why}; review it with "
             f"agentcli trust --show {self.root}, then run agentcli trust {self.root}, "
             "or use --trust-project for one run"
         )
@@ -85,6 +88,29 @@ class Project:
         """Return the files in a directory below `.agentcli`, under the same terms."""
         names = [name for name in self.files.files if name.startswith(f"{directory}/")]
         return {name: text for name in names if (text := self.read_text(name)) is not None}
+
+    def read_foreign_commands(self) -> Mapping[str, Mapping[str, str]]:
+        """Return the prompts of other agents by folder and name; none if not trusted."""
+        found: dict[str, dict[str, str]] = {}
+        for name, file, data in self.files.foreign.select_commands() if self.is_trusted else ():
+            folder = file.removesuffix(f"/{name}")
+            found.setdefault(folder, {})[name] = data.decode("utf-8-sig", "replace")
+        return found
+
+    def read_foreign_servers(self) -> Mapping[Path, bytes]:
+        """Return the files of other agents with MCP servers, the nearest first."""
+        if not self.is_trusted:
+            return {}
+        foreign = self.files.foreign
+        return {foreign.top / name: data for name, data in foreign.select(*SERVERS)}
+
+    def read_claude_settings(self, workspace: Path) -> "Sequence[ClaudeSettings]":
+        """Return the settings of another agent. Only their refusals need no trust."""
+        if not any(self.files.foreign.select(*PERMISSIONS)):
+            return ()
+        from agentcli.permissions.claude_settings import read_claude_settings
+
+        return tuple(read_claude_settings(self.files.foreign, workspace))
 
     @property
     def scripts(self) -> tuple[Path, ...]:
@@ -108,14 +134,12 @@ class Project:
 
 
 def find_root(workspace: Path) -> Path | None:
-    """Return the nearest directory with an `.agentcli`, from the workspace up to its repository.
+    """Return the nearest directory with files for agents, from the workspace up to its repository.
 
-    Never look above the repository root: a nested repository does not inherit from the one around
-    it. Outside of any repository only the workspace itself counts.
-    """
-    upward = (workspace, *workspace.parents)
-    inside = next((at for at, one in enumerate(upward) if os.path.lexists(one / ".git")), 0)
-    return next((one for one in upward[: inside + 1] if os.path.lexists(one / DIRECTORY)), None)
+    Files above it belong to it, too, up to the root of the repository and never above that."""
+    names = (DIRECTORY, *SERVERS, *PERMISSIONS, *COMMANDS)
+    levels = list_levels(workspace)
+    return next((one for one in levels if any(os.path.lexists(one / name) for name in names)), None)
 
 
 def get_trust_directory() -> Path:
@@ -179,12 +203,22 @@ def apply_project(settings: Settings, project: Project | None) -> Settings:
     return replace(settings, **changes)
 
 
-def load_project_rules(project: Project | None) -> "tuple[PermissionRule, ...]":
-    """Return the project's rules. They can only refuse or ask, so need no trust.
+def load_project_rules(
+    project: Project | None, workspace: Path | None = None
+) -> "tuple[PermissionRule, ...]":
+    """Return the project's rules. Those that only refuse or ask need no trust.
 
-    Raise SettingsError."""
+    `workspace` is where relative paths of its rules begin. Raise SettingsError."""
     if project is None:
         return ()
+    theirs = [*_load_own_rules(project)]
+    for claude in project.read_claude_settings(workspace or project.root):
+        theirs += claude.rules
+        theirs += claude.allows if project.is_trusted else ()
+    return tuple(theirs)
+
+
+def _load_own_rules(project: Project) -> "tuple[PermissionRule, ...]":
     if project.files.rules is None:
         _require_no_hidden_rules(project)
         return ()
@@ -194,14 +228,22 @@ def load_project_rules(project: Project | None) -> "tuple[PermissionRule, ...]":
     return parse_rules(project.files.rules, path, source="project")
 
 
-def load_project_hooks(project: Project | None) -> "HooksFile | None":
-    """Return the hooks of a trusted project, or None if it has none. Raise SettingsError."""
-    text = project.read_text("hooks.json") if project else None
-    if project is None or text is None:
-        return None
+def load_project_hooks(project: Project | None) -> "Sequence[HooksFile]":
+    """Return the hooks of a trusted project, by file. Raise SettingsError."""
+    if project is None or not project.is_trusted:
+        return ()
     from agentcli.permissions.hooks_file import parse_hooks
 
-    return parse_hooks(text, project.files.directory / "hooks.json", project=project.root)
+    found = []
+    if (text := project.read_text("hooks.json")) is not None:
+        path = project.files.directory / "hooks.json"
+        found.append(parse_hooks(text, path, project=project.files.directory.parent))
+    for claude in project.read_claude_settings(project.root):
+        if claude.hooks_text:
+            found.append(
+                parse_hooks(claude.hooks_text, claude.path, project=claude.base, is_settings=True)
+            )
+    return found
 
 
 def _parse_settings(text: str, path: Path) -> Mapping[str, Any]:

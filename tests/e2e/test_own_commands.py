@@ -11,7 +11,7 @@ def test_commands_of_the_person_and_of_a_trusted_project(tmp_path: Path) -> None
     files = {
         ".agentcli/commands/tidy.md": "# Tidy up\n\nTidy $ARGUMENTS.",
         ".agentcli/skills/release/SKILL.md": "---\ndescription: Releases.\n---\n",
-        ".agentcli/skills/bad/SKILL.md": "nothing",
+        ".agentcli/skills/bad/SKILL.md": "",
     }
     arguments = ["--trust-project"]
     env = {"TERM": "dumb"}
@@ -23,10 +23,10 @@ def test_commands_of_the_person_and_of_a_trusted_project(tmp_path: Path) -> None
         term.wait("/greet ARG1 ARG2: yours: Greets.")
         term.wait("/tidy [TEXT]: project: Tidy up")
         term.send("/skills")
-        term.wait("release: Releases.")
+        term.wait("/release [TEXT]: skill: Releases.")
         term.wait("Not used: yours commands/help.md")
         shown = "".join("".join(term.screen()).split())  # the terminal breaks rows anywhere
-        assert "bad/SKILL.md:itdoesnotbeginwithfrontmatter" in shown
+        assert "bad/SKILL.md:ithasneitheradescriptionnoratext" in shown
         term.send("/greet Ann")
         term.wait("/greet needs 2 arguments")
         term.send("/greet Ann 'New York'")

@@ -77,16 +77,21 @@ class ChildAgents(SessionFeature):
                 yield replace(spec, deferred=False), partial(toolset.resolve, spec.name)
 
     def _build_toolset(self, role: "Role", facts: Callable[[], Sequence[Fact]]) -> Toolset:
-        """Return the tools of a role. Raise ToolError if it names a tool that does not exist."""
+        """Return the tools of a role. Raise ToolError if none of those it names exists."""
         offers = [
             *self._parts.checkpoints.wrap_offers(self._parts.builtin_tools.iter_offers(facts)),
             *self._iter_foreign_offers(),
         ]
         wanted = self._list_read_tools() if role.tools is None else role.tools
-        for name in wanted:
-            if not any(_matches_name(spec, name) for spec, _ in offers):
-                raise ToolError(f"The role {role.name} uses the tool {name}, which is not there.")
-        chosen = [one for one in offers if any(_matches_name(one[0], name) for name in wanted)]
+        chosen = [
+            one
+            for one in offers
+            if any(_matches_name(one[0], name) for name in wanted)
+            and not any(_matches_name(one[0], name) for name in role.without)
+        ]
+        if not chosen:
+            names = ", ".join(wanted)
+            raise ToolError(f"The role {role.name} uses the tool {names}, which is not there.")
         toolset = Toolset(one for one in chosen if one[0].name in BUILT_IN)
         ToolCatalog(toolset, window_tokens=self._parts.model.get_window()).admit(chosen)
         return toolset
@@ -170,9 +175,9 @@ class ChildAgents(SessionFeature):
 
 
 def _matches_name(spec: ToolSpec, name: str) -> bool:
-    """Return whether a tool has this name. A server's tool also matches a glob like
-    `tracker__*`."""
-    return spec.name == name or ("__" in spec.name and fnmatchcase(spec.name, name))
+    """Return whether a tool has this name. `*` matches all, and a server's tool also matches a glob
+    like `tracker__*`."""
+    return name in (spec.name, "*") or ("__" in spec.name and fnmatchcase(spec.name, name))
 
 
 def _limit_steps(left: int | None) -> int:

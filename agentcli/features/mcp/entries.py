@@ -7,10 +7,14 @@ programs know are listed as ignored, and have no effect.
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Any
+
+from agentcli.permissions.foreign_files import get_servers, parse_json
+from agentcli.system.home import home
 
 START_TIMEOUT_S = 30.0
 CALL_TIMEOUT_S = 120.0
@@ -110,6 +114,17 @@ class Entries:
     problems: tuple[str, ...] = ()
 
 
+def join_entries(read: Sequence[Entries]) -> Entries:
+    """Return the servers of several files. The first of each name wins, with a line for others."""
+    found: dict[str, ServerEntry] = {}
+    problems = [problem for one in read for problem in one.problems]
+    for entry in (entry for one in read for entry in one.servers):
+        first = found.setdefault(entry.name, entry)
+        if first.where != entry.where and first.identity != entry.identity:
+            problems.append(f"server {entry.name!r}: {first.where} wins over {entry.where}")
+    return Entries(servers=tuple(found.values()), problems=tuple(problems))
+
+
 def parse_entries(
     text: str, *, where: str, environ: Mapping[str, str], may_loosen: bool = True
 ) -> Entries:
@@ -124,6 +139,13 @@ def parse_entries(
     table = document.get("mcpServers", document) if isinstance(document, dict) else None
     if not isinstance(table, dict):
         return Entries(problems=(f'{where} must be an object with the key "mcpServers"',))
+    return parse_table(table, where=where, environ=environ, may_loosen=may_loosen)
+
+
+def parse_table(
+    table: Mapping[str, Any], *, where: str, environ: Mapping[str, str], may_loosen: bool
+) -> Entries:
+    """Read a table of entries by name."""
     servers: list[ServerEntry] = []
     problems: list[str] = []
     for name, entry in table.items():
@@ -258,3 +280,99 @@ def _missing(text: str, environ: Mapping[str, str]) -> Iterator[str]:
 
 def _is_plain(value: Any) -> bool:
     return isinstance(value, str) and "\0" not in value
+
+
+# Servers as other agents and editors write them: `.mcp.json`, `.cursor/mcp.json`, VS Code. A value
+# that only the other program can fill in, such as `${input:key}`, makes its server a problem.
+
+
+_FOREIGN_VARIABLE = re.compile(
+    r"\$\{(?:env:(\w+)|(workspaceFolder|userHome|pathSeparator|/)|input:(\w+))\}"
+)
+_SEPARATORS = re.compile(r"[^A-Za-z0-9]+")
+_NAME_CHARS = 32
+_KEYS = {"serverUrl": "url", "httpUrl": "url", "environment": "env"}
+_EDITOR_KEYS = ("gallery", "dev", "alwaysAllow", "autoApprove", "icon", "provider")
+"""Keys that only an editor has a use for, or that would allow calls without a question."""
+
+
+def parse_foreign_entries(
+    data: bytes, *, path: Path, environ: Mapping[str, str], disabled: Collection[str] = ()
+) -> Entries:
+    """Read the servers of a file of another agent, without those that are disabled."""
+    where = str(path)
+    try:
+        document = parse_json(data)
+    except (ValueError, RecursionError) as error:
+        return Entries(problems=(f"{where} is not JSON: {error}",))
+    if not isinstance(document, dict):
+        return Entries(problems=(f"{where} must be a JSON object",))
+    folder = path.parent if path.name == ".mcp.json" else path.parent.parent
+    table: dict[str, Any] = {}
+    problems: list[str] = []
+    for name, entry in get_servers(document).items():
+        needed = _find_inputs(entry)
+        if name in disabled:
+            continue
+        if needed:
+            problems.append(f"{where}: server {name!r}: only an editor can ask for {needed[0]}")
+        else:
+            table[_build_name(name, taken=table)] = _translate_entry(entry, folder)
+    found = parse_table(table, where=where, environ=environ, may_loosen=False)
+    return Entries(servers=found.servers, problems=(*problems, *found.problems))
+
+
+def _build_name(written: str, *, taken: Collection[str]) -> str:
+    """Return a name that tools can be called by: `My Server` is `My-Server`."""
+    if NAME.fullmatch(written):
+        return written
+    plain = _SEPARATORS.sub("-", written).strip("-")[:_NAME_CHARS].rstrip("-")
+    return plain if plain and plain not in taken else written
+
+
+def _translate_entry(entry: Any, folder: Path) -> Any:
+    """Return an entry with our keys and variables. What is no object is reported later."""
+    if not isinstance(entry, dict):
+        return entry
+    plain = {
+        _KEYS.get(key, key): _fill_variables(value, folder)
+        for key, value in entry.items()
+        if key not in _EDITOR_KEYS and value is not None
+    }
+    if isinstance(words := plain.get("command"), list) and words:
+        plain["command"], plain["args"] = words[0], [*words[1:], *plain.get("args", [])]
+    if plain.pop("enabled", True) is False:
+        plain["disabled"] = True
+    for key in ("env", "headers"):
+        if isinstance(pairs := plain.get(key), dict):
+            plain[key] = {name: _read_plain(value) for name, value in pairs.items()}
+    return plain
+
+
+def _read_plain(value: Any) -> Any:
+    """Return numbers and switches as the text that a variable of the environment has."""
+    return json.dumps(value) if isinstance(value, bool | int | float) else value
+
+
+def _fill_variables(value: Any, folder: Path) -> Any:
+    match value:
+        case str():
+            return _FOREIGN_VARIABLE.sub(lambda found: _fill_variable(found, folder), value)
+        case dict():
+            return {key: _fill_variables(inner, folder) for key, inner in value.items()}
+        case list():
+            return [_fill_variables(inner, folder) for inner in value]
+        case _:
+            return value
+
+
+def _fill_variable(found: re.Match[str], folder: Path) -> str:
+    if found[1]:
+        return f"${{{found[1]}}}"
+    places = {"workspaceFolder": str(folder), "userHome": str(home())}
+    return places.get(found[2] or "", "/")
+
+
+def _find_inputs(value: Any) -> list[str]:
+    text = json.dumps(value) if isinstance(value, dict | list | str) else ""
+    return [f"${{input:{found[3]}}}" for found in _FOREIGN_VARIABLE.finditer(text) if found[3]]

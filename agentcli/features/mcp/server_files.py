@@ -14,7 +14,7 @@ from agentcli.types.tools import ToolSpec
 
 if TYPE_CHECKING:
     from agentcli.features.mcp.approvals import ServerTrials, ToolListApprovals
-    from agentcli.features.mcp.entries import Entries, ServerEntry
+    from agentcli.features.mcp.entries import Entries
     from agentcli.features.mcp.servers import Servers
     from agentcli.session.parts import SessionParts
 
@@ -56,7 +56,8 @@ def read_entries(settings: Settings, project: Project | None) -> "Entries | None
     """Return the configured servers. None if no file configures any.
 
     If two have the same name, the user's own file wins over the project's, and `--mcp-config` over
-    both. Raise SettingsError if that file or the user's cannot be read."""
+    both. Of a project, `.agentcli/mcp.json` wins over the files of other agents. Raise
+    SettingsError if that file or the user's cannot be read."""
     texts = [
         (text, path, True)
         for path in (get_servers_file(),)
@@ -66,22 +67,29 @@ def read_entries(settings: Settings, project: Project | None) -> "Entries | None
         texts.insert(0, (_read_required(settings.mcp_config), settings.mcp_config, True))
     if project is not None and (theirs := project.read_text("mcp.json")) is not None:
         texts.append((theirs, project.files.directory / "mcp.json", False))
-    if not texts:
+    foreign = project.read_foreign_servers() if project else {}
+    if not texts and not foreign:
         return None
-    from agentcli.features.mcp.entries import Entries, parse_entries
+    from agentcli.features.mcp.entries import (
+        join_entries,
+        parse_entries,
+        parse_foreign_entries,
+    )
 
     read = [
         parse_entries(text, where=str(path), environ=os.environ, may_loosen=may_loosen)
         for text, path, may_loosen in texts
     ]
-    found: dict[str, ServerEntry] = {}
-    for one in read:
-        for entry in one.servers:
-            found.setdefault(entry.name, entry)
-    return Entries(
-        servers=tuple(found.values()),
-        problems=tuple(problem for one in read for problem in one.problems),
-    )
+    disabled = {
+        name
+        for claude in (project.read_claude_settings(settings.workspace) if project else ())
+        for name in claude.disabled_servers
+    }
+    read += [
+        parse_foreign_entries(data, path=path, environ=os.environ, disabled=disabled)
+        for path, data in foreign.items()
+    ]
+    return join_entries(read)
 
 
 def list_known_tools(

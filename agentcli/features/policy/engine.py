@@ -81,7 +81,7 @@ def explain_call(settings: Settings, query: str) -> PolicyAnswer:
     tool, tool_input = parse_query(query)
     project = load_project(settings.workspace, trust_project=settings.trust_project)
     settings = apply_project(settings, project)
-    rules = (*load_rules(settings), *load_project_rules(project))
+    rules = load_rules(settings, project)
     own = (get_settings_file().parent, get_trust_directory().parent)
     added = Directories(settings, own=own, emit=lambda event: None).grants
     layer, why_none = _find_layer(settings)
@@ -129,7 +129,8 @@ def replay_policy(settings: Settings, runs: str, *, mode: Mode | None) -> Policy
     @cache
     def load_workspace_rules(workspace: Path) -> tuple[PermissionRule, ...]:
         is_there = workspace.is_dir()
-        return (*own, *load_project_rules(load_project(workspace) if is_there else None))
+        project = load_project(workspace) if is_there else None
+        return (*own, *load_project_rules(project, workspace))
 
     def build_decider(past: PastCall) -> PolicyDecider:
         rules = load_workspace_rules(past.workspace)

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.agent.context_notes import ALL_LIMIT_BYTES, LIMIT_BYTES, InstructionFiles
+from agentcli.agent.instructions import ALL_LIMIT_BYTES, LIMIT_BYTES, InstructionFiles
 from agentcli.types.events import ContextNote, Warned
 from agentcli.ui.render.wording import describe_context_note
 
@@ -51,11 +51,58 @@ def test_a_nested_directory_is_told_of_once_when_it_is_touched(project: Path) ->
     assert told(found.collect_notes(Path("docs/y.md"))) == []
 
 
-def test_the_first_name_of_a_directory_wins(project: Path) -> None:
-    write(project / "CLAUDE.md", "neighbour")
-    assert told(opened(project).build_start_notes()) == ["neighbour"]
+def test_all_names_of_a_directory_are_read_and_nothing_is_said_twice(project: Path) -> None:
     write(project / "AGENTS.md", "first")
-    assert told(opened(project).build_start_notes()) == ["first"]
+    write(project / "CLAUDE.md", "@AGENTS.md\nsecond")
+    (project / "GEMINI.md").symlink_to("AGENTS.md")
+    write(project / "CLAUDE.local.md", "first")
+    write(project / ".claude/CLAUDE.md", "third")
+    facts = opened(project).build_start_notes()
+    assert told(facts) == ["first", "second", "third"]
+    assert warned(facts) == []
+
+
+def test_instructions_of_the_user_for_other_agents_are_read(project: Path) -> None:
+    write(project.parent / "config/AGENTS.md", "mine")
+    other = write(project.parent / ".claude/CLAUDE.md", "also mine")
+    write(project.parent / ".codex/AGENTS.md", "mine")
+    found = InstructionFiles(
+        project,
+        user_directory=project.parent / "config",
+        other_user_directories=(other.parent, project.parent / ".codex", project / "none"),
+    )
+    facts = found.build_start_notes()
+    assert told(facts) == ["mine", "also mine"]
+    assert str(other) in str(facts)
+
+
+ALWAYS = "---\ndescription: d\nglobs:\nalwaysApply: true\n---\nalways"
+
+
+def test_rules_hold_always_for_files_or_on_request(project: Path) -> None:
+    write(project / ".cursor/rules/always.mdc", ALWAYS)
+    write(project / ".cursor/rules/ts.mdc", "---\nglobs: *.ts, src/**/*.{vue,tsx}\n---\nfor ts")
+    write(project / ".cursor/rules/ask.mdc", "---\ndescription: On tests\n---\nfor tests")
+    write(project / ".cursor/rules/manual.mdc", "---\nalwaysApply: false\n---\nby hand")
+    write(project / ".claude/rules/all.md", "for all")
+    write(project / ".claude/rules/api/x.md", "---\npaths:\n  - api/**\n---\nfor the api")
+    write(project / ".github/instructions/py.instructions.md", "---\napplyTo: '**/*.py'\n---\npy")
+    found = opened(project)
+    facts = found.build_start_notes()
+    assert told(facts) == ["for all", "always", ""]
+    assert "- On tests (.cursor/rules/ask.mdc)" in str(facts)
+    assert told(found.collect_notes(Path("src/deep/er/a.tsx"))) == ["for ts"]
+    assert told(found.collect_notes(Path("b.ts"))) == []
+    assert told(found.collect_notes(Path("api/v1/b.py"))) == ["for the api", "py"]
+
+
+def test_rules_that_lead_out_of_the_repository_are_not_read(project: Path) -> None:
+    write(project.parent / "secret/a.mdc", "secret")
+    (project / ".cursor").mkdir()
+    (project / ".cursor/rules").symlink_to(project.parent / "secret")
+    write(project / ".claude/rules/ok.md", "ok")
+    (project / ".claude/rules/out.md").symlink_to(project.parent / "secret/a.mdc")
+    assert told(opened(project).build_start_notes()) == ["ok"]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,12 @@
 import pytest
 
-from agentcli.agent.markdown_files import CustomCommand, InvalidFile, read_command, read_commands
+from agentcli.agent.custom_commands import (
+    CustomCommand,
+    read_command,
+    read_commands,
+    read_toml_command,
+)
+from agentcli.agent.front_matter import InvalidFile
 from agentcli.types.errors import UsageError
 
 REVIEW = """---
@@ -36,6 +42,7 @@ def test_without_fields_the_first_line_describes_it() -> None:
         ("Pay \\$5.", "", "Pay $5."),
         ("Pay \\$5.", "soon", "Pay $5.\n\nsoon"),
         ("See $10 and $ARGUMENTSX.", "", "See $10 and $ARGUMENTSX."),
+        ("Look at {{args}}.", "a b", "Look at a b."),
     ],
 )
 def test_arguments_take_the_places_that_are_left_for_them(
@@ -56,12 +63,10 @@ def test_missing_argument_is_named() -> None:
 @pytest.mark.parametrize(
     ("name", "text", "why"),
     [
-        ("a b", "Go.", "a command name may have letters"),
+        ("\x1b", "Go.", "its name has neither letters nor digits"),
         ("help", "Go.", "a command /help already exists"),
         ("go", " \n", "it has no text"),
-        ("go", "---\ndescription: [\n---\nGo.", "its front matter is not YAML"),
-        ("go", "---\ndescription: [a]\n---\nGo.", "must be strings"),
-        ("go", "---\nno end", "it does not begin with front matter"),
+        ("go", "---\ndescription: d\n---\n", "it has no text"),
     ],
 )
 def test_a_broken_command_says_what_is_wrong(name: str, text: str, why: str) -> None:
@@ -73,3 +78,36 @@ def test_broken_ones_leave_the_others_as_they_are() -> None:
     found, bad = read_commands({"b.md": "B.", "a.md": "", "c.md": "C."}, reserved=())
     assert [one.name for one in found] == ["b", "c"]
     assert bad == ["a.md: it has no text"]
+
+
+@pytest.mark.parametrize(
+    ("text", "usage"),
+    [
+        ("---\nargument-hint: [issue] [priority]\n---\nGo.", "[issue] [priority]"),
+        ("---\nargument-hint: [issue]\n---\nGo.", "[issue]"),
+        ("---\ndescription: [\n---\nGo.", "[TEXT]"),
+        ("---\nallowed-tools: Bash(git:*)\nmodel: opus\n\nGo.", "[TEXT]"),
+    ],
+)
+def test_commands_of_other_agents_are_read(text: str, usage: str) -> None:
+    found = read_command("a b", text)
+    assert (found.name, found.usage, found.text) == ("a-b", usage, "Go.")
+
+
+def test_commands_in_folders_and_in_toml_have_names_with_colons() -> None:
+    texts = {
+        "git/commit.toml": 'description = "Commits"\nprompt = "Commit {{args}}"',
+        "x.toml": "[",
+    }
+    found, bad = read_commands(texts, reserved=())
+    assert [(one.name, one.description) for one in found] == [("git:commit", "Commits")]
+    assert found[0].build_prompt("all") == "Commit all"
+    assert bad[0].startswith("x.toml: it is not TOML: ")
+    with pytest.raises(InvalidFile, match="it has no prompt"):
+        read_toml_command("x", "a = 1")
+
+
+def test_what_a_prompt_would_run_first_is_left_to_the_model() -> None:
+    prompt = read_command("status", "Look: !`rm -rf ~` and !{whoami}").build_prompt("")
+    assert prompt.startswith("Look: !`rm -rf ~` and !{whoami}\n\n")
+    assert "run it with bash first" in prompt

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.agent.context_notes import InstructionFiles
+from agentcli.agent.instructions import InstructionFiles
 from agentcli.permissions.decide import PolicyDecider
 from agentcli.permissions.policy import rules_from_options
 from agentcli.permissions.readonly import ReadProver, build_path_lookup

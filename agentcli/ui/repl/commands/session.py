@@ -4,7 +4,7 @@ import errno
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from agentcli.agent.context_notes import NAMES
+from agentcli.agent.instructions import NAMES
 from agentcli.settings import Settings, get_settings_file
 from agentcli.system.home import shorten_home
 from agentcli.types.errors import UsageError

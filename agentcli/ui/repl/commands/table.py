@@ -1,15 +1,11 @@
 """All slash commands of a session, in the order of the menu. The user's own come last."""
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from importlib import import_module
-from pathlib import Path
 
-from agentcli.agent.markdown_files import LIMIT_BYTES, CustomCommand, find_skills, read_commands
-from agentcli.session.context_sources import find_skill_folders
 from agentcli.session.features import SLASH_COMMANDS, SlashEntry
-from agentcli.session.project import load_project
-from agentcli.settings import Settings, get_settings_file
+from agentcli.session.prompt_commands import PromptCommand, PromptCommands, load_prompt_commands
+from agentcli.settings import Settings
 from agentcli.system.plain_text import show_controls
 from agentcli.ui.render.paint import escape
 from agentcli.ui.repl.commands import inspect, session
@@ -18,61 +14,30 @@ from agentcli.ui.repl.commands.registry import CommandHost, CommandRegistry, Sla
 # Commands and skills that the user and the project have written
 
 
-FOLDER = "commands"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UserCommands:
-    commands: list[SlashCommand]
-    problems: list[str]
-
-
-def load_user_commands(settings: Settings, *, used_names: Collection[str]) -> UserCommands:
-    """Load the user's commands, then those of a trusted project. The first of a name wins."""
-    project = load_project(settings.workspace, trust_project=settings.trust_project)
-    theirs = project.read_texts(FOLDER) if project else {}
-    sources = {
-        "yours": _read_texts(get_settings_file().with_name(FOLDER)),
-        "project": {Path(name).name: text for name, text in theirs.items()},
-    }
-    found = UserCommands(commands=[], problems=[])
-    for source, texts in sources.items():
-        names = {*used_names, *(one.name for one in found.commands)}
-        markdown = {name: text for name, text in texts.items() if name.endswith(".md")}
-        commands, bad = read_commands(markdown, reserved=names)
-        found.commands.extend(_build_slash_command(one, source) for one in commands)
-        found.problems.extend(f"{source} {FOLDER}/{show_controls(problem)}" for problem in bad)
-    return found
-
-
-def build_skills_command(user_commands: UserCommands) -> SlashCommand:
+def build_skills_command(prompts: PromptCommands) -> SlashCommand:
     async def run(host: CommandHost, rest: str) -> None:
-        skills, bad = find_skills(find_skill_folders(host.settings))
-        rows = [(skill.name, skill.description) for skill in skills]
-        rows += [(f"/{one.name} {one.usage}", one.help) for one in user_commands.commands]
-        host.print_table(rows)
-        for problem in (*(warned.message for warned in bad), *user_commands.problems):
+        host.print_table([_describe_prompt(one) for one in prompts.commands])
+        for problem in (*prompts.bad_skills, *prompts.problems):
             host.say(f"Not used: {escape(problem)}", "dim")
-        if not rows:
+        if not prompts.commands:
             host.say("None yet: .agentcli/skills/NAME/SKILL.md, .agentcli/commands/NAME.md", "dim")
 
     return SlashCommand(name="skills", usage="", help="skills and your custom commands", run=run)
 
 
-def _read_texts(folder: Path) -> dict[str, str]:
-    texts = {}
-    for path in sorted(folder.glob("*.md")):
-        if path.is_file():
-            with path.open("rb") as file:
-                texts[path.name] = file.read(LIMIT_BYTES).decode("utf-8-sig", "replace")
-    return texts
+def _describe_prompt(prompt: PromptCommand) -> tuple[str, str]:
+    command = prompt.command
+    shown = f"{prompt.source}: {show_controls(command.description)}"
+    return f"/{command.name} {show_controls(command.usage)}", shown
 
 
-def _build_slash_command(command: CustomCommand, source: str) -> SlashCommand:
+def _build_slash_command(prompt: PromptCommand) -> SlashCommand:
+    command = prompt.command
+
     async def run(host: CommandHost, rest: str) -> None:
         host.send(command.build_prompt(rest))
 
-    shown = f"{source}: {show_controls(command.description)}"
+    shown = f"{prompt.source}: {show_controls(command.description)}"
     return SlashCommand(name=command.name, usage=show_controls(command.usage), help=shown, run=run)
 
 
@@ -107,6 +72,6 @@ def build_registry(settings: Settings) -> CommandRegistry:
     found += inspect.list_inspect_commands()
     found += session.list_look_commands()
     found += session.list_memory_commands()
-    own = load_user_commands(settings, used_names={"skills", *(one.name for one in found)})
-    found += [build_skills_command(own), *own.commands]
-    return CommandRegistry(found, problems=own.problems)
+    own = load_prompt_commands(settings, used_names={"skills", *(one.name for one in found)})
+    found += [build_skills_command(own), *map(_build_slash_command, own.commands)]
+    return CommandRegistry(found, problems=own.shown_problems)

@@ -1,9 +1,16 @@
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agentcli.features.mcp.entries import Entries, ServerEntry, parse_entries
+from agentcli.features.mcp.entries import (
+    Entries,
+    ServerEntry,
+    join_entries,
+    parse_entries,
+    parse_foreign_entries,
+)
 
 
 def parsed(document: Any, **environ: str) -> Entries:
@@ -112,3 +119,46 @@ def test_project_may_not_loosen() -> None:
     found = parse_entries(text, where="f", environ={}, may_loosen=False)
     assert [server.name for server in found.servers] == ["b"]
     assert len(found.problems) == 1
+
+
+FOREIGN = """{
+  // written by hand
+  "inputs": [{"id": "key"}],
+  "servers": {
+    "My Server": {"command": "srv", "args": ["${workspaceFolder}/x"], "gallery": 1},
+    "keyed": {"command": "srv", "env": {"KEY": "${input:key}"}},
+    "env": {"command": ["npx", "-y", "pkg"], "env": {"A": "${env:HOME}", "N": 5, "B": true},},
+    "remote": {"serverUrl": "https://x.example/mcp", "headers": null},
+    "off": {"command": "srv", "enabled": false},
+    "no": {"command": "srv"},
+    "old": {"type": "sse", "url": "https://x.example/sse"}
+  }
+}"""
+
+
+def test_servers_of_editors_are_read_and_others_are_named(tmp_path: Path) -> None:
+    found = parse_foreign_entries(
+        FOREIGN.encode(),
+        path=tmp_path / ".vscode/mcp.json",
+        environ={"HOME": "/home/me"},
+        disabled={"no"},
+    )
+    assert [(one.name, one.command or one.url, one.args) for one in found.servers] == [
+        ("My-Server", "srv", (f"{tmp_path}/x",)),
+        ("env", "npx", ("-y", "pkg")),
+        ("remote", "https://x.example/mcp", ()),
+    ]
+    assert found.servers[1].env == (("A", "/home/me"), ("N", "5"), ("B", "true"))
+    assert "'keyed': only an editor can ask for ${input:key}" in found.problems[0]
+    assert "'old': unknown type 'sse'" in found.problems[1]
+    assert all(one.is_confined for one in found.servers)
+
+
+def test_the_first_of_two_servers_wins_and_says_so() -> None:
+    def parse(where: str, command: str) -> Entries:
+        text = f'{{"mcpServers": {{"db": {{"command": "{command}"}}}}}}'
+        return parse_entries(text, where=where, environ={})
+
+    found = join_entries([parse("a", "one"), parse("b", "two"), parse("c", "one")])
+    assert [one.command for one in found.servers] == ["one"]
+    assert found.problems == ("server 'db': a wins over b",)

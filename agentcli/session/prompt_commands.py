@@ -1,0 +1,106 @@
+"""The prompts that can be called by name: commands of the user and the project, and skills.
+
+The user's own come first, then those of a trusted project, then skills. The first of a name wins,
+and the others are named. Skills need no trust: their text goes to the model in any case.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from agentcli.agent.custom_commands import CustomCommand, build_skill_command, read_commands
+from agentcli.agent.front_matter import InvalidFile, read_text
+from agentcli.agent.markdown_files import find_skills
+from agentcli.session.context_sources import build_source_folders, find_skill_folders
+from agentcli.session.project import Project, load_project
+from agentcli.settings import Settings, get_settings_file
+from agentcli.system.agent_files import PROMPT_SUFFIXES, list_user_folders, walk_files
+from agentcli.system.home import shorten_home
+from agentcli.system.plain_text import show_controls
+
+FOLDER = "commands"
+PROBLEMS_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptCommand:
+    command: CustomCommand
+    source: str
+    """Where it comes from, in a word: yours, project or skill."""
+    where: str
+    """The folder or file that has it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptCommands:
+    commands: list[PromptCommand]
+    problems: list[str]
+    """Files that cannot be used, each with the reason."""
+    bad_skills: list[str]
+    """Skills that cannot be used. A session warns of them in any case."""
+
+    @property
+    def shown_problems(self) -> list[str]:
+        """The first problems, and the number of the others."""
+        more = len(self.problems) - PROBLEMS_SHOWN
+        return [*self.problems[:PROBLEMS_SHOWN], *([f"and {more} more"] if more > 0 else [])]
+
+
+def load_prompt_commands(
+    settings: Settings, *, used_names: Collection[str] = (), project: Project | None = None
+) -> PromptCommands:
+    """Load all commands and skills. `used_names` already have a meaning."""
+    if project is None:
+        project = load_project(settings.workspace, trust_project=settings.trust_project)
+    found = PromptCommands(commands=[], problems=[], bad_skills=[])
+    for source, where, texts in (*_read_own(), *_read_project(project)):
+        names = {*used_names, *(one.command.name for one in found.commands)}
+        commands, bad = read_commands(texts, reserved=names)
+        found.commands.extend(
+            PromptCommand(command=one, source=source, where=where) for one in commands
+        )
+        found.problems.extend(f"{where}/{show_controls(problem)}" for problem in bad)
+    _add_skills(found, settings, used_names=used_names)
+    return found
+
+
+def _add_skills(found: PromptCommands, settings: Settings, *, used_names: Collection[str]) -> None:
+    folders = build_source_folders(settings, find_skill_folders(settings))
+    skills, bad = find_skills(folders)
+    found.bad_skills.extend(one.message for one in bad if one.code == "skill.invalid")
+    for skill in skills:
+        if not skill.is_callable:
+            continue
+        names = {*used_names, *(one.command.name for one in found.commands)}
+        if skill.name in names:
+            found.problems.append(f"skill {skill.name}: the command /{skill.name} wins over it")
+            continue
+        found.commands.append(
+            PromptCommand(command=build_skill_command(skill), source="skill", where=str(skill.path))
+        )
+
+
+def _read_own() -> Iterator[tuple[str, str, Mapping[str, str]]]:
+    yield "yours", f"yours {FOLDER}", _read_texts(get_settings_file().with_name(FOLDER))
+    for folder in list_user_folders(FOLDER):
+        if folder.is_dir():
+            yield "yours", shorten_home(folder), _read_texts(folder)
+
+
+def _read_project(project: Project | None) -> Iterator[tuple[str, str, Mapping[str, str]]]:
+    if project is None:
+        return
+    own = project.read_texts(FOLDER)
+    yield "project", f"project {FOLDER}", {Path(name).name: text for name, text in own.items()}
+    for folder, texts in project.read_foreign_commands().items():
+        yield "project", folder, texts
+
+
+def _read_texts(folder: Path) -> dict[str, str]:
+    texts = {}
+    for name in walk_files(folder, PROMPT_SUFFIXES):
+        try:
+            texts[name] = read_text(folder / name)
+        except InvalidFile:  # not a regular file, or binary: it cannot be a prompt
+            continue
+    return texts

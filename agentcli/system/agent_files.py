@@ -1,0 +1,92 @@
+"""Where coding agents keep their files: in a repository at every level, and in the user's home.
+
+Only names are listed here. What a file may do, and whether it needs trust, is decided where it is
+read. A listing is bounded, sorted, and never leaves the directory that it was asked about.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from agentcli.system.home import config_home, home
+
+SKILLS = (".agentcli/skills", ".agents/skills", ".claude/skills")
+"""Folders with one folder for each skill. The first of two skills with one name wins."""
+ROLES = (".agentcli/agents", ".claude/agents", ".opencode/agent", ".opencode/agents")
+COMMANDS = (
+    ".claude/commands",
+    ".codex/prompts",
+    ".opencode/command",
+    ".opencode/commands",
+    ".gemini/commands",
+)
+"""Folders with prompts of other agents. Those of agentcli are in `.agentcli/commands`."""
+SERVERS = (".mcp.json", ".cursor/mcp.json", ".vscode/mcp.json")
+PERMISSIONS = (".claude/settings.json", ".claude/settings.local.json")
+"""Files with rules and hooks."""
+RULES = (".claude/rules", ".cursor/rules", ".github/instructions")
+"""Folders with instructions for certain files."""
+PROMPT_SUFFIXES = (".md", ".toml")
+FILES_LIMIT = 300
+DEPTH_LIMIT = 5
+
+
+def list_levels(workspace: Path) -> tuple[Path, ...]:
+    """Return the directories from the workspace up to the root of its repository.
+
+    Never look above that root: a nested repository does not inherit from the one around it. Outside
+    of any repository only the workspace itself counts."""
+    upward = (workspace, *workspace.parents)
+    root = next((at for at, one in enumerate(upward) if os.path.lexists(one / ".git")), 0)
+    return upward[: root + 1]
+
+
+def list_user_folders(name: str) -> tuple[Path, ...]:
+    """Return the folders of other agents in the user's home: `skills`, `agents` or `commands`."""
+    own, config = home(), config_home()
+    match name:
+        case "skills":
+            return own / ".agents/skills", own / ".claude/skills"
+        case "agents":
+            opencode = config / "opencode"
+            return own / ".claude/agents", opencode / "agent", opencode / "agents"
+        case _:
+            opencode = config / "opencode"
+            return (
+                own / ".claude/commands",
+                own / ".codex/prompts",
+                opencode / "command",
+                opencode / "commands",
+                own / ".gemini/commands",
+            )
+
+
+def list_user_instructions() -> tuple[Path, ...]:
+    """Return the directories of other agents that may hold the user's own instructions."""
+    return home() / ".claude", home() / ".codex", home() / ".gemini"
+
+
+def walk_files(folder: Path, suffixes: Sequence[str]) -> Iterator[str]:
+    """Yield the files below a folder by relative name, sorted, a bounded number of them.
+
+    Links to files are listed, links to directories are not followed."""
+    found = 0
+    for directory, folders, names in os.walk(folder):
+        relative = Path(directory).relative_to(folder)
+        folders[:] = sorted(one for one in folders if not one.startswith("."))
+        if len(relative.parts) >= DEPTH_LIMIT:
+            folders.clear()
+        for name in sorted(names):
+            if name.lower().endswith(tuple(suffixes)):
+                found += 1
+                if found > FILES_LIMIT:
+                    return
+                yield (relative / name).as_posix()
+
+
+def is_inside(path: Path, root: Path) -> bool:
+    """Return whether a path, with all links followed, is below the root."""
+    try:
+        return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(root))
+    except OSError:  # a link that may not be followed
+        return False
