@@ -20,6 +20,7 @@ from agentcli.types.verdicts import Mode
 
 RawValues = Mapping[str, Any]
 SandboxChoice = Literal["auto", "bubblewrap", "landlock", "seatbelt", "off"]
+CacheChoice = Literal["auto", "5m", "1h"]
 Transport = Literal["direct", "sdk"]
 ThemeChoice = Literal["auto", "dark", "light", "ansi", "none"]
 DiffColors = Literal["green-red", "blue-orange"]
@@ -87,6 +88,12 @@ class Settings:
     calls_per_minute: int = 1000
     """The limit for each tool."""
     effort: str | None = None
+    cache: CacheChoice = "auto"
+    """How long providers keep prompts that let us choose; `auto`: 1h in sessions, 5m in runs."""
+    service_tier: str | None = None
+    """The provider's own word for how fast and at what price it answers."""
+    small_model: str | None = None
+    """The model for summaries and child agents; None for the session's own."""
     transport: Transport = "direct"
     """Our own socket, or that of the official SDKs."""
     tool_search: ToolSearch = "auto"
@@ -375,6 +382,9 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "effort": parsing.parse_text,
     "fallback": parsing.parse_text,
     "evaluator": parsing.parse_text,
+    "cache": parsing.parse_choice(*get_args(CacheChoice)),
+    "service_tier": parsing.parse_text,
+    "small_model": parsing.parse_text,
     "transport": parsing.parse_choice(*get_args(Transport)),
     "tool_search": parsing.parse_choice(*get_args(ToolSearch)),
     "store": parsing.parse_switch,

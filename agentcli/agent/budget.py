@@ -18,7 +18,7 @@ from agentcli.system.tokens import estimate
 from agentcli.types.deltas import AttemptBrokenOff, Delta
 from agentcli.types.errors import ProviderError, ProviderErrorKind
 from agentcli.types.messages import AssistantMessage, Usage
-from agentcli.types.provider import ModelProvider, OnDelta, Price, Request
+from agentcli.types.provider import ModelProvider, OnDelta, Price, Request, is_kept_long
 from agentcli.types.spending import NO_SPENDING, Spending
 
 OutputLimit: TypeAlias = Callable[[], int | None]
@@ -153,7 +153,8 @@ class _BudgetedProvider:
     async def send(self, request: Request, on_delta: OnDelta) -> AssistantMessage:
         prompt_tokens = self._size.measure(request)
         wanted = request.output_limit_tokens or self._output_limit() or UNKNOWN_OUTPUT_TOKENS
-        async with self._budget.admit(prompt_tokens, wanted, self._price) as allowed:
+        price = _price_long_writes(self._price) if is_kept_long(request) else self._price
+        async with self._budget.admit(prompt_tokens, wanted, price) as allowed:
             if allowed < wanted:
                 request = replace(request, output_limit_tokens=allowed)
             return await self._send_and_charge(request, on_delta)
@@ -171,6 +172,11 @@ class _BudgetedProvider:
 
     async def close(self) -> None:
         await self._provider.close()
+
+
+def _price_long_writes(price: Price) -> Price:
+    """Return the price for requests whose whole prompt is kept for an hour."""
+    return lambda usage: price(replace(usage, long_cache_write_tokens=usage.cache_write_tokens))
 
 
 def _prompt_usd(prompt_tokens: int, price: Price) -> float | None:

@@ -56,6 +56,10 @@ class Role:
     """Tools that the child may not use, whatever `tools` says."""
     left_out: tuple[str, ...] = ()
     """What its file says that has no effect here."""
+    model: str = ""
+    """The model that it uses; empty for the session's model for child agents."""
+    effort: str = ""
+    """How much that model thinks; empty for what the model is set to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,7 +29,7 @@ from agentcli.types.messages import (
     Usage,
     UserMessage,
 )
-from agentcli.types.provider import Message, ModelProvider, Price, Request
+from agentcli.types.provider import Message, Request, ServedModel
 from agentcli.types.tools import Command, FileView, ToolMessage, ToolResult
 
 # Trimming old results: each is replaced by one line.
@@ -220,10 +220,10 @@ class Compactor:
     def learn(self, request: Request, usage: Usage) -> None:
         self._size.learn(request, usage)
 
-    async def fit_request(
-        self, request: Request, *, provider: ModelProvider, price: Price
-    ) -> Request:
-        """Return the request, trimmed or compacted first if it comes close to the window."""
+    async def fit_request(self, request: Request, *, by: Sequence[ServedModel]) -> Request:
+        """Return the request, trimmed or compacted first if it comes close to the window.
+
+        The first model of `by` that can writes the summary."""
         window = self._window()
         if window is None or self._size.measure(request) < TRIM_AT * window:
             return request
@@ -232,13 +232,11 @@ class Compactor:
         if self._size.measure(request) > COMPACT_AT * window:
             self._require_fit(request, window)
             if self._old_tokens(request) > max(OLD_MOST * window, REGROWTH * self._smallest_tokens):
-                await self.compact(request, provider=provider, price=price)
+                await self.compact(request, by=by)
             self._cut(self._refresh(request), limit_tokens=int(COMPACT_AT * window))
         return self._refresh(request)
 
-    async def recover_from_overflow(
-        self, request: Request, *, provider: ModelProvider, price: Price
-    ) -> bool:
+    async def recover_from_overflow(self, request: Request, *, by: Sequence[ServedModel]) -> bool:
         """Shorten the conversation and return whether the request is worth sending again."""
         if self._measure_smallest(request) > CERTAIN * (self._window() or math.inf):
             return False
@@ -251,17 +249,24 @@ class Compactor:
         was_cut = self._cut(request, limit_tokens=limit_tokens)
         if was_cut and old_tokens <= OLD_MOST * window:
             return True
-        return await self.compact(self._refresh(request), provider=provider, price=price) or was_cut
+        return await self.compact(self._refresh(request), by=by) or was_cut
 
-    async def compact(self, request: Request, *, provider: ModelProvider, price: Price) -> bool:
-        before = self._size.measure(request)
-        try:
-            reply = await self._summarise(request, provider=provider, price=price)
-        except ProviderError as error:
-            self._warn(str(error))
-            return False
-        if reply is None:
-            self._warn("the model gave no summary")
+    async def compact(
+        self, request: Request, *, by: Sequence[ServedModel], wanted: str = ""
+    ) -> bool:
+        """Replace the conversation by a summary. `wanted` is what the user wants kept in it."""
+        before, why = self._size.measure(request), ""
+        for model in by:
+            try:
+                reply = await self._summarise(request, model, wanted)
+            except ProviderError as error:
+                why = str(error)
+                continue
+            if reply is not None:
+                break
+            why = "the model gave no summary"
+        else:
+            self._warn(why)
             return False
         self._journal.append(
             Compacted(
@@ -270,7 +275,7 @@ class Compactor:
                 left_out=self._count_left_out(),
                 keeps_new=True,
                 usage=reply.usage,
-                cost_usd=price(reply.usage),
+                cost_usd=model.price(reply.usage),
             )
         )
         self._smallest_tokens = self._old_tokens(self._refresh(request))
@@ -316,7 +321,7 @@ class Compactor:
         return found is not None
 
     async def _summarise(
-        self, request: Request, *, provider: ModelProvider, price: Price
+        self, request: Request, model: ServedModel, wanted: str
     ) -> AssistantMessage | None:
         """Summarise the whole conversation, or its last part if the whole does not fit.
 
@@ -325,17 +330,20 @@ class Compactor:
         told = request.messages
         if find_new_results(told):
             told = told[: find_last_reply(told)]
+        instruction = UserMessage(content=(Text(text=_build_instruction(wanted)),))
         for messages in (told, _take_last_part(told, half)):
             asked = replace(
                 request,
-                messages=(*messages, UserMessage(content=(Text(text=load_instruction()),))),
+                model=model.name,
+                effort=model.effort,
+                messages=(*messages, instruction),
                 tool_choice="none",
                 answer_schema=None,
                 output_limit_tokens=min(SUMMARY_TOKENS, half),
             )
             try:
-                reply = await provider.send(
-                    asked, build_usage_recorder(self._journal.append, price)
+                reply = await model.provider.send(
+                    asked, build_usage_recorder(self._journal.append, model.price)
                 )
             except ProviderError as error:
                 if error.kind is not ProviderErrorKind.OVERFLOW:
@@ -343,7 +351,7 @@ class Compactor:
                 continue
             if reply.text.strip():
                 return reply
-            cost_usd = price(reply.usage)
+            cost_usd = model.price(reply.usage)
             self._journal.append(
                 TokensSpent(why="broken_off", usage=reply.usage, cost_usd=cost_usd)
             )
@@ -370,6 +378,11 @@ class Compactor:
 @cache
 def load_instruction() -> str:
     return Path(__file__).with_name("compaction.md").read_text(encoding="utf-8").strip()
+
+
+def _build_instruction(wanted: str) -> str:
+    keep = f"\n\nThe user asks to keep above all:\n{wanted}" if wanted else ""
+    return load_instruction() + keep
 
 
 def _take_last_part(messages: tuple[Message, ...], limit_tokens: int) -> tuple[Message, ...]:

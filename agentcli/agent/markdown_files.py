@@ -9,7 +9,6 @@ from typing import Any
 from agentcli.agent.children import EVERY_TOOL, Role
 from agentcli.agent.front_matter import (
     NAME_SHOWN,
-    FrontMatter,
     InvalidFile,
     read_all,
     read_front_matter,
@@ -121,7 +120,10 @@ def build_skills_note(skills: Iterable[Skill]) -> ContextNote:
 # Roles for child agents, from Markdown files: purpose, instructions and tools.
 
 
-_ROLE_KEYS = ("tools", "disallowedTools", "disallowed-tools", "disable", "model", "mode", "prompt")
+_ROLE_KEYS = (
+    *("tools", "disallowedTools", "disallowed-tools", "disable", "model", "effort", "mode"),
+    "prompt",
+)
 _TOOL_NAMES: Mapping[str, Sequence[str]] = {
     "read_file": ("read", "notebookread", "view", "readfile", "read_many_files", "cat"),
     "grep": ("search", "grep_search", "codebase_search", "search_file_content", "ripgrep"),
@@ -138,6 +140,7 @@ _TOOL_NAMES: Mapping[str, Sequence[str]] = {
 }
 """The names that other programs use for the same tools, in lower case."""
 _OWN_MODEL = ("", "inherit", "default", "auto")
+"""The models of such a file that are the session's own."""
 
 
 def find_roles(
@@ -172,20 +175,17 @@ def read_role(path: Path, *, tools: Collection[str], inherits: bool = False) -> 
     if fields.get("disable") is True:
         raise InvalidFile("it is disabled")
     chosen = _choose_tools(fields, known=tools, inherits=inherits)
+    model = read_words(fields.get("model"))
     return Role(
         name=described.name,
         description=described.description,
         instructions=described.body,
         tools=chosen.tools,
         without=chosen.without,
-        left_out=(*chosen.left_out, *_name_model(described), *described.list_unknown(_ROLE_KEYS)),
+        left_out=(*chosen.left_out, *described.list_unknown(_ROLE_KEYS)),
+        model="" if model.lower() in _OWN_MODEL else model,
+        effort=read_words(fields.get("effort")),
     )
-
-
-def _name_model(described: FrontMatter) -> tuple[str, ...]:
-    """Return `model NAME` if a role asks for one. Children use the model of the session."""
-    name = read_words(described.fields.get("model"))
-    return () if name.lower() in _OWN_MODEL else (f"model {show_controls(name)[:NAME_SHOWN]}",)
 
 
 def build_roles_note(roles: Iterable[Role]) -> ContextNote:

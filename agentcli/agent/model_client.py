@@ -6,7 +6,7 @@ provided that the user named one.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -14,119 +14,29 @@ from typing import TypeAlias
 
 from agentcli.agent.compaction import Compactor
 from agentcli.agent.journal import Journal
+from agentcli.agent.prompt_cache import (
+    WORTH_REPORTING_TOKENS,
+    CachedPrompt,
+    CacheWatch,
+    build_prompt_usage,
+    forecast_cost,
+)
 from agentcli.types.deltas import AttemptBrokenOff, Delta, RetryDelta, TextDelta
 from agentcli.types.errors import ProviderError, ProviderErrorKind
 from agentcli.types.events import Emit, ModelFailed, ModelReplied, TokensSpent, Warned
 from agentcli.types.messages import AssistantMessage, Text, Usage
-from agentcli.types.provider import Message, Price, Request, ServedModel, ToolChoice
-from agentcli.types.tools import ToolMessage, ToolSpec
+from agentcli.types.provider import (
+    CACHE_LIFETIME_S,
+    Price,
+    Request,
+    ServedModel,
+    ToolChoice,
+    is_kept_long,
+)
+from agentcli.types.tools import ToolSpec
 
-# A provider's prompt cache: whether it can be used, and if not, why, in words for the user.
-
-
-WORTH_REPORTING_TOKENS = 2048
-"""The least size worth reporting; shorter prompts cost little and are not always cached."""
-CACHE_LIFETIME_S = 300.0
-"""The shortest lifetime that any provider promises; most keep a prompt longer."""
-
-
-class CacheWatch:
-    """Compares each request with the one before, by identity if that is enough."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._before: Request | None = None
-        self._cached_tokens = 0
-        """The tokens of the request before that its provider cached."""
-        self._at = 0.0
-
-    def explain_cold_cache(self, request: Request) -> str:
-        """Return why some of the request cannot be read from the cache, or an empty string."""
-        if self._before is None:
-            return "it is the first request"
-        if changed := _find_first_change(self._before, request):
-            return changed
-        idle_s = self._clock() - self._at
-        return f"{_format_minutes(idle_s)} have passed" if idle_s > CACHE_LIFETIME_S else ""
-
-    def detect_miss(self, request: Request, usage: Usage) -> str | None:
-        """Return a sentence if the cache should have been read and was not, or not all of it."""
-        before, self._before = self._before, request
-        cached, self._cached_tokens = self._cached_tokens, _sum_cache_tokens(usage)
-        now_s = self._clock()
-        idle_s, self._at = now_s - self._at, now_s
-        lost = cached - usage.cache_read_tokens
-        is_small = lost < max(WORTH_REPORTING_TOKENS, cached // 4)
-        if before is None or is_small or usage.prompt_tokens < WORTH_REPORTING_TOKENS:
-            return None
-        why = _find_first_change(before, request) or _explain_expiry(idle_s)
-        uncached = usage.prompt_tokens - usage.cache_read_tokens
-        some = f"{uncached} of {usage.prompt_tokens}" if usage.cache_read_tokens else f"{uncached}"
-        return f"{some} prompt tokens were not read from the cache: {why}"
-
-
-def _sum_cache_tokens(usage: Usage) -> int:
-    return usage.cache_read_tokens + usage.cache_write_tokens
-
-
-def _explain_expiry(idle_s: float) -> str:
-    if idle_s < CACHE_LIFETIME_S:
-        return "nothing changed, so the provider dropped it"
-    return f"nothing changed, so it expired {_format_minutes(idle_s)} after the last request"
-
-
-def _format_minutes(seconds: float) -> str:
-    minutes = round(seconds / 60)
-    return "1 minute" if minutes == 1 else f"{minutes} minutes"
-
-
-def _find_first_change(before: Request, now: Request) -> str:
-    """Return the first difference, in the order in which a prompt is built."""
-    for name, was, is_now in (
-        ("the model", before.model, now.model),
-        ("the tools", before.tools, now.tools),
-        ("the system prompt", before.system, now.system),
-        ("the choice of tools", before.tool_choice, now.tool_choice),
-        ("the answer format", before.answer_schema, now.answer_schema),
-    ):
-        if was is not is_now and was != is_now:
-            return f"{name} changed"
-    if len(now.messages) < len(before.messages):
-        return "the conversation was compacted"
-    for number, (old, new) in enumerate(zip(before.messages, now.messages, strict=False), 1):
-        if old is not new and old != new:
-            return _describe_change(number, old, new)
-    return ""
-
-
-def _describe_change(number: int, old: Message, new: Message) -> str:
-    if isinstance(old, ToolMessage) and isinstance(new, ToolMessage):
-        return "old results were left out to make room"
-    return f"message {number} changed"
-
-
-# The cost of a request, forecast before it is sent if it is high.
-
-
-LARGE_USD = 0.25
-LARGE_TOKENS = 100_000
-"""The number of uncached tokens that is high if the price is not known."""
-
-
-def forecast_cost(*, tokens: int, cached_tokens: int, why_cold: str, price: Price) -> str | None:
-    """Return a warning for the user, or None if the cost is low.
-
-    `cached_tokens` is what the provider counted of the request before, and may have cached.
-    `why_cold` says why the prompt is not cached all the same."""
-    cached = 0 if why_cold else min(cached_tokens, tokens)
-    cost_usd = price(Usage(input_tokens=tokens - cached, cache_read_tokens=cached))
-    if (tokens - cached < LARGE_TOKENS) if cost_usd is None else cost_usd < LARGE_USD:
-        return None
-    cost = "price unknown" if cost_usd is None else f"about ${cost_usd:.2f}"
-    where = f"not cached ({why_cold})" if why_cold else "most of it cached"
-    return f"the next request has about {tokens:,} prompt tokens, {where}: {cost}"
-
-
+STANDARD_TIERS = (None, "auto", "default", "standard", "standard_only")
+"""The service tiers at the usual price."""
 OVERFLOWS_MAX = 2
 """The number of times per turn that a conversation is shortened and sent again."""
 
@@ -142,12 +52,14 @@ class ModelClient:
         template: Request,
         journal: Journal,
         compactor: Compactor | None = None,
+        small_model: Callable[[], ServedModel | None] = lambda: None,
         fall_back: FallBack | None = None,
         tools: Callable[[], tuple[ToolSpec, ...]] | None = None,
         deferred: Callable[[], tuple[ToolSpec, ...]] = tuple,
     ) -> None:
         """`model` returns the model to send the next request to.
         `compactor` keeps the conversation within the model's window.
+        `small_model` returns the model for summaries; None if it is the same one.
         `fall_back` is called if the model is overloaded; None if there is no other.
         `tools` returns the tools to declare now; if None, those of the template are declared.
         `deferred` returns the tools that the model can search for."""
@@ -155,6 +67,7 @@ class ModelClient:
         self._template = template
         self._journal = journal
         self._compactor = compactor
+        self._small_model = small_model
         self._fall_back = fall_back
         self._tools = tools
         self._deferred = deferred
@@ -173,9 +86,7 @@ class ModelClient:
         model = self._asked = self._model()
         request = self._build_request(model, tool_choice)
         if self._compactor is not None:
-            request = await self._compactor.fit_request(
-                request, provider=model.provider, price=model.price
-            )
+            request = await self._compactor.fit_request(request, by=self._list_summarisers(model))
         began, partial = time.monotonic(), _PartialReply(self._journal.append, price=model.price)
         self._forecast_cost(request, model.price)
         try:
@@ -200,6 +111,8 @@ class ModelClient:
             partial.flush_usage()
             raise
         partial.flush_usage()
+        if request.service_tier not in STANDARD_TIERS:  # its price is not in any table
+            reply = replace(reply, usage=replace(reply.usage, is_estimate=True))
         self._record_usage(request, reply)
         self._journal.append(
             ModelReplied(
@@ -210,6 +123,16 @@ class ModelClient:
             )
         )
         return reply
+
+    def find_cached_prompt(self) -> CachedPrompt | None:
+        """Return what the provider keeps of the conversation; None if it is not worth a word."""
+        tokens, left_s = self._cache.measure()
+        if tokens < WORTH_REPORTING_TOKENS:
+            return None
+        model = self._model()
+        is_long = model.cache_lifetime_s > CACHE_LIFETIME_S
+        cold_usd = model.price(build_prompt_usage(tokens, is_long=is_long))
+        return CachedPrompt(tokens=tokens, left_s=left_s, cold_usd=cold_usd)
 
     async def try_to_recover(self, error: ProviderError) -> bool:
         """Try to fix the cause and return whether the next attempt may succeed."""
@@ -226,17 +149,22 @@ class ModelClient:
             return False
         model = self._model()
         return await self._compactor.recover_from_overflow(
-            self._build_request(model), provider=model.provider, price=model.price
+            self._build_request(model), by=self._list_summarisers(model)
         )
 
-    async def compact(self) -> bool:
-        """Compact between two turns, at the user's request."""
+    async def compact(self, wanted: str = "") -> bool:
+        """Compact between two turns, at the user's request. `wanted` is what to keep above all."""
         if self._compactor is None:
             return False
         model = self._model()
         return await self._compactor.compact(
-            self._build_request(model), provider=model.provider, price=model.price
+            self._build_request(model), by=self._list_summarisers(model), wanted=wanted
         )
+
+    def _list_summarisers(self, model: ServedModel) -> Sequence[ServedModel]:
+        """Return the models for a summary: the small one, if there is one, then the model."""
+        small = self._small_model()
+        return [small, model] if small else [model]
 
     def _build_request(self, model: ServedModel, tool_choice: ToolChoice = "auto") -> Request:
         tools = self._tools() if self._tools else self._template.tools
@@ -244,6 +172,8 @@ class ModelClient:
             self._template,
             model=model.name,
             effort=model.effort,
+            cache_lifetime_s=model.cache_lifetime_s,
+            service_tier=model.service_tier,
             messages=self._journal.build_messages(),
             tools=tools,
             deferred=self._deferred(),
@@ -261,6 +191,7 @@ class ModelClient:
             cached_tokens=counted,
             why_cold=self._cache.explain_cold_cache(request),
             price=price,
+            is_long=is_kept_long(request),
         )
         if large is not None:
             self._journal.append(Warned(code="cost.forecast", message=large))

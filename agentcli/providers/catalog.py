@@ -36,7 +36,7 @@ def _claude(price: Price | None, *, forced_tool_choice: bool = True) -> _Catalog
     return _CatalogEntry(
         window_tokens=MILLION,
         output_tokens=128_000,
-        price=price,
+        price=price and replace(price, long_cache_write=price.input * 2),
         forced_tool_choice=forced_tool_choice,
     )
 
@@ -258,7 +258,8 @@ def cost_usd(model: Model, usage: Usage) -> float | None:
     prompt = (
         usage.input_tokens * price.input
         + usage.cache_read_tokens * read
-        + usage.cache_write_tokens * write
+        + (usage.cache_write_tokens - usage.long_cache_write_tokens) * write
+        + usage.long_cache_write_tokens * (price.long_cache_write or write)
     )
     reply = usage.output_tokens * price.output
     if is_long:

@@ -23,6 +23,8 @@ class Price:
     output: float
     cache_read: float | None = None
     cache_write: float | None = None
+    long_cache_write: float | None = None
+    """The price of what is kept for an hour."""
     long_input_tokens: int | None = None
     """The prompt size above which the factors below apply. None if they never do."""
     long_input_factor: float = 1.0

@@ -1,6 +1,7 @@
 """Build a running session from settings: all packages are connected here."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -80,7 +81,7 @@ def open_session(
     `requirements` must be met before a turn is done, in a run without a user.
     `tools` are those of the program that opens the session."""
     project = load_project(settings.workspace, trust_project=settings.trust_project)
-    settings = apply_project(settings, project)
+    settings = _choose_cache(apply_project(settings, project), is_run=requirements is not None)
     opened = open_priced_model(settings)
     start = open_existing(resume) if resume else open_new(settings.sessions)
     try:
@@ -133,6 +134,13 @@ def open_session(
         raise
     garbage.resume_collection()
     return session
+
+
+def _choose_cache(settings: Settings, *, is_run: bool) -> Settings:
+    """Return the settings with the lifetime of cached prompts: a user pauses, a run does not."""
+    if settings.cache != "auto":
+        return settings
+    return replace(settings, cache="5m" if is_run else "1h")
 
 
 def _build_parts(

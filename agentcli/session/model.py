@@ -14,7 +14,13 @@ from agentcli.types.errors import AgentError, MissingKeyError, SettingsError
 from agentcli.types.events import EffortChanged, Emit, Fact, ModelChanged, Warned
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Usage
-from agentcli.types.provider import ModelProvider, Price, ProviderWrapper
+from agentcli.types.provider import (
+    CACHE_LIFETIME_S,
+    LONG_CACHE_LIFETIME_S,
+    ModelProvider,
+    Price,
+    ProviderWrapper,
+)
 from agentcli.types.spending import Spending
 
 if TYPE_CHECKING:
@@ -38,6 +44,9 @@ class ModelInUse:
     """True if it takes images."""
     effort: str | None = None
     """How much it thinks; None for its own default."""
+    cache_lifetime_s: float = CACHE_LIFETIME_S
+    """How long its provider keeps a prompt."""
+    service_tier: str | None = None
     warning: str = ""
     """A warning for the user about something that is not known of the model."""
     base_url: str = ""
@@ -119,6 +128,8 @@ def _open_provider_model(settings: Settings) -> ModelInUse:
         price=lambda usage: cost_usd(learning.model, usage),
         images=model.images,
         effort=chosen.effort or settings.effort,
+        cache_lifetime_s=_choose_lifetime_s(model, settings),
+        service_tier=settings.service_tier,
         base_url=find_base_url(provider, os.environ),
         patches=model.patch_tool,
         forces_calls=model.forced_tool_choice,
@@ -127,6 +138,11 @@ def _open_provider_model(settings: Settings) -> ModelInUse:
         wrap_attempts=wire.wrap_attempts,
         hurry=wire.hurry,
     )
+
+
+def _choose_lifetime_s(model: "Model", settings: Settings) -> float:
+    is_long = settings.cache == "1h" and model.protocol == "anthropic"  # no other lets us choose
+    return LONG_CACHE_LIFETIME_S if is_long else CACHE_LIFETIME_S
 
 
 def find_default_model() -> str | None:
@@ -275,6 +291,30 @@ class SessionModel:
         self._settings = settings
         self._budget = budget
         self._emit = emit
+        self._others: dict[str, ModelInUse | None] = {}
+        """Models for other agents and for summaries, by name; None if one cannot be opened."""
+
+    def open_other(self, name: str) -> ModelInUse | None:
+        """Return another model within the same budget. Warn once if it cannot be opened."""
+        if name not in self._others:
+            self._others[name] = self._open_other(name)
+        return self._others[name]
+
+    def open_small(self) -> ModelInUse | None:
+        """Return the model for summaries and child agents; None if it is the session's own."""
+        return self.open_other(self._settings.small_model) if self._settings.small_model else None
+
+    def _open_other(self, name: str) -> ModelInUse | None:
+        try:
+            opened = open_priced_model(replace(self._settings, model=name, effort=None))
+        except SettingsError as error:
+            self._emit(Warned(code="model.other", message=f"{error}; {self.current.name} is used"))
+            return None
+        return apply_budget(self._budget, opened)
+
+    async def close(self) -> None:
+        for model in (self.current, *filter(None, self._others.values())):
+            await model.provider.close()
 
     async def use(self, name: str) -> None:
         """Switch the model. Raise SettingsError if it cannot be opened; the model stays then."""

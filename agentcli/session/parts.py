@@ -15,7 +15,7 @@ from agentcli.session.builtin_tools import BuiltinTools
 from agentcli.session.checkpoints import Checkpoints
 from agentcli.session.directories import Directories
 from agentcli.session.hooks import SessionHooks
-from agentcli.session.model import SessionModel
+from agentcli.session.model import ModelInUse, SessionModel
 from agentcli.session.permission_gate import PermissionGate
 from agentcli.session.project import Project
 from agentcli.session.secret_masking import TokenNote, refuse_tokens
@@ -49,11 +49,17 @@ class SessionParts:
     """What features add to hear the events of each child agent."""
 
     def build_model_client(
-        self, toolset: Toolset, *, journal: Journal, answer_schema: Json = None
+        self,
+        toolset: Toolset,
+        *,
+        journal: Journal,
+        answer_schema: Json = None,
+        model: Callable[[], ModelInUse] | None = None,
     ) -> ModelClient:
-        """Build a client for the model in use. Each request declares the tools declared by then."""
+        """Build a client for a model, or else the one in use. Each request declares the tools
+        declared by then."""
         return ModelClient(
-            model=lambda: self.model.current,
+            model=model or (lambda: self.model.current),
             template=Request(
                 model=self.model.current.name,
                 system=load_system_prompt(),
@@ -69,7 +75,8 @@ class SessionParts:
                 window=self.model.get_window,
                 store_result=self.builtin_tools.store_result,
             ),
-            fall_back=self.model.fall_back,
+            small_model=self.model.open_small,
+            fall_back=None if model else self.model.fall_back,
             tools=lambda: toolset.declared,
             deferred=lambda: toolset.deferred,
         )

@@ -88,6 +88,8 @@ class Usage:
     input_tokens: int = 0
     cache_read_tokens: int = 0
     cache_write_tokens: int = 0
+    long_cache_write_tokens: int = 0
+    """The part of `cache_write_tokens` that the provider keeps for an hour."""
     output_tokens: int = 0
     reasoning_tokens: int = 0
     is_estimate: bool = False
@@ -98,6 +100,7 @@ class Usage:
             input_tokens=self.input_tokens + other.input_tokens,
             cache_read_tokens=self.cache_read_tokens + other.cache_read_tokens,
             cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
+            long_cache_write_tokens=self.long_cache_write_tokens + other.long_cache_write_tokens,
             output_tokens=self.output_tokens + other.output_tokens,
             reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
             is_estimate=self.is_estimate or other.is_estimate,

@@ -10,6 +10,10 @@ from agentcli.types.tools import ToolMessage, ToolSpec
 
 Message: TypeAlias = UserMessage | AssistantMessage | ToolMessage
 
+CACHE_LIFETIME_S = 300.0
+"""The shortest lifetime of a cached prompt that any provider promises."""
+LONG_CACHE_LIFETIME_S = 3600.0
+
 ToolChoice: TypeAlias = Literal["auto", "required", "none"] | str
 """A name that is none of the three words is the tool that must be called."""
 
@@ -32,8 +36,17 @@ class Request:
     answer_schema: Json = None
     """The JSON Schema of the reply's text, if the model can be held to one."""
     effort: str | None = None
+    cache_lifetime_s: float = CACHE_LIFETIME_S
+    """How long the provider should keep the prompt, if it lets us choose."""
+    service_tier: str | None = None
+    """The provider's own word for how fast and at what price it answers."""
     session: str = ""
     """Groups the requests of one conversation, for providers that route their cache by a key."""
+
+
+def is_kept_long(request: Request) -> bool:
+    """Return whether the provider should keep the prompt for an hour."""
+    return request.cache_lifetime_s > CACHE_LIFETIME_S
 
 
 OnDelta: TypeAlias = Callable[[Delta], None]
@@ -71,6 +84,14 @@ class ServedModel(Protocol):
     def effort(self) -> str | None:
         """How much it thinks; None for its own default."""
         ...
+
+    @property
+    def cache_lifetime_s(self) -> float:
+        """How long its provider keeps a prompt."""
+        ...
+
+    @property
+    def service_tier(self) -> str | None: ...
 
 
 ProviderWrapper: TypeAlias = Callable[[ModelProvider], ModelProvider]

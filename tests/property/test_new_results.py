@@ -15,6 +15,7 @@ from agentcli.types.messages import AssistantMessage, Text, ToolCall, UserMessag
 from agentcli.types.provider import OnDelta, Request
 from agentcli.types.tools import Command, Details, FileView, ToolMessage, ToolResult
 from tests.support.examples import examples
+from tests.support.session import serve
 
 KEPT = "/out/kept.txt"
 LEFT_OUT = "left out to make room, all of it is in"
@@ -110,13 +111,11 @@ def test_new_results_are_carried_and_the_request_fits(
         for result in new:
             journal.append(CallFinished(result=result))
         request = Request(model="m", system="s", messages=journal.build_messages())
-        sent = asyncio.run(room.fit_request(request, provider=wire, price=lambda usage: None))
+        sent = asyncio.run(room.fit_request(request, by=[serve(wire)]))
         assert RequestSize().measure(sent) <= window
         for result in new:
             assert_carried(results(sent)[result.call_id], result)
-        if overflows and asyncio.run(
-            room.recover_from_overflow(sent, provider=wire, price=lambda usage: None)
-        ):
+        if overflows and asyncio.run(room.recover_from_overflow(sent, by=[serve(wire)])):
             again = Request(model="m", system="s", messages=journal.build_messages())
             assert RequestSize().measure(again) <= window
             for result in new:

@@ -78,6 +78,12 @@ class ListWire:
         """There is nothing to let go of."""
 
 
+def serve(
+    provider: ModelProvider, price: Callable[[Usage], float | None] = lambda usage: None
+) -> ModelInUse:
+    return ModelInUse(provider=provider, name="test/model", price=price, images=True)
+
+
 @dataclass
 class FunctionTool:
     """A tool made of one function; its arguments are any mapping that has `required`."""
@@ -169,7 +175,7 @@ def bench(
     asked: ModelProvider = provider or wire
     if budget:
         asked = budget.wrap_provider(asked, price=price, output_limit=lambda: None)
-    model = ModelInUse(provider=asked, name="test/model", price=price, images=True)
+    model = serve(asked, price)
     asking = ModelClient(model=lambda: model, template=template, journal=journal)
     loop = Loop(
         model_client=asking,

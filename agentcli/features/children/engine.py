@@ -17,6 +17,7 @@ from agentcli.agent.toolset import Load, Toolset
 from agentcli.log.writer import LogWriter
 from agentcli.session.context_sources import ProjectInstructions, is_foreign, load_roles
 from agentcli.session.features import SessionFeature
+from agentcli.session.model import ModelInUse
 from agentcli.session.parts import SessionParts, build_dispatcher
 from agentcli.session.tool_catalog import ToolCatalog
 from agentcli.tools.contracts import BUILT_IN, load_spec
@@ -118,8 +119,11 @@ class ChildAgents(SessionFeature):
             mask=gate.secret_masking.build_event_mask(),
         )
         child = Delegation(child_id=journal.session, role=role.name, task=task)
+        model = self._choose_model(role)
         loop = Loop(
-            model_client=parts.build_model_client(toolset, journal=journal),
+            model_client=parts.build_model_client(
+                toolset, journal=journal, model=(lambda: model) if model else None
+            ),
             journal=journal,
             dispatcher=build_dispatcher(
                 toolset,
@@ -136,7 +140,7 @@ class ChildAgents(SessionFeature):
             collect_notes=instructions.collect_notes,
             wraps_up=True,
         )
-        self._record_start(journal, toolset, instructions)
+        self._record_start(journal, toolset, instructions, model or parts.model.current)
         directory = gate.host.directory
         before = directory.path
         if "bash" in toolset.names:  # it works alone then, and begins in the root
@@ -155,15 +159,27 @@ class ChildAgents(SessionFeature):
             close=close,
         )
 
+    def _choose_model(self, role: "Role") -> ModelInUse | None:
+        """Return the model of a role, or None for the session's own, whichever that is then."""
+        models = self._parts.model
+        model = models.open_other(role.model) if role.model else models.open_small()
+        if role.effort:
+            return replace(model or models.current, effort=role.effort)
+        return model
+
     def _record_start(
-        self, journal: Journal, toolset: Toolset, instructions: ProjectInstructions
+        self,
+        journal: Journal,
+        toolset: Toolset,
+        instructions: ProjectInstructions,
+        model: ModelInUse,
     ) -> None:
         journal.append(
             SessionStarted(
                 session=journal.session,
                 version=__version__,
                 workspace=str(self._parts.settings.workspace),
-                model=self._parts.model.current.name,
+                model=model.name,
                 mode=self._parts.gate.mode,
                 tools=toolset.names,
                 tools_sha256=toolset.hash_specs(),

@@ -2,6 +2,12 @@
 
 from pathlib import Path
 
+from agentcli.features.insights.cost import (
+    break_down_cost,
+    list_agent_rows,
+    list_tool_rows,
+    list_turn_rows,
+)
 from agentcli.types.errors import UsageError
 from agentcli.types.words import pluralize
 from agentcli.ui.render.wording import format_elapsed
@@ -22,6 +28,15 @@ async def run_cost(host: CommandHost, rest: str) -> None:
             ("cost", tally.spending.cost_text),
         ]
     )
+    found = break_down_cost(host.session.facts)
+    for title, rows in (
+        ("By turn", list_turn_rows(found)),
+        ("By tool", list_tool_rows(found)),
+        ("By agent", list_agent_rows(found) if len(found.agents) > 1 else ()),
+    ):
+        if shown := list(rows):
+            host.say(title, "dim")
+            host.print_table(shown)
 
 
 async def run_export(host: CommandHost, rest: str) -> None:

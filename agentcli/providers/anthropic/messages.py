@@ -30,7 +30,7 @@ from agentcli.types.messages import (
     ToolCall,
     UserMessage,
 )
-from agentcli.types.provider import Message, Request, ToolChoice
+from agentcli.types.provider import Message, Request, ToolChoice, is_kept_long
 from agentcli.types.tools import ToolMessage, ToolResult, ToolSpec
 
 __all__ = ["HISTORY_KEY", "PROTOCOL", "decoder", "encode", "error", "headers", "path"]
@@ -41,6 +41,7 @@ DEFAULT_OUTPUT_TOKENS = 8192
 """The output limit for a model whose limit is unknown. Every model since 2024 allows it."""
 
 _CACHE_CONTROL: dict[str, Json] = {"type": "ephemeral"}
+_LONG_CACHE_CONTROL: dict[str, Json] = {"type": "ephemeral", "ttl": "1h"}
 _UNSAID: Json = {"type": "text", "text": "(nothing more)"}
 _LEAST_EFFORT = "low"
 _STRICT_TOOLS = 20
@@ -66,11 +67,16 @@ def encode(request: Request, model: Model) -> dict[str, Json]:
         "max_tokens": _output_limit(request.output_limit_tokens, model),
         "stream": True,
     }
+    is_long = is_kept_long(request)
+    marker = _LONG_CACHE_CONTROL if is_long else _CACHE_CONTROL
+    if request.service_tier:
+        body["service_tier"] = request.service_tier
     if request.system.strip():
-        body["system"] = [{"type": "text", "text": request.system, "cache_control": _CACHE_CONTROL}]
+        body["system"] = [{"type": "text", "text": request.system, "cache_control": marker}]
     is_forced = False
     if request.tools:
-        body["tools"] = _declare_tools(request.tools, find_hidden_tools(request, model), model)
+        deferred = find_hidden_tools(request, model)
+        body["tools"] = _declare_tools(request.tools, deferred, model, is_long)
         choice = _choice(request.tool_choice, model)
         is_forced = choice["type"] in ("any", "tool")
         if not request.parallel and choice["type"] != "none":
@@ -115,7 +121,7 @@ def _choice(choice: ToolChoice, model: Model) -> dict[str, Json]:
 
 @memoize
 def _declare_tools(
-    specs: tuple[ToolSpec, ...], deferred: tuple[ToolSpec, ...], model: Model
+    specs: tuple[ToolSpec, ...], deferred: tuple[ToolSpec, ...], model: Model, is_long: bool
 ) -> Json:
     """Return the tools in order; built-in tools are strict if the provider can compile that many.
 
@@ -124,7 +130,8 @@ def _declare_tools(
     """
     names = {spec.name for spec in deferred}
     shown = [spec for spec in specs if spec.name not in names]
-    return [*_declare_visible(shown, model), *map(_declare_hidden, deferred)]
+    marker = _LONG_CACHE_CONTROL if is_long else _CACHE_CONTROL
+    return [*_declare_visible(shown, model, marker), *map(_declare_hidden, deferred)]
 
 
 def _declare_hidden(spec: ToolSpec) -> Json:
@@ -136,7 +143,9 @@ def _declare(spec: ToolSpec) -> dict[str, Json]:
     return {"name": spec.name, **(described if spec.description.strip() else {})}
 
 
-def _declare_visible(specs: Sequence[ToolSpec], model: Model) -> list[Json]:
+def _declare_visible(
+    specs: Sequence[ToolSpec], model: Model, marker: dict[str, Json]
+) -> list[Json]:
     schemas = [build_strict_schema(spec, ANTHROPIC, model) for spec in specs]
     compiled = [schema for schema in schemas if schema is not None]
     is_compiled = (
@@ -151,7 +160,7 @@ def _declare_visible(specs: Sequence[ToolSpec], model: Model) -> list[Json]:
         else:
             tool["input_schema"] = with_object_root(spec.schema)
         if spec is specs[-1]:
-            tool["cache_control"] = _CACHE_CONTROL
+            tool["cache_control"] = marker
         tools.append(tool)
     return tools
 
@@ -176,8 +185,9 @@ def _history(request: Request, model: Model) -> list[Json]:
         for number, message in enumerate(messages):
             if isinstance(message, ToolMessage) and any(it.found for it in message.results):
                 turns[number] = _loading(message, deferred)
+    marker = _LONG_CACHE_CONTROL if is_kept_long(request) else _CACHE_CONTROL
     for number in _cache_ends(messages):
-        turns[number] = _mark_cached(turns[number])
+        turns[number] = _mark_cached(turns[number], marker)
     return [*turns]
 
 
@@ -234,10 +244,10 @@ def _end(reply: AssistantMessage) -> Sequence[Json]:
     return [_UNSAID] if isinstance(last, Thinking) and reply.stop != "paused" else []
 
 
-def _mark_cached(turn: dict[str, Json]) -> dict[str, Json]:
+def _mark_cached(turn: dict[str, Json], marker: dict[str, Json]) -> dict[str, Json]:
     content = turn["content"]
     *blocks, last = content if isinstance(content, list) else [{}]
-    marked = {**last, "cache_control": _CACHE_CONTROL} if isinstance(last, dict) else last
+    marked = {**last, "cache_control": marker} if isinstance(last, dict) else last
     return {**turn, "content": [*blocks, marked]}
 
 

@@ -128,11 +128,14 @@ class MessagesDecoder:
 
     def usage(self) -> Usage:
         details = self._usage.get("output_tokens_details")
+        parts = self._usage.get("cache_creation")
+        written = parts if isinstance(parts, dict) else {}
         thinking = details.get("thinking_tokens") if isinstance(details, dict) else 0
         return Usage(
             input_tokens=_number(self._usage.get("input_tokens")),
             cache_read_tokens=_number(self._usage.get("cache_read_input_tokens")),
             cache_write_tokens=_number(self._usage.get("cache_creation_input_tokens")),
+            long_cache_write_tokens=_number(written.get("ephemeral_1h_input_tokens")),
             output_tokens=_number(self._usage.get("output_tokens")),
             reasoning_tokens=_number(thinking),
         )

@@ -25,7 +25,13 @@ from agentcli.providers.openai.chat_quirks import (
     REASONING_BACK,
 )
 from agentcli.providers.openai.chat_reply import PROTOCOL, ChatDecoder
-from agentcli.providers.openai.content import answer_format, data_url, dump_compact, result_text
+from agentcli.providers.openai.content import (
+    answer_format,
+    data_url,
+    dump_compact,
+    result_text,
+    service_tier,
+)
 from agentcli.providers.strict import OPENAI, build_strict_schema, with_object_root
 from agentcli.types.messages import (
     AssistantMessage,
@@ -79,6 +85,7 @@ def encode(request: Request, model: Model) -> dict[str, Json]:
             body["tool_choice"] = choice
         if not request.parallel and NO_PARALLEL_SWITCH not in model.quirks:
             body["parallel_tool_calls"] = False
+    body |= service_tier(request)
     if effort := _effort(request, model):
         body["reasoning_effort"] = effort
     if answer := answer_format(request, model):

@@ -52,6 +52,10 @@ def answer_format(request: Request, model: Model) -> dict[str, Json] | None:
     return {"name": _ANSWER, "schema": held or schema, "strict": held is not None}
 
 
+def service_tier(request: Request) -> dict[str, Json]:
+    return {"service_tier": request.service_tier} if request.service_tier else {}
+
+
 def dump_compact(arguments: Json) -> str:
     """Return the arguments as JSON in the style that these models write."""
     return json.dumps(arguments, ensure_ascii=False, separators=(",", ":"))

@@ -17,6 +17,7 @@ from agentcli.providers.openai.content import (
     dump_compact,
     result_content,
     result_text,
+    service_tier,
 )
 from agentcli.providers.openai.responses_items import (
     PATCH_FIELD,
@@ -165,6 +166,7 @@ def encode(request: Request, model: Model) -> dict[str, Json]:
         body["text"] = {"format": {"type": "json_schema", **answer}}
     if request.output_limit_tokens is not None:
         body["max_output_tokens"] = max(LEAST_OUTPUT_TOKENS, request.output_limit_tokens)
+    body |= service_tier(request)
     if request.session:
         body["prompt_cache_key"] = request.session[:CACHE_KEY_CHARS]
     return body

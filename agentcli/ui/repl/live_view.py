@@ -1,6 +1,8 @@
 """The contents of the live region, built from the current state at each drawing."""
 
+import asyncio
 from collections.abc import Sequence
+from math import ceil
 from typing import TYPE_CHECKING
 
 from prompt_toolkit.application import get_app
@@ -21,6 +23,7 @@ from agentcli.ui.repl.status import shorten_end
 from agentcli.ui.repl.terminal import Terminal
 
 if TYPE_CHECKING:
+    from agentcli.agent.prompt_cache import CachedPrompt
     from agentcli.ui.render.theme import Theme
 
 # The toolbar: mode, model, context, cost, branch, background commands, as far as they fit
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
 
 WARN_PERCENT = 70
 SOON_PERCENT = 85
+COUNT_EVERY_S = 10.0
 HINT_COLUMNS = 100
 TOOLBAR_HINTS = "shift+tab mode · / commands · ctrl+o transcript"
 
@@ -43,6 +47,7 @@ class ToolbarFigures:
     context_tokens: int = 0
     window_tokens: int | None = None
     spending: Spending = NO_SPENDING
+    cache: "CachedPrompt | None" = None
     branch: str = ""
     background: int = 0
 
@@ -62,6 +67,7 @@ def build_fields(figures: ToolbarFigures) -> list[ToolbarField]:
         found.append(("dim", figures.model.rpartition("/")[2] + effort))
     found += _format_context(figures)
     found += _format_spending(figures)
+    found += format_cache(figures.cache)
     if figures.branch:
         found.append(("dim", figures.branch))
     if figures.background:
@@ -104,6 +110,16 @@ def _format_spending(figures: ToolbarFigures) -> list[ToolbarField]:
     if not spending.usage.prompt_tokens:
         return []
     return [("dim", format_traffic(spending.usage) if spending.unpriced else format_cost(spending))]
+
+
+def format_cache(cached: "CachedPrompt | None") -> list[ToolbarField]:
+    """Return how long the provider keeps the prompt, or what the next one costs without it."""
+    if cached is None:
+        return []
+    if cached.left_s > 0:
+        return [("dim", f"cache {max(1, ceil(cached.left_s / 60))}m")]
+    price = "" if cached.cold_usd is None else f", ${cached.cold_usd:.2f}"
+    return [("warning", f"cache cold{price}")]
 
 
 LOW_ROWS = 12
@@ -150,6 +166,19 @@ class LiveView:
             self._theme = renderer.theme
             self._style = Style.from_dict(renderer.build_live_styles())
         return self._style
+
+    async def count_down(self) -> None:
+        """Draw the toolbar again whenever the time that it shows for the cache has changed."""
+        shown: list[ToolbarField] = []
+        while True:
+            await asyncio.sleep(COUNT_EVERY_S)
+            session = self._state.session
+            before, shown = (
+                shown,
+                format_cache(session.model_client.find_cached_prompt() if session else None),
+            )
+            if shown != before:
+                self._terminal.redraw()
 
     def render_live(self, rows: int) -> list[str]:
         """Return the rows of the live region.
@@ -243,6 +272,7 @@ class LiveView:
             context_tokens=renderer.transcript.context_tokens,
             window_tokens=session.model.window_tokens,
             spending=renderer.transcript.tally.spending,
+            cache=session.model_client.find_cached_prompt(),
             branch=options.branch.name,
             background=state.count_background(),
         )

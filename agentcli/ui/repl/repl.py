@@ -139,11 +139,13 @@ class Repl:
         if self._input_history.offer_draft(self._composer):
             self._terminal.show_notice("↑ restores your unsent draft", seconds=DRAFT_NOTICE_S)
         drafts = asyncio.ensure_future(self._input_history.save_drafts(self._composer))
+        countdown = asyncio.ensure_future(self._view.count_down())
         code = Exit.DONE
         try:
             code = await self._terminal.run(self._app, pre_run=self._handle_signals)
         finally:
             drafts.cancel()
+            countdown.cancel()
             if code is Exit.HANGUP and self._turns.is_running and self._state.session:
                 # No user is left to see a command end politely.
                 self._state.session.builtin_tools.kill_awaited()

@@ -3,7 +3,7 @@ from itertools import count
 
 import pytest
 
-from agentcli.agent.model_client import CacheWatch
+from agentcli.agent.prompt_cache import CacheWatch
 from agentcli.types.messages import Text, Usage, UserMessage
 from agentcli.types.provider import Request
 from agentcli.types.tools import ToolMessage, ToolResult, ToolSpec

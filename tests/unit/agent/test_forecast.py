@@ -1,12 +1,12 @@
 import pytest
 
-from agentcli.agent.model_client import forecast_cost
+from agentcli.agent.prompt_cache import forecast_cost
 from agentcli.types.messages import Usage
 from agentcli.types.provider import Price
 
 
 def price(usage: Usage) -> float:
-    return (usage.input_tokens * 4 + usage.cache_read_tokens * 0.2) / 1_000_000
+    return (usage.cache_write_tokens * 4 + usage.cache_read_tokens * 0.2) / 1_000_000
 
 
 def unknown(usage: Usage) -> None:

@@ -21,7 +21,7 @@ from agentcli.types.events import (
 from agentcli.types.messages import AssistantMessage, Text, ToolCall, Usage, UserMessage
 from agentcli.types.provider import Message, Request
 from agentcli.types.tools import ToolMessage, ToolResult
-from tests.support.session import ListWire, Reply, reply
+from tests.support.session import ListWire, Reply, reply, serve
 
 WINDOW = 32_000
 FIRST = "Rename the module everywhere."
@@ -56,16 +56,10 @@ class Conversation:
         self.journal.append(CallFinished(result=answer))
 
     def make_room(self) -> None:
-        asyncio.run(
-            self.room.fit_request(self.request(), provider=self.wire, price=lambda usage: 0.5)
-        )
+        asyncio.run(self.room.fit_request(self.request(), by=[serve(self.wire, lambda usage: 0.5)]))
 
     def overflow(self) -> bool:
-        return asyncio.run(
-            self.room.recover_from_overflow(
-                self.request(), provider=self.wire, price=lambda usage: None
-            )
-        )
+        return asyncio.run(self.room.recover_from_overflow(self.request(), by=[serve(self.wire)]))
 
 
 def text_of(messages: tuple[Message, ...]) -> str:

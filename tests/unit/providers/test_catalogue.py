@@ -16,7 +16,7 @@ def test_known_model_has_limits_price_and_manners() -> None:
         protocol="anthropic",
         window_tokens=1_000_000,
         output_tokens=128_000,
-        price=Price(input=4, output=20, cache_read=0.2, cache_write=5),
+        price=Price(input=4, output=20, cache_read=0.2, cache_write=5, long_cache_write=8),
         forced_tool_choice=False,
         loads_tools=True,
         thinking=True,
