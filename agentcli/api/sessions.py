@@ -14,6 +14,7 @@ from typing import Any, TypeAlias, TypedDict, Unpack
 from agentcli.api.tools import FunctionTool
 from agentcli.session.builder import open_session
 from agentcli.session.requirements import RunRequirements
+from agentcli.session.session import InterruptibleTurn
 from agentcli.session.session import Session as RunningSession
 from agentcli.settings import SandboxChoice, Settings, ToolSearch, Transport, load_settings
 from agentcli.types.errors import AgentError, Ending, Exit, RunOutcome, UsageError
@@ -168,8 +169,7 @@ class AsyncSession:
         self._turn: asyncio.Task[None] | None = None
         self._events: asyncio.Queue[Event | None] = asyncio.Queue()
         self._tally = Tally()
-        self._is_interrupted = False
-        self._can_interrupt = False
+        self._interruptible: InterruptibleTurn | None = None
         self._result: TurnResult | None = None
         self._outcome = RunOutcome(ending=Ending.DONE)
 
@@ -269,25 +269,14 @@ class AsyncSession:
         """Stop the running turn. Its result has the ending `cancelled`.
 
         The second time, do not wait any longer for commands that do not end."""
-        if self._turn is None or not self._can_interrupt:
-            return
-        if self._is_interrupted:
-            self._open_session.builtin_tools.kill_commands()
-        self._is_interrupted = True
-        self._turn.cancel()
+        if self._interruptible is not None:
+            self._interruptible.interrupt()
 
     async def _run_turn(self, session: RunningSession, prompt: str, images: Sequence[Path]) -> None:
         attached = await asyncio.to_thread(load_named_images, images)
-        self._is_interrupted, self._can_interrupt = False, True
-        try:
-            attachments = (*attached, *self._requirements.notes)
-            ended = await session.run_turn(prompt, attachments=attachments)
-        except asyncio.CancelledError:
-            if not self._is_interrupted:
-                raise
-            ended = TurnEnded(ending=Ending.CANCELLED, message="interrupted")
-        finally:
-            self._can_interrupt = False
+        self._interruptible = InterruptibleTurn(session)
+        attachments = (*attached, *self._requirements.notes)
+        ended = await self._interruptible.run(prompt, attachments=attachments)
         self._result = await self._build_result(session, ended)
         self._outcome = self._result.outcome
 

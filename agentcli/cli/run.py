@@ -14,6 +14,7 @@ from agentcli.ui.arguments import (
     Effort,
     Images,
     InCi,
+    InputForm,
     LastMessage,
     Mask,
     MaxCost,
@@ -89,6 +90,7 @@ def run(
     protect_tests: ProtectTests = None,
     check_claims: CheckClaims = False,
     schema: SchemaFile = None,
+    input: InputForm = "text",
     output: OutputForm = "text",
     partial: Partial = False,
     patch: PatchFile = None,
@@ -108,6 +110,7 @@ def run(
     from agentcli.ui.oneshot.request import (
         RunRequest,
         is_ci,
+        parse_input_format,
         parse_on_deny,
         parse_output_format,
     )
@@ -142,6 +145,7 @@ def run(
         trust_project=trust_project,
         resume=resume,
         latest=latest,
+        input=parse_input_format(input),
         output=parse_output_format(output),
         partial=partial,
         quiet=quiet,

@@ -1,5 +1,6 @@
 """A running session: the interface that front ends use, independent of how it is built."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from itertools import takewhile
@@ -248,6 +249,46 @@ class Session:
             last_first.callback(self._environment.close)
             last_first.callback(self._preparation.close)
             last_first.push_async_callback(self._hooks.run_session_end, exit_code)
+
+
+class InterruptibleTurn:
+    """Runs turns that can be stopped without cancelling the one who waits for them."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._running: asyncio.Task[TurnEnded] | None = None
+        self._is_interrupted = False
+
+    @property
+    def is_running(self) -> bool:
+        return self._running is not None
+
+    async def run(self, prompt: str, *, attachments: Sequence[str | Image] = ()) -> TurnEnded:
+        """Run a turn and return its end, also after an interrupt. When cancelled, stop it."""
+        self._is_interrupted = False
+        turn = self._session.run_turn(prompt, attachments=attachments)
+        running = self._running = asyncio.ensure_future(turn)
+        try:
+            await asyncio.wait([running])
+        finally:
+            self._running = None
+            running.cancel()
+            await asyncio.wait([running])
+        if running.cancelled() and self._is_interrupted:
+            return TurnEnded(ending=Ending.CANCELLED, message="interrupted")
+        return running.result()
+
+    def interrupt(self) -> bool:
+        """Stop the running turn. Return False if there is none.
+
+        The second time, do not wait any longer for commands that do not end."""
+        if self._running is None:
+            return False
+        if self._is_interrupted:
+            self._session.builtin_tools.kill_commands()
+        self._is_interrupted = True
+        self._running.cancel()
+        return True
 
 
 def _build_session_ended(exit_code: int, outcome: RunOutcome | None) -> SessionEnded:

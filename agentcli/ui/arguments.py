@@ -189,6 +189,14 @@ Timeout = Annotated[
     str | None,
     typer.Option(metavar="TIME", help="Stop the run after this time, e.g. 90s, 30m, 1h30m."),
 ]
+InputForm = Annotated[
+    str,
+    typer.Option(
+        "--input",
+        metavar="text|stream-json",
+        help="Input format: one prompt, or prompts, answers and interrupts on stdin.",
+    ),
+]
 OutputForm = Annotated[
     str,
     typer.Option(

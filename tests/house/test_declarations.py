@@ -5,7 +5,17 @@ from splintr import Tokenizer
 
 from agentcli.system.tokens import estimate
 from agentcli.tools.contracts import BUILT_IN, load_spec
-from tests.support.contracts import HELP, ROOT, SHIPPED, SNAPSHOTS, dumped, generated, help_pages
+from tests.support.contracts import (
+    HELP,
+    INPUT_SCHEMA,
+    ROOT,
+    SHIPPED,
+    SNAPSHOTS,
+    dumped,
+    generated,
+    help_pages,
+    input_schema,
+)
 
 LIMIT_TOKENS = 1000
 
@@ -64,3 +74,7 @@ def test_estimate_is_near_the_real_count(path: str) -> None:
     text = (ROOT / path).read_text()
     count = len(Tokenizer.from_pretrained("o200k_base").encode(text))
     assert 0.8 < estimate(text) / count < 1.2
+
+
+def test_published_schema_of_json_input_is_that_of_the_program() -> None:
+    assert INPUT_SCHEMA.read_text(encoding="utf-8") == dumped(input_schema())

@@ -1,8 +1,8 @@
 """Regenerate what is shipped ready-made: `python -m tests.support.contracts`.
 
 Writes `contracts.json`, which is declared to models, per tool the snapshot in `fixtures/tools/`
-that makes a change of a schema or a description visible in review, the pages of help, and the
-fields of facts in docs/reference/log.md.
+that makes a change of a schema or a description visible in review, the pages of help, the fields
+of facts in docs/reference/log.md, and the schema of `--input stream-json`.
 """
 
 import json
@@ -20,11 +20,13 @@ from agentcli.cli.help_pages import COLUMNS, build_page_name
 from agentcli.cli.program import app
 from agentcli.tools.contracts import ALSO, BUILT_IN
 from agentcli.tools.schema import Arguments, schema_of
+from agentcli.ui.oneshot.stream_input import MESSAGES
 from tests.support.log_page import write_fields_section
 
 ROOT = Path(__file__).parents[2]
 SHIPPED = ROOT / "agentcli/tools/contracts.json"
 HELP = ROOT / "agentcli/cli/help"
+INPUT_SCHEMA = ROOT / "docs/reference/stream-json-input.schema.json"
 SNAPSHOTS = ROOT / "fixtures/tools"
 FEATURES = {"delegate": "features/children", "run_program": "features/programs"}
 """Tools that belong to a feature, and its folder."""
@@ -60,6 +62,14 @@ def _commands(command: Any, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
             yield from _commands(command.get_command(context, name), (*path, name))
 
 
+def input_schema() -> dict[str, Any]:
+    head = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "One line of the input of agentcli run --input stream-json",
+    }
+    return {**head, **MESSAGES.json_schema()}
+
+
 def dumped(value: Any) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
 
@@ -72,6 +82,7 @@ def write() -> None:
         (SNAPSHOTS / f"{name}.json").write_text(dumped(contract), encoding="utf-8")
     for name, page in help_pages().items():
         (HELP / name).write_text(page, encoding="utf-8")
+    INPUT_SCHEMA.write_text(dumped(input_schema()), encoding="utf-8")
     write_fields_section()
 
 

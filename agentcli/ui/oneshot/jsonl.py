@@ -33,7 +33,7 @@ from agentcli.types.events import (
 )
 from agentcli.types.messages import ToolCall
 from agentcli.types.spending import compute_spending
-from agentcli.types.tools import Command, Diff, ErrorKind, Structured, ToolResult
+from agentcli.types.tools import Command, Details, Diff, ErrorKind, Structured, ToolResult
 from agentcli.ui.oneshot.request import OutputFormat
 from agentcli.ui.streams import escape_service_messages, write_out
 from agentcli.ui.tally import Tally, build_cost_json, build_usage_json
@@ -82,7 +82,7 @@ class JsonRenderer:
         self._flush_pieces()
         result = tally.build_result(outcome)
         if self._stream:
-            self._write_line(result)
+            self.write_line(result)
         else:
             self._write_json({"v": VERSION, "session": self._session, **result})
 
@@ -102,15 +102,15 @@ class JsonRenderer:
                     self._add_piece({"type": "tool.output", "id": call_id, "stream": "stdout"}, new)
             case _:
                 for row in _build_rows(event):
-                    self._write_line(row)
+                    self.write_line(row)
 
     def _render_usage(self, event: ModelReplied | TokensSpent | Compacted) -> None:
         if not isinstance(event, ModelReplied):
-            self._write_line(_build_usage(event, self._turn))
+            self.write_line(_build_usage(event, self._turn))
             return
         self._replies += 1
         for row in _build_reply(event, self._turn, self._get_window(self._model)):
-            self._write_line(row)
+            self.write_line(row)
 
     def _add_piece(self, row: JsonRow, text: str) -> None:
         """Add text to the line that is being collected. Write the line when it is long enough."""
@@ -124,14 +124,15 @@ class JsonRenderer:
     def _flush_pieces(self) -> None:
         row, self._pieces = self._pieces, {}
         if row.get("text"):
-            self._write_line(row)
+            self.write_line(row)
 
     def _begin_turn(self, turn: int) -> None:
         if turn != self._turn:
             self._turn = turn
-            self._write_line({"type": "turn.started", "turn": turn})
+            self.write_line({"type": "turn.started", "turn": turn})
 
-    def _write_line(self, fields: JsonRow) -> None:
+    def write_line(self, fields: JsonRow) -> None:
+        """Write a line of the stream, after the text that is being collected."""
         self._flush_pieces()
         self._seq += 1
         head = {"v": VERSION, "seq": self._seq, "ts": clock.now(), "session": self._session}
@@ -330,29 +331,32 @@ def _build_tool_result(result: ToolResult, duration_s: float) -> JsonRow:
     }
     if result.origin:
         fields["origin"] = result.origin
-    match result.details:
-        case Command() as command:
-            fields |= {
-                "exit_code": command.exit_code,
-                "log": command.log_path,
-                "display": {"kind": "command", "lines": command.output_lines},
-            }
-        case Diff() as diff:
-            fields["display"] = {
-                "kind": "diff",
-                "path": diff.path,
-                "added": diff.added,
-                "removed": diff.removed,
-                "unified": diff.unified,
-            }
-        case Structured() as structured:
-            data = {"data": structured.data, "path": structured.path}
-            fields["display"] = {"kind": "structured", **data}
-        case None:
-            pass
-        case other:
-            fields["display"] = {"kind": other.type}
+    if isinstance(result.details, Command):
+        fields |= {"exit_code": result.details.exit_code, "log": result.details.log_path}
+    if result.details is not None:
+        fields["display"] = build_display(result.details)
     return fields
+
+
+def build_display(details: Details | None) -> JsonRow | None:
+    """Return what a call did, or would do, for the user. None if there is nothing to show."""
+    match details:
+        case None:
+            return None
+        case Command(output_lines=lines):
+            return {"kind": "command", "lines": lines}
+        case Diff():
+            return {
+                "kind": "diff",
+                "path": details.path,
+                "added": details.added,
+                "removed": details.removed,
+                "unified": details.unified,
+            }
+        case Structured(data=data, path=path):
+            return {"kind": "structured", "data": data, "path": path}
+        case _:
+            return {"kind": details.type}
 
 
 def _build_retry(event: RetryDelta) -> JsonRow:

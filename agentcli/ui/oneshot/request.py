@@ -65,6 +65,11 @@ class OutputFormat(StrEnum):
     STREAM_JSON = "stream-json"
 
 
+class InputFormat(StrEnum):
+    TEXT = "text"
+    STREAM_JSON = "stream-json"
+
+
 _ON_DENY: dict[str, OnDeny] = {"fail": "fail", "continue": "continue", "ignore": "ignore"}
 
 
@@ -75,6 +80,15 @@ def parse_output_format(word: str) -> OutputFormat:
     except ValueError:
         known = ", ".join(OutputFormat)
         raise UsageError(f"there is no output {word!r}", hint=f"-o takes {known}") from None
+
+
+def parse_input_format(word: str) -> InputFormat:
+    """Raise UsageError if there is no such format."""
+    try:
+        return InputFormat(word)
+    except ValueError:
+        known = ", ".join(InputFormat)
+        raise UsageError(f"there is no input {word!r}", hint=f"--input takes {known}") from None
 
 
 def parse_on_deny(word: str) -> OnDeny:
@@ -116,6 +130,7 @@ class RunRequest:
     """The session to continue, as the user named it."""
     latest: bool = False
     """True to continue the latest session of the workspace."""
+    input: InputFormat = InputFormat.TEXT
     output: OutputFormat = OutputFormat.TEXT
     partial: bool = False
     quiet: bool = False
@@ -162,9 +177,10 @@ class RunRequest:
 
     def build_task(self, settings: Settings, past: "SessionSummary | None") -> OneShotTask:
         """Build the task. Raise AgentError if the request cannot be carried out."""
-        prompt = read_prompt(self.prompt, self.prompt_file)
+        takes_stream = self.input is InputFormat.STREAM_JSON
+        prompt = "" if takes_stream else read_prompt(self.prompt, self.prompt_file)
         schema = self._read_schema()
-        is_from_pipe = self.prompt == "-"
+        is_from_pipe = takes_stream or self.prompt == "-"
         return OneShotTask(
             settings=settings,
             prompt=prompt,
@@ -203,6 +219,14 @@ class RunRequest:
             ),
             ("--partial needs -o stream-json", "add -o stream-json"): (
                 self.partial and self.output is not OutputFormat.STREAM_JSON
+            ),
+            ("--input stream-json needs -o stream-json", "add -o stream-json"): (
+                self.input is InputFormat.STREAM_JSON
+                and self.output is not OutputFormat.STREAM_JSON
+            ),
+            ("with --input stream-json, the prompts come from stdin", "leave out the prompt"): (
+                self.input is InputFormat.STREAM_JSON
+                and bool(self.prompt is not None or self.prompt_file or self.images)
             ),
             ("--strict-cost needs a limit to keep", "add --max-cost USD"): (
                 bool(self.flags.get("strict_cost")) and not self.flags.get("max_cost")

@@ -28,10 +28,16 @@ from agentcli.types.errors import (
     SettingsError,
     explain_shortage,
 )
-from agentcli.types.events import Event
+from agentcli.types.events import Event, TurnEnded
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.ui.oneshot.plain import ProgressRenderer, StderrSink, TextAnswer, print_error
-from agentcli.ui.oneshot.request import OneShotTask, OutputFormat, RunRequest, is_github
+from agentcli.ui.oneshot.request import (
+    InputFormat,
+    OneShotTask,
+    OutputFormat,
+    RunRequest,
+    is_github,
+)
 from agentcli.ui.streams import (
     OutputClosed,
     break_service_messages,
@@ -46,6 +52,7 @@ from agentcli.ui.tally import Tally, collect_changes
 if TYPE_CHECKING:
     from agentcli.ui.oneshot.artifacts import Artifacts
     from agentcli.ui.oneshot.pretty_view import TerminalView
+    from agentcli.ui.oneshot.stream_input import StreamConversation
 
 
 class RunRenderer(Protocol):
@@ -71,6 +78,8 @@ class RunState:
     outcome: RunOutcome = field(default_factory=lambda: RunOutcome(ending=Ending.INTERNAL))
     tally: Tally = field(default_factory=Tally)
     log: Path | None = None
+    conversation: "StreamConversation | None" = None
+    """The prompts on stdin, if they come from there one by one."""
     patch: str = ""
     """What the run changed in the workspace."""
 
@@ -105,8 +114,10 @@ def _prepare_run(request: RunRequest) -> RunState:
     report_alive = None
     if request.is_ci and isinstance(progress, ProgressRenderer):
         report_alive = progress.report_alive
+    answer = _build_stdout_renderer(request, on_github=on_github)
     return RunState(
-        renderers=[progress, *further, _build_stdout_renderer(request, on_github=on_github)],
+        renderers=[progress, *further, answer],
+        conversation=_build_conversation(request, answer),
         artifacts=_build_artifacts(request, on_github=on_github),
         report_alive=report_alive,
     )
@@ -184,12 +195,15 @@ class _TaskRunner:
     async def run(self, task: OneShotTask) -> RunOutcome:
         self._task = asyncio.current_task()
         self._handle_signals()
+        conversation = self._run.conversation
         session = self._session = open_session(
             task.settings,
             listeners=(
                 self._run.tally,
+                *([conversation] if conversation else []),
                 *(partial(self._notify, renderer) for renderer in self._run.renderers),
             ),
+            ask_user=conversation.ask if conversation else None,
             resume=task.resume,
             requirements=task.requirements,
         )
@@ -233,8 +247,7 @@ class _TaskRunner:
                 # The user chose another mode and cannot be asked: that accepts the plan.
                 session.accept_plan(session.plan_tracker.proposed, mode=session.gate.mode)
             async with run_heartbeat(self._run.report_alive):
-                attached = (*task.attachments, *task.requirements.notes)
-                ended = await session.run_turn(task.prompt, attachments=attached)
+                ended = await self._run_prompts(session, task)
         except asyncio.CancelledError:
             if self._interruption is None:
                 raise
@@ -243,6 +256,12 @@ class _TaskRunner:
             # It came too late to interrupt anything, but it must be reported.
             raise self._interruption
         return RunOutcome(ending=ended.ending, message=ended.message, hint=ended.hint)
+
+    async def _run_prompts(self, session: Session, task: OneShotTask) -> TurnEnded:
+        if self._run.conversation is not None:
+            return await self._run.conversation.run(session, task.requirements.notes)
+        attached = (*task.attachments, *task.requirements.notes)
+        return await session.run_turn(task.prompt, attachments=attached)
 
     def _notify(self, renderer: RunRenderer, event: Event) -> None:
         try:
@@ -352,6 +371,15 @@ def _build_artifacts(request: RunRequest, *, on_github: bool) -> "Artifacts | No
     from agentcli.ui.oneshot.artifacts import Artifacts
 
     return Artifacts(request, on_github=on_github)
+
+
+def _build_conversation(request: RunRequest, answer: RunRenderer) -> "StreamConversation | None":
+    if request.input is not InputFormat.STREAM_JSON:
+        return None
+    from agentcli.ui.oneshot.jsonl import JsonRenderer
+    from agentcli.ui.oneshot.stream_input import StreamConversation
+
+    return StreamConversation(answer.write_line) if isinstance(answer, JsonRenderer) else None
 
 
 def _build_stdout_renderer(request: RunRequest, *, on_github: bool) -> RunRenderer:
