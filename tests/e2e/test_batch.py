@@ -297,3 +297,15 @@ def test_two_batches_do_not_write_to_one_place(ground: Ground) -> None:
     first.communicate(timeout=60)
     assert (first.returncode, second.code) == (0, 3)
     assert second.err.startswith(f"error: another batch is writing to {ground.out}\n")
+
+
+def test_task_works_in_a_copy_of_its_own_workspace(ground: Ground) -> None:
+    other = ground.tmp_path / "other"
+    other.mkdir()
+    (other / "b.txt").write_text("two\n")
+    ground.tasks(ground.task("there", EDIT, workspace="other"), ground.task("here", EDIT))
+    assert ground.run("--keep").code == 0
+    there, here = (Path(result["tree"]) for result in ground.report["results"])
+    assert sorted(path.name for path in there.iterdir()) == ["b.txt", "made.txt"]
+    assert sorted(path.name for path in here.iterdir()) == ["a.txt", "made.txt"]
+    assert [path.name for path in other.iterdir()] == ["b.txt"]

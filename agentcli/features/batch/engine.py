@@ -241,6 +241,8 @@ class Batch:
         self._listener = listener
         self._lock = _lock_output(plan.out)
         self.trees = TaskTrees(plan.workspace, out=plan.out)
+        self._trees_elsewhere: dict[Path, TaskTrees] = {}
+        """Those of tasks that have a workspace of their own."""
         self._one_tree_at_a_time = asyncio.Lock()
         self._gate = RateLimitGate()
         self.results: dict[str, Result] = {}
@@ -276,17 +278,25 @@ class Batch:
         result, attempts, tree = await self._run_with_retries(task)
         if result["status"] == "ok" and not self._plan.keeps_trees:
             async with self._one_tree_at_a_time:
-                await asyncio.to_thread(self.trees.remove, task.id)
+                await asyncio.to_thread(self._find_trees(task).remove, task.id)
         result = {
             "id": task.id,
             "fingerprint": task.fingerprint,
             "attempts": attempts,
-            "commit": self.trees.commit or None,
+            "commit": self._find_trees(task).commit or None,
             "tree": str(tree) if tree.exists() else None,
             **{key: value for key, value in result.items() if key not in _STREAM_KEYS},
         }
         _write_json(self._task_directory(task) / "done.json", result)
         return result
+
+    def _find_trees(self, task: Task) -> TaskTrees:
+        if task.workspace is None:
+            return self.trees
+        if task.workspace not in self._trees_elsewhere:
+            trees = TaskTrees(task.workspace, out=self._plan.out)
+            self._trees_elsewhere[task.workspace] = trees
+        return self._trees_elsewhere[task.workspace]
 
     async def _run_with_retries(self, task: Task) -> tuple[Result, int, Path]:
         """Run until there is a result, but not for ever. Return it with the last attempt's tree."""
@@ -296,7 +306,7 @@ class Batch:
             attempts += 1
             await self._gate.wait()
             async with self._one_tree_at_a_time:
-                tree = await asyncio.to_thread(self.trees.make, task.id)
+                tree = await asyncio.to_thread(self._find_trees(task).make, task.id)
             result, how = await self._run_once(task, tree, options=limits.options)
             if result is None:
                 crashes += 1

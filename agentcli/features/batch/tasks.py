@@ -24,7 +24,7 @@ VALUES = (
 )
 LISTS = ("allow", "deny", "verify")
 """Options of `agentcli run` that a task may set for itself, once or several times."""
-KEYS = ("id", "prompt", *VALUES, *LISTS)
+KEYS = ("id", "prompt", "workspace", *VALUES, *LISTS)
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _EXAMPLE = 'write one task per line: {"id": "fix-1", "prompt": "fix the failing test"}'
@@ -36,11 +36,14 @@ class Task:
     prompt: str
     options: tuple[str, ...] = ()
     """Options for `agentcli run`, after those of the whole batch."""
+    workspace: Path | None = None
+    """The directory of this task; None for that of the whole batch."""
 
     @property
     def fingerprint(self) -> str:
         """A hash of the whole task: a task that was changed is another task."""
-        text = json.dumps([self.prompt, *self.options])
+        own = [str(self.workspace)] if self.workspace else []
+        text = json.dumps([self.prompt, *self.options, *own])
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -68,7 +71,7 @@ def read_tasks(path: Path) -> TaskFile:
         if not line.strip():
             continue
         try:
-            task = _parse_task(line, number)
+            task = _parse_task(line, number, directory=path.parent)
             if task.id.lower() in tasks:
                 raise ValueError(f"another task has the id {task.id}")
             tasks[task.id.lower()] = task
@@ -79,7 +82,7 @@ def read_tasks(path: Path) -> TaskFile:
     return TaskFile(tasks=tuple(tasks.values()), bad=tuple(bad))
 
 
-def _parse_task(line: bytes, number: int) -> Task:
+def _parse_task(line: bytes, number: int, *, directory: Path) -> Task:
     """Parse one line. Raise ValueError that says what is wrong."""
     try:
         given = json.loads(line.decode("utf-8-sig"))
@@ -95,7 +98,25 @@ def _parse_task(line: bytes, number: int) -> Task:
         raise ValueError("no prompt")
     if not isinstance(name, str) or not _ID.fullmatch(name):
         raise ValueError(f"{name!r} is not an id: use up to 100 letters, digits, dots, - and _")
-    return Task(id=name, prompt=prompt, options=tuple(_iter_options(given)))
+    workspace = given.get("workspace")
+    if workspace is not None and not isinstance(workspace, str):
+        raise ValueError(f"workspace must be a directory, not {json.dumps(workspace)}")
+    return Task(
+        id=name,
+        prompt=prompt,
+        options=tuple(_iter_options(given)),
+        workspace=_resolve_workspace(directory / workspace) if workspace else None,
+    )
+
+
+def _resolve_workspace(path: Path) -> Path:
+    try:
+        resolved = path.resolve(strict=True)
+    except (OSError, RuntimeError, ValueError) as error:
+        raise ValueError(f"cannot open the workspace {path}: {error}") from None
+    if not resolved.is_dir():
+        raise ValueError(f"the workspace {path} is not a directory")
+    return resolved
 
 
 def _iter_options(fields: dict[str, Any]) -> Iterator[str]:

@@ -43,9 +43,19 @@ def test_line_is_a_task_with_its_options(tmp_path: Path) -> None:
     )
 
 
+def test_task_can_have_a_workspace_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    (task,) = read_tasks(file_of(tmp_path, '{"prompt": "go", "workspace": "other"}')).tasks
+    assert task.workspace == tmp_path / "other"
+    assert task.fingerprint != Task(id="task-1", prompt="go").fingerprint
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [
+        ('{"prompt": "x", "workspace": 7}', "workspace must be a directory, not 7"),
+        ('{"prompt": "x", "workspace": "none"}', "cannot open the workspace"),
+        ('{"prompt": "x", "workspace": "tasks.jsonl"}', "the workspace "),
         (b"\xff\xfe", "not JSON: 'utf-8' codec can't decode byte 0xff in position 0"),
         ("[" * 100_000, "not JSON: "),
         ("7", "not a JSON object"),
@@ -54,7 +64,7 @@ def test_line_is_a_task_with_its_options(tmp_path: Path) -> None:
         ('{"prompt": 7}', "no prompt"),
         (
             '{"prompt": "x", "colour": 1}',
-            "unknown field 'colour'; the fields are id, prompt, model",
+            "unknown field 'colour'; the fields are id, prompt, workspace",
         ),
         ('{"prompt": "x", "id": "../up"}', "'../up' is not an id: use up to 100 letters, digits"),
         ('{"prompt": "x", "id": 5}', "5 is not an id"),
