@@ -44,9 +44,9 @@ def test_an_unknown_tool_is_left_out_and_named(tmp_path: Path) -> None:
     assert made.left_out == (
         "tool sudo",
         "the limit of Bash(git diff:*)",
-        "model opus",
         "key x",
     )
+    assert made.model == "opus"
 
 
 @pytest.mark.parametrize(
