@@ -83,6 +83,8 @@ class Settings:
     """Commands that must pass before a turn that changed something is done."""
     programs: bool = False
     """True if the model may write programs that call the tools: this costs a declaration."""
+    symbols: bool = False
+    """True if the model may search an index of the code: this costs a declaration."""
     parallel: bool = True
     """True if the model may make several calls in one reply, and reads run at the same time."""
     calls_per_minute: int = 1000
@@ -377,6 +379,7 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "command_output": parsing.parse_size,
     "verify": _parse_commands,
     "programs": parsing.parse_switch,
+    "symbols": parsing.parse_switch,
     "parallel": parsing.parse_switch,
     "calls_per_minute": parsing.parse_whole,
     "effort": parsing.parse_text,

@@ -15,7 +15,7 @@ from agentcli.types.tools import Effect
 from agentcli.types.verdicts import TemporaryFiles
 
 EDITING = frozenset(["edit_file", "write_file", "apply_patch"])
-READING = frozenset(["read_file", "grep", "find_files"])
+READING = frozenset(["read_file", "grep", "find_files", "symbols"])
 KNOWN_TOOLS = EDITING | READING | {"bash", "delegate", "search_tools", "run_program"}
 
 _PATCHED_FILE = re.compile(r"^\s*\*\*\*\s*(?:(?:Add|Update|Delete) File|Move to):(.+)$", re.M)
@@ -172,7 +172,7 @@ def _paths(tool: str, args: Any) -> Sequence[str]:
         return find_patched_paths(args)
     if tool not in EDITING | READING:
         return []
-    path = _field(args, "path") or ("." if tool in ("grep", "find_files") else "")
+    path = _field(args, "path") or ("." if tool in ("grep", "find_files", "symbols") else "")
     glob = _field(args, "glob")
     return [path, *([f"{path}/{glob}"] if glob and tool == "grep" else [])] if path else []
 

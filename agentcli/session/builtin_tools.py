@@ -129,31 +129,29 @@ class BuiltinTools:
             case "read_file":
                 from agentcli.tools.read_file import ReadFile
 
-                return ReadFile(workspace=self._workspace, images=lambda: self._model().images)
+                return ReadFile(workspace=self.files, images=lambda: self._model().images)
             case "write_file":
                 from agentcli.tools.write_file import WriteFile
 
-                return WriteFile(workspace=self._workspace, seen=seen(), hidden=self._hidden)
+                return WriteFile(workspace=self.files, seen=seen(), hidden=self._hidden)
             case "edit_file":
                 from agentcli.tools.edit_file import EditFile
 
-                return EditFile(workspace=self._workspace, seen=seen(), hidden=self._hidden)
+                return EditFile(workspace=self.files, seen=seen(), hidden=self._hidden)
             case "grep":
                 from agentcli.tools.grep import Grep
 
-                return Grep(
-                    workspace=self._workspace, engine=self._search_engine, hidden=self._hidden
-                )
+                return Grep(workspace=self.files, engine=self.search_engine, hidden=self._hidden)
             case "find_files":
                 from agentcli.tools.find_files import FindFiles
 
                 return FindFiles(
-                    workspace=self._workspace, engine=self._search_engine, hidden=self._hidden
+                    workspace=self.files, engine=self.search_engine, hidden=self._hidden
                 )
             case "apply_patch":
                 from agentcli.tools.apply_patch import ApplyPatch
 
-                return ApplyPatch(workspace=self._workspace, seen=seen(), hidden=self._hidden)
+                return ApplyPatch(workspace=self.files, seen=seen(), hidden=self._hidden)
             case _:
                 return self.build_bash(self._host.directory)
 
@@ -193,7 +191,8 @@ class BuiltinTools:
         )
 
     @cached_property
-    def _workspace(self) -> "Workspace":
+    def files(self) -> "Workspace":
+        """The roots that tools work in."""
         from agentcli.system.workspace import Workspace
 
         return Workspace(
@@ -206,14 +205,14 @@ class BuiltinTools:
         )
 
     @cached_property
-    def _search_engine(self) -> "Ripgrep":
+    def search_engine(self) -> "Ripgrep":
         """Ripgrep, limited to the workspace unless the sandbox is off."""
         from agentcli.sandbox.reading import start_reading
         from agentcli.tools.search import ripgrep
 
         is_free = self._settings.sandbox == "off"
         start = ripgrep.start_unconfined if is_free else start_reading
-        return ripgrep.load_ripgrep(self._workspace.root, start)
+        return ripgrep.load_ripgrep(self.files.root, start)
 
     @cached_property
     def _hidden(self) -> "HiddenValues":
@@ -227,7 +226,7 @@ class BuiltinTools:
     def _new_seen(self, facts: Callable[[], Sequence[Fact]]) -> "Seen":
         from agentcli.tools.seen import Seen
 
-        workspace = self._workspace
+        workspace = self.files
         return Seen(facts(), locate=lambda path: workspace.locate(path).path, locks=self._locks)
 
     @cached_property

@@ -88,7 +88,11 @@ COMMANDS: Mapping[str, CommandEntry] = {
 }
 
 
-TOOL_LISTS = ("agentcli.features.plugins.engine", "agentcli.features.mcp.server_files")
+TOOL_LISTS = (
+    "agentcli.features.symbols.engine",
+    "agentcli.features.plugins.engine",
+    "agentcli.features.mcp.server_files",
+)
 """The modules that list tools from elsewhere. `list_known_tools(settings, project)` of each returns
 their specs, as known without asking any server, and problems for the user."""
 
@@ -227,6 +231,7 @@ class SessionFeature:
 SESSION_FEATURES: Mapping[str, str] = {
     "programs": "agentcli.features.programs.engine",
     "children": "agentcli.features.children.engine",
+    "symbols": "agentcli.features.symbols.engine",
     "plugins": "agentcli.features.plugins.engine",
     "mcp": "agentcli.features.mcp.server_files",
     "telemetry": "agentcli.features.insights.session_telemetry",

@@ -8,7 +8,6 @@ import base64
 import os
 import stat
 import subprocess
-import sys
 from pathlib import Path
 
 from agentcli.system import own_process
@@ -30,8 +29,6 @@ _STARTS = (
     (b"GIF87a", "image/gif"),
     (b"GIF89a", "image/gif"),
 )
-_RUN = "import runpy, sys; sys.path[:] = {path!r}; runpy.run_path({program!r}, run_name='__main__')"
-"""Runs with our own modules, whatever its directory and environment are."""
 
 
 class ImageRefused(Exception):
@@ -95,12 +92,11 @@ def decode_picture(data: bytes) -> Picture:
 
 
 def _decode(data: bytes) -> bytes:
-    program = str(Path(__file__).with_name("image_decoder.py"))
-    own = [entry for entry in sys.path if Path(entry).is_absolute()]
+    program = Path(__file__).with_name("image_decoder.py")
     try:
         ran = own_process.run(
             [
-                *(sys.executable, "-I", "-c", _RUN.format(path=own, program=program)),
+                *own_process.build_python_command(program),
                 *(str(SIDE_PIXELS), str(LIMIT_BYTES)),
             ],
             beside=None,

@@ -63,6 +63,23 @@ _SYSTEM = tuple(map(Path, ("/usr", "/bin", "/sbin", "/opt", "/nix", "/run/curren
 _VIRTUAL_ENVIRONMENT = "pyvenv.cfg"
 _NODE_PROGRAMS = ("node_modules", ".bin")
 
+_RUN_PYTHON = (
+    "import runpy, sys; sys.path[:] = {path!r}; runpy.run_path({program!r}, run_name='__main__')"
+)
+
+
+def list_own_modules() -> Sequence[Path]:
+    """Return the directories that our own modules are loaded from."""
+    return [Path(entry) for entry in sys.path if Path(entry).is_absolute()]
+
+
+def build_python_command(program: Path) -> Sequence[str]:
+    """Return the command that runs a program with our own modules.
+
+    Its directory and its environment have no influence on what is loaded."""
+    path = list(map(str, list_own_modules()))
+    return (sys.executable, "-I", "-c", _RUN_PYTHON.format(path=path, program=str(program)))
+
 
 def run(
     argv: Sequence[str | Path],

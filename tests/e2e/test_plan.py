@@ -189,6 +189,8 @@ def test_plan_is_decided_on_in_lines(tmp_path: Path, env: dict[str, str]) -> Non
         term.wait("y follow it in ask mode")
         term.send("shorter please")
         term.wait("2. Read it back")
+        asked = "y follow it in ask mode"
+        term.wait_for(lambda: "\n".join(term.screen()).count(asked) == 2, "the second question")
         term.send("a")
         term.wait("Made.")
         assert (session.project / "made.txt").exists()

@@ -28,7 +28,11 @@ SHIPPED = ROOT / "agentcli/tools/contracts.json"
 HELP = ROOT / "agentcli/cli/help"
 INPUT_SCHEMA = ROOT / "docs/reference/stream-json-input.schema.json"
 SNAPSHOTS = ROOT / "fixtures/tools"
-FEATURES = {"delegate": "features/children", "run_program": "features/programs"}
+FEATURES = {
+    "delegate": "features/children",
+    "run_program": "features/programs",
+    "symbols": "features/symbols",
+}
 """Tools that belong to a feature, and its folder."""
 
 

@@ -42,6 +42,7 @@ TOOL_KINDS: dict[str, ToolKind] = {
     "read_file": "read",
     "grep": "search",
     "find_files": "search",
+    "symbols": "search",
     "write_file": "edit",
     "edit_file": "edit",
     "apply_patch": "edit",

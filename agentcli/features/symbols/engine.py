@@ -1,0 +1,71 @@
+"""The index of the code base, if the user has enabled it with `symbols = true`."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from agentcli.agent.toolset import Load
+from agentcli.session.features import SessionFeature
+from agentcli.session.parts import SessionParts
+from agentcli.session.project import Project
+from agentcli.settings import Settings
+from agentcli.tools.contracts import load_spec
+from agentcli.types.events import Warned
+from agentcli.types.tools import Tool, ToolSpec
+
+MISSING = (
+    'symbols = true needs tree-sitter, which is not installed: pip install "agentcli[symbols]"'
+)
+
+
+def build_session_feature(parts: SessionParts) -> "SymbolsFeature | None":
+    return SymbolsFeature(parts) if parts.settings.symbols else None
+
+
+def list_known_tools(
+    settings: Settings, project: Project | None
+) -> tuple[list[ToolSpec], list[str]]:
+    """Return the tool if it is enabled, and what it lacks."""
+    if not settings.symbols:
+        return [], []
+    return ([load_spec("symbols")], []) if _is_installed() else ([], [MISSING])
+
+
+class SymbolsFeature(SessionFeature):
+    def __init__(self, parts: SessionParts) -> None:
+        self._parts = parts
+        self._specs, problems = list_known_tools(parts.settings, parts.project)
+        self.warnings = [Warned(code="symbols.missing", message=one) for one in problems]
+
+    def iter_foreign_offers(self) -> Iterator[tuple[ToolSpec, Load]]:
+        return ((spec, self._build_tool) for spec in self._specs)
+
+    def _build_tool(self) -> Tool:
+        from agentcli.features.symbols.index import SymbolIndex
+        from agentcli.features.symbols.indexer import Indexer
+        from agentcli.features.symbols.symbols import Symbols
+
+        tools, root = self._parts.builtin_tools, self._parts.settings.workspace
+        return Symbols(
+            Indexer(
+                index=SymbolIndex(_get_index_path(root), root=root),
+                workspace=tools.files,
+                engine=tools.search_engine,
+            )
+        )
+
+
+def _is_installed() -> bool:
+    from importlib.util import find_spec
+
+    return find_spec("tree_sitter") is not None
+
+
+def _get_index_path(workspace: Path) -> Path:
+    """Return the file of a workspace's index, beside the sessions: commands cannot write there."""
+    import hashlib
+
+    from agentcli.log.paths import sessions_directory
+
+    name = hashlib.sha256(os.fsencode(workspace)).hexdigest()[:16]
+    return sessions_directory().parent / "symbols" / f"{name}.sqlite"

@@ -1,0 +1,271 @@
+"""The index of a workspace's symbols: definitions and names by file, in SQLite.
+
+Every query first compares all known files with the disk, and reads again what has changed. So it
+does not matter who changed a file: a tool, a command or the user.
+"""
+
+import os
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+VERSION = 1
+"""An index of another version is built again."""
+FRESH_NS = 50_000_000
+"""A file changed so shortly before it was read may change again within the same clock tick."""
+_WAIT_S = 10.0
+"""The longest wait for another session that writes."""
+
+_SCHEMA = """
+CREATE TABLE directory (path BLOB PRIMARY KEY, changed_ns INTEGER) WITHOUT ROWID;
+CREATE TABLE file (id INTEGER PRIMARY KEY, path BLOB UNIQUE, changed_ns INTEGER, error TEXT);
+CREATE TABLE definition (file INTEGER, name TEXT, kind TEXT, line INTEGER, last INTEGER);
+CREATE INDEX definition_name ON definition (name COLLATE NOCASE);
+CREATE INDEX definition_file ON definition (file);
+CREATE TABLE word (id INTEGER PRIMARY KEY, name TEXT UNIQUE);
+CREATE TABLE mention (file INTEGER, word INTEGER, lines TEXT, PRIMARY KEY (file, word))
+    WITHOUT ROWID;
+CREATE INDEX mention_word ON mention (word);
+"""
+
+ChangeTime: TypeAlias = int
+"""The time in ns at which the kernel last saw a file change. No program can set it.
+
+It is 0 if the file must be read again in any case."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Definition:
+    path: bytes
+    name: str
+    kind: str
+    line: int
+    last_line: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mention:
+    """The lines of a file that have a name in them."""
+
+    path: bytes
+    lines: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StaleFiles:
+    """The differences between the index and the disk."""
+
+    changed: tuple[bytes, ...] = ()
+    must_list: bool = False
+    """True if files may have been added, removed or ignored since."""
+
+
+class SymbolIndex:
+    """The index in a file. All paths are relative to the root of the workspace."""
+
+    def __init__(self, path: Path, *, root: Path) -> None:
+        self._path = path
+        self._root = os.fsencode(root) + b"/"
+
+    def find_definitions(self, name: str) -> Sequence[Definition]:
+        """Return the definitions of a name; those in another case if there are no others."""
+        rows = self._query(
+            "SELECT path, name, kind, line, last FROM definition JOIN file ON file.id = file"
+            " WHERE name = ? COLLATE NOCASE ORDER BY path, line",
+            name,
+        )
+        found = [_read_definition(row) for row in rows]
+        return [one for one in found if one.name == name] or found
+
+    def find_similar(self, name: str, most: int) -> Sequence[str]:
+        """Return names of definitions that contain a text, the shortest first."""
+        escaped = name.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+        rows = self._query(
+            "SELECT DISTINCT name FROM definition WHERE name LIKE ? ESCAPE '\\'"
+            " ORDER BY length(name), name LIMIT ?",
+            f"%{escaped}%",
+            most,
+        )
+        return [row[0] for row in rows]
+
+    def find_mentions(self, name: str) -> Sequence[Mention]:
+        rows = self._query(
+            "SELECT path, lines FROM word JOIN mention ON word.id = word JOIN file ON file.id ="
+            " file WHERE name = ? ORDER BY path",
+            name,
+        )
+        return [Mention(path=path, lines=tuple(map(int, lines.split(",")))) for path, lines in rows]
+
+    def outline(self, path: bytes) -> Sequence[Definition]:
+        """Return the definitions of a file in their order."""
+        rows = self._query(
+            "SELECT path, name, kind, line, last FROM definition JOIN file ON file.id = file"
+            " WHERE path = ? ORDER BY definition.rowid",
+            path,
+        )
+        return [_read_definition(row) for row in rows]
+
+    def get_error(self, path: bytes) -> str | None:
+        """Return why a file has no symbols, an empty text if it has, None if it is not listed."""
+        rows = self._query("SELECT error FROM file WHERE path = ?", path)
+        return rows[0][0] if rows else None
+
+    def compare(self) -> StaleFiles:
+        """Compare every known file and directory with the disk."""
+        known = self._query("SELECT path, changed_ns FROM file")
+        folders = self._query("SELECT path, changed_ns FROM directory")
+        find_change = self._find_change
+        return StaleFiles(
+            changed=tuple([path for path, old in known if not old or find_change(path) != old]),
+            must_list=not folders
+            or any(not old or self._find_folder_change(path) != old for path, old in folders),
+        )
+
+    def update_list(self, listed: Iterable[bytes], stale: StaleFiles) -> StaleFiles:
+        """Forget files that are gone, and return what has to be read."""
+        wanted = set(listed)
+        folders = list(self._list_folders(wanted))
+        fresh_ns = time.time_ns() - FRESH_NS
+        times = map(self._find_folder_change, folders)
+        with self._write() as store:
+            known = {path for (path,) in store.execute("SELECT path FROM file")}
+            _forget(store, known - wanted)
+            store.execute("DELETE FROM directory")
+            store.executemany(
+                "INSERT INTO directory VALUES (?, ?)",
+                [
+                    (path, found if found < fresh_ns else 0)
+                    for path, found in zip(folders, times, strict=True)
+                ],
+            )
+        changed = (wanted - known) | (wanted & set(stale.changed))
+        return StaleFiles(changed=tuple(sorted(changed)))
+
+    def get_change_times(self, paths: Sequence[bytes]) -> Sequence[ChangeTime]:
+        """Return the change times of files that are about to be read."""
+        fresh_ns = time.time_ns() - FRESH_NS
+        times = map(self._find_change, paths)
+        return [found if found < fresh_ns else 0 for found in times]
+
+    def store(
+        self,
+        paths: Sequence[bytes],
+        change_times: Sequence[ChangeTime],
+        parsed: Sequence[Mapping[str, Any]],
+    ) -> None:
+        """Store what the parser found in files, instead of what was stored of them."""
+        with self._write() as store:
+            _forget(store, paths)
+            for path, changed_ns, symbols in zip(paths, change_times, parsed, strict=True):
+                _insert(store, path, changed_ns, symbols)
+
+    def _find_change(self, path: bytes) -> ChangeTime:
+        try:
+            return os.lstat(self._root + path).st_ctime_ns
+        except OSError:
+            return 0
+
+    def _find_folder_change(self, path: bytes) -> ChangeTime:
+        """Return when the names in a directory or its ignore rules changed."""
+        names = self._find_change(path)
+        return names and max(names, self._find_change(path + b"/.gitignore"))
+
+    def _list_folders(self, paths: Iterable[bytes]) -> Iterator[bytes]:
+        """Yield the directories in which a new file would have to be listed."""
+        listed = {b"."}
+        for path in paths:
+            folder = path
+            while (folder := folder.rpartition(b"/")[0]) and folder not in listed:
+                listed.add(folder)
+        waiting = [*listed]
+        while waiting:
+            folder = waiting.pop()
+            yield folder
+            waiting += [one for one in self._list_subfolders(folder, listed) if one not in listed]
+
+    def _list_subfolders(self, folder: bytes, listed: set[bytes]) -> Sequence[bytes]:
+        """Return the directories in one. Ignored ones have files of their own: they end it."""
+        prefix = b"" if folder == b"." else folder + b"/"
+        try:
+            with os.scandir(self._root + folder) as entries:
+                kinds = {entry.name: entry.is_dir(follow_symlinks=False) for entry in entries}
+        except OSError:
+            return ()
+        if folder not in listed and not all(kinds.values()):
+            return ()
+        return [prefix + name for name, is_folder in kinds.items() if is_folder and name != b".git"]
+
+    @contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        """Open the index. An unusable one is removed and made again."""
+        try:
+            store = self._connect()
+        except sqlite3.DatabaseError:
+            self._path.unlink(missing_ok=True)
+            store = self._connect()
+        with closing(store):
+            yield store
+
+    @contextmanager
+    def _write(self) -> Iterator[sqlite3.Connection]:
+        """Open the index for a change. Other sessions wait until it is made."""
+        with self._open() as store, store:
+            store.execute("BEGIN IMMEDIATE")
+            yield store
+
+    def _connect(self) -> sqlite3.Connection:
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        store = sqlite3.connect(self._path, timeout=_WAIT_S)
+        try:
+            store.execute("PRAGMA synchronous = OFF")  # it can always be built again
+            if (found := store.execute("PRAGMA user_version").fetchone()[0]) != VERSION:
+                if found:
+                    raise sqlite3.DatabaseError(f"the index has version {found}")
+                store.executescript(
+                    f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = {VERSION}; COMMIT"
+                )
+        except BaseException:
+            store.close()
+            raise
+        return store
+
+    def _query(self, statement: str, *values: str | int | bytes) -> Sequence[tuple[Any, ...]]:
+        with self._open() as store:
+            return store.execute(statement, values).fetchall()
+
+
+def _forget(store: sqlite3.Connection, paths: Iterable[bytes]) -> None:
+    for path in paths:
+        row = store.execute("SELECT id FROM file WHERE path = ?", (path,)).fetchone()
+        if row is not None:
+            store.execute("DELETE FROM definition WHERE file = ?", row)
+            store.execute("DELETE FROM mention WHERE file = ?", row)
+            store.execute("DELETE FROM file WHERE id = ?", row)
+
+
+def _insert(
+    store: sqlite3.Connection, path: bytes, changed_ns: ChangeTime, symbols: Mapping[str, Any]
+) -> None:
+    file = store.execute(
+        "INSERT INTO file (path, changed_ns, error) VALUES (?, ?, ?)",
+        (path, changed_ns, symbols.get("error", "")),
+    ).lastrowid
+    store.executemany(
+        "INSERT INTO definition VALUES (?, ?, ?, ?, ?)",
+        [(file, *one) for one in symbols.get("definitions", ())],
+    )
+    names: Mapping[str, Sequence[int]] = symbols.get("names", {})
+    store.executemany("INSERT OR IGNORE INTO word (name) VALUES (?)", [(name,) for name in names])
+    store.executemany(
+        "INSERT INTO mention SELECT ?, id, ? FROM word WHERE name = ?",
+        [(file, ",".join(map(str, lines)), name) for name, lines in names.items()],
+    )
+
+
+def _read_definition(row: tuple[Any, ...]) -> Definition:
+    path, name, kind, line, last = row
+    return Definition(path=path, name=name, kind=kind, line=line, last_line=last)

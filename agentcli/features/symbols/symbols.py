@@ -1,0 +1,176 @@
+"""symbols: definitions, uses of a name, and outlines of files, from an index of the workspace."""
+
+import asyncio
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from agentcli.features.symbols import parser
+from agentcli.features.symbols.index import Definition
+from agentcli.features.symbols.indexer import Indexer
+from agentcli.system.text import printable
+from agentcli.tools.contracts import load_spec
+from agentcli.tools.schema import Arguments, parse
+from agentcli.types.errors import ToolError
+from agentcli.types.messages import Json
+from agentcli.types.tools import Effect, ErrorKind, Matches, Output, ToolContext, ToolSpec
+
+LINES_MOST = 100
+LINE_CHARS = 200
+SIMILAR_MOST = 8
+
+
+class SymbolsArgs(Arguments):
+    name: Annotated[str, Field(description="e.g. load_config; for definition and references")] = ""
+    path: Annotated[str, Field(description="e.g. src/app.py; for outline")] = ""
+    find: Annotated[
+        Literal["definition", "references", "outline"] | None,
+        Field(description="default: definition of name, or outline of path"),
+    ] = None
+
+    aliases: ClassVar[dict[str, str]] = {
+        "symbol": "name",
+        "query": "name",
+        "file_path": "path",
+        "file": "path",
+        "action": "find",
+        "kind": "find",
+    }
+
+
+class Symbols:
+    def __init__(self, indexer: Indexer) -> None:
+        self._indexer = indexer
+        self._index = indexer.index
+        self._workspace = indexer.workspace
+
+    @property
+    def spec(self) -> ToolSpec:
+        return load_spec("symbols")
+
+    def parse(self, raw: Json) -> SymbolsArgs:
+        args = parse(SymbolsArgs, raw)
+        needed = "path" if args.find == "outline" or not (args.find or args.name) else "name"
+        if not getattr(args, needed):
+            raise ToolError(f"Give {needed}.", kind=ErrorKind.INVALID_INPUT)
+        return args
+
+    def effect(self, args: SymbolsArgs) -> Effect:
+        return Effect.READ
+
+    async def preview(self, args: SymbolsArgs, context: ToolContext) -> None:
+        return None
+
+    async def run(self, args: SymbolsArgs, context: ToolContext) -> Output:
+        left = await self._indexer.refresh(context.progress)
+        find = args.find or ("definition" if args.name else "outline")
+        lines = await asyncio.to_thread(self._find, find, args)
+        shown = lines[:LINES_MOST]
+        text = [*shown, *([f"[first {len(shown)} of {len(lines)}]"] if shown != lines else [])]
+        if left:
+            text.append(f"[{left} files are not read yet: call again for the whole answer]")
+        details = Matches(
+            target=args.name or find,
+            path=args.path or ".",
+            matches=len(lines),
+            files=len({line.partition(":")[0] for line in lines}),
+            more=shown != lines or bool(left),
+            engine="symbols",
+        )
+        return Output.of("\n".join(text), details=details, truncated=details.more)
+
+    def _find(self, find: str, args: SymbolsArgs) -> list[str]:
+        match find:
+            case "outline":
+                return list(self._outline(args.path))
+            case "definition":
+                found = self._show_definitions(args.name)
+            case _:
+                found = self._show_references(args.name)
+        return list(found) or [self._say_nothing(args.name)]
+
+    def _outline(self, given: str) -> Iterator[str]:
+        path = self._workspace.locate(given)
+        name = os.fsencode(path.relative)
+        error = self._index.get_error(name) if path.root == self._workspace.root else None
+        if error is None:
+            known = path.path.suffix.lower() in parser.GRAMMARS
+            why = "it is ignored or not there" if known else "its language is not known"
+            raise ToolError(f"{path.given} is not in the index: {why}. Use read_file or grep.")
+        if error:
+            raise ToolError(f"{path.given} is in the index without symbols: {error}.")
+        yield from _indent(self._index.outline(name)) or [f"{path.given} defines nothing."]
+
+    def _show_definitions(self, name: str) -> Iterator[str]:
+        *scope, last = name.replace("::", ".").split(".")
+        for one in self._index.find_definitions(last):
+            if self._is_shown(one.path) and self._is_inside(one, scope):
+                last_line = f"-{one.last_line}" if one.last_line > one.line else ""
+                yield f"{_show(one.path)}:{one.line}{last_line}: {self._get_line(one)}"
+
+    def _is_inside(self, one: Definition, scope: Sequence[str]) -> bool:
+        """Return whether it is in a definition or a file of this name, if one is asked for."""
+        if not scope:
+            return True
+        around = {
+            other.name
+            for other in self._index.outline(one.path)
+            if other.line <= one.line and one.last_line <= other.last_line
+        }
+        return scope[-1] in around or scope[-1] == Path(os.fsdecode(one.path)).stem
+
+    def _show_references(self, name: str) -> Iterator[str]:
+        last = name.replace("::", ".").rpartition(".")[2]
+        defined = {(one.path, one.line) for one in self._index.find_definitions(last)}
+        for mention in self._index.find_mentions(last):
+            if not self._is_shown(mention.path):
+                continue
+            source = self._read_lines(mention.path)
+            for line in mention.lines:
+                if (mention.path, line) not in defined:
+                    yield f"{_show(mention.path)}:{line}: {_cut(source, line)}"
+
+    def _say_nothing(self, name: str) -> str:
+        near = self._index.find_similar(name.rpartition(".")[2], SIMILAR_MOST)
+        hint = f" Names like it: {', '.join(near)}." if near else " Try grep."
+        return f"Nothing in the index is called {printable(name)}.{hint}"
+
+    def _is_shown(self, path: bytes) -> bool:
+        hides = self._workspace.hides
+        return hides is None or not hides(self._workspace.root / os.fsdecode(path))
+
+    def _get_line(self, one: Definition) -> str:
+        return _cut(self._read_lines(one.path), one.line)
+
+    def _read_lines(self, path: bytes) -> Sequence[str]:
+        """Return the lines of a file; none if it was removed meanwhile."""
+        try:
+            handle = self._workspace.open_file(self._workspace.locate(os.fsdecode(path)))
+        except (ToolError, OSError):
+            return ()
+        with os.fdopen(handle, "rb") as file:
+            return file.read(parser.LIMIT_BYTES).decode("utf-8", "replace").split("\n")
+
+
+def _indent(definitions: Iterable[Definition]) -> list[str]:
+    """Return one line for each, indented by the definitions around it."""
+    around: list[int] = []
+    lines: list[str] = []
+    for one in definitions:
+        while around and around[-1] < one.last_line:
+            around.pop()
+        span = f"{one.line}-{one.last_line}" if one.last_line > one.line else f"{one.line}"
+        lines.append(f"{'  ' * len(around)}{span} {one.kind} {printable(one.name)}")
+        around.append(one.last_line)
+    return lines
+
+
+def _cut(source: Sequence[str], line: int) -> str:
+    return printable(source[line - 1].strip()[:LINE_CHARS]) if line <= len(source) else ""
+
+
+def _show(path: bytes) -> str:
+    return printable(os.fsdecode(path))
