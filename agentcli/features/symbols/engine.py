@@ -13,9 +13,7 @@ from agentcli.tools.contracts import load_spec
 from agentcli.types.events import Warned
 from agentcli.types.tools import Tool, ToolSpec
 
-MISSING = (
-    'symbols = true needs tree-sitter, which is not installed: pip install "agentcli[symbols]"'
-)
+MISSING = "symbols = true needs tree-sitter: install agentcli with the extra symbols"
 
 
 def build_session_feature(parts: SessionParts) -> "SymbolsFeature | None":

@@ -69,7 +69,7 @@ class SymbolIndex:
 
     def __init__(self, path: Path, *, root: Path) -> None:
         self._path = path
-        self._root = os.fsencode(root) + b"/"
+        self._root = root
 
     def find_definitions(self, name: str) -> Sequence[Definition]:
         """Return the definitions of a name; those in another case if there are no others."""
@@ -118,38 +118,33 @@ class SymbolIndex:
         """Compare every known file and directory with the disk."""
         known = self._query("SELECT path, changed_ns FROM file")
         folders = self._query("SELECT path, changed_ns FROM directory")
-        find_change = self._find_change
-        return StaleFiles(
-            changed=tuple([path for path, old in known if not old or find_change(path) != old]),
-            must_list=not folders
-            or any(not old or self._find_folder_change(path) != old for path, old in folders),
-        )
+        with self._open_root() as root:
+            return StaleFiles(
+                changed=tuple([path for path, old in known if _has_changed(root, path, old)]),
+                must_list=not folders
+                or any(not old or _find_folder_change(root, path) != old for path, old in folders),
+            )
 
     def update_list(self, listed: Iterable[bytes], stale: StaleFiles) -> StaleFiles:
         """Forget files that are gone, and return what has to be read."""
         wanted = set(listed)
-        folders = list(self._list_folders(wanted))
-        fresh_ns = time.time_ns() - FRESH_NS
-        times = map(self._find_folder_change, folders)
+        with self._open_root() as root:
+            folders = list(_list_folders(root, wanted))
+            times = _drop_fresh(_find_folder_change(root, path) for path in folders)
         with self._write() as store:
             known = {path for (path,) in store.execute("SELECT path FROM file")}
             _forget(store, known - wanted)
             store.execute("DELETE FROM directory")
             store.executemany(
-                "INSERT INTO directory VALUES (?, ?)",
-                [
-                    (path, found if found < fresh_ns else 0)
-                    for path, found in zip(folders, times, strict=True)
-                ],
+                "INSERT INTO directory VALUES (?, ?)", zip(folders, times, strict=True)
             )
         changed = (wanted - known) | (wanted & set(stale.changed))
         return StaleFiles(changed=tuple(sorted(changed)))
 
     def get_change_times(self, paths: Sequence[bytes]) -> Sequence[ChangeTime]:
         """Return the change times of files that are about to be read."""
-        fresh_ns = time.time_ns() - FRESH_NS
-        times = map(self._find_change, paths)
-        return [found if found < fresh_ns else 0 for found in times]
+        with self._open_root() as root:
+            return _drop_fresh(_find_change(root, path) for path in paths)
 
     def store(
         self,
@@ -163,41 +158,13 @@ class SymbolIndex:
             for path, changed_ns, symbols in zip(paths, change_times, parsed, strict=True):
                 _insert(store, path, changed_ns, symbols)
 
-    def _find_change(self, path: bytes) -> ChangeTime:
+    @contextmanager
+    def _open_root(self) -> Iterator[int]:
+        handle = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            return os.lstat(self._root + path).st_ctime_ns
-        except OSError:
-            return 0
-
-    def _find_folder_change(self, path: bytes) -> ChangeTime:
-        """Return when the names in a directory or its ignore rules changed."""
-        names = self._find_change(path)
-        return names and max(names, self._find_change(path + b"/.gitignore"))
-
-    def _list_folders(self, paths: Iterable[bytes]) -> Iterator[bytes]:
-        """Yield the directories in which a new file would have to be listed."""
-        listed = {b"."}
-        for path in paths:
-            folder = path
-            while (folder := folder.rpartition(b"/")[0]) and folder not in listed:
-                listed.add(folder)
-        waiting = [*listed]
-        while waiting:
-            folder = waiting.pop()
-            yield folder
-            waiting += [one for one in self._list_subfolders(folder, listed) if one not in listed]
-
-    def _list_subfolders(self, folder: bytes, listed: set[bytes]) -> Sequence[bytes]:
-        """Return the directories in one. Ignored ones have files of their own: they end it."""
-        prefix = b"" if folder == b"." else folder + b"/"
-        try:
-            with os.scandir(self._root + folder) as entries:
-                kinds = {entry.name: entry.is_dir(follow_symlinks=False) for entry in entries}
-        except OSError:
-            return ()
-        if folder not in listed and not all(kinds.values()):
-            return ()
-        return [prefix + name for name, is_folder in kinds.items() if is_folder and name != b".git"]
+            yield handle
+        finally:
+            os.close(handle)
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
@@ -236,6 +203,65 @@ class SymbolIndex:
     def _query(self, statement: str, *values: str | int | bytes) -> Sequence[tuple[Any, ...]]:
         with self._open() as store:
             return store.execute(statement, values).fetchall()
+
+
+def _has_changed(root: int, path: bytes, old: ChangeTime) -> bool:
+    try:
+        return os.lstat(path, dir_fd=root).st_ctime_ns != old
+    except OSError:
+        return True
+
+
+def _find_change(root: int, path: bytes) -> ChangeTime:
+    try:
+        return os.lstat(path, dir_fd=root).st_ctime_ns
+    except OSError:
+        return 0
+
+
+def _find_folder_change(root: int, path: bytes) -> ChangeTime:
+    """Return when the names in a directory or its ignore rules changed."""
+    names = _find_change(root, path)
+    return names and max(names, _find_change(root, path + b"/.gitignore"))
+
+
+def _drop_fresh(times: Iterable[ChangeTime]) -> Sequence[ChangeTime]:
+    """Return 0 for changes so recent that another could have the same time."""
+    found = list(times)
+    fresh_ns = time.time_ns() - FRESH_NS
+    return [one if one < fresh_ns else 0 for one in found]
+
+
+def _list_folders(root: int, paths: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the directories in which a new file would have to be listed."""
+    listed = {b"."}
+    for path in paths:
+        folder = path
+        while (folder := folder.rpartition(b"/")[0]) and folder not in listed:
+            listed.add(folder)
+    waiting = [*listed]
+    while waiting:
+        folder = waiting.pop()
+        yield folder
+        waiting += [one for one in _list_subfolders(root, folder, listed) if one not in listed]
+
+
+def _list_subfolders(root: int, folder: bytes, listed: set[bytes]) -> Sequence[bytes]:
+    """Return the directories in one. Ignored ones have files of their own: they end it."""
+    prefix = b"" if folder == b"." else folder + b"/"
+    try:
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=root)
+    except OSError:
+        return ()
+    try:
+        with os.scandir(handle) as entries:
+            kinds = {entry.name: entry.is_dir(follow_symlinks=False) for entry in entries}
+    finally:
+        os.close(handle)
+    if folder not in listed and not all(kinds.values()):
+        return ()
+    folders = [name for name, is_folder in kinds.items() if is_folder and name != ".git"]
+    return [prefix + os.fsencode(name) for name in folders]
 
 
 def _forget(store: sqlite3.Connection, paths: Iterable[bytes]) -> None:
