@@ -39,6 +39,13 @@ class DeniedPaths:
         """Return the paths that no command may change. Some may not exist yet."""
         return _find(self._writing, self._root)
 
+    def find_below(self, directory: Path) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
+        """Return the same two for another directory: no command may read these, change those.
+
+        Rules hold there as in the workspace, for tools and for commands."""
+        root = Path(os.path.realpath(directory))
+        return _find_below(self._reading, root), _find_below(self._writing, root)
+
 
 def _select_patterns(
     rules: Iterable[PermissionRule], tools: frozenset[str]
@@ -47,11 +54,28 @@ def _select_patterns(
     return tuple(one.path for one in rules if one.path is not None and tools <= one.tools)
 
 
-def _find(patterns: Sequence[PathPattern], root: Path) -> tuple[Path, ...]:
+def _find_below(patterns: Sequence[PathPattern], root: Path) -> tuple[Path, ...]:
+    """Return what patterns match below a directory, and nothing that they match elsewhere."""
+    near = [
+        pattern
+        for pattern in patterns
+        if pattern.find_start(root).is_relative_to(root)
+        or root.is_relative_to(pattern.find_start(root))
+    ]
+    return tuple(path for path in _find(near, root, is_alone=True) if root in path.parents)
+
+
+def _find(
+    patterns: Sequence[PathPattern], root: Path, *, is_alone: bool = False
+) -> tuple[Path, ...]:
+    """Return what the patterns match. With `is_alone` nothing above the root is searched."""
     literal = [Path(root, pattern.literal) for pattern in patterns if pattern.literal]
     wild = [pattern for pattern in patterns if not pattern.literal]
     found = dict.fromkeys(literal)
-    for start in {pattern.find_start(root) for pattern in wild}:
+    starts = {pattern.find_start(root) for pattern in wild}
+    if is_alone:
+        starts = {root if root.is_relative_to(one) else one for one in starts}
+    for start in starts:
         found |= dict.fromkeys(_search(start, wild, root))
     if len(found) > MOST_PATHS:
         raise _too_many(patterns)

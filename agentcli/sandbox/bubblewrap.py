@@ -76,7 +76,7 @@ class BubblewrapSandbox:
         limit = _MOUNTED_GUARDS + len(paths.unwritable)
         held = tuple(filter(_can_be_held, protection.guarded))[:limit]
         self._network = make_private_network(program)
-        granted = GrantedProtection()
+        granted = GrantedProtection(paths.find_denied)
         self._view = MountView(
             paths,
             granted=granted,

@@ -93,7 +93,7 @@ class LandlockSandbox:
         self._protection = find_protection(paths.workspace, protected, denied=paths.unwritable)
         self._roots = (paths.workspace, *self._protection.writable)
         keeper = GuardedPaths(self._list_guarded(), roots=self._roots, rejected=paths.rejected)
-        self._granted = GrantedProtection()
+        self._granted = GrantedProtection(paths.find_denied)
         self._supervisor = CommandSupervisor(
             paths, keeper=keeper, granted=self._granted, limits=limits
         )
@@ -266,7 +266,9 @@ class LandlockSandbox:
     def _make_view(self, grants: Grants) -> int | None:
         paths = self._paths
         shown = {_SHARED_MEMORY: paths.shared_memory} if self._shows_shared_memory(grants) else {}
-        denied = {path: paths.find_cover(path) for path in sorted(paths.unreadable)}
+        opened = (*list_granted(grants, paths), *list_readable(grants, paths))
+        unreadable = {*paths.unreadable, *self._granted.find_unreadable(opened)}
+        denied = {path: paths.find_denied_cover(path) for path in sorted(unreadable)}
         return kernel.make_read_only_view(self._changeable(grants), replaced=shown | denied)
 
     def _own(self) -> tuple[Path, ...]:

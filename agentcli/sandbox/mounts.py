@@ -193,9 +193,11 @@ class MountView:
         paths, protection = self.paths, self.protection
         directories = list_granted(grants, paths)
         granted = self.granted.find_mountable(directories)
+        opened = list_readable(grants, paths)
+        denied = self.granted.find_unreadable((*directories, *opened))
         writable = (*protection.writable, *granted.writable, *directories, paths.workspace)
         read_only = (
-            *list_readable(grants, paths),
+            *opened,
             *list_resolver_files(grants),
             *granted.readable,
             *paths.toolchains,
@@ -204,7 +206,9 @@ class MountView:
         )
         own = (paths.own_environment,) if paths.own_environment else ()
         guarded = (*own, *(one.path for one in (*protection.guarded, *granted.guarded)))
-        between = find_pins(writable, (*read_only, *writable, *paths.own, *guarded, *paths.hidden))
+        between = find_pins(
+            writable, (*read_only, *writable, *paths.own, *guarded, *paths.hidden, *denied)
+        )
         held = [path for path in between if any(one in path.parents for one in guarded)]
         layers = (
             (_READ, read_only),
@@ -214,7 +218,9 @@ class MountView:
         mounts = {
             at: _Mount(option, os.path.realpath(at), at) for option, paths in layers for at in paths
         }
-        hidden = {at: _Mount(_READ, str(self.paths.find_cover(at)), at) for at in paths.hidden}
+        covers = {at: paths.find_cover(at) for at in paths.hidden}
+        covers |= {at: paths.find_denied_cover(at) for at in denied}
+        hidden = {at: _Mount(_READ, str(cover), at) for at, cover in covers.items()}
         shown = (
             one for one in (mounts | hidden).values() if hidden.keys().isdisjoint(one.at.parents)
         )

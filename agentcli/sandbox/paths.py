@@ -34,6 +34,16 @@ PROXY_PORT = 61_080
 """Where the proxy of granted hosts listens in a private network. No program uses it by default."""
 
 
+FindDenied = Callable[[Path], tuple[tuple[Path, ...], tuple[Path, ...]]]
+"""Returns the paths below a directory that rules deny commands to read, and to change.
+
+Raises OSError if they are too many."""
+
+
+def find_nothing_denied(directory: Path) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
+    return (), ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxScope:
     """The paths and limits of a sandbox."""
@@ -56,6 +66,8 @@ class SandboxScope:
     """Paths that rules deny commands to change or to create."""
     find_unwritable: Callable[[], tuple[Path, ...]] = tuple
     """Finds the paths in the workspace that such rules match by now."""
+    find_denied: FindDenied = find_nothing_denied
+    """Finds the paths that rules deny in another directory, which a grant opens."""
     rejected: Path | None = None
     """The directory for removed content. If None, it is kept only as long as the session."""
     limits: CommandLimits = field(default_factory=CommandLimits)
@@ -80,6 +92,7 @@ class SandboxPaths:
     unwritable: tuple[Path, ...]
     """The same, because rules deny it."""
     find_unwritable: Callable[[], tuple[Path, ...]]
+    find_denied: FindDenied
     own_environment: Path | None
     """The environment in the workspace that agentcli runs from: held, but too large to record."""
     records: tuple[Path, ...]
@@ -130,8 +143,12 @@ class SandboxPaths:
     def find_cover(self, hidden: Path) -> Path:
         """Return what is shown instead of a hidden path."""
         if hidden in self.unreadable:
-            return self.denied[is_directory(hidden)]
+            return self.find_denied_cover(hidden)
         return self.empty_directory if is_directory(hidden) else self.empty_file
+
+    def find_denied_cover(self, denied: Path) -> Path:
+        """Return what is shown instead of a path that a rule denies: opening it is an error."""
+        return self.denied[is_directory(denied)]
 
 
 def name_temporary(directory: Path) -> dict[str, str]:
@@ -165,6 +182,7 @@ def survey_paths(scope: SandboxScope, environ: Mapping[str, str]) -> SandboxPath
         ),
         unwritable=tuple(path for path in scope.unwritable if workspace in path.parents),
         find_unwritable=scope.find_unwritable,
+        find_denied=scope.find_denied,
         own_environment=reserved.environment,
         records=tuple(_within(workspace, scope.records)),
         toolchains=tuple(outermost(tools, beside=(*system, workspace))),

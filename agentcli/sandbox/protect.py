@@ -19,6 +19,7 @@ from agentcli.sandbox.git_paths import (
     git_directory,
     small_text,
 )
+from agentcli.sandbox.paths import FindDenied, find_nothing_denied
 from agentcli.system.kinds import exists, is_directory, is_file, is_link
 from agentcli.system.reserved import kind_of
 
@@ -87,17 +88,33 @@ def find_protection(
 
 
 class GrantedProtection:
-    """The protection of directories that grants let commands write. Each is searched once."""
+    """The protection of directories that grants open to commands. Each is searched once."""
 
-    def __init__(self) -> None:
+    def __init__(self, find_denied: FindDenied = find_nothing_denied) -> None:
+        self._find_denied = find_denied
         self._found: dict[Path, Protection] = {}
+        self._unreadable: dict[Path, tuple[Path, ...]] = {}
 
     def find(self, directory: Path) -> Protection:
         if directory not in self._found:
             self._found[directory] = (
-                find_protection(directory) if is_directory(directory) else Protection(guarded=())
+                find_protection(directory, denied=self.find_unwritable(directory))
+                if is_directory(directory)
+                else Protection(guarded=())
             )
         return self._found[directory]
+
+    def find_unwritable(self, directory: Path) -> tuple[Path, ...]:
+        """Return the paths in it that rules deny to change, as they are now."""
+        return self._find_denied(directory)[1]
+
+    def find_unreadable(self, directories: Iterable[Path]) -> tuple[Path, ...]:
+        """Return the paths in them that rules deny to read, as far as they exist by now."""
+        for directory in (one for one in directories if one not in self._unreadable):
+            found, _ = self._find_denied(directory)
+            self._unreadable[directory] = tuple(Path(os.path.realpath(path)) for path in found)
+        each = (self._unreadable[directory] for directory in directories)
+        return tuple(path for paths in each for path in paths if exists(path))
 
     def find_mountable(self, directories: Iterable[Path]) -> Protection:
         """Return the protection of all of them, with the guarded paths that exist by now."""

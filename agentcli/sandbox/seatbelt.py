@@ -125,7 +125,7 @@ class SeatbeltSandbox:
         watched = (*links, *self._protection.new_repository)
         self._keeper = GuardedPaths(watched, roots=self._roots, rejected=paths.rejected)
         self._snapshots: dict[Popen[bytes], Snapshot] = {}
-        self._granted = GrantedProtection()
+        self._granted = GrantedProtection(paths.find_denied)
         self._proxy_port = 0
 
     @property
@@ -187,21 +187,21 @@ class SeatbeltSandbox:
         """Return the arguments that come before a command's own."""
         paths, guarded = self._paths, [one.path for one in self._protection.guarded]
         guarded += [paths.own_environment] if paths.own_environment else []
-        others = list_granted(grants, paths)
+        others, opened = list_granted(grants, paths), list_readable(grants, paths)
         # A rule holds what does not exist yet, too.
         granted = [self._granted.find(path) for path in others]
         guarded += [one.path for each in granted for one in each.guarded]
         guarded += [one.path for each in granted for one in each.new_repository]
         text, parameters = build_profile(
             read=(
-                *(*_SYSTEM, *paths.toolchains, *paths.readable, *list_readable(grants, paths)),
+                *(*_SYSTEM, *paths.toolchains, *paths.readable, *opened),
                 *(path for each in (self._protection, *granted) for path in each.readable),
             ),
             change=(
                 *(*self._roots, *paths.own, *others),
                 *(path for each in granted for path in each.writable),
             ),
-            hide=paths.hidden,
+            hide=(*paths.hidden, *self._granted.find_unreadable((*others, *opened))),
             guard=[path for path in guarded if path != paths.private],
             pinned=find_pins(self._roots, guarded),
             network=grants.network,

@@ -4,9 +4,10 @@ The layers differ in how they confine a command, not in how they supervise it.
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from subprocess import Popen
 from threading import Lock
@@ -50,7 +51,13 @@ class CommandSupervisor:
         self._limits = limits
         self._original = find_original(workspace)
         self._scan = NewRepositoryScan(workspace, original=self._original, rejected=paths.rejected)
-        self._denied = NewDeniedPaths(paths, original=self._original)
+        self._denied = NewDeniedPaths(
+            workspace,
+            paths.find_unwritable,
+            original=self._original,
+            rejected=paths.rejected,
+            known=paths.unwritable,
+        )
         writable = (workspace, paths.private, *TEMPORARY)
         self._watch = CommandWatch(limits, writable=writable)
         self._before: dict[Popen[bytes], _MachineBefore] = {}
@@ -135,7 +142,12 @@ class CommandSupervisor:
     def _find_granted(self, path: Path) -> "GrantedDirectory":
         if path not in self._granted:
             protection = self._protection.find(path)
-            self._granted[path] = GrantedDirectory(path, protection, rejected=self._rejected)
+            self._granted[path] = GrantedDirectory(
+                path,
+                protection,
+                find_unwritable=partial(self._protection.find_unwritable, path),
+                rejected=self._rejected,
+            )
         return self._granted[path]
 
     def _begin(self, process: "Popen[bytes]", before: _MachineBefore) -> None:
@@ -150,7 +162,14 @@ class CommandSupervisor:
 
 
 class GrantedDirectory:
-    def __init__(self, path: Path, protection: Protection, *, rejected: Path) -> None:
+    def __init__(
+        self,
+        path: Path,
+        protection: Protection,
+        *,
+        find_unwritable: Callable[[], tuple[Path, ...]],
+        rejected: Path,
+    ) -> None:
         self._keeper = GuardedPaths(
             (*protection.guarded, *protection.new_repository),
             roots=(path, *protection.writable),
@@ -158,6 +177,9 @@ class GrantedDirectory:
         )
         self._original = find_original(path)
         self._scan = NewRepositoryScan(path, original=self._original, rejected=rejected)
+        self._denied = NewDeniedPaths(
+            path, find_unwritable, original=self._original, rejected=rejected
+        )
 
     def begin(self) -> Snapshot:
         """Record the state before a command. `end` or `cancel` must be called once for each."""
@@ -169,7 +191,7 @@ class GrantedDirectory:
     def end(self, before: Snapshot) -> tuple[str, ...]:
         """Return which changes of the command were undone."""
         try:
-            told = self._keeper.undo(before)
+            told = (*self._keeper.undo(before), *self._denied.remove())
         finally:
             self._original.end()
         found = self._scan.take_notes()
@@ -316,25 +338,35 @@ def _is_of_linked_worktree(git: Path) -> bool:
 
 
 class NewDeniedPaths:
-    def __init__(self, paths: SandboxPaths, *, original: OriginalState) -> None:
-        self._paths = paths
+    def __init__(
+        self,
+        root: Path,
+        find_unwritable: Callable[[], tuple[Path, ...]],
+        *,
+        original: OriginalState,
+        rejected: Path,
+        known: Iterable[Path] | None = None,
+    ) -> None:
+        """`known` were found before; None if they are to be found now."""
+        self._root = root
+        self._find_unwritable = find_unwritable
         self._original = original
+        self._rejected = rejected
         self._since = time.time()
-        self._known = frozenset(paths.unwritable)
+        self._known = frozenset(find_unwritable() if known is None else known)
 
     def remove(self) -> tuple[str, ...]:
         """Remove what commands created. Return a sentence for each path."""
-        workspace = self._paths.workspace
         try:
-            new = [path for path in self._paths.find_unwritable() if path not in self._known]
-        except SettingsError as error:
+            new = [path for path in self._find_unwritable() if path not in self._known]
+        except (SettingsError, OSError) as error:
             return (str(error),)
         guarded = [
             GuardedPath(path, "file")
             for path in new
-            if workspace in path.parents and _is_of_command(path, self._original, self._since)
+            if self._root in path.parents and _is_of_command(path, self._original, self._since)
         ]
         if not guarded:
             return ()
-        keeper = GuardedPaths(guarded, roots=(workspace,), rejected=self._paths.rejected)
+        keeper = GuardedPaths(guarded, roots=(self._root,), rejected=self._rejected)
         return keeper.undo(dict.fromkeys(guarded))

@@ -5,6 +5,7 @@ Everything is made at the first command: the first request needs none of it.
 
 import os
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,7 @@ from agentcli.types.verdicts import (
 )
 
 if TYPE_CHECKING:
+    from agentcli.permissions.denied_paths import DeniedPaths
     from agentcli.permissions.readonly import ReadProver
     from agentcli.permissions.rules import PermissionRule
     from agentcli.sandbox.choose import LayerFinding
@@ -144,6 +146,7 @@ class SandboxHost:
             unreadable=denied.find_unreadable(),
             unwritable=denied.find_unwritable(),
             find_unwritable=denied.find_unwritable,
+            find_denied=partial(_find_denied, denied),
             records=(self.paths.directory.parent, get_trust_directory().parent),
             rejected=self.paths.directory / "rejected",
             limits=CommandLimits(
@@ -276,6 +279,16 @@ def _find_upstream(host: str, port: int, is_plain: bool) -> "UpstreamProxy | Non
         )
     except SettingsError as error:
         raise ValueError(str(error)) from None
+
+
+def _find_denied(
+    denied: "DeniedPaths", directory: Path
+) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
+    """Return what rules deny below a directory. Raise OSError if that is too much to hold."""
+    try:
+        return denied.find_below(directory)
+    except SettingsError as error:
+        raise OSError(str(error)) from error
 
 
 def _find_ssh_agent() -> "SshAgent | None":

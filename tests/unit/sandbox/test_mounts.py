@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from agentcli.sandbox.mounts import MountView
-from agentcli.sandbox.paths import SandboxPaths
+from agentcli.sandbox.paths import SandboxPaths, find_nothing_denied
 from agentcli.sandbox.protect import GuardedPath, Protection
 from agentcli.types.grants import Grants
 
@@ -26,6 +26,7 @@ def places(tmp_path: Path) -> SandboxPaths:
         protected=(),
         unwritable=(),
         find_unwritable=tuple,
+        find_denied=find_nothing_denied,
         own_environment=None,
         records=(),
         toolchains=(tmp_path / "tools/bin",),
