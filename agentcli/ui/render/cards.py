@@ -121,6 +121,16 @@ def render_text(
     ]
 
 
+def _render_first_row(line: str, paint: Paint) -> Text:
+    """Return one row for a line, cut off with an ellipsis if it is longer."""
+    rows = render_text(line, paint, paint.theme.dim) or [Text()]
+    if len(rows) == 1:
+        return rows[0]
+    first = rows[0]
+    first.right_crop(len(paint.ellipsis))
+    return first + make_run(paint.ellipsis, paint.theme.dim)
+
+
 def _keep_whole(line: Text, width: int) -> list[Text]:
     return [line]
 
@@ -256,19 +266,16 @@ class CardRenderer:
         For a child agent the output goes into the header, because several of them work at the same
         time.
         """
+        paint = self._paint
         took = format_duration(elapsed_s) if elapsed_s >= 60 else f"{elapsed_s:.0f}s"
         if call.name == CHILD_TOOL:
             facts = [took, *to_plain_text(last_lines).strip().split("\n")[-1:]]
-            lines, _ = render_header(
-                CardState.RUNNING, call.name, read_subject(call), facts, self._paint
-            )
-            return self._paint.render_lines(lines)
-        lines, _ = render_header(
-            CardState.RUNNING, call.name, read_subject(call), [took], self._paint
-        )
-        latest = "\n".join(to_plain_text(last_lines).rstrip("\n").split("\n")[-LAST_LINES:])
-        rows = render_text(latest, self._paint, self._paint.theme.dim)[-LAST_LINES:]
-        return self._paint.render_lines([*lines, *rows])
+            lines, _ = render_header(CardState.RUNNING, call.name, read_subject(call), facts, paint)
+            return paint.render_lines(lines)
+        lines, _ = render_header(CardState.RUNNING, call.name, read_subject(call), [took], paint)
+        latest = to_plain_text(last_lines).rstrip("\n").split("\n")[-LAST_LINES:]
+        rows = [_render_first_row(line, paint) for line in latest] if last_lines else []
+        return paint.render_lines([*lines, *rows])
 
     def render_card(self, number: int, *, for_model: bool = False) -> str:
         """Return the whole card, or exactly the text the model got.

@@ -240,7 +240,9 @@ class LiveScreen:
     def prepare(self) -> None:
         """Make the rows above the input, once before each drawing."""
         room = self._count_live_rows()
-        self._live = self._view.render_live(room)[-room:] if room else []
+        live = self._view.render_live(room)[-room:] if room else []
+        gap = min(self._terminal.gap_rows, room - len(live))
+        self._live = [*([""] * gap), *live]
 
     def _count_menu_rows(self) -> int:
         return min(

@@ -1,4 +1,6 @@
-"""One inline prompt-toolkit application for a whole session. Only this module knows its internals.
+"""One inline prompt-toolkit application for a whole session.
+
+Only this module and `keyboard` know its internals.
 
 Committed text is never touched again. A frame erases the live region, writes what has been
 committed since the last frame, and draws the region again below, in one flush. So nothing
@@ -6,14 +8,8 @@ flickers, and nothing that scrolled away is lost. A hundred commits cost no more
 """
 
 import asyncio
-import errno
-import fcntl
 import math
 import os
-import re
-import select
-import sys
-import termios
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, TextIO, TypeVar
@@ -22,17 +18,18 @@ from prompt_toolkit.application import Application
 from prompt_toolkit.application.run_in_terminal import in_terminal
 from prompt_toolkit.data_structures import Size
 from prompt_toolkit.input import Input
-from prompt_toolkit.input.posix_utils import PosixStdinReader
 from prompt_toolkit.input.typeahead import store_typeahead
-from prompt_toolkit.input.vt100 import Vt100Input, raw_mode
+from prompt_toolkit.input.vt100 import raw_mode
 from prompt_toolkit.input.vt100_parser import Vt100Parser
 from prompt_toolkit.key_binding.key_processor import KeyPress
+from prompt_toolkit.layout.screen import Screen
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.patch_stdout import patch_stdout
 
 from agentcli.settings import Notify
 from agentcli.types.errors import AgentError, Exit
 from agentcli.ui.render.wording import is_ascii
+from agentcli.ui.repl.keyboard import TerminalInput
 
 T = TypeVar("T")
 
@@ -42,15 +39,13 @@ BEGIN_FRAME, END_FRAME = "\x1b[?2026h", "\x1b[?2026l"
 FRAME_S = 0.06
 """The time between two frames of what changes by itself. Typed text is shown at once."""
 
-READ_BYTES = 65536
-PASTE_NEWLINES = 3
-"""The number of line ends in one read that make a paste, if the terminal does not mark pastes."""
+GAP_ROWS_MAX = 8
+STEADY_SIZE_S = 0.3
+"""tmux wraps its rows at once, but tells a program about a second change of the size only after
+0.25 s. What is drawn in between is laid out for the wrong width."""
 
 IN_ASCII = str.maketrans("…·−─│•↑↓✓✗⊘■", ".---|*^v+x!#")
 """One character for one character, so that the layout is the same on an ASCII terminal."""
-
-_PASTE_BEGIN, _PASTE_END = "\x1b[200~", "\x1b[201~"
-_LATE_REPLY = re.compile(r"\x1b\]1[01];[^\x07\x1b]*(?:\x07|\x1b\\)|\x1b\[\?[0-9;]*c")
 
 
 class SynchronisedOutput(Vt100_Output):
@@ -113,79 +108,50 @@ class SynchronisedOutput(Vt100_Output):
             self.flush()
 
 
-class Keyboard(PosixStdinReader):
-    """The keyboard. A terminal that was closed is an end of input, not an endless read."""
-
-    def __init__(self, descriptor: int) -> None:
-        super().__init__(descriptor)
-        self._paste: list[str] = []
-        self._early_bytes: int | None = None
-        """The bytes that were typed before the terminal was ours, or None if not counted yet."""
-
-    def read(self, count: int = READ_BYTES) -> str:
-        return self._mark_paste(self._hold_paste(self._read_available()))
-
-    def count_early_bytes(self) -> None:
-        """Count the bytes typed early. Must be called as soon as the terminal is ours."""
-        if self._early_bytes is None:
-            waiting = fcntl.ioctl(self.stdin_fd, termios.FIONREAD, bytes(4))
-            self._early_bytes = int.from_bytes(waiting, sys.byteorder)
-
-    def _hold_paste(self, data: str) -> str:
-        """Hold a paste until its end has come, since the parser reads it again with each piece."""
-        if not self._paste and (data.rfind(_PASTE_BEGIN) <= data.rfind(_PASTE_END)):
-            return _LATE_REPLY.sub("", data)
-        self._paste.append(data)
-        # The end marker may have come in two pieces.
-        if _PASTE_END not in "".join(self._paste[-2:]):
-            return ""
-        data, self._paste = "".join(self._paste), []
-        return data
-
-    def _read_available(self) -> str:
-        if self.closed:
-            return ""
-        try:
-            if not select.select([self.stdin_fd], [], [], 0)[0]:
-                return ""
-            data = os.read(self.stdin_fd, READ_BYTES)
-        except OSError as error:
-            self.closed = error.errno not in (errno.EINTR, errno.EAGAIN)
-            return ""
-        self.closed = not data
-        early = self._early_bytes or 0
-        if early:
-            self._early_bytes = max(0, early - len(data))
-            data = restore_enter_keys(data[:early]) + data[early:]
-        return self._stdin_decoder.decode(data)
-
-    def _mark_paste(self, data: str) -> str:
-        """Mark several lines that come at once as a paste, if the terminal has not done so."""
-        if "\x1b" in data or data.count("\r") < PASTE_NEWLINES:
-            return data
-        return f"{_PASTE_BEGIN}{data}{_PASTE_END}"
-
-
 class InlineApplication(Application[Exit]):
     """An application that knows how a change of the terminal's width re-wrapped its rows."""
 
     output: SynchronisedOutput
 
     def __init__(self, terminal: "Terminal", **more: Any) -> None:
+        self._terminal = terminal
         self._committed = terminal.committed
+        self._reports_sizes_late = _is_in_tmux(os.environ)
+        self._steady_size: asyncio.TimerHandle | None = None
+        """The moment at which the size counts as steady, if it has just changed."""
         super().__init__(input=terminal.input, output=terminal.output, **more)
         self.key_processor.after_key_press += lambda _: terminal.draw_soon()
 
     def _on_resize(self) -> None:
         with self.output.hold():
             self._climb_over_wrapped_rows()
-            super()._on_resize()
+            if self._reports_sizes_late:
+                self.renderer.erase(leave_alternate_screen=False)
+                self._draw_when_size_is_steady()
+            else:
+                super()._on_resize()
+
+    def _draw_when_size_is_steady(self) -> None:
+        """Draw nothing until the size has been the same for a moment."""
+        if self._steady_size is not None:
+            self._steady_size.cancel()
+        loop = asyncio.get_running_loop()
+        self._steady_size = loop.call_later(STEADY_SIZE_S, self._draw_at_steady_size)
+
+    def _draw_at_steady_size(self) -> None:
+        self._steady_size = None
+        self._redraw()
 
     def _redraw(self, render_as_done: bool = False) -> None:
+        if self._steady_size is not None and not render_as_done:
+            return
         with self.output.hold():
             if self.is_running and not self.is_handed_over:
                 self._update_committed()
+            before = self.renderer._last_screen
             super()._redraw(render_as_done)
+            if self._clear_shortened_rows(before):
+                super()._redraw(render_as_done)
         if self.output.is_gone:
             self.fail(EOFError())
 
@@ -199,6 +165,7 @@ class InlineApplication(Application[Exit]):
         if self._committed:
             self.output.write_raw("".join(self._committed).replace("\n", "\r\n"))
             self._committed.clear()
+            self._terminal.gap_rows = 0
 
     def leave(self, exit_code: Exit) -> None:
         if self.future is not None and not self.future.done():
@@ -223,22 +190,69 @@ class InlineApplication(Application[Exit]):
         return last is not None and last.columns != self.output.get_size().columns
 
     def _climb_over_wrapped_rows(self) -> None:
-        """Move the cursor up: the terminal has re-wrapped our rows, so the first is higher now."""
+        """Move the cursor up: the terminal has re-wrapped our rows, so the first is higher now.
+
+        The region stays where it ended, below a gap. Otherwise each change of the width would move
+        it up, until its first row is in the terminal's history and cannot be erased.
+        """
         screen, columns = self.renderer._last_screen, self.output.get_size().columns
         if screen is None:
             return
         position = self.renderer._cursor_pos
         extra = position.x // columns
         for y in range(position.y):
-            cells = screen.data_buffer[y].items()
-            ends = (x + max(1, cell.width) for x, cell in cells if cell.char.strip())
-            extra += max(0, math.ceil(max(ends, default=0) / columns) - 1)
+            extra += max(0, math.ceil(self._measure_row(screen, y) / columns) - 1)
         if extra:
             self.output.cursor_up(extra)
+            gap_rows = self._terminal.gap_rows + extra
+            self._terminal.gap_rows = min(GAP_ROWS_MAX, gap_rows)
+
+    def _clear_shortened_rows(self, before: Screen | None) -> bool:
+        """Clear the rows that got shorter with the last frame. Return whether there were any.
+
+        tmux wraps a row as if the cells erased at its end were still there, unless the whole row
+        was erased. The next frame writes these rows again.
+        """
+        screen = self.renderer._last_screen
+        if before is None or screen is None or screen is before:
+            return False
+        rows = range(min(before.height, self.output.get_size().rows))
+        shortened = [y for y in rows if self._measure_row(screen, y) < self._measure_row(before, y)]
+        for y in shortened:
+            self._clear_row(y)
+            screen.data_buffer[y].clear()
+        return bool(shortened)
+
+    def _clear_row(self, y: int) -> None:
+        """Erase one row of the live region, and leave the cursor where it is."""
+        down = y - self.renderer._cursor_pos.y
+        move, back = (
+            (self.output.cursor_down, self.output.cursor_up)
+            if down > 0
+            else (self.output.cursor_up, self.output.cursor_down)
+        )
+        move(abs(down))
+        self.output.write_raw("\x1b[2K")
+        back(abs(down))
+
+    def _measure_row(self, screen: Screen, y: int) -> int:
+        """Return the columns that a row takes up in the terminal."""
+        has_style: Mapping[str, bool] = self.renderer._style_string_has_style or {}
+        cells = screen.data_buffer[y].items()
+        ends = (
+            x + max(1, cell.width)
+            for x, cell in cells
+            if cell.char != " " or has_style.get(cell.style)
+        )
+        return max(ends, default=0)
 
 
 NOTICE_S = 1.5
 SAVE_TITLE, RESTORE_TITLE = "\x1b[22;2t", "\x1b[23;2t"
+
+
+def _is_in_tmux(environ: Mapping[str, str]) -> bool:
+    return "TMUX" in environ or environ.get("TERM", "").startswith(("tmux", "screen"))
 
 
 def _knows_osc_777(environ: Mapping[str, str]) -> bool:
@@ -253,6 +267,8 @@ class Terminal:
         self.output = output
         self.committed: list[str] = []
         """The text that the next frame adds above the live region."""
+        self.gap_rows = 0
+        """The empty rows above the live region, until something is committed."""
         self.notice = ""
         """The text shown instead of the toolbar for a moment, or empty."""
         self._title = ""
@@ -405,25 +421,6 @@ class Terminal:
         raw_mode(app.input.fileno()).__enter__()
         app.renderer.reset()
         app._redraw()
-
-
-class TerminalInput(Vt100Input):
-    """The typed input, including what was typed before there was a prompt."""
-
-    def __init__(self, stdin: TextIO) -> None:
-        super().__init__(stdin)
-        self.stdin_reader = self._keyboard = Keyboard(stdin.fileno())
-
-    @contextmanager
-    def raw_mode(self) -> Iterator[None]:
-        with super().raw_mode():
-            self._keyboard.count_early_bytes()
-            yield
-
-
-def restore_enter_keys(data: bytes) -> bytes:
-    """Return the data with Enter keys. Until the terminal is ours, it makes a newline of Enter."""
-    return data.replace(b"\n", b"\r")
 
 
 def open_terminal(stdin: TextIO, stdout: TextIO, *, typed_before: str = "") -> Terminal:

@@ -14,7 +14,8 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.renderer import Renderer
 
 from agentcli.types.errors import Exit
-from agentcli.ui.repl.terminal import InlineApplication, Keyboard, SynchronisedOutput, Terminal
+from agentcli.ui.repl.keyboard import Keyboard
+from agentcli.ui.repl.terminal import InlineApplication, SynchronisedOutput, Terminal
 
 
 def test_private_names_of_prompt_toolkit_are_where_they_were() -> None:
@@ -26,6 +27,7 @@ def test_private_names_of_prompt_toolkit_are_where_they_were() -> None:
     assert renderer._cursor_pos == Point(x=0, y=0)
     assert renderer._last_screen is None
     assert renderer._last_size is None
+    assert renderer._style_string_has_style is None
     assert "_buffer" in Vt100_Output.__init__.__code__.co_names
     assert "stdin_reader" in Vt100Input.__init__.__code__.co_names
     assert "_stdin_decoder" in PosixStdinReader.__init__.__code__.co_names
