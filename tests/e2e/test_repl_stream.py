@@ -241,9 +241,11 @@ def _has_each_once(term: TmuxTerm, texts: list[str]) -> bool:
 
 
 def _has_status_within(term: TmuxTerm, columns: int) -> bool:
-    """Whether the live region is drawn, and as wide as the terminal is now."""
-    headers = [row for row in term.screen() if row.startswith("● bash")]
-    return term.shows("esc to interrupt") and max(map(len, headers), default=0) == columns - 1
+    """Whether the live region is drawn, and about as wide as the terminal is now."""
+    rows = term.screen()
+    widths = [len(row) for row in rows if row.startswith("● bash")]
+    has_status = any("esc to interrupt" in row for row in rows)
+    return has_status and columns - 5 <= max(widths, default=0) < columns
 
 
 def _is_whole(term: TmuxTerm, columns: int) -> bool:
