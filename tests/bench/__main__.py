@@ -19,6 +19,7 @@ from tests.bench.figures import Figure, table
 PARTS = (
     "commands",
     "first_request",
+    "first_call",
     "turns",
     "parallel",
     "streaming",
