@@ -1,7 +1,7 @@
 """The available tools, resolved by name, in the order built-in, plugin, MCP.
 
-Declaring a tool needs its spec only. The tool itself is loaded when it is first called, because
-its argument model imports pydantic, which the first request does not need.
+Declaring a tool needs its spec only. The tool itself is loaded when it is first called: what calls
+need, the first request does not.
 
 A deferred tool is declared once it was found. Declared tools are only ever added at the end, so
 that a provider's cached prompt stays valid. Any available tool can be called, declared or not; the

@@ -154,8 +154,8 @@ async def _run_check(
     """Run a check like a bash call, in the same sandbox and with its own log."""
     from agentcli.tools.bash import BashArgs
 
-    # Not validated: the limit of this field is meant for models.
-    args = BashArgs.model_construct(command=command, timeout=timeout_s, background=False)
+    # Not checked: the limit of this field is meant for models.
+    args = BashArgs(command=command, timeout=timeout_s)
     context = ToolContext(call_id="verify", workspace=workspace, progress=lambda text: None)
     try:
         output = await builtin_tools.build_bash().run(args, context)

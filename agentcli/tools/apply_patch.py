@@ -6,33 +6,35 @@ The whole patch is planned before anything is written, and all of it is written 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import field, replace
 from pathlib import Path
-from typing import Annotated, ClassVar
-
-from pydantic import Field
+from typing import ClassVar
 
 from agentcli.system.process import run_to_completion
 from agentcli.system.text import NotText, decode
 from agentcli.system.workspace import Workspace
+from agentcli.tools.arguments import BuiltinArguments, TextCheck, argument, parse_arguments
 from agentcli.tools.hidden import NOTHING_HIDDEN, HiddenValues
 from agentcli.tools.patch.contract import load_patch_spec
 from agentcli.tools.patch.parser import FileChange, Update, parse_patch
 from agentcli.tools.patch.plan import PatchStep, PlannedChange, apply_patch_steps, plan_change
-from agentcli.tools.schema import Arguments, parse
 from agentcli.tools.seen import Seen, all_lines, carry_over, sha256
 from agentcli.types.errors import ToolError
+from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Json
 from agentcli.types.tools import Diff, Effect, KnownFile, LineRanges, Output, ToolContext, ToolSpec
 
 
-class ApplyPatchArgs(Arguments):
-    patch: Annotated[str, Field(description="All of it, from *** Begin Patch to *** End Patch")]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplyPatchArgs(BuiltinArguments):
+    patch: str = field(
+        metadata=argument(TextCheck(), "All of it, from *** Begin Patch to *** End Patch")
+    )
 
     aliases: ClassVar[dict[str, str]] = {"input": "patch", "patch_text": "patch", "diff": "patch"}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Patch:
     """The parsed patch, so that rules judge exactly the files that would change."""
 
@@ -58,9 +60,9 @@ class ApplyPatch:
         return load_patch_spec()
 
     def parse(self, raw: Json) -> Patch:
-        args = parse(ApplyPatchArgs, raw)
+        args = parse_arguments(ApplyPatchArgs, raw)
         with _note_unchanged():
-            return Patch(parse_patch(args.patch))
+            return Patch(changes=parse_patch(args.patch))
 
     def effect(self, args: Patch) -> Effect:
         return Effect.WRITE

@@ -5,14 +5,11 @@ import os
 import re
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import field, replace
 from pathlib import Path, PurePath
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
-from pydantic import AfterValidator, BeforeValidator, Field
-from pydantic_core import PydanticCustomError
-
-from agentcli.system import process, process_tree
+from agentcli.system import kinds, process, process_tree
 from agentcli.system.grants import flatten_request, parse_request
 from agentcli.system.output import (
     LOG_LIMIT_BYTES,
@@ -25,6 +22,17 @@ from agentcli.system.plain_text import show_controls
 from agentcli.system.process import Pipe, Sink
 from agentcli.system.process_table import ProcessTable
 from agentcli.system.shell import ShellNote, encode_command, name_pipe, split_commands
+from agentcli.tools.argument_faults import ArgumentFault
+from agentcli.tools.arguments import (
+    ArrayCheck,
+    BuiltinArguments,
+    SwitchCheck,
+    TextCheck,
+    WholeCheck,
+    WrongValue,
+    argument,
+    parse_arguments,
+)
 from agentcli.tools.contracts import load_spec
 from agentcli.tools.kill import FUNCTIONS, BackgroundKiller, names_killer, parse_kill
 from agentcli.tools.missing_grants import SCANNED_CHARS, explain_failure
@@ -36,10 +44,10 @@ from agentcli.tools.report import (
     report_command,
     report_interrupted,
 )
-from agentcli.tools.schema import Arguments, parse
 from agentcli.tools.shells import PooledShell, ShellPool, ShellSetup
 from agentcli.types.errors import ToolError
 from agentcli.types.events import Emit, OutputStored
+from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.grants import NO_GRANTS, Grants
 from agentcli.types.messages import Json
 from agentcli.types.tools import (
@@ -55,22 +63,29 @@ from agentcli.types.tools import (
 TAKEN_DOWN = "[what it left in the background ended with it; to keep it use background=true]"
 
 
-def _check_needs(entries: list[str]) -> list[str]:
+def _check_needs(entries: list[str]) -> None:
     try:
         parse_request(entries)
     except ValueError as error:
-        raise PydanticCustomError("needs", "{fault}", {"fault": str(error)}) from None
-    return entries
+        raise WrongValue(ArgumentFault(kind="needs", wanted=str(error), given=entries)) from None
 
 
-class BashArgs(Arguments):
-    command: str = Field(min_length=1, description="e.g. pytest -q")
-    timeout: int = Field(
-        default=120, ge=1, le=600, description="Seconds, e.g. 300; 120 if not given"
+_NEEDS = ArrayCheck(item=TextCheck(), read=flatten_request, accept=_check_needs)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BashArgs(BuiltinArguments):
+    command: str = field(metadata=argument(TextCheck(is_filled=True), "e.g. pytest -q"))
+    timeout: float = field(
+        default=120,
+        metadata=argument(WholeCheck(least=1, most=600), "Seconds, e.g. 300; 120 if not given"),
     )
-    background: bool = Field(default=False, description="e.g. true for a server")
-    needs: Annotated[list[str], BeforeValidator(flatten_request), AfterValidator(_check_needs)] = (
-        Field(default=[], description="Access to ask for, e.g. network:docs.example.org")
+    background: bool = field(
+        default=False, metadata=argument(SwitchCheck(), "e.g. true for a server")
+    )
+    needs: list[str] = field(
+        default_factory=list,
+        metadata=argument(_NEEDS, "Access to ask for, e.g. network:docs.example.org"),
     )
 
     aliases: ClassVar[dict[str, str]] = {
@@ -143,7 +158,7 @@ class Bash:
         return load_spec("bash")
 
     def parse(self, raw: Json) -> BashArgs:
-        args = parse(BashArgs, raw)
+        args = parse_arguments(BashArgs, raw)
         if not args.command.strip():
             raise ToolError("Invalid input: command is blank.", kind=ErrorKind.INVALID_INPUT)
         for one in split_commands(args.command):
@@ -354,7 +369,7 @@ class Bash:
     def _return_from_lost_directory(self) -> tuple[str, ...]:
         lost, real = self._directory.path, Path(os.path.realpath(self._directory.path))
         root = self._find_root(real)
-        if root is not None and _can_be_entered(real, root):
+        if root is not None and kinds.can_be_entered(real, root):
             self._directory.path = real
             return ()
         self._directory.path = self._root
@@ -433,15 +448,3 @@ def _real(directory: str) -> Path | None:
         return found if directory and found.is_dir() else None
     except (OSError, ValueError):
         return None
-
-
-def _can_be_entered(directory: Path, root: Path) -> bool:
-    """Return whether a command may enter the directory with no more rights than its owner.
-
-    Root itself could enter any directory."""
-    below = directory.relative_to(root).parts
-    way = [root.joinpath(*below[:count]) for count in range(len(below) + 1)]
-    try:
-        return os.access(directory, os.X_OK) and all(one.stat().st_mode & 0o111 for one in way)
-    except OSError:
-        return False

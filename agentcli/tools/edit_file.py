@@ -2,22 +2,25 @@
 
 import json
 import re
+from dataclasses import field
 from functools import partial
-from typing import Annotated, Any, ClassVar
-
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    WithJsonSchema,
-    model_validator,
-)
+from typing import Any, ClassVar
 
 from agentcli.system.diff import Comparison, compare_spliced
 from agentcli.system.text import splice, to_lf
 from agentcli.system.workspace import Workspace, WorkspacePath
 from agentcli.tools import text_file
+from agentcli.tools.arguments import (
+    FILE_PATH,
+    ArrayCheck,
+    BuiltinArguments,
+    ObjectCheck,
+    SwitchCheck,
+    TextCheck,
+    argument,
+    get_description,
+    parse_arguments,
+)
 from agentcli.tools.contracts import load_spec
 from agentcli.tools.edit.edit import (
     EditRequest,
@@ -29,10 +32,10 @@ from agentcli.tools.edit.edit import (
 )
 from agentcli.tools.edit.near import SHOWN_LINES, number_lines
 from agentcli.tools.hidden import NOTHING_HIDDEN, HiddenValues
-from agentcli.tools.schema import Arguments, FilePath, parse
 from agentcli.tools.seen import Seen, carry_over, count_lines, sha256
 from agentcli.tools.text_file import FileRewrite, TextFile, encode_text, load_text
 from agentcli.types.errors import ToolError
+from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Json
 from agentcli.types.tools import Diff, Effect, ErrorKind, Output, ToolContext, ToolSpec
 
@@ -59,33 +62,16 @@ _TEXT_ALIASES = {
 _RANGE = re.compile(r"\s*(\d{1,9})(?:\s*[-–:,]\s*(\d{1,9}))?\s*")
 
 
-class TextEdit(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextEdit(BuiltinArguments):
     """One of several edits."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    old_text: str
-    new_text: str
-    replace_all: bool = False
+    old_text: str = field(metadata=argument(TextCheck()))
+    new_text: str = field(metadata=argument(TextCheck()))
+    replace_all: bool = field(default=False, metadata=argument(SwitchCheck()))
     """Accepted, but not declared: few edits need it, and every request would carry it."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _apply_aliases(cls, raw: Any) -> Any:
-        if not isinstance(raw, dict):
-            return raw
-        return {_TEXT_ALIASES.get(key, key): value for key, value in raw.items()}
-
-
-_EDITS_SCHEMA = {
-    "type": "array",
-    "items": {
-        "type": "object",
-        "properties": {"old_text": {"type": "string"}, "new_text": {"type": "string"}},
-        "required": ["old_text", "new_text"],
-        "additionalProperties": False,
-    },
-}
+    aliases: ClassVar[dict[str, str]] = _TEXT_ALIASES
 
 
 def _write_range(given: Any) -> Any:
@@ -105,22 +91,26 @@ def _read_array(given: Any) -> Any:
         return given
 
 
-class EditFileArgs(Arguments):
-    path: FilePath
-    old_text: Annotated[str | None, Field(description="e.g. x = 1")] = None
-    new_text: Annotated[str | None, Field(description="e.g. x = 2")] = None
-    replace_all: Annotated[bool, Field(description="e.g. true to rename")] = False
-    lines: Annotated[
-        str | None,
-        BeforeValidator(_write_range),
-        Field(description="For old_text, e.g. 40-96"),
-    ] = None
-    edits: Annotated[
-        tuple[TextEdit, ...],
-        BeforeValidator(_read_array),
-        WithJsonSchema(_EDITS_SCHEMA),
-        Field(description="Several, e.g. two: all or none"),
-    ] = ()
+_EDITS = ArrayCheck(
+    item=ObjectCheck(of=TextEdit, undeclared=frozenset({"replace_all"})), read=_read_array
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EditFileArgs(BuiltinArguments):
+    path: str = field(metadata=FILE_PATH)
+    old_text: str | None = field(default=None, metadata=argument(TextCheck(), "e.g. x = 1"))
+    new_text: str | None = field(default=None, metadata=argument(TextCheck(), "e.g. x = 2"))
+    replace_all: bool = field(
+        default=False, metadata=argument(SwitchCheck(), "e.g. true to rename")
+    )
+    lines: str | None = field(
+        default=None,
+        metadata=argument(TextCheck(read=_write_range), "For old_text, e.g. 40-96"),
+    )
+    edits: list[TextEdit] = field(
+        default_factory=list, metadata=argument(_EDITS, "Several, e.g. two: all or none")
+    )
 
     aliases: ClassVar[dict[str, str]] = {
         "file_path": "path",
@@ -146,7 +136,7 @@ class EditFile:
         return load_spec("edit_file")
 
     def parse(self, raw: Json) -> EditFileArgs:
-        args = parse(EditFileArgs, raw)
+        args = parse_arguments(EditFileArgs, raw)
         if fault := _find_fault(args):
             raise ToolError(f"Invalid input: {fault}.", kind=ErrorKind.INVALID_INPUT)
         return args
@@ -252,9 +242,10 @@ def _find_fault(args: EditFileArgs) -> str:
     if args.edits:
         # A model that must fill every field sends empty texts beside them.
         return "give edits, or old_text and new_text, not both" if any(given.values()) else ""
-    fields = EditFileArgs.model_fields
     missing = (name for name, text in given.items() if text is None)
-    return "; ".join(f"{name} is missing ({fields[name].description})" for name in missing)
+    return "; ".join(
+        f"{name} is missing ({get_description(EditFileArgs, name)})" for name in missing
+    )
 
 
 def _describe_all(path: WorkspacePath, found: PlannedEdit) -> str:

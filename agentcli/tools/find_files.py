@@ -5,29 +5,40 @@ import heapq
 import os
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import Annotated, ClassVar
-
-from pydantic import Field
+from dataclasses import field
+from typing import ClassVar
 
 from agentcli.system.text import printable
 from agentcli.system.workspace import Workspace
+from agentcli.tools.arguments import (
+    BuiltinArguments,
+    TextCheck,
+    WholeCheck,
+    argument,
+    parse_arguments,
+)
 from agentcli.tools.contracts import load_spec
 from agentcli.tools.hidden import NOTHING_HIDDEN, HiddenValues
-from agentcli.tools.schema import Arguments, parse
 from agentcli.tools.search import ripgrep
 from agentcli.tools.search.ripgrep import Ripgrep, SearchEnd
 from agentcli.tools.search.scope import SearchScope, build_scope, is_directory
 from agentcli.types.errors import ToolError
+from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Json
 from agentcli.types.tools import Effect, ErrorKind, Matches, Output, ToolContext, ToolSpec
 
 OUTPUT_LIMIT_BYTES = 50_000
 
 
-class FindFilesArgs(Arguments):
-    glob: Annotated[str, Field(min_length=1, description="e.g. *.py or src/**/*.{ts,tsx}")]
-    path: Annotated[str, Field(description="e.g. src")] = "."
-    limit: Annotated[int, Field(ge=1, le=1000, description="e.g. 20; most 1000")] = 100
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindFilesArgs(BuiltinArguments):
+    glob: str = field(
+        metadata=argument(TextCheck(is_filled=True), "e.g. *.py or src/**/*.{ts,tsx}")
+    )
+    path: str = field(default=".", metadata=argument(TextCheck(), "e.g. src"))
+    limit: int = field(
+        default=100, metadata=argument(WholeCheck(least=1, most=1000), "e.g. 20; most 1000")
+    )
 
     aliases: ClassVar[dict[str, str]] = {
         "pattern": "glob",
@@ -53,7 +64,7 @@ class FindFiles:
         return load_spec("find_files")
 
     def parse(self, raw: Json) -> FindFilesArgs:
-        return parse(FindFilesArgs, raw)
+        return parse_arguments(FindFilesArgs, raw)
 
     def effect(self, args: FindFilesArgs) -> Effect:
         return Effect.READ

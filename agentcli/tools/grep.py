@@ -2,15 +2,22 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import Annotated, ClassVar, Literal
-
-from pydantic import Field
+from dataclasses import field, replace
+from typing import ClassVar, Literal
 
 from agentcli.system.text import printable
 from agentcli.system.workspace import Workspace
+from agentcli.tools.arguments import (
+    BuiltinArguments,
+    ChoiceCheck,
+    SwitchCheck,
+    TextCheck,
+    WholeCheck,
+    argument,
+    parse_arguments,
+)
 from agentcli.tools.contracts import load_spec
 from agentcli.tools.hidden import NOTHING_HIDDEN, HiddenValues
-from agentcli.tools.schema import Arguments, parse
 from agentcli.tools.search import ripgrep
 from agentcli.tools.search.pattern import (
     Pattern,
@@ -22,6 +29,7 @@ from agentcli.tools.search.ripgrep import Ripgrep, SearchEnd
 from agentcli.tools.search.rows import FileCounts, MatchRows
 from agentcli.tools.search.scope import SearchScope, build_scope
 from agentcli.types.errors import ToolError
+from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Json
 from agentcli.types.tools import Effect, ErrorKind, Matches, Output, ToolContext, ToolSpec
 
@@ -34,20 +42,30 @@ _BARE = (
 )
 
 
-class GrepArgs(Arguments):
-    pattern: Annotated[str, Field(min_length=1, description=r"Regex, e.g. def \w+_test\(")]
-    path: Annotated[str, Field(description="e.g. src")] = "."
-    glob: Annotated[str | None, Field(description="e.g. *.{ts,tsx} or !*.md")] = None
-    ignore_case: Annotated[bool, Field(description="e.g. true")] = False
-    literal: Annotated[bool, Field(description="e.g. true")] = False
-    context: Annotated[int, Field(ge=0, le=10, description="Lines, e.g. 2; most 10")] = 0
-    before: Annotated[int | None, Field(ge=0, le=10, description="e.g. 3")] = None
-    after: Annotated[int | None, Field(ge=0, le=10, description="e.g. 3")] = None
-    mode: Annotated[
-        Literal["content", "files", "count"],
-        Field(description="e.g. files"),
-    ] = "content"
-    limit: Annotated[int, Field(ge=1, le=500, description="e.g. 20; most 500")] = 100
+_LINES = WholeCheck(least=0, most=10)
+_MODES = ChoiceCheck(words=("content", "files", "count"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrepArgs(BuiltinArguments):
+    pattern: str = field(
+        metadata=argument(TextCheck(is_filled=True), r"Regex, e.g. def \w+_test\(")
+    )
+    path: str = field(default=".", metadata=argument(TextCheck(), "e.g. src"))
+    glob: str | None = field(
+        default=None, metadata=argument(TextCheck(), "e.g. *.{ts,tsx} or !*.md")
+    )
+    ignore_case: bool = field(default=False, metadata=argument(SwitchCheck(), "e.g. true"))
+    literal: bool = field(default=False, metadata=argument(SwitchCheck(), "e.g. true"))
+    context: int = field(default=0, metadata=argument(_LINES, "Lines, e.g. 2; most 10"))
+    before: int | None = field(default=None, metadata=argument(_LINES, "e.g. 3"))
+    after: int | None = field(default=None, metadata=argument(_LINES, "e.g. 3"))
+    mode: Literal["content", "files", "count"] = field(
+        default="content", metadata=argument(_MODES, "e.g. files")
+    )
+    limit: int = field(
+        default=100, metadata=argument(WholeCheck(least=1, most=500), "e.g. 20; most 500")
+    )
 
     aliases: ClassVar[dict[str, str]] = {
         "query": "pattern",
@@ -82,7 +100,7 @@ class Grep:
         return load_spec("grep")
 
     def parse(self, raw: Json) -> GrepArgs:
-        return parse(GrepArgs, raw)
+        return parse_arguments(GrepArgs, raw)
 
     def effect(self, args: GrepArgs) -> Effect:
         return Effect.READ
@@ -141,7 +159,7 @@ class Grep:
             plain = Pattern(text=args.pattern, literal=True, multiline=False)
             if await self._matches(args, scope, plain):
                 return " The text itself is there: use literal=true."
-        any_case = args.model_copy(update={"ignore_case": True})
+        any_case = replace(args, ignore_case=True)
         same = translate_pattern(args.pattern, literal=args.literal)
         if not args.ignore_case and await self._matches(any_case, scope, same):
             return " There are matches in another case: use ignore_case=true."

@@ -4,20 +4,26 @@ import asyncio
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
-from typing import Annotated, BinaryIO, ClassVar
-
-from pydantic import Field
+from dataclasses import field
+from typing import BinaryIO, ClassVar
 
 from agentcli.system.images import READ_BYTES, ImageRefused, decode_picture, image_type
 from agentcli.system.text import NotText, printable
 from agentcli.system.workspace import Workspace, WorkspacePath
+from agentcli.tools.arguments import (
+    FILE_PATH,
+    BuiltinArguments,
+    WholeCheck,
+    argument,
+    parse_arguments,
+)
 from agentcli.tools.contracts import load_spec
 from agentcli.tools.read.bigfile import read_big_excerpt
 from agentcli.tools.read.excerpt import FileExcerpt, first_index, name_binary, read_excerpt
-from agentcli.tools.schema import Arguments, FilePath, parse
 from agentcli.tools.seen import join_ranges, sha256
 from agentcli.tools.text_file import LIMIT_BYTES
 from agentcli.types.errors import ToolError
+from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Json, Text
 from agentcli.types.tools import Effect, FileView, LineRanges, Output, ToolContext, ToolSpec
 
@@ -29,10 +35,15 @@ AT_ONCE_BYTES = 256 * 1024
 PDF = b"%PDF-"
 
 
-class ReadFileArgs(Arguments):
-    path: FilePath
-    offset: Annotated[int, Field(description="First line, e.g. 201; -50 for the last 50")] = 1
-    limit: Annotated[int, Field(ge=1, description="Lines, e.g. 100")] = LIMIT_LINES
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadFileArgs(BuiltinArguments):
+    path: str = field(metadata=FILE_PATH)
+    offset: int = field(
+        default=1, metadata=argument(WholeCheck(), "First line, e.g. 201; -50 for the last 50")
+    )
+    limit: int = field(
+        default=LIMIT_LINES, metadata=argument(WholeCheck(least=1), "Lines, e.g. 100")
+    )
 
     aliases: ClassVar[dict[str, str]] = {
         "file_path": "path",
@@ -60,7 +71,7 @@ class ReadFile:
         return load_spec("read_file")
 
     def parse(self, raw: Json) -> ReadFileArgs:
-        return parse(ReadFileArgs, raw)
+        return parse_arguments(ReadFileArgs, raw)
 
     def effect(self, args: ReadFileArgs) -> Effect:
         return Effect.READ

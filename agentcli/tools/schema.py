@@ -1,21 +1,20 @@
-"""Pydantic at the edge of the tools: argument models to schemas, bad arguments to sentences."""
+"""Arguments of plugins: pydantic models to schemas, bad arguments to sentences.
 
-import json
-from difflib import get_close_matches
-from typing import Annotated, Any, ClassVar, NoReturn, TypeVar
+The built-in tools declare theirs without pydantic (`tools/arguments.py`), and say the same of bad
+arguments.
+"""
+
+from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails, PydanticCustomError
 
-from agentcli.types.errors import ToolError
+from agentcli.tools.argument_faults import ArgumentFault, apply_aliases, explain_faults
 from agentcli.types.messages import Json
-from agentcli.types.tools import ErrorKind
-
-SHOWN_VALUE_CHARS = 80
 
 
 class Arguments(BaseModel):
-    """Base of every tool's arguments: closed, and described field by field."""
+    """Base of every plugin's arguments: closed, and described field by field."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -73,105 +72,22 @@ def _flat(field: dict[str, Any]) -> dict[str, Any]:
 
 def parse(model: type[A], raw: Json) -> A:
     """Return validated arguments; raise ToolError that names each wrong field and its remedy."""
-    if isinstance(raw, str):
-        raw = _read(raw)
-    if not isinstance(raw, dict):
-        raise _invalid(f"the arguments must be one JSON object, not {_kind(raw)}.")
+    known = model.model_fields
+    values = apply_aliases(model, raw, {name: one.is_required() for name, one in known.items()})
     try:
-        return model.model_validate(_apply_aliases(model, raw))
+        return model.model_validate(values)
     except ValidationError as error:
-        found = error.errors(include_url=False)
-        faults = "; ".join(_sentence(model, fault) for fault in found)
-        is_unknown = any(_is_unknown_field(fault) for fault in found)
-        fields = f" The fields are {', '.join(model.model_fields)}." if is_unknown else ""
-        raise _invalid(f"{faults}{'' if faults.endswith('?') else '.'}{fields}") from None
+        faults = map(_read_fault, error.errors(include_url=False))
+        described = {name: one.description or "" for name, one in known.items()}
+        raise explain_faults(faults, described, advice=model.advice) from None
 
 
-def _apply_aliases(model: type[Arguments], raw: dict[str, Json]) -> dict[str, Json]:
-    """Resolve aliases, and drop null for optional fields, which strict providers send."""
-    fields: dict[str, Json] = {}
-    for key, value in raw.items():
-        name = model.aliases.get(key, key) if key not in model.model_fields else key
-        if name in model.ignored:
-            continue
-        if name != key and name in raw:
-            name = key
-        field = model.model_fields.get(name)
-        if value is None and field is not None and not field.is_required():
-            continue
-        fields[name] = value
-    return fields
-
-
-def _sentence(model: type[Arguments], fault: ErrorDetails) -> str:
-    name = ".".join(str(part) for part in fault["loc"]) or "the input"
-    shown = _display(fault["input"])
-    match fault["type"]:
-        case "missing":
-            field = model.model_fields.get(name)
-            described = field.description if field else None
-            return f"{name} is missing ({described})" if described else f"{name} is missing"
-        case "extra_forbidden":
-            if advice := model.advice.get(name):
-                return f"there is no field {name}: {advice}"
-            near = get_close_matches(name, model.model_fields, n=1) if "." not in name else []
-            return f"there is no field {name}" + (f". Did you mean {near[0]}?" if near else "")
-        case "literal_error":
-            expected = fault.get("ctx", {}).get("expected", "")
-            return f"{name} must be {expected}, not {shown}"
-        case "string_too_short":
-            return f"{name} must not be empty"
-        case "needs":
-            return f"{name}: {fault['msg']}"
-        case "string_unicode":
-            return f"{name} has half of a surrogate pair in it, which is not a character"
-        case _:
-            wanted = (
-                fault["msg"].removeprefix("Input should be ").replace("a valid tuple", "an array")
-            )
-            field = model.model_fields.get(name)
-            meant = f" ({field.description})" if field and field.description else ""
-            return f"{name} must be {wanted}, not {shown}{meant}"
-
-
-def _is_unknown_field(fault: ErrorDetails) -> bool:
-    return fault["type"] == "extra_forbidden" and len(fault["loc"]) == 1
-
-
-def _display(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False, default=str)
-    text = text.encode("utf-8", "backslashreplace").decode()  # a lone surrogate cannot be sent
-    return text if len(text) <= SHOWN_VALUE_CHARS else text[:SHOWN_VALUE_CHARS] + "…"
-
-
-def _read(text: str) -> Json:
-    """Parse arguments that arrived as text: they are either not JSON, or not an object."""
-    try:
-        value: Json = json.loads(text, parse_constant=_no_constant)
-        fault = "nested too deeply"
-    except ValueError as error:
-        value, fault = {}, str(error)
-    except RecursionError:
-        value, fault = {}, "nested too deeply"
-    if not isinstance(value, dict):
-        return value
-    raise _invalid(f"the arguments are not valid JSON ({fault}). Send one object.")
-
-
-def _no_constant(name: str) -> NoReturn:
-    """Raise ValueError for a constant that Python accepts, but JSON does not have."""
-    raise ValueError(f"{name} is not a JSON value")
-
-
-def _kind(value: Json) -> str:
-    match value:
-        case None:
-            return "null"
-        case list():
-            return "an array"
-        case _:
-            return _display(value)
-
-
-def _invalid(message: str) -> ToolError:
-    return ToolError(f"Invalid input: {message}", kind=ErrorKind.INVALID_INPUT)
+def _read_fault(found: ErrorDetails) -> ArgumentFault:
+    """Return an error of pydantic as the fault that it is in the arguments of any tool."""
+    wanted = found["msg"].removeprefix("Input should be ").replace("a valid tuple", "an array")
+    return ArgumentFault(
+        kind=found["type"],
+        wanted=found.get("ctx", {}).get("expected", wanted),
+        given=found["input"],
+        at=found["loc"],
+    )

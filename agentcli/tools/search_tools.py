@@ -8,13 +8,13 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, ClassVar, TypeAlias
-
-from pydantic import Field
+from dataclasses import field
+from typing import ClassVar, TypeAlias
 
 from agentcli.system.tokens import estimate_fast
+from agentcli.tools.arguments import BuiltinArguments, TextCheck, argument, parse_arguments
 from agentcli.tools.contracts import load_spec
-from agentcli.tools.schema import Arguments, parse
+from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Json, Text
 from agentcli.types.tools import Effect, Output, Raw, ToolContext, ToolSpec
 
@@ -87,8 +87,11 @@ ROOM_TOKENS = 6_000
 Declare: TypeAlias = Callable[[Sequence[str]], None]
 
 
-class SearchToolsArgs(Arguments):
-    query: Annotated[str, Field(min_length=1, description="e.g. create an issue on GitHub")]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchToolsArgs(BuiltinArguments):
+    query: str = field(
+        metadata=argument(TextCheck(is_filled=True), "e.g. create an issue on GitHub")
+    )
 
     aliases: ClassVar[dict[str, str]] = {"q": "query", "search": "query", "task": "query"}
 
@@ -112,7 +115,7 @@ class SearchTools:
         return self._spec
 
     def parse(self, raw: Json) -> SearchToolsArgs:
-        return parse(SearchToolsArgs, raw)
+        return parse_arguments(SearchToolsArgs, raw)
 
     def effect(self, args: SearchToolsArgs) -> Effect:
         return Effect.READ

@@ -1,28 +1,35 @@
 """write_file: create a file, or replace one of which the model was shown every line."""
 
+from dataclasses import field
 from functools import partial
-from typing import Annotated, ClassVar
-
-from pydantic import Field
+from typing import ClassVar
 
 from agentcli.system.diff import compare
 from agentcli.system.text import UTF8, majority_ending, set_line_ending
 from agentcli.system.workspace import Workspace, WorkspacePath
 from agentcli.tools import text_file
+from agentcli.tools.arguments import (
+    FILE_PATH,
+    BuiltinArguments,
+    TextCheck,
+    argument,
+    parse_arguments,
+)
 from agentcli.tools.contracts import load_spec
 from agentcli.tools.hidden import NOTHING_HIDDEN, HiddenValues
 from agentcli.tools.read.excerpt import LINE_CHARS
-from agentcli.tools.schema import Arguments, FilePath, parse
 from agentcli.tools.seen import Seen, all_lines, count_lines, find_missing, sha256
 from agentcli.tools.text_file import FileRewrite, TextFile, encode_text, load_text
 from agentcli.types.errors import ToolError
+from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Json
 from agentcli.types.tools import Diff, Effect, LineRanges, Output, ToolContext, ToolSpec
 
 
-class WriteFileArgs(Arguments):
-    path: FilePath
-    content: Annotated[str, Field(description="All of it, e.g. x = 1\\n")]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteFileArgs(BuiltinArguments):
+    path: str = field(metadata=FILE_PATH)
+    content: str = field(metadata=argument(TextCheck(), "All of it, e.g. x = 1\\n"))
 
     aliases: ClassVar[dict[str, str]] = {
         "file_path": "path",
@@ -48,7 +55,7 @@ class WriteFile:
         return load_spec("write_file")
 
     def parse(self, raw: Json) -> WriteFileArgs:
-        return parse(WriteFileArgs, raw)
+        return parse_arguments(WriteFileArgs, raw)
 
     def effect(self, args: WriteFileArgs) -> Effect:
         return Effect.WRITE

@@ -18,8 +18,8 @@ from typer.testing import CliRunner
 
 from agentcli.cli.help_pages import COLUMNS, build_page_name
 from agentcli.cli.program import app
+from agentcli.tools.arguments import BuiltinArguments, build_schema
 from agentcli.tools.contracts import ALSO, BUILT_IN
-from agentcli.tools.schema import Arguments, schema_of
 from agentcli.ui.oneshot.stream_input import MESSAGES
 from tests.support.log_page import write_fields_section
 
@@ -44,9 +44,11 @@ def generated(name: str) -> dict[str, Any]:
     (arguments,) = (
         value
         for value in vars(module).values()
-        if isinstance(value, type) and issubclass(value, Arguments) and value is not Arguments
+        if isinstance(value, type)
+        and issubclass(value, BuiltinArguments)
+        and value.__name__.endswith("Args")
     )
-    return {"description": description, "schema": schema_of(arguments)}
+    return {"description": description, "schema": build_schema(arguments)}
 
 
 def help_pages() -> dict[str, str]:

@@ -1,12 +1,12 @@
 """delegate: let a child agent find something out, and return only its answer."""
 
 from collections.abc import Awaitable, Callable
-from typing import Annotated, ClassVar, TypeAlias
+from dataclasses import field
+from typing import ClassVar, TypeAlias
 
-from pydantic import Field
-
+from agentcli.tools.arguments import BuiltinArguments, TextCheck, argument, parse_arguments
 from agentcli.tools.contracts import load_spec
-from agentcli.tools.schema import Arguments, parse
+from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Json
 from agentcli.types.tools import Effect, Output, ToolContext, ToolSpec
 
@@ -16,9 +16,12 @@ EffectOf: TypeAlias = Callable[[str], Effect]
 """Returns the greatest effect that a child in that role may have."""
 
 
-class DelegateArgs(Arguments):
-    task: Annotated[str, Field(min_length=1, description="e.g. Where are retries decided?")]
-    role: Annotated[str, Field(description="One you were told of")] = ""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DelegateArgs(BuiltinArguments):
+    task: str = field(
+        metadata=argument(TextCheck(is_filled=True), "e.g. Where are retries decided?")
+    )
+    role: str = field(default="", metadata=argument(TextCheck(), "One you were told of"))
 
     aliases: ClassVar[dict[str, str]] = {
         "prompt": "task",
@@ -38,7 +41,7 @@ class Delegate:
         return load_spec("delegate")
 
     def parse(self, raw: Json) -> DelegateArgs:
-        return parse(DelegateArgs, raw)
+        return parse_arguments(DelegateArgs, raw)
 
     def effect(self, args: DelegateArgs) -> Effect:
         return self._effect_of(args.role)

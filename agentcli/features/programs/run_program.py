@@ -8,22 +8,27 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import field, replace
 from pathlib import Path
 from subprocess import Popen
 from typing import Any, ClassVar, TypeVar
-
-from pydantic import Field
 
 from agentcli.system import process, process_tree
 from agentcli.system.environment import build_child_environment
 from agentcli.system.output import BoundedOutput, FilteredSink, LiveOutput, OutputFilter
 from agentcli.system.process import Pipe, ProcessEnd
 from agentcli.system.process_table import ProcessTable
+from agentcli.tools.arguments import (
+    BuiltinArguments,
+    TextCheck,
+    WholeCheck,
+    argument,
+    parse_arguments,
+)
 from agentcli.tools.contracts import load_spec
 from agentcli.tools.report import CARD_TAIL_LINES, report_command, report_interrupted
-from agentcli.tools.schema import Arguments, parse
 from agentcli.types.errors import ToolError
+from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Json, ToolCall
 from agentcli.types.tools import Command, Dispatch, Effect, ErrorKind, Output, ToolContext, ToolSpec
 from agentcli.types.verdicts import Sandbox
@@ -155,13 +160,19 @@ LONGEST_S = 24 * 3600.0
 _CHILD = Path(__file__).with_name("child.py")
 
 
-class RunProgramArgs(Arguments):
-    program: str = Field(
-        min_length=1,
-        description="e.g. print(sum('TODO' in read_file(p) for p in find_files('*.py').split()))",
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunProgramArgs(BuiltinArguments):
+    program: str = field(
+        metadata=argument(
+            TextCheck(is_filled=True),
+            "e.g. print(sum('TODO' in read_file(p) for p in find_files('*.py').split()))",
+        )
     )
-    timeout: int = Field(
-        default=120, ge=1, le=600, description="Seconds of its own, e.g. 300; 120 if not given"
+    timeout: int = field(
+        default=120,
+        metadata=argument(
+            WholeCheck(least=1, most=600), "Seconds of its own, e.g. 300; 120 if not given"
+        ),
     )
 
     aliases: ClassVar[dict[str, str]] = {"code": "program", "script": "program"}
@@ -196,7 +207,7 @@ class RunProgram:
         return load_spec("run_program")
 
     def parse(self, raw: Json) -> RunProgramArgs:
-        return parse(RunProgramArgs, raw)
+        return parse_arguments(RunProgramArgs, raw)
 
     def effect(self, args: RunProgramArgs) -> Effect:
         return Effect.EXECUTE

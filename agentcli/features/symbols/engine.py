@@ -3,20 +3,23 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agentcli.agent.toolset import Load
 from agentcli.session.features import SessionFeature
-from agentcli.session.parts import SessionParts
 from agentcli.session.project import Project
 from agentcli.settings import Settings
 from agentcli.tools.contracts import load_spec
 from agentcli.types.events import Warned
 from agentcli.types.tools import Tool, ToolSpec
 
+if TYPE_CHECKING:
+    from agentcli.session.parts import SessionParts
+
 MISSING = "symbols = true needs tree-sitter: install agentcli with the extra symbols"
 
 
-def build_session_feature(parts: SessionParts) -> "SymbolsFeature | None":
+def build_session_feature(parts: "SessionParts") -> "SymbolsFeature | None":
     return SymbolsFeature(parts) if parts.settings.symbols else None
 
 
@@ -30,7 +33,7 @@ def list_known_tools(
 
 
 class SymbolsFeature(SessionFeature):
-    def __init__(self, parts: SessionParts) -> None:
+    def __init__(self, parts: "SessionParts") -> None:
         self._parts = parts
         self._specs, problems = list_known_tools(parts.settings, parts.project)
         self.warnings = [Warned(code="symbols.missing", message=one) for one in problems]

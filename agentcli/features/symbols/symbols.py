@@ -3,18 +3,24 @@
 import asyncio
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import field
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
-
-from pydantic import Field
+from typing import ClassVar
 
 from agentcli.features.symbols import parser
 from agentcli.features.symbols.index import Definition
 from agentcli.features.symbols.indexer import Indexer
 from agentcli.system.text import printable
+from agentcli.tools.arguments import (
+    BuiltinArguments,
+    ChoiceCheck,
+    TextCheck,
+    argument,
+    parse_arguments,
+)
 from agentcli.tools.contracts import load_spec
-from agentcli.tools.schema import Arguments, parse
 from agentcli.types.errors import ToolError
+from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Json
 from agentcli.types.tools import Effect, ErrorKind, Matches, Output, ToolContext, ToolSpec
 
@@ -23,13 +29,20 @@ LINE_CHARS = 200
 SIMILAR_MOST = 8
 
 
-class SymbolsArgs(Arguments):
-    name: Annotated[str, Field(description="e.g. load_config; for definition and references")] = ""
-    path: Annotated[str, Field(description="e.g. src/app.py; for outline")] = ""
-    find: Annotated[
-        Literal["definition", "references", "outline"] | None,
-        Field(description="default: definition of name, or outline of path"),
-    ] = None
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SymbolsArgs(BuiltinArguments):
+    name: str = field(
+        default="",
+        metadata=argument(TextCheck(), "e.g. load_config; for definition and references"),
+    )
+    path: str = field(default="", metadata=argument(TextCheck(), "e.g. src/app.py; for outline"))
+    find: str = field(
+        default="",
+        metadata=argument(
+            ChoiceCheck(words=("definition", "references", "outline")),
+            "default: definition of name, or outline of path",
+        ),
+    )
 
     aliases: ClassVar[dict[str, str]] = {
         "symbol": "name",
@@ -52,7 +65,7 @@ class Symbols:
         return load_spec("symbols")
 
     def parse(self, raw: Json) -> SymbolsArgs:
-        args = parse(SymbolsArgs, raw)
+        args = parse_arguments(SymbolsArgs, raw)
         needed = "path" if args.find == "outline" or not (args.find or args.name) else "name"
         if not getattr(args, needed):
             raise ToolError(f"Give {needed}.", kind=ErrorKind.INVALID_INPUT)

@@ -15,12 +15,12 @@ from agentcli.system.diff import find_changes
 from agentcli.system.text import splice
 from agentcli.system.workspace import Workspace
 from agentcli.tools.apply_patch import ApplyPatch, ApplyPatchArgs, Patch
+from agentcli.tools.arguments import build_schema
 from agentcli.tools.edit.typography import to_plain_typography
 from agentcli.tools.edit.view import LfView
 from agentcli.tools.patch.contract import load_patch_spec
 from agentcli.tools.patch.locate import locate_hunks
 from agentcli.tools.patch.parser import Update, parse_patch
-from agentcli.tools.schema import schema_of
 from agentcli.tools.seen import Seen, sha256
 from agentcli.types.errors import ToolError
 from agentcli.types.events import CallFinished, Fact
@@ -218,8 +218,11 @@ def test_moved_file_keeps_its_permissions(tmp_path: Path) -> None:
 
 
 def test_contract_is_that_of_the_arguments() -> None:
-    assert load_patch_spec().schema == schema_of(ApplyPatchArgs)
-    assert ApplyPatch(workspace=Workspace(Path()), seen=Seen()).effect(Patch(())) is Effect.WRITE
+    assert load_patch_spec().schema == build_schema(ApplyPatchArgs)
+    assert (
+        ApplyPatch(workspace=Workspace(Path()), seen=Seen()).effect(Patch(changes=()))
+        is Effect.WRITE
+    )
 
 
 def test_arguments_that_are_no_patch_are_invalid_input(tmp_path: Path) -> None:

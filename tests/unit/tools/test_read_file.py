@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from agentcli.tools.arguments import parse_arguments
 from agentcli.tools.read_file import ReadFile, ReadFileArgs
-from agentcli.tools.schema import parse
 from agentcli.tools.seen import sha256
 from agentcli.tools.text_file import LIMIT_BYTES
 from agentcli.types.messages import Image, Text
@@ -85,7 +85,7 @@ def test_past_the_end_tells_the_number_of_lines(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("limit", [0, -1])
 def test_a_limit_below_one_is_refused(limit: int) -> None:
-    assert refusal(parse, ReadFileArgs, {"path": "x", "limit": limit}) == (
+    assert refusal(parse_arguments, ReadFileArgs, {"path": "x", "limit": limit}) == (
         f"Invalid input: limit must be greater than or equal to 1, not {limit} (Lines, e.g. 100)."
     )
 

@@ -47,8 +47,12 @@ def test_next_command_runs_in_a_shell_that_waited(tmp_path: Path) -> None:
 
 def test_shell_that_waited_shows_nothing_of_it(tmp_path: Path) -> None:
     async def scenario(session: Session) -> None:
-        cold = await session.run("cat; echo $SECONDS ${REPLY-unset} $#; declare -F; trap -p")
-        ready = await session.run("cat; echo $SECONDS ${REPLY-unset} $#; declare -F; trap -p")
+        cold = await session.run(
+            "cat; echo $((SECONDS / 30)) ${REPLY-unset} $#; declare -F; trap -p"
+        )
+        ready = await session.run(
+            "cat; echo $((SECONDS / 30)) ${REPLY-unset} $#; declare -F; trap -p"
+        )
         assert text(ready).replace(".2.", ".1.") == text(cold).replace(".2.", ".1.")
         assert text(ready).startswith("0 unset 0\n")
 

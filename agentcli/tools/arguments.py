@@ -1,0 +1,332 @@
+"""Arguments of the built-in tools: declared field by field, checked, and explained if wrong.
+
+Values are taken as loosely as pydantic takes them, whose import takes longer than most commands.
+The tests compare the two. Plugins declare their arguments with pydantic (`tools/schema.py`).
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import MISSING, Field, fields
+from typing import Any, ClassVar, Protocol, TypeVar
+
+from agentcli.tools.argument_faults import ArgumentFault, apply_aliases, explain_faults
+from agentcli.types.fast_dataclass import dataclass
+from agentcli.types.messages import Json
+
+_MOST_DIGITS = 4300
+_BEYOND = 2**63
+"""What a larger number may mean is not asked."""
+_BLANKS = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(
+    map(chr, range(0x2000, 0x200B))
+)
+_SWITCHES = {
+    **dict.fromkeys(("1", "on", "t", "true", "y", "yes"), True),
+    **dict.fromkeys(("0", "off", "f", "false", "n", "no"), False),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuiltinArguments:
+    """Base of the arguments of a built-in tool. Each field has an `argument` as its metadata."""
+
+    aliases: ClassVar[dict[str, str]] = {}
+    """Other names models use for a field, accepted silently."""
+    ignored: ClassVar[frozenset[str]] = frozenset()
+    """Fields of the same tool elsewhere that mean nothing here."""
+    advice: ClassVar[dict[str, str]] = {}
+    """For fields of the same tool elsewhere, what to do here instead."""
+
+
+A = TypeVar("A", bound=BuiltinArguments)
+
+
+class WrongValue(Exception):
+    def __init__(self, *faults: ArgumentFault) -> None:
+        super().__init__(faults)
+        self.faults = faults
+
+
+class Check(Protocol):
+    """Returns a value as its field has it, or raises WrongValue."""
+
+    def __call__(self, value: Any, /) -> Any: ...
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The JSON schema of such a value, as declared to a model."""
+        ...
+
+
+# Checks, one for each type of field
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextCheck:
+    is_filled: bool = False
+    """True if it needs a character."""
+    read: Callable[[Any], Any] = lambda value: value
+    """Returns another form that models write as text; anything else as it is."""
+    accept: Callable[[str], object] = str
+    """Raises WrongValue for a text that means nothing."""
+
+    def __call__(self, value: Any) -> str:
+        value = self.read(value)
+        if not isinstance(value, str):
+            raise _wrong("string_type", "a valid string", value)
+        if self.is_filled:
+            _require_characters(value)
+            if not value:
+                raise _wrong("string_too_short", "at least 1 character", value)
+        self.accept(value)
+        return value
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        return {"type": "string"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WholeCheck:
+    least: int | None = None
+    most: int | None = None
+
+    def __call__(self, value: Any) -> int:
+        number = _parse_whole(value)
+        if self.least is not None and number < self.least:
+            wanted = f"greater than or equal to {self.least}"
+            raise _wrong("greater_than_equal", wanted, value)
+        if self.most is not None and number > self.most:
+            raise _wrong("less_than_equal", f"less than or equal to {self.most}", value)
+        return number
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        return {"type": "integer"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SwitchCheck:
+    def __call__(self, value: Any) -> bool:
+        if isinstance(value, bool):
+            return value
+        if isinstance(value, str):
+            _require_characters(value)
+            found = _SWITCHES.get(value.lower()) if value.isascii() else None
+        elif isinstance(value, int | float) and abs(value) < _BEYOND and value == int(value):
+            found = {0: False, 1: True}.get(int(value))
+        else:
+            raise _wrong("bool_type", "a valid boolean", value)
+        if found is None:
+            raise _wrong("bool_parsing", "a valid boolean, unable to interpret input", value)
+        return found
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        return {"type": "boolean"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChoiceCheck:
+    words: tuple[str, ...]
+
+    def __call__(self, value: Any) -> str:
+        if isinstance(value, str):
+            _require_characters(value)
+            if value in self.words:
+                return value
+        *others, last = map("'{}'".format, self.words)
+        raise _wrong("literal_error", f"{', '.join(others)} or {last}", value)
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        return {"enum": list(self.words), "type": "string"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArrayCheck:
+    """A list whose items are all checked, so that every fault is found at once."""
+
+    item: Check
+    read: Callable[[Any], Any] = lambda value: value
+    """Returns another form that models write as an array; anything else as it is."""
+    accept: Callable[[list[Any]], object] = list
+    """Raises WrongValue for items that mean nothing."""
+
+    def __call__(self, value: Any) -> list[Any]:
+        value = self.read(value)
+        if not isinstance(value, list):
+            raise _wrong("list_type", "an array", value)
+        items = [_try_check(self.item, one, index) for index, one in enumerate(value)]
+        if faults := _join_faults(items):
+            raise WrongValue(*faults)
+        self.accept(items)
+        return items
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        return {"items": self.item.schema, "type": "array"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectCheck:
+    """An object with the fields of a class, some of which may be undeclared."""
+
+    of: type[BuiltinArguments]
+    undeclared: frozenset[str] = frozenset()
+    """Fields that are accepted, but cost tokens in every request and are seldom needed."""
+
+    def __call__(self, value: Any) -> BuiltinArguments:
+        if not isinstance(value, dict):
+            raise _wrong("model_type", "an object", value)
+        items: dict[str, Any] = value
+        aliases = self.of.aliases
+        return _check_fields(self.of, {aliases.get(key, key): items[key] for key in items})
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        whole = build_schema(self.of)
+        declared = {
+            name: one for name, one in whole["properties"].items() if name not in self.undeclared
+        }
+        return {
+            "type": "object",
+            "properties": declared,
+            "required": whole["required"],
+            "additionalProperties": False,
+        }
+
+
+def argument(check: Check, description: str = "") -> Mapping[str, Any]:
+    """Return the metadata of a field: how it is checked, and what a model is told of it."""
+    return {"check": check, "description": description}
+
+
+def refuse_nul(path: str) -> None:
+    if "\0" in path:
+        raise _wrong("path_nul", "a path without NUL", path)
+
+
+FILE_PATH = argument(TextCheck(is_filled=True, accept=refuse_nul), "e.g. src/app.py")
+"""The path of a file that a call is about; an invalid one is refused before the call is judged."""
+
+
+# A whole class of arguments: its schema, and a call's input checked
+
+
+def build_schema(of: type[BuiltinArguments]) -> dict[str, Any]:
+    """Return the JSON schema as declared: an object, closed to other properties.
+
+    Limits are not declared. They cost tokens in every request, and the strict subsets of providers
+    do not know most of them. The description says what a model must know."""
+    properties = {}
+    for field in fields(of):
+        described = field.metadata["description"]
+        told = {"description": described} if described else {}
+        properties[field.name] = {**told, **field.metadata["check"].schema}
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": [field.name for field in fields(of) if _is_required(field)],
+        "additionalProperties": False,
+    }
+
+
+def get_description(of: type[BuiltinArguments], name: str) -> str:
+    """Return what a model is told of a field."""
+    found: str = next(field for field in fields(of) if field.name == name).metadata["description"]
+    return found
+
+
+def parse_arguments(of: type[A], raw: Json) -> A:
+    """Return validated arguments; raise ToolError that names each wrong field and its remedy."""
+    try:
+        return _check_fields(of, apply_aliases(of, raw, _list_names(of)))
+    except WrongValue as error:
+        described = {field.name: field.metadata["description"] for field in fields(of)}
+        raise explain_faults(error.faults, described, advice=of.advice) from None
+
+
+def _list_names(of: type[BuiltinArguments]) -> Mapping[str, bool]:
+    return {field.name: _is_required(field) for field in fields(of)}
+
+
+def _is_required(field: "Field[Any]") -> bool:
+    return field.default is MISSING and field.default_factory is MISSING
+
+
+def _check_fields(of: type[A], values: Mapping[str, Any]) -> A:
+    for key in values:
+        _require_characters(key)
+    found: dict[str, Any] = {}
+    for field in fields(of):
+        if field.name in values:
+            check = field.metadata["check"]
+            found[field.name] = _try_check(check, values[field.name], field.name)
+        elif _is_required(field):
+            found[field.name] = WrongValue(ArgumentFault(kind="missing", at=(field.name,)))
+    names = _list_names(of)
+    unknown = [
+        ArgumentFault(kind="extra_forbidden", at=(name,)) for name in values if name not in names
+    ]
+    if faults := (*_join_faults(found.values()), *unknown):
+        raise WrongValue(*faults)
+    return of(**found)
+
+
+def _try_check(check: Check, value: Any, place: str | int) -> Any:
+    """Return the checked value, or its faults with the place they are at."""
+    try:
+        return check(value)
+    except WrongValue as error:
+        return WrongValue(
+            *(
+                ArgumentFault(
+                    kind=fault.kind, wanted=fault.wanted, given=fault.given, at=(place, *fault.at)
+                )
+                for fault in error.faults
+            )
+        )
+
+
+def _join_faults(checked: Iterable[Any]) -> list[ArgumentFault]:
+    return [fault for one in checked if isinstance(one, WrongValue) for fault in one.faults]
+
+
+def _parse_whole(value: Any) -> int:
+    """Return a number that is whole, or a text that is one."""
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return _parse_whole_float(value)
+    if not isinstance(value, str):
+        raise _wrong("int_type", "a valid integer", value)
+    _require_characters(value)
+    text = value.strip(_BLANKS)
+    if not re.fullmatch(r"[+-]?[0-9]+(?:_[0-9]+)*(?:\.0+)?", text):
+        wanted = "a valid integer, unable to parse string as an integer"
+        raise _wrong("int_parsing", wanted, value)
+    digits = text.partition(".")[0].replace("_", "")
+    if len(digits) > _MOST_DIGITS:
+        raise _wrong("int_parsing_size", "a smaller integer", value)
+    return int(digits)
+
+
+def _parse_whole_float(value: float) -> int:
+    if value != value or value in (float("inf"), float("-inf")):
+        raise _wrong("finite_number", "a finite number", value)
+    if not value.is_integer():
+        wanted = "a valid integer, got a number with a fractional part"
+        raise _wrong("int_from_float", wanted, value)
+    if not -_BEYOND <= value < _BEYOND:
+        raise _wrong("int_parsing_size", "a smaller integer", value)
+    return int(value)
+
+
+def _require_characters(text: str) -> None:
+    """Raise WrongValue for half of a surrogate pair, which JSON can write and UTF-8 cannot."""
+    if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+        raise _wrong("string_unicode", "a valid string", text)
+
+
+def _wrong(kind: str, wanted: str, given: Any) -> WrongValue:
+    return WrongValue(ArgumentFault(kind=kind, wanted=wanted, given=given))
