@@ -7,7 +7,6 @@ head kept elsewhere, somebody who rewrites everything to the end leaves no trace
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -18,6 +17,7 @@ from agentcli.log.writer import read_lines, verify_seal
 from agentcli.types.checks import Verified
 from agentcli.types.errors import SettingsError
 from agentcli.types.events import CallFinished, Entry, Fact, OutputStored, SessionForked
+from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.tools import ChildTurn, Command, ToolResult
 
 Status = Literal["intact", "open", "broken"]

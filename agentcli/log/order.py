@@ -5,7 +5,6 @@ answered once, before the next reply. Nothing happens in a session that has ende
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from agentcli.log.reader import LogFault
 from agentcli.types.errors import Ending
@@ -26,6 +25,7 @@ from agentcli.types.events import (
     TurnStarted,
     Undone,
 )
+from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import ToolCall
 from agentcli.types.tools import ErrorKind, ToolResult
 from agentcli.types.verdicts import Verdict

@@ -6,7 +6,6 @@ a type that only a newer version knows is skipped: the chain still holds.
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
@@ -16,6 +15,7 @@ from agentcli.log.old_formats import READABLE_VERSIONS, upgrade_fact
 from agentcli.log.writer import FIRST_PREV, VERSION, read_lines, verify_seal
 from agentcli.types.errors import SettingsError
 from agentcli.types.events import Entry, Fact
+from agentcli.types.fast_dataclass import dataclass
 
 _fact: TypeAdapter[Fact] = TypeAdapter(Annotated[Fact, Field(discriminator="type")])
 _KNOWN_TYPES = {fact.__dataclass_fields__["type"].default for fact in get_args(Fact)}

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from agentcli.log.old_formats import upgrade_fact
 from agentcli.log.paths import LOG, SessionPaths, sessions_directory
 from agentcli.log.writer import read_lines, strip_seal
 from agentcli.types.errors import SettingsError, UsageError
+from agentcli.types.fast_dataclass import dataclass
 
 TITLE_CHARS = 80
 

@@ -7,7 +7,6 @@ more calls instead.
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from agentcli.permissions.foreign_files import ForeignFiles, get_permissions, pa
 from agentcli.permissions.rules import PermissionRule, RuleDecision, RuleError, Source, parse_rule
 from agentcli.system.agent_files import PERMISSIONS
 from agentcli.system.text import printable
+from agentcli.types.fast_dataclass import dataclass
 
 RULES_LIMIT = 500
 RULE_CHARS = 500

@@ -7,7 +7,6 @@ order of options. If the line does not show what runs, they match as `MAYBE`.
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from fnmatch import fnmatchcase
 
@@ -16,6 +15,7 @@ from agentcli.permissions.reader_options import Unproven
 from agentcli.permissions.readers import READERS, VERSION_ONLY
 from agentcli.permissions.readonly import why_no_reading_form
 from agentcli.permissions.shell import OpaqueLine, ShellLine, ShellPart, ShellWord, parse_line
+from agentcli.types.fast_dataclass import dataclass
 
 ANY_WORDS = ":*"
 

@@ -6,7 +6,6 @@ cannot be split into parts, so no rule covers it.
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from operator import and_, or_
 from pathlib import Path
@@ -15,6 +14,7 @@ from agentcli.permissions.readonly import ReadProver
 from agentcli.permissions.rules import PermissionRule
 from agentcli.permissions.shell import PlainLine, ShellPart
 from agentcli.permissions.subject import CallSubject
+from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.grants import NO_GRANTS, Grants
 
 

@@ -10,11 +10,12 @@ import asyncio
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 from agentcli.system.plain_text import to_plain_text
 from agentcli.types.errors import ProviderError
+from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import AssistantMessage, Json, Text, ToolCall, UserMessage
 from agentcli.types.provider import ModelProvider, Request
 from agentcli.types.tools import Effect

@@ -1,7 +1,6 @@
 """Explanations of verdicts: what would happen to a call, part by part, and what would allow it."""
 
 import json
-from dataclasses import dataclass
 
 from agentcli.permissions.decide import PolicyDecider
 from agentcli.permissions.shell import OpaqueLine
@@ -9,6 +8,7 @@ from agentcli.permissions.subject import EDITING, KNOWN_TOOLS, READING, CallSubj
 from agentcli.permissions.suggest import find_remedy, suggest_rules
 from agentcli.system.grants import flatten_request, parse_request
 from agentcli.types.errors import UsageError
+from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Json
 from agentcli.types.tools import Effect
 from agentcli.types.verdicts import Mode, RuleSuggestion, Verdict

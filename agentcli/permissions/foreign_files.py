@@ -10,7 +10,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from agentcli.system.agent_files import (
 )
 from agentcli.system.folder import descend
 from agentcli.system.text import printable
+from agentcli.types.fast_dataclass import dataclass
 
 FILE_LIMIT_BYTES = 1_000_000
 COUNT_LIMIT = 500

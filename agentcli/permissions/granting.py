@@ -8,7 +8,7 @@ import asyncio
 import os
 import shlex
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from agentcli.permissions.rules import PermissionRule, parse_rule
@@ -17,6 +17,7 @@ from agentcli.system.grants import covers_host, find_missing, gives_host
 from agentcli.system.home import home
 from agentcli.system.hosts import USUAL_PORTS, HostPattern, join_port, parse_host
 from agentcli.system.reserved import find_reserved
+from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.grants import NO_GRANTS, WITHOUT_SANDBOX, Grants
 from agentcli.types.messages import ToolCall
 from agentcli.types.tools import Effect

@@ -7,12 +7,13 @@ begins, and otherwise ignored. Every other exit code is a failure of the hook.
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 from agentcli.permissions.hook_process import HookProblem, HookRun
 from agentcli.system.output import cap
 from agentcli.system.plain_text import to_plain_text
+from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Json, Text
 from agentcli.types.tools import Command, Diff, FileView, Output
 from agentcli.types.verdicts import Reaction

@@ -9,11 +9,12 @@ import math
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from agentcli.permissions.hook_process import HookProblem
 from agentcli.permissions.subject import KNOWN_TOOLS, find_patched_paths
+from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Json
 
 # Matchers: which names they match, by the common rule

@@ -12,7 +12,6 @@ import subprocess
 import tempfile
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import IO
@@ -20,6 +19,7 @@ from typing import IO
 from agentcli.system import own_process, process, process_tree
 from agentcli.system.environment import MARK, is_secret_name
 from agentcli.system.process import Pipe, Steps
+from agentcli.types.fast_dataclass import dataclass
 
 LARGEST_OUTPUT_BYTES = 1_000_000
 

@@ -9,7 +9,7 @@ import json
 import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TypeAlias, get_args
@@ -38,6 +38,7 @@ from agentcli.permissions.hook_names import (
 )
 from agentcli.permissions.hook_process import HookProblem, build_project_variables, run_hook
 from agentcli.types.errors import SettingsError
+from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Json, ToolCall
 from agentcli.types.tools import Output, PreparedCall
 from agentcli.types.verdicts import Delegation, Reaction

@@ -8,7 +8,7 @@ the file and the line.
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, get_args
@@ -17,6 +17,7 @@ from agentcli.permissions.hook_answer import HookEvent
 from agentcli.permissions.hook_names import fits
 from agentcli.permissions.hooks import TIMEOUT_S, WITH_MATCHER, Hook
 from agentcli.types.errors import SettingsError
+from agentcli.types.fast_dataclass import dataclass
 
 LONGEST_TIMEOUT_S = 3600
 LAST_TIMEOUT_S = 5.0

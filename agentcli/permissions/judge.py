@@ -6,7 +6,7 @@ the user changed are judged again before they may run.
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 from agentcli.permissions.decide import PolicyDecider
@@ -16,6 +16,7 @@ from agentcli.permissions.rules import make_session_rule, parse_rule
 from agentcli.permissions.subject import KNOWN_TOOLS, CallSubject, SubjectFactory
 from agentcli.permissions.suggest import find_remedy, format_options, suggest_rules
 from agentcli.types.errors import ToolError
+from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.grants import NO_GRANTS
 from agentcli.types.messages import Json
 from agentcli.types.tools import Details, Effect, PreparedCall

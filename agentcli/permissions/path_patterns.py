@@ -7,10 +7,11 @@ forever on a crafted name. This takes at most time proportional to pattern lengt
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TypeAlias
+
+from agentcli.types.fast_dataclass import dataclass
 
 ANY_FOLDERS = "**/"
 ANYTHING = "**"

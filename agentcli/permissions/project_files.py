@@ -14,7 +14,6 @@ import stat
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -33,6 +32,7 @@ from agentcli.system.agent_files import SERVERS as SERVER_FILES
 from agentcli.system.folder import Folder, descend
 from agentcli.system.text import printable
 from agentcli.types.errors import SettingsError
+from agentcli.types.fast_dataclass import dataclass
 
 DIRECTORY = ".agentcli"
 RULES = "rules.toml"

@@ -5,9 +5,9 @@ The lists name what is allowed. An option that is not listed is unproven, even a
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from agentcli.permissions.shell import ShellWord
+from agentcli.types.fast_dataclass import dataclass
 
 _NUMBER = re.compile(r"-\d+")
 _OPTION_WITH_VALUE = re.compile(r"--[a-z][a-z0-9-]*=")

@@ -5,7 +5,6 @@ Reading may reach outside the workspace: the sandbox decides what can be read at
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 
@@ -18,6 +17,7 @@ from agentcli.permissions.reader_options import (
     split_names,
 )
 from agentcli.permissions.shell import ShellWord
+from agentcli.types.fast_dataclass import dataclass
 
 # Readers whose words are a small language of their own: find, sed, awk, jq, test, printf, date.
 

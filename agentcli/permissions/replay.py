@@ -6,7 +6,6 @@ differs only if a rule now denies it.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -14,6 +13,7 @@ from agentcli.permissions.decide import PolicyDecider
 from agentcli.permissions.rules import parse_rule
 from agentcli.permissions.subject import KNOWN_TOOLS, CallSubject, SubjectFactory
 from agentcli.permissions.suggest import suggest_rules
+from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.grants import NO_GRANTS, WITHOUT_SANDBOX, Grants
 from agentcli.types.messages import ToolCall
 from agentcli.types.tools import Effect

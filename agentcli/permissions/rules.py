@@ -17,7 +17,7 @@ ask, ask over judge, and judge over allow, whichever source they come from and i
 import os
 import re
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -31,6 +31,7 @@ from agentcli.permissions.shell import PlainLine, ShellPart
 from agentcli.permissions.subject import EDITING, KNOWN_TOOLS, READING, CallSubject, ReachedPath
 from agentcli.system.grants import covers_host, expand_hosts
 from agentcli.system.hosts import HostPattern
+from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.grants import NO_GRANTS, Grants
 from agentcli.types.tools import Effect
 

@@ -10,10 +10,11 @@ refused, too. It must never return other words than bash would run.
 import re
 import unicodedata
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import dropwhile
 from typing import TypeAlias
+
+from agentcli.types.fast_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,14 @@
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from agentcli.permissions.shell import ShellLine, parse_line
 from agentcli.system.grants import flatten_request, parse_request
 from agentcli.system.home import expand_own_home
+from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.grants import NO_GRANTS, NO_REQUEST, GrantRequest, Grants
 from agentcli.types.tools import Effect
 from agentcli.types.verdicts import TemporaryFiles

@@ -8,7 +8,6 @@ that store an answer at the same time cannot lose each other's.
 import hashlib
 import json
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -16,6 +15,7 @@ from agentcli.permissions.project_files import ProjectFiles
 from agentcli.system import clock
 from agentcli.system.private_file import remove_private, write_private
 from agentcli.types.errors import SettingsError
+from agentcli.types.fast_dataclass import dataclass
 
 VERSION = 1
 

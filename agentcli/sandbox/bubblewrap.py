@@ -6,7 +6,7 @@ import signal
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from select import select
@@ -35,6 +35,7 @@ from agentcli.sandbox.restore import GuardedPaths
 from agentcli.sandbox.supervisor import CommandSupervisor
 from agentcli.system import process
 from agentcli.system.kinds import exists, is_directory
+from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.grants import Grants
 from agentcli.types.verdicts import TemporaryFiles
 

@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
@@ -30,6 +30,7 @@ from agentcli.system.environment import MARK
 from agentcli.system.orphan_reaper import OrphanReaper
 from agentcli.system.process_tree import new_tag
 from agentcli.types.errors import SettingsError, explain_shortage
+from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.grants import Grants
 from agentcli.types.verdicts import Sandbox
 

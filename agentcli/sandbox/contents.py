@@ -11,9 +11,10 @@ import stat
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
+
+from agentcli.types.fast_dataclass import dataclass
 
 _FILE_LIMIT_BYTES = 8 * 1024 * 1024
 _ALL_LIMIT_BYTES = 64 * 1024 * 1024

@@ -15,7 +15,6 @@ import stat
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
 from typing import TypeAlias
@@ -31,6 +30,7 @@ from agentcli.sandbox.contents import (
 from agentcli.system.git import list_user_settings
 from agentcli.system.kinds import exists, is_file, is_link
 from agentcli.types.errors import SettingsError
+from agentcli.types.fast_dataclass import dataclass
 
 UNUSED_DAYS = 30
 """A home that no session used for so long is removed."""

@@ -14,7 +14,6 @@ import os
 import socket
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from subprocess import DEVNULL, STDOUT, Popen
@@ -38,6 +37,7 @@ from agentcli.sandbox.supervisor import CommandSupervisor
 from agentcli.system import process
 from agentcli.system.kinds import exists, is_directory
 from agentcli.system.temporary import create_short_directory
+from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.grants import Grants
 from agentcli.types.verdicts import TemporaryFiles
 

@@ -12,12 +12,12 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from subprocess import Popen
 from threading import Condition, Lock, Thread
 
 from agentcli.system.process_tree import signal_processes
+from agentcli.types.fast_dataclass import dataclass
 
 if sys.platform != "win32":
     import resource

@@ -10,7 +10,6 @@ on the way to one is a mount itself, and those can neither be renamed nor remove
 import os
 import weakref
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from agentcli.sandbox.paths import (
 from agentcli.sandbox.protect import GrantedProtection, Protection, find_pins
 from agentcli.system.kinds import is_link
 from agentcli.system.temporary import TEMPORARY
+from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.grants import Grants
 
 _SINCE_0_7 = (0, 7, 0)

@@ -11,13 +11,14 @@ import select
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, Popen, call
 from threading import Lock
 
 from agentcli.sandbox import kernel
 from agentcli.sandbox.mounts import MountState, MountView
+from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.grants import Grants
 
 _NSENTER = "/usr/bin/nsenter"

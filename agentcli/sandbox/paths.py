@@ -7,13 +7,14 @@ what the next one sees.
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
 from agentcli.sandbox.homes import copy_git_settings
 from agentcli.sandbox.limits import CommandLimits
 from agentcli.system.kinds import exists, is_directory, is_file
 from agentcli.system.reserved import Reserved, find_own_environment
+from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.grants import Grants
 
 SYSTEM = tuple(

@@ -15,13 +15,13 @@ import sys
 import time
 from collections.abc import Iterable
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from threading import Lock
 
 from agentcli.sandbox.protect import GuardedPath
 from agentcli.system.orphan_reaper import ReaperProcess
+from agentcli.types.fast_dataclass import dataclass
 
 if sys.platform != "win32":
     import fcntl

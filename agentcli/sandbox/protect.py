@@ -7,7 +7,7 @@ search is made once, before the first command, so that no command can influence 
 import os
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Literal
@@ -22,6 +22,7 @@ from agentcli.sandbox.git_paths import (
 from agentcli.sandbox.paths import FindDenied, find_nothing_denied
 from agentcli.system.kinds import exists, is_directory, is_file, is_link
 from agentcli.system.reserved import kind_of
+from agentcli.types.fast_dataclass import dataclass
 
 OWN_SETTINGS = ".agentcli"
 

@@ -10,7 +10,7 @@ import secrets
 import socket
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from agentcli.sandbox.environment import (
     CREDENTIALS_HOST,
@@ -53,6 +53,7 @@ from agentcli.system.hosts import (
 )
 from agentcli.system.resolver import resolve as resolve_by_system
 from agentcli.types.events import Emit, HostJudged
+from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.grants import NO_GRANTS, Grants
 from agentcli.types.verdicts import AnswerGit, CommandChannels, JudgeHost, Verdict
 

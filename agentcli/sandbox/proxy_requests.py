@@ -7,11 +7,11 @@ import asyncio
 import base64
 import binascii
 import re
-from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Protocol
 
 from agentcli.system.hosts import parse_host, split_port
+from agentcli.types.fast_dataclass import dataclass
 
 HEAD_BYTES = 64 * 1024
 """The limit of a request's head, and of a ClientHello."""

@@ -7,7 +7,7 @@ import asyncio
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from agentcli.sandbox.proxy_requests import (
     DENIED,
@@ -21,6 +21,7 @@ from agentcli.sandbox.proxy_requests import (
     read_opening,
 )
 from agentcli.system.hosts import join_port, parse_host
+from agentcli.types.fast_dataclass import dataclass
 
 CONNECT_S = 20.0
 _FIRST_ADDRESSES_S = 3.0

@@ -9,7 +9,6 @@ a link gets nothing written.
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import TypeAlias
@@ -29,6 +28,7 @@ from agentcli.sandbox.git_paths import risky_lines
 from agentcli.sandbox.placeholders import Placeholder
 from agentcli.sandbox.protect import GuardedPath
 from agentcli.system.kinds import is_directory
+from agentcli.types.fast_dataclass import dataclass
 
 Snapshot: TypeAlias = Mapping[GuardedPath, Entry | None]
 

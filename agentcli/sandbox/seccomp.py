@@ -11,11 +11,11 @@ import platform
 import struct
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from threading import get_native_id
 
 from agentcli.sandbox import kernel
+from agentcli.types.fast_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import socket
 from base64 import b64decode, b64encode
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -21,6 +21,7 @@ from agentcli.sandbox.environment import build_agent_variables
 from agentcli.system.plain_text import show_controls
 from agentcli.system.temporary import ShortDirectory, create_short_directory
 from agentcli.types.events import Emit, SignatureJudged
+from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.grants import Grants
 from agentcli.types.verdicts import CommandChannels, JudgeSignature, SignatureRequest, Verdict
 

@@ -6,7 +6,6 @@ The layers differ in how they confine a command, not in how they supervise it.
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from subprocess import Popen
@@ -22,6 +21,7 @@ from agentcli.sandbox.restore import GuardedPaths, Snapshot
 from agentcli.system.kinds import is_directory, is_link
 from agentcli.system.temporary import TEMPORARY
 from agentcli.types.errors import SettingsError
+from agentcli.types.fast_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

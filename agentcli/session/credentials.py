@@ -11,7 +11,6 @@ import re
 import subprocess
 from base64 import b64encode
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from agentcli.system.home import expand_home
 from agentcli.system.hosts import join_port, parse_host, split_port
 from agentcli.types.errors import SettingsError
 from agentcli.types.events import Emit, HostJudged, Warned
+from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.grants import Grants
 from agentcli.types.verdicts import Verdict
 

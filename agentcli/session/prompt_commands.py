@@ -5,7 +5,6 @@ and the others are named. Skills need no trust: their text goes to the model in 
 """
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from agentcli.agent.custom_commands import CustomCommand, build_skill_command, read_commands
@@ -17,6 +16,7 @@ from agentcli.settings import Settings, get_settings_file
 from agentcli.system.agent_files import PROMPT_SUFFIXES, list_user_folders, walk_files
 from agentcli.system.home import shorten_home
 from agentcli.system.plain_text import show_controls
+from agentcli.types.fast_dataclass import dataclass
 
 FOLDER = "commands"
 PROBLEMS_SHOWN = 5

@@ -4,10 +4,10 @@ Lines end at a newline and nowhere else; a carriage return is part of its line.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 from agentcli.system.text import Splice, printable, splice
+from agentcli.types.fast_dataclass import dataclass
 
 CONTEXT_LINES = 3
 COMPARED_PAIRS = 4_000_000

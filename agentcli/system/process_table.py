@@ -8,7 +8,7 @@ import asyncio
 import signal
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from subprocess import Popen
 
 from agentcli.system import process_tree
@@ -22,6 +22,7 @@ from agentcli.system.process import (
     signal_of_death,
     wait_for_exit,
 )
+from agentcli.types.fast_dataclass import dataclass
 
 CLOSE_GRACE_S = 2.0
 

@@ -22,10 +22,10 @@ import signal
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from agentcli.system import own_process
+from agentcli.types.fast_dataclass import dataclass
 
 MARK_FD = 99
 """Above what scripts use by hand, below every usual limit of open files."""

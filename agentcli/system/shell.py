@@ -16,12 +16,12 @@ import shutil
 import socket
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from agentcli.system.process_tree import MARK_FD
 from agentcli.types.errors import ToolError
+from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.tools import ErrorKind
 
 _SYSTEM_PATH = "/bin:/usr/bin:/usr/local/bin"

@@ -8,10 +8,11 @@ import os
 import stat
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
+
+from agentcli.types.fast_dataclass import dataclass
 
 if sys.platform != "win32":
     import fcntl

@@ -6,9 +6,9 @@ value, so writing does not spread a secret, and a token never reaches the disk.
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from agentcli.types.errors import ToolError
+from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.hidden import find_tokens, replace_tokens
 
 _META = r"[\\.+*?()|\[\]{}^$]"

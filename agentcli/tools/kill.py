@@ -9,13 +9,13 @@ import re
 import signal
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from agentcli.system import process_tree
 from agentcli.system.parsing import parse_whole_number
 from agentcli.system.process_table import ProcessTable
 from agentcli.system.shell import REQUEST_FUNCTION
+from agentcli.types.fast_dataclass import dataclass
 
 _KILL = re.compile(
     r"\s*kill(?:\s+-(?:s\s+)?(?P<signal>[A-Z]+|[0-9]+))?(?P<pids>(?:\s+[0-9]{1,18})+)\s*"

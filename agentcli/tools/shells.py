@@ -12,7 +12,6 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from subprocess import Popen, TimeoutExpired
@@ -20,6 +19,7 @@ from typing import Protocol
 
 from agentcli.system import process, process_tree
 from agentcli.system.shell import ShellHandle, ShellScript, prepare_shell
+from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.grants import Grants
 from agentcli.types.verdicts import CommandChannels, HostLeases, Sandbox
 

@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 from agentcli.system.process import run_to_completion
@@ -11,6 +11,7 @@ from agentcli.system.text import UTF8, Encoding, NotText, decode
 from agentcli.system.workspace import Workspace, WorkspacePath
 from agentcli.tools.seen import Seen, sha256
 from agentcli.types.errors import ToolError
+from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.tools import Diff, KnownFile, LineRanges, Output
 
 

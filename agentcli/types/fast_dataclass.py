@@ -1,4 +1,4 @@
-"""`dataclass` at a quarter of the cost, for the many small classes needed before a request.
+"""`dataclass` at a quarter of the cost, for the many small classes of a request or a first call.
 
 The standard one writes and compiles up to six methods for every class, which takes 0.7 ms. Here
 only `__init__` is compiled, and not before its first call. The other methods are the same functions
@@ -15,17 +15,18 @@ if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass
 else:
 
-    def dataclass(*, slots: bool, kw_only: bool, frozen: bool = False) -> Any:
-        """Return the decorator. `slots` and `kw_only` must be True, for the type checker."""
-        if not (slots and kw_only):
-            raise TypeError("a record has slots, and takes keywords only")
-        return partial(_make_dataclass, shared=_FROZEN if frozen else _MUTABLE)
+    def dataclass(*, slots: bool, kw_only: bool = False, frozen: bool = False) -> Any:
+        """Return the decorator. `slots` must be True, for the type checker."""
+        if not slots:
+            raise TypeError("a record has slots")
+        shared = _FROZEN if frozen else _MUTABLE
+        return partial(_make_dataclass, shared=shared, kw_only=kw_only)
 
 
-def _make_dataclass(cls: type, *, shared: dict[str, Any]) -> Any:
+def _make_dataclass(cls: type, *, shared: dict[str, Any], kw_only: bool) -> Any:
     own = {**vars(cls)}
     cls.__doc__ = cls.__doc__ or cls.__name__  # otherwise dataclasses computes a signature for it
-    plain = dataclasses.dataclass(init=False, repr=False, eq=False, slots=True, kw_only=True)
+    plain = dataclasses.dataclass(init=False, repr=False, eq=False, slots=True, kw_only=kw_only)
     made: Any = plain(cls)
     for name, method in (("__init__", _LazyInit(made)), *shared.items()):
         if name not in own:
@@ -48,16 +49,22 @@ def _compile_init(cls: Any) -> Any:
     """Return an `__init__` written out as code, because it is called for every value."""
     scope: dict[str, Any] = {"put": object.__setattr__, "missing": MISSING}
     fields = dataclasses.fields(cls)
-    parameters, lines = ["self", *("*" for _ in fields[:1])], ["    pass\n"]
-    for field in fields:
+    parameters, lines = ["self"], ["    pass\n"]
+    positional = [field for field in fields if not field.kw_only]
+    named = [field for field in fields if field.kw_only]
+    for field in (*positional, *named):
         name = value = field.name
         if field.default_factory is not MISSING:
             scope[f"make_{name}"] = field.default_factory
             value = f"make_{name}() if {name} is missing else {name}"
         scope[f"default_{name}"] = field.default
         is_needed = field.default is MISSING and field.default_factory is MISSING
+        if named and field is named[0]:
+            parameters.append("*")
         parameters.append(name if is_needed else f"{name}=default_{name}")
         lines.append(f"    put(self, {name!r}, {value})\n")
+    if hasattr(cls, "__post_init__"):
+        lines.append("    self.__post_init__()\n")
     exec(f"def __init__({', '.join(parameters)}):\n{''.join(lines)}", scope)
     made = scope["__init__"]
     made.__annotations__ = {field.name: field.type for field in fields}

@@ -1,5 +1,6 @@
 import copy
 import dataclasses
+from collections.abc import Callable
 from dataclasses import FrozenInstanceError, field
 
 import pytest
@@ -121,3 +122,30 @@ def test_record_that_is_not_frozen_can_be_changed_and_has_no_hash() -> None:
         hash(first)
     with pytest.raises(AttributeError):
         first.y = 1  # type: ignore[attr-defined]
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    first: int
+    second: str = "two"
+    third: int = field(kw_only=True, default=3)
+
+
+@dataclass(slots=True)
+class Doubled:
+    value: int
+
+    def __post_init__(self) -> None:
+        self.value *= 2
+
+
+def test_fields_are_positional_unless_they_are_keywords() -> None:
+    assert Pair(1, "b", third=4) == Pair(first=1, second="b", third=4)
+    assert Pair.__match_args__ == ("first", "second")
+    make: Callable[..., Pair] = Pair
+    with pytest.raises(TypeError):
+        make(1, "b", 4)
+
+
+def test_what_follows_the_fields_is_done_after_them() -> None:
+    assert Doubled(2).value == 4

@@ -7,13 +7,14 @@ import os
 import zlib
 from base64 import b85encode
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from agentcli.log.checkpoint.store import ObjectStore
 from agentcli.log.checkpoint.trees import StoredEntry, TreeDifference, find_differences
 from agentcli.system.diff import compare
 from agentcli.system.text import printable
 from agentcli.types.events import Checkpointed, Undone
+from agentcli.types.fast_dataclass import dataclass
 
 _NO_OBJECT = "0" * 40
 _BINARY_LINE_BYTES = 52

@@ -9,7 +9,6 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from threading import get_ident
 
@@ -26,6 +25,7 @@ from agentcli.log.checkpoint.trees import (
 )
 from agentcli.system.text import printable
 from agentcli.types.events import Checkpointed
+from agentcli.types.fast_dataclass import dataclass
 
 # The files of a workspace that are stored already, by path and stamp, for the next session
 

@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Protocol
 
@@ -28,6 +28,7 @@ from agentcli.log.checkpoint.trees import (
     write_tree,
 )
 from agentcli.system.replace_file import is_stale, is_temporary
+from agentcli.types.fast_dataclass import dataclass
 
 FILES_MAX = 100_000
 LOOK_MAX_BYTES = 500_000_000

@@ -8,11 +8,11 @@ import hashlib
 import os
 import stat
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from agentcli.log.checkpoint.store import EMPTY_TREE, ObjectStore
 from agentcli.types.errors import SettingsError
+from agentcli.types.fast_dataclass import dataclass
 
 LIMIT_BYTES = 8_000_000
 """The content of a larger file is not stored."""

@@ -6,7 +6,6 @@ can be meant and one result follows from it. Everything else is refused.
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from agentcli.system.text import Splice, splice, to_lf
@@ -24,6 +23,7 @@ from agentcli.tools.edit.readings import Reading, other_readings
 from agentcli.tools.edit.view import LfView, is_mixed
 from agentcli.tools.edit.whitespace import BLANK
 from agentcli.types.errors import ToolError
+from agentcli.types.fast_dataclass import dataclass
 
 SHOWN_LINE_NUMBERS = 10
 _REFUSED = "Not edited: "

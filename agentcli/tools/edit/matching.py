@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice, pairwise
 
 from agentcli.system.text import Splice
@@ -11,6 +10,7 @@ from agentcli.tools.edit.readings import Reading
 from agentcli.tools.edit.rebuild import difference, is_own_text, rebuild_lines
 from agentcli.tools.edit.view import LfView
 from agentcli.tools.edit.whitespace import BLANK, get_indent, get_trail, is_blank
+from agentcli.types.fast_dataclass import dataclass
 
 COUNTED_HITS = 1_000
 COUNTED_PLACES = 100

@@ -6,12 +6,12 @@ A reading applies only if all of old_text has that form, and new_text has it too
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import takewhile
 from typing import NamedTuple
 
 from agentcli.system.text import to_lf
 from agentcli.tools.edit.typography import to_plain_typography
+from agentcli.types.fast_dataclass import dataclass
 
 _NUMBERED = {
     mark: re.compile(rf" *(\d{{1,9}})(?: ?{re.escape(mark)}(.*))?", re.DOTALL) for mark in "\t→|:"

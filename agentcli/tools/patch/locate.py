@@ -7,7 +7,6 @@ Headings tell locations apart. Kept lines stay the file's own.
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
 
@@ -19,6 +18,7 @@ from agentcli.tools.edit.view import LfView
 from agentcli.tools.edit.whitespace import BLANK, get_indent, is_blank
 from agentcli.tools.patch.parser import ADDED, KEPT, REMOVED, Hunk, PatchLine
 from agentcli.types.errors import ToolError
+from agentcli.types.fast_dataclass import dataclass
 
 SHOWN_CHARS = 80
 SHOWN_LINE_NUMBERS = 10

@@ -6,11 +6,11 @@ held to it is accepted only if its meaning is clear. The rest is refused, with i
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from agentcli.system.text import printable, to_lf
 from agentcli.types.errors import ToolError
+from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.tools import ErrorKind
 
 BEGIN = "*** Begin Patch"

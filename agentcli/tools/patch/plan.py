@@ -4,7 +4,7 @@ import os
 import stat
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from agentcli.tools.patch.locate import locate_hunks
 from agentcli.tools.patch.parser import Add, Delete, FileChange, Hunk, PatchLine, Update
 from agentcli.tools.text_file import LIMIT_BYTES, encode_text, load_text
 from agentcli.types.errors import ToolError
+from agentcli.types.fast_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,11 +5,11 @@ A file within the size limit is read whole, so its line count and its hash are k
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 
 from agentcli.system.text import Encoding, decode
 from agentcli.types.errors import ToolError
+from agentcli.types.fast_dataclass import dataclass
 
 LINE_CHARS = 2000
 PART_CHARS = 4096

@@ -8,11 +8,12 @@ files in src.
 import os
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 from agentcli.tools.search import globs
+from agentcli.types.fast_dataclass import dataclass
 
 IGNORE_FILES = (".gitignore", ".ignore", ".rgignore")
 """The ignore files of a directory; a later kind overrides an earlier one."""

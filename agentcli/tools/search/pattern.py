@@ -7,7 +7,8 @@ either ending. A pattern that names a line ending, or has `(?s)` or `[\s\S]`, ma
 """
 
 import re
-from dataclasses import dataclass
+
+from agentcli.types.fast_dataclass import dataclass
 
 _SPECIAL = re.compile(r"[\\.+*?()|\[\]{}^$]")
 _ONLY_REGEX = re.compile(r"\\|\.[*+?]|\w\|\w|\(\?|\[\^|\w-\w\]")

@@ -13,7 +13,7 @@ import sysconfig
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import IO, Protocol
@@ -22,6 +22,7 @@ from agentcli.system import own_process, process
 from agentcli.system.process import run_to_completion
 from agentcli.tools.search.scope import SearchScope
 from agentcli.types.errors import ToolError
+from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.tools import ErrorKind
 
 TIME_LIMIT_S = 20.0

@@ -8,11 +8,12 @@ import base64
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from agentcli.system.plain_text import show_controls
 from agentcli.tools.search.scope import SearchScope
+from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.words import pluralize
 
 ROW_LIMIT_CHARS = 400

@@ -8,7 +8,7 @@ import os
 import re
 import stat
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from agentcli.system.home import config_home, home
@@ -17,6 +17,7 @@ from agentcli.system.workspace import Workspace, WorkspacePath
 from agentcli.tools.search import globs
 from agentcli.tools.search.ignore import inherit_rules, read_global_rules
 from agentcli.types.errors import ToolError
+from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.grants import NO_GRANTS, Grants
 from agentcli.types.tools import ErrorKind
 
