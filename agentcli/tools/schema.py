@@ -1,4 +1,4 @@
-"""Arguments of plugins: pydantic models to schemas, bad arguments to sentences.
+"""Arguments of plugins and of functions of programs: pydantic models to schemas, and sentences.
 
 The built-in tools declare theirs without pydantic (`tools/arguments.py`), and say the same of bad
 arguments.

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from agentcli.features.children.delegate import DelegateArgs
 from agentcli.features.programs.run_program import RunProgramArgs
+from agentcli.features.symbols.symbols import SymbolsArgs
 from agentcli.tools.apply_patch import ApplyPatchArgs
 from agentcli.tools.arguments import BuiltinArguments, parse_arguments
 from agentcli.tools.bash import BashArgs
@@ -33,6 +34,7 @@ ALL: list[type[BuiltinArguments]] = [
     ReadFileArgs,
     RunProgramArgs,
     SearchToolsArgs,
+    SymbolsArgs,
     WriteFileArgs,
 ]
 WORDING = {

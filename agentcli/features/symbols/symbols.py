@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from agentcli.features.symbols import parser
 from agentcli.features.symbols.index import Definition
@@ -29,6 +29,9 @@ LINE_CHARS = 200
 SIMILAR_MOST = 8
 
 
+_FOUND = ChoiceCheck(words=("definition", "references", "outline"))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SymbolsArgs(BuiltinArguments):
     name: str = field(
@@ -36,12 +39,9 @@ class SymbolsArgs(BuiltinArguments):
         metadata=argument(TextCheck(), "e.g. load_config; for definition and references"),
     )
     path: str = field(default="", metadata=argument(TextCheck(), "e.g. src/app.py; for outline"))
-    find: str = field(
-        default="",
-        metadata=argument(
-            ChoiceCheck(words=("definition", "references", "outline")),
-            "default: definition of name, or outline of path",
-        ),
+    find: Literal["definition", "references", "outline"] | None = field(
+        default=None,
+        metadata=argument(_FOUND, "default: definition of name, or outline of path"),
     )
 
     aliases: ClassVar[dict[str, str]] = {
