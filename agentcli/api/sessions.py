@@ -16,7 +16,14 @@ from agentcli.session.builder import open_session
 from agentcli.session.requirements import RunRequirements
 from agentcli.session.session import InterruptibleTurn
 from agentcli.session.session import Session as RunningSession
-from agentcli.settings import SandboxChoice, Settings, ToolSearch, Transport, load_settings
+from agentcli.settings import (
+    CacheChoice,
+    SandboxChoice,
+    Settings,
+    ToolSearch,
+    Transport,
+    load_settings,
+)
 from agentcli.types.errors import AgentError, Ending, Exit, RunOutcome, UsageError
 from agentcli.types.events import Event, Fact, TurnEnded
 from agentcli.types.fast_dataclass import dataclass
@@ -47,9 +54,13 @@ class SessionOptions(TypedDict, total=False):
     command_disk: int | str
     command_output: int | str
     programs: bool
+    symbols: bool
     parallel: bool
     calls_per_minute: int
     effort: str
+    cache: CacheChoice
+    service_tier: str
+    small_model: str
     fallback: str
     evaluator: str
     transport: Transport

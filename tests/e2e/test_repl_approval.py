@@ -76,11 +76,14 @@ def test_words_at_an_open_question_are_a_message(tmp_path: Path) -> None:
 
 @needs_tmux
 def test_pause_in_a_message_answers_nothing_in_tmux(tmp_path: Path) -> None:
-    with live_in_tmux(tmp_path, [runs("touch one"), says("End.")]) as session:
+    call = runs("touch one").but(stall_before_headers=True)
+    with live_in_tmux(tmp_path, [call, says("End.")]) as session:
         term = session.term
         term.ready()
         term.send("go")
         term.type("when you are done please ")
+        term.wait("> when you are done please")
+        session.model.release()
         term.wait("it opens after you send or clear your message")
         time.sleep(2)  # the pause is what is tested
         assert not term.shows("[y] yes, once")
@@ -88,8 +91,7 @@ def test_pause_in_a_message_answers_nothing_in_tmux(tmp_path: Path) -> None:
         term.wait("> when you are done please also say what changed")
         assert (judged(session.home), (session.project / "one").exists()) == ([], False)
         term.key("enter")
-        term.wait("needs approval")
-        term.type("y")
+        _answer(term, "y")
         term.wait("End.")
         assert (session.project / "one").exists()
 
