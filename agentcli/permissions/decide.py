@@ -28,6 +28,7 @@ from agentcli.system.home import home as home_of_user
 from agentcli.system.kinds import exists
 from agentcli.system.protected import is_protected
 from agentcli.system.reserved import find_reserved
+from agentcli.system.web_address import name_host
 from agentcli.types.grants import NO_GRANTS, Grants
 from agentcli.types.tools import Effect
 from agentcli.types.verdicts import Mode, Verdict
@@ -151,7 +152,7 @@ class PolicyDecider:
 
     def _deny_in_plan(self, subject: CallSubject, effect: Effect, *, mode: Mode) -> Verdict | None:
         why_not = self.why_not_reading(subject, effect) if mode == "plan" else None
-        if why_not is None:
+        if why_not is None or subject.host:  # a page only reads, but its host must be approved
             return None
         return Verdict(decision="deny", by="mode", reason=f"plan mode is read-only: {why_not}")
 
@@ -254,6 +255,8 @@ class PolicyDecider:
             if not self._is_confined:
                 return NO_SANDBOX
             return None if mode == "auto" else self._why_command_asks(subject)
+        if subject.host:
+            return f"no rule allows pages of {name_host(subject.host)}"
         if effect is Effect.NETWORK:
             return "it uses the network"
         is_free = mode == "auto" or (mode == "auto-edit" and effect is Effect.WRITE)
@@ -324,7 +327,9 @@ def _make_verdict(
 ) -> Verdict:
     if rule.when == "untrusted":
         says = f"{says} while text from outside the workspace is in the conversation"
-    matched = subject.command or ", ".join(str(reach.written) for reach in subject.paths)
+    matched = (
+        subject.command or subject.host or ", ".join(str(reach.written) for reach in subject.paths)
+    )
     return Verdict(
         decision=decision,
         by="rule",

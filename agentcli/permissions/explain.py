@@ -4,7 +4,14 @@ import json
 
 from agentcli.permissions.decide import PolicyDecider
 from agentcli.permissions.shell import OpaqueLine
-from agentcli.permissions.subject import EDITING, KNOWN_TOOLS, READING, CallSubject, SubjectFactory
+from agentcli.permissions.subject import (
+    EDITING,
+    KNOWN_TOOLS,
+    READING,
+    WEB_FETCH,
+    CallSubject,
+    SubjectFactory,
+)
 from agentcli.permissions.suggest import find_remedy, suggest_rules
 from agentcli.system.grants import flatten_request, parse_request
 from agentcli.types.errors import UsageError
@@ -121,6 +128,8 @@ def build_input(tool: str, text: str) -> Json:
     """Return the arguments that the text of an example or a query stands for."""
     if tool == "bash":
         return {"command": text}
+    if tool == WEB_FETCH:
+        return {"url": text}
     return {"patch": f"*** Update File: {text}"} if tool == "apply_patch" else {"path": text}
 
 
@@ -133,4 +142,6 @@ def _source(tool: str) -> str:
 def guess_effect(subject: CallSubject) -> Effect:
     if subject.tool in READING:
         return Effect.READ
+    if subject.host:
+        return Effect.NETWORK
     return Effect.WRITE if subject.tool in EDITING else Effect.EXECUTE

@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 from agentcli.permissions.rules import PermissionRule, parse_rule
 from agentcli.permissions.subject import CallSubject
@@ -186,12 +187,15 @@ class HostJudge:
         add_rule: Callable[[PermissionRule], None],
         ask_user: AskUser | None,
         find_command: Callable[[str], RunningCommand],
+        kind: Literal["network", "web"] = "network",
     ) -> None:
-        """`decide` is the verdict of the rules. If `ask_user` is None, nobody can be asked."""
+        """`decide` is the verdict of the rules. If `ask_user` is None, nobody can be asked.
+        `kind` is the kind of rule that an answer adds: for every command, or for web pages."""
         self._decide = decide
         self._add_rule = add_rule
         self._ask_user = ask_user
         self._find_command = find_command
+        self._kind = kind
         self._answers: dict[tuple[str, str, int], Verdict] = {}
         self._one_at_a_time = asyncio.Lock()
 
@@ -205,7 +209,10 @@ class HostJudge:
         if verdict.decision != "ask":
             return verdict
         if self._ask_user is None:
-            return _deny_unattended(verdict, host, port)
+            rule = self._name_rule(host, port)
+            way = f"--network {shlex.quote(_name_host(host, port))}"
+            remedy = way if self._kind == "network" else f"--allow {shlex.quote(rule)}"
+            return _deny_unattended(verdict, remedy)
         async with self._one_at_a_time:
             asked = call_id, host, port
             if asked not in self._answers:
@@ -219,13 +226,13 @@ class HostJudge:
         assert self._ask_user is not None
         call_id, host, port = asked
         running = self._find_command(call_id)
-        rule = f"network({_name_host(host, port)})"
+        rule = self._name_rule(host, port)
         is_asked_always = verdict.by == "rule"
         answer = await self._ask_user(
             Question(
                 call=ToolCall(
                     id=call_id,
-                    name="network",
+                    name=self._kind,
                     input={"host": join_port(host, port), "command": running.command},
                 ),
                 effect=Effect.NETWORK,
@@ -242,6 +249,9 @@ class HostJudge:
         if answer.is_lasting and not is_asked_always:
             self._add_rule(parse_rule(rule, "allow", source="session", where="this session"))
         return answer
+
+    def _name_rule(self, host: str, port: int) -> str:
+        return f"{self._kind}({_name_host(host, port)})"
 
     def _keep(self, asked: tuple[str, str, int], verdict: Verdict) -> None:
         """Keep an answer while its command may run. Old ones are of commands that have ended."""
@@ -315,7 +325,7 @@ def _name_host(host: str, port: int) -> str:
     return str(HostPattern(host=host, port=None if port in USUAL_PORTS else port))
 
 
-def _deny_unattended(verdict: Verdict, host: str, port: int) -> Verdict:
+def _deny_unattended(verdict: Verdict, remedy: str) -> Verdict:
     if verdict.by != "mode":
         reason = f"{verdict.reason}, and this run cannot ask; only a user can approve it"
         return replace(verdict, decision="deny", by="nobody", reason=reason)
@@ -324,5 +334,5 @@ def _deny_unattended(verdict: Verdict, host: str, port: int) -> Verdict:
         decision="deny",
         by="nobody",
         reason=f"{verdict.reason}, and this run cannot ask",
-        remedy=f"--network {shlex.quote(_name_host(host, port))}",
+        remedy=remedy,
     )

@@ -8,7 +8,8 @@
     plugin(weather)     a tool that a plugin brings
     bash                every call of this tool
     effect(execute)     every call that runs something; also write, network (not with allow)
-    network(*.x.org)    a host, for every command; or a preset, such as network(python)
+    network(*.x.org)    a host, for every command and web_fetch; or a preset: network(python)
+    web(docs.x.org)     a host, for web_fetch alone; web is every host of the public internet
 
 What is allowed must match strictly, what is asked about or denied matches widely. Deny wins over
 ask, ask over judge, and judge over allow, whichever source they come from and in whatever order.
@@ -28,9 +29,16 @@ from agentcli.permissions.path_patterns import PathPattern
 from agentcli.permissions.reader_options import split_names
 from agentcli.permissions.readonly import why_no_reading_form
 from agentcli.permissions.shell import PlainLine, ShellPart
-from agentcli.permissions.subject import EDITING, KNOWN_TOOLS, READING, CallSubject, ReachedPath
-from agentcli.system.grants import covers_host, expand_hosts
-from agentcli.system.hosts import HostPattern
+from agentcli.permissions.subject import (
+    EDITING,
+    KNOWN_TOOLS,
+    READING,
+    WEB_FETCH,
+    CallSubject,
+    ReachedPath,
+)
+from agentcli.system.grants import covers_host, expand_hosts, gives_host
+from agentcli.system.hosts import HostPattern, is_special
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.grants import NO_GRANTS, Grants
 from agentcli.types.tools import Effect
@@ -75,6 +83,8 @@ class PermissionRule:
     effects: frozenset[Effect] = frozenset()
     hosts: tuple[str, ...] = ()
     """The hosts that it is about, for every command."""
+    web_hosts: tuple[str, ...] = ()
+    """The hosts that it is about, for pages to fetch."""
     when: When = "always"
     grants: Grants = NO_GRANTS
     """Grants beyond the workspace for a command that this rule allows."""
@@ -98,6 +108,8 @@ class PermissionRule:
             return subject.effect in self.effects or (
                 Effect.NETWORK in self.effects and bool(asks_network)
             )
+        if self.hosts or self.web_hosts:
+            return self._touches_web(subject.host)
         if self.server is None:
             return subject.tool in self.tools and not subject.server
         server, tool = self.server
@@ -108,8 +120,18 @@ class PermissionRule:
 
     def touches_host(self, host: str) -> bool:
         """Return whether it is about a host, whatever the port if it names none."""
-        needed = HostPattern.parse(host)
-        return any(covers_host(HostPattern.parse(one), needed, any_port=True) for one in self.hosts)
+        return _touches_any(self.hosts, host)
+
+    def _touches_web(self, host: str) -> bool:
+        """Return whether it is about pages of this host; empty if the call fetches none."""
+        return bool(host) and _touches_any((*self.hosts, *self.web_hosts), host)
+
+    def _covers_web(self, host: str) -> bool:
+        """Return whether it allows pages of a host. One that is not public needs its own name."""
+        given = (*self.hosts, *self.web_hosts)
+        if given:
+            return gives_host(Grants(hosts=given), host)
+        return self.is_bare and not is_special(HostPattern.parse(host).host)
 
     def permits_call(self, subject: CallSubject) -> bool:
         """Return whether this rule alone allows the whole call."""
@@ -117,6 +139,8 @@ class PermissionRule:
             return False
         if self.line is not None:
             return subject.command == self.line
+        if subject.host:
+            return self._covers_web(subject.host)
         if subject.takes_path:
             return bool(subject.paths) and all(
                 self._covers(reach, subject) for reach in subject.paths
@@ -171,6 +195,11 @@ class PermissionRule:
         )
 
 
+def _touches_any(patterns: Collection[str], host: str) -> bool:
+    needed = HostPattern.parse(host)
+    return any(covers_host(HostPattern.parse(one), needed, any_port=True) for one in patterns)
+
+
 def _path_texts(word: str) -> Iterator[str]:
     """Yield the word, and its text without an option, assignment or revision before a path."""
     candidates = {word, word[2:] if word.startswith("-") else word, *re.split("[=:@]", word)}
@@ -221,14 +250,25 @@ def make_session_rule(command: str, grants: Grants = NO_GRANTS) -> PermissionRul
 def _with_target(
     rule: PermissionRule, name: str, pattern: str | None, *, tools: Collection[str]
 ) -> PermissionRule:
-    if name == "mcp":
-        return replace(rule, server=_server(pattern))
-    if name == "plugin":
-        return replace(rule, tools=frozenset([_parse_plugin(pattern)]))
-    if name == "effect":
-        return replace(rule, effects=_effects(rule, pattern))
-    if name == "network":
-        return replace(rule, hosts=_parse_hosts(rule, pattern))
+    match name:
+        case "mcp":
+            return replace(rule, server=_server(pattern))
+        case "plugin":
+            return replace(rule, tools=frozenset([_parse_plugin(pattern)]))
+        case "effect":
+            return replace(rule, effects=_effects(rule, pattern))
+        case "network":
+            return replace(rule, hosts=_parse_hosts(rule, pattern))
+        case "web":
+            hosts = expand_hosts([pattern]) if pattern else ()
+            return replace(rule, tools=frozenset([WEB_FETCH]), web_hosts=hosts)
+        case _:
+            return _with_tool(rule, name, pattern, tools=tools)
+
+
+def _with_tool(
+    rule: PermissionRule, name: str, pattern: str | None, *, tools: Collection[str]
+) -> PermissionRule:
     named = _GROUPS.get(name) or frozenset([_check_tool(name, tools)])
     if pattern is None or (name == "bash" and pattern in ("*", ANY_WORDS)):
         return replace(rule, tools=named)
@@ -282,7 +322,7 @@ def _parse_plugin(pattern: str | None) -> str:
 def _check_tool(name: str, tools: Collection[str]) -> str:
     if name in tools:
         return name
-    near = get_close_matches(name.lower(), [*tools, *_GROUPS, "mcp", "network"], n=1)
+    near = get_close_matches(name.lower(), [*tools, *_GROUPS, "mcp", "network", "web"], n=1)
     hint = f" Did you mean {near[0]}?" if near else ""
-    known = ", ".join(sorted([*tools, *_GROUPS, "mcp(SERVER:TOOL)", "network(HOST)"]))
+    known = ", ".join(sorted([*tools, *_GROUPS, "mcp(SERVER:TOOL)", "network(HOST)", "web(HOST)"]))
     raise ValueError(f"unknown tool {name}.{hint} Tools: {known}")

@@ -10,6 +10,7 @@ from typing import Any
 from agentcli.permissions.shell import ShellLine, parse_line
 from agentcli.system.grants import flatten_request, parse_request
 from agentcli.system.home import expand_own_home
+from agentcli.system.web_address import WebAddress
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.grants import NO_GRANTS, NO_REQUEST, GrantRequest, Grants
 from agentcli.types.tools import Effect
@@ -17,7 +18,8 @@ from agentcli.types.verdicts import TemporaryFiles
 
 EDITING = frozenset(["edit_file", "write_file", "apply_patch"])
 READING = frozenset(["read_file", "grep", "find_files", "symbols"])
-KNOWN_TOOLS = EDITING | READING | {"bash", "delegate", "search_tools", "run_program"}
+WEB_FETCH = "web_fetch"
+KNOWN_TOOLS = EDITING | READING | {"bash", "delegate", "search_tools", "run_program", WEB_FETCH}
 
 _PATCHED_FILE = re.compile(r"^\s*\*\*\*\s*(?:(?:Add|Update|Delete) File|Move to):(.+)$", re.M)
 _MCP_SOURCE = "mcp "
@@ -47,6 +49,8 @@ class CallSubject:
     paths: tuple[ReachedPath, ...] = ()
     command: str = ""
     line: ShellLine | None = None
+    host: str = ""
+    """The host and port of a page to fetch, as `docs.example.org:443`."""
     effect: Effect | None = None
     """The effect of the call; None if not known, as in an example."""
     request: GrantRequest = NO_REQUEST
@@ -113,6 +117,7 @@ class SubjectFactory:
             paths=tuple(self.reach(self._root / expand_own_home(text)) for text in paths),
             command=command,
             line=parse_line(command) if is_shell else None,
+            host=_read_host(args) if tool == WEB_FETCH and not server else "",
             request=self._read_request(args) if is_shell else NO_REQUEST,
             added=self._added(),
             own=self._own,
@@ -166,6 +171,14 @@ def server_of(source: str) -> str:
 def _field(args: Any, name: str) -> str:
     value = args.get(name, "") if isinstance(args, Mapping) else getattr(args, name, "")
     return value if isinstance(value, str) else ""
+
+
+def _read_host(args: Any) -> str:
+    """Return the host of an address. One that cannot be read has not passed the tool either."""
+    try:
+        return WebAddress.parse(_field(args, "url")).location
+    except ValueError:
+        return ""
 
 
 def _paths(tool: str, args: Any) -> Sequence[str]:

@@ -18,6 +18,7 @@ from agentcli.permissions.rules import RuleError, parse_rule
 from agentcli.permissions.shell import OpaqueLine, PlainLine, ShellPart
 from agentcli.permissions.subject import EDITING, KNOWN_TOOLS, CallSubject
 from agentcli.system.grants import format_grants
+from agentcli.system.web_address import name_host
 from agentcli.types.grants import NO_GRANTS, Grants
 from agentcli.types.verdicts import RuleSuggestion
 
@@ -111,6 +112,8 @@ def _rules(subject: CallSubject, decider: PolicyDecider, *, exactly: bool) -> It
         known_as = subject.tool.removeprefix(f"{subject.server}__")
         is_plain = re.fullmatch(r"[\w.-]+", subject.server_tool) is not None
         yield f"mcp({subject.server}:{subject.server_tool if is_plain else known_as})"
+    elif subject.host:
+        yield f"web({name_host(subject.host)})"
     elif subject.tool in EDITING:
         yield from (_suggest_for_path(reach.real, subject) for reach in subject.paths)
     elif subject.outside:

@@ -11,6 +11,7 @@ import socket
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import field, replace
+from functools import partial
 
 from agentcli.sandbox.environment import (
     CREDENTIALS_HOST,
@@ -31,26 +32,20 @@ from agentcli.sandbox.proxy_requests import (
     meet_client,
 )
 from agentcli.sandbox.proxy_route import (
+    OWN_ADDRESSES,
     Dial,
     Link,
     Resolve,
     UpstreamProxy,
+    advise,
     dial_directly,
+    find_addresses,
     open_link,
     open_link_upstream,
     relay,
-    resolve_host,
 )
 from agentcli.sandbox.ssh_agent import AgentBrokers
-from agentcli.system.hosts import (
-    PRIVATE,
-    USUAL_PORTS,
-    HostPattern,
-    is_localhost,
-    join_port,
-    parse_address,
-    why_unreachable,
-)
+from agentcli.system.hosts import HostPattern, join_port, parse_address
 from agentcli.system.resolver import resolve as resolve_by_system
 from agentcli.types.events import Emit, HostJudged
 from agentcli.types.fast_dataclass import dataclass
@@ -68,7 +63,6 @@ _MOST_HOSTS = 200
 """The number of different hosts and ports that one command may have judged."""
 _MOST_TOLD = 5
 _MOST_ASKED_BYTES = 8 * 1024
-_OWN_ADDRESSES = ("127.0.0.1", "::1")
 
 FindUpstream = Callable[[str, int, bool], UpstreamProxy | None]
 """Returns the user's own proxy for a host, a port, and whether it is plain HTTP.
@@ -173,7 +167,7 @@ class NetworkProxy:
             self._is_prepared = True
             self._port = self._accept_at(self._listen())
         if grants.network and _asks_for_git(grants) and not self._loopback_port:
-            self._loopback_port = self._accept_at(socket.create_server((_OWN_ADDRESSES[0], 0)))
+            self._loopback_port = self._accept_at(socket.create_server((OWN_ADDRESSES[0], 0)))
 
     def _accept_at(self, listener: socket.socket | None) -> int:
         """Accept connections from now on. Return the port, or 0 without a listener."""
@@ -336,13 +330,15 @@ class NetworkProxy:
         host, port = request.host, request.port
         verdict = await self._judge(lease, host, port)
         if verdict.decision != "allow":
-            raise RequestRefused(DENIED, verdict.reason, advice=_advise(verdict, host, port))
+            raise RequestRefused(DENIED, verdict.reason, advice=advise(verdict, host, port))
         try:
             upstream = self._find_upstream(host, port, request.plain is not None)
         except ValueError as error:
             raise RequestRefused(UNREACHABLE, str(error)) from None
         try:
-            addresses = await self._find_addresses(lease, host, port)
+            addresses = await find_addresses(
+                host, port, resolve=self._resolve, judge=partial(self._judge, lease)
+            )
         except RequestRefused as refused:
             # Behind a proxy, a machine may know no names: then the proxy resolves them.
             if upstream is None or refused.refusal is DENIED:
@@ -350,30 +346,6 @@ class NetworkProxy:
         if upstream is not None:
             return await open_link_upstream(upstream, request)
         return await open_link(self._dial, addresses, request)
-
-    async def _find_addresses(self, lease: _Lease, host: str, port: int) -> tuple[str, ...]:
-        """Return the addresses of a host that a command may be led to.
-
-        A granted name leads to the public internet. A private address needs its own grant, and what
-        is next to this machine is reached by its own name alone: names of others can be changed.
-        """
-        if parse_address(host):
-            return (host,)
-        if is_localhost(host):
-            return _OWN_ADDRESSES
-        addresses = await resolve_host(self._resolve, host, port)
-        if public := tuple(one for one in addresses if not why_unreachable(one)):
-            return public
-        advice = ""
-        for address in addresses:
-            if why_unreachable(address) == PRIVATE:
-                verdict = await self._judge(lease, address, port)
-                if verdict.decision == "allow":
-                    return (address,)
-                advice = advice or _advise(verdict, address, port)
-        address = addresses[0]
-        reason = f"it is at {address}, {why_unreachable(address)}"
-        raise RequestRefused(DENIED, reason, advice=advice)
 
     async def _judge(self, lease: _Lease, host: str, port: int) -> Verdict:
         task = lease.verdicts.get((host, port))
@@ -425,13 +397,3 @@ def _record(lease: _Lease, request: ProxyRequest, refused: RequestRefused) -> Re
     sentence = f"network: {where} was {verb}: {refused.reason}{advice}"
     lease.refused.setdefault(where, sentence)
     return RequestRefused(refused.refusal, sentence)
-
-
-def _advise(verdict: Verdict, host: str, port: int) -> str:
-    """Return who can grant a refused host, and how. Empty if a rule or the user said no."""
-    if verdict.by != "nobody":
-        return ""
-    name = host if port in USUAL_PORTS else join_port(host, port)
-    if verdict.remedy:
-        return f"the user can permit it with {verdict.remedy}"
-    return f"ask with needs network:{name}"

@@ -20,8 +20,17 @@ from agentcli.sandbox.proxy_requests import (
     join_head,
     read_opening,
 )
-from agentcli.system.hosts import join_port, parse_host
+from agentcli.system.hosts import (
+    PRIVATE,
+    USUAL_PORTS,
+    is_localhost,
+    join_port,
+    parse_address,
+    parse_host,
+    why_unreachable,
+)
 from agentcli.types.fast_dataclass import dataclass
+from agentcli.types.verdicts import Verdict
 
 CONNECT_S = 20.0
 _FIRST_ADDRESSES_S = 3.0
@@ -30,9 +39,12 @@ _MOST_ADDRESSES = 6
 IDLE_S = 600.0
 _IDLE_STEP_S = 1.0
 _HTTP_PORT = 80
+OWN_ADDRESSES = ("127.0.0.1", "::1")
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 """Returns the addresses of a host; raises OSError if it has none."""
+JudgeReached = Callable[[str, int], Awaitable[Verdict]]
+"""Judges an address and a port that a name led to."""
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 Dial = Callable[[str, int], Awaitable[Streams]]
 """Connects to an address and a port; raises OSError if that fails."""
@@ -75,6 +87,43 @@ async def resolve_host(resolve: Resolve, host: str, port: int) -> tuple[str, ...
     if not addresses:
         raise RequestRefused(UNREACHABLE, f"the name {host} was not resolved")
     return tuple(addresses[:_MOST_ADDRESSES])
+
+
+async def find_addresses(
+    host: str, port: int, *, resolve: Resolve, judge: JudgeReached
+) -> tuple[str, ...]:
+    """Return the addresses that a granted host may lead to. Raise RequestRefused if none may be.
+
+    A granted name leads to the public internet. A private address needs its own grant, and what
+    is next to this machine is reached by its own name alone: names of others can be changed.
+    """
+    if parse_address(host):
+        return (host,)
+    if is_localhost(host):
+        return OWN_ADDRESSES
+    addresses = await resolve_host(resolve, host, port)
+    if public := tuple(one for one in addresses if not why_unreachable(one)):
+        return public
+    advice = ""
+    for address in addresses:
+        if why_unreachable(address) == PRIVATE:
+            verdict = await judge(address, port)
+            if verdict.decision == "allow":
+                return (address,)
+            advice = advice or advise(verdict, address, port)
+    address = addresses[0]
+    reason = f"it is at {address}, {why_unreachable(address)}"
+    raise RequestRefused(DENIED, reason, advice=advice)
+
+
+def advise(verdict: Verdict, host: str, port: int) -> str:
+    """Return who can grant a refused host, and how. Empty if a rule or the user said no."""
+    if verdict.by != "nobody":
+        return ""
+    name = host if port in USUAL_PORTS else join_port(host, port)
+    if verdict.remedy:
+        return f"the user can permit it with {verdict.remedy}"
+    return f"ask with needs network:{name}"
 
 
 async def dial_directly(address: str, port: int) -> Streams:

@@ -21,6 +21,7 @@ from agentcli.session.project import Project, load_project_rules
 from agentcli.session.sandbox_host import SandboxHost, find_own_paths
 from agentcli.session.secret_masking import SecretMasking
 from agentcli.settings import Settings, get_rules_file
+from agentcli.system.hosts import join_port
 from agentcli.system.lazy import Lazy
 from agentcli.system.private_file import unwritable_error
 from agentcli.types.errors import SettingsError
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from agentcli.permissions.subject import SubjectFactory
 
 _CALLS_KEPT = 100
+WEB_FETCH = "web_fetch"
 
 
 # The model that evaluates a call if a rule says `judge`, opened at the first such call.
@@ -143,6 +145,18 @@ class PermissionGate:
     async def judge_signature(self, call_id: str, request: SignatureRequest) -> Verdict:
         """Return whether a running command gets a signature of the user's ssh agent."""
         return await self._signature_judge(call_id, request)
+
+    async def judge_web_host(self, call_id: str, host: str, port: int) -> Verdict:
+        """Return whether a page may come from another host than the one its call names."""
+        return await self._web_judge(call_id, host, port, NO_GRANTS)
+
+    @property
+    def allows_web(self) -> bool:
+        """True if a rule of the user allows pages of any host."""
+        return any(
+            rule.decision == "allow" and rule.source != "session" and WEB_FETCH in rule.tools
+            for rule in self._rules
+        )
 
     def find_refusal(self, server: str, what: str) -> str:
         """Return why a rule denies a user's own request to a server, or "" if none does."""
@@ -251,11 +265,31 @@ class PermissionGate:
             ask_user=self.ask if self._ask_user else None, find_command=self._find_command
         )
 
+    @cached_property
+    def _web_judge(self) -> "HostJudge":
+        from agentcli.permissions.granting import HostJudge
+
+        decider, subjects = self._decider.get(), self._subjects
+
+        def decide(host: str, port: int, grants: Grants) -> Verdict:
+            subject = subjects.build(WEB_FETCH, {"url": f"https://{join_port(host, port)}/"})
+            subject = replace(subject, effect=Effect.NETWORK)
+            return decider.decide_call(subject, effect=Effect.NETWORK, mode=self.mode)
+
+        return HostJudge(
+            decide=decide,
+            add_rule=decider.add,
+            ask_user=self.ask if self._ask_user else None,
+            find_command=self._find_command,
+            kind="web",
+        )
+
     def _find_command(self, call_id: str) -> "RunningCommand":
         from agentcli.permissions.granting import RunningCommand
 
         call, child = self._calls.get(call_id, (None, None))
-        command = getattr(call.args, "command", "") if call else ""
+        args = call.args if call else None
+        command = getattr(args, "command", "") or getattr(args, "url", "")
         return RunningCommand(command=command, child=child)
 
     @cached_property

@@ -101,7 +101,7 @@ class SandboxHost:
                 self.sandbox.listen,
                 emit=self._emit,
                 judge_host=judge_host,
-                find_upstream=_find_upstream,
+                find_upstream=find_upstream,
                 answer_git=answer_git,
                 agents=AgentBrokers(
                     find_agent=_find_ssh_agent,
@@ -260,7 +260,7 @@ class SandboxHost:
         )
 
 
-def _find_upstream(host: str, port: int, is_plain: bool) -> "UpstreamProxy | None":
+def find_upstream(host: str, port: int, is_plain: bool) -> "UpstreamProxy | None":
     """Return the proxy that the user's environment names for a host.
 
     Raise ValueError if it is none that we can use."""

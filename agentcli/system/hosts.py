@@ -160,6 +160,12 @@ def is_localhost(host: str) -> bool:
     return host == _LOCALHOST or host.endswith(f".{_LOCALHOST}")
 
 
+def is_special(host: str) -> bool:
+    """Return whether a parsed host is the machine itself, or an address that is not public."""
+    address = parse_address(host)
+    return is_localhost(host) or (address is not None and bool(why_unreachable(address)))
+
+
 def why_unreachable(address: IPAddress | str) -> str:
     """Return what is special about an address that only its own grant reaches; else nothing.
 
