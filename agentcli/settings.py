@@ -81,6 +81,8 @@ class Settings:
     """The most bytes that are stored of one command's output."""
     verify: tuple[str, ...] = ()
     """Commands that must pass before a turn that changed something is done."""
+    web: bool = False
+    """True if the model may ask for pages of the web. Each host still needs approval or a rule."""
     programs: bool = False
     """True if the model may write programs that call the tools: this costs a declaration."""
     symbols: bool = False
@@ -378,6 +380,7 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "command_disk": parsing.parse_size,
     "command_output": parsing.parse_size,
     "verify": _parse_commands,
+    "web": parsing.parse_switch,
     "programs": parsing.parse_switch,
     "symbols": parsing.parse_switch,
     "parallel": parsing.parse_switch,

@@ -27,6 +27,7 @@ class InteractiveOptions:
     allow: Sequence[str]
     deny: Sequence[str]
     network: Sequence[str]
+    web: bool
     policy: Path | None
     sandbox: str | None
     yolo: bool
@@ -51,6 +52,7 @@ class InteractiveOptions:
             for value in getattr(self, name):
                 arguments += [f"--{name.replace('_', '-')}", value]
         arguments += ["--continue"] if self.latest else []
+        arguments += ["--web"] if self.web else []
         return [*arguments, *(["--trust-project"] if self.trust_project else [])]
 
 
@@ -136,6 +138,7 @@ def _load_settings(options: InteractiveOptions) -> "tuple[Settings, SessionPaths
         "effort": options.effort,
         "mode": mode,
         "sandbox": options.sandbox,
+        "web": options.web or None,
         "theme": options.theme,
         "mcp_config": options.mcp_config,
         "accessible": options.accessible or bool(os.environ.get("ACCESSIBLE")) or None,

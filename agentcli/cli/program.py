@@ -33,6 +33,7 @@ from agentcli.ui.arguments import (
     SessionMode,
     ThemeName,
     TrustProject,
+    Web,
     Workspace,
     Yolo,
 )
@@ -83,6 +84,7 @@ def _main(
     allow: Allow = None,
     deny: Deny = None,
     network: Network = None,
+    web: Web = False,
     policy: Policy = None,
     sandbox: SandboxKind = None,
     yolo: Yolo = False,
@@ -114,6 +116,7 @@ def _main(
         allow=allow or (),
         deny=deny or (),
         network=network or (),
+        web=web,
         policy=policy,
         sandbox=sandbox,
         yolo=yolo,

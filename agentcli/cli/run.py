@@ -48,6 +48,7 @@ from agentcli.ui.arguments import (
     TrustProject,
     Verbose,
     Verify,
+    Web,
     Workspace,
     WrapUp,
 )
@@ -69,6 +70,7 @@ def run(
     allow: Allow = None,
     deny: Deny = None,
     network: Network = None,
+    web: Web = False,
     policy: Policy = None,
     on_deny: OnDeny = "continue",
     sandbox: SandboxKind = None,
@@ -125,6 +127,7 @@ def run(
             "effort": effort,
             "mode": mode,
             "sandbox": sandbox,
+            "web": web or None,
             "max_turns": max_turns,
             "max_cost": max_cost,
             "strict_cost": strict_cost or None,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from agentcli.types.events import CallFinished, Fact, FileAttached
 from agentcli.types.grants import NO_GRANTS, Grants
-from agentcli.types.tools import Command, FileView, Matches, Output, PreparedCall
+from agentcli.types.tools import Command, FileView, Matches, Output, PreparedCall, WebPage
 from agentcli.types.verdicts import TemporaryFiles
 
 NETWORK = "the network"
@@ -56,6 +56,8 @@ class OriginTracker:
                 self.is_untrusted = True
                 if isinstance(fact.result.details, Command):
                     self._logs[fact.result.details.log_path] = fact.result.origin
+                elif isinstance(fact.result.details, WebPage):
+                    self._logs[fact.result.details.path] = fact.result.origin
 
     def mark_fetching(self, call_id: str) -> None:
         """Record that the command of a call was let through to a host of the network."""
@@ -68,6 +70,8 @@ class OriginTracker:
             or _origin_of_server(prepared.tool.spec.source)
             or self._origin_of_details(prepared, output)
         )
+        if origin and isinstance(output.details, WebPage) and output.details.path:
+            self._logs[output.details.path] = origin
         if origin and isinstance(output.details, Command):
             self._logs[output.details.log_path] = origin
             if output.details.background_pid is not None and not output.details.was_moved:

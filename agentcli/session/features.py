@@ -232,6 +232,7 @@ SESSION_FEATURES: Mapping[str, str] = {
     "programs": "agentcli.features.programs.engine",
     "children": "agentcli.features.children.engine",
     "symbols": "agentcli.features.symbols.engine",
+    "web": "agentcli.features.web.engine",
     "plugins": "agentcli.features.plugins.engine",
     "mcp": "agentcli.features.mcp.server_files",
     "telemetry": "agentcli.features.insights.session_telemetry",

@@ -184,7 +184,25 @@ class Structured:
     type: Literal["structured"] = "structured"
 
 
-Details: TypeAlias = Diff | Command | FileView | Matches | ChildTurn | Raw | Structured
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebPage:
+    """A page of the web was fetched."""
+
+    url: str
+    """Where it came from in the end."""
+    status: int
+    media: str
+    title: str
+    size_bytes: int
+    sha256: str
+    """The hash of the page as it was sent."""
+    path: str = ""
+    """The file with all of it, if the model got only a part."""
+    is_cached: bool = False
+    type: Literal["web_page"] = "web_page"
+
+
+Details: TypeAlias = Diff | Command | FileView | Matches | ChildTurn | Raw | Structured | WebPage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -121,6 +121,13 @@ Network = Annotated[
         "python, node, rust, go, git (repeatable).",
     ),
 ]
+Web = Annotated[
+    bool,
+    typer.Option(
+        "--web",
+        help="Let the model read web pages. Each host needs your OK, or --allow 'web(HOST)'.",
+    ),
+]
 Policy = Annotated[
     Path | None, typer.Option("--policy", metavar="FILE", help="Load more rules from this file.")
 ]

@@ -32,6 +32,7 @@ FEATURES = {
     "delegate": "features/children",
     "run_program": "features/programs",
     "symbols": "features/symbols",
+    "web_fetch": "features/web",
 }
 """Tools that belong to a feature, and its folder."""
 

@@ -18,6 +18,7 @@ from agentcli.ui.arguments import (
     SandboxKind,
     SessionMode,
     TrustProject,
+    Web,
 )
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ def acp(
     allow: Allow = None,
     deny: Deny = None,
     network: Network = None,
+    web: Web = False,
     policy: Policy = None,
     sandbox: SandboxKind = None,
     add_dir: AddDir = None,
@@ -46,7 +48,7 @@ def acp(
 
     def load(workspace: Path) -> "Settings":
         return load_settings(
-            {"model": model, "mode": mode, "sandbox": sandbox},
+            {"model": model, "mode": mode, "sandbox": sandbox, "web": web or None},
             workspace=workspace,
             allow=allow or (),
             deny=deny or (),

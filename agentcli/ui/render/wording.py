@@ -21,8 +21,8 @@ from agentcli.types.tools import (
     FileView,
     Matches,
     Raw,
-    Structured,
     ToolResult,
+    WebPage,
 )
 from agentcli.types.verdicts import SPAN_WORDS, Delegation, Verdict
 from agentcli.types.words import pluralize
@@ -42,7 +42,7 @@ USER_DENIED_AND_SAID = f"{USER_DENIED}, and said: "
 USER_RAN_IT = "the user ran it"
 """The reason in the verdict on a shell command of the user's own."""
 
-_SUBJECT_ARGUMENTS = ("command", "pattern", "glob", "path")
+_SUBJECT_ARGUMENTS = ("command", "pattern", "glob", "path", "url")
 """The arguments that say by themselves what a call is about, the first of them best."""
 _SEARCHED_ARGUMENTS = ("path", "glob")
 """The arguments that say where a search looks."""
@@ -172,7 +172,9 @@ def _format_size(details: Details) -> str:
             return format_child_size(child)
         case Raw(text=text):
             return _first_line(text)
-        case Structured():
+        case WebPage() as page:
+            return f"{page.media}, {page.size_bytes:,} bytes"
+        case _:
             return "ok"
 
 
