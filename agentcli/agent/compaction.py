@@ -7,7 +7,7 @@ so none is left out: small ones stay whole, and large ones share the space that 
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -202,14 +202,25 @@ SUMMARY_TOKENS = 4000
 UNKNOWN_WINDOW_TOKENS = 32_000
 
 Window: TypeAlias = Callable[[], int | None]
+FindObjection: TypeAlias = Callable[[str], Awaitable[str]]
+"""Takes what starts a compaction, `auto` or `manual`, and returns why not, or an empty string."""
 
 
 class Compactor:
-    def __init__(self, journal: Journal, *, window: Window, store_result: StoreResult) -> None:
-        """`window` returns the size for the current model, or None if it is not known."""
+    def __init__(
+        self,
+        journal: Journal,
+        *,
+        window: Window,
+        store_result: StoreResult,
+        find_objection: FindObjection | None = None,
+    ) -> None:
+        """`window` returns the size for the current model, or None if it is not known.
+        `find_objection` is asked before a summary replaces the conversation."""
         self._journal = journal
         self._window = window
         self._store_result = store_result
+        self._find_objection = find_objection
         self._size = RequestSize()
         self._smallest_tokens = 0
 
@@ -232,7 +243,7 @@ class Compactor:
         if self._size.measure(request) > COMPACT_AT * window:
             self._require_fit(request, window)
             if self._old_tokens(request) > max(OLD_MOST * window, REGROWTH * self._smallest_tokens):
-                await self.compact(request, by=by)
+                await self.compact(request, by=by, trigger="auto")
             self._cut(self._refresh(request), limit_tokens=int(COMPACT_AT * window))
         return self._refresh(request)
 
@@ -252,9 +263,19 @@ class Compactor:
         return await self.compact(self._refresh(request), by=by) or was_cut
 
     async def compact(
-        self, request: Request, *, by: Sequence[ServedModel], wanted: str = ""
+        self,
+        request: Request,
+        *,
+        by: Sequence[ServedModel],
+        wanted: str = "",
+        trigger: str = "",
     ) -> bool:
-        """Replace the conversation by a summary. `wanted` is what the user wants kept in it."""
+        """Replace the conversation by a summary. `wanted` is what the user wants kept in it.
+
+        With a `trigger` it can be refused; without one the conversation would not fit."""
+        if trigger and self._find_objection and (why := await self._find_objection(trigger)):
+            self._warn(why)
+            return False
         before, why = self._size.measure(request), ""
         for model in by:
             try:

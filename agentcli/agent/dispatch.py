@@ -74,12 +74,14 @@ class Dispatcher:
         breaker: Breaker,
         pace: Pace,
         result_hooks: Sequence[ResultHook] = (),
+        failure_hooks: Sequence[ResultHook] = (),
         clean: Clean = str,
         check: Callable[[ToolCall], None] = lambda call: None,
         explain: Explain = lambda result: "",
         find_origin: FindOrigin = lambda prepared, output: output.origin,
     ) -> None:
-        """`check` raises ToolError for a call that no rule could let run."""
+        """`failure_hooks` see the error of a tool that refused to run. `check` raises ToolError for
+        a call that no rule could let run."""
         self._toolset = toolset
         self._judge = judge
         self._emit = emit
@@ -87,6 +89,7 @@ class Dispatcher:
         self._breaker = breaker
         self._pace = pace
         self._result_hooks = result_hooks
+        self._failure_hooks = failure_hooks
         self._clean = clean
         self._check = check
         self._explain = explain
@@ -112,7 +115,7 @@ class Dispatcher:
             prepared, note = await self._guard(prepared)  # 3 guard
             began = time.monotonic()  # the time spent on approval is not part of the duration
             context = self._build_context(prepared, steps_left)
-            output = await prepared.tool.run(prepared.args, context)  # 4 execute
+            output = await self._execute(prepared, context)  # 4 execute
             output = await self._run_hooks(prepared, output)  # 5 hooks
             result = self._normalise(prepared, output, note)  # 6 normalise and bound
         except ToolError as error:
@@ -153,14 +156,28 @@ class Dispatcher:
             raise ToolError(_describe_denial(verdict), kind=ErrorKind.DENIED)
         return replace(prepared, grants=verdict.grants), note
 
-    async def _run_hooks(self, prepared: PreparedCall, output: Output) -> Output:
-        for hook in self._result_hooks:
+    async def _execute(self, prepared: PreparedCall, context: ToolContext) -> Output:
+        try:
+            return await prepared.tool.run(prepared.args, context)
+        except ToolError as error:
+            if not self._failure_hooks:
+                raise
+            failed = Output(content=(Text(text=str(error)),), error=error.kind)
+            said = await self._run_hooks(prepared, failed, hooks=self._failure_hooks)
+            text = "\n".join(one.text for one in said.content if isinstance(one, Text))
+            raise ToolError(text, kind=error.kind, details=error.details) from error
+
+    async def _run_hooks(
+        self, prepared: PreparedCall, output: Output, hooks: Sequence[ResultHook] | None = None
+    ) -> Output:
+        for hook in self._result_hooks if hooks is None else hooks:
             reaction = await hook(prepared, output)
             if reaction is None:
                 continue
             self._emit(
                 HookRan(
                     hook=reaction.hook,
+                    event=reaction.event,
                     call_id=prepared.call.id,
                     decision=reaction.decision,
                     reason=reaction.reason,

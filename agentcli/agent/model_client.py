@@ -158,7 +158,10 @@ class ModelClient:
             return False
         model = self._model()
         return await self._compactor.compact(
-            self._build_request(model), by=self._list_summarisers(model), wanted=wanted
+            self._build_request(model),
+            by=self._list_summarisers(model),
+            wanted=wanted,
+            trigger="manual",
         )
 
     def _list_summarisers(self, model: ServedModel) -> Sequence[ServedModel]:

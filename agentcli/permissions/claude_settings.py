@@ -88,6 +88,12 @@ def parse_claude_settings(data: bytes, path: Path, *, workspace: Path) -> Claude
     )
 
 
+def parse_claude_rule(written: str, base: Path = Path("/")) -> list[PermissionRule]:
+    """Return our rules for a rule of another agent. Raise ValueError if it has no meaning here."""
+    translator = _RuleTranslator(base / PERMISSIONS[0], workspace=base)
+    return [*translator.translate(written.strip(), "ask")]
+
+
 class _RuleTranslator:
     def __init__(self, path: Path, *, workspace: Path) -> None:
         self._path = path
@@ -100,12 +106,13 @@ class _RuleTranslator:
     ) -> Iterator[PermissionRule]:
         for written in get_permissions(document, decision)[:RULES_LIMIT]:
             try:
-                yield from self._translate(written.strip(), decision)
+                yield from self.translate(written.strip(), decision)
             except (_NotOurs, RuleError) as error:
                 shown = printable(written)[:RULE_CHARS]
                 self.left_out.append(f"{decision} {shown}: {printable(str(error))}")
 
-    def _translate(self, written: str, decision: RuleDecision) -> Iterator[PermissionRule]:
+    def translate(self, written: str, decision: RuleDecision) -> Iterator[PermissionRule]:
+        """Yield our rules for one of theirs. Raise RuleError or another ValueError."""
         form = _FORM.fullmatch(written)
         if form is None or len(written) > RULE_CHARS:
             raise _NotOurs("it is not a rule")

@@ -19,7 +19,18 @@ from agentcli.types.tools import Command, Diff, FileView, Output
 from agentcli.types.verdicts import Reaction
 
 HookEvent = Literal[
-    "PreToolUse", "PostToolUse", "UserPromptSubmit", "SessionStart", "SessionEnd", "Stop"
+    "PreToolUse",
+    "PermissionRequest",
+    "PostToolUse",
+    "PostToolUseFailure",
+    "UserPromptSubmit",
+    "SessionStart",
+    "SessionEnd",
+    "Stop",
+    "SubagentStop",
+    "PreCompact",
+    "Notification",
+    "FileChanged",
 ]
 HookDecision = Literal["none", "allow", "ask", "deny", "failed"]
 Clean = Callable[[str], str]
@@ -39,6 +50,7 @@ _WORDS: dict[str, HookDecision] = {
 }
 STRICTNESS: tuple[HookDecision, ...] = ("none", "allow", "ask", "failed", "deny")
 _CONTEXT_BY_PRINTING: tuple[HookEvent, ...] = ("UserPromptSubmit", "SessionStart")
+_STOPS: tuple[HookEvent, ...] = ("Stop", "SubagentStop")
 _OUTPUT_FIELDS = ("updatedToolOutput", "updatedMCPToolOutput")
 
 
@@ -112,7 +124,7 @@ def _objects(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _build_answer(event: HookEvent, outer: dict[str, Any], inner: dict[str, Any]) -> HookAnswer:
-    fields = {**outer, **inner}
+    fields = {**outer, **inner, **_read_behavior(inner.get("decision"))}
     changed = fields.get("updatedInput")
     if changed is not None and not isinstance(changed, dict):
         raise HookProblem("printed an updatedInput that is not an object")
@@ -128,10 +140,19 @@ def _build_answer(event: HookEvent, outer: dict[str, Any], inner: dict[str, Any]
     )
     if _goes_on(outer) and _goes_on(inner):
         return answer
-    if event == "Stop":  # the agent stops, whatever else the hook wants
+    if event in _STOPS:  # the agent stops, whatever else the hook wants
         return replace(answer, decision="none")
     reason = fields.get("stopReason") or reason or "it asked to stop"
     return replace(answer, decision="deny", reason=str(reason))
+
+
+def _read_behavior(decision: Any) -> dict[str, Any]:
+    """Return the fields of a decision that is an object, as for a request for permission."""
+    if not isinstance(decision, dict):
+        return {}
+    if decision.get("updatedInput") is not None and decision.get("behavior") == "allow":
+        raise HookProblem("allowed other arguments, which only a PreToolUse hook can change")
+    return {"reason": decision.get("message") or ""}
 
 
 def _goes_on(fields: dict[str, Any]) -> bool:
@@ -143,7 +164,9 @@ def _goes_on(fields: dict[str, Any]) -> bool:
 
 def _decision(fields: dict[str, Any]) -> HookDecision:
     """Return the stricter decision if there are two."""
-    words = [fields.get("permissionDecision"), fields.get("decision")]
+    decision = fields.get("decision")
+    word = decision.get("behavior") if isinstance(decision, dict) else decision
+    words = [fields.get("permissionDecision"), word]
     return max(map(_meaning, words), key=STRICTNESS.index)
 
 
@@ -217,10 +240,13 @@ def build_reaction(result: HookResult, output: Output) -> Reaction:
 
     A broken hook may have been there to remove something, so its failure rejects the output.
     """
+    reaction = Reaction(
+        hook=result.hook, decision="observed", reason=result.reason, event=result.event
+    )
     if result.decision == "deny" or result.is_broken:
-        return Reaction(hook=result.hook, decision="rejected", reason=result.reason)
+        return replace(reaction, decision="rejected")
     if result.decision == "failed":
-        return Reaction(hook=result.hook, decision="failed", reason=result.reason)
+        return replace(reaction, decision="failed")
     content = output.content
     if result.output is not None:
         images = (block for block in content if not isinstance(block, Text))
@@ -228,7 +254,6 @@ def build_reaction(result: HookResult, output: Output) -> Reaction:
     if result.context:
         content = (*content, Text(text=f"[hook: {result.context}]"))
     if content == output.content:
-        return Reaction(hook=result.hook, decision="observed", reason=result.reason)
-    return Reaction(
-        hook=result.hook, decision="transformed", output=replace(output, content=content)
-    )
+        return reaction
+    changed = replace(output, content=content)
+    return replace(reaction, decision="transformed", output=changed, reason="")

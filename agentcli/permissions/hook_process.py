@@ -1,4 +1,4 @@
-"""One run of a hook's command: input in, exit code and output out, within limits.
+"""One run of a hook: input in, exit code and output out, within limits.
 
 Nobody waits for a grandchild that keeps a stream open. A hook that does not read its input blocks
 nothing. One that prints without end is killed before it costs memory or disk. A hook that exceeds
@@ -13,8 +13,10 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from fnmatch import fnmatchcase
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
 from typing import IO
+from urllib.parse import urlsplit
 
 from agentcli.system import own_process, process, process_tree
 from agentcli.system.environment import MARK, is_secret_name
@@ -94,6 +96,40 @@ async def run_hook(
         if flooded.is_set():
             raise _flood()
     return HookRun(exit_code=exit_code, stdout=stdout.text(), stderr=stderr.text())
+
+
+async def post_hook(
+    url: str, *, body: bytes, headers: Iterable[tuple[str, str]], timeout_s: float
+) -> HookRun:
+    """Post the input to an address. Its answer is read like the output of a command.
+
+    A status other than 2xx is a failure. Raise HookProblem if there is no answer in time."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            return await asyncio.to_thread(_post, url, body, dict(headers), timeout_s)
+    except TimeoutError:
+        raise HookProblem(f"did not answer within {timeout_s:g} s") from None
+    except (OSError, HTTPException, ValueError) as error:
+        raise HookProblem(f"could not be reached: {error}") from None
+
+
+def _post(url: str, body: bytes, headers: Mapping[str, str], timeout_s: float) -> HookRun:
+    parts = urlsplit(url)
+    connect = HTTPSConnection if parts.scheme == "https" else HTTPConnection
+    connection = connect(parts.hostname or "", parts.port, timeout=timeout_s)
+    target = f"{parts.path or '/'}{f'?{parts.query}' if parts.query else ''}"
+    try:
+        connection.request("POST", target, body, {"Content-Type": "application/json", **headers})
+        answer = connection.getresponse()
+        data = answer.read(LARGEST_OUTPUT_BYTES + 1)
+    finally:
+        connection.close()
+    if len(data) > LARGEST_OUTPUT_BYTES:
+        raise _flood()
+    is_good = 200 <= answer.status < 300
+    text = data.decode("utf-8-sig", "replace").strip()
+    reason = "" if is_good else f"HTTP {answer.status} {answer.reason}"
+    return HookRun(exit_code=0 if is_good else 1, stdout=text if is_good else "", stderr=reason)
 
 
 class _LimitedOutput:

@@ -5,6 +5,7 @@ needed. It cannot lift what a rule refuses. A hook that fails, hangs or prints n
 checked the call. That is reported, and before a tool runs it counts as `ask`.
 """
 
+import asyncio
 import json
 import re
 import time
@@ -36,7 +37,12 @@ from agentcli.permissions.hook_names import (
     fits_subject,
     tell_call,
 )
-from agentcli.permissions.hook_process import HookProblem, build_project_variables, run_hook
+from agentcli.permissions.hook_process import (
+    HookProblem,
+    build_project_variables,
+    post_hook,
+    run_hook,
+)
 from agentcli.types.errors import SettingsError
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Json, ToolCall
@@ -47,16 +53,27 @@ TIMEOUT_S = 60.0
 
 After: TypeAlias = Callable[[PreparedCall, Output], Awaitable[Reaction | None]]
 
-ABOUT_TOOLS: tuple[HookEvent, ...] = ("PreToolUse", "PostToolUse")
-WITH_MATCHER: tuple[HookEvent, ...] = (*ABOUT_TOOLS, "SessionStart", "SessionEnd")
-"""Events with something to match: a tool, or how a session began or ended."""
+AFTER_CALLS: tuple[HookEvent, ...] = ("PostToolUse", "PostToolUseFailure")
+ABOUT_TOOLS: tuple[HookEvent, ...] = ("PreToolUse", "PermissionRequest", *AFTER_CALLS)
+WITH_MATCHER: tuple[HookEvent, ...] = (
+    *ABOUT_TOOLS,
+    *("SessionStart", "SessionEnd", "SubagentStop", "PreCompact", "Notification", "FileChanged"),
+)
+"""Events with something to match: a tool, a role, a file, or how something began or ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hook:
     event: HookEvent
-    command: str | tuple[str, ...]
+    command: str | tuple[str, ...] = ""
     """A line for the shell, or the words of a program."""
+    url: str = ""
+    """The address that its input is posted to; then there is no command."""
+    headers: tuple[tuple[str, str], ...] = ()
+    condition: str = ""
+    """A rule that a call must match, such as `bash(git push:*)`; empty for every call."""
+    problem: str = ""
+    """Why it cannot run. Before a call that counts as a failed check."""
     matcher: str = ""
     """Names, or a regular expression for them; empty for every tool."""
     timeout_s: float = TIMEOUT_S
@@ -71,7 +88,7 @@ class Hook:
                 f"unknown hook event {self.event!r}",
                 hint=f"the events are {', '.join(get_args(HookEvent))}",
             )
-        if not self.command or self.timeout_s <= 0:
+        if not (self.command or self.url or self.problem) or self.timeout_s <= 0:
             raise SettingsError(
                 f"the {self.event} hook needs a command and a positive time limit",
                 hint=f"edit {self.where}",
@@ -86,7 +103,8 @@ class Hook:
 
     @property
     def name(self) -> str:
-        line = self.command if isinstance(self.command, str) else " ".join(self.command)
+        words = self.command or self.url or self.problem
+        line = words if isinstance(words, str) else " ".join(words)
         return line if len(line) <= 60 else f"{line[:59]}…"
 
     def is_about(self, event: HookEvent, subject: str) -> bool:
@@ -123,6 +141,8 @@ class HookContext:
     """Returns a call as its tool understands it, with the arguments that hooks made of it."""
     why_not: Callable[[Hook], str] = lambda hook: ""
     """Returns why a hook may not run any more; empty if it may."""
+    fits_condition: Callable[[str, PreparedCall], bool] = lambda rule, prepared: True
+    """Returns whether a call may match the rule that is the condition of a hook."""
 
     def build_input(self, event: HookEvent) -> dict[str, Json]:
         mode = self.mode()
@@ -167,28 +187,47 @@ class HookRunner:
                     return said
         return said
 
-    def build_after(self, child: Delegation | None = None) -> Sequence[After]:
+    async def run_permission_request(
+        self, prepared: PreparedCall, child: Delegation | None = None
+    ) -> HookVerdict:
+        """Run the PermissionRequest hooks of a call that the user would be asked about."""
+        said, call = HookVerdict(), prepared.call
+        for hook in self._hooks:
+            for telling in self._describe_call(hook, "PermissionRequest", prepared, call.input):
+                details = self._details(call, telling, child)
+                said = _join_decisions(
+                    said, await self._before(hook, call, telling, details=details)
+                )
+        return said
+
+    def build_after(
+        self, child: Delegation | None = None, *, only_failures: bool = False
+    ) -> Sequence[After]:
         """Return one step for every hook that looks at results, for calls of `child` if given."""
-        return [
-            partial(self._after, hook, child) for hook in self._hooks if hook.event == "PostToolUse"
-        ]
+        events = AFTER_CALLS[1:] if only_failures else AFTER_CALLS
+        return [partial(self._after, hook, child) for hook in self._hooks if hook.event in events]
+
+    def has_hooks(self, event: HookEvent) -> bool:
+        return any(hook.event == event for hook in self._hooks)
 
     async def run_event(
         self, event: HookEvent, subject: str = "", **details: Json
     ) -> Sequence[HookResult]:
-        """Run the hooks for the start or end of a session or turn, or for the user's new prompt."""
-        results = []
-        for hook in self._hooks:
-            if hook.is_about(event, subject):
-                result, _ = await self._run(hook, details)
-                self._tell(result)
-                results.append(result)
+        """Run the hooks of an event that is not about a call, all at the same time."""
+        due = [hook for hook in self._hooks if hook.is_about(event, subject)]
+        results = [
+            result for result, _ in await asyncio.gather(*(self._run(one, details) for one in due))
+        ]
+        for result in results:
+            self._tell(result)
         return results
 
     def _describe_call(
         self, hook: Hook, event: HookEvent, prepared: PreparedCall, given: Json
     ) -> Sequence[HookCallView]:
         if hook.event != event:
+            return ()
+        if hook.condition and not self._ground.fits_condition(hook.condition, prepared):
             return ()
         ground = self._ground
         return tell_call(hook.matcher, ground.own_call(prepared, given), root=ground.cwd)
@@ -237,10 +276,14 @@ class HookRunner:
         """Return the hook's reaction; None if the call does not concern it."""
         reaction: Reaction | None = None
         call = prepared.call
-        for telling in self._describe_call(hook, "PostToolUse", prepared, call.input):
+        if hook.event == "PostToolUseFailure" and output.error is None:
+            return None
+        for telling in self._describe_call(hook, hook.event, prepared, call.input):
             details = self._details(call, telling, child)
             said = self._ground.clean(read_text(output))
             details["tool_response"] = build_response(output, said, file_path=telling.file_path)
+            if output.error is not None:
+                details["error"] = said
             result, _ = await self._run(hook, details)
             self._tell(replace(result, call_id=call.id))
             reaction = join_reactions(reaction, build_reaction(result, output))
@@ -275,12 +318,18 @@ class HookRunner:
 
     async def _answer(self, hook: Hook, details: Mapping[str, Json]) -> HookAnswer:
         ground = self._ground
-        if why_not := ground.why_not(hook):
+        if why_not := hook.problem or ground.why_not(hook):
             raise HookProblem(f"was not run: {why_not}")
         told = json.dumps({**ground.build_input(hook.event), **details}, default=str)
+        stdin = told.encode("utf-8", "replace")
+        if hook.url:
+            ran = await post_hook(
+                hook.url, body=stdin, headers=hook.headers, timeout_s=hook.timeout_s
+            )
+            return parse_answer(hook.event, ran, clean=ground.clean)
         ran = await run_hook(
             hook.command,
-            stdin=told.encode("utf-8", "replace"),
+            stdin=stdin,
             cwd=hook.project or ground.cwd,
             env=ground.env | build_project_variables(hook.project) if hook.project else ground.env,
             timeout_s=hook.timeout_s,

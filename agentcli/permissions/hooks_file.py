@@ -6,16 +6,20 @@ the file and the line.
 """
 
 import json
+import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, get_args
+from urllib.parse import urlsplit
 
+from agentcli.permissions.claude_settings import parse_claude_rule
+from agentcli.permissions.foreign_files import parse_json
 from agentcli.permissions.hook_answer import HookEvent
 from agentcli.permissions.hook_names import fits
-from agentcli.permissions.hooks import TIMEOUT_S, WITH_MATCHER, Hook
+from agentcli.permissions.hooks import ABOUT_TOOLS, TIMEOUT_S, WITH_MATCHER, Hook
 from agentcli.types.errors import SettingsError
 from agentcli.types.fast_dataclass import dataclass
 
@@ -23,14 +27,30 @@ LONGEST_TIMEOUT_S = 3600
 LAST_TIMEOUT_S = 5.0
 """The default time limit at the end of a session, where the user waits for the program to exit."""
 EVENTS: dict[str, HookEvent] = {event: event for event in get_args(HookEvent)}
-DECIDING: tuple[HookEvent, ...] = ("PreToolUse", "PostToolUse", "UserPromptSubmit", "Stop")
+DECIDING: tuple[HookEvent, ...] = (
+    *("PreToolUse", "PermissionRequest", "PostToolUse", "UserPromptSubmit", "Stop", "SubagentStop"),
+)
 """Events whose hooks are checks. If such a hook does not run, the check is lost."""
+OTHER_EVENTS = frozenset(
+    (
+        *("SubagentStart", "PostCompact", "Setup", "TeammateIdle", "TaskCompleted", "TaskCreated"),
+        *("ConfigChange", "CwdChanged", "WorktreeCreate", "WorktreeRemove", "StopFailure"),
+        *("InstructionsLoaded", "Elicitation", "ElicitationResult", "PermissionDenied"),
+    )
+)
+"""Events of other agents that have no meaning here. None of them checks a call."""
+OTHER_TYPES = ("prompt", "agent", "mcp_tool")
+"""Types of other agents that ask a model or a server. They cannot run here."""
 
 _MISSPELT = 0.85
 """The similarity from which an unknown event is taken for a misspelt deciding event."""
 _TOP = ("hooks", "description", "$schema")
 _GROUP = ("matcher", "hooks", "description")
-_ENTRY = ("type", "command", "shell", "timeout", "description", "statusMessage")
+_ENTRY = (
+    *("type", "command", "shell", "timeout", "description", "statusMessage"),
+    *("if", "url", "headers", "allowedEnvVars"),
+)
+_VARIABLE = re.compile(r"\$\{?(\w+)\}?")
 _SHELLS = ("sh", "bash")
 _HOW = (
     'write {"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": '
@@ -54,7 +74,7 @@ def parse_hooks(
     `is_settings` is True for the settings file of another agent, where hooks are one of many keys.
     """
     try:
-        document = json.loads(text.removeprefix("\ufeff"))
+        document = parse_json(text.encode("utf-8", "replace"))
     except json.JSONDecodeError as error:
         raise SettingsError(f"{path}:{error.lineno} is not JSON: {error.msg}", hint=_HOW) from None
     except (RecursionError, ValueError) as error:
@@ -114,10 +134,10 @@ class _HooksParser:
 
     def _hook(self, event: HookEvent, matcher: str, entry: Mapping[str, Any]) -> Hook | None:
         kind, command = entry.get("type", "command"), entry.get("command")
+        if kind == "http":
+            return self._http_hook(event, matcher, entry)
         if kind != "command":
-            message = f"a hook of {event} has the type {kind!r}, but only command hooks run"
-            self._complain(event, message, kind)
-            return None
+            return self._hook_of_other_type(event, matcher, kind)
         if not isinstance(command, str) or not command.strip() or "\0" in command:
             self._complain(event, f"a hook of {event} has no command", event)
             return None
@@ -131,10 +151,68 @@ class _HooksParser:
             event=event,
             command=command if shell == "sh" else (shell, "-c", command),
             matcher=matcher,
+            condition=self._condition(event, entry),
             timeout_s=self._timeout(event, entry),
             where=f"{self.path}:{self._line(command)}",
             project=self.project,
         )
+
+    def _http_hook(self, event: HookEvent, matcher: str, entry: Mapping[str, Any]) -> Hook | None:
+        url, headers = entry.get("url"), entry.get("headers") or {}
+        if not isinstance(url, str) or not _is_address(url):
+            self._complain(event, f"a hook of {event} has no http:// or https:// url", event)
+            return None
+        if not isinstance(headers, dict) or not all(
+            isinstance(one, str) for one in headers.values()
+        ):
+            self._complain(event, f"the headers of a hook of {event} must be strings", "headers")
+            return None
+        self._note_unknown(entry, _ENTRY, f"a hook of {event}")
+        passed = entry.get("allowedEnvVars")
+        names = {str(name) for name in passed} if isinstance(passed, list) else set()
+        return Hook(
+            event=event,
+            url=url,
+            headers=tuple((name, _fill_header(text, names)) for name, text in headers.items()),
+            matcher=matcher,
+            condition=self._condition(event, entry),
+            timeout_s=self._timeout(event, entry),
+            where=f"{self.path}:{self._line(url)}",
+            project=self.project,
+        )
+
+    def _hook_of_other_type(self, event: HookEvent, matcher: str, kind: object) -> Hook | None:
+        """Return a hook that always fails, where a check would be lost; otherwise warn."""
+        message = f"a hook of {event} has the type {kind!r}, but only command and http hooks run"
+        if kind not in OTHER_TYPES:
+            self._complain(event, message, kind)
+        elif event in ("PreToolUse", "PermissionRequest"):
+            self._warn(f"{message}; you are asked about the calls that it would check", kind)
+            problem = f"its type {kind} cannot run here"
+            where = f"{self.path}:{self._line(kind)}"
+            return Hook(
+                event=event, problem=problem, matcher=matcher, where=where, project=self.project
+            )
+        else:
+            self._warn(f"{message}; it does not run", kind)
+        return None
+
+    def _condition(self, event: HookEvent, entry: Mapping[str, Any]) -> str:
+        """Return the rule that a call must match. One that is not understood holds for all."""
+        written = entry.get("if")
+        if not written:
+            return ""
+        if event not in ABOUT_TOOLS or not isinstance(written, str):
+            self._warn(f"if has no effect on a hook of {event}", "if")
+            return ""
+        try:
+            parse_claude_rule(written)
+        except ValueError as error:
+            self._warn(
+                f"the hook runs for every call: if {written!r} has no meaning: {error}", "if"
+            )
+            return ""
+        return written
 
     def _timeout(self, event: HookEvent, entry: Mapping[str, Any]) -> float:
         usual = LAST_TIMEOUT_S if event == "SessionEnd" else TIMEOUT_S
@@ -169,7 +247,7 @@ class _HooksParser:
         written = re.sub("[^a-z]", "", event.lower())
         meant = get_close_matches(written, plain, n=1, cutoff=_MISSPELT)
         message = f"unknown hook event {event}"
-        if meant:
+        if meant and event not in OTHER_EVENTS:
             raise self._error(f"{message}. Did you mean {plain[meant[0]]}?", event)
         self._warn(f"{message}, so its hooks do not run; the events are {', '.join(EVENTS)}", event)
 
@@ -192,3 +270,19 @@ class _HooksParser:
         """Return the line where the word first occurs; the first line if it is not found."""
         at = self.text.find(json.dumps(word))
         return self.text.count("\n", 0, max(at, 0)) + 1
+
+
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+
+
+def _fill_header(text: str, names: Collection[str]) -> str:
+    """Return a header with the variables that the hook may have. Others are empty."""
+    filled = _VARIABLE.sub(
+        lambda found: os.environ.get(found[1], "") if found[1] in names else "", text
+    )
+    return "".join(filled.splitlines())

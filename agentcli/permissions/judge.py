@@ -117,12 +117,28 @@ class PolicyJudge:
         verdict = self._decider.add_grants(case.subject, on_call)
         if verdict.decision != "ask":
             return verdict
+        if answer := await self._ask_hooks(case, on_call):
+            return answer
         if self._ask_user is None:
             return self._deny_unattended(case, verdict, is_call_open=on_call.decision == "ask")
         async with self._one_question_at_a_time:
             # The answer to the previous question may have been "for the whole session".
             now = self._decider.add_grants(case.subject, self._decide(case, said))
             return await self._ask(case, verdict) if now.decision == "ask" else now
+
+    async def _ask_hooks(self, case: _JudgedCall, verdict: Verdict) -> Verdict | None:
+        """Return the answer of a PermissionRequest hook, or None if the user must give it.
+
+        Like other hooks they lift no rule, and give nothing beyond the sandbox."""
+        if self._hooks is None:
+            return None
+        said = await self._hooks.run_permission_request(case.prepared, case.child)
+        if said.decision == "deny":
+            return _make_hook_verdict("deny", said)
+        if said.decision != "allow" or verdict.by != "mode":
+            return None
+        allowed = self._decider.add_grants(case.subject, _make_hook_verdict("allow", said))
+        return allowed if allowed.decision == "allow" else None
 
     async def _evaluate(self, case: _JudgedCall, verdict: Verdict) -> Verdict:
         if verdict.by != "evaluator" or self._evaluator is None:

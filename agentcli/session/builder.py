@@ -184,6 +184,7 @@ def _build_parts(
         mode=mode,
         ask_user=ask_user,
         hooks=hooks.engine,
+        notify=hooks.notify if hooks.engine else None,
         evaluator=evaluator,
         facts=journal.facts,
         directories=directories,
@@ -229,6 +230,8 @@ def _assemble(
     features = build_session_features(parts)
     _add_tools(parts, features, form=form, tools=tools)
     declare_chosen_tool(requirements, parts.toolset)
+    if parts.hooks.engine is not None:
+        journal.subscribe(parts.hooks)
     for feature in features.values():
         for listener in feature.listeners:
             journal.subscribe(listener)
@@ -254,7 +257,7 @@ def _assemble(
             gate=parts.gate,
             journal=journal,
             breaker=breaker,
-            result_hooks=parts.hooks.build_result_hooks(),
+            hooks=parts.hooks,
         ),
         breaker=breaker,
         limits=TurnLimits(steps=parts.settings.max_turns, wall_s=parts.settings.timeout),

@@ -3,8 +3,10 @@
 If there are none, nothing is imported and nothing is started.
 """
 
+import asyncio
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -13,13 +15,22 @@ from agentcli.log.paths import SessionPaths
 from agentcli.session.project import Project, load_project_hooks
 from agentcli.settings import Settings, build_unreadable_error, get_hooks_file
 from agentcli.types.errors import Ending, ToolError
-from agentcli.types.events import ContextNote, Emit, HookRan, NoteReason, TurnEnded, Warned
+from agentcli.types.events import (
+    Checkpointed,
+    ContextNote,
+    Emit,
+    Event,
+    HookRan,
+    NoteReason,
+    TurnEnded,
+    Warned,
+)
 from agentcli.types.messages import Json
 from agentcli.types.tools import PreparedCall, rename_aliases
-from agentcli.types.verdicts import CurrentMode, Delegation
+from agentcli.types.verdicts import CurrentMode, Delegation, Question
 
 if TYPE_CHECKING:
-    from agentcli.permissions.hook_answer import HookDecision, HookResult
+    from agentcli.permissions.hook_answer import HookDecision, HookEvent, HookResult
     from agentcli.permissions.hook_names import OwnCall, TouchedFile
     from agentcli.permissions.hooks import Hook, HookContext, HookRunner
     from agentcli.permissions.hooks_file import HooksFile
@@ -38,7 +49,14 @@ _DECISIONS: "dict[HookDecision, Literal['observed', 'allowed', 'asked', 'rejecte
     "failed": "failed",
 }
 
-_SUBJECTS = {"SessionStart": ("startup", "resume"), "SessionEnd": ("exit", "other")}
+_SUBJECTS = {
+    "SessionStart": ("startup", "resume"),
+    "SessionEnd": ("exit", "other"),
+    "PreCompact": ("auto", "manual"),
+    "Notification": ("permission_prompt",),
+}
+FILES_MAX = 50
+"""The number of files of one call that FileChanged hooks run for."""
 
 
 class SessionHooks:
@@ -61,6 +79,9 @@ class SessionHooks:
         self._has_begun = False
         self._pending_notes: list[ContextNote] = []
         self._stops = 0
+        self._workspace = context.cwd if context else Path()
+        self._running: set[asyncio.Future[Sequence[HookResult]]] = set()
+        """Hooks that nobody waits for until the session ends."""
 
     def _build_runner(self, hooks: "Sequence[Hook]", context: "HookContext") -> "HookRunner":
         from agentcli.permissions.hooks import HookRunner
@@ -69,6 +90,10 @@ class SessionHooks:
 
     def build_result_hooks(self, child: Delegation | None = None) -> Sequence[ResultHook]:
         return self.engine.build_after(child) if self.engine else ()
+
+    def build_failure_hooks(self, child: Delegation | None = None) -> Sequence[ResultHook]:
+        """Return the hooks that see the error of a tool that refused to run."""
+        return self.engine.build_after(child, only_failures=True) if self.engine else ()
 
     def collect_notes(self) -> Sequence[ContextNote]:
         """Return the context that hooks have added for the model's next reply."""
@@ -90,6 +115,8 @@ class SessionHooks:
         return None
 
     async def run_session_end(self, exit_code: int) -> None:
+        if self._running:
+            await asyncio.gather(*self._running, return_exceptions=True)
         if self.engine and self._has_begun:
             reason = "other" if exit_code else "exit"
             await self.engine.run_event("SessionEnd", reason, reason=reason, exit_code=exit_code)
@@ -99,13 +126,73 @@ class SessionHooks:
         if self.engine is None:
             return ()
         results = await self.engine.run_event("Stop", stop_hook_active=self._stops > 0)
+        notes = self._collect_reasons(results, stops=self._stops)
+        self._stops += bool(notes)
+        return notes
+
+    def build_child_check(
+        self, child: Delegation
+    ) -> Callable[[], Awaitable[Sequence[ContextNote]]]:
+        """Return what runs the SubagentStop hooks when a child thinks that it is done."""
+        stops = 0
+
+        async def find_unfinished() -> Sequence[ContextNote]:
+            nonlocal stops
+            if self.engine is None:
+                return ()
+            results = await self.engine.run_event(
+                "SubagentStop",
+                child.role,
+                stop_hook_active=stops > 0,
+                agent_id=child.child_id,
+                agent_type=child.role,
+                agent_task=child.task,
+            )
+            notes = self._collect_reasons(results, stops=stops)
+            stops += bool(notes)
+            return notes
+
+        return find_unfinished
+
+    def _collect_reasons(
+        self, results: "Sequence[HookResult]", *, stops: int
+    ) -> Sequence[ContextNote]:
+        """Return the reasons to continue, unless the model was sent back too often."""
         asked = [one for one in results if one.decision == "deny"]
-        if asked and self._stops >= STOPS_MAX:
-            reason = f"hooks sent the model back {self._stops} times; ending the turn"
+        if asked and stops >= STOPS_MAX:
+            reason = f"hooks sent the model back {stops} times; ending the turn"
             self._emit(Warned(code="hook.stop", message=reason))
             return ()
-        self._stops += bool(asked)
         return [ContextNote(text=one.reason, why=NoteReason.HOOK) for one in asked]
+
+    async def find_objection(self, trigger: str) -> str:
+        """Run the PreCompact hooks. Return why one refuses, or an empty string."""
+        if self.engine is None:
+            return ""
+        results = await self.engine.run_event("PreCompact", trigger, trigger=trigger)
+        refused = [one for one in results if one.decision == "deny"]
+        return f"hook {refused[0].hook}: {refused[0].reason}" if refused else ""
+
+    def notify(self, question: Question) -> None:
+        """Run the Notification hooks for a question to the user, without waiting for them."""
+        message = f"agentcli needs your permission to use {question.call.name}"
+        kind = "permission_prompt"
+        self._start_event("Notification", kind, message=message, notification_type=kind)
+
+    def __call__(self, event: Event) -> None:
+        """Run the FileChanged hooks for files that a call changed, without waiting for them."""
+        if isinstance(event, Checkpointed) and self.engine and self.engine.has_hooks("FileChanged"):
+            for path in event.paths[:FILES_MAX]:
+                place = Path(event.root or self._workspace, path)
+                change = "change" if place.exists() else "unlink"
+                self._start_event("FileChanged", place.name, file_path=str(place), change=change)
+
+    def _start_event(self, event: "HookEvent", subject: str, **details: Json) -> None:
+        if self.engine is None or not self.engine.has_hooks(event):
+            return
+        task = asyncio.ensure_future(self.engine.run_event(event, subject, **details))
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
 
     def build_warnings(self, tools: Sequence[str]) -> Sequence[Warned]:
         """Return warnings about entries that have no effect in a session with these tools."""
@@ -114,7 +201,7 @@ class SessionHooks:
 
     def _handle_result(self, result: "HookResult") -> None:
         """Publish the result of a hook as facts."""
-        if result.event != "PostToolUse":  # dispatch records those, with their effect
+        if not result.event.startswith("PostToolUse"):  # dispatch records those, with their effect
             decision = _DECISIONS[result.decision]
             self._emit(
                 HookRan(
@@ -188,7 +275,21 @@ def _build_context(
         clean=clean,
         own_call=read_call,
         why_not=explain_skip,
+        fits_condition=partial(_fits_condition, settings.workspace),
     )
+
+
+def _fits_condition(workspace: Path, written: str, prepared: PreparedCall) -> bool:
+    """Return whether a call may match a condition. If that is not clear, the hook runs."""
+    from agentcli.permissions.claude_settings import parse_claude_rule
+    from agentcli.permissions.command_patterns import Likeness
+    from agentcli.permissions.subject import SubjectFactory
+
+    subjects = SubjectFactory(workspace=workspace, cwd=lambda: workspace)
+    spec = prepared.tool.spec
+    subject = subjects.build(spec.name, prepared.args, source=spec.source)
+    rules = parse_claude_rule(written, workspace)
+    return any(rule.likeness(subject) is not Likeness.NO for rule in rules)
 
 
 def read_user_hooks(path: Path) -> "HooksFile | None":

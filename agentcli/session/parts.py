@@ -1,11 +1,11 @@
 """The parts of a session that its agents and features build on."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import TypeAlias
 
 from agentcli.agent.compaction import Compactor
-from agentcli.agent.dispatch import Dispatcher, ResultHook
+from agentcli.agent.dispatch import Dispatcher
 from agentcli.agent.journal import Journal, Listener
 from agentcli.agent.limits import Breaker, Pace
 from agentcli.agent.model_client import ModelClient, load_system_prompt
@@ -74,6 +74,7 @@ class SessionParts:
                 journal,
                 window=self.model.get_window,
                 store_result=self.builtin_tools.store_result,
+                find_objection=self.hooks.find_objection,
             ),
             small_model=self.model.open_small,
             fall_back=None if model else self.model.fall_back,
@@ -89,7 +90,7 @@ def build_dispatcher(
     gate: PermissionGate,
     journal: Journal,
     breaker: Breaker,
-    result_hooks: Sequence[ResultHook] = (),
+    hooks: SessionHooks | None = None,
     child: Delegation | None = None,
 ) -> Dispatcher:
     """Build a dispatcher whose calls pass the permission gate and are recorded in the journal.
@@ -102,7 +103,8 @@ def build_dispatcher(
         workspace=settings.workspace,
         breaker=breaker,
         pace=Pace(settings.calls_per_minute),
-        result_hooks=result_hooks,
+        result_hooks=hooks.build_result_hooks(child) if hooks else (),
+        failure_hooks=hooks.build_failure_hooks(child) if hooks else (),
         clean=gate.secret_masking.clean,
         check=refuse_tokens,
         explain=TokenNote(journal.facts),

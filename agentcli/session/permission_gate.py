@@ -103,12 +103,14 @@ class PermissionGate:
         mode: CurrentMode | None = None,
         ask_user: AskUser | None = None,
         hooks: "HookRunner | None" = None,
+        notify: Callable[[Question], None] | None = None,
         evaluator: CallEvaluator | None = None,
         facts: Sequence[Fact] = (),
         directories: Directories | None = None,
     ) -> None:
         """`mode` is shared with the hooks; if None, it is that of the settings. `ask_user` is None
-        if nobody can be asked. `facts` are the session's so far."""
+        if nobody can be asked. `notify` learns of every question. `facts` are the session's so
+        far."""
         self.host = host
         self.secret_masking = secret_masking
         self._settings = settings
@@ -116,6 +118,7 @@ class PermissionGate:
         self._mode = mode or CurrentMode(value=settings.mode)
         self._ask_user = ask_user
         self._hooks = hooks
+        self._notify = notify
         self._evaluator = evaluator
         self._past = facts
         self._calls: dict[str, tuple[PreparedCall, Delegation | None]] = {}
@@ -182,6 +185,8 @@ class PermissionGate:
             return Verdict(decision="deny", by="nobody", reason="this run cannot ask")
         masked = self.secret_masking.build_event_mask().mask_value(question)
         async with self._one_question_at_a_time:
+            if self._notify is not None:
+                self._notify(masked)
             # What would be stored is offered as it is: a masked rule would match nothing.
             return await self._ask_user(replace(masked, suggestion=question.suggestion))
 

@@ -229,6 +229,7 @@ class Reaction:
     output: Output | None = None
     """With `transformed`, the output to use instead."""
     reason: str = ""
+    event: str = "PostToolUse"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -203,7 +203,8 @@ def test_what_is_not_known_here_is_warned_of_and_the_rest_works(
         return [{"hooks": [{"type": "command", "command": line, **more}]}]
 
     hooks = {
-        "Notification": command("notify-send done"),
+        "Notification": command("true"),
+        "TeammateIdle": command("true"),
         "SubagentStop": command("true", once=True),
         "PreToolUse": [
             {"matcher": "WebFetch|WebSearch", **command("exit 2")[0]},
@@ -218,10 +219,10 @@ def test_what_is_not_known_here_is_warned_of_and_the_rest_works(
     assert ran.code == 0
     words = [one.message for one in facts_of(home, Warned)]
     for name in (
-        "Notification",
-        "SubagentStop",
+        "TeammateIdle",
+        "a hook of SubagentStop has once",
         "permissions",
-        "once",
+        "a hook of PreToolUse has once",
         "WebFetch",
         "'mcp__github'",
     ):

@@ -1,9 +1,11 @@
 import json
 import os
 import subprocess
+import threading
 import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -305,3 +307,79 @@ def test_broken_hooks_file_is_two_lines_and_nothing_runs(
     assert message in error
     assert fix.startswith("  fix: ")
     assert not (workspace / "new.txt").exists()
+
+
+def test_files_that_a_call_changed_are_told_by_name(home: Path, workspace: Path) -> None:
+    hook(home, "FileChanged", f"cat >> {home}/told", matcher="new.txt|other.txt")
+    ran = run(home, workspace, WRITE, {"write_file": {"path": "b.txt", "content": "x"}})
+    assert ran.code == 0
+    told = json.loads((home / "told").read_text())
+    assert (told["hook_event_name"], told["file_path"], told["change"]) == (
+        "FileChanged",
+        str(workspace / "new.txt"),
+        "change",
+    )
+
+
+def test_failed_call_and_condition_choose_the_hooks_that_run(home: Path, workspace: Path) -> None:
+    hook(home, "PostToolUseFailure", "echo 'Try ls first.' >&2; exit 2", matcher="Read")
+    hook(home, "PreToolUse", "echo no >&2; exit 2", **{"if": "Bash(git push *)"})
+    run(
+        home,
+        workspace,
+        {"read_file": {"path": "missing.txt"}},
+        {"read_file": {"path": "a.txt"}},
+        {"bash": {"command": "git push origin main"}},
+        {"bash": {"command": "ls"}},
+    )
+    status = {one.result.call_id: one.result.status for one in of(home, CallFinished)}
+    called = [one.call.id for one in sorted(of(home, CallJudged), key=lambda one: one.call.id)]
+    assert [status[call_id] for call_id in called] == ["error", "ok", "error", "ok"]
+    assert [(one.event, one.decision) for one in of(home, HookRan)] == [
+        ("PostToolUseFailure", "rejected"),
+        ("PreToolUse", "rejected"),
+    ]
+
+
+class _Answers(BaseHTTPRequestHandler):
+    told: ClassVar[list[Any]] = []
+
+    def do_POST(self) -> None:
+        length = int(self.headers["Content-Length"])
+        self.told.append((self.path, self.headers["X-Key"], json.loads(self.rfile.read(length))))
+        body = b'{"decision": "block", "reason": "the server says no"}'
+        self.send_response(200 if self.path == "/check" else 500)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+def test_hook_can_be_an_address(home: Path, workspace: Path) -> None:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Answers)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        entries = [
+            {
+                "type": "http",
+                "url": f"http://127.0.0.1:{server.server_port}/{path}",
+                "headers": {"X-Key": "$MY_VARIABLE"},
+                "allowedEnvVars": ["MY_VARIABLE"],
+            }
+            for path in ("broken", "check")
+        ]
+        document = {"hooks": {"PreToolUse": [{"matcher": "Write", "hooks": entries}]}}
+        (home / ".config/agentcli/hooks.json").write_text(json.dumps(document))
+        run(home, workspace, WRITE, MY_VARIABLE="v1")
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert not (workspace / "new.txt").exists()
+    (_, (path, key, told)) = _Answers.told
+    assert (path, key, told["tool_name"]) == ("/check", "v1", "Write")
+    assert [(one.decision, one.reason) for one in of(home, HookRan)] == [
+        ("failed", "the hook ended with exit code 1 HTTP 500 Internal Server Error"),
+        ("rejected", "the server says no"),
+    ]

@@ -131,13 +131,14 @@ class ChildAgents(SessionFeature):
                 gate=gate,
                 journal=journal,
                 breaker=breaker,
-                result_hooks=parts.hooks.build_result_hooks(child),
+                hooks=parts.hooks,
                 child=child,
             ),
             breaker=breaker,
             limits=limits,
             parallel=parts.settings.parallel,
             collect_notes=instructions.collect_notes,
+            find_unfinished=parts.hooks.build_child_check(child),
             wraps_up=True,
         )
         self._record_start(journal, toolset, instructions, model or parts.model.current)

@@ -120,7 +120,7 @@ class ToolServer:
             gate=self._gate,
             journal=self._journal,
             breaker=self._breaker,
-            result_hooks=self._hooks.build_result_hooks(),
+            hooks=self._hooks,
         )
         self._one_at_a_time = asyncio.Lock()
         self._numbers = count(1)

@@ -443,3 +443,45 @@ def test_hook_gets_only_the_environment_it_is_given(
 def test_hook_that_means_nothing_is_refused(fields: dict[str, str], message: str) -> None:
     with pytest.raises(SettingsError, match=message):
         Hook(**fields)  # type: ignore[arg-type]
+
+
+def test_hooks_of_an_event_run_at_the_same_time(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    hooks = _hooks(
+        tmp_path,
+        _hook("open('pipe').read()", event="Stop"),
+        _hook("open('pipe', 'w').write('x')", event="Stop"),
+    )
+
+    results = asyncio.run(hooks.run_event("Stop"))
+
+    assert [one.decision for one in results] == ["none", "none"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "decision", "reason"),
+    [
+        ({"decision": {"behavior": "allow"}}, "allow", ""),
+        ({"decision": {"behavior": "deny", "message": "no"}}, "deny", "no"),
+        ({"decision": {"behavior": "allow", "updatedInput": {}}}, "failed", "the hook allowed"),
+        ({}, "none", ""),
+    ],
+)
+def test_request_for_permission_is_answered_by_a_behavior(
+    answer: Json, decision: str, reason: str, tmp_path: Path
+) -> None:
+    said = json.dumps({"hookSpecificOutput": answer})
+    hook = _hook(f"print({said!r})", event="PermissionRequest", matcher="Bash")
+    hooks = _hooks(tmp_path, hook)
+
+    found = asyncio.run(hooks.run_permission_request(prepare(command="ls")))
+
+    assert found.decision == decision
+    assert found.reason.startswith(reason)
+
+
+def test_hook_with_a_problem_fails(tmp_path: Path) -> None:
+    found = _before(tmp_path, Hook(event="PreToolUse", problem="its type prompt cannot run here"))
+
+    assert found.decision == "failed"
+    assert found.reason == "the hook was not run: its type prompt cannot run here"

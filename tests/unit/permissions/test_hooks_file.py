@@ -66,7 +66,9 @@ def _one(**fields: Any) -> Any:
         (_text({"Stop": [{"hooks": [3]}]}), ":3: Stop must be a list"),
         (_text({"PreToolUse": [{"matcher": 3, "hooks": []}]}), ":5: the matcher of PreToolUse"),
         (_text({"PreToolUse": [{"matcher": "(", "hooks": []}]}), "not a regular expression"),
-        (_text(_one(type="prompt")), ":7: a hook of Stop has the type 'prompt', but only command"),
+        (_text(_one(type="shell")), ":7: a hook of Stop has the type 'shell', but only command"),
+        (_text(_one(type="http", url="ftp://x")), "a hook of Stop has no http:// or https:// url"),
+        (_text(_one(type="http", url="http://x", headers={"A": 1})), "headers of a hook of Stop"),
         (_text(_one(command="")), "a hook of Stop has no command"),
         (_text(_one(command=["a"])), "a hook of Stop has no command"),
         (_text(_one(command="a\0b")), "a hook of Stop has no command"),
@@ -94,12 +96,13 @@ def _last(**fields: Any) -> Any:
     ("text", "warning", "count"),
     [
         ('{"hooks": {},\n "permissions": {}}', ":2: a hooks file has permissions, which has no", 0),
-        (_text({"Notification": 3}), ":3: unknown hook event Notification", 0),
-        (_text({"SubagentStop": []}), ":3: unknown hook event SubagentStop", 0),
-        (_text({"PostToolUseFailure": []}), "unknown hook event PostToolUseFailure", 0),
+        (_text({"Notification": 3}), ":3: Notification must be a list", 0),
+        (_text({"SubagentStart": []}), ":3: unknown hook event SubagentStart", 0),
+        (_text({"BeforeModel": []}), ":3: unknown hook event BeforeModel", 0),
+        (_text(_one(type="prompt")), ":7: a hook of Stop has the type 'prompt', but only", 0),
         (_text({"Stop": [{"matchers": "", "hooks": []}]}), "did you mean matcher?", 0),
         (_text(_one(timeot=3)), "a hook of Stop has timeot, which has no effect here; did", 1),
-        (_text(_one(**{"if": "Bash(rm *)"})), "a hook of Stop has if, which has no effect here", 1),
+        (_text(_one(**{"if": "Bash(rm *)"})), "if has no effect on a hook of Stop", 1),
         (_text(_one(**{"async": True})), "a hook of Stop has async", 1),
         (_text(_one(timeout="5")), ":9: the timeout of a hook of Stop must be seconds", 1),
         (_text(_one(timeout=0)), "using 60", 1),
@@ -137,3 +140,47 @@ def test_line_for_bash_is_run_by_it() -> None:
     (hook,) = parse_hooks(_text(_one(shell="bash")), PATH).hooks
 
     assert hook.command == ("bash", "-c", "a")
+
+
+def test_check_of_another_type_is_one_that_fails() -> None:
+    text = _text(
+        {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "prompt", "prompt": "ok?"}]}]}
+    )
+    found = parse_hooks(text, PATH)
+
+    assert [hook.problem for hook in found.hooks] == ["its type prompt cannot run here"]
+    assert "you are asked about the calls that it would check" in found.warnings[0]
+
+
+def test_hook_that_posts_gets_only_the_variables_it_may_have(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TOKEN", "t1")
+    monkeypatch.setenv("OTHER", "o1")
+    entry = {
+        "type": "http",
+        "url": "https://hooks.example:8443/x?y=1",
+        "headers": {"Authorization": "Bearer $TOKEN", "X": "${OTHER}"},
+        "allowedEnvVars": ["TOKEN"],
+    }
+    (hook,) = parse_hooks(_text({"Stop": [{"hooks": [entry]}]}), PATH).hooks
+
+    assert hook.url == entry["url"]
+    assert hook.headers == (("Authorization", "Bearer t1"), ("X", ""))
+
+
+@pytest.mark.parametrize(("written", "kept"), [("Bash(git *)", True), ("Nonsense(", False)])
+def test_condition_without_a_meaning_holds_for_all(written: str, kept: bool) -> None:
+    entry = {"command": "a", "if": written}
+    found = parse_hooks(_text({"PreToolUse": [{"hooks": [entry]}]}), PATH)
+
+    assert [hook.condition for hook in found.hooks] == [written if kept else ""]
+    assert bool(found.warnings) is not kept
+
+
+def test_settings_of_another_agent_have_hooks_among_other_keys() -> None:
+    text = '{"model": "x", /* old */ "hooks": {"Stop": [{"hooks": [{"command": "a"}]}]},}'
+    found = parse_hooks(text, PATH, is_settings=True)
+
+    assert [hook.command for hook in found.hooks] == ["a"]
+    assert found.warnings == ()
