@@ -3,7 +3,6 @@
 If there are none, nothing is imported and nothing is started.
 """
 
-import asyncio
 import os
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
@@ -30,6 +29,8 @@ from agentcli.types.tools import PreparedCall, rename_aliases
 from agentcli.types.verdicts import CurrentMode, Delegation, Question
 
 if TYPE_CHECKING:
+    import asyncio
+
     from agentcli.permissions.hook_answer import HookDecision, HookEvent, HookResult
     from agentcli.permissions.hook_names import OwnCall, TouchedFile
     from agentcli.permissions.hooks import Hook, HookContext, HookRunner
@@ -116,6 +117,8 @@ class SessionHooks:
 
     async def run_session_end(self, exit_code: int) -> None:
         if self._running:
+            import asyncio
+
             await asyncio.gather(*self._running, return_exceptions=True)
         if self.engine and self._has_begun:
             reason = "other" if exit_code else "exit"
@@ -190,6 +193,8 @@ class SessionHooks:
     def _start_event(self, event: "HookEvent", subject: str, **details: Json) -> None:
         if self.engine is None or not self.engine.has_hooks(event):
             return
+        import asyncio
+
         task = asyncio.ensure_future(self.engine.run_event(event, subject, **details))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
