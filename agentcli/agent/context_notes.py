@@ -74,6 +74,11 @@ class EnvironmentNotes:
             case _:
                 pass
 
+    def rewind(self, facts: Iterable[Fact]) -> None:
+        """Go on from these facts, in which the model may not have got the latest notes."""
+        notes = [fact.text for fact in facts if isinstance(fact, ContextNote)]
+        self._last_text = next((one for one in reversed(notes) if one.startswith(_HEADING)), "")
+
     def _describe(self) -> str:
         return describe_environment(self._workspace, self._added, reach=self._reach)
 
@@ -207,6 +212,12 @@ class PlanTracker:
                     self.proposed = answer
             case _:
                 pass
+
+    def rewind(self, facts: Iterable[Fact]) -> None:
+        """Go on from these facts. The mode is the user's, and stays."""
+        past = PlanTracker(facts, wants_plan=self._wants_plan)
+        self.proposed, self.asked, self.accepted = past.proposed, past.asked, past.accepted
+        self._is_noted = past._is_noted
 
     def collect_notes(self) -> Sequence[ContextNote]:
         """Return the note about plan mode that the model needs before its next reply."""

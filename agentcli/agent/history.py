@@ -7,7 +7,7 @@ says whether it may have run.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from agentcli.types.events import (
     CallFinished,
@@ -19,9 +19,11 @@ from agentcli.types.events import (
     NoteReason,
     Restored,
     ResultsTrimmed,
+    Rewound,
     TurnStarted,
     TurnWithdrawn,
 )
+from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import AssistantMessage, Text, ToolCall, UserMessage
 from agentcli.types.provider import Message
 from agentcli.types.tools import ErrorKind, ToolMessage, ToolResult
@@ -54,17 +56,18 @@ class History:
         self._calls: tuple[ToolCall, ...] = ()
         self._results: list[ToolResult | None] = []
         self._started_ids: set[str] = set()
+        self._turn_count = 0
+        self._turns: dict[int, _Snapshot] = {}
+        """By number, the conversation before each turn."""
+        self._rewound: dict[str, _Snapshot] = {}
+        """By its id, the conversation before each rewind."""
         for fact in facts:
             self.add(fact)
 
     def add(self, fact: Fact) -> None:
         match fact:
-            case TurnStarted(message=message):
-                self._add_message(message)
-                self._preserved.append((message, True))
-                self._open_prompt = message
-            case TurnWithdrawn():
-                self._withdraw()
+            case TurnStarted() | TurnWithdrawn() | Rewound():
+                self._add_turn(fact)
             case ContextNote():
                 self._add_note(fact)
             case ModelReplied(message=message):
@@ -97,6 +100,46 @@ class History:
     def build_missing_results(self) -> tuple[ToolResult, ...]:
         """Return stand-ins for the missing results of open calls."""
         return tuple(self._build_stand_in(call) for call in self.find_open_calls())
+
+    def _add_turn(self, fact: TurnStarted | TurnWithdrawn | Rewound) -> None:
+        match fact:
+            case TurnStarted(message=message):
+                self._start_turn(message)
+            case TurnWithdrawn():
+                self._withdraw()
+            case Rewound():
+                self._rewind(fact)
+
+    def _start_turn(self, message: UserMessage) -> None:
+        self._close_calls()
+        self._turn_count += 1
+        self._turns[self._turn_count] = self._take_snapshot()
+        self._append(message)
+        self._preserved.append((message, True))
+        self._open_prompt = message
+
+    def _rewind(self, fact: Rewound) -> None:
+        """Go back to before a turn, or take a rewind back. What was sent stays the same objects."""
+        self._close_calls()
+        if fact.action == "redo":
+            snapshot = self._rewound.get(fact.of)
+        else:
+            self._rewound[fact.id] = self._take_snapshot()
+            snapshot = self._turns.get(fact.turn)
+        if snapshot is not None:
+            self._messages = snapshot.messages.copy()
+            self._full_messages = snapshot.full_messages.copy()
+            self._preserved = snapshot.preserved.copy()
+            self._pinned = dict(snapshot.pinned)
+            self._open_prompt = None
+
+    def _take_snapshot(self) -> "_Snapshot":
+        return _Snapshot(
+            messages=_Prefix(self._messages),
+            full_messages=_Prefix(self._full_messages),
+            preserved=_Prefix(self._preserved),
+            pinned=dict(self._pinned),
+        )
 
     def _add_message(self, message: UserMessage) -> None:
         self._close_calls()
@@ -217,6 +260,25 @@ class History:
             content=(Text(text=MAY_HAVE_RUN if call.id in self._started_ids else NEVER_RAN),),
             error=ErrorKind.CANCELLED,
         )
+
+
+class _Prefix(Generic[T]):
+    """A list as it is now. It costs no copy: these lists only grow, or are replaced as a whole."""
+
+    def __init__(self, items: list[T]) -> None:
+        self._items = items
+        self._length = len(items)
+
+    def copy(self) -> list[T]:
+        return self._items[: self._length]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Snapshot:
+    messages: _Prefix[Message]
+    full_messages: _Prefix[Message]
+    preserved: _Prefix[tuple[UserMessage, bool]]
+    pinned: dict[str, UserMessage]
 
 
 def _remove_last(items: Sequence[T], gone: T) -> list[T]:

@@ -24,6 +24,7 @@ from agentcli.types.events import (
     ModelReplied,
     OutputStored,
     SignatureJudged,
+    TurnStarted,
 )
 from agentcli.types.messages import ToolCall, UserMessage
 from agentcli.types.provider import Message
@@ -52,6 +53,8 @@ class Journal:
         record, which this version may not know."""
         self.session = session
         self.facts: list[Fact] = []
+        self.turn_times: list[str] = []
+        """The time at which each turn began."""
         self._record = record
         self._listeners = list(listeners)
         self._mask = mask
@@ -117,6 +120,8 @@ class Journal:
     def _apply(self, entry: Entry, *, original: Event | None = None) -> None:
         self._seq = entry.seq
         self.facts.append(entry.fact)
+        if isinstance(entry.fact, TurnStarted):
+            self.turn_times.append(entry.at)
         # A reply goes back to its model unmasked: the model knows it, and signatures stay valid.
         kept = original if isinstance(original, ModelReplied) else entry.fact
         self._history.add(kept)

@@ -95,12 +95,12 @@ def _find_first_change(before: Request, now: Request) -> str:
     ):
         if was is not is_now and was != is_now:
             return f"{name} changed"
-    if len(now.messages) < len(before.messages):
-        return "the conversation was compacted"
     for number, (old, new) in enumerate(zip(before.messages, now.messages, strict=False), 1):
         if old is not new and old != new:
+            if len(now.messages) < len(before.messages):
+                return "the conversation was compacted"
             return _describe_change(number, old, new)
-    return ""
+    return ""  # after a rewind it is shorter, and its beginning is still cached
 
 
 def _describe_change(number: int, old: Message, new: Message) -> str:

@@ -56,6 +56,7 @@ from agentcli.settings import Settings
 from agentcli.system import garbage
 from agentcli.types.errors import UsageError
 from agentcli.types.events import EffortChanged, SessionResumed, SessionStarted, Warned
+from agentcli.types.rewinds import list_effective_facts
 from agentcli.types.tools import Tool
 from agentcli.types.verdicts import AskUser, CurrentMode
 
@@ -90,7 +91,7 @@ def open_session(
         rules = load_rules(settings, project)
         context_sources = build_context_sources(
             settings,
-            past,
+            list_effective_facts(past),
             find_rule=build_rule_finder(rules, settings.workspace),
             hosts=find_granted_hosts(rules),
             clean=secret_masking.clean,

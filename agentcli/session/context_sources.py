@@ -125,15 +125,21 @@ class ProjectInstructions:
         """`past` holds the facts of a resumed session: its context notes are not repeated.
         `clean` is applied before comparing, since recorded notes were cleaned too."""
         self._settings = settings
-        self._instructions = InstructionFiles(
-            settings.workspace,
-            user_directory=get_settings_file().parent,
-            other_user_directories=list_user_instructions(),
-            find_rule=find_rule,
-        )
-        self._known = {fact.text for fact in past if isinstance(fact, ContextNote)}
+        self._find_rule = find_rule
         self._clean = clean
         self._due: list[ContextNote | Warned] = []
+        self.rewind(past)
+
+    def rewind(self, facts: Iterable[Fact]) -> None:
+        """Go on from these facts: notes that are not among them are due again."""
+        self._instructions = InstructionFiles(
+            self._settings.workspace,
+            user_directory=get_settings_file().parent,
+            other_user_directories=list_user_instructions(),
+            find_rule=self._find_rule,
+        )
+        self._known = {fact.text for fact in facts if isinstance(fact, ContextNote)}
+        self._due = []
 
     def __call__(self, event: Event) -> None:
         match event:
@@ -205,6 +211,12 @@ class ContextSources:
     @property
     def listeners(self) -> tuple[Listener, ...]:
         return self.instructions, self.environment, self.plan_tracker
+
+    def rewind(self, facts: Sequence[Fact]) -> None:
+        """Go on from these facts, those in effect after a rewind."""
+        self.instructions.rewind(facts)
+        self.environment.rewind(facts)
+        self.plan_tracker.rewind(facts)
 
     def collect_notes(self) -> Sequence[ContextNote | Warned]:
         return (

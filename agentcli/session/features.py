@@ -148,9 +148,13 @@ SLASH_COMMANDS: Mapping[str, SlashEntry] = {
         "sessions", "[SESSION]", "continue another session of this project", lists_arguments=True
     ),
     "name": _slash_in_feature("sessions", "NAME", "name this session"),
-    "rewind": _slash_in_feature("undo", "[N]", "choose a turn, and undo all changes since"),
+    "rewind": _slash_in_feature(
+        "undo",
+        "[N [both|conversation|files]]",
+        "go back to before a message: conversation, files or both",
+    ),
     "undo": _slash_in_feature("undo", "[CHANGE | list]", "undo the latest change"),
-    "redo": _slash_in_feature("undo", "", "redo what was undone"),
+    "redo": _slash_in_feature("undo", "", "redo what was undone or rewound"),
     "compact": _slash_in_feature(
         "context", "[--undo]", "summarize the conversation (--undo restores it)"
     ),

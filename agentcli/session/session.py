@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from itertools import takewhile
+from typing import Any
 
 from agentcli.agent.completion import Goal
 from agentcli.agent.loop import CollectNotes, Loop
@@ -24,6 +25,7 @@ from agentcli.types.events import (
     NoteReason,
     Restored,
     ResultsTrimmed,
+    Rewound,
     SessionEnded,
     TurnEnded,
     TurnWithdrawn,
@@ -31,6 +33,7 @@ from agentcli.types.events import (
 )
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Content, Image, Text, UserMessage
+from agentcli.types.rewinds import list_effective_facts
 from agentcli.types.verdicts import Mode
 
 # Steering: messages of the user while a turn is running, sent before the model's next reply.
@@ -107,6 +110,7 @@ class Session:
         self.steering = steering
         self.goal = goal
         self.plan_tracker = context_sources.plan_tracker
+        self._context_sources = context_sources
         self.features = features
         self._hooks = parts.hooks
         self.checkpoints = parts.checkpoints
@@ -222,6 +226,21 @@ class Session:
         if mode != self.gate.mode:
             self.set_mode(mode)
         self.journal.append(self.plan_tracker.build_accepted_note(plan))
+
+    def rewind(self, turn: int, *, undo: str = "") -> None:
+        """Continue the conversation from before a turn. `undo` is what restored its files.
+
+        Do not use it while a turn is running."""
+        self._append_rewind(action="rewind", turn=turn, undo=undo)
+
+    def redo_rewind(self, rewound: Rewound) -> None:
+        """Continue the conversation from before a rewind. Nothing may have been said since."""
+        self._append_rewind(action="redo", turn=rewound.turn, of=rewound.id)
+
+    def _append_rewind(self, **fields: Any) -> None:
+        number = 1 + sum(isinstance(fact, Rewound) for fact in self.facts)
+        self.journal.append(Rewound(id=f"rewind-{number}", **fields))
+        self._context_sources.rewind(list_effective_facts(self.facts))
 
     def restore(self) -> bool:
         """Show the conversation in full again. Return False if nothing was shortened."""

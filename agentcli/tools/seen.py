@@ -16,7 +16,15 @@ from typing import Literal
 
 from agentcli.system.text import Splice, splice
 from agentcli.types.errors import ToolError
-from agentcli.types.events import CallFinished, CallJudged, Fact, ModelReplied, ResultsTrimmed
+from agentcli.types.events import (
+    CallFinished,
+    CallJudged,
+    Fact,
+    ModelReplied,
+    ResultsTrimmed,
+    Rewound,
+)
+from agentcli.types.rewinds import list_effective_facts
 from agentcli.types.tools import Diff, FileView, KnownFile, LineRanges, ToolResult
 
 Knowledge = Literal["unseen", "current", "stale"]
@@ -86,6 +94,10 @@ class Seen:
 
     def _catch_up(self) -> None:
         new, self._folded = self._facts[self._folded :], len(self._facts)
+        if any(isinstance(fact, Rewound) for fact in new):
+            for known in (self._known, self._numbered, self._pending, self._in_programs):
+                known.clear()
+            new = list_effective_facts(self._facts)
         for fact in new:
             self._add(fact)
 

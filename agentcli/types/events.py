@@ -129,6 +129,7 @@ class NoteReason(StrEnum):
     HOOK = "hook"
     UNDO = "undo"
     REDO = "redo"
+    REWIND = "rewind"
     LENGTH = "length"
     ERROR = "error"
     EMPTY = "empty"
@@ -364,6 +365,20 @@ class Undone:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Rewound:
+    """The conversation goes on from before a turn, or (`redo`) from before the rewind `of`."""
+
+    id: str
+    action: Literal["rewind", "redo"]
+    turn: int
+    """Turns are counted from 1 in the order of their `turn_started`."""
+    undo: str = ""
+    """The id of the undo that restored the files with it; empty if they stayed as they were."""
+    of: str = ""
+    type: Literal["rewound"] = "rewound"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TurnEnded:
     ending: Ending
     message: str = ""
@@ -411,6 +426,7 @@ Fact: TypeAlias = (
     | HookRan
     | Checkpointed
     | Undone
+    | Rewound
     | GoalChanged
     | Verified
     | AnswerChecked

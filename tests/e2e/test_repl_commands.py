@@ -17,7 +17,7 @@ EDIT = anthropic.call(
 
 
 def test_change_is_shown_undone_and_redone(tmp_path: Path) -> None:
-    script = [anthropic.calls(EDIT), says("Changed.")]
+    script = [anthropic.calls(EDIT), says("Changed."), says("Again.")]
     arguments = ["--mode", "auto-edit"]
     with live(tmp_path, script, files=FILES, arguments=arguments, rows=50) as session:
         term, path = session.term, session.project / "calc.py"
@@ -32,18 +32,25 @@ def test_change_is_shown_undone_and_redone(tmp_path: Path) -> None:
         term.wait("Redid edit_file calc.py")
         assert "a // b" in path.read_text()
         term.send("/rewind 1")
-        term.wait("Undo these changes? [y/N]")
-        assert term.shows("Would undo edit_file calc.py")
-        term.send("n")
+        term.wait("Before turn 1, restore")
+        term.wait("restores calc.py")
+        term.key("escape")
         term.wait("Nothing was changed.")
         assert "a // b" in path.read_text()
-        term.send("/rewind")
+        term.key("escape", "escape")
         term.wait("1 of 1")
-        assert term.shows("> 1  go") or term.shows(">   1  go")
+        assert term.shows("go · 1 file · $")
         term.key("enter")
-        term.wait_for(lambda: "\n".join(term.history()).count("[y/N]") == 2, "it asks")
-        term.send("y")
+        term.wait("Before turn 1, restore")
+        term.key("enter")
+        term.wait("Went back to before turn 1.")
         term.wait_for(lambda: path.read_text() == FILES["calc.py"], "it is undone")
+        term.wait("> go")
+        term.type(", please")
+        term.key("enter")
+        term.wait("Again.")
+        assert session.prompts()[-1] == "go, please"
+        assert "Changed." not in str(session.model.bodies[-1])
         term.send("/show 1 --model")
         term.wait("calc.py")
 

@@ -42,6 +42,7 @@ from agentcli.types.errors import (
     UsageError,
 )
 from agentcli.types.events import Event, ModelFailed, TurnEnded, Warned
+from agentcli.types.rewinds import list_effective_facts
 from agentcli.types.spending import NO_SPENDING, compute_spending
 from agentcli.types.verdicts import Question, RuleSuggestion, Verdict
 from agentcli.ui.streams import write_err
@@ -114,7 +115,7 @@ class Conversation:
 
     async def send_past(self) -> None:
         """Send everything from the session's beginning, for an editor that has not seen it."""
-        for fact in self.session.facts:
+        for fact in list_effective_facts(self.session.facts):
             self._unsent.extend(self._updates.build_past_updates(fact))
         await self._flush()
 

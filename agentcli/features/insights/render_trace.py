@@ -6,6 +6,7 @@ from datetime import datetime
 from pathlib import Path
 
 from agentcli.features.insights.trace import Trace, TracedTurn, read_trace
+from agentcli.features.insights.transcript import describe_undo
 from agentcli.log.sessions import find_log
 from agentcli.system.hosts import join_port
 from agentcli.system.plain_text import show_controls
@@ -28,6 +29,7 @@ from agentcli.types.events import (
     ModelFailed,
     ModelReplied,
     OutputStored,
+    Rewound,
     ServerAsked,
     SessionEnded,
     SessionForked,
@@ -299,4 +301,5 @@ _RENDERERS: dict[type[Fact], Callable[..., str]] = {
     ),
     Checkpointed: _render_changes,
     Undone: _render_undo,
+    Rewound: describe_undo,
 }

@@ -18,6 +18,7 @@ from agentcli.types.events import (
     Fact,
     ModelFailed,
     ModelReplied,
+    Rewound,
     SessionForked,
     SessionResumed,
     SessionStarted,
@@ -179,6 +180,14 @@ def _find_call(turn: TranscriptTurn, call_id: str) -> TranscriptCall | None:
     return None
 
 
+def describe_undo(fact: Undone | Rewound) -> str:
+    if isinstance(fact, Undone):
+        did = "Undid" if fact.action == "undo" else "Redid"
+        return f"{did} changes in {', '.join(fact.paths)}"
+    did = "Went back to before" if fact.action == "rewind" else "Returned to"
+    return f"{did} turn {fact.turn}"
+
+
 def _note(fact: Fact) -> str:
     match fact:
         case ContextNote(text=text, why=why, attached=attached):
@@ -190,8 +199,8 @@ def _note(fact: Fact) -> str:
             return f"No reply ({kind}): {message}"
         case Compacted(summary=summary):
             return f"The conversation was summarized:\n{summary}"
-        case Undone(action=action, paths=paths):
-            return f"{'Undid' if action == 'undo' else 'Redid'} changes in {', '.join(paths)}"
+        case Undone() | Rewound():
+            return describe_undo(fact)
         case Verified(command=command, exit_code=exit_code):
             return f"Checked with {command}: exit {exit_code}"
         case SessionForked(origin=origin):

@@ -141,6 +141,8 @@ class ReplayRunner:
                 self._playback.begin(turn)
                 for undone in turn.undone:
                     undo(undone)
+                for rewound in turn.rewound:
+                    journal.append(rewound)
                 for note in self._relocate.relocate_notes(turn.notes):
                     journal.append(note)
                 with _absorb_interruption():

@@ -17,6 +17,7 @@ from agentcli.types.events import (
     ModelFailed,
     ModelReplied,
     NoteReason,
+    Rewound,
     SessionForked,
     SessionResumed,
     SessionStarted,
@@ -88,6 +89,8 @@ class RecordedTurn:
     """The context notes before the turn: instructions, and words of the user."""
     undone: list[Undone] = field(default_factory=list)
     """The undos and redos of the user before the turn."""
+    rewound: list[Rewound] = field(default_factory=list)
+    """The rewinds of the user before the turn."""
     replies: list[RecordedReply] = field(default_factory=list)
     ended: TurnEnded | None = None
 
@@ -105,26 +108,48 @@ def is_overflow(outcome: AssistantMessage | ModelFailed) -> bool:
     return isinstance(outcome, ModelFailed) and outcome.kind == ProviderErrorKind.OVERFLOW
 
 
+@dataclass(slots=True)
+class _BeforeTurn:
+    """What happened since the last turn, or within it since the last reply."""
+
+    notes: list[ContextNote] = field(default_factory=list)
+    undone: list[Undone] = field(default_factory=list)
+    rewound: list[Rewound] = field(default_factory=list)
+
+    def add(self, fact: ContextNote | Undone | Rewound) -> None:
+        match fact:
+            case ContextNote():
+                self.notes.append(fact)
+            case Undone():
+                self.undone.append(fact)
+            case Rewound():
+                self.rewound.append(fact)
+                self.notes.clear()
+
+
 def split_turns(entries: Iterable[Entry]) -> list[RecordedTurn]:
     turns: list[RecordedTurn] = []
-    notes: list[ContextNote] = []
-    undone: list[Undone] = []
+    before = _BeforeTurn()
     for entry in entries:
         match entry.fact:
             case TurnStarted(message=message):
-                turns.append(RecordedTurn(message=message, notes=list(notes), undone=list(undone)))
-                notes.clear()
-                undone.clear()
-            case Undone() as one:
-                undone.append(one)
-            case ContextNote() as words:
-                notes.append(words)
+                turns.append(
+                    RecordedTurn(
+                        message=message,
+                        notes=before.notes,
+                        undone=before.undone,
+                        rewound=before.rewound,
+                    )
+                )
+                before = _BeforeTurn()
+            case Undone() | Rewound() | ContextNote() as one:
+                before.add(one)
             case TurnEnded() as ended if turns:
                 turns[-1].ended = ended
-                notes.clear()
+                before.notes.clear()
             case ModelReplied(message=outcome) | (ModelFailed() as outcome) if turns:
-                turns[-1].replies.append(_reply(outcome, notes))
-                notes.clear()
+                turns[-1].replies.append(_reply(outcome, before.notes))
+                before.notes.clear()
             case fact if turns:
                 _add_to_call(turns[-1], fact)
             case _:

@@ -117,17 +117,6 @@ def render_changes(stack: UndoStack) -> Iterator[str]:
         yield f"      {_format_paths(each)}"
 
 
-def list_turns_to_undo(stack: UndoStack) -> dict[int, tuple[str, str]]:
-    """Return the turns with changes in effect: the prompt in one line, and the changes below it."""
-    turns: dict[int, tuple[str, str]] = {}
-    for each in stack.changes:
-        if each.number in stack.standing:
-            label, before = turns.get(each.turn, (" ".join(each.prompt.split()), ""))
-            call = f"{each.call.name} {format_target(each.call)}" if each.call else "?"
-            turns[each.turn] = (label, f"{before}{call}\n")
-    return turns
-
-
 def render_report(report: UndoReport, *, dry_run: bool) -> Iterator[str]:
     done, conflicts = report.result.done, report.result.conflicts
     yield f"{_format_outcome(report, dry_run=dry_run)} {_format_changes(report.changes)}"

@@ -154,16 +154,19 @@ class UndoManager:
         paths: SessionPaths,
         end_turn: Callable[[], object] | None = None,
         moved_to: Path | None = None,
+        tells_model: bool = True,
     ) -> None:
         """`end_turn` ends the turn that a dead process left open; None if the session is alive.
 
         `moved_to` is the workspace now, if that is not where the session worked.
+        `tells_model` is False if the model forgets the changes, too.
         """
         self._facts = facts
         self._emit = emit
         self._paths = paths
         self._end_turn = end_turn
         self._moved_to = moved_to
+        self._tells_model = tells_model
 
     def build_stack(self) -> UndoStack:
         return build_undo_stack(self._facts)
@@ -252,7 +255,9 @@ class UndoManager:
             root=report.changes[0].fact.root,
         )
         self._emit(fact)
-        self._emit(ContextNote(text=_format_note(fact, report), why=NoteReason(report.action)))
+        if self._tells_model:
+            note = _format_note(fact, report)
+            self._emit(ContextNote(text=note, why=NoteReason(report.action)))
         return replace(report, saved=saved)
 
     def _find_store(self, changes: Sequence[RecordedChange]) -> ObjectStore:
@@ -329,6 +334,11 @@ def _format_paths(paths: Sequence[str]) -> str:
     return ", ".join(paths[:PATHS_SHOWN]) + more
 
 
-def build_undo(session: Session) -> UndoManager:
+def build_undo(session: Session, *, tells_model: bool = True) -> UndoManager:
     """Return the undo and redo of a running session. Do not use it while a turn is running."""
-    return UndoManager(session.facts, emit=session.journal.append, paths=session.paths)
+    return UndoManager(
+        session.facts,
+        emit=session.journal.append,
+        paths=session.paths,
+        tells_model=tells_model,
+    )

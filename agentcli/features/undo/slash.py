@@ -1,85 +1,156 @@
-"""Slash commands that undo and redo changes."""
+"""Slash commands that undo, redo and rewind."""
 
-from dataclasses import replace
+from collections.abc import Sequence
+from datetime import datetime
 
 from agentcli.features.undo.render import (
     UndoRequest,
     apply_request,
-    list_turns_to_undo,
     render_changes,
     render_remaining,
     render_report,
 )
+from agentcli.features.undo.rewind import (
+    SCOPES,
+    RewindScope,
+    RewindTarget,
+    find_target,
+    list_targets,
+    redo,
+    rewind,
+)
 from agentcli.features.undo.session_undo import build_undo
 from agentcli.system.parsing import parse_whole_number
 from agentcli.types.errors import UsageError
+from agentcli.types.words import pluralize
 from agentcli.ui.render.paint import escape
-from agentcli.ui.repl.commands.registry import CommandHost
+from agentcli.ui.render.wording import format_cost
+from agentcli.ui.repl.commands.registry import CommandHost, WrongArguments
 from agentcli.ui.repl.picker import PickerRow
+
+PROMPT_CHARS = 40
+SCOPE_LABELS: dict[RewindScope, str] = {
+    "both": "conversation and files",
+    "conversation": "conversation only; files stay as they are",
+    "files": "files only; the conversation goes on",
+}
 
 
 async def run_rewind(host: CommandHost, rest: str) -> None:
     _refuse_while_busy(host)
-    turns = list_turns_to_undo(build_undo(host.session).build_stack())
-    if not turns:
-        host.say("No changes to undo.", "dim")
+    targets = list_targets(host.session)
+    if not targets:
+        host.say("Nothing to go back to yet.", "dim")
         return
-    if rest:
-        turn = parse_whole_number(rest)
-        if turn not in turns:
-            raise UsageError(f"{rest} is not a turn with changes", hint="/rewind lists the turns")
-    else:
-        rows = [
-            PickerRow(label=f"{number:>3}  {label}", preview=preview)
-            for number, (label, preview) in turns.items()
-        ]
-        chosen = await host.choose("Undo from turn", rows, selected=len(rows) - 1)
-        if chosen is None:
-            return
-        turn = list(turns)[chosen]
-    await _confirm(host, UndoRequest(turn=turn))
-
-
-async def _confirm(host: CommandHost, request: UndoRequest) -> None:
-    """Show what would happen, ask, and do it if the user agrees."""
-    undoing = build_undo(host.session)
-    forecast = apply_request(undoing, replace(request, dry_run=True))
-    if forecast is None:
-        host.say("Nothing to undo.", "dim")
+    named, _, word = rest.partition(" ")
+    if word and word not in SCOPES:
+        raise WrongArguments
+    target = (
+        find_target(targets, parse_whole_number(named), named=named)
+        if named
+        else await _choose_target(host, targets)
+    )
+    if target is None:
         return
-    host.say("\n".join(map(escape, render_report(forecast, dry_run=True))), "dim")
-    if (await host.ask("Undo these changes? [y/N]")).lower() in ("y", "yes"):
-        _apply_request(host, request)
-    else:
+    scope = (
+        SCOPES[word] if word else await _choose_scope(host, target, _list_since(targets, target))
+    )
+    if scope is None:
         host.say("Nothing was changed.", "dim")
+        return
+    _rewind(host, target, scope)
+
+
+def _list_since(targets: Sequence[RewindTarget], target: RewindTarget) -> list[str]:
+    paths = (path for one in targets if one.turn >= target.turn for path in one.paths)
+    return list(dict.fromkeys(paths))
+
+
+async def _choose_target(host: CommandHost, targets: Sequence[RewindTarget]) -> RewindTarget | None:
+    rows = [_build_row(target) for target in targets]
+    chosen = await host.choose("Go back to before", rows, selected=len(rows) - 1)
+    return None if chosen is None else targets[chosen]
+
+
+def _build_row(target: RewindTarget) -> PickerRow:
+    line = " ".join(target.prompt.split()) or "[an image]"
+    prompt = line if len(line) <= PROMPT_CHARS else f"{line[: PROMPT_CHARS - 1]}…"
+    files = pluralize(len(target.paths), "file") if target.paths else ""
+    cost = format_cost(target.spending) if target.spending.known_usd else ""
+    label = " · ".join(filter(None, (prompt, files, cost)))
+    preview = [", ".join(target.paths), *target.warnings]
+    return PickerRow(
+        label=f"{target.turn:>3}  {_format_time(target.at)}  {label}",
+        preview="\n".join(filter(None, preview)),
+    )
+
+
+def _format_time(at: str) -> str:
+    try:
+        return f"{datetime.fromisoformat(at).astimezone():%H:%M}"
+    except ValueError:
+        return "  ?  "
+
+
+async def _choose_scope(
+    host: CommandHost, target: RewindTarget, paths: Sequence[str]
+) -> RewindScope | None:
+    """Ask what to restore. Without files to restore, there is nothing to ask."""
+    if not paths or target.keeps_files:
+        return "conversation"
+    files = f"restores {', '.join(paths)}"
+    rows = {
+        "both": PickerRow(label=SCOPE_LABELS["both"], preview=files),
+        "conversation": PickerRow(label=SCOPE_LABELS["conversation"]),
+        "files": PickerRow(label=SCOPE_LABELS["files"], preview=files),
+    }
+    chosen = await host.choose(f"Before turn {target.turn}, restore", list(rows.values()))
+    return None if chosen is None else SCOPES[list(rows)[chosen]]
+
+
+def _rewind(host: CommandHost, target: RewindTarget, scope: RewindScope) -> None:
+    report = rewind(host.session, target, scope)
+    lines = [*render_report(report, dry_run=False)] if report else []
+    if scope != "files":
+        lines += [
+            f"Went back to before turn {target.turn}. Your message is in the input; /redo returns.",
+            *(f"Note: {warning}" for warning in target.warnings),
+        ]
+        host.set_input(target.prompt)
+    elif not report:
+        lines = ["No files to restore."]
+    host.say("\n".join(map(escape, lines)), "dim")
 
 
 async def run_undo(host: CommandHost, rest: str) -> None:
     if rest == "list":
         host.say("\n".join(map(escape, render_changes(build_undo(host.session).build_stack()))))
         return
-    _apply_request(host, UndoRequest(call=rest or None))
+    _refuse_while_busy(host)
+    undoing = build_undo(host.session)
+    try:
+        report = apply_request(undoing, UndoRequest(call=rest or None))
+    except UsageError as error:
+        raise UsageError(str(error), hint="/undo list") from None
+    if report is None:
+        host.say("Nothing to undo.", "dim")
+        return
+    lines = (*render_report(report, dry_run=False), *render_remaining(undoing.build_stack()))
+    host.say("\n".join(map(escape, lines)))
 
 
 async def run_redo(host: CommandHost, rest: str) -> None:
-    _apply_request(host, UndoRequest(redo=True))
+    _refuse_while_busy(host)
+    result = redo(host.session)
+    if result is None:
+        host.say("Nothing to redo.", "dim")
+        return
+    lines = [*render_report(result.report, dry_run=False)] if result.report else []
+    if result.rewound:
+        lines.append(f"Returned to the conversation with turn {result.rewound.turn}.")
+    host.say("\n".join(map(escape, lines)))
 
 
 def _refuse_while_busy(host: CommandHost) -> None:
     if host.is_busy:
         raise UsageError("a turn is running", hint="stop it with esc, then try again")
-
-
-def _apply_request(host: CommandHost, request: UndoRequest) -> None:
-    _refuse_while_busy(host)
-    undoing = build_undo(host.session)
-    try:
-        report = apply_request(undoing, request)
-    except UsageError as error:
-        raise UsageError(str(error), hint="/undo list") from None
-    if report is None:
-        host.say(f"Nothing to {'redo' if request.redo else 'undo'}.", "dim")
-        return
-    left = () if request.redo else render_remaining(undoing.build_stack())
-    lines = (*render_report(report, dry_run=False), *left)
-    host.say("\n".join(map(escape, lines)))

@@ -145,9 +145,8 @@ class LineMode:
         self._session = self._open_session(self._resume)
         self._write(
             f"agentcli {__version__}, {self.session.model.name}, "
-            f"{self.settings.workspace}, {self.mode} mode\n"
+            f"{self.settings.workspace}, {self.mode} mode\n/help lists the commands; Ctrl+D quits\n"
         )
-        self._write("/help lists the commands; Ctrl+D quits\n")
         for problem in self._registry.problems:
             self._write(f"warning: {problem}\n")
         self._conversation = asyncio.ensure_future(self._converse())
@@ -226,6 +225,10 @@ class LineMode:
     def send(self, text: str) -> None:
         self._next.append(text)
 
+    def set_input(self, text: str) -> None:
+        self._unsent = text
+        self._write(f"Your message was: {escape(text)}\nEnter on an empty line sends it again.\n")
+
     async def decide_on_plan(self) -> None:
         if not (plan := get_proposed_plan(self.session)):
             return
@@ -275,8 +278,7 @@ class LineMode:
     ) -> int | None:
         for number, row in enumerate(rows, start=1):
             self._write(f"{number}: {escape(row.label)}\n")
-        typed = await self.ask(f"{title}, 1 to {len(rows)}, or nothing:")
-        number = parse_whole_number(typed) or 0
+        number = parse_whole_number(await self.ask(f"{title}, 1 to {len(rows)}, or nothing:")) or 0
         return number - 1 if 1 <= number <= len(rows) else None
 
     async def edit(self) -> None:

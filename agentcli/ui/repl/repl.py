@@ -237,6 +237,10 @@ class Repl:
     def send(self, text: str) -> None:
         self._turns.send(text, text)
 
+    def set_input(self, text: str) -> None:
+        self._composer.prepend_text(text)
+        self._terminal.redraw()
+
     async def decide_on_plan(self) -> None:
         self._turns.decide_on_plan()
 

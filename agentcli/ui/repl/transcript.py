@@ -37,6 +37,7 @@ from agentcli.types.events import (
     Warned,
 )
 from agentcli.types.messages import Text, ToolCall
+from agentcli.types.rewinds import list_effective_facts
 from agentcli.ui.render.cards import CHILD_TOOL, CardRenderer
 from agentcli.ui.render.paint import Paint, escape
 from agentcli.ui.render.wording import (
@@ -52,7 +53,13 @@ from agentcli.ui.repl.transcript_blocks import Display, ScreenPainter, Streaming
 from agentcli.ui.tally import Tally
 
 RUNNING_ROWS = 4
-HIDDEN_NOTES = (NoteReason.SHELL, NoteReason.ENVIRONMENT, NoteReason.UNDO, NoteReason.REDO)
+HIDDEN_NOTES = (
+    NoteReason.SHELL,
+    NoteReason.ENVIRONMENT,
+    NoteReason.UNDO,
+    NoteReason.REDO,
+    NoteReason.REWIND,
+)
 """The context notes about what the user already knows."""
 
 
@@ -198,10 +205,11 @@ class LiveTranscript:
         What was shown stays on the screen."""
         self._flush()
         self.tally, self.context_tokens = Tally(), 0
-        self._earlier = [*facts]
-        turns = _find_turns(facts)
+        self._earlier = shown = list_effective_facts(facts)
+        turns = _find_turns(shown)
         for fact in facts:
             self.tally(fact)
+        for fact in shown:
             if isinstance(fact, ModelReplied):
                 self._update_context(fact)
         if not turns:
@@ -210,7 +218,7 @@ class LiveTranscript:
         if more:
             count = f"{more} earlier {'turn' if more == 1 else 'turns'}"
             self.say(self._apply_style(f"… {count}, ctrl+o to read", "dim"))
-        self._render_facts(_slice_turn(facts, turns[-1]))
+        self._render_facts(_slice_turn(shown, turns[-1]))
 
     def _render_facts(self, facts: Sequence[Fact]) -> None:
         for fact in facts:

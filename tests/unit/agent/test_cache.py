@@ -68,8 +68,8 @@ def test_cache_that_was_read_in_part_names_what_changed_behind_it() -> None:
         "3010 of 5010 prompt tokens were not read from the cache: "
         "old results were left out to make room"
     )
-    shorter = replace(REQUEST, messages=())
-    assert watched((REQUEST, WROTE), (shorter, MISSED))[1] == (
+    summary = replace(REQUEST, messages=(UserMessage(content=(Text(text="summary"),)),))
+    assert watched((longer(REQUEST), WROTE), (summary, MISSED))[1] == (
         "5010 prompt tokens were not read from the cache: the conversation was compacted"
     )
 
@@ -88,3 +88,9 @@ def test_cache_is_cold_at_first_after_a_change_and_after_a_wait() -> None:
     assert watch.explain_cold_cache(replace(REQUEST, model="n")) == "the model changed"
     assert watch.explain_cold_cache(longer(REQUEST)) == ""
     assert watch.explain_cold_cache(longer(REQUEST)) == "12 minutes have passed"
+
+
+def test_conversation_after_a_rewind_is_still_cached() -> None:
+    watch = CacheWatch(lambda: 0.0)
+    watch.detect_miss(longer(REQUEST), WROTE)
+    assert watch.explain_cold_cache(REQUEST) == ""

@@ -84,7 +84,7 @@ async def _show_diff(host: CommandHost, rest: str) -> None:
     except SettingsError as error:
         is_none = "not a git repository" in str(error)
         why = "this project is not in a git repository" if is_none else str(error)
-        raise UsageError(why, hint="/rewind lists the changes of the agent") from None
+        raise UsageError(why, hint="/undo list shows the changes of the agent") from None
     if patch.strip():
         host.print(host.renderer.render_patch(patch))
     if new:

@@ -84,6 +84,10 @@ class CommandHost(Protocol):
         """Send a prompt, as if it had been typed."""
         ...
 
+    def set_input(self, text: str) -> None:
+        """Put a message into the input, for the user to change and send."""
+        ...
+
     async def decide_on_plan(self) -> None:
         """Ask the user about the proposed plan, unless they have accepted it."""
         ...

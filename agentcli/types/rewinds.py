@@ -1,0 +1,39 @@
+"""The conversation after rewinds: the facts that are in effect, each with the number of its turn.
+
+A rewind removes nothing from the log. It only says where the conversation goes on from.
+"""
+
+from collections.abc import Iterable
+
+from agentcli.types.events import Fact, Rewound, TurnStarted
+
+NumberedFact = tuple[int, Fact]
+
+
+def number_effective_facts(facts: Iterable[Fact]) -> list[NumberedFact]:
+    """Return the facts in effect, with the number of their turn: 0 before the first.
+
+    Turns are counted from 1 over the whole log, those that were rewound included."""
+    effective: list[NumberedFact] = []
+    replaced: dict[str, list[NumberedFact]] = {}
+    turns = turn = 0
+    for fact in facts:
+        match fact:
+            case Rewound(action="rewind"):
+                replaced[fact.id] = effective
+                effective = [one for one in effective if one[0] < fact.turn]
+                turn = effective[-1][0] if effective else 0
+            case Rewound():
+                effective = list(replaced.get(fact.of, effective))
+                turn = effective[-1][0] if effective else 0
+            case TurnStarted():
+                turns += 1
+                turn = turns
+                effective.append((turn, fact))
+            case _:
+                effective.append((turn, fact))
+    return effective
+
+
+def list_effective_facts(facts: Iterable[Fact]) -> list[Fact]:
+    return [fact for _, fact in number_effective_facts(facts)]
