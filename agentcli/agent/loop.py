@@ -28,13 +28,16 @@ from agentcli.types.events import (
     CallJudged,
     ContextNote,
     Fact,
+    HostJudged,
     NoteReason,
+    SignatureJudged,
     TurnEnded,
     TurnStarted,
     Warned,
 )
 from agentcli.types.messages import AssistantMessage, ToolCall, UserMessage
-from agentcli.types.tools import Effect
+from agentcli.types.tools import Command, Effect, ToolResult
+from agentcli.types.verdicts import Verdict
 from agentcli.types.words import pluralize
 
 # The order of one reply's calls: reads together, everything else alone.
@@ -74,33 +77,55 @@ async def _run_all(coroutines: Iterable[Coroutine[Any, Any, object]]) -> None:
 
 
 def find_final_denial(facts: Iterable[Fact]) -> TurnEnded | None:
-    """Return the ending of a turn in which a call was denied because nobody could be asked.
+    """Return the ending of a turn in which something was denied because nobody could be asked.
 
-    The denial does not count if a later call reached the same target: the model found a way that
-    was allowed.
+    That is a call, or a host or signature that a command wanted. The denial does not count if that
+    command succeeds, or if a later call reaches the same target: the model found a way that was
+    allowed.
     """
-    open_denials: dict[str, CallJudged] = {}
+    calls: dict[str, tuple[str, Verdict]] = {}
+    wants: dict[str, tuple[str, Verdict]] = {}
+    """What running commands wanted, by the targets of their calls."""
     targets: dict[str, str] = {}
     for fact in facts:
-        match fact:
-            case CallJudged(call=call, verdict=verdict):
-                targets[call.id] = _find_call_target(call)
-                if verdict.by == "nobody":
-                    open_denials.setdefault(_find_call_target(call), fact)
-            case CallFinished(result=result) if result.status == "ok":
-                open_denials.pop(targets.get(result.call_id, ""), None)
-            case _:
-                pass
-    if not open_denials:
+        if isinstance(fact, CallJudged):
+            targets[fact.call.id] = _find_call_target(fact.call)
+        if denied := _find_denied(fact):
+            call_id, name, verdict = denied
+            kept = wants if isinstance(fact, HostJudged | SignatureJudged) else calls
+            kept.setdefault(targets.get(call_id, call_id), (name, verdict))
+        if isinstance(fact, CallFinished) and fact.result.status == "ok":
+            target = targets.get(fact.result.call_id, "")
+            calls.pop(target, None)
+            if _has_succeeded(fact.result):
+                wants.pop(target, None)
+    if not (calls or wants):
         return None
-    first, *others = open_denials.values()
+    (name, first), *others = (*calls.values(), *wants.values())
     more = f" (and {len(others)} more)" if others else ""
-    remedies = dict.fromkeys(fact.verdict.remedy for fact in (first, *others))
+    remedies = dict.fromkeys(verdict.remedy for verdict in (first, *(one for _, one in others)))
     return TurnEnded(
         ending=Ending.DENIED,
-        message=f"{first.call.name} was denied: {first.verdict.reason}{more}",
+        message=f"{name} was denied: {first.reason}{more}",
         hint=" ".join(filter(None, remedies)) or "no command line option allows it",
     )
+
+
+def _has_succeeded(result: ToolResult) -> bool:
+    return not (isinstance(result.details, Command) and result.details.exit_code)
+
+
+def _find_denied(fact: Fact) -> tuple[str, str, Verdict] | None:
+    """Return the call, the name and the verdict of what was denied since nobody could be asked."""
+    match fact:
+        case CallJudged(call=call, verdict=Verdict(by="nobody") as verdict):
+            return call.id, call.name, verdict
+        case HostJudged(credential="", verdict=Verdict(by="nobody") as verdict):
+            return fact.call_id, f"{fact.host}:{fact.port}", verdict
+        case SignatureJudged(verdict=Verdict(by="nobody") as verdict):
+            return fact.call_id, "ssh-agent", verdict
+        case _:
+            return None
 
 
 def _find_call_target(call: ToolCall) -> str:

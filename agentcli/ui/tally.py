@@ -7,6 +7,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from agentcli.agent.evidence import Evidence, Verification
+from agentcli.system.hosts import join_port
 from agentcli.types.answers import AnswerParts
 from agentcli.types.checks import AnswerChecked, Verified
 from agentcli.types.errors import Ending, RunOutcome, SettingsError
@@ -15,6 +16,7 @@ from agentcli.types.events import (
     CallJudged,
     Checkpointed,
     Event,
+    HostJudged,
     ModelFailed,
     ModelReplied,
     SessionResumed,
@@ -76,6 +78,8 @@ class Tally:
                 self.failure = event
             case CallJudged(call=call, verdict=verdict) if verdict.decision == "deny":
                 self.denials.append((call, verdict))
+            case HostJudged(credential="", verdict=verdict) if verdict.by == "nobody":
+                self.denials.append((_build_host_call(event), verdict))
             case CallFinished():
                 self._add_call(event)
             case _:
@@ -235,6 +239,12 @@ def build_usage_json(usage: Usage) -> dict[str, int]:
         "output": usage.output_tokens,
         "reasoning": usage.reasoning_tokens,
     }
+
+
+def _build_host_call(judged: HostJudged) -> ToolCall:
+    """Return a host that a command was refused as a call, by the name that questions have."""
+    host = join_port(judged.host, judged.port)
+    return ToolCall(id=judged.call_id, name="network", input={"host": host})
 
 
 def _denial_json(call: ToolCall, verdict: Verdict) -> dict[str, Any]:

@@ -74,7 +74,7 @@ FAILURES = {
     "curl": ("curl -sS https://docs.example.org/", "network docs.example.org"),
     "git": ("git ls-remote https://docs.example.org/x.git", "network docs.example.org"),
     "touch": ("touch /usr/share/x", '"write:/usr/share"'),
-    "ssh-add": ("ssh-add -l", '"outside"'),
+    "ssh-add": ("ssh-add -l", '"credentials:ssh-agent"'),
     "docker": ("docker ps", '"outside"'),
 }
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import Any
 
+from agentcli.system.hosts import join_port
 from agentcli.types.errors import Ending, ProviderErrorKind
 from agentcli.types.events import (
     CallFinished,
@@ -14,6 +15,7 @@ from agentcli.types.events import (
     Entry,
     Fact,
     HookRan,
+    HostJudged,
     ModelFailed,
     ModelReplied,
     NoteReason,
@@ -28,6 +30,7 @@ from agentcli.types.events import (
 from agentcli.types.grants import NO_GRANTS, WITHOUT_SANDBOX
 from agentcli.types.messages import AssistantMessage, ToolCall, UserMessage
 from agentcli.types.tools import Command, ErrorKind, ToolResult
+from agentcli.types.verdicts import Verdict
 
 _AT_A_LIMIT = (Ending.STEP_LIMIT, Ending.TIME_LIMIT, Ending.COST_LIMIT, Ending.TOKEN_LIMIT)
 
@@ -39,6 +42,8 @@ class RecordedCall:
     call: ToolCall
     judged: CallJudged | None = None
     finished: ToolResult | None = None
+    hosts: list[str] = field(default_factory=list)
+    """The hosts that it was let through to."""
     was_changed: bool = False
     """True if a hook replaced or withheld its result."""
 
@@ -66,10 +71,17 @@ class RecordedCall:
             return "the user moved it to the background"
         if self.was_changed:
             return "a hook changed its result"
+        return self._describe_access()
+
+    def _describe_access(self) -> str:
+        """Return what it reached beyond the workspace, which may answer otherwise now."""
         grants = self.judged.verdict.grants if self.judged else NO_GRANTS
-        if grants not in (NO_GRANTS, WITHOUT_SANDBOX):
-            return "it had access beyond the workspace or to the network"
-        return ""
+        if grants == WITHOUT_SANDBOX:
+            return ""
+        if self.hosts and not grants.network:
+            return f"it reached {' '.join(self.hosts)}"
+        rest = replace(grants, hosts=())  # a host that it did not reach changed nothing
+        return f"it had more than the workspace: {more}" if (more := rest.describe_more()) else ""
 
 
 @dataclass(slots=True)
@@ -168,18 +180,30 @@ def _reply(outcome: AssistantMessage | ModelFailed, notes: list[ContextNote]) ->
 
 
 def _add_to_call(turn: RecordedTurn, fact: Fact) -> None:
+    for played in _open(turn, _find_call_id(fact)):
+        match fact:
+            case CallJudged():
+                played.judged = fact
+            case CallFinished(result=result):
+                played.finished = result
+            case HostJudged(verdict=Verdict(decision="allow")):
+                played.hosts.append(join_port(fact.host, fact.port))
+            case HookRan(decision="transformed" | "rejected"):
+                played.was_changed = True
+            case _:
+                pass
+
+
+def _find_call_id(fact: Fact) -> str:
     match fact:
         case CallJudged(call=call):
-            for played in _open(turn, call.id):
-                played.judged = fact
+            return call.id
         case CallFinished(result=result):
-            for played in _open(turn, result.call_id):
-                played.finished = result
-        case HookRan(call_id=call_id, decision="transformed" | "rejected"):
-            for played in _open(turn, call_id):
-                played.was_changed = True
+            return result.call_id
+        case HostJudged(call_id=call_id) | HookRan(call_id=call_id):
+            return call_id
         case _:
-            pass
+            return ""
 
 
 def _open(turn: RecordedTurn, call_id: str) -> list[RecordedCall]:

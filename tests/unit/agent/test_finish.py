@@ -1,5 +1,6 @@
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,12 +15,21 @@ from agentcli.agent.completion import (
 )
 from agentcli.agent.journal import Journal
 from agentcli.agent.limits import TurnLimits
+from agentcli.agent.loop import find_final_denial
 from agentcli.tools.answer import AnswerTool
 from agentcli.types.checks import AnswerChecked, Verified
 from agentcli.types.errors import Ending, ProviderError, ProviderErrorKind
-from agentcli.types.events import ContextNote, Fact, TurnEnded
-from agentcli.types.messages import Json, Text
-from agentcli.types.tools import Command, Diff, Output, ToolContext
+from agentcli.types.events import (
+    CallFinished,
+    CallJudged,
+    ContextNote,
+    Fact,
+    HostJudged,
+    TurnEnded,
+)
+from agentcli.types.messages import Json, Text, ToolCall
+from agentcli.types.tools import Command, Diff, Effect, Output, ToolContext, ToolResult
+from agentcli.types.verdicts import Verdict
 from tests.support.session import Bench, FunctionTool, Reply, bench, call, reply
 
 
@@ -361,3 +371,42 @@ def test_goal_that_never_passes_ends_each_turn_with_clear_words() -> None:
         assert ended.ending is Ending.VERIFY_FAILED
         assert ended.message == "the goal 'make test' failed (exit code 1), 5 times in a row"
         assert ended.hint == "/goal off"
+
+
+HOST_DENIED = HostJudged(
+    call_id="a",
+    host="docs.example.org",
+    port=443,
+    verdict=Verdict(
+        decision="deny", by="nobody", reason="not granted", remedy="--network docs.example.org"
+    ),
+)
+
+
+def _end_command(exit_code: int | None) -> tuple[Fact, Fact, Fact]:
+    call = ToolCall(id="a", name="bash", input={"command": "make"})
+    allowed = Verdict(decision="allow", by="mode", reason="")
+    details = Command(command="make", cwd="/", exit_code=exit_code)
+    result = ToolResult(call_id="a", name="bash", status="ok", content=(), details=details)
+    judged = CallJudged(call=call, effect=Effect.EXECUTE, verdict=allowed)
+    return judged, HOST_DENIED, CallFinished(result=result)
+
+
+def test_command_that_fails_after_a_host_was_refused_ends_the_run_as_denied() -> None:
+    ended = find_final_denial(_end_command(1))
+    assert ended is not None
+    assert ended.ending is Ending.DENIED
+    assert ended.message == "docs.example.org:443 was denied: not granted"
+    assert ended.hint == "--network docs.example.org"
+
+
+def test_refused_host_does_not_count_if_the_command_succeeds_then_or_later() -> None:
+    assert find_final_denial(_end_command(0)) is None
+    judged, _, finished = _end_command(0)
+    assert find_final_denial((*_end_command(1), judged, finished)) is None
+
+
+def test_refused_credentials_are_no_denial_of_a_host() -> None:
+    judged, _, finished = _end_command(1)
+    asked = replace(HOST_DENIED, credential="git")
+    assert find_final_denial((judged, asked, finished)) is None

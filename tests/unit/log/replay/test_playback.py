@@ -14,7 +14,15 @@ from agentcli.features.replay.recording import (
 )
 from agentcli.types.deltas import Delta
 from agentcli.types.errors import Ending, ProviderError, ToolError
-from agentcli.types.events import ContextNote, Entry, Fact, HookRan, ModelFailed, TurnEnded
+from agentcli.types.events import (
+    ContextNote,
+    Entry,
+    Fact,
+    HookRan,
+    HostJudged,
+    ModelFailed,
+    TurnEnded,
+)
 from agentcli.types.grants import Grants
 from agentcli.types.messages import ToolCall
 from agentcli.types.provider import Request
@@ -136,6 +144,21 @@ def test_call_is_run_where_it_can_be_and_answered_where_not() -> None:
     tool = RecordedTool(ToolSpec(name="bash", description="", schema={}), playback, real)
     texts = [output.content[0] for output in (ran(playback, tool, A), ran(playback, tool, B))]
     assert [getattr(text, "text", "") for text in texts] == ["now", "from afar"]
+
+
+def test_call_is_run_again_unless_it_reached_a_host_or_had_more_than_the_workspace() -> None:
+    given = replace(ALLOWED, grants=Grants(hosts=("docs.example.org",)))
+    wide = replace(ALLOWED, grants=Grants(writable=(Path("/srv"),)))
+    reached = HostJudged(call_id="a", host="docs.example.org", port=443, verdict=ALLOWED)
+    refused = replace(reached, verdict=replace(ALLOWED, decision="deny"))
+    for facts, why in (
+        ((judged(A, given),), ""),
+        ((judged(A, given), refused), ""),
+        ((judged(A, given), reached), "it reached docs.example.org:443"),
+        ((judged(A, wide),), "it had more than the workspace: can also write /srv"),
+    ):
+        (turn,) = turns(asked("x"), replied(A), *facts, finished(A), DONE)
+        assert turn.replies[0].calls[0].why_not_again == why
 
 
 def test_result_that_a_hook_changed_is_not_run_again() -> None:
