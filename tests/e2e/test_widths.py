@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 
 import pytest
@@ -18,16 +19,38 @@ def worked(home: Path) -> Path:
     return home
 
 
+STYLES = re.compile(r"\x1b\[[0-9;]*m")
+
+
 @pytest.mark.parametrize("columns", [60, 100])
-@pytest.mark.parametrize("command", ["trace", "sessions list", "models"])
-def test_rows_of_a_list_fit_into_the_terminal(worked: Path, command: str, columns: int) -> None:
-    term = PyteTerm(command.split(), home=worked, cwd=worked, cols=columns, rows=60)
+@pytest.mark.parametrize("command", ["trace", "sessions list --all", "models", "stats", "context"])
+def test_list_has_styles_and_fits_into_the_terminal(
+    worked: Path, command: str, columns: int
+) -> None:
+    raw = _print_on_terminal(worked, command, columns)
+    assert STYLES.search(raw)
+    rows = STYLES.sub("", raw).replace("\r", "").split("\n")
+    assert max(map(len, rows)) < columns
+
+
+def test_list_is_plain_and_whole_in_a_pipe_and_has_no_colours_if_unwanted(worked: Path) -> None:
+    piped = agentcli("trace", home=worked).out
+    assert not STYLES.search(piped)
+    assert max(map(len, piped.split("\n"))) > 100
+    coloured = re.compile(r"\x1b\[[0-9;]*(?:3[0-9]|9[0-7])[0-9;]*m")
+    assert coloured.search(_print_on_terminal(worked, "stats", 100))
+    assert not coloured.search(_print_on_terminal(worked, "stats", 100, env={"NO_COLOR": "1"}))
+
+
+def _print_on_terminal(
+    home: Path, command: str, columns: int, env: dict[str, str] | None = None
+) -> str:
+    term = PyteTerm(command.split(), home=home, cwd=home, cols=columns, rows=60, env=env)
     try:
         assert term.code() == 0
-        raw = term.raw().decode()
+        return term.raw().decode()
     finally:
         term.close()
-    assert max(map(len, raw.replace("\r", "").split("\n"))) < columns
 
 
 def test_trace_shows_where_the_time_went_on_a_terminal_alone(worked: Path) -> None:

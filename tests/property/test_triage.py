@@ -51,6 +51,7 @@ def test_trace_shows_nothing_that_a_terminal_would_obey(text: str) -> None:
         Entry(seq=seq, at=text, session=text, parent=None, fact=fact)
         for seq, fact in enumerate(facts, start=1)
     ]
-    for line in render_trace(build_trace(entries)):
+    for runs in render_trace(build_trace(entries)):
+        line = "".join(text for _, text in runs)
         assert line == show_controls(line)
         assert "\n" not in line

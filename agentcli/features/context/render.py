@@ -19,8 +19,12 @@ from agentcli.system.plain_text import show_controls
 from agentcli.system.tokens import estimate
 from agentcli.types.messages import Image, Text
 from agentcli.ui.oneshot.prompt import read_images
+from agentcli.ui.report import ReportLine, render_bar, write_report
 
 BAR_COLUMNS = 30
+FREE = "free"
+WARN_SHARE, SOON_SHARE = 0.7, 0.85
+"""The shares of the window from which its use is a warning, and from which it is urgent."""
 IMAGE_CHARS = 16
 PLACEHOLDER = "PROMPT"
 """The text that replaces a missing prompt."""
@@ -31,24 +35,37 @@ def show_context(named: str | None, workspace: Path, *, as_json: bool) -> None:
     if as_json:
         sys.stdout.write(json.dumps(_context_json(contents)) + "\n")
     else:
-        sys.stdout.write("\n".join(render_chart(contents)) + "\n")
+        write_report(render_chart(contents))
 
 
-def render_chart(contents: ContextReport) -> list[str]:
+def render_chart(contents: ContextReport) -> list[ReportLine]:
     window = contents.window_tokens
     rows = [(source.name, source.tokens) for source in contents.sources]
     if window:
-        rows.append(("free", max(0, window - contents.tokens)))
+        rows.append((FREE, max(0, window - contents.tokens)))
     whole = max(1, window or contents.tokens)
     width = max(len(name) for name, _ in rows)
-    lines = [f"{contents.model or 'no model'}: about {contents.tokens} tokens in the next request"]
+    used = f": about {contents.tokens} tokens in the next request"
+    lines: list[ReportLine] = [[("strong", contents.model or "no model"), ("", used)]]
     for name, tokens in rows:
         share = tokens / whole
-        bar = "#" * max(round(share * BAR_COLUMNS), tokens > 0)
-        lines.append(f"{name:<{width}}  {tokens:>8}  {share:>4.0%}  {bar}")
+        bar_style = "dim" if name == FREE else _choose_bar_style(contents)
+        lines.append(
+            [
+                ("dim" if name == FREE else "", f"{name:<{width}}"),
+                ("dim", f"  {tokens:>8}  {share:>4.0%}  "),
+                (bar_style, render_bar(share, BAR_COLUMNS)),
+            ]
+        )
     if window is None:
-        lines.append("unknown context size: shares are of the request")
+        lines.append([("dim", "unknown context size: shares are of the request")])
     return lines
+
+
+def _choose_bar_style(contents: ContextReport) -> str:
+    """Return the style of what is used: a warning once the window is nearly full."""
+    share = contents.tokens / contents.window_tokens if contents.window_tokens else 0
+    return "failed" if share >= SOON_SHARE else "warning" if share >= WARN_SHARE else "accent"
 
 
 def show_prompt(settings: Settings, prompt: str, *, as_json: bool) -> None:

@@ -6,6 +6,7 @@ from agentcli.features.context.tools import list_token_costs, list_tool_rows
 from agentcli.types.errors import UsageError
 from agentcli.ui.render.wording import format_tokens
 from agentcli.ui.repl.commands.registry import CommandHost
+from agentcli.ui.report import render_report_line
 
 
 async def run_context(host: CommandHost, rest: str) -> None:
@@ -16,7 +17,8 @@ async def run_context(host: CommandHost, rest: str) -> None:
         tools=session.catalogue.toolset.declared,
         window_tokens=session.model_switch.get_window(),
     )
-    host.say("\n".join(render_chart(found)), "dim")
+    paint = host.renderer.paint
+    host.print("\n".join(render_report_line(line, paint) for line in render_chart(found)))
 
 
 async def run_compact(host: CommandHost, rest: str) -> None:

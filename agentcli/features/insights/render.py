@@ -19,6 +19,7 @@ from agentcli.system.plain_text import show_controls
 from agentcli.tools.contracts import BUILT_IN, load_spec
 from agentcli.types.errors import Exit, UsageError
 from agentcli.types.words import pluralize
+from agentcli.ui.report import ReportLine, render_bar, takes_blocks, write_report
 from agentcli.ui.tally import build_cost_json
 
 SHOWN_OF_A_KIND = 5
@@ -123,6 +124,7 @@ _ASCII_BLOCKS = ".:-=+*#@"
 _HOURS = {"h": 1, "d": 24, "w": 168}
 CHART_DAYS = 60
 TOOLS_SHOWN = 12
+TOOL_BAR_COLUMNS = 20
 
 
 def show_stats(since: str, *, as_json: bool) -> None:
@@ -133,33 +135,62 @@ def show_stats(since: str, *, as_json: bool) -> None:
     if as_json:
         sys.stdout.write(json.dumps(_stats_json(stats), ensure_ascii=False) + "\n")
         return
-    for line in render_stats(stats, blocks=_choose_blocks()):
-        sys.stdout.write(line + "\n")
+    write_report(render_stats(stats, blocks=_BLOCKS if takes_blocks() else _ASCII_BLOCKS))
 
 
-def render_stats(stats: UsageStats, *, blocks: str) -> Iterator[str]:
+def render_stats(stats: UsageStats, *, blocks: str) -> Iterator[ReportLine]:
     total = stats.total
     if not stats.sessions:
-        yield "no sessions in this period"
+        yield [("dim", "no sessions in this period")]
         return
     spending, usage = total.spending, total.spending.usage
-    yield f"sessions  {stats.sessions:>10}     turns  {total.turns}, {spending.request_summary}"
-    yield f"tokens in {usage.prompt_tokens:>10,}     out    {usage.output_tokens:,}"
-    yield f"cache     {total.cache_share:>10.0%}     cost   {spending.cost_text}"
-    yield f"calls     {total.calls:>10,}     failed {total.failures}, denied {total.denials}"
-    yield ""
+    turns = f"{total.turns}, {spending.request_summary}"
+    yield _render_totals("sessions", f"{stats.sessions}", "turns", turns)
+    yield _render_totals("tokens in", f"{usage.prompt_tokens:,}", "out", f"{usage.output_tokens:,}")
+    yield _render_totals("cache", f"{total.cache_share:.0%}", "cost", spending.cost_text)
+    yield [
+        *_render_totals("calls", f"{total.calls:,}", "failed", ""),
+        ("failed" if total.failures else "", f"{total.failures}"),
+        ("dim", ", denied "),
+        ("warning" if total.denials else "", f"{total.denials}"),
+    ]
+    yield []
     days = stats.by_day()[-CHART_DAYS:]
-    yield f"by day, {days[0][0]} to {days[-1][0]}, highest in brackets"
+    yield [("dim", f"by day, {days[0][0]} to {days[-1][0]}, highest in brackets")]
     yield from _render_charts(days, blocks)
-    yield ""
-    for name, count in stats.tools.most_common(TOOLS_SHOWN):
-        failed = f" {stats.failed_tools[name]} failed" if stats.failed_tools[name] else ""
-        yield f"{show_controls(name):<16} {_format_count(count, 'call')}{failed}"
+    yield []
+    yield from _render_tools(stats)
     for name, count in stats.models.most_common(TOOLS_SHOWN):
-        yield f"{show_controls(name):<32} {_format_count(count, 'request')}"
+        yield [("", f"{show_controls(name):<32} "), ("dim", _format_count(count, "request"))]
 
 
-def _render_charts(days: Sequence[tuple[str, DaySums]], blocks: str) -> Iterator[str]:
+def _render_totals(name: str, value: str, other: str, other_value: str) -> ReportLine:
+    return [
+        ("dim", f"{name:<9} "),
+        ("strong", f"{value:>10}"),
+        ("dim", f"     {other:<6} "),
+        ("strong", other_value),
+    ]
+
+
+def _render_tools(stats: UsageStats) -> Iterator[ReportLine]:
+    """Yield a row for each tool. The bar compares its calls with those of the most used tool."""
+    shown = stats.tools.most_common(TOOLS_SHOWN)
+    most = max((count for _, count in shown), default=1)
+    for name, count in shown:
+        failed = stats.failed_tools[name]
+        yield [
+            ("", f"{show_controls(name):<16} "),
+            ("dim", f"{_format_count(count, 'call'):<14} "),
+            ("accent", render_bar(count / most, TOOL_BAR_COLUMNS)),
+            ("failed", f" {failed} failed" if failed else ""),
+        ]
+
+
+CHART_STYLES = {"failed": "failed", "denied": "warning"}
+
+
+def _render_charts(days: Sequence[tuple[str, DaySums]], blocks: str) -> Iterator[ReportLine]:
     rows: dict[str, tuple[list[float], str]] = {
         "tokens": ([float(_total_tokens(day)) for _, day in days], "{:,.0f}"),
         "cost": ([day.spending.known_usd for _, day in days], "${:.2f}"),
@@ -169,7 +200,11 @@ def _render_charts(days: Sequence[tuple[str, DaySums]], blocks: str) -> Iterator
         "denied": ([float(day.denials) for _, day in days], "{:,.0f}"),
     }
     for name, (values, form) in rows.items():
-        yield f"{name:<8} {render_bars(values, blocks)}  [{form.format(max(values))}]"
+        yield [
+            ("", f"{name:<8} "),
+            (CHART_STYLES.get(name, "accent"), render_bars(values, blocks)),
+            ("dim", f"  [{form.format(max(values))}]"),
+        ]
 
 
 def render_bars(values: Sequence[float], blocks: str) -> str:
@@ -180,14 +215,6 @@ def render_bars(values: Sequence[float], blocks: str) -> str:
         return " " * len(values)
     steps = len(blocks) - 1
     return "".join(blocks[round(value / highest * steps)] if value > 0 else " " for value in values)
-
-
-def _choose_blocks() -> str:
-    try:
-        _BLOCKS.encode(sys.stdout.encoding or "ascii")
-    except (UnicodeEncodeError, LookupError):
-        return _ASCII_BLOCKS
-    return _BLOCKS
 
 
 def _parse_since(since: str) -> datetime:

@@ -1,6 +1,5 @@
 """A session from beginning to end, one paragraph for each record, bounded unless `--full`."""
 
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -45,6 +44,7 @@ from agentcli.types.events import (
 )
 from agentcli.types.messages import Text, Thinking, ToolCall
 from agentcli.types.spending import Spending, compute_spending
+from agentcli.types.tools import Command, ToolResult
 from agentcli.types.words import pluralize
 from agentcli.ui.render.wording import (
     describe_decision,
@@ -52,8 +52,8 @@ from agentcli.ui.render.wording import (
     format_duration,
     format_target,
 )
+from agentcli.ui.report import BLOCK, ReportLine, write_report
 from agentcli.ui.streams import out_is_terminal
-from agentcli.ui.width import fit_to_terminal
 
 BODY_LINES = 6
 BODY_CHARS = 160
@@ -62,25 +62,24 @@ MARGIN = " " * 18
 
 def show_trace(session: str | None, *, full: bool) -> None:
     trace = read_trace(find_log(session))
-    for line in render_trace(trace, full=full):
-        sys.stdout.write((line if full else fit_to_terminal(line)) + "\n")
+    write_report(render_trace(trace, full=full), is_cut=not full)
     if out_is_terminal():
-        for line in render_waterfall(trace.entries):
-            sys.stdout.write(fit_to_terminal(line) + "\n")
+        write_report(render_waterfall(trace.entries))
 
 
-def render_trace(trace: Trace, *, full: bool = False) -> Iterator[str]:
+def render_trace(trace: Trace, *, full: bool = False) -> Iterator[ReportLine]:
     renderer = _TraceRenderer(trace, full=full)
     for fault in trace.faults:
-        yield show_controls(f"damaged: line {fault.line}: {fault.reason}")
+        yield [("failed", show_controls(f"damaged: line {fault.line}: {fault.reason}"))]
     for entry in trace.entries:
         yield from renderer.render_entry(entry)
 
 
 WATERFALL_COLUMNS = 40
+MODEL = "model"
 
 
-def render_waterfall(entries: Sequence[Entry]) -> Iterator[str]:
+def render_waterfall(entries: Sequence[Entry]) -> Iterator[ReportLine]:
     """Yield a bar for each reply and call, where it stands in the time of the session.
 
     Nothing is yielded if there is only one of them."""
@@ -90,13 +89,17 @@ def render_waterfall(entries: Sequence[Entry]) -> Iterator[str]:
     first = min(start for start, _, _ in bars)
     span_s = max(start + lasted for start, lasted, _ in bars) - first or 1.0
     per_s = WATERFALL_COLUMNS / span_s
-    yield ""
-    yield f"where the time went, {format_duration(span_s)} in all"
+    yield []
+    yield [("strong", "where the time went"), ("dim", f", {format_duration(span_s)} in all")]
     for start, lasted, what in bars:
         before = min(WATERFALL_COLUMNS - 1, int((start - first) * per_s))
         cells = max(1, min(WATERFALL_COLUMNS - before, round(lasted * per_s)))
-        bar = f"{' ' * before}{'█' * cells}".ljust(WATERFALL_COLUMNS)
-        yield show_controls(f"  {bar}  {format_duration(lasted):>8}  {what}")
+        bar = f"{' ' * before}{BLOCK * cells}".ljust(WATERFALL_COLUMNS)
+        yield [
+            ("accent" if what == MODEL else "ok", f"  {bar}"),
+            ("dim", f"  {format_duration(lasted):>8}  "),
+            ("dim" if what == MODEL else "", show_controls(what)),
+        ]
 
 
 def _list_bars(entries: Sequence[Entry]) -> Iterator[tuple[float, float, str]]:
@@ -109,7 +112,7 @@ def _list_bars(entries: Sequence[Entry]) -> Iterator[tuple[float, float, str]]:
         match entry.fact:
             case ModelReplied(message=message, duration_s=lasted):
                 calls |= {call.id: call for call in message.tool_calls}
-                yield ended - lasted, lasted, "model"
+                yield ended - lasted, lasted, MODEL
             case CallFinished(result=result, duration_s=lasted):
                 call = calls.get(result.call_id)
                 yield ended - lasted, lasted, f"{result.name} {format_target(call) if call else ''}"
@@ -125,14 +128,15 @@ class _TraceRenderer:
         self._turns = {turn.record: turn for turn in trace.turns}
         self._turn: TracedTurn | None = None
 
-    def render_entry(self, entry: Entry) -> Iterator[str]:
+    def render_entry(self, entry: Entry) -> Iterator[ReportLine]:
         head, *body = self._render_fact(entry)
         now = _parse_seconds(entry.at)
         at = "       ?" if now is None or self._began is None else f"{now - self._began:8.3f}"
         # The log may hold anything: print one line, with nothing that a terminal would obey.
-        yield show_controls(f"{entry.seq:>6} {at}s  {head}".replace("\n", " "))
+        shown = show_controls(head.replace("\n", " "))
+        yield [("dim", f"{entry.seq:>6} {at}s  "), (_choose_style(entry.fact), shown)]
         for text in body:
-            yield from self._render_body(text)
+            yield from ([("dim", line)] for line in self._render_body(text))
 
     def _render_fact(self, entry: Entry) -> list[str]:
         fact = entry.fact
@@ -207,6 +211,33 @@ class _TraceRenderer:
             rows = [*rows[:half], f"… {left_out} more lines (--full)", *rows[-half:]]
         for row in rows:
             yield MARGIN + (row if len(row) <= BODY_CHARS else row[:BODY_CHARS] + "…")
+
+
+def _choose_style(fact: Fact) -> str:
+    """Return the style of a record: what a reader looks for stands out."""
+    match fact:
+        case TurnStarted():
+            return "strong"
+        case TurnEnded(ending=ending):
+            return "ok" if ending == "done" else "failed"
+        case CallFinished(result=ToolResult(status="error")):
+            return "failed"
+        case CallFinished(result=ToolResult(details=Command(exit_code=exit_code))):
+            return "failed" if exit_code else ""
+        case CallJudged(verdict=verdict):
+            return "warning" if verdict.decision == "deny" else "dim"
+        case Verified(exit_code=exit_code):
+            return "failed" if exit_code else "ok"
+        case _:
+            return _STYLES.get(type(fact), "")
+
+
+_STYLES: dict[type[Fact], str] = {
+    ModelReplied: "accent",
+    ModelFailed: "failed",
+    Warned: "warning",
+    ContextNote: "dim",
+}
 
 
 def _render_verdict(judged: CallJudged) -> str:

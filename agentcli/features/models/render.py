@@ -17,7 +17,7 @@ from agentcli.session.keys import find_user_key
 from agentcli.session.model import choose_model, fetch_model_info
 from agentcli.settings import Settings
 from agentcli.types.provider import Message
-from agentcli.ui.width import fit_to_terminal, wrap_to_terminal
+from agentcli.ui.report import ReportLine, wrap_to_terminal, write_report
 
 if TYPE_CHECKING:
     from agentcli.providers.swap import SwapForecast
@@ -26,11 +26,7 @@ if TYPE_CHECKING:
 def show_models(*, local: bool) -> None:
     models = [resolve(name) for name in list_model_names()]
     width = max(len(format_name(model)) for model in models)
-    for model in models:
-        status, why = check_key(model)
-        facts = "  ".join((format_limits(model), format_price(model), why))
-        row = f"{status}  {format_name(model):<{width}}  {facts}"
-        sys.stdout.write(fit_to_terminal(row) + "\n")
+    write_report(_render_model(model, width) for model in models)
     aliases = ", ".join(f"{alias} = {name}" for alias, name in ALIASES.items())
     for line in (
         f"Short names: {aliases}",
@@ -42,6 +38,21 @@ def show_models(*, local: bool) -> None:
         _show_local()
     else:
         sys.stdout.write("Local servers: agentcli models --local\n")
+
+
+def _render_model(model: Model, width: int) -> ReportLine:
+    """Return one row. A model that is ready stands out from those without a key."""
+    status, why = check_key(model)
+    is_ready = status == "ok"
+    name = f"{model.name:<{max(0, width - len(model.provider) - 1)}}"
+    return [
+        ("ok" if is_ready else "dim", f"{status}  "),
+        ("dim", f"{model.provider}/"),
+        ("strong" if is_ready else "dim", name),
+        ("", f"  {format_limits(model)}  " if is_ready else ""),
+        ("dim", "" if is_ready else f"  {format_limits(model)}  "),
+        ("dim", f"{format_price(model)}  {why}"),
+    ]
 
 
 def _show_local() -> None:

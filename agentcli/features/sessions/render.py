@@ -27,8 +27,8 @@ from agentcli.types.messages import UserMessage
 from agentcli.types.verdicts import Verdict
 from agentcli.types.words import pluralize
 from agentcli.ui.render.wording import describe_decision, format_age
+from agentcli.ui.report import ReportLine, write_report
 from agentcli.ui.tally import Tally, build_cost_json, build_usage_json
-from agentcli.ui.width import fit_to_terminal
 
 
 def show_session_list(workspace: Path | None, *, as_json: bool) -> None:
@@ -39,8 +39,7 @@ def show_session_list(workspace: Path | None, *, as_json: bool) -> None:
     if as_json:
         write_json([build_session_json(summary) for summary in found])
         return
-    for summary in found:
-        sys.stdout.write(fit_to_terminal(format_session_line(summary)) + "\n")
+    write_report(map(render_session_line, found))
     elsewhere = len(everything) - len(found)
     if elsewhere:
         sys.stderr.write(f"{elsewhere} more in other workspaces: agentcli sessions list --all\n")
@@ -48,17 +47,25 @@ def show_session_list(workspace: Path | None, *, as_json: bool) -> None:
         sys.stderr.write("no sessions yet\n")
 
 
-def format_session_line(summary: SessionSummary) -> str:
-    """Return one line: short id, age, turns, ending, title.
+STATE_STYLES = {"done": "ok", "running": "accent", "interrupted": "warning", "cut short": "warning"}
+"""The styles of how sessions ended. All other endings are failures."""
 
-    The list and the deletion prompt show it.
-    """
-    turns = pluralize(summary.turns, "turn")
-    title = show_controls(summary.title) or "(no prompt)"
-    return (
-        f"{summary.id[-4:]}  {format_age(summary.last):>8}  {turns:>9}  "
-        f"{describe_state(summary):<17}  {title}"
-    )
+
+def render_session_line(summary: SessionSummary) -> ReportLine:
+    """Return one line: short id, age, turns, ending, title."""
+    turns, state = pluralize(summary.turns, "turn"), describe_state(summary)
+    title = show_controls(summary.title)
+    return [
+        ("strong", summary.id[-4:]),
+        ("dim", f"  {format_age(summary.last):>8}  {turns:>9}  "),
+        (STATE_STYLES.get(state, "failed" if summary.ending else "dim"), f"{state:<17}"),
+        ("" if title else "dim", f"  {title or '(no prompt)'}"),
+    ]
+
+
+def format_session_line(summary: SessionSummary) -> str:
+    """Return the line without styles, as the deletion prompt shows it."""
+    return "".join(text for _, text in render_session_line(summary))
 
 
 def show_search_hits(words: str) -> Exit:

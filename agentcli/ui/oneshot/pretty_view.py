@@ -63,20 +63,23 @@ class TerminalView:
 
 def open_view(descriptor: int, environ: Mapping[str, str]) -> TerminalView:
     """Return a view for the terminal at a descriptor. The terminal is not queried."""
+    return TerminalView(build_paint(descriptor, environ))
+
+
+def build_paint(descriptor: int, environ: Mapping[str, str]) -> Paint:
+    """Return a paint for the terminal at a descriptor. The terminal is not queried."""
     theme, depth = choose_theme("auto", None, environ, True)
     try:
         size = os.get_terminal_size(descriptor)
     except OSError:
         size = DEFAULT_SIZE
-    return TerminalView(
-        Paint(
-            columns=size.columns or DEFAULT_SIZE.columns,
-            rows=size.lines or DEFAULT_SIZE.lines,
-            theme=theme,
-            color=depth,
-            ascii="utf" not in locale.getpreferredencoding(False).lower(),
-            accessible=environ.get("ACCESSIBLE", "") not in ("", "0") or _is_dumb(environ),
-        )
+    return Paint(
+        columns=size.columns or DEFAULT_SIZE.columns,
+        rows=size.lines or DEFAULT_SIZE.lines,
+        theme=theme,
+        color=depth,
+        ascii="utf" not in locale.getpreferredencoding(False).lower(),
+        accessible=environ.get("ACCESSIBLE", "") not in ("", "0") or _is_dumb(environ),
     )
 
 

@@ -133,6 +133,7 @@ def test_report_of_a_session_names_what_has_no_price(tmp_path: Path) -> None:
     dear = replied("2026-01-01", 0.5)
     unknown = replied("2026-01-01", None, Usage(input_tokens=1234))
     stats = stats_of(tmp_path, unknown, dear)
-    told = "\n".join(render_stats(stats, blocks=".@"))
+    lines = render_stats(stats, blocks=".@")
+    told = "\n".join("".join(text for _, text in line) for line in lines)
     assert "cost   $0.5000 and 1 request without a known price" in told
     assert "tokens   @  [1,234]" in told
