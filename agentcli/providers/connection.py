@@ -237,9 +237,9 @@ class ProviderConnection:
             if heard.is_paid_for(error):
                 show(AttemptBrokenOff(usage=heard.usage(request)))
             raise
-        if message.usage.prompt_tokens:
-            return message
-        return replace(message, usage=heard.usage(request))  # or no limit would ever be reached
+        # Without usage, no limit would ever be reached.
+        usage = message.usage if message.usage.prompt_tokens else heard.usage(request)
+        return replace(message, usage=usage, request_id=heard.request_id)
 
     async def _read(self, body: Body, heard: "_ReceivedReply", *, on_sent: OnSent) -> None:
         path = self._dialect.path(self.model)

@@ -8,19 +8,41 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, Protocol
 
-from agentcli.providers.http.sockets import Body, ConnectionBroken, HttpError, OnSent, Timeouts
+from agentcli.providers.failures import find_request_id
+from agentcli.providers.http.sockets import (
+    ACCEPTED,
+    Body,
+    ConnectionBroken,
+    HttpError,
+    OnSent,
+    Timeouts,
+)
 from agentcli.providers.http.sse import Event
 from agentcli.types.errors import ProviderErrorKind, SettingsError
 from agentcli.types.fast_dataclass import dataclass
+
+
+class SdkResponse(Protocol):
+    @property
+    def headers(self) -> Mapping[str, str]: ...
+
+
+class SdkAnswer(Protocol):
+    """The events of an answer, as the SDKs hand them out."""
+
+    @property
+    def response(self) -> SdkResponse: ...
+
+    def __aiter__(self) -> AsyncIterator[object]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SdkSocket:
     """A `Socket` that sends through the client of an SDK."""
 
-    post: Callable[[str, Any], Awaitable[AsyncIterator[object]]]
+    post: Callable[[str, Any], Awaitable[SdkAnswer]]
     shut: Callable[[], Awaitable[None]]
     errors: tuple[type[Exception], ...]
     """The exceptions that the SDK raises."""
@@ -56,7 +78,8 @@ class SdkSocket:
         end of the answer, and cancelled while they wait for more of it."""
         try:
             answer = await self.post(path, body)
-            read.put_nowait(())
+            request_id = find_request_id(answer.response.headers)
+            read.put_nowait(({"type": ACCEPTED, "request_id": request_id},) if request_id else ())
             async for event in answer:
                 if isinstance(event, dict):
                     read.put_nowait((event,))

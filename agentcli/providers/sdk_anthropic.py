@@ -1,6 +1,6 @@
 """The official Anthropic client as a socket: its own API, Amazon Bedrock and Google Vertex."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
@@ -17,7 +17,7 @@ from agentcli.providers.http.sockets import (
 )
 from agentcli.providers.http.sse import Event
 from agentcli.providers.providers import Key
-from agentcli.providers.sdk import SdkSocket, describe_cause, require, timeout_s
+from agentcli.providers.sdk import SdkAnswer, SdkSocket, describe_cause, require, timeout_s
 from agentcli.types.errors import ProviderErrorKind, SettingsError
 
 _Client = (
@@ -46,7 +46,7 @@ def open_anthropic_socket(
     except ValueError as error:
         raise SettingsError(f"{platform or 'anthropic'}: {error}", hint="agentcli models") from None
 
-    async def post(path: str, body: Any) -> AsyncIterator[object]:
+    async def post(path: str, body: Any) -> SdkAnswer:
         return await client.post(
             path,
             cast_to=object,

@@ -1,6 +1,5 @@
 """The official OpenAI client as a socket: its own API and Microsoft Azure."""
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx2
@@ -15,7 +14,7 @@ from agentcli.providers.http.sockets import (
 )
 from agentcli.providers.http.sse import Event
 from agentcli.providers.providers import Key
-from agentcli.providers.sdk import SdkSocket, describe_cause, timeout_s
+from agentcli.providers.sdk import SdkAnswer, SdkSocket, describe_cause, timeout_s
 from agentcli.types.errors import ProviderErrorKind, SettingsError
 
 
@@ -32,7 +31,7 @@ def open_openai_socket(
     except openai.OpenAIError as error:
         raise SettingsError(f"{platform or 'openai'}: {error}", hint="agentcli models") from None
 
-    async def post(path: str, body: Any) -> AsyncIterator[object]:
+    async def post(path: str, body: Any) -> SdkAnswer:
         return await client.post(
             path.removeprefix("/v1"),
             cast_to=object,

@@ -130,6 +130,8 @@ class AssistantMessage:
     """The tools of calls that were incomplete when the reply ended; `content` has no such call."""
     echo: Echo | None = None
     """Data of the reply as a whole, such as the id that continues it on the server."""
+    request_id: str = ""
+    """The provider's id of the request, to name it to the provider's support; empty if unknown."""
     role: Literal["assistant"] = "assistant"
 
     @property

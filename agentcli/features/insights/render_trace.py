@@ -162,10 +162,11 @@ class _TraceRenderer:
     def _render_reply(self, reply: ModelReplied) -> list[str]:
         message = reply.message
         retries = f" · {pluralize(reply.retries, 'retry', 'retries')}" if reply.retries else ""
+        request = f" · request {message.request_id}" if message.request_id else ""
         head = (
             f"  reply    {format_duration(reply.duration_s)} · "
             f"{_format_usage(compute_spending(reply))} · "
-            f"stop {message.stop}{retries}"
+            f"stop {message.stop}{retries}{request}"
         )
         body = []
         for block in message.content:

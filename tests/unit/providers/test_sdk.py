@@ -14,7 +14,7 @@ import pytest
 from agentcli.providers import sdk_anthropic, sdk_openai
 from agentcli.providers.catalog import resolve
 from agentcli.providers.connection import RetryPolicy
-from agentcli.providers.http.sockets import ConnectionBroken, HttpError, Socket, Timeouts
+from agentcli.providers.http.sockets import ACCEPTED, ConnectionBroken, HttpError, Socket, Timeouts
 from agentcli.providers.http.sse import Event
 from agentcli.providers.providers import Key
 from agentcli.providers.transport import open_provider
@@ -60,6 +60,15 @@ def test_body_and_events_pass_unchanged(opened: Opened, path: str, suffix: str) 
         socket = opened(provider.base_url + suffix)
         assert asyncio.run(exchanged(socket, path, body)) == EVENTS
         assert (provider.requests[0].path, provider.bodies) == (path, [body])
+
+
+@BOTH
+def test_request_id_comes_first(opened: Opened, path: str) -> None:
+    reply = stream(sse(EVENTS))
+    named = reply.but(headers={**reply.headers, "X-Request-Id": "req_1"})
+    with Provider([named]) as provider:
+        events = asyncio.run(exchanged(opened(provider.base_url), path, {"model": "m"}))
+    assert events == [{"type": ACCEPTED, "request_id": "req_1"}, *EVENTS]
 
 
 @BOTH

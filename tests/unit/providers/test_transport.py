@@ -100,6 +100,14 @@ def test_request_id_is_told_if_a_reply_breaks_off_or_ends_with_an_error() -> Non
         assert "(request req_011)" in str(told)
 
 
+def test_request_id_of_a_reply_is_kept_with_it() -> None:
+    whole = says("Hello")
+    named = whole.but(headers={**whole.headers, "request-id": "req_012"})
+    message, _, _ = ask([named])
+    assert message.request_id == "req_012"
+    assert ask([whole])[0].request_id == ""
+
+
 def test_wait_the_provider_asks_for_is_shown() -> None:
     _, shown, _ = ask([SLOW_DOWN, says("Hi")])
     assert retries(shown) == [
