@@ -49,12 +49,16 @@ def test_stream_cut_anywhere_gives_the_same_message(case: Path, places: list[int
 def test_events_do_not_depend_on_cuts_or_line_ends(
     lines: list[bytes], end: bytes, places: list[int]
 ) -> None:
-    def events(chunks: list[bytes]) -> list[Event] | ProviderErrorKind:
-        stream = EventStream()
-        try:
-            return [event for chunk in chunks for event in stream.feed(chunk)]
-        except ProviderError as error:
-            return error.kind
+    def events(chunks: list[bytes]) -> tuple[list[Event], ProviderErrorKind | None]:
+        stream, found = EventStream(), list[Event]()
+        for chunk in chunks:
+            try:
+                found += stream.feed(chunk)
+            except ProviderError as error:
+                return found, error.kind
+            if stream.fault:  # the events before it were returned
+                return found, stream.fault.kind
+        return found, None
 
     with_feeds = b"".join(line + b"\n" for line in lines)
     with_ends = b"".join(line + end for line in lines)
