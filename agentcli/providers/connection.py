@@ -204,14 +204,14 @@ class ProviderConnection:
 
     def _adapt(self, error: HttpError, screen: "_AttemptProgress") -> bool:
         """Change how requests are written, if that is what the server wants. Say so."""
-        said = self._dialect.error(error.status, error.headers, error.body)
-        if self._quirks is None or said.kind is not ProviderErrorKind.REJECTED:
+        translated = self._dialect.error(error.status, error.headers, error.body)
+        if self._quirks is None or translated.kind is not ProviderErrorKind.REJECTED:
             return False
         quirk = self._quirks.learn(error, self._sent)
         if not quirk:
             return False
         self.model = replace(self.model, quirks=self.model.quirks | {quirk})
-        reason = f"{said}. Adapting to the server (quirk {quirk})"
+        reason = f"{translated}. Adapting to the server (quirk {quirk})"
         screen.show(
             RetryDelta(
                 reason=self._explain.remove_key(reason),
@@ -226,32 +226,32 @@ class ProviderConnection:
     async def _send_once(self, request: Request, show: OnDelta) -> AssistantMessage:
         """Send one request and read its answer to the end. Raise what the socket raises."""
         encoded = self._sent = self._dialect.encode(request, self.model)
-        heard = _ReceivedReply(self._dialect.decoder(self.model), show)
+        received = _ReceivedReply(self._dialect.decoder(self.model), show)
         try:
             body = self._body_text.write(encoded, self._dialect.HISTORY_KEY)
-            await self._read(body, heard, on_sent=lambda: show(RequestSent()))
-            message = heard.decoder.message()
+            await self._read(body, received, on_sent=lambda: show(RequestSent()))
+            message = received.decoder.message()
         except (HttpError, ConnectionBroken, ProviderError, asyncio.CancelledError) as error:
-            if heard.request_id and isinstance(error, ConnectionBroken | ProviderError):
-                error.add_note(f"request {heard.request_id}")
-            if heard.is_paid_for(error):
-                show(AttemptBrokenOff(usage=heard.usage(request)))
+            if received.request_id and isinstance(error, ConnectionBroken | ProviderError):
+                error.add_note(f"request {received.request_id}")
+            if received.is_paid_for(error):
+                show(AttemptBrokenOff(usage=received.usage(request)))
             raise
         # Without usage, no limit would ever be reached.
-        usage = message.usage if message.usage.prompt_tokens else heard.usage(request)
-        return replace(message, usage=usage, request_id=heard.request_id)
+        usage = message.usage if message.usage.prompt_tokens else received.usage(request)
+        return replace(message, usage=usage, request_id=received.request_id)
 
-    async def _read(self, body: Body, heard: "_ReceivedReply", *, on_sent: OnSent) -> None:
+    async def _read(self, body: Body, received: "_ReceivedReply", *, on_sent: OnSent) -> None:
         path = self._dialect.path(self.model)
         events = self._socket.exchange(path, headers=self._headers, body=body, on_sent=on_sent)
         try:
-            await self._take_all(events, heard)
+            await self._take_all(events, received)
         except ConnectionBroken as broken:
-            if broken.kind is not ProviderErrorKind.CUT or not _is_complete(heard.decoder):
+            if broken.kind is not ProviderErrorKind.CUT or not _is_complete(received.decoder):
                 raise  # otherwise it broke after the end of the reply
 
     async def _take_all(
-        self, events: AsyncGenerator[Sequence[Event], None], heard: "_ReceivedReply"
+        self, events: AsyncGenerator[Sequence[Event], None], received: "_ReceivedReply"
     ) -> None:
         """Feed all events to `heard`.
 
@@ -261,12 +261,12 @@ class ProviderConnection:
         try:
             async with asyncio.timeout(self._timeouts.taken_on_s) as patience, aclosing(events):
                 async for together in events:
-                    if not together and _is_complete(heard.decoder):
+                    if not together and _is_complete(received.decoder):
                         return  # the reply is complete, although the connection is still open
-                    if heard.take(together):
+                    if received.take(together):
                         patience.reschedule(loop.time() + limit_s)
         except TimeoutError:
-            if heard.is_taken_on:
+            if received.is_taken_on:
                 raise make_stall_error(
                     "the provider", f"sent no content for {limit_s:g} s"
                 ) from None
@@ -274,8 +274,8 @@ class ProviderConnection:
 
     def _failure(self, error: HttpError | ConnectionBroken | ProviderError) -> AttemptFailure:
         if isinstance(error, HttpError):
-            told = self._dialect.error(error.status, error.headers, error.body)
-            return to_failure(told, should_retry=error.headers.get("x-should-retry", ""))
+            translated = self._dialect.error(error.status, error.headers, error.body)
+            return to_failure(translated, should_retry=error.headers.get("x-should-retry", ""))
         return to_failure(error)
 
     async def _wait(
@@ -394,14 +394,14 @@ class _ReceivedReply:
         return self.is_taken_on and is_broken
 
     def usage(self, request: Request) -> Usage:
-        told = self.decoder.usage()
-        is_read = told.prompt_tokens > 0
+        reported = self.decoder.usage()
+        is_read = reported.prompt_tokens > 0
         return Usage(
-            input_tokens=told.input_tokens if is_read else request_tokens(request),
-            cache_read_tokens=told.cache_read_tokens,
-            cache_write_tokens=told.cache_write_tokens,
-            output_tokens=max(told.output_tokens, estimate("".join(self._pieces))),
-            reasoning_tokens=told.reasoning_tokens,
+            input_tokens=reported.input_tokens if is_read else request_tokens(request),
+            cache_read_tokens=reported.cache_read_tokens,
+            cache_write_tokens=reported.cache_write_tokens,
+            output_tokens=max(reported.output_tokens, estimate("".join(self._pieces))),
+            reasoning_tokens=reported.reasoning_tokens,
             is_estimate=True,
         )
 

@@ -38,11 +38,11 @@ _MILLION = 1_000_000
 
 def apply_limits(model: Model, row: Mapping[str, Json]) -> Model:
     """Return the model with the limits and price in the row; the rest stays unchanged."""
-    told = dict(_fields(row))
+    limits = dict(_fields(row))
     return replace(
         model,
-        window_tokens=_tokens(told, _WINDOW) or model.window_tokens,
-        output_tokens=_tokens(told, _OUTPUT) or model.output_tokens,
+        window_tokens=_tokens(limits, _WINDOW) or model.window_tokens,
+        output_tokens=_tokens(limits, _OUTPUT) or model.output_tokens,
         price=model.price or _price(row.get("pricing")),
     )
 
@@ -58,8 +58,8 @@ def _fields(row: Mapping[str, Json]) -> Iterator[tuple[str, Json]]:
     yield from row.items()
 
 
-def _tokens(told: Mapping[str, Json], names: tuple[str, ...]) -> int | None:
-    found = (told.get(name) for name in names)
+def _tokens(limits: Mapping[str, Json], names: tuple[str, ...]) -> int | None:
+    found = (limits.get(name) for name in names)
     return next((value for value in found if type(value) is int and value > 0), None)
 
 
@@ -252,9 +252,9 @@ async def ask_provider_about(
     for question in _questions(model, provider):
         base_url = _origin(address) if question.is_native else address
         document = await _answer(question, base_url, environ=environ, headers=headers)
-        told = apply_limits(model, _row(document, model.name))
-        if told.window_tokens is not None:
-            return told
+        known = apply_limits(model, _row(document, model.name))
+        if known.window_tokens is not None:
+            return known
     return model
 
 

@@ -58,8 +58,8 @@ def to_failure(
         status=error.status,
         retry_after_s=error.retry_after_s,
     )
-    said = should_retry.strip().lower()
-    is_retried = said == "true" or (said != "false" and error.is_temporary)
+    advice = should_retry.strip().lower()
+    is_retried = advice == "true" or (advice != "false" and error.is_temporary)
     return AttemptFailure(error=error, attempts=ATTEMPTS if is_retried else 1)
 
 
@@ -79,8 +79,8 @@ class FailureExplainer:
 
     def explain_final(self, error: ProviderError, *, attempts: int) -> ProviderError:
         """Return the error that ends a request."""
-        said = self.remove_key(str(error)).rstrip(".")
-        message, hint = f"{self.provider.name}: {said}", error.hint
+        text = self.remove_key(str(error)).rstrip(".")
+        message, hint = f"{self.provider.name}: {text}", error.hint
         if attempts > 1:
             message += f", after {attempts} attempts"
         match error.kind:
@@ -98,7 +98,7 @@ class FailureExplainer:
             case ProviderErrorKind.OVERFLOW:
                 hint = hint or "shorten the prompt, or start a new session"
             case ProviderErrorKind.MODEL if error.status == 404:
-                message = f"{self.provider.name} has no model {self.model.name}: {said}"
+                message = f"{self.provider.name} has no model {self.model.name}: {text}"
         return ProviderError(
             message,
             kind=error.kind,
@@ -226,9 +226,9 @@ def make_http_error(
         kind, said = ProviderErrorKind.REJECTED, f"there is no API at this address: {said}"
         hint = "check the base URL"
     request_id = find_request_id(headers)
-    place = f"HTTP {status}, request {request_id}" if request_id else f"HTTP {status}"
+    source = f"HTTP {status}, request {request_id}" if request_id else f"HTTP {status}"
     return ProviderError(
-        f"{said} ({place})" if said else place,
+        f"{said} ({source})" if said else source,
         kind=kind,
         hint=hint,
         status=status,

@@ -50,20 +50,22 @@ class IncrementalEncoder(Protocol[T]):
 
 def incremental(make: Make[T]) -> IncrementalEncoder[T]:
     """Return an encoder for a whole conversation that calls `make` once for each message."""
-    kept: list[_EncodedHistory[T]] = []
+    histories: list[_EncodedHistory[T]] = []
 
     @wraps(make)
     def encode_new(messages: Sequence[Message], model: Model, *, start: int = 0) -> list[T]:
         if not messages:
             return []
         first = messages[0]
-        found = next((it for it in kept if it.model is model and it.messages[0] is first), None)
+        found = next(
+            (it for it in histories if it.model is model and it.messages[0] is first), None
+        )
         if found is None:
             found = _EncodedHistory(model)
-            kept[CONVERSATIONS - 1 :] = []
+            histories[CONVERSATIONS - 1 :] = []
         else:
-            kept.remove(found)
-        kept.insert(0, found)
+            histories.remove(found)
+        histories.insert(0, found)
         found.grow(messages, make)
         return found.made[found.ends[start - 1] if start else 0 :]
 

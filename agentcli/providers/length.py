@@ -33,11 +33,11 @@ def length_tokens(messages: Sequence[Message]) -> int:
 
 def _split(messages: Sequence[Message]) -> tuple[int, Sequence[Message]]:
     """Return the tokens that a provider has counted, and the messages after them."""
-    for place in range(len(messages) - 1, -1, -1):
-        message = messages[place]
+    for index in range(len(messages) - 1, -1, -1):
+        message = messages[index]
         if isinstance(message, AssistantMessage) and message.usage.prompt_tokens:
             counted = message.usage.prompt_tokens + message.usage.output_tokens
-            return counted, messages[place + 1 :]
+            return counted, messages[index + 1 :]
     return 0, messages
 
 

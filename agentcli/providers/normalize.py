@@ -188,10 +188,10 @@ def _append_exchange(
     if reply is not None:
         if not _awaits_reply(normal, model):
             normal.append(GO_ON)
-        said = clean_reply(reply, model)
-        ids = [_claim(call.id, times_wanted) for call in said.tool_calls]
-        if said.content or said.echo:
-            normal.append(_rename_calls(said, ids))
+        cleaned = clean_reply(reply, model)
+        ids = [_claim(call.id, times_wanted) for call in cleaned.tool_calls]
+        if cleaned.content or cleaned.echo:
+            normal.append(_rename_calls(cleaned, ids))
         if ids:
             results = _match_results(reply, ids, followers=followers, model=model)
             normal.append(_answers(results, followers))

@@ -174,16 +174,16 @@ def _exit_code(result: ToolResult) -> int:
 
 
 def _blocks(reply: ScriptedReply, number: int) -> tuple[Block, ...]:
-    said: list[Block] = []
+    blocks: list[Block] = []
     if reply.thinking:
-        said.append(Thinking(text=reply.thinking))
+        blocks.append(Thinking(text=reply.thinking))
     if reply.text:
-        said.append(Text(text=reply.text))
+        blocks.append(Text(text=reply.text))
     for index, call in enumerate(reply.calls, start=1):
-        said.append(
+        blocks.append(
             ToolCall(id=call.id or f"call_{number}_{index}", name=call.name, input=_input(call))
         )
-    return tuple(said)
+    return tuple(blocks)
 
 
 def _input(call: ScriptedCall) -> Json:

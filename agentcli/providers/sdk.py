@@ -84,8 +84,8 @@ class SdkSocket:
                 if isinstance(event, dict):
                     read.put_nowait((event,))
         except (json.JSONDecodeError, UnicodeDecodeError) as error:
-            said = f"The reply holds an event that is not JSON: {error}"
-            raise ConnectionBroken(said, kind=ProviderErrorKind.CUT) from None
+            message = f"The reply holds an event that is not JSON: {error}"
+            raise ConnectionBroken(message, kind=ProviderErrorKind.CUT) from None
         except self.errors as error:
             ours = self.translate(error)
             if not isinstance(ours, dict):

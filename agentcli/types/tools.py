@@ -252,11 +252,11 @@ class ToolResult:
     @property
     def text(self) -> str:
         """All its texts, each on lines of its own, whatever images are between them."""
-        said = ""
+        joined = ""
         for text in (block.text for block in self.content if isinstance(block, Text)):
-            is_apart = not said or said.endswith("\n") or text.startswith("\n")
-            said += text if is_apart else f"\n{text}"
-        return said
+            is_apart = not joined or joined.endswith("\n") or text.startswith("\n")
+            joined += text if is_apart else f"\n{text}"
+        return joined
 
     @property
     def unlabelled_text(self) -> str:

@@ -110,14 +110,14 @@ _SPENT_HINT = "the quota is used up; wait for the reset, raise it, or use anothe
 
 def error(status: int, headers: Mapping[str, str], body: Json) -> ProviderError:
     """Return an HTTP error as a sentence. `body` may be a list of one, as in answers to streams."""
-    fault, said = find_fault(body), summarize_body(body)
-    kind = _classify(fault, said) or kind_of_status(status)
+    fault, text = find_fault(body), summarize_body(body)
+    kind = _classify(fault, text) or kind_of_status(status)
     is_spent = kind is ProviderErrorKind.RATE_LIMITED and _is_spent(fault)
     told_s = _read_wait_s(fault)
     return make_http_error(
         status,
         headers,
-        said=said,
+        said=text,
         kind=ProviderErrorKind.CREDENTIALS if is_spent else kind,
         hint=_SPENT_HINT if is_spent else "",
         retry_after_s=read_wait_s(headers) if told_s is None else told_s,
@@ -130,32 +130,32 @@ def make_stream_error(fault: Json) -> ProviderError:
     code = find_fault(wrapped).get("code")
     if isinstance(code, int) and code >= 400:
         return error(code, {}, wrapped)
-    said = (fault and summarize_body(wrapped)) or "Gemini reported an unknown error"
+    text = (fault and summarize_body(wrapped)) or "Gemini reported an unknown error"
     otherwise = (
         ProviderErrorKind.REJECTED if string(code) in _OURS else ProviderErrorKind.UNAVAILABLE
     )
     return ProviderError(
-        said,
-        kind=_classify(find_fault(wrapped), said) or otherwise,
+        text,
+        kind=_classify(find_fault(wrapped), text) or otherwise,
         retry_after_s=_read_wait_s(find_fault(wrapped)),
     )
 
 
 def make_finish_error(reason: str, detail: str) -> ProviderError:
-    said = f": {summarize_body(detail)}" if detail else ""
+    suffix = f": {summarize_body(detail)}" if detail else ""
     return ProviderError(
-        f"the model's reply was unusable ({reason}){said}", kind=ProviderErrorKind.UNAVAILABLE
+        f"the model's reply was unusable ({reason}){suffix}", kind=ProviderErrorKind.UNAVAILABLE
     )
 
 
-def _classify(fault: Mapping[str, Json], said: str) -> ProviderErrorKind | None:
+def _classify(fault: Mapping[str, Json], text: str) -> ProviderErrorKind | None:
     named = (fault.get("status"), fault.get("code"), *(d.get("reason") for d in _details(fault)))
     words = {word.lower() for word in named if isinstance(word, str)}
     for known, kind in _KINDS:
         if words & known:
             return kind
     for pattern, kind in _KIND_OF_SENTENCE:
-        if pattern.search(said):
+        if pattern.search(text):
             return kind
     return None
 

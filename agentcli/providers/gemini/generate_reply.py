@@ -207,8 +207,8 @@ def _usage(counts: Mapping[str, Json]) -> Usage:
 
 
 def _block_reason(feedback: Json) -> str:
-    told = mapping(feedback)
-    reason, message = string(told.get("blockReason")), string(told.get("blockReasonMessage"))
+    details = mapping(feedback)
+    reason, message = string(details.get("blockReason")), string(details.get("blockReasonMessage"))
     return f"{reason}: {message}" if message else reason
 
 

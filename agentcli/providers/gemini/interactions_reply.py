@@ -157,9 +157,9 @@ class InteractionStep:
             return
         if self._growing != field:
             self._join_pieces()
-            said = items(self._step.get(field))
-            is_going_on = bool(said) and mapping(said[-1]).get("type") == "text"
-            self._step[field] = said if is_going_on else [*said, {"type": "text", "text": ""}]
+            parts = items(self._step.get(field))
+            is_going_on = bool(parts) and mapping(parts[-1]).get("type") == "text"
+            self._step[field] = parts if is_going_on else [*parts, {"type": "text", "text": ""}]
             self._growing = field
         self._pieces.append(string(item["text"]))
 

@@ -108,8 +108,8 @@ class DirectSocket:
     ) -> "_HttpAnswer":
         """Send a request and wait for the head of its answer. Raise if it is not a success."""
         head = self._head(method, path, headers=headers, body_bytes=sum(map(len, body)))
-        kept = self._reuse()
-        answer = await self._send_on(kept, head, body, on_sent) if kept else None
+        connection = self._reuse()
+        answer = await self._send_on(connection, head, body, on_sent) if connection else None
         if answer is None:
             answer = await self._send_on(await self._connect(), head, body, on_sent)
         if answer is None:

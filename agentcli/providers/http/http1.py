@@ -87,8 +87,8 @@ class ResponseHead:
     def length(self) -> int | None:
         if self.status in _WITHOUT_BODY:
             return 0
-        said = {text.strip() for text in self.headers.get("content-length", "").split(",")}
-        text = said.pop() if len(said) == 1 else ""  # repeated, it must be the same
+        lengths = {text.strip() for text in self.headers.get("content-length", "").split(",")}
+        text = lengths.pop() if len(lengths) == 1 else ""  # repeated, it must be the same
         return int(text) if re.fullmatch(r"\d{1,15}", text, re.ASCII) else None
 
     @property

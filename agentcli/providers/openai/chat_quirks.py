@@ -60,15 +60,15 @@ def find_quirk(error: HttpError, sent: Mapping[str, Json]) -> str:
     """Return the quirk that explains why the server rejects this body, or "" if none does."""
     if error.status not in _REJECTED:
         return ""
-    said = _read_said(error.body)
-    if _IS_ABOUT_VALUE.search(said):
+    message = _read_said(error.body)
+    if _IS_ABOUT_VALUE.search(message):
         return ""
     for field, quirk in _QUIRK_OF_FIELD.items():
-        if field in sent and re.search(rf"\b{field}\b", said):
+        if field in sent and re.search(rf"\b{field}\b", message):
             return quirk
-    if _REASONING.search(said):
-        return NO_REASONING_BACK if _IS_FORBIDDEN.search(said) else REASONING_BACK
-    if _STRICT.search(said) and '"strict"' in json.dumps(sent.get("tools")):
+    if _REASONING.search(message):
+        return NO_REASONING_BACK if _IS_FORBIDDEN.search(message) else REASONING_BACK
+    if _STRICT.search(message) and '"strict"' in json.dumps(sent.get("tools")):
         return NO_STRICT
     return ""
 
@@ -79,8 +79,8 @@ def _read_said(body: Json) -> str:
         case str():
             return body
         case {"detail": [*faults]}:
-            told = [(one.get("loc"), one.get("msg")) for one in faults if isinstance(one, dict)]
-            return json.dumps(told, ensure_ascii=False)
+            pairs = [(one.get("loc"), one.get("msg")) for one in faults if isinstance(one, dict)]
+            return json.dumps(pairs, ensure_ascii=False)
         case _:
             return json.dumps(body, ensure_ascii=False)
 

@@ -165,8 +165,8 @@ class ChatDecoder:
         thought = self._thoughts.block(protocol=PROTOCOL, model=name)
         text = replace_unpaired("".join(self._pieces))
         calls = self._calls.calls(protocol=PROTOCOL, model=name, is_cut=is_partial)
-        said: list[Block | None] = [thought, Text(text=text) if text else None, *calls]
-        return tuple(block for block in said if block is not None)
+        blocks: list[Block | None] = [thought, Text(text=text) if text else None, *calls]
+        return tuple(block for block in blocks if block is not None)
 
     def _choice(self, choice: Mapping[str, Json]) -> Sequence[Delta]:
         given = choice.get("finish_reason")

@@ -85,42 +85,42 @@ _NO_TOOLS = re.compile(r"does not support (?:tools|function)", re.I)
 
 def error(status: int, headers: Mapping[str, str], body: Json) -> ProviderError:
     """Return an HTTP error as a sentence."""
-    said = summarize_body(body)
-    kind = _classify(find_fault(body), said) or kind_of_status(status)
+    text = summarize_body(body)
+    kind = _classify(find_fault(body), text) or kind_of_status(status)
     asked_s = read_wait_s(headers)
     return make_http_error(
         status,
         headers,
-        said=said,
+        said=text,
         kind=kind,
-        hint=_hint(kind, said),
-        retry_after_s=_read_wait_s(said) if asked_s is None else asked_s,
+        hint=_hint(kind, text),
+        retry_after_s=_read_wait_s(text) if asked_s is None else asked_s,
     )
 
 
 def make_stream_error(fault: Json) -> ProviderError:
     """Return an error reported after the answer began. By default it is worth a retry."""
     wrapped: Json = {"error": fault} if fault else None
-    said = summarize_body(wrapped) or "the provider ended the reply without a reason"
+    text = summarize_body(wrapped) or "the provider ended the reply without a reason"
     status = _status(find_fault(wrapped))
-    kind = _classify(find_fault(wrapped), said) or (
+    kind = _classify(find_fault(wrapped), text) or (
         kind_of_status(status) if status else _classify_by_shape(find_fault(wrapped))
     )
     return ProviderError(
-        said,
+        text,
         kind=kind,
-        hint=_hint(kind, said),
+        hint=_hint(kind, text),
         status=status,
-        retry_after_s=_read_wait_s(said),
+        retry_after_s=_read_wait_s(text),
     )
 
 
-def _classify(fault: Mapping[str, Json], said: str) -> ProviderErrorKind | None:
+def _classify(fault: Mapping[str, Json], text: str) -> ProviderErrorKind | None:
     for name in (fault.get("code"), fault.get("type")):
         if isinstance(name, str) and name in _KIND_OF_CODE:
             return _KIND_OF_CODE[name]
     for pattern, kind in _KIND_OF_SENTENCE:
-        if pattern.search(said):
+        if pattern.search(text):
             return kind
     return None
 
@@ -139,18 +139,18 @@ def _status(fault: Mapping[str, Json]) -> int | None:
     return None
 
 
-def _read_wait_s(said: str) -> float | None:
+def _read_wait_s(text: str) -> float | None:
     """Return the wait given in the message. In a stream it is only there: there are no headers."""
-    told = _AGAIN_IN.search(said)
-    if told is None:
+    match = _AGAIN_IN.search(text)
+    if match is None:
         return None
-    minutes, amount, unit = told.groups()
+    minutes, amount, unit = match.groups()
     return int(minutes or 0) * 60 + float(amount) / (1000 if unit == "ms" else 1)
 
 
-def _hint(kind: ProviderErrorKind, said: str) -> str:
-    if kind is ProviderErrorKind.MODEL and _NEEDS_RESPONSES.search(said):
+def _hint(kind: ProviderErrorKind, text: str) -> str:
+    if kind is ProviderErrorKind.MODEL and _NEEDS_RESPONSES.search(text):
         return "this model can use tools only over the Responses protocol: --model openai/NAME"
-    if kind is ProviderErrorKind.MODEL and _NO_TOOLS.search(said):
+    if kind is ProviderErrorKind.MODEL and _NO_TOOLS.search(text):
         return "use a model that can call tools (agentcli models)"
     return ""
