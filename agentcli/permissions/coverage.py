@@ -140,9 +140,9 @@ def unite_grants(rules: Iterable[PermissionRule]) -> Grants:
 
 def _find_leaving_workspace(line: PlainLine, subject: CallSubject) -> Iterator[UncoveredPart]:
     """Yield each `cd` that leaves the workspace. Rules are about commands inside it."""
-    place = subject.cwd
+    directory = subject.cwd
     for part in line.parts:
         if part.program == "cd" and len(part.words) == 2:
-            place = Path(os.path.realpath(place / part.words[1].text))
-            if not any(place.is_relative_to(root) for root in subject.roots):
+            directory = Path(os.path.realpath(directory / part.words[1].text))
+            if not any(directory.is_relative_to(root) for root in subject.roots):
                 yield UncoveredPart(part, f"{part.source} leaves the workspace")

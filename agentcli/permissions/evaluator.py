@@ -81,20 +81,20 @@ class ModelEvaluator:
     async def __call__(self, request: EvaluationRequest) -> Verdict:
         """Return allow, ask or deny. Raise nothing but cancellation."""
         try:
-            told = _describe(request)
+            description = _describe(request)
             async with asyncio.timeout(TIMEOUT_S):
-                reply = await self._provider.send(self._request(told), lambda delta: None)
+                reply = await self._provider.send(self._request(description), lambda delta: None)
             decision, reason = _answer(reply)
         except (NoEvaluation, ProviderError) as problem:
             return _asks(request, f"{self._model} gave no decision: {problem}")
         except TimeoutError:
             return _asks(request, f"{self._model} gave no decision within {TIMEOUT_S:g} s")
-        said = f"{self._model} says {decision}: {self._clean(to_plain_text(reason))}"
+        explanation = f"{self._model} says {decision}: {self._clean(to_plain_text(reason))}"
         return replace(
             request.verdict,
             decision=decision,
             by="evaluator",
-            reason=f"{said} ({request.verdict.reason})",
+            reason=f"{explanation} ({request.verdict.reason})",
         )
 
     def _request(self, text: str) -> Request:

@@ -77,7 +77,7 @@ def explain(
         where=decider.locate_rule(verdict),
         suggestion=suggestion,
         remedies=_list_remedies(suggestion, is_call_open=on_call.decision == "ask"),
-        parts=tuple(PartView(*told) for told in decider.explain_parts(subject)),
+        parts=tuple(PartView(*part) for part in decider.explain_parts(subject)),
         not_plain=subject.line.reason if isinstance(subject.line, OpaqueLine) else "",
         why_not_read=decider.why_not_reading(subject, effect),
     )

@@ -152,7 +152,7 @@ def after_global_options(words: Sequence[ShellWord]) -> Sequence[ShellWord]:
 def directories(words: Sequence[ShellWord]) -> list[str]:
     """Return the directories of `-C`, in order. Git changes to them first."""
     texts = [word.text for word in words[: len(words) - len(after_global_options(words))]]
-    return [place for option, place in pairwise(texts) if option == "-C"]
+    return [directory for option, directory in pairwise(texts) if option == "-C"]
 
 
 @cache

@@ -106,16 +106,16 @@ def _check_repository(worktree: Path, own: Path, shared: Path) -> None:
 
 def _git_directory(directory: Path) -> tuple[Path, Path, Path] | None:
     """Return the working tree, its git directory, and the one shared with other working trees."""
-    for place in (directory, *directory.parents):
-        mark = place / ".git"
+    for folder in (directory, *directory.parents):
+        mark = folder / ".git"
         if mark.exists():
             own = mark
             if not mark.is_dir():
-                own = (place / _text(mark).removeprefix("gitdir:").strip()).resolve()
-            return place, own, (own / _text(own / "commondir").strip()).resolve()
-        if (place / "HEAD").exists() and (place / "objects").exists():
+                own = (folder / _text(mark).removeprefix("gitdir:").strip()).resolve()
+            return folder, own, (own / _text(own / "commondir").strip()).resolve()
+        if (folder / "HEAD").exists() and (folder / "objects").exists():
             # Any folder can look like this, and git would use its configuration.
-            raise _Runs(f"{place.name} looks like a git directory")
+            raise _Runs(f"{folder.name} looks like a git directory")
     return None
 
 

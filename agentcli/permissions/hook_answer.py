@@ -107,8 +107,8 @@ def parse_answer(event: HookEvent, ran: HookRun, *, clean: Clean) -> HookAnswer:
         raise HookFailure(f"ended with exit code {ran.exit_code} {shown}".rstrip())
     if ran.stdout.startswith("{"):
         return _clean(_build_answer(event, *_objects(ran.stdout)), clean)
-    said = ran.stdout if event in _CONTEXT_BY_PRINTING else ""
-    return HookAnswer(context=_text(said, clean, CONTEXT_BYTES))
+    printed = ran.stdout if event in _CONTEXT_BY_PRINTING else ""
+    return HookAnswer(context=_text(printed, clean, CONTEXT_BYTES))
 
 
 def _objects(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -211,15 +211,15 @@ def read_text(output: Output) -> str:
     return "\n".join(block.text for block in output.content if isinstance(block, Text))
 
 
-def build_response(output: Output, said: str, *, file_path: Json) -> Json:
+def build_response(output: Output, text: str, *, file_path: Json) -> Json:
     """Return the result in the format that existing hooks expect, as far as we can fill it.
 
     `file_path` is the one file that the hook was told about, or empty if there is none."""
     is_error = output.error is not None
-    response: dict[str, Json] = {"content": said, "is_error": is_error, "success": not is_error}
+    response: dict[str, Json] = {"content": text, "is_error": is_error, "success": not is_error}
     match output.details:
         case Command(exit_code=exit_code, timed_out=timed_out):
-            response |= {"stdout": said, "stderr": "", "exit_code": exit_code}
+            response |= {"stdout": text, "stderr": "", "exit_code": exit_code}
             response["interrupted"] = timed_out
         case Diff(path=path) | FileView(path=path):
             response["filePath"] = file_path or path

@@ -175,7 +175,7 @@ class HookCallView:
         if self.is_in_our_names or self.call.server:
             return changed
         tool = self.call.tool
-        names = {told: own for own, told in _FIELDS.get(tool, {}).items()}
+        names = {foreign: own for own, foreign in _FIELDS.get(tool, {}).items()}
         ours: dict[str, Json] = {}
         for key, value in changed.items():
             if key in _WITHOUT_MEANING.get(tool, ()):
@@ -187,10 +187,10 @@ class HookCallView:
         return ours
 
     def _own_value(self, own: str, key: str, value: Json) -> Json:
-        given, told = self.call.input, self.tool_input
-        if not isinstance(given, dict) or not isinstance(told, dict):
+        given, foreign = self.call.input, self.tool_input
+        if not isinstance(given, dict) or not isinstance(foreign, dict):
             return value
-        if own in given and value == told.get(key):
+        if own in given and value == foreign.get(key):
             return given[own]
         return _own_value(self.call.tool, own, value)
 
@@ -233,15 +233,15 @@ def _tell(name: str, call: OwnCall, root: Path) -> HookCallView:
     if call.server or not isinstance(call.input, dict):
         return HookCallView(call=call, tool_name=name, tool_input=call.input)
     fields = _FIELDS.get(call.tool, {})
-    told = {
+    tool_input = {
         fields.get(own, own): _common_value(call.tool, own, value, root)
         for own, value in call.input.items()
     }
     if name == "MultiEdit":
-        path = told.pop("file_path", "")
-        several: dict[str, Json] = {"file_path": path, "edits": [told]}
+        path = tool_input.pop("file_path", "")
+        several: dict[str, Json] = {"file_path": path, "edits": [tool_input]}
         return HookCallView(call=call, tool_name=name, tool_input=several, takes_changes=False)
-    return HookCallView(call=call, tool_name=name, tool_input=told)
+    return HookCallView(call=call, tool_name=name, tool_input=tool_input)
 
 
 def _tell_files(meant: Sequence[str], call: OwnCall, root: Path) -> Iterator[HookCallView]:
@@ -255,21 +255,21 @@ def _tell_files(meant: Sequence[str], call: OwnCall, root: Path) -> Iterator[Hoo
                 edit = {"content": file.new_text}
             case "MultiEdit":
                 edit = {"edits": [edit]}
-        told = {"file_path": _absolute(file.path, root), **edit, "patch": patch}
-        yield HookCallView(call=call, tool_name=name, tool_input=told, takes_changes=False)
+        fields = {"file_path": _absolute(file.path, root), **edit, "patch": patch}
+        yield HookCallView(call=call, tool_name=name, tool_input=fields, takes_changes=False)
 
 
 def _tell_edits(name: str, call: OwnCall, edits: Sequence[Json], root: Path) -> list[HookCallView]:
     """Return a call with several edits: whole as MultiEdit, else once for each edit."""
-    told: list[dict[str, Json]] = [
+    parts: list[dict[str, Json]] = [
         {_COMMON_TEXTS.get(key[:3], key): value for key, value in edit.items()}
         for edit in edits
         if isinstance(edit, dict)
     ]
     whole = _tell(name, call, root)
-    if len(told) < len(edits):  # the tool refuses it
+    if len(parts) < len(edits):  # the tool refuses it
         return [whole]
-    inputs: list[dict[str, Json]] = [{"edits": [*told]}] if name == "MultiEdit" else told
+    inputs: list[dict[str, Json]] = [{"edits": [*parts]}] if name == "MultiEdit" else parts
     return [
         replace(whole, tool_input={"file_path": whole.file_path, **one}, takes_changes=False)
         for one in inputs

@@ -176,16 +176,16 @@ class HookRunner:
 
         A denial ends the run.
         """
-        said, call = HookVerdict(), prepared.call
+        verdict, call = HookVerdict(), prepared.call
         for hook in self._hooks:
-            given = call.input if said.input is None else said.input
+            given = call.input if verdict.input is None else verdict.input
             for telling in self._describe_call(hook, "PreToolUse", prepared, given):
                 details = self._details(call, telling, child)
                 result = await self._before(hook, call, telling, details=details)
-                said = _join_decisions(said, result)
-                if said.decision == "deny":
-                    return said
-        return said
+                verdict = _join_decisions(verdict, result)
+                if verdict.decision == "deny":
+                    return verdict
+        return verdict
 
     async def run_permission_request(
         self, prepared: PreparedCall, child: Delegation | None = None
@@ -280,10 +280,10 @@ class HookRunner:
             return None
         for telling in self._describe_call(hook, hook.event, prepared, call.input):
             details = self._details(call, telling, child)
-            said = self._ground.clean(read_text(output))
-            details["tool_response"] = build_response(output, said, file_path=telling.file_path)
+            text = self._ground.clean(read_text(output))
+            details["tool_response"] = build_response(output, text, file_path=telling.file_path)
             if output.error is not None:
-                details["error"] = said
+                details["error"] = text
             result, _ = await self._run(hook, details)
             self._tell(replace(result, call_id=call.id))
             reaction = join_reactions(reaction, build_reaction(result, output))
@@ -320,8 +320,8 @@ class HookRunner:
         ground = self._ground
         if why_not := hook.problem or ground.why_not(hook):
             raise HookProblem(f"was not run: {why_not}")
-        told = json.dumps({**ground.build_input(hook.event), **details}, default=str)
-        stdin = told.encode("utf-8", "replace")
+        hook_input = json.dumps({**ground.build_input(hook.event), **details}, default=str)
+        stdin = hook_input.encode("utf-8", "replace")
         if hook.url:
             ran = await post_hook(
                 hook.url, body=stdin, headers=hook.headers, timeout_s=hook.timeout_s
@@ -348,12 +348,14 @@ def _apply_change(
         return replace(result, decision="failed", reason=f"the hook {problem}", is_broken=True)
 
 
-def _join_decisions(said: HookVerdict, result: HookResult) -> HookVerdict:
+def _join_decisions(verdict: HookVerdict, result: HookResult) -> HookVerdict:
     """Join two decisions: the stricter one wins, and the last change of the arguments holds."""
-    changed = said.input if result.input is None else result.input
-    if STRICTNESS.index(result.decision) <= STRICTNESS.index(said.decision):
-        hook = result.hook if result.input is not None else said.hook
-        return HookVerdict(decision=said.decision, hook=hook, reason=said.reason, input=changed)
+    changed = verdict.input if result.input is None else result.input
+    if STRICTNESS.index(result.decision) <= STRICTNESS.index(verdict.decision):
+        hook = result.hook if result.input is not None else verdict.hook
+        return HookVerdict(
+            decision=verdict.decision, hook=hook, reason=verdict.reason, input=changed
+        )
     return HookVerdict(
         decision=result.decision, hook=result.hook, reason=result.reason, input=changed
     )

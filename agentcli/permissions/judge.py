@@ -74,19 +74,19 @@ class PolicyJudge:
         case = self._case(call, preview=preview, child=child)
         if refusal := self._refuse(case):
             return refusal
-        said = await self._hooks.run_before(call, child) if self._hooks else HookVerdict()
-        if said.decision == "deny":
-            return _make_hook_verdict("deny", said)
-        if said.input is not None:
-            changed = self._change_input(case, said.input, by="hook")
+        by_hooks = await self._hooks.run_before(call, child) if self._hooks else HookVerdict()
+        if by_hooks.decision == "deny":
+            return _make_hook_verdict("deny", by_hooks)
+        if by_hooks.input is not None:
+            changed = self._change_input(case, by_hooks.input, by="hook")
             if isinstance(changed, Verdict):
                 return changed
             case = changed
-        verdict = await self._judge(case, said)
-        if said.input is None or verdict.decision != "allow":
+        verdict = await self._judge(case, by_hooks)
+        if by_hooks.input is None or verdict.decision != "allow":
             return verdict
-        reason = f"{verdict.reason}; the arguments were changed by hook {said.hook}"
-        return replace(verdict, decision="modify", input=said.input, reason=reason)
+        reason = f"{verdict.reason}; the arguments were changed by hook {by_hooks.hook}"
+        return replace(verdict, decision="modify", input=by_hooks.input, reason=reason)
 
     def _case(
         self, prepared: PreparedCall, *, preview: Preview | None, child: Delegation | None
@@ -112,8 +112,8 @@ class PolicyJudge:
     def _refuse(self, case: _JudgedCall) -> Verdict | None:
         return self._decider.refuse(case.subject, effect=case.prepared.effect, mode=self.mode.value)
 
-    async def _judge(self, case: _JudgedCall, said: HookVerdict) -> Verdict:
-        on_call = await self._evaluate(case, self._decide(case, said))
+    async def _judge(self, case: _JudgedCall, by_hooks: HookVerdict) -> Verdict:
+        on_call = await self._evaluate(case, self._decide(case, by_hooks))
         verdict = self._decider.add_grants(case.subject, on_call)
         if verdict.decision != "ask":
             return verdict
@@ -123,7 +123,7 @@ class PolicyJudge:
             return self._deny_unattended(case, verdict, is_call_open=on_call.decision == "ask")
         async with self._one_question_at_a_time:
             # The answer to the previous question may have been "for the whole session".
-            now = self._decider.add_grants(case.subject, self._decide(case, said))
+            now = self._decider.add_grants(case.subject, self._decide(case, by_hooks))
             return await self._ask(case, verdict) if now.decision == "ask" else now
 
     async def _ask_hooks(self, case: _JudgedCall, verdict: Verdict) -> Verdict | None:
@@ -153,15 +153,15 @@ class PolicyJudge:
             )
         )
 
-    def _decide(self, case: _JudgedCall, said: HookVerdict) -> Verdict:
+    def _decide(self, case: _JudgedCall, by_hooks: HookVerdict) -> Verdict:
         verdict = self._decider.decide_call(
             case.subject, effect=case.prepared.effect, mode=self.mode.value
         )
         is_open = verdict.decision == "allow" or verdict.by == "evaluator"
-        if said.decision in ("ask", "failed") and is_open:
-            return replace(_make_hook_verdict("ask", said), grants=verdict.grants)
-        if said.decision == "allow" and verdict.decision == "ask" and verdict.by == "mode":
-            return _make_hook_verdict("allow", said)
+        if by_hooks.decision in ("ask", "failed") and is_open:
+            return replace(_make_hook_verdict("ask", by_hooks), grants=verdict.grants)
+        if by_hooks.decision == "allow" and verdict.decision == "ask" and verdict.by == "mode":
+            return _make_hook_verdict("allow", by_hooks)
         return verdict
 
     async def _ask(self, case: _JudgedCall, verdict: Verdict) -> Verdict:
@@ -255,5 +255,5 @@ class PolicyJudge:
         return remedy, "; a rule could allow a simpler command"
 
 
-def _make_hook_verdict(decision: Decision, said: HookVerdict) -> Verdict:
-    return Verdict(decision=decision, by="hook", reason=f"hook {said.hook}: {said.reason}")
+def _make_hook_verdict(decision: Decision, by_hooks: HookVerdict) -> Verdict:
+    return Verdict(decision=decision, by="hook", reason=f"hook {by_hooks.hook}: {by_hooks.reason}")

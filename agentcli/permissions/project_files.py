@@ -176,16 +176,16 @@ class _ProjectReader:
         """Return the repository's own scripts that hooks and servers would run: name and hash."""
         found: dict[str, str] = {}
         for base, word, is_run in sorted(set(named)):
-            place = Path(os.path.realpath(base / _ROOT_NAME.sub(str(base), word)))
+            path = Path(os.path.realpath(base / _ROOT_NAME.sub(str(base), word)))
             # `Path.is_file` raises for a word that is too long for a name.
-            is_file = os.path.isfile(place)  # noqa: PTH113
-            if not place.is_relative_to(top) or not is_file:
+            is_file = os.path.isfile(path)  # noqa: PTH113
+            if not path.is_relative_to(top) or not is_file:
                 continue
-            name = Path(os.path.relpath(place, root)).as_posix()
-            if place.stat().st_size > SCRIPT_LIMIT_BYTES:
+            name = Path(os.path.relpath(path, root)).as_posix()
+            if path.stat().st_size > SCRIPT_LIMIT_BYTES:
                 self.problems.append(f"{printable(name)} is too large to watch")
-            elif is_run or _looks_like_script(place):
-                with place.open("rb") as file:
+            elif is_run or _looks_like_script(path):
+                with path.open("rb") as file:
                     found[name] = hashlib.file_digest(file, "sha256").hexdigest()
         return dict(sorted(found.items()))
 
@@ -234,11 +234,11 @@ def _with_runner(words: Iterable[str]) -> Iterator[tuple[str, bool]]:
             is_run = _RUNNER.fullmatch(word) is not None
 
 
-def _looks_like_script(place: Path) -> bool:
+def _looks_like_script(path: Path) -> bool:
     """Return whether the file is a script. Data files may be named in commands, too."""
-    with place.open("rb") as file:
+    with path.open("rb") as file:
         begins = file.read(2)
-    return begins == b"#!" or os.access(place, os.X_OK) or place.suffix in _SCRIPT_SUFFIXES
+    return begins == b"#!" or os.access(path, os.X_OK) or path.suffix in _SCRIPT_SUFFIXES
 
 
 def _texts(value: Any) -> Sequence[str]:

@@ -98,16 +98,18 @@ class OriginTracker:
 
     def _origin_of_path(self, path: str) -> str:
         """Return the origin by the path as given. A link out of the workspace is never followed."""
-        place = self._workspace / path
+        full_path = self._workspace / path
         added = self._added()
         roots = (self._workspace, *added.writable, *added.readable)
-        if any(place.is_relative_to(root) for root in roots):
+        if any(full_path.is_relative_to(root) for root in roots):
             return ""
         temporary = self._find_temporary()
         names = temporary.names if temporary else ()
-        if not any(place.is_relative_to(own) for own in (*self._own, *names)):
+        if not any(full_path.is_relative_to(own) for own in (*self._own, *names)):
             return OUTSIDE
-        within = (origin for log, origin in self._logs.items() if Path(log).is_relative_to(place))
+        within = (
+            origin for log, origin in self._logs.items() if Path(log).is_relative_to(full_path)
+        )
         return next(within, "")
 
 

@@ -14,7 +14,7 @@ from agentcli.permissions.reader_options import Unproven
 from agentcli.permissions.readers import BUILT_IN, READERS
 from agentcli.permissions.shell import OpaqueLine, PlainLine, ShellPart, parse_line
 
-_MOST_PLACES = 8
+_MOST_DIRECTORIES = 8
 
 
 def why_no_reading_form(part: ShellPart) -> str | None:
@@ -89,13 +89,13 @@ class ReadProver:
 
     def why_not_each(self, line: PlainLine) -> list[str | None]:
         """Return for every part why it is not known to only read, or None."""
-        places = {self._cwd()}
+        directories = {self._cwd()}
         reasons: list[str | None] = []
         for part in line.parts:
             if part.program == "cd":
-                reason, places = _follow_cd(part, places)
+                reason, directories = _follow_cd(part, directories)
             else:
-                reason = self._why_not(part, places)
+                reason = self._why_not(part, directories)
             reasons.append(reason)
         return reasons
 
@@ -124,20 +124,20 @@ class ReadProver:
             return f"{program} is a shim that files in the workspace can redirect"
         return None
 
-    def _why_not(self, part: ShellPart, places: set[Path]) -> str | None:
+    def _why_not(self, part: ShellPart, directories: set[Path]) -> str | None:
         return (
             why_no_reading_form(part)
             or self._why_not_installed(part.program)
-            or (self._why_git_runs_programs(part, places) if part.program == "git" else None)
+            or (self._why_git_runs_programs(part, directories) if part.program == "git" else None)
         )
 
-    def _why_git_runs_programs(self, part: ShellPart, places: set[Path]) -> str | None:
-        if not places:
+    def _why_git_runs_programs(self, part: ShellPart, directories: set[Path]) -> str | None:
+        if not directories:
             return "the directory that git would run in is unknown"
         inside = Path(*git_reads.directories(part.words[1:]))
         # Bash resolves `cd link/..` by name, others by the file system: check both.
-        for place in places | {Path(os.path.normpath(place)) for place in places}:
-            directory = Path(os.path.realpath(place / inside))
+        for path in directories | {Path(os.path.normpath(path)) for path in directories}:
+            directory = Path(os.path.realpath(path / inside))
             if not directory.is_relative_to(self._workspace):
                 # A command may see more there than we do: its own /tmp, its own HOME.
                 return "git would run outside the workspace"
@@ -146,10 +146,10 @@ class ReadProver:
         return None
 
 
-def _follow_cd(part: ShellPart, places: set[Path]) -> tuple[str | None, set[Path]]:
+def _follow_cd(part: ShellPart, directories: set[Path]) -> tuple[str | None, set[Path]]:
     """Add the target of a `cd`. A line goes on if its `cd` failed, so both directories count."""
     operands = part.words[1:]
     if len(operands) != 1 or operands[0].is_glob or operands[0].text.startswith("-"):
         return "cd needs one plain directory", set()
-    places = places | {place / operands[0].text for place in places}
-    return None, places if len(places) <= _MOST_PLACES else set()
+    directories = directories | {directory / operands[0].text for directory in directories}
+    return None, directories if len(directories) <= _MOST_DIRECTORIES else set()

@@ -188,10 +188,10 @@ class PermissionRule:
 
     def _names_path(self, words: Collection[str], subject: CallSubject) -> bool:
         return any(
-            self._touches(ReachedPath(place, Path(os.path.realpath(place))), subject.root)
+            self._touches(ReachedPath(path, Path(os.path.realpath(path))), subject.root)
             for word in words
             for text in _path_texts(word)
-            for place in (subject.cwd / text, subject.root / text)
+            for path in (subject.cwd / text, subject.root / text)
         )
 
 
