@@ -159,9 +159,9 @@ class BubblewrapSandbox:
         status = self._status.pop(process, None)
         if status is None:
             return ()
-        told = (*_end(status, process), *self._supervisor.end(process))
+        notes = (*_end(status, process), *self._supervisor.end(process))
         self._placeholders.release()
-        return told
+        return notes
 
     @property
     def reaches_sockets(self) -> bool:
@@ -281,12 +281,12 @@ def _join(words: Sequence[str]) -> bytes:
 
 def _end(status: _Status, process: "Popen[bytes]") -> tuple[str, ...]:
     """Wait until the whole command is gone. Return a sentence if no command ran at all."""
-    told = _read_status(os.pread(status.memory, _STATUS_BYTES, 0))
+    reported = _read_status(os.pread(status.memory, _STATUS_BYTES, 0))
     os.close(status.memory)
-    if "child-pid" in told:
-        _end_namespace(told["child-pid"], status.words)
+    if "child-pid" in reported:
+        _end_namespace(reported["child-pid"], status.words)
     was_killed = process.returncode is None or process.returncode < 0
-    if "exit-code" in told or was_killed:
+    if "exit-code" in reported or was_killed:
         return ()
     return ("Nothing was run: there is no such program, or the sandbox could not be set up.",)
 
@@ -315,8 +315,10 @@ def _end_namespace(first: int, words: Sequence[str]) -> None:
 
 
 def _read_status(status: bytes) -> dict[str, int]:
-    told: dict[str, int] = {}
+    reported: dict[str, int] = {}
     for line in status.splitlines():
         with suppress(ValueError):
-            told |= {key: value for key, value in json.loads(line).items() if type(value) is int}
-    return told
+            reported |= {
+                key: value for key, value in json.loads(line).items() if type(value) is int
+            }
+    return reported

@@ -174,7 +174,7 @@ def _bubblewrap(paths: SandboxPaths, limits: CommandLimits, environ: Mapping[str
         return _prove(make(), paths, Remedy)
     except _Unusable:
         sandbox = make(keeps_mounts=False)
-        return _prove(sandbox, paths, lambda said: bubblewrap_failed(said, program))
+        return _prove(sandbox, paths, lambda output: bubblewrap_failed(output, program))
 
 
 def _landlock(paths: SandboxPaths, limits: CommandLimits, environ: Mapping[str, str]) -> Sandbox:
@@ -182,14 +182,14 @@ def _landlock(paths: SandboxPaths, limits: CommandLimits, environ: Mapping[str, 
     if version < OLDEST_VERSION or not seccomp.is_supported():
         raise _Unusable(landlock_missing(version, OLDEST_VERSION))
     sandbox = LandlockSandbox(paths, limits=limits)
-    return _prove(sandbox, paths, lambda said: Remedy(f"Landlock failed ({said})."))
+    return _prove(sandbox, paths, lambda output: Remedy(f"Landlock failed ({output})."))
 
 
 def _seatbelt(paths: SandboxPaths, limits: CommandLimits, environ: Mapping[str, str]) -> Sandbox:
     if not SANDBOX_EXEC.exists():
         raise _Unusable(Remedy(f"There is no {SANDBOX_EXEC}."))
     return _prove(
-        SeatbeltSandbox(paths), paths, lambda said: Remedy(f"sandbox-exec failed ({said}).")
+        SeatbeltSandbox(paths), paths, lambda output: Remedy(f"sandbox-exec failed ({output}).")
     )
 
 
@@ -202,12 +202,12 @@ def _find_bubblewrap(environ: Mapping[str, str], workspace: Path) -> Path | None
 
 def _version(program: Path) -> tuple[int, ...] | None:
     try:
-        told = own_process.run([program, "--version"], beside=None, timeout_s=_PROBE_LIMIT_S)
+        ran = own_process.run([program, "--version"], beside=None, timeout_s=_PROBE_LIMIT_S)
     except (OSError, subprocess.TimeoutExpired) as error:
         if shortage := explain_shortage(error):
             raise shortage from error
         return None
-    numbers = re.search(rb"(\d+)\.(\d+)\.(\d+)", told.stdout)
+    numbers = re.search(rb"(\d+)\.(\d+)\.(\d+)", ran.stdout)
     return tuple(map(int, numbers.groups())) if numbers else None
 
 
@@ -218,7 +218,7 @@ def _prove(sandbox: Sandbox, paths: SandboxPaths, remedy: Callable[[str], Remedy
     with TemporaryDirectory(prefix="agentcli-", dir=_beside(paths.workspace)) as directory:
         outside = Path(directory, "probe")
         try:
-            code, said = _run(sandbox, [*_PROBE, str(outside), str(inside)], cwd=paths.workspace)
+            code, output = _run(sandbox, [*_PROBE, str(outside), str(inside)], cwd=paths.workspace)
         except OSError as error:
             sandbox.close()
             unwritable = workspace_unwritable(error, paths.workspace)
@@ -230,7 +230,7 @@ def _prove(sandbox: Sandbox, paths: SandboxPaths, remedy: Callable[[str], Remedy
     inside.unlink(missing_ok=True)
     if not works:
         sandbox.close()
-        raise _Unusable(remedy(said))
+        raise _Unusable(remedy(output))
     return sandbox
 
 
@@ -310,26 +310,26 @@ def bubblewrap_failed(output: str, program: Path, *, settings: Path = _SYSCTL) -
             "The kernel is set to allow no user namespaces.",
             "sudo sysctl -w user.max_user_namespaces=15000",
         )
-    said = output.strip().splitlines()[-1] if output.strip() else "it printed nothing"
+    last_line = output.strip().splitlines()[-1] if output.strip() else "it printed nothing"
     if any(mark.exists() for mark in _CONTAINER_MARKS):
-        return Remedy(f"This container does not let bubblewrap work ({said}).")
-    return Remedy(f"bubblewrap failed ({said}).")
+        return Remedy(f"This container does not let bubblewrap work ({last_line}).")
+    return Remedy(f"bubblewrap failed ({last_line}).")
 
 
 def workspace_unwritable(error: OSError, workspace: Path) -> Remedy | None:
     """Return the remedy if a file for the sandbox cannot be created, or None for other errors."""
     if error.filename is None or not Path(error.filename).is_relative_to(workspace):
         return None
-    place = shlex.quote(str(workspace))
+    quoted = shlex.quote(str(workspace))
     fixes = {
-        errno.ENOSPC: f"df -h {place} && df -i {place}  # and make room there",
+        errno.ENOSPC: f"df -h {quoted} && df -i {quoted}  # and make room there",
         errno.EDQUOT: "quota -s  # and make room",
-        errno.EROFS: f'sudo mount -o remount,rw "$(findmnt -no TARGET -T {place})"',
-        errno.EACCES: f'sudo chown -R "$USER" {place}',
-        errno.EPERM: f"sudo chattr -R -i {place}",
+        errno.EROFS: f'sudo mount -o remount,rw "$(findmnt -no TARGET -T {quoted})"',
+        errno.EACCES: f'sudo chown -R "$USER" {quoted}',
+        errno.EPERM: f"sudo chattr -R -i {quoted}",
     }
-    said = f"The workspace cannot be written: {error.strerror} ({error.filename})."
-    return Remedy(said, fixes.get(error.errno or 0, ""))
+    reason = f"The workspace cannot be written: {error.strerror} ({error.filename})."
+    return Remedy(reason, fixes.get(error.errno or 0, ""))
 
 
 def landlock_missing(version: int, needed: int) -> Remedy:

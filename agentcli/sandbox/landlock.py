@@ -189,10 +189,10 @@ class LandlockSandbox:
             return ()
         grants, enclosure = self._commands.pop(process)
         self._clear(enclosure)  # before the undo: it could repeat its changes
-        told = self._supervisor.end(process)
+        notes = self._supervisor.end(process)
         with self._lock:
             self._enclosures.prepare(self._domain(grants).enter)
-        return told
+        return notes
 
     @property
     def reaches_sockets(self) -> bool:

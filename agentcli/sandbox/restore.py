@@ -123,16 +123,16 @@ class GuardedPaths:
         # Of a directory only the entry was recorded: a false one goes, the old cannot come back.
         is_lost = one.kind == "entry" and isinstance(before, DirectoryContent)
         wanted = None if is_lost else before
-        kept = ""
+        note = ""
         try:
             if one.kind != "entry" and isinstance(after, FileContent | DirectoryContent):
-                kept = f" What was there is kept in {keep_copy(after, self._rejected)}."
+                note = f" What was there is kept in {keep_copy(after, self._rejected)}."
             put_back(one.path.name, parent, before=wanted, after=after)
         except OSError as error:
             done = f"changed by the command, and could not be put back: {error.strerror}"
         else:
             done = _WHAT_WAS_DONE[before is None, is_lost]
-        return f"{done}. {_RULE}{kept}"
+        return f"{done}. {_RULE}{note}"
 
 
 _SETTINGS = ("config", "config.worktree")

@@ -105,14 +105,14 @@ class CommandSupervisor:
             return ()
         try:
             stopped = self._watch.remove(process)
-            told = (*stopped, *self._keeper.undo(self._select_to_undo(before)))
-            told += self._denied.remove()
+            notes = (*stopped, *self._keeper.undo(self._select_to_undo(before)))
+            notes += self._denied.remove()
         finally:
             self._original.end()
         found = self._scan.take_notes()
         self._scan.look()
         others = (one for each, was in before.granted for one in each.end(was))
-        return (*told, *found, *others)
+        return (*notes, *found, *others)
 
     def close(self) -> None:
         for process in tuple(self._before):
@@ -191,12 +191,12 @@ class GrantedDirectory:
     def end(self, before: Snapshot) -> tuple[str, ...]:
         """Return which changes of the command were undone."""
         try:
-            told = (*self._keeper.undo(before), *self._denied.remove())
+            notes = (*self._keeper.undo(before), *self._denied.remove())
         finally:
             self._original.end()
         found = self._scan.take_notes()
         self._scan.look()
-        return (*told, *found)
+        return (*notes, *found)
 
     def close(self) -> None:
         self._scan.close()

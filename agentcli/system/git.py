@@ -136,8 +136,8 @@ def fill_credential(described: Mapping[str, str], *, beside: Path) -> dict[str, 
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise SettingsError(f"git failed: {error}") from error
-    said = ran.stdout.decode("utf-8", "replace") if ran.returncode == 0 else ""
-    return dict(line.split("=", 1) for line in said.split("\n") if "=" in line)
+    output = ran.stdout.decode("utf-8", "replace") if ran.returncode == 0 else ""
+    return dict(line.split("=", 1) for line in output.split("\n") if "=" in line)
 
 
 @contextmanager
@@ -186,9 +186,9 @@ class _Repository:
 
 def _find_repository(cwd: Path, env: Mapping[str, str], timeout_s: float) -> _Repository:
     asked = ("--path-format=absolute", "--git-dir", "--git-common-dir", "--show-toplevel")
-    said = _run(["git", "rev-parse", *asked], cwd=cwd, env=env, timeout_s=timeout_s)
+    output = _run(["git", "rev-parse", *asked], cwd=cwd, env=env, timeout_s=timeout_s)
     try:
-        own, common, top = map(Path, os.fsdecode(said).removesuffix("\n").split("\n"))
+        own, common, top = map(Path, os.fsdecode(output).removesuffix("\n").split("\n"))
     except ValueError:
         raise SettingsError(f"the name of a directory above {cwd} has a line break") from None
     return _Repository(own=own, common=common, top=top)
@@ -199,8 +199,8 @@ def _list_settings(cwd: Path, env: Mapping[str, str], timeout_s: float) -> dict[
     return _parse_settings(_run(command, cwd=cwd, env=env, timeout_s=timeout_s))
 
 
-def _parse_settings(said: bytes) -> dict[str, str]:
-    pairs = (one.partition("\n") for one in os.fsdecode(said).split("\0") if one)
+def _parse_settings(output: bytes) -> dict[str, str]:
+    pairs = (one.partition("\n") for one in os.fsdecode(output).split("\0") if one)
     return {key: value if separator else "true" for key, separator, value in pairs}
 
 
@@ -246,9 +246,9 @@ def _run(
         why = "git is not installed" if is_missing else f"git failed: {error}"
         raise SettingsError(why, hint="install git") from error
     if ran.returncode:
-        said = ran.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
+        last_line = ran.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
         raise SettingsError(
-            f"git {command[1]} failed: {''.join(said)}", hint=f"git -C {cwd} status"
+            f"git {command[1]} failed: {''.join(last_line)}", hint=f"git -C {cwd} status"
         )
     return ran.stdout
 

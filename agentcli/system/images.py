@@ -112,8 +112,8 @@ def _decode(data: bytes) -> bytes:
     return ran.stdout
 
 
-def _last_line(said: bytes) -> str:
-    lines = said.decode("utf-8", "replace").strip().splitlines()
+def _last_line(output: bytes) -> str:
+    lines = output.decode("utf-8", "replace").strip().splitlines()
     return lines[-1][:200] if lines else "unknown error"
 
 

@@ -68,11 +68,11 @@ class FinishedCommand:
     @property
     def note(self) -> str:
         """The context note for the model."""
-        said = (
+        text = (
             f"background pid {self.started.pid} ended after {self.duration_s:.1f} s: {self.how}, "
             f"output in {self.started.log_path}"
         )
-        return "\n".join(f"[{sentence}]" for sentence in (said, *self.remarks))
+        return "\n".join(f"[{sentence}]" for sentence in (text, *self.remarks))
 
 
 class ProcessTable:
@@ -141,7 +141,7 @@ class ProcessTable:
         Return the pids that are still there: a sandbox may end them with the command.
         """
         self._releases.pop(tag, None)
-        self._pipes = [kept for kept in (*self._pipes, pipe) if kept.is_open]
+        self._pipes = [one for one in (*self._pipes, pipe) if one.is_open]
         return self._account_for(self._commands[tag], left_running)
 
     def release_event(self, tag: str) -> asyncio.Event:

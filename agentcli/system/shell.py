@@ -127,10 +127,10 @@ class ShellHandle:
     def read_note(self) -> ShellNote | None:
         """Return the note of a shell that has ended, None if it sent none. Commands can fake it."""
         try:
-            told = os.fsdecode(self._ours.recv(_NOTE_LIMIT_BYTES))
+            note = os.fsdecode(self._ours.recv(_NOTE_LIMIT_BYTES))
         except OSError:
             return None
-        directory, is_told, rest = told.partition("\0")
+        directory, is_told, rest = note.partition("\0")
         if not is_told:
             return None
         jobs, _, pipe = rest.partition("\0")

@@ -275,7 +275,7 @@ class Workspace:
         return named or self._is_held(path)
 
     def _is_held(self, path: Path) -> bool:
-        return any(path.is_relative_to(place) for place in self._protected)
+        return any(path.is_relative_to(protected) for protected in self._protected)
 
     def find_near(self, given: str) -> str | None:
         """Return the closest existing path to one that does not exist, if any is close."""

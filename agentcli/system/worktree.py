@@ -43,7 +43,7 @@ def find_branch(folder: Path) -> str:
 @lru_cache(maxsize=4)
 def _repository_paths(folder: Path) -> tuple[Path, ...]:
     """Return where its repository may be. Cached: it is asked before every request of a session."""
-    return tuple(place / ".git" for place in (folder, *folder.parents))
+    return tuple(directory / ".git" for directory in (folder, *folder.parents))
 
 
 def _head(git: Path) -> str | None:
@@ -97,13 +97,13 @@ class UncommittedChanges:
     def _follow(self, process: "subprocess.Popen[bytes]") -> None:
         """Wait for git and set `known`. Raise TimeoutExpired, and leave nothing running."""
         try:
-            said, _ = process.communicate(timeout=PATIENCE_S)
+            output, _ = process.communicate(timeout=PATIENCE_S)
         except subprocess.TimeoutExpired:
             process.kill()
             process.communicate()
             raise
         if process.returncode == 0:
-            self.known = tuple(filter(None, said.decode("utf-8", "replace").split("\0")))
+            self.known = tuple(filter(None, output.decode("utf-8", "replace").split("\0")))
 
     def _start(self, command: list[str], env: dict[str, str]) -> "subprocess.Popen[bytes] | None":
         with self._lock:

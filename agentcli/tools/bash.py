@@ -225,8 +225,8 @@ class Bash:
         self, call: _PendingCommand, progress: Callable[[str], None]
     ) -> Output:
         timeout_s = min(call.args.timeout, self._timeout_limit_s or call.args.timeout)
-        kept = self._store_output(call)
-        live = LiveOutput(kept, report=progress, lines=CARD_TAIL_LINES)
+        output = self._store_output(call)
+        live = LiveOutput(output, report=progress, lines=CARD_TAIL_LINES)
         since_pid = process_tree.newest_pid()
         shell, pipe = self._start(call, live)
         began = time.monotonic()
@@ -244,44 +244,44 @@ class Bash:
         except process.Released:
             ran_s = time.monotonic() - began
             self._watch(shell, pipe)
-            self._seal_later(call, kept, pipe)
+            self._seal_later(call, output, pipe)
             return report_backgrounded(
-                call.args.command, output=kept, cwd=call.cwd, ran_s=ran_s, pid=shell.child.pid
+                call.args.command, output=output, cwd=call.cwd, ran_s=ran_s, pid=shell.child.pid
             )
         except asyncio.CancelledError:
             ran_s = time.monotonic() - began
             self._shells.finish(shell)
             self._processes.finish(shell.tag, left_running=(), pipe=pipe)
-            self._seal_later(call, kept, pipe)
+            self._seal_later(call, output, pipe)
             # The cancellation carries the output so far, for the record of the call.
             raise asyncio.CancelledError(
-                report_interrupted(call.args.command, output=kept, cwd=call.cwd, ran_s=ran_s)
+                report_interrupted(call.args.command, output=output, cwd=call.cwd, ran_s=ran_s)
             ) from None
         finally:
             shell.handle.stop_answering()
             live.stop_progress()
-        told = shell.handle.read_note()
+        note = shell.handle.read_note()
         remarks = self._shells.finish(shell)
         left_running = self._processes.finish(shell.tag, left_running=ended.left_running, pipe=pipe)
-        self._seal_later(call, kept, pipe)
-        has_jobs = told is not None and told.has_jobs
+        self._seal_later(call, output, pipe)
+        has_jobs = note is not None and note.has_jobs
         taken_down = has_jobs and not (left_running or ended.timed_out)
         notes = (
             *call.notes,
             *map("[{}]".format, remarks),
             *([TAKEN_DOWN] if taken_down and self._shells.are_confined else []),
-            *self._move_to(told, call.cwd),
+            *self._move_to(note, call.cwd),
         )
         self._shells.prepare(self._directory.path, call.setup.grants)
         pipe_codes = describe_pipe(
-            call.pipe, told.pipe if told else (), returncode=ended.returncode
+            call.pipe, note.pipe if note else (), returncode=ended.returncode
         )
         if (ended.returncode > 0 or pipe_codes) and self._shells.are_confined:
-            notes += self._explain_failure(kept, call)
+            notes += self._explain_failure(output, call)
         return report_command(
             call.args.command,
             replace(ended, left_running=left_running),
-            output=kept,
+            output=output,
             cwd=call.cwd,
             timeout_s=timeout_s,
             notes=notes,
@@ -296,20 +296,20 @@ class Bash:
     def _store_output(self, call: _PendingCommand) -> BoundedOutput:
         return BoundedOutput(call.log_path, call.log_fd, limit_bytes=self._output_limit_bytes)
 
-    def _seal_later(self, call: _PendingCommand, kept: BoundedOutput, pipe: Pipe) -> None:
+    def _seal_later(self, call: _PendingCommand, output: BoundedOutput, pipe: Pipe) -> None:
         """Record the hash of an output that has not ended, as soon as it has."""
 
         def report() -> None:
             path = str(call.log_path)
-            self._emit(OutputStored(call_id=call.call_id, log_path=path, sha256=kept.sha256))
+            self._emit(OutputStored(call_id=call.call_id, log_path=path, sha256=output.sha256))
 
         pipe.call_after_end(report)
 
     def _start_in_background(self, call: _PendingCommand) -> Output:
-        kept = self._store_output(call)
-        shell, pipe = self._start(call, kept)
+        output = self._store_output(call)
+        shell, pipe = self._start(call, output)
         self._watch(shell, pipe)
-        self._seal_later(call, kept, pipe)
+        self._seal_later(call, output, pipe)
         details = Command(
             command=call.args.command,
             cwd=str(call.cwd),

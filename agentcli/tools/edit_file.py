@@ -154,16 +154,16 @@ class EditFile:
             args.path, partial(self._plan, args), workspace=self._workspace, seen=self._seen
         )
 
-    def _plan(self, args: EditFileArgs, place: WorkspacePath) -> FileRewrite:
-        self._workspace.require_writable(place)
-        before = self._load(place)
+    def _plan(self, args: EditFileArgs, located: WorkspacePath) -> FileRewrite:
+        self._workspace.require_writable(located)
+        before = self._load(located)
         digest = sha256(before.data)
-        knowledge = self._seen.knowledge(place.path, digest)
-        restore = partial(self._hidden.restore, current=before.text, path=place.given)
+        knowledge = self._seen.knowledge(located.path, digest)
+        restore = partial(self._hidden.restore, current=before.text, path=located.given)
         one = TextEdit(old_text=args.old_text or "", new_text=args.new_text or "")
         requests = [
             EditRequest(
-                path=place.given,
+                path=located.given,
                 old=restore(edit.old_text),
                 new=restore(edit.new_text),
                 replace_all=args.replace_all or edit.replace_all,
@@ -173,7 +173,7 @@ class EditFile:
         ]
         try:
             if args.lines:
-                first, last = self._find_range(args.lines, place, before)
+                first, last = self._find_range(args.lines, located, before)
                 found = plan_lines(before.text, first, last, requests[0].new)
             elif args.edits:
                 found = plan_edits(before.text, requests)
@@ -182,15 +182,15 @@ class EditFile:
         except ToolError as error:
             raise ToolError(_cut(str(error)), kind=error.kind) from None
         text = splice(before.text, found.splices)
-        change = compare_spliced(before.text, found.splices, path=place.given)
+        change = compare_spliced(before.text, found.splices, path=located.given)
         return FileRewrite(
             before=before.data,
-            after=encode_text(text, encoding=before.encoding, path=place),
-            summary=_describe_all(place, found)
+            after=encode_text(text, encoding=before.encoding, path=located),
+            summary=_describe_all(located, found)
             if args.replace_all and not args.edits and not args.lines
-            else _describe(place, found, change, text),
+            else _describe(located, found, change, text),
             diff=Diff(
-                path=place.given,
+                path=located.given,
                 unified=change.unified,
                 added=change.added,
                 removed=change.removed,
@@ -200,29 +200,31 @@ class EditFile:
                 encoding=before.encoding.name,
                 notes=change.notes,
             ),
-            lines=carry_over(before.text, found.splices, self._seen.lines(place.path, digest)),
+            lines=carry_over(before.text, found.splices, self._seen.lines(located.path, digest)),
         )
 
-    def _load(self, place: WorkspacePath) -> TextFile:
-        if self._workspace.stat(place) is None:
-            missing = str(self._workspace.no_such_file(place))
+    def _load(self, located: WorkspacePath) -> TextFile:
+        if self._workspace.stat(located) is None:
+            missing = str(self._workspace.no_such_file(located))
             raise ToolError(missing if "?" in missing else f"{missing} write_file creates files.")
-        return load_text(self._workspace, place)
+        return load_text(self._workspace, located)
 
-    def _find_range(self, written: str, place: WorkspacePath, before: TextFile) -> tuple[int, int]:
+    def _find_range(
+        self, written: str, located: WorkspacePath, before: TextFile
+    ) -> tuple[int, int]:
         """Return the first and last line; refuse a range that the model may not have in mind."""
         found = _RANGE.fullmatch(written)
         assert found is not None
         first, last = int(found[1]), int(found[2] or found[1])
         total = count_lines(before.text)
         if not 1 <= first <= last <= total:
-            raise make_refusal(f"lines {first}-{last}: {place.given} has lines 1-{total}.")
+            raise make_refusal(f"lines {first}-{last}: {located.given} has lines 1-{total}.")
         digest = sha256(before.data)
-        read = f"read_file path={place.given} offset={first} limit={last - first + 1}"
-        shown = self._seen.find_numbered_lines(place.path, digest)
+        read = f"read_file path={located.given} offset={first} limit={last - first + 1}"
+        shown = self._seen.find_numbered_lines(located.path, digest)
         if not shown:
             raise make_refusal(
-                f"{place.given} is not as you last read it, so line numbers may have moved. "
+                f"{located.given} is not as you last read it, so line numbers may have moved. "
                 f"Look at the lines first ({read}), or give old_text."
             )
         if not any(start <= first and last <= end for start, end in shown):
@@ -257,12 +259,14 @@ def _describe(path: WorkspacePath, found: PlannedEdit, change: Comparison, text:
     """Describe the edit for the model; if the match was not exact, show the new lines."""
     first, last = change.first_line, change.last_line
     where = f"lines {first}-{last}" if last > first else f"line {first}"
-    told = f"Edited {path.given}: {where} (+{change.added} -{change.removed})."
+    summary = f"Edited {path.given}: {where} (+{change.added} -{change.removed})."
     if not found.overlooked:
-        return told
-    told += f" old_text differed in {found.overlooked}; the file's own unchanged lines were kept."
+        return summary
+    summary += (
+        f" old_text differed in {found.overlooked}; the file's own unchanged lines were kept."
+    )
     lines = to_lf(text).split("\n", last)[first - 1 : last]
-    return _cut(f"{told}\n{number_lines(lines[:SHOWN_LINES], first)}")
+    return _cut(f"{summary}\n{number_lines(lines[:SHOWN_LINES], first)}")
 
 
 def _cut(text: str) -> str:

@@ -111,10 +111,10 @@ class FindFiles:
         return Output.of("\n".join(lines), details=details, truncated=details.more)
 
     async def _nothing(self, args: FindFilesArgs, scope: SearchScope, finish: SearchEnd) -> str:
-        told = f"No files match {printable(args.glob)} in {scope.where}"
+        text = f"No files match {printable(args.glob)} in {scope.where}"
         if finish.timed_out:
-            raise ToolError(f"{told} so far: {next(finish.notes())}.", kind=ErrorKind.TIMEOUT)
-        return f"{told}.{await self._hint(args, scope)}"
+            raise ToolError(f"{text} so far: {next(finish.notes())}.", kind=ErrorKind.TIMEOUT)
+        return f"{text}.{await self._hint(args, scope)}"
 
     async def _hint(self, args: FindFilesArgs, scope: SearchScope) -> str:
         """Return why a file that was meant may not have been found, or an empty string."""

@@ -145,13 +145,13 @@ class Grep:
         return Output.of("\n".join(lines), details=details, truncated=details.more)
 
     async def _nothing(self, args: GrepArgs, scope: SearchScope, finish: SearchEnd) -> str:
-        told = f"No matches for {printable(args.pattern)} in {scope.where}"
-        told += f" ({printable(args.glob)})" if args.glob else ""
+        text = f"No matches for {printable(args.pattern)} in {scope.where}"
+        text += f" ({printable(args.glob)})" if args.glob else ""
         if finish.timed_out:
-            raise ToolError(f"{told} so far: {next(finish.notes())}.", kind=ErrorKind.TIMEOUT)
+            raise ToolError(f"{text} so far: {next(finish.notes())}.", kind=ErrorKind.TIMEOUT)
         if scope.wanted and await self._is_any(scope, ["--files"], separator=b"\0") is False:
-            return f"{told}: no file there matches the glob."
-        return f"{told}.{await self._hint(args, scope)}"
+            return f"{text}: no file there matches the glob."
+        return f"{text}.{await self._hint(args, scope)}"
 
     async def _hint(self, args: GrepArgs, scope: SearchScope) -> str:
         """Return how a pattern that matches nothing may be meant, or an empty string."""

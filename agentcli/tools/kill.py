@@ -127,8 +127,8 @@ class BackgroundKiller:
         is_full = "f" in options and not is_exact
         return [pid for pid in self._find() if matches(_read_name(pid, is_full=is_full))]
 
-    def _find_listeners(self, place: str) -> list[int]:
-        if not (found := _PORT.fullmatch(place)):
+    def _find_listeners(self, address: str) -> list[int]:
+        if not (found := _PORT.fullmatch(address)):
             return []
         pids, port = self._find(), int(found["port"])
         sockets = {f"socket:[{inode}]" for pid in pids for inode in _list_inodes(pid, port)}

@@ -86,30 +86,30 @@ class ReadFile:
             output = await asyncio.to_thread(self._read, path, args)
         return output
 
-    def _read_small(self, place: WorkspacePath, args: ReadFileArgs) -> Output | None:
+    def _read_small(self, located: WorkspacePath, args: ReadFileArgs) -> Output | None:
         """Read a small text at once, faster than a thread starts; None if it is not one."""
-        found = self._workspace.stat(place)
+        found = self._workspace.stat(located)
         if found is None or not stat.S_ISREG(found.st_mode) or found.st_size > AT_ONCE_BYTES:
             return None
-        with self._open(place) as file:
+        with self._open(located) as file:
             head = _head(file)
-            return None if image_type(head) else _no_image(place, file, head, args=args)
+            return None if image_type(head) else _no_image(located, file, head, args=args)
 
-    def _read(self, place: WorkspacePath, args: ReadFileArgs) -> Output:
-        found = self._workspace.stat(place)
+    def _read(self, located: WorkspacePath, args: ReadFileArgs) -> Output:
+        found = self._workspace.stat(located)
         if found is not None and stat.S_ISDIR(found.st_mode):
-            return self._listing(place, args)
-        with self._open(place) as file:
+            return self._listing(located, args)
+        with self._open(located) as file:
             head = _head(file)
             if media_type := image_type(head):
-                return self._image(place, media_type, file.read(READ_BYTES + 1))
-            return _no_image(place, file, head, args=args)
+                return self._image(located, media_type, file.read(READ_BYTES + 1))
+            return _no_image(located, file, head, args=args)
 
-    def _open(self, place: WorkspacePath) -> BinaryIO:
-        return os.fdopen(self._workspace.open_file(place), "rb")
+    def _open(self, located: WorkspacePath) -> BinaryIO:
+        return os.fdopen(self._workspace.open_file(located), "rb")
 
-    def _listing(self, place: WorkspacePath, args: ReadFileArgs) -> Output:
-        with self._workspace.open_folder(place) as folder, folder.scan() as entries:
+    def _listing(self, located: WorkspacePath, args: ReadFileArgs) -> Output:
+        with self._workspace.open_folder(located) as folder, folder.scan() as entries:
             names = sorted(
                 printable(entry.name) + "/" * entry.is_dir(follow_symlinks=False)
                 for entry in entries
@@ -124,26 +124,26 @@ class ReadFile:
             rows.append(f"[entries {start + 1}-{last} of {len(names)}{_go_on(last + 1, is_cut)}]")
         return Output.of(
             "\n".join(rows) or "[empty directory]",
-            details=FileView(path=place.given, media="directory", size_bytes=0),
+            details=FileView(path=located.given, media="directory", size_bytes=0),
             truncated=is_cut,
         )
 
-    def _image(self, place: WorkspacePath, media_type: str, data: bytes) -> Output:
+    def _image(self, located: WorkspacePath, media_type: str, data: bytes) -> Output:
         if not self._images():
             raise ToolError(
-                f"{place.given} is an image ({media_type}), and this model does not take images. "
+                f"{located.given} is an image ({media_type}), and this model does not take images. "
                 "Tell the user if you need to know what it shows."
             )
         try:
             picture = decode_picture(data)
         except ImageRefused as error:
-            raise ToolError(f"{place.given} {error}.") from error
+            raise ToolError(f"{located.given} {error}.") from error
         # The model gives positions in pixels of the image that it was shown.
-        note = (Text(text=picture.label(place.given)),) if picture.is_smaller else ()
+        note = (Text(text=picture.label(located.given)),) if picture.is_smaller else ()
         return Output(
             content=(*note, picture.image),
             details=FileView(
-                path=place.given, media="image", size_bytes=len(data), sha256=sha256(data)
+                path=located.given, media="image", size_bytes=len(data), sha256=sha256(data)
             ),
         )
 
@@ -154,23 +154,23 @@ def _head(file: BinaryIO) -> bytes:
     return head
 
 
-def _no_image(place: WorkspacePath, file: BinaryIO, head: bytes, *, args: ReadFileArgs) -> Output:
+def _no_image(located: WorkspacePath, file: BinaryIO, head: bytes, *, args: ReadFileArgs) -> Output:
     size_bytes = os.fstat(file.fileno()).st_size
     try:
         if head.startswith(PDF):
             raise NotText("it is a PDF")
-        return _text(place, file, size_bytes=size_bytes, args=args)
+        return _text(located, file, size_bytes=size_bytes, args=args)
     except NotText:
-        return _binary(place, size_bytes, head)
+        return _binary(located, size_bytes, head)
 
 
-def _text(place: WorkspacePath, file: BinaryIO, *, size_bytes: int, args: ReadFileArgs) -> Output:
+def _text(located: WorkspacePath, file: BinaryIO, *, size_bytes: int, args: ReadFileArgs) -> Output:
     part, digest = _excerpt(file, size_bytes=size_bytes, args=args)
     rows = list(_within(f"{number}\t{line}" for number, line in enumerate(part.lines, part.first)))
     return Output.of(
         "\n".join([*rows, *_footer(part, len(rows))]),
         details=FileView(
-            path=place.given,
+            path=located.given,
             media="text",
             size_bytes=size_bytes,
             first_line=part.first if rows else 0,
@@ -240,10 +240,10 @@ def _go_on(offset: int, is_cut: bool) -> str:
     return f"; continue with offset={offset}" if is_cut else ""
 
 
-def _binary(place: WorkspacePath, size_bytes: int, head: bytes) -> Output:
+def _binary(located: WorkspacePath, size_bytes: int, head: bytes) -> Output:
     name = name_binary(head)
     size = f"{size_bytes:,}".replace(",", " ")
     return Output.of(
         f"binary file, {size} bytes ({name or 'use bash with file, strings or xxd'})",
-        details=FileView(path=place.given, media="binary", size_bytes=size_bytes),
+        details=FileView(path=located.given, media="binary", size_bytes=size_bytes),
     )

@@ -39,20 +39,20 @@ async def preview_rewrite(path: str, plan: Plan, *, workspace: Workspace) -> Dif
 
 
 async def rewrite_file(path: str, plan: Plan, *, workspace: Workspace, seen: Seen) -> Output:
-    place = workspace.locate(path)
+    located = workspace.locate(path)
 
     def apply() -> tuple[FileRewrite, tuple[str, ...]]:
-        rewrite = plan(place)
+        rewrite = plan(located)
         if rewrite.before == rewrite.after:
             return rewrite, ()
-        return rewrite, workspace.replace(place, rewrite.after, expected=rewrite.before).notes
+        return rewrite, workspace.replace(located, rewrite.after, expected=rewrite.before).notes
 
-    async with seen.lock(place.path):
+    async with seen.lock(located.path):
         # A cancelled call must not finish later, alongside another edit.
         rewrite, notes = await run_to_completion(asyncio.to_thread(apply))
     summary = "\n".join((rewrite.summary, *map("[{}]".format, notes)))
     digest = sha256(rewrite.after)
-    known = KnownFile(path=place.given, sha256=digest, lines=rewrite.lines)
+    known = KnownFile(path=located.given, sha256=digest, lines=rewrite.lines)
     notes += rewrite.diff.notes
     details = replace(rewrite.diff, notes=notes, sha256=digest, known=(known,))
     return Output.of(summary, details=details)

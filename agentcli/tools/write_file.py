@@ -70,51 +70,51 @@ class WriteFile:
             args.path, partial(self._plan, args), workspace=self._workspace, seen=self._seen
         )
 
-    def _plan(self, args: WriteFileArgs, place: WorkspacePath) -> FileRewrite:
-        self._workspace.require_writable(place)
+    def _plan(self, args: WriteFileArgs, located: WorkspacePath) -> FileRewrite:
+        self._workspace.require_writable(located)
         if args.path.endswith("/"):
-            raise ToolError(f"Not written: {place.given} names a directory, not a file.")
-        if self._workspace.stat(place) is None:
-            content = self._hidden.restore(args.content, current="", path=place.given)
-            return _rewrite(place, None, content)
-        before = load_text(self._workspace, place)
-        self._require_read(place, before)
-        content = self._hidden.restore(args.content, current=before.text, path=place.given)
-        return _rewrite(place, before, _restore_endings(content, before))
+            raise ToolError(f"Not written: {located.given} names a directory, not a file.")
+        if self._workspace.stat(located) is None:
+            content = self._hidden.restore(args.content, current="", path=located.given)
+            return _rewrite(located, None, content)
+        before = load_text(self._workspace, located)
+        self._require_read(located, before)
+        content = self._hidden.restore(args.content, current=before.text, path=located.given)
+        return _rewrite(located, before, _restore_endings(content, before))
 
-    def _require_read(self, place: WorkspacePath, before: TextFile) -> None:
+    def _require_read(self, located: WorkspacePath, before: TextFile) -> None:
         digest = sha256(before.data)
-        knowledge = self._seen.knowledge(place.path, digest)
-        gaps = find_missing(self._seen.lines(place.path, digest), count_lines(before.text))
+        knowledge = self._seen.knowledge(located.path, digest)
+        gaps = find_missing(self._seen.lines(located.path, digest), count_lines(before.text))
         if knowledge == "current" and not gaps:
             return
-        if self._seen.is_pending(place.path):
+        if self._seen.is_pending(located.path):
             raise ToolError(
-                f"Not written: you read {place.given} in this same reply, and wrote before you saw "
-                "it. Look at it, then write."
+                f"Not written: you read {located.given} in this same reply, and wrote before you "
+                "saw it. Look at it, then write."
             )
         match knowledge:
             case "unseen":
                 raise ToolError(
-                    f"Not written: {place.given} exists and you have not read it. "
+                    f"Not written: {located.given} exists and you have not read it. "
                     "Read it first, or use edit_file."
                 )
             case "stale":
                 raise ToolError(
-                    f"Not written: {place.given} changed on disk since you read it. "
+                    f"Not written: {located.given} changed on disk since you read it. "
                     "Read it again, or use edit_file."
                 )
             case "current":
-                raise ToolError(_unseen(place, before, gaps))
+                raise ToolError(_unseen(located, before, gaps))
 
 
-def _unseen(place: WorkspacePath, before: TextFile, gaps: LineRanges) -> str:
+def _unseen(located: WorkspacePath, before: TextFile, gaps: LineRanges) -> str:
     """Return why a partly shown file is not replaced, and what to do instead."""
     first, last = gaps[0]
     count = sum(end - start + 1 for start, end in gaps)
     what = (
         f"Not written: you have not seen {count} of the {count_lines(before.text)} lines of "
-        f"{place.given}, and they would be lost."
+        f"{located.given}, and they would be lost."
     )
     if len(before.text.split("\n", first)[first - 1].removesuffix("\r")) > LINE_CHARS:
         return (
@@ -122,29 +122,31 @@ def _unseen(place: WorkspacePath, before: TextFile, gaps: LineRanges) -> str:
             "or rewrite it with bash."
         )
     return (
-        f"{what} Read the rest first (read_file path={place.given} offset={first} "
+        f"{what} Read the rest first (read_file path={located.given} offset={first} "
         f"limit={last - first + 1}), or change a part with edit_file."
     )
 
 
-def _rewrite(place: WorkspacePath, before: TextFile | None, text: str) -> FileRewrite:
+def _rewrite(located: WorkspacePath, before: TextFile | None, text: str) -> FileRewrite:
     encoding = UTF8 if before is None else before.encoding
     data = None if before is None else before.data
-    after = encode_text(text, encoding=encoding, path=place)
-    change = compare(before.text if before else "", text, path=place.given, created=before is None)
+    after = encode_text(text, encoding=encoding, path=located)
+    change = compare(
+        before.text if before else "", text, path=located.given, created=before is None
+    )
     size = _size(text)
     if data is None:
-        told = f"Created {place.given}: {size}."
+        summary = f"Created {located.given}: {size}."
     elif data == after:
-        told = f"{place.given} already has exactly this content."
+        summary = f"{located.given} already has exactly this content."
     else:
-        told = f"Wrote {place.given}: {size} (+{change.added} -{change.removed})."
+        summary = f"Wrote {located.given}: {size} (+{change.added} -{change.removed})."
     return FileRewrite(
         before=data,
         after=after,
-        summary=told,
+        summary=summary,
         diff=Diff(
-            path=place.given,
+            path=located.given,
             unified=change.unified,
             added=change.added,
             removed=change.removed,

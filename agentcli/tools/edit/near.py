@@ -31,15 +31,15 @@ _WORD = re.compile(r"\w{3,}")
 
 
 def explain_not_found(view: LfView, reading: Reading, *, path: str) -> str:
-    said = f"old_text is not in {path}."
+    text = f"old_text is not in {path}."
     is_telling = len(reading.new.strip()) >= _TELLING_CHARS and not _only_removes(reading)
     already = view.text.find(reading.new) if is_telling else -1
     if already >= 0:
-        return f"{said} new_text is already at line {view.line_at(already)}; nothing to do?"
+        return f"{text} new_text is already at line {view.line_at(already)}; nothing to do?"
     if _ELISION.search(reading.old):
-        said += ' old_text must not leave code out ("...").'
+        text += ' old_text must not leave code out ("...").'
     closest = show_closest(view, reading.old, name="old_text")
-    return f"{said} {closest or f'Nothing in it is like it. {_LOOK}'}"
+    return f"{text} {closest or f'Nothing in it is like it. {_LOOK}'}"
 
 
 def _only_removes(reading: Reading) -> bool:

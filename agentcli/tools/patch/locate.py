@@ -196,9 +196,9 @@ class _HunkSearch:
 
     def _refusal(self, reason: str, wanted: Sequence[str] = ()) -> ToolError:
         """Return the error, with the lines of the file that are closest to the wanted ones."""
-        said = f"the hunk at line {self._hunk.number} {reason}."
+        text = f"the hunk at line {self._hunk.number} {reason}."
         closest = show_closest(self._view, "\n".join(wanted), name="the patch")
-        return ToolError(f"{said} {closest}" if closest else said)
+        return ToolError(f"{text} {closest}" if closest else text)
 
 
 def _positions(lines: Sequence[str], wanted: Sequence[str], span: _Span) -> Iterator[int]:

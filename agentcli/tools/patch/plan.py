@@ -152,10 +152,10 @@ def _require_free(path: WorkspacePath, otherwise: str) -> None:
         raise ToolError(f"{path.given} exists already. {otherwise}")
 
 
-def _require_no_link(path: str, place: WorkspacePath, workspace: Workspace) -> None:
+def _require_no_link(path: str, located: WorkspacePath, workspace: Workspace) -> None:
     """Raise ToolError for a link: only the named file is removed, never its target."""
     if Path(workspace.root, path).is_symlink():
-        raise ToolError(f"{place.given} is a symbolic link. Name {place.relative} itself.")
+        raise ToolError(f"{located.given} is a symbolic link. Name {located.relative} itself.")
 
 
 def _read(path: WorkspacePath, workspace: Workspace) -> tuple[bytes, int]:

@@ -154,11 +154,11 @@ def _is_usable(candidate: Path, start: StartSearch) -> bool:
         return False
     with child:
         try:
-            told, _ = child.communicate(timeout=_VERSION_LIMIT_S)
+            output, _ = child.communicate(timeout=_VERSION_LIMIT_S)
         except subprocess.TimeoutExpired:
             child.kill()
             return False
-    version = re.match(rb"ripgrep (\d+)\.", told)
+    version = re.match(rb"ripgrep (\d+)\.", output)
     return version is not None and int(version[1]) >= _OLDEST
 
 

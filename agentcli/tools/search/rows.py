@@ -203,8 +203,8 @@ def _with_one_submatch(record: bytes) -> bytes:
     """Return the record with only the first match in the line; there may be a million others."""
     # Inside a JSON string every quote is escaped, so these can only be the real ones.
     head, key, submatches = record.partition(b',"submatches":[')
-    place = _PLACE.search(submatches)
-    return head + key + b"{" + place.group() + b"]}}" if place else record
+    match = _PLACE.search(submatches)
+    return head + key + b"{" + match.group() + b"]}}" if match else record
 
 
 def _raw(text: dict[str, str]) -> bytes:

@@ -74,18 +74,18 @@ def build_scope(
     workspace: Workspace, *, path: str, glob: str | None, granted: Grants = NO_GRANTS
 ) -> SearchScope:
     """Build the scope; raise ToolError if the path is absent or outside, or the glob is invalid."""
-    place = workspace.locate(path, granted)
-    found = workspace.stat(place)
+    located = workspace.locate(path, granted)
+    found = workspace.stat(located)
     if found is None:
-        raise workspace.no_such_file(place)
-    if not os.access(place.path, os.R_OK):
-        raise ToolError(f"{place.given}: permission denied.")
+        raise workspace.no_such_file(located)
+    if not os.access(located.path, os.R_OK):
+        raise ToolError(f"{located.given}: permission denied.")
     if stat.S_ISREG(found.st_mode):
-        return _scope_file(workspace, place)
+        return _scope_file(workspace, located)
     if not stat.S_ISDIR(found.st_mode):
-        raise ToolError(f"{place.given} is neither a file nor a directory.")
+        raise ToolError(f"{located.given} is neither a file nor a directory.")
     try:
-        return _scope_directory(workspace, place, glob, granted)
+        return _scope_directory(workspace, located, glob, granted)
     except globs.GlobError as error:
         raise ToolError(
             f"{printable(glob or '')} is not a glob: {error}.", kind=ErrorKind.INVALID_INPUT
