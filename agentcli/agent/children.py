@@ -155,14 +155,14 @@ class _ChildProgress:
                 hint=outcome.hint,
             )
         )
-        said = self._said.last_said.strip()
-        error = _classify_error(ended, said)
-        answer = _truncate_answer(said, child.log_path)
+        text = self._said.last_said.strip()
+        error = _classify_error(ended, text)
+        answer = _truncate_answer(text, child.log_path)
         return Output(
             content=(Text(text=answer if error is None else _describe_failure(ended, answer)),),
             details=self._build_details(role.name, ended, child),
             error=error,
-            truncated=answer != said,
+            truncated=answer != text,
             origin=self._origin,
         )
 

@@ -316,8 +316,8 @@ class Compactor:
     def _measure_smallest(self, request: Request) -> int:
         """Return the tokens of the shortest conversation: only what no summary may replace."""
         left_out = max(0, len(self._journal.list_user_messages()) - 2)
-        kept = replace(request, messages=self._journal.list_preserved_messages(left_out))
-        return RequestSize(count=estimate).measure(kept)
+        smallest = replace(request, messages=self._journal.list_preserved_messages(left_out))
+        return RequestSize(count=estimate).measure(smallest)
 
     def _trim(self, request: Request, *, spare_tokens: int, worth: float) -> None:
         found = trim_results(
@@ -348,11 +348,11 @@ class Compactor:
 
         New results are not summarised: they stay."""
         half = (self._window() or UNKNOWN_WINDOW_TOKENS) // 2
-        told = request.messages
-        if find_new_results(told):
-            told = told[: find_last_reply(told)]
+        history = request.messages
+        if find_new_results(history):
+            history = history[: find_last_reply(history)]
         instruction = UserMessage(content=(Text(text=_build_instruction(wanted)),))
-        for messages in (told, _take_last_part(told, half)):
+        for messages in (history, _take_last_part(history, half)):
             asked = replace(
                 request,
                 model=model.name,
@@ -380,12 +380,13 @@ class Compactor:
 
     def _count_left_out(self) -> int:
         """Return how many user messages between the first and the last do not fit."""
-        said = [count_message_tokens(message) for message in self._journal.list_user_messages()][1:]
+        later = self._journal.list_user_messages()[1:]
+        sizes = [count_message_tokens(message) for message in later]
         room = USER_SHARE * (self._window() or UNKNOWN_WINDOW_TOKENS)
-        for left_out in range(len(said)):
-            if sum(said[left_out:]) <= room:
+        for left_out in range(len(sizes)):
+            if sum(sizes[left_out:]) <= room:
                 return left_out
-        return max(0, len(said) - 1)
+        return max(0, len(sizes) - 1)
 
     def _refresh(self, request: Request) -> Request:
         return replace(request, messages=self._journal.build_messages())

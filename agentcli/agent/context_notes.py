@@ -88,13 +88,13 @@ class EnvironmentNotes:
 
     def collect_notes(self) -> Sequence[ContextNote]:
         """Return notes on everything that changed or became known since the last notes."""
-        told = [] if self._describe() == self._last_text else [*self.build_start_notes()]
+        notes = [] if self._describe() == self._last_text else [*self.build_start_notes()]
         if self._changes is not None and self._changes.known is not None:
-            told.append(
+            notes.append(
                 ContextNote(text=describe_changes(self._changes.known), why=NoteReason.ENVIRONMENT)
             )
             self._changes = None
-        return told
+        return notes
 
     def close(self) -> None:
         if self._changes is not None:

@@ -209,9 +209,9 @@ class Dispatcher:
         )
 
     def _record(self, call: ToolCall, result: ToolResult, began: float) -> ToolResult:
-        for told in (self._breaker.observe(call, result), self._explain(result)):
-            if told:
-                result = replace(result, content=(*result.content, Text(text=f"\n{told}")))
+        for note in (self._breaker.observe(call, result), self._explain(result)):
+            if note:
+                result = replace(result, content=(*result.content, Text(text=f"\n{note}")))
         self._emit(CallFinished(result=result, duration_s=round(time.monotonic() - began, 4)))
         return result
 
@@ -244,8 +244,8 @@ class Dispatcher:
         for is_image, run in groupby(content, key=lambda one: isinstance(one, Image)):
             if is_image:
                 blocks += run
-            elif said := self._limit_text(_join_texts(run))[0]:
-                blocks.append(Text(text=said))
+            elif limited := self._limit_text(_join_texts(run))[0]:
+                blocks.append(Text(text=limited))
         return blocks, False
 
     def _build_cancelled(

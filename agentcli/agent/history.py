@@ -204,9 +204,9 @@ class History:
             case ResultsTrimmed(results=results):
                 self._replace({result.call_id: result.text for result in results})
             case Compacted(summary=summary):
-                told = UserMessage(content=(Text(text=f"{SUMMARISED}\n\n{summary}"),))
+                summary_message = UserMessage(content=(Text(text=f"{SUMMARISED}\n\n{summary}"),))
                 new = self._new() if fact.keeps_new else ()
-                self._messages = [*self._iter_preserved(fact.left_out), told, *new]
+                self._messages = [*self._iter_preserved(fact.left_out), summary_message, *new]
             case Restored():
                 self._messages = list(self._full_messages)
 

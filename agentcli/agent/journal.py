@@ -123,9 +123,9 @@ class Journal:
         if isinstance(entry.fact, TurnStarted):
             self.turn_times.append(entry.at)
         # A reply goes back to its model unmasked: the model knows it, and signatures stay valid.
-        kept = original if isinstance(original, ModelReplied) else entry.fact
-        self._history.add(kept)
-        self._answer(kept)
+        fact = original if isinstance(original, ModelReplied) else entry.fact
+        self._history.add(fact)
+        self._answer(fact)
         call_id = _find_call_id(entry.fact)
         if call_id is not None:
             self._cause_of_call[call_id] = entry.seq

@@ -118,8 +118,8 @@ def _fingerprint(call: ToolCall, result: ToolResult) -> str:
     text = result.text
     if isinstance(result.details, Command) and result.details.log_path:
         text = text.replace(result.details.log_path, "")  # numbered per call, so never the same
-    told = json.dumps([call.name, call.input, result.status, text], sort_keys=True)
-    return sha256(told.encode()).hexdigest()  # the text itself would store all outputs again
+    data = json.dumps([call.name, call.input, result.status, text], sort_keys=True)
+    return sha256(data.encode()).hexdigest()  # the text itself would store all outputs again
 
 
 def _ordinal(count: int) -> str:

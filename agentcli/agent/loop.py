@@ -245,8 +245,8 @@ class Loop:
         except Exception as bug:
             shortage = explain_shortage(bug)
             if shortage is None:
-                said = f"internal error: {type(bug).__name__}"
-                self._journal.append(TurnEnded(ending=Ending.INTERNAL, message=said))
+                message = f"internal error: {type(bug).__name__}"
+                self._journal.append(TurnEnded(ending=Ending.INTERNAL, message=message))
                 raise
             ended = self._refuse_open_calls(shortage)
         ended = self._resolve_ending(ended, first_fact)
@@ -287,8 +287,8 @@ class Loop:
                 return over
             self._steps_made += 1
             checks = self._completion_checks
-            for told in (*self._collect_notes(), *(checks.collect_notes() if checks else ())):
-                self._journal.append(told)
+            for note in (*self._collect_notes(), *(checks.collect_notes() if checks else ())):
+                self._journal.append(note)
             try:
                 choice = checks.tool_choice if checks else "auto"
                 reply = await self._model_client.send(tool_choice=choice)
@@ -305,14 +305,14 @@ class Loop:
         """Return whether work remains, though the model and all checks say it is done; note it."""
         if ended.ending is not Ending.DONE:
             return False
-        told = await self._find_unfinished()
-        if not told and self._completion_checks is not None and self.steps_left != 0:
-            told = self._completion_checks.collect_evidence()
+        notes = await self._find_unfinished()
+        if not notes and self._completion_checks is not None and self.steps_left != 0:
+            notes = self._completion_checks.collect_evidence()
         # A replay gets the note by the other way.
-        self._was_done = any(one.why == NoteReason.EVIDENCE for one in told)
-        for one in told:
+        self._was_done = any(one.why == NoteReason.EVIDENCE for one in notes)
+        for one in notes:
             self._journal.append(one)
-        return bool(told)
+        return bool(notes)
 
     def _may_wrap_up(self, ended: TurnEnded) -> bool:
         return self._wraps_up and not self._was_done and ended.ending in _WRAP_UP_ENDINGS
@@ -334,11 +334,11 @@ class Loop:
                 return None
             case "length":
                 tools = " and ".join(reply.cut_off)
-                told = CUT_OFF_IN_CALL.format(tools=tools) if tools else CUT_OFF
-                return self._handle_bad_reply(reply, Ending.LENGTH, told, CUT_OFF_CALL)
+                note = CUT_OFF_IN_CALL.format(tools=tools) if tools else CUT_OFF
+                return self._handle_bad_reply(reply, Ending.LENGTH, note, CUT_OFF_CALL)
             case "error":
-                told = f"Your reply could not be used ({reply.stop_detail}). Try again."
-                return self._handle_bad_reply(reply, Ending.PROVIDER_FAILED, told, NOT_COMPLETE)
+                note = f"Your reply could not be used ({reply.stop_detail}). Try again."
+                return self._handle_bad_reply(reply, Ending.PROVIDER_FAILED, note, NOT_COMPLETE)
             case "overflow" | "refusal" | "cancelled":
                 self._refuse_calls(reply, NOT_COMPLETE)
                 return await self._handle_stop(reply)

@@ -40,14 +40,17 @@ class SourceFolder:
 
 def limit_lines(lines: Sequence[str]) -> list[str]:
     """Limit a list that is part of every request; a last line counts what is left out."""
-    told: list[str] = []
+    lines_shown: list[str] = []
     left_chars = LISTED_CHARS
     for line in lines:
         left_chars -= len(line)
         if left_chars < 0:
-            return [*told, f"- and {len(lines) - len(told)} more, which are not listed"]
-        told.append(line)
-    return told
+            return [
+                *lines_shown,
+                f"- and {len(lines) - len(lines_shown)} more, which are not listed",
+            ]
+        lines_shown.append(line)
+    return lines_shown
 
 
 # Skills: folders with a SKILL.md. Only name, description and path are sent until one is read.

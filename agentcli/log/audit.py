@@ -170,8 +170,8 @@ def find_identity_faults(entries: Sequence[Entry]) -> list[LogFault]:
 def read_head(path: Path) -> LogHead:
     """Read a kept head. Raise SettingsError if the file is not one."""
     try:
-        kept = json.loads(path.read_text(encoding="utf-8"))
-        return LogHead(session=str(kept["session"]), seq=int(kept["seq"]), hash=str(kept["hash"]))
+        head = json.loads(path.read_text(encoding="utf-8"))
+        return LogHead(session=str(head["session"]), seq=int(head["seq"]), hash=str(head["hash"]))
     except OSError as error:
         raise SettingsError(
             f"cannot read the exported hash {path}: {error.strerror}",
@@ -184,16 +184,16 @@ def read_head(path: Path) -> LogHead:
         ) from error
 
 
-def _head_faults(path: Path, recorded: LoadedLog, kept: LogHead) -> list[LogFault]:
-    if recorded.fault is not None and recorded.last_seq < kept.seq:
+def _head_faults(path: Path, recorded: LoadedLog, head: LogHead) -> list[LogFault]:
+    if recorded.fault is not None and recorded.last_seq < head.seq:
         return []  # the fault before it says more
     for number, line in enumerate(read_lines(path), start=1):
-        if number == kept.seq:
-            if verify_seal(line) == kept.hash:
+        if number == head.seq:
+            if verify_seal(line) == head.hash:
                 return []
             reason = "not the record whose hash was exported: it, or one before it, was rewritten"
             return [LogFault(line=number, reason=reason)]
-    reason = f"missing: the exported hash is that of record {kept.seq}"
+    reason = f"missing: the exported hash is that of record {head.seq}"
     return [LogFault(line=recorded.last_seq + 1, reason=reason)]
 
 

@@ -81,9 +81,9 @@ def _write_entries(
         for path in sorted(wanted, reverse=True):  # the content of a directory before itself
             _remove(root, os.fsdecode(path))
         for path in sorted(wanted):
-            kept = wanted[path]
-            if kept is not None:
-                _write(store, root, os.fsdecode(path), kept)
+            entry = wanted[path]
+            if entry is not None:
+                _write(store, root, os.fsdecode(path), entry)
     except OSError as error:
         raise SettingsError(
             f"cannot restore the files in {root}: {error}", hint="use a copy of them: --base DIR"
@@ -105,16 +105,16 @@ def find_workspace(entries: Sequence[Entry]) -> Path:
     raise SettingsError("the log holds no session", hint="agentcli sessions list --all")
 
 
-def _write(store: ObjectStore, root: Path, path: str, kept: StoredEntry) -> None:
+def _write(store: ObjectStore, root: Path, path: str, entry: StoredEntry) -> None:
     _clear_path(root, path)
     whole = root / path
-    if kept.is_dir:
+    if entry.is_dir:
         whole.mkdir(exist_ok=True)
-    elif kept.is_link:
-        whole.symlink_to(os.fsdecode(store.get("blob", kept.id)))
-    elif kept.has_content:
-        whole.write_bytes(store.get("blob", kept.id))
-        whole.chmod(stat.S_IMODE(kept.mode))
+    elif entry.is_link:
+        whole.symlink_to(os.fsdecode(store.get("blob", entry.id)))
+    elif entry.has_content:
+        whole.write_bytes(store.get("blob", entry.id))
+        whole.chmod(stat.S_IMODE(entry.mode))
 
 
 def _clear_path(root: Path, path: str) -> None:

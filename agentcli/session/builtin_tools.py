@@ -94,8 +94,8 @@ class BuiltinTools:
         """Store a whole result where read_file finds it, and return the path."""
         if isinstance(result.details, Command) and result.details.log_path:
             return result.details.log_path
-        if kept := self._store_image(result):
-            return kept
+        if stored := self._store_image(result):
+            return stored
         text = "".join(block.text for block in result.content if isinstance(block, Text))
         name = hashlib.sha256(f"{result.call_id}\n{text}".encode()).hexdigest()[:12]
         path = self._paths.out / f"result-{name}.txt"

@@ -346,8 +346,8 @@ class SessionModel:
             return False
         if self.current.name == overloaded:
             return False
-        told = f"{overloaded} does not answer; continuing with {self.current.name}"
-        self._emit(Warned(code="model.fallback", message=told))
+        message = f"{overloaded} does not answer; continuing with {self.current.name}"
+        self._emit(Warned(code="model.fallback", message=message))
         return True
 
     def get_window(self) -> int | None:

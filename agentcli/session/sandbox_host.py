@@ -217,8 +217,8 @@ class SandboxHost:
         from agentcli.system.reserved import find_reserved
 
         if own := find_reserved(self._settings.workspace.resolve()).environment:
-            said = f"agentcli runs from {own}, so commands cannot install anything there"
-            self._emit(Warned(code="sandbox.own-environment", message=said))
+            warning = f"agentcli runs from {own}, so commands cannot install anything there"
+            self._emit(Warned(code="sandbox.own-environment", message=warning))
 
     def _warn_weaker_sandbox(self, broken: "LayerFinding") -> None:
         fault = broken.reason if broken.works else f"{broken.layer} fails ({broken.reason})"

@@ -74,11 +74,11 @@ class Steering:
         """Return the other notes, then the ready messages in the order they were written."""
         ready = [*takewhile(lambda one: one.attachments is not None, self._waiting)]
         self._waiting = self._waiting[len(ready) :]
-        said = [
+        notes = [
             ContextNote(text=one.text, why=NoteReason.USER, attached=one.attachments or ())
             for one in ready
         ]
-        return [*self._collect_notes(), *said]
+        return [*self._collect_notes(), *notes]
 
 
 class Session:

@@ -146,17 +146,17 @@ def end_open_turn(journal: Journal, lost: Sequence[ChildTurn] = ()) -> tuple[str
     return (*done, "its last turn had no end")
 
 
-def _find_lost_children(place: SessionPaths, entries: Sequence[Entry]) -> Iterator[ChildTurn]:
+def _find_lost_children(paths: SessionPaths, entries: Sequence[Entry]) -> Iterator[ChildTurn]:
     """Yield the child agents whose logs no result of this session names."""
     from agentcli.log.reader import read_valid_part
 
     own = own_facts([entry.fact for entry in entries])
     results = [fact.result for fact in own if isinstance(fact, CallFinished)]
-    told = {
+    known = {
         Path(one.details.log_path).name for one in results if isinstance(one.details, ChildTurn)
     }
-    for log in place.child_logs():
-        if log.name in told:
+    for log in paths.child_logs():
+        if log.name in known:
             continue
         recorded = read_valid_part(log)
         facts = [entry.fact for entry in recorded.entries]
@@ -179,12 +179,12 @@ def _move_unfinished_line(paths: SessionPaths, recorded: "LoadedLog") -> tuple[s
         return ()
     from shutil import copyfileobj
 
-    kept = _find_free_path(paths.directory / f"unfinished-{recorded.last_seq + 1}.txt")
-    with paths.log.open("rb") as file, kept.open("wb") as copy:
+    moved_to = _find_free_path(paths.directory / f"unfinished-{recorded.last_seq + 1}.txt")
+    with paths.log.open("rb") as file, moved_to.open("wb") as copy:
         file.seek(recorded.size_bytes)
         copyfileobj(file, copy)
     os.truncate(paths.log, recorded.size_bytes)
-    return (f"{unfinished_bytes} bytes of an unfinished record were moved to {kept.name}",)
+    return (f"{unfinished_bytes} bytes of an unfinished record were moved to {moved_to.name}",)
 
 
 def _find_free_path(path: Path) -> Path:

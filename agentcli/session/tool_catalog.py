@@ -73,14 +73,14 @@ class ToolCatalog:
         """Build the search tool. Only the first counts: the declared description never changes."""
         deferred = (*self.toolset.deferred, *(spec for spec, _ in new))
         counted = Counter(spec.source for spec in deferred)
-        told = ", ".join(
+        sources = ", ".join(
             (
                 *(f"{count} of {source}" for source, count in counted.items()),
                 *(f"those of {source} once it has started" for source in coming),
             )
         )
         plain = load_spec("search_tools")
-        spec = replace(plain, description=f"{plain.description} There are {told}.")
+        spec = replace(plain, description=f"{plain.description} There are {sources}.")
         return spec, partial(self._build_search_tool, spec)
 
     def _build_search_tool(self, spec: ToolSpec) -> Tool:

@@ -74,11 +74,11 @@ class _FileChange:
 
     def describe(self) -> ChangedFile:
         shown = printable(os.fsdecode(self.path))
-        both = [kept for kept in (self.before, self.after) if kept]
-        if not all(kept.has_content for kept in both):
+        both = [entry for entry in (self.before, self.after) if entry]
+        if not all(entry.has_content for entry in both):
             note = f"# not in this patch, too large or unreadable: {shown}\n"
             return ChangedFile(path=shown, added=0, removed=0, patch=note)
-        if len({kept.is_link for kept in both}) > 1:
+        if len({entry.is_link for entry in both}) > 1:
             gone, new = replace(self, after=None).describe(), replace(self, before=None).describe()
             return replace(new, removed=gone.removed, patch=gone.patch + new.patch)
         added, removed, content = self._compare()
@@ -105,7 +105,7 @@ class _FileChange:
             yield f"deleted file mode {old}\n"
         elif old != new:
             yield f"old mode {old}\nnew mode {new}\n"
-        ids = [kept.id if kept else _NO_OBJECT for kept in (self.before, self.after)]
+        ids = [entry.id if entry else _NO_OBJECT for entry in (self.before, self.after)]
         if ids[0] != ids[1]:
             yield f"index {ids[0]}..{ids[1]}{f' {old}' if old == new else ''}\n"
 
@@ -118,22 +118,22 @@ class _FileChange:
             for sign, name in (("---", old), ("+++", new))
         )
 
-    def _read(self, kept: StoredEntry | None) -> bytes:
-        return self.store.get("blob", kept.id) if kept else b""
+    def _read(self, entry: StoredEntry | None) -> bytes:
+        return self.store.get("blob", entry.id) if entry else b""
 
 
-def _without_directory(kept: StoredEntry | None) -> StoredEntry | None:
-    return None if kept is not None and kept.is_dir else kept
+def _without_directory(entry: StoredEntry | None) -> StoredEntry | None:
+    return None if entry is not None and entry.is_dir else entry
 
 
-def _compare_key(kept: StoredEntry | None) -> tuple[str, str]:
-    return (_git_mode(kept), kept.id) if kept else ("", "")
+def _compare_key(entry: StoredEntry | None) -> tuple[str, str]:
+    return (_git_mode(entry), entry.id) if entry else ("", "")
 
 
-def _git_mode(kept: StoredEntry | None) -> str:
-    if kept is not None and kept.is_link:
+def _git_mode(entry: StoredEntry | None) -> str:
+    if entry is not None and entry.is_link:
         return "120000"
-    return "100755" if kept is not None and kept.mode & 0o100 else "100644"
+    return "100755" if entry is not None and entry.mode & 0o100 else "100644"
 
 
 def _is_text(data: bytes) -> bool:

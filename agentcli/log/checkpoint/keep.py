@@ -47,8 +47,8 @@ def load_known_files(path: Path) -> Mapping[bytes, CapturedFile]:
         if version != _VERSION:
             return {}
         return {
-            os.fsencode(name): CapturedFile(StoredEntry(mode, kept), (a, b, c, d, e))
-            for name, (a, b, c, d, e, mode, kept) in rows.items()
+            os.fsencode(name): CapturedFile(StoredEntry(mode, object_id), (a, b, c, d, e))
+            for name, (a, b, c, d, e, mode, object_id) in rows.items()
         }
     except (OSError, ValueError, TypeError, AttributeError):
         return {}
@@ -208,7 +208,9 @@ class CheckpointKeeper:
 
 
 def _has_content(difference: TreeDifference) -> bool:
-    return all(kept is None or kept.has_content for kept in (difference.before, difference.after))
+    return all(
+        entry is None or entry.has_content for entry in (difference.before, difference.after)
+    )
 
 
 def _display_paths(paths: Sequence[bytes]) -> tuple[str, ...]:

@@ -70,10 +70,10 @@ class TreeDifference:
 
 def write_state(store: ObjectStore, state: State) -> str:
     children: dict[bytes, dict[bytes, StoredEntry]] = {b"": {}}
-    for path, kept in state.items():
+    for path, entry in state.items():
         parent, _, name = path.rpartition(b"/")
-        children.setdefault(parent, {})[name] = kept
-        if kept.is_dir:
+        children.setdefault(parent, {})[name] = entry
+        if entry.is_dir:
             children.setdefault(path, {})
     return _write_below(store, b"", children)
 
@@ -83,8 +83,8 @@ def _write_below(
 ) -> str:
     prefix = path + b"/" if path else b""
     rows = {
-        name: (kept, _write_below(store, prefix + name, children) if kept.is_dir else kept.id)
-        for name, kept in children[path].items()
+        name: (entry, _write_below(store, prefix + name, children) if entry.is_dir else entry.id)
+        for name, entry in children[path].items()
     }
     return write_tree(store, rows)
 
@@ -94,9 +94,9 @@ def write_tree(store: ObjectStore, rows: Mapping[bytes, tuple[StoredEntry, str]]
     # Git compares a directory's name as if it ended in a slash.
     ordered = sorted(rows.items(), key=lambda row: row[0] + b"/" * row[1][0].is_dir)
     data = b"".join(
-        b"%o %s\0" % (kept.mode if not kept.is_link else stat.S_IFLNK, name)
+        b"%o %s\0" % (entry.mode if not entry.is_link else stat.S_IFLNK, name)
         + bytes.fromhex(object_id)
-        for name, (kept, object_id) in ordered
+        for name, (entry, object_id) in ordered
     )
     return store.put("tree", data)
 
@@ -135,8 +135,8 @@ def _rows(store: ObjectStore, tree: str) -> dict[bytes, tuple[StoredEntry, str]]
         end = data.index(b"\0", at)
         mode, _, name = data[at:end].partition(b" ")
         object_id = data[end + 1 : end + 21].hex()
-        kept = StoredEntry(int(mode, 8), "" if mode.startswith(b"4") else object_id)
-        rows[_check_name(name)] = (kept, object_id)
+        entry = StoredEntry(int(mode, 8), "" if mode.startswith(b"4") else object_id)
+        rows[_check_name(name)] = (entry, object_id)
         at = end + 21
     return rows
 
