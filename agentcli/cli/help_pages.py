@@ -35,9 +35,9 @@ def read_help_page(arguments: Sequence[str]) -> str | None:
 
 def _terminal_columns() -> int:
     """Return `COLUMNS` of the environment, else the terminal's width, else enough for a page."""
-    said = os.environ.get("COLUMNS", "")
-    if said.isdecimal() and int(said):
-        return int(said)
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdecimal() and int(columns):
+        return int(columns)
     try:
         return os.get_terminal_size(1).columns or COLUMNS
     except OSError:

@@ -112,15 +112,15 @@ NO_HEAD = (
 def verify_log(named: str | None, *, head: Path | None, key: Path | None, as_json: bool) -> Exit:
     if key is not None and head is None:
         raise UsageError("--key needs the exported hash that it signed", hint="add --head FILE")
-    kept = read_head(head) if head else None
+    stored_head = read_head(head) if head else None
     signed = verify_signature(head, key) if head and key else ""
-    found = audit_log(find_log(named), kept=kept)
+    found = audit_log(find_log(named), kept=stored_head)
     if as_json:
         _write_json(found, signed)
     else:
-        for line in _render_audit(found, kept, signed):
+        for line in _render_audit(found, stored_head, signed):
             sys.stdout.write(show_controls(line) + "\n")
-    is_proven = found.status == "intact" or _ends_at(found, kept)
+    is_proven = found.status == "intact" or _ends_at(found, stored_head)
     return Exit.DONE if is_proven else Exit.VERIFY_FAILED
 
 

@@ -247,8 +247,8 @@ class Batch:
         self._gate = RateLimitGate()
         self.results: dict[str, Result] = {}
         for task in tasks:
-            if (kept := self._load_result(task)) is not None:
-                self.results[task.id] = kept
+            if (stored := self._load_result(task)) is not None:
+                self.results[task.id] = stored
 
     async def run(self) -> None:
         """Run the tasks.
@@ -367,12 +367,12 @@ class Batch:
     def _load_result(self, task: Task) -> Result | None:
         """Return the stored result of a task that need not be run."""
         try:
-            kept: Result = json.loads((self._task_directory(task) / "done.json").read_bytes())
-            is_same = kept["fingerprint"] == task.fingerprint
-            is_final = kept["status"] == "ok" or not self._plan.retries_failed
+            result: Result = json.loads((self._task_directory(task) / "done.json").read_bytes())
+            is_same = result["fingerprint"] == task.fingerprint
+            is_final = result["status"] == "ok" or not self._plan.retries_failed
         except (OSError, ValueError, KeyError, TypeError):
             return None
-        return kept if is_same and is_final else None
+        return result if is_same and is_final else None
 
 
 _STREAM_KEYS = ("v", "seq", "ts", "type", "structured")

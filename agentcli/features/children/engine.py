@@ -186,9 +186,9 @@ class ChildAgents(SessionFeature):
                 tools_sha256=toolset.hash_specs(),
             )
         )
-        for told in instructions.build_start_notes():
-            if isinstance(told, ContextNote):  # problems with them are in the parent's log
-                journal.append(told)
+        for note in instructions.build_start_notes():
+            if isinstance(note, ContextNote):  # problems with them are in the parent's log
+                journal.append(note)
 
 
 def _matches_name(spec: ToolSpec, name: str) -> bool:

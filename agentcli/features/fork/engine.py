@@ -168,9 +168,9 @@ def _no_such_call(entries: Sequence[Entry], call_id: str) -> UsageError:
         for call in entry.fact.message.tool_calls
     ]
     near = get_close_matches(call_id, ids, n=1)
-    meant = f" Did you mean {near[0]}?" if near else ""
+    suggestion = f" Did you mean {near[0]}?" if near else ""
     return UsageError(
-        f"no call {call_id!r} in this session.{meant}",
+        f"no call {call_id!r} in this session.{suggestion}",
         hint="agentcli trace SESSION shows them; a number means a turn",
     )
 

@@ -87,8 +87,8 @@ class Transcript:
     @property
     def title(self) -> str:
         content = self.turns[0].prompt.content if self.turns else ()
-        said = next((block.text for block in content if isinstance(block, Text)), "")
-        words = " ".join(said.split())  # what was attached to the message is no title
+        prompt = next((block.text for block in content if isinstance(block, Text)), "")
+        words = " ".join(prompt.split())  # what was attached to the message is no title
         return words if len(words) <= 80 else words[:79] + "…"
 
 

@@ -85,8 +85,8 @@ def _warn_of_variable(provider: Provider, key: str) -> Iterator[str]:
 
 def forget_key(provider: Provider) -> list[str]:
     """Remove the stored keys of a provider. Return what the user should know, line by line."""
-    places = [place for place in map(drop_key, provider.key_env) if place]
-    lines = [f"Removed the key of {provider.name} from {place}." for place in places]
+    locations = [location for location in map(drop_key, provider.key_env) if location]
+    lines = [f"Removed the key of {provider.name} from {location}." for location in locations]
     lines = lines or [f"No stored key for {provider.name}."]
     if used := find_key(provider, os.environ):
         lines.append(f"{used.source} is still set. To stop using it: unset {used.source}")

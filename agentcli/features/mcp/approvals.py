@@ -61,8 +61,8 @@ class OfferedTool:
 
     @property
     def fingerprint(self) -> str:
-        told = [self.name, self.description, self.schema, self.says_read_only]
-        text = json.dumps(told, ensure_ascii=False, sort_keys=True)
+        declared = [self.name, self.description, self.schema, self.says_read_only]
+        text = json.dumps(declared, ensure_ascii=False, sort_keys=True)
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
     def spec(self, server: str) -> ToolSpec:

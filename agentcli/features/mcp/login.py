@@ -218,7 +218,7 @@ async def log_in(entry: ServerEntry, browser: LoginBrowser) -> Login | None:
 async def _log_in_listening(
     entry: ServerEntry, browser: LoginBrowser, listening: RedirectListener
 ) -> Login | None:
-    kept = _PendingTokens(_own_client(entry, listening.redirect_uri))
+    pending = _PendingTokens(_own_client(entry, listening.redirect_uri))
 
     async def show(address: str) -> None:
         _check_server(provider, entry)
@@ -240,12 +240,12 @@ async def _log_in_listening(
             redirect_uris=[AnyUrl(listening.redirect_uri)],
             token_endpoint_auth_method="none",
         ),
-        storage=kept,
+        storage=pending,
         redirect_handler=show,
         callback_handler=answer,
     )
     await _ask(entry, provider)
-    return _login(entry, provider, kept) if kept.tokens else None
+    return _login(entry, provider, pending) if pending.tokens else None
 
 
 async def _ask(entry: ServerEntry, provider: OAuthClientProvider) -> None:
@@ -325,10 +325,10 @@ def _own_client(entry: ServerEntry, redirect_uri: str) -> OAuthClientInformation
     )
 
 
-def _login(entry: ServerEntry, provider: OAuthClientProvider, kept: _PendingTokens) -> Login:
-    assert kept.tokens is not None
-    assert kept.client is not None
-    context, tokens = provider.context, kept.tokens
+def _login(entry: ServerEntry, provider: OAuthClientProvider, pending: _PendingTokens) -> Login:
+    assert pending.tokens is not None
+    assert pending.client is not None
+    context, tokens = provider.context, pending.tokens
     metadata = context.oauth_metadata
     origin = urlsplit(entry.url)
     return Login(
@@ -337,9 +337,9 @@ def _login(entry: ServerEntry, provider: OAuthClientProvider, kept: _PendingToke
         token_endpoint=(
             str(metadata.token_endpoint) if metadata else f"{origin.scheme}://{origin.netloc}/token"
         ),
-        client_id=kept.client.client_id,
-        client_secret=kept.client.client_secret or "",
-        secret_goes_in=kept.client.token_endpoint_auth_method or "none",
+        client_id=pending.client.client_id,
+        client_secret=pending.client.client_secret or "",
+        secret_goes_in=pending.client.token_endpoint_auth_method or "none",
         access_token=tokens.access_token,
         refresh_token=tokens.refresh_token or "",
         resource=context.get_resource_url(),
@@ -350,8 +350,8 @@ def _login(entry: ServerEntry, provider: OAuthClientProvider, kept: _PendingToke
 
 def _without_secrets(error: OAuthFlowError) -> str:
     """Describe an error. Leave out an answer that may hold a token or a client secret."""
-    said = str(error)
-    is_refused_client = said.startswith("Registration failed")
+    message = str(error)
+    is_refused_client = message.startswith("Registration failed")
     if isinstance(error, OAuthTokenError | OAuthRegistrationError) and not is_refused_client:
-        said = said.partition(":")[0]
-    return said[:SAID_CHARS]
+        message = message.partition(":")[0]
+    return message[:SAID_CHARS]

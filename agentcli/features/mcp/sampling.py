@@ -93,18 +93,18 @@ class SamplingTool:
 
     async def run(self, args: SamplingRequest, context: ToolContext) -> Output:
         try:
-            told = await self._ask_model(args)
+            answer = await self._ask_model(args)
         except AgentError as error:
             return Output.of(f"The model gave no answer: {error}", error=ErrorKind.FAILED)
-        self.replies[context.call_id] = told.reply
+        self.replies[context.call_id] = answer.reply
         return Output(
-            content=(Text(text=told.reply.text),),
+            content=(Text(text=answer.reply.text),),
             details=ChildTurn(
                 role=f"sampling for {self._server}",
-                ending=told.reply.stop,
+                ending=answer.reply.stop,
                 calls=0,
-                usage=told.reply.usage,
-                cost_usd=told.cost_usd,
+                usage=answer.reply.usage,
+                cost_usd=answer.cost_usd,
                 log_path="",
             ),
             origin=f"the MCP server {self._server}",

@@ -204,13 +204,13 @@ class Servers(SessionFeature):
 
     def _build_instruction_notes(self, names: Iterable[str]) -> list[ContextNote]:
         """Return what servers say about the use of their tools, as words of a third party."""
-        said = ((name, self._tool_lists.instructions.get(name, "")) for name in names)
+        instructions = ((name, self._tool_lists.instructions.get(name, "")) for name in names)
         return [
             ContextNote(
                 text=f"{_INSTRUCTIONS_HEADING.format(server=name)}\n\n{text}",
                 why=NoteReason.SERVER,
             )
-            for name, text in said
+            for name, text in instructions
             if text
         ]
 
@@ -261,11 +261,11 @@ class Servers(SessionFeature):
         try:
             await self.connect(entry).restart()
             tools = await self._list_tools(entry)
-            said = self.connect(entry).instructions
+            instructions = self.connect(entry).instructions
             if self._tool_lists.offered.get(entry.name):
-                await self._tool_lists.review(entry, tools, instructions=said)
+                await self._tool_lists.review(entry, tools, instructions=instructions)
             else:
-                self._tool_lists.accept(entry, tools, instructions=said)
+                self._tool_lists.accept(entry, tools, instructions=instructions)
         except ServerFault as fault:
             raise SettingsError(str(fault), hint=f"agentcli mcp test {entry.name}") from fault
         self._admit_offers(self._iter_server_offers(entry))
@@ -287,8 +287,8 @@ class Servers(SessionFeature):
 
         try:
             tools = await self._list_tools(entry)
-            said = self.connect(entry).instructions
-            self._tool_lists.accept(entry, tools, instructions=said)
+            instructions = self.connect(entry).instructions
+            self._tool_lists.accept(entry, tools, instructions=instructions)
         except (ServerFault, SettingsError) as error:
             self._reject(entry, str(error))
 
@@ -330,8 +330,8 @@ class Servers(SessionFeature):
     ) -> "Mapping[str, OfferedTool]":
         """Return the accepted tools of a server, after asking the user about changes."""
         self._warn_listing(entry)
-        said = self.connect(entry).instructions
-        if await self._tool_lists.review(entry, now, instructions=said):
+        instructions = self.connect(entry).instructions
+        if await self._tool_lists.review(entry, now, instructions=instructions):
             self._admit_offers(self._iter_server_offers(entry))
         return {tool.name: tool for tool in self._tool_lists.offered.get(entry.name, ())}
 

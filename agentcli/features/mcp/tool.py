@@ -61,8 +61,8 @@ def convert_result(result: CallToolResult, keeping: ContentStore) -> Output:
     data = result.structured_content
     if data is not None and _says_more(data, shown):
         parts.append(json.dumps(data, ensure_ascii=False, indent=1))
-    said = "\n".join(part for part in parts if isinstance(part, str))
-    text, is_cut = _limit_text(said, keeping.directory)
+    joined = "\n".join(part for part in parts if isinstance(part, str))
+    text, is_cut = _limit_text(joined, keeping.directory)
     if is_cut:  # the note is about the whole text, wherever the images were
         parts = [text, *(part for part in parts if isinstance(part, Image))]
     content = (Text(text=part) if isinstance(part, str) else part for part in parts)

@@ -83,7 +83,7 @@ def _as_directory(path: str) -> str:
 
 
 def protect_streams() -> None:
-    own = tuple(_as_directory(place) for place in sys.path if place)
+    own = tuple(_as_directory(directory) for directory in sys.path if directory)
 
     def is_library(path: Any) -> bool:
         if isinstance(path, int):
@@ -124,10 +124,10 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(130)
     except Exception as error:  # noqa: BLE001 - the program's own, told to whoever wrote it
-        told = traceback.TracebackException.from_exception(error)
-        frames = [frame for frame in told.stack if frame.filename != OURS]
-        told.stack = traceback.StackSummary.from_list(frames)
-        sys.stdout.write("".join(told.format()))
+        trace = traceback.TracebackException.from_exception(error)
+        frames = [frame for frame in trace.stack if frame.filename != OURS]
+        trace.stack = traceback.StackSummary.from_list(frames)
+        sys.stdout.write("".join(trace.format()))
         sys.exit(1)
 
 

@@ -217,8 +217,8 @@ class RunProgram:
 
     async def run(self, args: RunProgramArgs, context: ToolContext) -> Output:
         assert context.dispatch is not None, "a program calls tools"
-        kept = BoundedOutput(*self._new_log())
-        live = LiveOutput(kept, report=context.progress, lines=CARD_TAIL_LINES)
+        printed = BoundedOutput(*self._new_log())
+        live = LiveOutput(printed, report=context.progress, lines=CARD_TAIL_LINES)
         pipe = Pipe(FilteredSink(live, self._ground.clean()))
         tag = self._ground.processes.new_tag()
         channel = ProgramChannel(
@@ -227,7 +227,7 @@ class RunProgram:
         with ExitStack() as undo:
             undo.callback(pipe.close)
             undo.callback(channel.abandon)
-            child = self._start(args, context, tag=tag, pipe=pipe, channel=channel, output=kept)
+            child = self._start(args, context, tag=tag, pipe=pipe, channel=channel, output=printed)
             undo.pop_all()
         channel.close_child_ends()
         began = time.monotonic()
@@ -240,7 +240,7 @@ class RunProgram:
             ran_s = time.monotonic() - began
             raise asyncio.CancelledError(
                 report_interrupted(
-                    args.program, output=kept, cwd=self._ground.workspace, ran_s=ran_s
+                    args.program, output=printed, cwd=self._ground.workspace, ran_s=ran_s
                 )
             ) from None
         finally:
@@ -251,7 +251,7 @@ class RunProgram:
         output = report_command(
             args.program,
             replace(ended, left_running=left),
-            output=kept,
+            output=printed,
             cwd=self._ground.workspace,
             timeout_s=args.timeout,
             notes=tuple(f"[{it}]" for it in (*remarks, *note, f"{channel.made} calls")),

@@ -51,7 +51,7 @@ class UndoStep:
     @property
     def stays_file(self) -> bool:
         both = (self.now, self.wanted)
-        return all(kept is not None and not kept.is_dir and not kept.is_link for kept in both)
+        return all(entry is not None and not entry.is_dir and not entry.is_link for entry in both)
 
     @property
     def goes(self) -> bool:

@@ -101,11 +101,11 @@ def save_conflicts(
     """
     saved = None
     for number, conflict in enumerate(conflicts, start=1):
-        kept = conflict.before
-        if kept is not None and kept.has_content and not kept.is_dir:
+        entry = conflict.before
+        if entry is not None and entry.has_content and not entry.is_dir:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             name = re.sub(r"[^\w.-]+", "-", conflict.path)[-NAME_CHARS:]
-            (directory / f"{number}-{name}").write_bytes(store.get("blob", kept.id))
+            (directory / f"{number}-{name}").write_bytes(store.get("blob", entry.id))
             saved = directory
     return saved
 
@@ -151,12 +151,12 @@ def _keep_exact_spelling(found: dict[bytes, StoredEntry], root: Path) -> dict[by
         return found
     names: dict[Path, set[str]] = {}
     exact: dict[bytes, StoredEntry] = {}
-    for path, kept in found.items():
+    for path, entry in found.items():
         whole = root / os.fsdecode(path)
         if whole.parent not in names:
             names[whole.parent] = {one.name for one in whole.parent.iterdir()}
         if whole.name in names[whole.parent]:
-            exact[path] = kept
+            exact[path] = entry
     return exact
 
 

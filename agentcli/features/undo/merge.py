@@ -99,7 +99,7 @@ def resolve(store: ObjectStore, three: ThreeStates) -> StoredEntry | None:
     base, mine, theirs = three.base, three.mine, three.theirs
     if mine == theirs:
         return mine
-    if any(kept is not None and not kept.has_content for kept in (base, mine, theirs)):
+    if any(entry is not None and not entry.has_content for entry in (base, mine, theirs)):
         raise UndoConflict(
             "its content was not stored (too large, unreadable, or not a regular file)"
         )
@@ -122,7 +122,7 @@ def _merge_sides(
         return _directory(base, mine, theirs)
     if theirs is None:
         raise UndoConflict("changed since the call created it; it stays")
-    if any(kept.is_dir or kept.is_link for kept in (base, mine, theirs)):
+    if any(entry.is_dir or entry.is_link for entry in (base, mine, theirs)):
         raise UndoConflict("replaced by another kind of file since then; it stays")
     return StoredEntry(_mode(base, mine, theirs), _content(store, base, mine, theirs))
 
@@ -146,7 +146,7 @@ def _content(store: ObjectStore, base: StoredEntry, mine: StoredEntry, theirs: S
         return theirs.id
     if base.id == theirs.id:
         return mine.id
-    texts = [store.get("blob", kept.id) for kept in (base, mine, theirs)]
+    texts = [store.get("blob", entry.id) for entry in (base, mine, theirs)]
     merged = merge_three_way(texts[0], mine=texts[1], theirs=texts[2])
     if merged is None:
         raise UndoConflict("the same lines were changed since then; it stays unchanged")

@@ -178,10 +178,10 @@ class UndoManager:
         reports = [
             self._undo_in_root(
                 [each for each in latest_first if each.fact.root == root],
-                undo_id if place == 0 else f"{undo_id}.{place + 1}",
+                undo_id if index == 0 else f"{undo_id}.{index + 1}",
                 rehearsal=rehearsal,
             )
-            for place, root in enumerate(roots)
+            for index, root in enumerate(roots)
         ]
         return _merge_reports(reports, latest_first)
 

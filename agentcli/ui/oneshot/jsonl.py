@@ -238,11 +238,11 @@ def _build_session_start(event: SessionStarted | SessionResumed) -> JsonRow:
 
 def _build_reply(event: ModelReplied, turn: int, window_tokens: int | None) -> list[JsonRow]:
     message = event.message
-    said = [{"type": "message", "turn": turn, "text": message.text}] if message.text else []
+    messages = [{"type": "message", "turn": turn, "text": message.text}] if message.text else []
     filled = message.usage.prompt_tokens + message.usage.output_tokens
     share_pct = round(100 * filled / window_tokens, 1) if window_tokens else None
     return [
-        *said,
+        *messages,
         {**_build_usage(event, turn), "context_pct": share_pct},
         *map(_build_tool_request, message.tool_calls),
     ]

@@ -94,8 +94,8 @@ class ProgressRenderer:
                 self._render_session_start(event)
             case ModelReplied(message=message):
                 self._calls.update((call.id, call) for call in message.tool_calls)
-                if message.tool_calls and (said := self._said.whole.strip()):
-                    self._say(show_controls(said))
+                if message.tool_calls and (text := self._said.whole.strip()):
+                    self._say(show_controls(text))
             case CallJudged(call=call):
                 self._calls.setdefault(call.id, call)
                 self._running[call.id] = (call, time.monotonic())

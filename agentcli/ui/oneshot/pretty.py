@@ -42,8 +42,8 @@ class TerminalRenderer:
         match event:
             case ModelReplied(message=message):
                 self._calls.update((call.id, call) for call in message.tool_calls)
-                if message.tool_calls and (said := self._said.whole).strip():
-                    self.write_block(self.view.render_prose(said))
+                if message.tool_calls and (text := self._said.whole).strip():
+                    self.write_block(self.view.render_prose(text))
             case CallJudged(call=call, verdict=verdict):
                 self._judged[call.id] = event
                 if verdict.decision != "deny":

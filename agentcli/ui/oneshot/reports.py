@@ -332,13 +332,13 @@ def _build_result(finding: ReportFinding, rules: list[str]) -> dict[str, Any]:
         "partialFingerprints": {"agentcli/v1": _fingerprint(finding)},
     }
     if finding.path:
-        place: dict[str, Any] = {"artifactLocation": {"uri": quote(finding.path)}}
+        location: dict[str, Any] = {"artifactLocation": {"uri": quote(finding.path)}}
         if finding.line:
             region = {"startLine": finding.line}
             if finding.end_line > finding.line:
                 region["endLine"] = finding.end_line
-            place["region"] = region
-        result["locations"] = [{"physicalLocation": place}]
+            location["region"] = region
+        result["locations"] = [{"physicalLocation": location}]
     return result
 
 

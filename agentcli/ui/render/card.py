@@ -257,27 +257,27 @@ def render_header(
         shorten_to_cells(escape(" ".join(name.split())), paint.width // 2, paint),
         paint.theme.strong,
     )
-    said = _join_facts(facts, paint)
+    facts_text = _join_facts(facts, paint)
     target = escape(target)
     room = paint.width - cell_len(start.plain) - 1
-    beside = room - cell_len(said.plain) - 2 if said else room
+    beside = room - cell_len(facts_text.plain) - 2 if facts_text else room
     if cell_len(target) <= beside or beside >= MIN_TARGET_CELLS:
         shown = shorten_to_cells(target, beside, paint)
-        line = start + _render_target(shown, name, paint) + make_run("  ") + said
+        line = start + _render_target(shown, name, paint) + make_run("  ") + facts_text
         line.rstrip()
         return [line], shown == target
     shown = shorten_to_cells(target, max(2, room), paint)
-    below = wrap(said, paint.width, indent="  ")
+    below = wrap(facts_text, paint.width, indent="  ")
     return [start + _render_target(shown, name, paint), *below], shown == target
 
 
 def _join_facts(facts: Sequence[str | Text], paint: Paint) -> Text:
     dim = paint.theme.dim
     runs = [make_run(escape(it), dim) if isinstance(it, str) else it for it in facts]
-    said = Text()
+    joined = Text()
     for index, run in enumerate(runs):
-        said += (make_run(paint.dot, dim) if index else Text()) + run
-    return said
+        joined += (make_run(paint.dot, dim) if index else Text()) + run
+    return joined
 
 
 def _render_target(shown: str, tool: str, paint: Paint) -> Text:

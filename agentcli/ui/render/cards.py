@@ -194,8 +194,8 @@ def _render_reason(card: Card, paint: Paint) -> str:
     verdict = card.verdict
     if verdict is not None and verdict.by == "user":
         instead = parse_instead(verdict)
-        said = make_run(escape(f"you said: {instead}"), paint.theme.strong)
-        return paint.render_lines(wrap(said, paint.prose_width, indent="  ")) if instead else ""
+        line = make_run(escape(f"you said: {instead}"), paint.theme.strong)
+        return paint.render_lines(wrap(line, paint.prose_width, indent="  ")) if instead else ""
     why = (
         verdict.reason
         if verdict is not None and verdict.decision == "deny"
@@ -329,16 +329,16 @@ def _is_quiet(card: Card) -> bool:
 
 def _read_output(command: Command) -> str:
     """Return all output of the command, or the end of it, or the part that the card has."""
-    kept = "\n".join(part for part in (command.head, command.tail) if part)
+    output = "\n".join(part for part in (command.head, command.tail) if part)
     if not command.log_path:
-        return kept
+        return output
     try:
         with Path(command.log_path).open("rb") as log:
             size_bytes = log.seek(0, 2)
             log.seek(max(0, size_bytes - SHOWN_LOG_BYTES))
             text = log.read(SHOWN_LOG_BYTES).decode("utf-8", "replace")
     except OSError as error:
-        return f"{kept}\n[{command.log_path} cannot be read: {error.strerror}]"
+        return f"{output}\n[{command.log_path} cannot be read: {error.strerror}]"
     if size_bytes <= SHOWN_LOG_BYTES:
         return text
     note = f"[the last {SHOWN_LOG_BYTES} of {size_bytes} bytes; all of it: {command.log_path}]"

@@ -89,15 +89,15 @@ def render_diff(diff: Diff, paint: Paint, *, number: int | None = None, whole: b
     """
     files = read_patch(diff.unified)
     if files is None:
-        rows, said = _render_source(diff.unified, paint), []
+        rows, remarks = _render_source(diff.unified, paint), []
     else:
-        rows, said = (
+        rows, remarks = (
             [row for file in files for row in _render_file(file, files, paint)],
             list_remarks(files),
         )
     notes = [
         part
-        for note in dict.fromkeys((*said, *diff.notes))
+        for note in dict.fromkeys((*remarks, *diff.notes))
         for part in wrap(make_run(escape(note), paint.theme.dim), paint.width, indent="  ")
     ]
     limit = _find_limit(diff, paint)

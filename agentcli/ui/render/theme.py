@@ -320,7 +320,7 @@ def _choose_theme_name(background: Colour | None, environ: Mapping[str, str]) ->
         if background.luminance <= DARK_LUMINANCE_MAX:
             return "dark"
         return "light" if background.luminance >= LIGHT_LUMINANCE_MIN else "ansi"
-    told = environ.get("COLORFGBG", "").rpartition(";")[2]
-    if told in _LIGHT_IN_COLORFGBG:
+    color = environ.get("COLORFGBG", "").rpartition(";")[2]
+    if color in _LIGHT_IN_COLORFGBG:
         return "light"
-    return "dark" if told in _DARK_IN_COLORFGBG else "ansi"
+    return "dark" if color in _DARK_IN_COLORFGBG else "ansi"

@@ -112,8 +112,8 @@ def read_subject(call: ToolCall) -> str:
         named = next((key for key in _SUBJECT_ARGUMENTS if isinstance(given.get(key), str)), "")
         text = str(given[named]) if named else " ".join(map(_format_argument, given.items()))
         if named in ("pattern", "glob"):
-            places = [given.get(key) for key in _SEARCHED_ARGUMENTS if key != named]
-            where = ", ".join(place for place in places if isinstance(place, str) and place)
+            paths = [given.get(key) for key in _SEARCHED_ARGUMENTS if key != named]
+            where = ", ".join(path for path in paths if isinstance(path, str) and path)
             text += f" in {where}" if where else ""
     elif isinstance(given, str):
         text = given

@@ -365,8 +365,8 @@ def _render_grants(question: Question, paint: Paint) -> list[str]:
     rows = _wrap_prose(f"with: {escape(grants.describe())}", paint)
     shown = [paint.apply_style(row, style) for row in rows]
     if question.wanted_for:
-        said = _wrap_prose(f"for: {escape(question.wanted_for)} (says the model)", paint)
-        shown += [_apply_dim(paint, row) for row in said[:WHY_ROWS]]
+        reason_rows = _wrap_prose(f"for: {escape(question.wanted_for)} (says the model)", paint)
+        shown += [_apply_dim(paint, row) for row in reason_rows[:WHY_ROWS]]
     return shown
 
 

@@ -98,17 +98,17 @@ class TranscriptRenderer:
         turns = sum(isinstance(fact, TurnStarted) for fact in session.facts)
         if not turns:
             return []
-        place = session.paths
-        said = render_exit_summary(
-            replace(self.transcript.tally, session=place.id),
+        paths = session.paths
+        text = render_exit_summary(
+            replace(self.transcript.tally, session=paths.id),
             turns=turns,
             duration_s=seconds,
             stopped=stopped,
-            resume=f"agentcli --resume {place.id}",
-            log_path=shorten_home(place.log),
+            resume=f"agentcli --resume {paths.id}",
+            log_path=shorten_home(paths.log),
             ascii=self.paint.ascii,
         )
-        return ["", *said]
+        return ["", *text]
 
     def render_patch(self, unified: str) -> str:
         """Return a patch of several files, each under its name."""

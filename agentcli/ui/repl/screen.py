@@ -117,8 +117,8 @@ class Column(Container):
             left -= heights[-1]
         y = write_position.ypos
         for child, height in zip(self._children, reversed(heights), strict=True):
-            place = WritePosition(xpos=write_position.xpos, ypos=y, width=width, height=height)
-            child.write_to_screen(screen, mouse_handlers, place, parent_style, erase_bg, z_index)
+            position = WritePosition(xpos=write_position.xpos, ypos=y, width=width, height=height)
+            child.write_to_screen(screen, mouse_handlers, position, parent_style, erase_bg, z_index)
             y += height
 
     def get_children(self) -> list[Container]:

@@ -223,8 +223,8 @@ class LiveTranscript:
     def _render_facts(self, facts: Sequence[Fact]) -> None:
         for fact in facts:
             if isinstance(fact, TurnStarted):
-                said = fact.message.content[0]
-                self.add_prompt(said.text if isinstance(said, Text) else "[an image]")
+                block = fact.message.content[0]
+                self.add_prompt(block.text if isinstance(block, Text) else "[an image]")
             elif isinstance(fact, ModelReplied | CallJudged | CallFinished):
                 self._render_fact(fact)
         self._flush()

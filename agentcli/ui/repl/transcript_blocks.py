@@ -185,17 +185,17 @@ def render_warning(paint: Paint, message: str) -> str:
 
 def render_server_event(paint: Paint, event: FileAttached | ServerAsked) -> str:
     if isinstance(event, FileAttached):
-        said = f"attached {event.name} ({event.size_bytes} bytes)"
+        text = f"attached {event.name} ({event.size_bytes} bytes)"
     else:
-        said = f"{event.server} asked: {event.message} ({_ANSWER_LABELS[event.answer]})"
-    return apply_style(paint, _wrap_hanging(paint, f"  {escape(said)}"), "dim")
+        text = f"{event.server} asked: {event.message} ({_ANSWER_LABELS[event.answer]})"
+    return apply_style(paint, _wrap_hanging(paint, f"  {escape(text)}"), "dim")
 
 
 def render_error(paint: Paint, message: str, hint: str) -> str:
     """Render an error. The fix is not wrapped, because it may be a command to copy."""
     text = _wrap_hanging(paint, f"error: {escape(message)}").removeprefix("error:")
-    said = paint.apply_style("error:", paint.theme.failed) + text
-    return f"{said}\n  fix: {escape(hint)}" if hint else said
+    line = paint.apply_style("error:", paint.theme.failed) + text
+    return f"{line}\n  fix: {escape(hint)}" if hint else line
 
 
 def adapt_hint(hint: str) -> str:

@@ -258,14 +258,14 @@ def _feed_program(command: tuple[str, ...], text: str, workspace: Path) -> bool:
 
 
 async def _show_feedback(host: CommandHost, rest: str) -> None:
-    place = host.session.paths
+    paths = host.session.paths
     system = f"Python {platform.python_version()}, {platform.platform(terse=True)}"
     host.print_table(
         [
             ("version", f"agentcli {__version__}, {system}"),
-            ("session", place.id),
-            ("log", shorten_home(place.log)),
-            ("as HTML", f"agentcli export {place.id} --format html"),
+            ("session", paths.id),
+            ("log", shorten_home(paths.log)),
+            ("as HTML", f"agentcli export {paths.id} --format html"),
         ]
     )
     host.say("Read it before you send it: only secrets are masked.", "dim")
