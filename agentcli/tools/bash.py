@@ -2,11 +2,10 @@
 
 import asyncio
 import os
-import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import field, replace
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import ClassVar
 
 from agentcli.system import kinds, process, process_tree
@@ -38,8 +37,9 @@ from agentcli.tools.kill import FUNCTIONS, BackgroundKiller, names_killer, parse
 from agentcli.tools.missing_grants import SCANNED_CHARS, explain_failure
 from agentcli.tools.report import (
     CARD_TAIL_LINES,
-    TIMEOUT_ADVICE,
+    advise_on_timeout,
     describe_pipe,
+    explain_need_for_terminal,
     report_backgrounded,
     report_command,
     report_interrupted,
@@ -162,7 +162,7 @@ class Bash:
         if not args.command.strip():
             raise ToolError("Invalid input: command is blank.", kind=ErrorKind.INVALID_INPUT)
         for one in split_commands(args.command):
-            if why := _explain_need_for_terminal(one):
+            if why := explain_need_for_terminal(one):
                 raise ToolError(f"Not run: {why}", kind=ErrorKind.INVALID_INPUT)
         return args
 
@@ -285,7 +285,7 @@ class Bash:
             cwd=call.cwd,
             timeout_s=timeout_s,
             notes=notes,
-            remedy=_FOLLOW_ADVICE if _FOLLOWS.search(call.args.command) else TIMEOUT_ADVICE,
+            remedy=advise_on_timeout(call.args.command),
             pipe=pipe_codes,
         )
 
@@ -409,31 +409,6 @@ class Bash:
         shown = directory.relative_to(self._root) if is_inside else directory
         name = os.fsencode(shown).decode("utf-8", "replace")
         return show_controls(name).replace("\n", "\ufffd") + "/"
-
-
-_FOLLOWS = re.compile(r"\b(?:tail|journalctl|logs)\b[^|;&\n]*\s(?:-\w*[fF]\b|--follow)")
-_FOLLOW_ADVICE = "it follows the output for ever: leave -f out, or use background=true"
-_EDITORS = {"vi", "vim", "nvim", "view", "vimdiff", "nano", "pico", "micro", "emacs", "joe"}
-_WITHOUT_TERMINAL = re.compile(
-    r"\s(?:-e|-E|-s|-c|-h|\+|--?batch|--script|--headless|--version|--help)"
-)
-_SCREENS = {
-    "watch": "run its command once, or some times: for i in 1 2 3; do ...; sleep 2; done",
-    "htop": "use ps aux or top -b -n 1",
-    "btop": "use ps aux or top -b -n 1",
-}
-
-
-def _explain_need_for_terminal(command: str) -> str:
-    """Return why a simple command would only wait, and what to do instead; empty if it would not.
-
-    Other programs that need a terminal say so themselves, and end."""
-    program = PurePath(command.split(maxsplit=1)[0]).name
-    if program in _EDITORS and not _WITHOUT_TERMINAL.search(command):
-        return f"{program} needs a terminal, and there is none. Use edit_file, write_file or sed."
-    if program in _SCREENS and not _WITHOUT_TERMINAL.search(command):
-        return f"{program} needs a terminal, and there is none: {_SCREENS[program]}."
-    return ""
 
 
 def _not_run(error: OSError) -> ToolError:

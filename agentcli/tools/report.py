@@ -1,8 +1,9 @@
 """The report of a command: the text for the model, and the details for the user."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from agentcli.system.output import BoundedOutput, OutputExcerpt
 from agentcli.system.process import ProcessEnd, signal_of_death
@@ -144,3 +145,36 @@ def _background(pids: tuple[int, ...]) -> tuple[str, ...]:
 
 def _log(output: BoundedOutput) -> tuple[str, ...]:
     return (f"[the log is not whole: {output.log_fault}]",) if output.log_fault else ()
+
+
+# Commands that would only wait
+
+
+_FOLLOWS = re.compile(r"\b(?:tail|journalctl|logs)\b[^|;&\n]*\s(?:-\w*[fF]\b|--follow)")
+_FOLLOW_ADVICE = "it follows the output for ever: leave -f out, or use background=true"
+_EDITORS = {"vi", "vim", "nvim", "view", "vimdiff", "nano", "pico", "micro", "emacs", "joe"}
+_WITHOUT_TERMINAL = re.compile(
+    r"\s(?:-e|-E|-s|-c|-h|\+|--?batch|--script|--headless|--version|--help)"
+)
+_SCREENS = {
+    "watch": "run its command once, or some times: for i in 1 2 3; do ...; sleep 2; done",
+    "htop": "use ps aux or top -b -n 1",
+    "btop": "use ps aux or top -b -n 1",
+}
+
+
+def advise_on_timeout(command: str) -> str:
+    """Return what the model can do if the command ran too long."""
+    return _FOLLOW_ADVICE if _FOLLOWS.search(command) else TIMEOUT_ADVICE
+
+
+def explain_need_for_terminal(command: str) -> str:
+    """Return why a simple command would only wait, and what to do instead; empty if it would not.
+
+    Other programs that need a terminal say so themselves, and end."""
+    program = PurePath(command.split(maxsplit=1)[0]).name
+    if program in _EDITORS and not _WITHOUT_TERMINAL.search(command):
+        return f"{program} needs a terminal, and there is none. Use edit_file, write_file or sed."
+    if program in _SCREENS and not _WITHOUT_TERMINAL.search(command):
+        return f"{program} needs a terminal, and there is none: {_SCREENS[program]}."
+    return ""
