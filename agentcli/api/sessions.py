@@ -55,6 +55,7 @@ class SessionOptions(TypedDict, total=False):
     command_output: int | str
     programs: bool
     symbols: bool
+    web: bool
     parallel: bool
     calls_per_minute: int
     effort: str
