@@ -8,7 +8,7 @@ that the user made outside the session are not known, and stay as they are today
 import os
 import shutil
 import stat
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from agentcli.log.checkpoint.changes import merge_changes
@@ -39,20 +39,27 @@ def rebuild_at(
     return f"{source} as it is now, with {count} paths restored"
 
 
-def copy_tree(source: Path, into: Path) -> None:
-    """Copy a tree. Raise SettingsError if there is nothing to copy, or too much."""
+def copy_tree(source: Path, into: Path, *, without: Collection[str] = ()) -> None:
+    """Copy a tree, except for some of its top entries.
+
+    Raise SettingsError if there is nothing to copy, or too much."""
     if not source.is_dir():
         raise SettingsError(
             f"the workspace {source} no longer exists", hint="use a copy of it: --base DIR"
         )
     try:
-        size_bytes = sum(_size(Path(folder), names) for folder, _, names in os.walk(source))
+        size_bytes = sum(_size(Path(folder), names) for folder, names in _walk(source, without))
         if size_bytes > COPY_LIMIT_BYTES:
             raise SettingsError(
                 f"the workspace {source} is too large to copy ({size_bytes / 1e9:.1f} GB)",
                 hint="use a smaller copy of it: --base DIR",
             )
-        shutil.copytree(source, into, symlinks=True, ignore=_odd_files, dirs_exist_ok=True)
+
+        def leave_out(folder: str, names: list[str]) -> set[str]:
+            top = {name for name in names if name in without} if folder == str(source) else set()
+            return top | _odd_files(folder, names)
+
+        shutil.copytree(source, into, symlinks=True, ignore=leave_out, dirs_exist_ok=True)
     except (OSError, shutil.Error) as error:
         raise SettingsError(
             f"cannot copy {source} to {into}: {error}", hint="free some space, or use --base DIR"
@@ -64,6 +71,39 @@ def restore_changes(entries: Iterable[Entry], store: ObjectStore, root: Path) ->
     changes = merge_changes(store, _changes(entries))
     _write_entries({path: change.before for path, change in changes.items()}, store, root)
     return len(changes)
+
+
+def find_changed_paths(facts: Iterable[Checkpointed], store: ObjectStore) -> tuple[str, ...]:
+    """Return the paths of the files that calls changed in the workspace."""
+    changes = merge_changes(store, [fact for fact in facts if not fact.root])
+    return tuple(
+        os.fsdecode(path)
+        for path, change in changes.items()
+        if not all(kept is None or kept.is_dir for kept in (change.before, change.after))
+    )
+
+
+def copy_with_old_files(
+    facts: Iterable[Checkpointed],
+    store: ObjectStore,
+    *,
+    root: Path,
+    into: Path,
+    paths: Iterable[str],
+    linked: Iterable[str],
+) -> None:
+    """Copy a workspace, with these paths as they were before the changes.
+
+    `linked` are entries of the root that are not copied: the copy has links to them.
+    """
+    linked = frozenset(linked)
+    copy_tree(root, into, without=linked)
+    for name in linked:
+        (into / name).symlink_to(root / name)
+    wanted = {os.fsencode(path) for path in paths}
+    changes = merge_changes(store, [fact for fact in facts if not fact.root])
+    old = {path: change.before for path, change in changes.items() if path in wanted}
+    _write_entries(old, store, into)
 
 
 def repeat_undo(undone: Undone, store: ObjectStore, root: Path) -> None:
@@ -133,6 +173,15 @@ def _remove(root: Path, path: str) -> None:
         whole.unlink()
     elif whole.is_dir() and not any(whole.iterdir()):
         whole.rmdir()
+
+
+def _walk(source: Path, without: Collection[str]) -> Iterator[tuple[str, list[str]]]:
+    """Yield the folders of a tree with the names of their files."""
+    for folder, folders, names in os.walk(source):
+        if folder == str(source):
+            folders[:] = [name for name in folders if name not in without]
+            names = [name for name in names if name not in without]
+        yield folder, names
 
 
 def _size(folder: Path, names: list[str]) -> int:

@@ -271,6 +271,7 @@ def _assemble(
             goal=goal,
             form=form,
             builtin_tools=builtin_tools,
+            checkpoints=parts.checkpoints,
             settings=parts.settings,
         ),
         on_deny=requirements.on_deny if requirements else "continue",

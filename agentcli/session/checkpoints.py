@@ -23,6 +23,7 @@ from agentcli.types.tools import Details, Effect, Output, Tool, ToolContext, Too
 if TYPE_CHECKING:
     from agentcli.log.checkpoint.changes import ChangedFile
     from agentcli.log.checkpoint.keep import CheckpointBefore, CheckpointKeeper
+    from agentcli.log.checkpoint.scan import IgnoreScope
 
 T = TypeVar("T")
 RootBefore: TypeAlias = "tuple[Path, CheckpointBefore]"
@@ -99,6 +100,37 @@ class Checkpoints:
         if not facts and since is None:
             return ()
         return await self._demand(partial(self._find_changes, facts, since))
+
+    async def copy_with_old_files(
+        self, facts: Sequence[Checkpointed], *, into: Path, is_wanted: Callable[[str], bool]
+    ) -> tuple[str, ...]:
+        """Copy the workspace, with the wanted files as they were before these changes.
+
+        Return them; nothing is copied if there are none. Raise SettingsError if it fails.
+        """
+        return await self._demand(partial(self._copy_with_old_files, facts, into, is_wanted))
+
+    def _copy_with_old_files(
+        self, facts: Sequence[Checkpointed], into: Path, is_wanted: Callable[[str], bool]
+    ) -> tuple[str, ...]:
+        from agentcli.log.checkpoint.keep import find_store
+        from agentcli.log.rebuild import copy_with_old_files, find_changed_paths
+        from agentcli.session.ignore_rules import IgnoreRules
+
+        root = self._workspace
+        store = find_store(root, self._paths.directory.parent)
+        paths = tuple(sorted(filter(is_wanted, find_changed_paths(facts, store))))
+        if paths:
+            rules = IgnoreRules.for_workspace(root)
+            ignored = [
+                entry.name
+                for entry in os.scandir(root)
+                if rules.ignores(
+                    os.fsencode(entry.name), is_dir=entry.is_dir(follow_symlinks=False)
+                )
+            ]
+            copy_with_old_files(facts, store, root=root, into=into, paths=paths, linked=ignored)
+        return paths
 
     def _find_changes(
         self, facts: Sequence[Checkpointed], since: str | None
@@ -242,6 +274,11 @@ class _CheckpointedTool:
             return await self._tool.run(args, context)
         finally:
             await self._checkpoints.capture_after(before)
+
+
+def _is_ignored(path: Path, rules: "IgnoreScope") -> bool:
+    is_dir = path.is_dir() and not path.is_symlink()
+    return rules.ignores(os.fsencode(path.name), is_dir=is_dir)
 
 
 def _name_outside(root: str, changed: "ChangedFile") -> "ChangedFile":

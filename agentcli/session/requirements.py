@@ -1,9 +1,13 @@
 """The requirements that a turn must meet before it may end."""
 
 import json
+import os
+import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agentcli.agent.completion import ANSWER_TOOL, AnswerForm, CompletionChecks, Goal
 from agentcli.agent.journal import Journal
@@ -12,13 +16,20 @@ from agentcli.agent.toolset import Load, Toolset
 from agentcli.session.builtin_tools import BuiltinTools
 from agentcli.session.model import ModelInUse
 from agentcli.settings import Settings
-from agentcli.types.checks import Verified
+from agentcli.types.checks import BaseCheck, Verified, is_file_of_check
 from agentcli.types.errors import SettingsError, ToolError, UsageError
+from agentcli.types.events import Checkpointed, Fact, SessionResumed, SessionStarted
 from agentcli.types.fast_dataclass import dataclass
+from agentcli.types.grants import NO_GRANTS, Grants
 from agentcli.types.messages import Json
 from agentcli.types.provider import ToolChoice
 from agentcli.types.tools import Command, ToolContext, ToolSpec
 from agentcli.types.verdicts import Mode
+
+if TYPE_CHECKING:
+    from tempfile import TemporaryDirectory
+
+    from agentcli.session.checkpoints import Checkpoints
 
 CHECK_TIMEOUT_S = 600.0
 """Time limit of one `--verify` command, if no other limit is set."""
@@ -97,17 +108,23 @@ def build_completion_checks(
     goal: Goal,
     form: AnswerForm | None,
     builtin_tools: BuiltinTools,
+    checkpoints: "Checkpoints",
     settings: Settings,
 ) -> CompletionChecks:
-    workspace, timeout_s = settings.workspace, settings.tool_timeout or CHECK_TIMEOUT_S
-    run_check = partial(_run_check, builtin_tools, workspace, timeout_s)
+    runner = CheckRunner(
+        builtin_tools,
+        checkpoints,
+        journal,
+        workspace=settings.workspace,
+        timeout_s=settings.tool_timeout or CHECK_TIMEOUT_S,
+    )
     if requirements is None:
-        return CompletionChecks(journal, goal=goal, run_check=run_check, shows_evidence=False)
+        return CompletionChecks(journal, goal=goal, run_check=runner.run, shows_evidence=False)
     return CompletionChecks(
         journal,
         checks=requirements.checks,
         goal=goal,
-        run_check=run_check,
+        run_check=runner.run_twice,
         form=form,
         denial_note=DENIAL_NOTE.format(permitted=_PERMITTED[settings.mode]),
         tool_choice=requirements.tool_choice,
@@ -148,27 +165,94 @@ def refuse_unconfined(checks: Sequence[str], builtin_tools: BuiltinTools) -> Non
         )
 
 
-async def _run_check(
-    builtin_tools: BuiltinTools, workspace: Path, timeout_s: float, command: str
-) -> Verified:
-    """Run a check like a bash call, in the same sandbox and with its own log."""
-    from agentcli.tools.bash import BashArgs
+class CheckRunner:
+    """Runs the checks of a task like bash calls, in the same sandbox and each with its own log."""
 
-    # Not checked: the limit of this field is meant for models.
-    args = BashArgs(command=command, timeout=timeout_s)
-    context = ToolContext(call_id="verify", workspace=workspace, progress=lambda text: None)
-    try:
-        output = await builtin_tools.build_bash().run(args, context)
-    except ToolError as error:
-        return Verified(command=command, exit_code=None, output=str(error))
-    ran = output.details
-    assert isinstance(ran, Command)
-    text = "".join(getattr(block, "text", "") for block in output.content)
-    return Verified(
-        command=command,
-        exit_code=None if ran.timed_out else ran.exit_code,
-        output=text,
-        duration_s=round(ran.duration_s, 3),
-        log_path=ran.log_path,
-        output_sha256=ran.output_sha256,
+    def __init__(
+        self,
+        builtin_tools: BuiltinTools,
+        checkpoints: "Checkpoints",
+        journal: Journal,
+        *,
+        workspace: Path,
+        timeout_s: float,
+    ) -> None:
+        self._builtin_tools = builtin_tools
+        self._checkpoints = checkpoints
+        self._journal = journal
+        self._workspace = workspace
+        self._timeout_s = timeout_s
+
+    async def run_twice(self, command: str) -> Verified:
+        """Run a check. If it passes though the run changed its files, run it with the old ones."""
+        run = await self.run(command)
+        return replace(run, base=await self._run_base(command)) if run.passed else run
+
+    async def _run_base(self, command: str) -> BaseCheck | None:
+        """Run a check in a copy of the workspace; return None if its files are unchanged."""
+        is_wanted = partial(is_file_of_check, command=command)
+        changes = _list_changes(self._journal.facts)
+        with _open_scratch() as scratch:
+            copy = Path(scratch) / (self._workspace.name or "workspace")
+            try:
+                files = await self._checkpoints.copy_with_old_files(
+                    changes, into=copy, is_wanted=is_wanted
+                )
+            except SettingsError as error:
+                named = {path for fact in changes for path in fact.paths if is_wanted(path)}
+                return BaseCheck(files=tuple(sorted(named)), not_run=str(error))
+            if not files:
+                return None
+            script = f"cd {shlex.quote(str(copy))} || exit 125\n{command}"
+            run = await self.run(script, Grants(writable=(copy,)))
+        return BaseCheck(files=files, exit_code=run.exit_code, output=run.output)
+
+    async def run(self, command: str, grants: Grants = NO_GRANTS) -> Verified:
+        from agentcli.tools.bash import BashArgs
+
+        # Not checked: the limit of this field is meant for models.
+        args = BashArgs(command=command, timeout=self._timeout_s)
+        context = ToolContext(
+            call_id="verify",
+            workspace=self._workspace,
+            progress=lambda text: None,
+            grants=grants,
+        )
+        try:
+            output = await self._builtin_tools.build_bash().run(args, context)
+        except ToolError as error:
+            return Verified(command=command, exit_code=None, output=str(error))
+        ran = output.details
+        assert isinstance(ran, Command)
+        text = "".join(getattr(block, "text", "") for block in output.content)
+        return Verified(
+            command=command,
+            exit_code=None if ran.timed_out else ran.exit_code,
+            output=text,
+            duration_s=round(ran.duration_s, 3),
+            log_path=ran.log_path,
+            output_sha256=ran.output_sha256,
+        )
+
+
+def _open_scratch() -> "TemporaryDirectory[str]":
+    """Return a new directory by its real path, which is what a sandbox permits."""
+    from tempfile import TemporaryDirectory, gettempdir
+
+    return TemporaryDirectory(
+        prefix="agentcli-check-", dir=os.path.realpath(gettempdir()), ignore_cleanup_errors=True
     )
+
+
+def _list_changes(facts: Sequence[Fact]) -> list[Checkpointed]:
+    """Return the changes of this run: those since the session was started or resumed."""
+    changes: list[Checkpointed] = []
+    for fact in facts:
+        match fact:
+            case SessionStarted() | SessionResumed():
+                changes.clear()
+            case Checkpointed():
+                changes.append(fact)
+            case _:
+                pass
+    return changes

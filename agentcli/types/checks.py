@@ -1,9 +1,27 @@
 """Facts about checks: whether the task is done, and whether the answer has its form."""
 
+import re
 from typing import Literal
 
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BaseCheck:
+    """A check that passed, run once more in a copy whose files of the check are as they were."""
+
+    files: tuple[str, ...]
+    """The files of the check that the run had changed."""
+    exit_code: int | None = None
+    """None if it did not end by itself, or was not run."""
+    output: str = ""
+    not_run: str = ""
+    """The reason why it was not run; empty if it was."""
+
+    @property
+    def passed(self) -> bool:
+        return self.exit_code == 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +38,8 @@ class Verified:
     log_path: str = ""
     output_sha256: str = ""
     """The hash of the file with all of its output."""
+    base: BaseCheck | None = None
+    """The same check with its own files as they were; None if the run changed none of them."""
     type: Literal["verified"] = "verified"
 
     @property
@@ -63,3 +83,25 @@ class Claim:
 class ClaimsChecked:
     claims: tuple[Claim, ...]
     type: Literal["claims_checked"] = "claims_checked"
+
+
+# The files of a check: those that its command names, tests, and what runs tests is set up by.
+
+
+_TEST_FILE = (
+    r"(?:^|/)(?:tests?|__tests__|specs?|testdata|fixtures)/|(?:^|/)(?:test_[^/]*|conftest)\.py$"
+    r"|[._-](?:test|tests|spec)\.[^/.]+$|(?:Test|Tests|Spec)\.[a-z]+$"
+)
+_SETUP_FILE = (
+    r"(?:^|/)(?:pytest\.ini|tox\.ini|noxfile\.py|setup\.cfg|pyproject\.toml|[Mm]akefile|GNUmakefile"
+    r"|justfile|package\.json|(?:jest|vitest|playwright|karma|mocha)\.[^/]*|\.mocharc[^/]*"
+    r"|\.coveragerc|Cargo\.toml|build\.gradle[^/]*|pom\.xml|Rakefile|\.rspec|phpunit\.xml[^/]*)$"
+)
+
+
+def is_file_of_check(path: str, command: str) -> bool:
+    """Return whether a file decides on the result of a check: then it is no part of the task."""
+    if re.search(_TEST_FILE, path) or re.search(_SETUP_FILE, path):
+        return True
+    words = (word.strip("'\"").removeprefix("./") for word in re.split(r"[\s;&|<>()=]+", command))
+    return any(word == path or path.startswith(f"{word}/") for word in words if word.strip("./"))

@@ -1,6 +1,5 @@
 """The totals of a run, added up from its events: the figures of every report and summary."""
 
-import re
 import time
 from collections.abc import Iterable
 from dataclasses import field
@@ -9,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from agentcli.agent.evidence import Evidence, Verification
 from agentcli.system.hosts import join_port
 from agentcli.types.answers import AnswerParts
-from agentcli.types.checks import AnswerChecked, Verified
+from agentcli.types.checks import AnswerChecked, Verified, is_file_of_check
 from agentcli.types.errors import Ending, RunOutcome, SettingsError
 from agentcli.types.events import (
     CallFinished,
@@ -132,15 +131,15 @@ class Tally:
 
     def list_changed_checks(self, command: str) -> list[str]:
         """Return the files of a check that this run changed: its result is worth less then."""
-        return [path for path in self.changed if _is_of_check(path, command)]
+        return [path for path in self.changed if is_file_of_check(path, command)]
 
     def warn_changed_checks(self) -> list[str]:
         """Return a sentence for each check whose own files this run changed."""
-        found = ((command, self.list_changed_checks(command)) for command in self.verified)
+        found = ((run, self.list_changed_checks(run.command)) for run in self.verified.values())
         return [
-            f"this run changed files of its own check ({' '.join(command.split())}): "
-            f"{', '.join(files)}"
-            for command, files in found
+            f"this run changed files of its own check ({' '.join(run.command.split())}): "
+            f"{', '.join(files)}{_describe_base(run)}"
+            for run, files in found
             if files
         ]
 
@@ -276,25 +275,30 @@ def _check_json(run: Verified) -> dict[str, Any]:
         "attempt": run.attempt,
         "duration_ms": round(run.duration_s * 1000),
         "log": run.log_path or None,
+        "base": build_base_json(run),
     }
 
 
-# The files of a check: those that its command names, tests, and what runs tests is set up by.
+def build_base_json(run: Verified) -> dict[str, Any] | None:
+    """Return how a check ended with its own files as they were; None if they are unchanged."""
+    base = run.base
+    if base is None:
+        return None
+    return {
+        "files": list(base.files),
+        "exit_code": base.exit_code,
+        "differs": base.exit_code != run.exit_code,
+        "output": base.output,
+        "not_run": base.not_run or None,
+    }
 
 
-_TEST_FILE = (
-    r"(?:^|/)(?:tests?|__tests__|specs?|testdata|fixtures)/|(?:^|/)(?:test_[^/]*|conftest)\.py$"
-    r"|[._-](?:test|tests|spec)\.[^/.]+$|(?:Test|Tests|Spec)\.[a-z]+$"
-)
-_SETUP_FILE = (
-    r"(?:^|/)(?:pytest\.ini|tox\.ini|noxfile\.py|setup\.cfg|pyproject\.toml|[Mm]akefile|GNUmakefile"
-    r"|justfile|package\.json|(?:jest|vitest|playwright|karma|mocha)\.[^/]*|\.mocharc[^/]*"
-    r"|\.coveragerc|Cargo\.toml|build\.gradle[^/]*|pom\.xml|Rakefile|\.rspec|phpunit\.xml[^/]*)$"
-)
-
-
-def _is_of_check(path: str, command: str) -> bool:
-    if re.search(_TEST_FILE, path) or re.search(_SETUP_FILE, path):
-        return True
-    words = (word.strip("'\"").removeprefix("./") for word in re.split(r"[\s;&|<>()=]+", command))
-    return any(word == path or path.startswith(f"{word}/") for word in words if word.strip("./"))
+def _describe_base(run: Verified) -> str:
+    """Return the end of the warning: how the check ends with its own files as they were."""
+    base = run.base
+    if base is None:
+        return ""
+    if base.not_run:
+        return f"; with these files as they were, it could not be run ({base.not_run})"
+    how = "did not finish" if base.exit_code is None else f"fails (exit {base.exit_code})"
+    return f"; with these files as they were, it {'passes, too' if base.passed else how}"

@@ -1,18 +1,23 @@
 """Checks that the run itself changed, and checks that it may not change."""
 
+import json
 from pathlib import Path
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from agentcli.ui.tally import Tally
 from tests.support.program import agentcli, script
 
+REFERENCE = Path(__file__).parents[2] / "docs/reference"
+SCHEMA = json.loads((REFERENCE / "stream-json.schema.json").read_text())
 CHANGES = {
-    "the command's own script": ("check.sh", "sh check.sh"),
-    "a test": ("tests/test_a.py", "true"),
-    "a file beside the tests": ("conftest.py", "true"),
-    "what a directory in the command holds": ("suite/deep/case.txt", "ls suite"),
+    "the command's own script": ("check.sh", "sh check.sh", 1),
+    "a test": ("tests/test_a.py", "test ! -s tests/test_a.py", 1),
+    "a file beside the tests": ("conftest.py", "true", 0),
+    "what a directory in the command holds": ("suite/deep/case.txt", "ls suite", 0),
 }
+ENDS = {0: "passes, too", 1: "fails (exit 1)"}
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
@@ -20,7 +25,7 @@ CHANGES = {
 def test_check_that_the_run_changed_is_named(
     what: str, form: str, home: Path, workspace: Path
 ) -> None:
-    path, check = CHANGES[what]
+    path, check, base = CHANGES[what]
     target = workspace / path
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text("exit 1\n")
@@ -29,9 +34,38 @@ def test_check_that_the_run_changed_is_named(
     options = ("--mode", "auto", "--allow", "bash", "--verify", check, "-o", form)
     ran = agentcli("run", "--model", model, *options, "go", home=home, cwd=workspace)
     assert ran.code == 0, ran.err
-    assert f"warning: this run changed files of its own check ({check}): {path}\n" in ran.err
+    warning = f"warning: this run changed files of its own check ({check}): {path}; "
+    assert f"{warning}with these files as they were, it {ENDS[base]}\n" in ran.err
+    assert target.read_text() == ""
     if form == "json":
-        assert ran.events[-1]["verify"][0]["changed_files"] == [path]
+        check_json = ran.events[-1]["verify"][0]
+        assert check_json["changed_files"] == check_json["base"]["files"] == [path]
+        assert (check_json["exit_code"], check_json["base"]["exit_code"]) == (0, base)
+        assert check_json["base"]["differs"] is bool(base)
+
+
+def test_check_with_its_old_files_runs_in_a_copy_that_has_all_else(
+    home: Path, workspace: Path
+) -> None:
+    (workspace / ".gitignore").write_text("node_modules/\n")
+    for name, text in {"node_modules/lib.txt": "lib", "test_a.py": "old", "src.txt": "old"}.items():
+        (workspace / name).parent.mkdir(exist_ok=True)
+        (workspace / name).write_text(text)
+    calls = [
+        {"write_file": {"path": "test_new.py", "content": "new"}},
+        {"bash": {"command": "printf new > test_a.py; printf new > src.txt"}},
+    ]
+    check = "cat node_modules/lib.txt test_a.py sr*.txt; ls; echo x > made.txt; rm -f test_a.py"
+    model = script(home / "s.json", [{"calls": calls}, "Done."])
+    options = ("--mode", "auto", "--allow", "bash", "--verify", check, "-o", "stream-json")
+    ran = agentcli("run", "--model", model, *options, "go", home=home, cwd=workspace)
+    [verified] = [event for event in ran.events if event["type"] == "verify"]
+    assert verified["base"]["files"] == ["test_a.py", "test_new.py"]
+    assert verified["base"]["output"].startswith("liboldnew")
+    assert "test_new.py" not in verified["base"]["output"]
+    assert (workspace / "test_new.py").read_text() == "new"
+    for event in (verified, ran.events[-1]):
+        Draft202012Validator(SCHEMA).validate(event)
 
 
 def test_check_that_the_run_left_alone_is_not_named(home: Path, workspace: Path) -> None:

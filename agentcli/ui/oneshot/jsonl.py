@@ -36,7 +36,7 @@ from agentcli.types.spending import compute_spending
 from agentcli.types.tools import Command, Details, Diff, ErrorKind, Structured, ToolResult
 from agentcli.ui.oneshot.request import OutputFormat
 from agentcli.ui.streams import escape_service_messages, write_out
-from agentcli.ui.tally import Tally, build_cost_json, build_usage_json
+from agentcli.ui.tally import Tally, build_base_json, build_cost_json, build_usage_json
 
 VERSION = 1
 PIECE_CHARS = 240
@@ -300,6 +300,7 @@ def _build_check(run: Verified) -> JsonRow:
         "duration_ms": round(run.duration_s * 1000),
         "output": run.output,
         "log": run.log_path or None,
+        "base": build_base_json(run),
     }
 
 
