@@ -27,6 +27,7 @@ DiffColors = Literal["green-red", "blue-orange"]
 ToolSearch = Literal["auto", "own", "provider"]
 Notify = Literal["off", "bell", "desktop"]
 Editing = Literal["emacs", "vi"]
+HOSTED_TOOLS = ("web_search", "web_fetch", "code_execution")
 Quirk = Literal[
     "max_tokens",
     "max_completion_tokens",
@@ -83,6 +84,8 @@ class Settings:
     """Commands that must pass before a turn that changed something is done."""
     web: bool = False
     """True if the model may ask for pages of the web. Each host still needs approval or a rule."""
+    hosted: tuple[str, ...] = ()
+    """Tools that the provider runs itself, such as web_search."""
     programs: bool = False
     """True if the model may write programs that call the tools: this costs a declaration."""
     symbols: bool = False
@@ -357,6 +360,14 @@ def _parse_network(value: Any) -> tuple[str, ...]:
     return tuple(text.strip() for text in texts)
 
 
+def _parse_hosted(value: Any) -> tuple[str, ...]:
+    """Return the names of hosted tools. In a variable they are separated by commas."""
+    names = value.split(",") if isinstance(value, str) else value
+    if not isinstance(names, list) or not {str(name).strip() for name in names} <= {*HOSTED_TOOLS}:
+        raise ValueError(f"a list of {', '.join(HOSTED_TOOLS)}")
+    return tuple(dict.fromkeys(name.strip() for name in names))
+
+
 def _parse_directories(value: Any) -> tuple[str, ...]:
     """Return directories as written. In a variable they are separated by colons, as in PATH."""
     texts = re.split(r":(?!ro(?::|$))", value) if isinstance(value, str) else value
@@ -381,6 +392,7 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "command_output": parsing.parse_size,
     "verify": _parse_commands,
     "web": parsing.parse_switch,
+    "hosted": _parse_hosted,
     "programs": parsing.parse_switch,
     "symbols": parsing.parse_switch,
     "parallel": parsing.parse_switch,

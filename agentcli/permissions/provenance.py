@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from agentcli.types.events import CallFinished, Fact, FileAttached
+from agentcli.types.events import CallFinished, Fact, FileAttached, ModelReplied
 from agentcli.types.grants import NO_GRANTS, Grants
 from agentcli.types.tools import Command, FileView, Matches, Output, PreparedCall, WebPage
 from agentcli.types.verdicts import TemporaryFiles
@@ -50,7 +50,7 @@ class OriginTracker:
         self.is_untrusted = False
         """True if the model has seen any text from outside the workspace."""
         for fact in facts:
-            if isinstance(fact, FileAttached):
+            if isinstance(fact, FileAttached) or _has_searched(fact):
                 self.is_untrusted = True
             if isinstance(fact, CallFinished) and fact.result.origin:
                 self.is_untrusted = True
@@ -111,6 +111,13 @@ class OriginTracker:
             origin for log, origin in self._logs.items() if Path(log).is_relative_to(full_path)
         )
         return next(within, "")
+
+
+def _has_searched(fact: Fact) -> bool:
+    """Return whether a provider read pages of the web for a reply."""
+    return isinstance(fact, ModelReplied) and any(
+        call.tool in ("web_search", "web_fetch") for call in fact.message.hosted
+    )
 
 
 def _origin_of_server(source: str) -> str:

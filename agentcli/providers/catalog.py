@@ -120,6 +120,17 @@ _BEFORE_ADAPTIVE_THINKING = re.compile(r"claude-(?:[23]|instant|\w+-4(?:-[0-5])?
 _REASONING_GPT = re.compile(r"gpt-(?:[5-9]|\d\d)|o\d|codex-")
 _LOADING = ("anthropic", "bedrock", "vertex", "openai", "azure")
 """Providers that can load tools when a search finds them. Compatible servers may not."""
+_WEB = frozenset({"web_search", "web_fetch"})
+_HOSTED: Mapping[str, frozenset[str]] = {
+    "anthropic": _WEB | {"code_execution"},
+    "vertex": frozenset({"web_search"}),
+    "openai": frozenset({"web_search", "code_execution"}),
+    "azure": frozenset({"web_search", "code_execution"}),
+    "gemini": _WEB | {"code_execution"},
+    "gemini-interactions": _WEB | {"code_execution"},
+}
+"""The tools that providers run themselves, for their current models."""
+_SEARCH_USD = {"anthropic": 0.01, "openai": 0.01, "gemini": 0.014}
 _LOADING_GPT = re.compile(r"gpt-(?:5\.[4-9]|[6-9]|\d\d)")
 _THINKING_GEMINI = re.compile(r"gemini-(?:2\.5|[3-9]|\d\d)")
 _GEMINI_BEFORE_3 = re.compile(r"gemini-[12](?!\d)")
@@ -148,7 +159,7 @@ def resolve(
         model,
         window_tokens=entry.window_tokens,
         output_tokens=entry.output_tokens,
-        price=price,
+        price=price and replace(price, search=_SEARCH_USD[_name_table(provider)]),
         forced_tool_choice=entry.forced_tool_choice,
         known=True,
     )
@@ -197,10 +208,17 @@ def _model(provider: Provider, name: str) -> Model:
         thinking=thinks,
         loads_tools=provider.name in _LOADING
         and (thinks if is_messages else bool(_LOADING_GPT.match(name))),
+        hosted=_find_hosted(provider, name) if thinks else frozenset(),
         patch_tool=provider.protocol == "openai-responses" and bool(_REASONING_GPT.match(name)),
         quirks=provider.quirks | _quirks(provider, name),
         known=False,
     )
+
+
+def _find_hosted(provider: Provider, name: str) -> frozenset[str]:
+    """Return the hosted tools. Gemini before 3 takes them only without tools of ours."""
+    is_old = provider.protocol.startswith("gemini") and _GEMINI_BEFORE_3.search(name)
+    return frozenset() if is_old else _HOSTED.get(provider.name, frozenset())
 
 
 def _quirks(provider: Provider, name: str) -> frozenset[str]:
@@ -219,8 +237,12 @@ def _takes_answer_schemas(protocol: str, name: str) -> bool:
     return not (protocol.startswith("gemini") and _GEMINI_BEFORE_3.search(name))
 
 
+def _name_table(provider: Provider) -> str:
+    return _SAME_MODELS.get(provider.name, provider.name)
+
+
 def _entry(provider: Provider, name: str) -> _CatalogEntry | None:
-    table = _MODELS.get(_SAME_MODELS.get(provider.name, provider.name), {})
+    table = _MODELS.get(_name_table(provider), {})
     dated = _DATED.match(name)
     return table.get(name) or (table.get(dated["name"]) if dated else None)
 
@@ -255,6 +277,7 @@ def cost_usd(model: Model, usage: Usage) -> float | None:
     is_long = price.long_input_tokens is not None and usage.prompt_tokens > price.long_input_tokens
     read = price.input if price.cache_read is None else price.cache_read
     write = price.input if price.cache_write is None else price.cache_write
+    searches = usage.searches * price.search
     prompt = (
         usage.input_tokens * price.input
         + usage.cache_read_tokens * read
@@ -264,4 +287,4 @@ def cost_usd(model: Model, usage: Usage) -> float | None:
     reply = usage.output_tokens * price.output
     if is_long:
         prompt, reply = prompt * price.long_input_factor, reply * price.long_output_factor
-    return (prompt + reply) / MILLION
+    return (prompt + reply) / MILLION + searches

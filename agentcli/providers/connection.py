@@ -396,12 +396,10 @@ class _ReceivedReply:
     def usage(self, request: Request) -> Usage:
         reported = self.decoder.usage()
         is_read = reported.prompt_tokens > 0
-        return Usage(
+        return replace(
+            reported,
             input_tokens=reported.input_tokens if is_read else request_tokens(request),
-            cache_read_tokens=reported.cache_read_tokens,
-            cache_write_tokens=reported.cache_write_tokens,
             output_tokens=max(reported.output_tokens, estimate("".join(self._pieces))),
-            reasoning_tokens=reported.reasoning_tokens,
             is_estimate=True,
         )
 

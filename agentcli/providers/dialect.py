@@ -29,6 +29,8 @@ class Price:
     """The prompt size above which the factors below apply. None if they never do."""
     long_input_factor: float = 1.0
     long_output_factor: float = 1.0
+    search: float = 0.0
+    """USD for one web search of the provider's own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +54,8 @@ class Model:
     """True if the provider can enforce a schema for the answer."""
     loads_tools: bool = False
     """True if the provider can load tools when they are found, with the history unchanged."""
+    hosted: frozenset[str] = frozenset()
+    """The tools that the provider runs itself for this model."""
     thinking: bool = False
     effort: str | None = None
     patch_tool: bool = False

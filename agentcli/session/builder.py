@@ -27,6 +27,7 @@ from agentcli.session.model import (
     open_evaluator_model,
     open_priced_model,
     restore_effort,
+    warn_about_hosted,
 )
 from agentcli.session.parts import SessionParts, build_dispatcher
 from agentcli.session.permission_gate import (
@@ -284,7 +285,10 @@ def _assemble(
         start,
         context_sources,
         features,
-        warnings={"model.tool_choice": warn_about_choice(requirements, parts.model.current)},
+        warnings={
+            "model.tool_choice": warn_about_choice(requirements, parts.model.current),
+            "model.hosted": warn_about_hosted(parts.settings, parts.model.current),
+        },
     )
     return Session(
         parts,

@@ -55,6 +55,8 @@ class ModelInUse:
     """True if it was trained on apply_patch."""
     forces_calls: bool = True
     """True if it can be forced to call a tool."""
+    hosted: frozenset[str] = frozenset()
+    """The tools that its provider runs itself."""
     answer_schemas: bool = False
     """True if its provider enforces `Request.answer_schema`."""
     get_info: "Callable[[], Model] | None" = None
@@ -133,6 +135,7 @@ def _open_provider_model(settings: Settings) -> ModelInUse:
         base_url=find_base_url(provider, os.environ),
         patches=model.patch_tool,
         forces_calls=model.forced_tool_choice,
+        hosted=model.hosted,
         answer_schemas=model.answer_schemas,
         get_info=lambda: learning.model,
         wrap_attempts=wire.wrap_attempts,
@@ -281,6 +284,17 @@ def open_evaluator_model(settings: Settings, budget: "Budget | None") -> ModelIn
     return apply_budget(budget, open_priced_model(replace(settings, model=settings.evaluator)))
 
 
+def list_hosted(settings: Settings) -> tuple[str, ...]:
+    """Return the hosted tools to ask for. Models that do not have one go without it."""
+    return tuple(dict.fromkeys((*settings.hosted, *(["web_search"] if settings.web else []))))
+
+
+def warn_about_hosted(settings: Settings, model: ModelInUse) -> str:
+    """Return a warning about hosted tools of the settings that the model does not have."""
+    missing = [name for name in settings.hosted if name not in model.hosted]
+    return f"{model.name} has no hosted {' and '.join(missing)}" if missing else ""
+
+
 class SessionModel:
     """The model of a session. The user may switch it, and so may an overload."""
 
@@ -324,8 +338,13 @@ class SessionModel:
         self._emit(ModelChanged(model=self.current.name))
         if self.current.effort != before.effort:
             self._emit(EffortChanged(effort=self.current.effort))
-        if self.current.warning:
-            self._emit(Warned(code="model.unknown", message=self.current.warning))
+        warnings = {
+            "model.unknown": self.current.warning,
+            "model.hosted": warn_about_hosted(self._settings, self.current),
+        }
+        for code, message in warnings.items():
+            if message:
+                self._emit(Warned(code=code, message=message))
         await before.provider.close()
 
     def use_effort(self, effort: str | None) -> None:

@@ -15,7 +15,7 @@ from agentcli.session.builtin_tools import BuiltinTools
 from agentcli.session.checkpoints import Checkpoints
 from agentcli.session.directories import Directories
 from agentcli.session.hooks import SessionHooks
-from agentcli.session.model import ModelInUse, SessionModel
+from agentcli.session.model import ModelInUse, SessionModel, list_hosted
 from agentcli.session.permission_gate import PermissionGate
 from agentcli.session.project import Project
 from agentcli.session.secret_masking import TokenNote, refuse_tokens
@@ -65,6 +65,7 @@ class SessionParts:
                 system=load_system_prompt(),
                 messages=(),
                 tools=toolset.specs,
+                hosted=list_hosted(self.settings),
                 answer_schema=answer_schema,
                 parallel=self.settings.parallel,
                 session=journal.session,

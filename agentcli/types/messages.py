@@ -92,6 +92,8 @@ class Usage:
     """The part of `cache_write_tokens` that the provider keeps for an hour."""
     output_tokens: int = 0
     reasoning_tokens: int = 0
+    searches: int = 0
+    """The web searches that the provider made, which cost extra."""
     is_estimate: bool = False
     """True if the provider did not report all of it, and the rest is our own count."""
 
@@ -103,6 +105,7 @@ class Usage:
             long_cache_write_tokens=self.long_cache_write_tokens + other.long_cache_write_tokens,
             output_tokens=self.output_tokens + other.output_tokens,
             reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
+            searches=self.searches + other.searches,
             is_estimate=self.is_estimate or other.is_estimate,
         )
 
@@ -115,6 +118,27 @@ class Usage:
 class UserMessage:
     content: Content
     role: Literal["user"] = "user"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostedCall:
+    """A call that the provider made itself while it wrote a reply."""
+
+    tool: str
+    """web_search, web_fetch or code_execution, whatever the provider calls it."""
+    subject: str
+    """The query, the address or the code."""
+    results: int = 0
+    error: str = ""
+    """The provider's word for what went wrong; empty if nothing did."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebSource:
+    """A page that a reply cites."""
+
+    url: str
+    title: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,6 +156,9 @@ class AssistantMessage:
     """Data of the reply as a whole, such as the id that continues it on the server."""
     request_id: str = ""
     """The provider's id of the request, to name it to the provider's support; empty if unknown."""
+    hosted: tuple[HostedCall, ...] = ()
+    """The calls that the provider made itself. Their items are in `content`, for it alone."""
+    sources: tuple[WebSource, ...] = ()
     role: Literal["assistant"] = "assistant"
 
     @property

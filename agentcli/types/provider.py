@@ -33,6 +33,8 @@ class Request:
     parallel: bool = True
     """True if the model may make several calls in one reply."""
     output_limit_tokens: int | None = None
+    hosted: tuple[str, ...] = ()
+    """Tools that the provider runs itself. Those that the model does not have are left out."""
     answer_schema: Json = None
     """The JSON Schema of the reply's text, if the model can be held to one."""
     effort: str | None = None

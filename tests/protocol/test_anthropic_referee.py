@@ -65,8 +65,9 @@ def test_sdk_accepts_a_reply_sent_back(case: Path) -> None:
     assert_accepted(body(history))
 
 
-def test_sdk_accepts_a_schema_for_the_answer() -> None:
-    assert_accepted(json.loads((FOLDER / "answer_schema.json").read_text("utf-8")))
+@pytest.mark.parametrize("name", ["answer_schema.json", "hosted.json"])
+def test_sdk_accepts_a_schema_for_the_answer_and_hosted_tools(name: str) -> None:
+    assert_accepted(json.loads((FOLDER / name).read_text("utf-8")))
 
 
 @pytest.mark.parametrize(

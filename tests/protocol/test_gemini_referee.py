@@ -40,7 +40,8 @@ def message(case: Path) -> AssistantMessage:
 def recorded(protocol: str) -> list[Path]:
     """Every request that is recorded, whatever it is of."""
     folder = FIXTURES / protocol
-    others = [*sorted(folder.glob("conversations/*.json")), folder / "answer_schema.json"]
+    more = [folder / name for name in ("answer_schema.json", "hosted.json")]
+    others = [*sorted(folder.glob("conversations/*.json")), *more]
     return [*(case / "request.json" for case in REPLIES[protocol]), *others]
 
 

@@ -92,7 +92,8 @@ def test_sdk_takes_every_recorded_request_as_it_is(protocol: str) -> None:
 @pytest.mark.parametrize("protocol", PARAMETERS)
 def test_sdk_takes_conversations_of_other_models_and_schemas_for_answers(protocol: str) -> None:
     folder = FIXTURES / protocol
-    for path in (*folder.glob("conversations/*.json"), folder / "answer_schema.json"):
+    more = [folder / name for name in ("answer_schema.json", "hosted.json")]
+    for path in (*folder.glob("conversations/*.json"), *more):
         body = json.loads(path.read_text(encoding="utf-8"))
         assert validated(PARAMETERS[protocol].validate_python(body)) == body, path.name
 

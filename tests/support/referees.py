@@ -1,7 +1,8 @@
 """Every dialect with a strict server to judge what it sends, and the requests recorded for each.
 
 `python -m tests.support.referees` writes them anew: each neutral conversation as each dialect sends
-it, and a request that asks for an answer of a certain shape. Whoever does so reads the difference.
+it, a request that asks for an answer of a certain shape, and one with hosted tools. Whoever does
+so reads the difference.
 The models are not those that the conversations' replies came from: every echo in them is foreign.
 """
 
@@ -16,6 +17,7 @@ from agentcli.providers.dialect import Dialect, Model
 from agentcli.providers.http.body import RequestBody
 from agentcli.providers.normalize import normalize
 from agentcli.providers.transport import find_dialect
+from agentcli.settings import HOSTED_TOOLS
 from agentcli.types.messages import Json, Text, UserMessage
 from agentcli.types.provider import Message, Request
 from tests.support.anthropic_fixtures import TOOLS
@@ -98,7 +100,11 @@ def made(referee: Referee) -> dict[str, Any]:
     """The dialect's recorded requests, by file name."""
     prompt = UserMessage(content=(Text(text="Judge it."),))
     bodies = {f"conversations/{name}.json": referee.body(conversation(name)) for name in NAMES}
-    return {**bodies, "answer_schema.json": referee.body([prompt], answer_schema=ANSWER)}
+    return {
+        **bodies,
+        "answer_schema.json": referee.body([prompt], answer_schema=ANSWER),
+        "hosted.json": referee.body([prompt], hosted=HOSTED_TOOLS),
+    }
 
 
 def write() -> None:

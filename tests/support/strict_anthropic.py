@@ -28,6 +28,12 @@ _UNSUPPORTED_WHEN_STRICT = {
     "maxLength", "maxItems", "uniqueItems", "oneOf", "not", "if", "then", "else", "allOf",
     "patternProperties",
 }  # fmt: skip
+_HOSTED = {
+    "web_search": ("web_search_20250305", {"type", "name"}),
+    "web_fetch": ("web_fetch_20250910", {"type", "name", "citations"}),
+    "code_execution": ("code_execution_20250825", {"type", "name"}),
+}
+"""The tools that the server runs itself: their type, and the fields of a declaration."""
 _NO_FORCED_CHOICE = ("claude-opus-5-5", "claude-fable-5")
 _USER_BLOCKS = {"text", "image", "tool_result"}
 _UNCACHED = {"thinking", "redacted_thinking"}
@@ -137,6 +143,10 @@ def _check_tools(body: Body) -> None:
     names = [tool["name"] for tool in tools or []]
     _require(len(names) == len(set(names)), "tools: Tool names must be unique.")
     for tool in tools or []:
+        if "type" in tool:
+            kind, keys = _HOSTED.get(tool["name"], ("", set[str]()))
+            _require((tool["type"], set(tool)) == (kind, keys), f"tools.{tool['name']}: type")
+            continue
         _require(set(tool) <= _TOOL_KEYS, f"tools.{tool['name']}: Extra inputs are not permitted")
         _require(bool(re.fullmatch(r"[a-zA-Z0-9_-]{1,128}", tool["name"])), "tools.name: pattern")
         schema = tool["input_schema"]
@@ -224,9 +234,21 @@ def _check_assistant(content: list[Body], seen: set[str], *, where: str) -> list
         if block["type"] == "thinking":
             _require(set(block) == {"type", "thinking", "signature"}, f"{where}: thinking fields")
             _require(bool(block["signature"]), f"{where}: Invalid signature in thinking block")
+    _check_hosted(content, where=where)
     is_open = content[-1]["type"] in _UNCACHED
     _require(not is_open, f"{where}: The final block in an assistant message cannot be `thinking`")
     return ids
+
+
+def _check_hosted(content: list[Body], *, where: str) -> None:
+    """Every result follows its call. A call may be open at the end of a reply that was paused."""
+    called = [block["id"] for block in content if block["type"] == "server_tool_use"]
+    for block in content:
+        if block["type"] != "tool_result" and "tool_use_id" in block:
+            _require(block["tool_use_id"] in called, f"{where}: unexpected `tool_use_id`")
+        found = block["content"] if block["type"] == "web_search_tool_result" else []
+        for result in found if isinstance(found, list) else []:
+            _require("encrypted_content" in result, f"{where}: encrypted_content: Field required")
 
 
 def _check_part(part: Body, *, where: str) -> None:

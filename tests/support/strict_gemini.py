@@ -35,13 +35,15 @@ _FIELDS = {
         "functionResponse",
         "executableCode",
         "codeExecutionResult",
+        "toolCall",
+        "toolResponse",
     },
     "inlineData": {"mimeType", "data"},
     "functionCall": {"id", "name", "args"},
     "functionResponse": {"id", "name", "response", "parts"},
-    "tool": {"functionDeclarations"},
+    "tool": {"functionDeclarations", "googleSearch", "codeExecution", "urlContext"},
     "declaration": {"name", "description", "parametersJsonSchema"},
-    "toolConfig": {"functionCallingConfig"},
+    "toolConfig": {"functionCallingConfig", "includeServerSideToolInvocations"},
     "functionCallingConfig": {"mode", "allowedFunctionNames"},
     "generationConfig": {
         "maxOutputTokens",
@@ -58,6 +60,8 @@ _DATA = (
     "functionResponse",
     "executableCode",
     "codeExecutionResult",
+    "toolCall",
+    "toolResponse",
 )
 _NAME = re.compile(r"[A-Za-z_][\w.:-]{0,127}", re.ASCII)
 
@@ -273,7 +277,14 @@ def _check_response(answer: Object, where: str) -> None:
 
 def _check_tools(body: Object) -> None:
     tools = [_known(tool, "tool", "tools[0]") for tool in body.get("tools", [])]
-    declared = [it for tool in tools for it in tool["functionDeclarations"]]
+    declared = [it for tool in tools for it in tool.get("functionDeclarations", [])]
+    has_hosted = any("functionDeclarations" not in tool for tool in tools)
+    is_shown = body.get("toolConfig", {}).get("includeServerSideToolInvocations", False)
+    if has_hosted and declared and not is_shown:
+        raise Complaint(
+            "Please enable tool_config.include_server_side_tool_invocations to use Built-in tools"
+            " with Function calling."
+        )
     for place, tool in enumerate(declared):
         where = f"tools[0].function_declarations[{place}]"
         _known(tool, "declaration", where)

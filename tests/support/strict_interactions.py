@@ -33,6 +33,10 @@ _FIELDS = {
     "thought": {"type", "signature", "summary"},
     "function_call": {"type", "id", "name", "arguments", "signature"},
     "function_result": {"type", "call_id", "name", "result", "is_error"},
+    "google_search_call": {"type", "id", "arguments", "search_type", "signature"},
+    "google_search_result": {"type", "call_id", "result", "is_error", "signature"},
+    "code_execution_call": {"type", "id", "arguments", "signature"},
+    "code_execution_result": {"type", "call_id", "result", "is_error", "signature"},
     "text": {"type", "text", "annotations"},
     "image": {"type", "data", "mime_type"},
     "tool": {"type", "name", "description", "parameters"},
@@ -53,7 +57,17 @@ _REQUIRED = {
     "image": {"data", "mime_type"},
     "tool": {"type", "name", "parameters"},
 }
-_STEPS = ("user_input", "model_output", "thought", "function_call", "function_result")
+_HOSTED = ("google_search", "code_execution", "url_context")
+_HOSTED_STEPS = (
+    "google_search_call",
+    "google_search_result",
+    "code_execution_call",
+    "code_execution_result",
+)
+_STEPS = (
+    *("user_input", "model_output", "thought", "function_call", "function_result"),
+    *_HOSTED_STEPS,
+)
 
 
 class Complaint(Exception):
@@ -91,7 +105,9 @@ def _taken_apart(step: Object) -> tuple[Object, list[Object]]:
         case {"type": "model_output", "content": [{"type": "text", "text": text}]}:
             half = len(text) // 2
             pieces = [{"type": "text", "text": it} for it in (text[:half], text[half:])]
-            return {"type": "model_output"}, pieces
+            notes = step["content"][0].get("annotations")
+            cited = [{"type": "text_annotation_delta", "annotations": notes}] if notes else []
+            return {"type": "model_output"}, [*pieces, *cited]
         case {"type": "function_call", "arguments": dict() as arguments}:
             text = json.dumps(arguments, ensure_ascii=False)
             cuts = (text[:3], text[3:])
@@ -243,6 +259,8 @@ def _check_step(step: Object, where: str) -> None:
     if not isinstance(step.get("arguments", {}), dict):
         raise Complaint(f"The value at '{where}.arguments' is not an object.")
     result = step.get("result")
+    if kind in _HOSTED_STEPS:
+        return
     inner = [step.get("content"), step.get("summary"), result if isinstance(result, list) else []]
     for item in (item for items in inner for item in items or []):
         if item.get("type") not in ("text", "image"):
@@ -252,6 +270,7 @@ def _check_step(step: Object, where: str) -> None:
 
 def _check_tools(body: Object) -> None:
     tools = body.get("tools", [])
+    tools = [tool for tool in tools if tool not in [{"type": kind} for kind in _HOSTED]]
     for place, tool in enumerate(tools):
         _known(tool, "tool", f"tools[{place}]")
     config = body.get("generation_config", {})

@@ -55,6 +55,8 @@ _FIELDS = {
     "tool_search_output": {"type", "id", "call_id", "execution", "status", "tools"},
     "program": {"type", "id", "call_id", "code", "fingerprint"},
     "program_output": {"type", "id", "call_id", "result", "status"},
+    "web_search_call": {"type", "id", "status", "action"},
+    "code_interpreter_call": {"type", "id", "status", "code", "container_id", "outputs"},
 }
 _REQUIRED = {
     "message": {"role", "content"},
@@ -67,7 +69,19 @@ _REQUIRED = {
     "tool_search_output": {"call_id", "execution", "tools"},
     "program": {"id", "call_id", "code", "fingerprint"},
     "program_output": {"id", "call_id", "result", "status"},
+    "web_search_call": {"id", "status", "action"},
+    "code_interpreter_call": {"id", "status", "code", "container_id", "outputs"},
 }
+_HOSTED: list[Object] = [
+    {"type": "web_search"},
+    {"type": "code_interpreter", "container": {"type": "auto"}},
+]
+_INCLUDABLE = {
+    "reasoning.encrypted_content",
+    "web_search_call.action.sources",
+    "code_interpreter_call.outputs",
+}
+_NULLABLE = ("code", "outputs")
 _ID_PREFIX = {
     "message": "msg",
     "reasoning": "rs",
@@ -98,6 +112,8 @@ def _check_limits(body: Object) -> None:
         )
     if len(body.get("prompt_cache_key", "")) > 64:
         raise Complaint("Invalid 'prompt_cache_key': string too long.")
+    if not set(body.get("include", [])) <= _INCLUDABLE:
+        raise Complaint("Invalid value: 'include'.")
     effort = body.get("reasoning", {}).get("effort", "medium")
     if effort not in _EFFORTS:
         raise Complaint(f"Invalid value: '{effort}'.")
@@ -114,6 +130,8 @@ def _check_tools(body: Object) -> None:
 
 
 def _check_tool(tool: Object, where: str) -> None:
+    if tool in _HOSTED:
+        return
     if tool["type"] != "tool_search":
         check_function(tool, where)
     elif set(tool) != {"type", "execution", "description", "parameters"}:
@@ -132,7 +150,8 @@ def _check_item(item: Object, where: str) -> None:
     if kind not in _FIELDS:
         raise Complaint(f"Invalid value: '{kind}' ('{where}.type').")
     for name, value in item.items():
-        if name not in _FIELDS[kind] or value is None:
+        is_null = value is None and name not in _NULLABLE
+        if name not in _FIELDS[kind] or is_null:
             raise Complaint(f"Unknown parameter: '{where}.{name}'.")
     for name in sorted(_REQUIRED[kind] - set(item)):
         raise Complaint(f"Missing required parameter: '{where}.{name}'.")

@@ -48,6 +48,7 @@ from agentcli.types.tools import Command, ToolResult
 from agentcli.types.words import pluralize
 from agentcli.ui.render.wording import (
     describe_decision,
+    describe_hosted,
     format_call,
     format_duration,
     format_target,
@@ -180,7 +181,7 @@ class _TraceRenderer:
                     body.append(f"-> {call.name} {format_target(call)}  [{call.id}]")
                 case _:
                     pass
-        return [head, *body]
+        return [head, *body, *describe_hosted(message)]
 
     def _render_result(self, finished: CallFinished) -> list[str]:
         result = finished.result

@@ -32,7 +32,7 @@ from agentcli.types.messages import Text, Thinking, ToolCall, UserMessage
 from agentcli.types.spending import NO_SPENDING, Spending, compute_spending
 from agentcli.types.tools import Command, Diff, ToolResult
 from agentcli.types.verdicts import Verdict
-from agentcli.ui.render.wording import describe_decision
+from agentcli.ui.render.wording import describe_decision, describe_hosted
 
 
 @dataclass(slots=True)
@@ -158,6 +158,8 @@ def _reply(turn: TranscriptTurn, fact: ModelReplied) -> None:
     turn.items.append(
         TranscriptReply(message.text, thinking.strip(), compute_spending(fact), fact.duration_s)
     )
+    if lines := describe_hosted(message):
+        turn.items.append(TranscriptNote("\n".join(lines)))
     turn.items.extend(TranscriptCall(call) for call in message.tool_calls)
 
 

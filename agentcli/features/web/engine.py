@@ -1,4 +1,8 @@
-"""Pages of the web for the model, if the user has turned that on by a setting or a rule."""
+"""The web for the model, if the user has turned it on by a setting or a rule.
+
+Tools that the provider runs itself are declared by the dialects. Here their use is watched: what
+they bring is foreign text, like that of a page.
+"""
 
 import os
 from collections.abc import Iterator
@@ -7,19 +11,31 @@ from agentcli.agent.toolset import Load
 from agentcli.session.features import SessionFeature
 from agentcli.session.parts import SessionParts
 from agentcli.tools.contracts import load_spec
+from agentcli.types.events import Event, ModelReplied
 from agentcli.types.tools import Tool, ToolSpec
 
 
 def build_session_feature(parts: SessionParts) -> "Web | None":
-    return Web(parts) if parts.settings.web or parts.gate.allows_web else None
+    settings = parts.settings
+    is_on = settings.web or settings.hosted or parts.gate.allows_web
+    return Web(parts) if is_on else None
 
 
 class Web(SessionFeature):
     def __init__(self, parts: SessionParts) -> None:
         self._parts = parts
+        self.listeners = (self._mark_foreign,)
+        parts.child_listeners.append(lambda role, call_id: self._mark_foreign)
 
     def iter_offers(self) -> Iterator[tuple[ToolSpec, Load]]:
-        yield load_spec("web_fetch"), self._build_fetch
+        if self._parts.settings.web or self._parts.gate.allows_web:
+            yield load_spec("web_fetch"), self._build_fetch
+
+    def _mark_foreign(self, event: Event) -> None:
+        if isinstance(event, ModelReplied) and any(
+            call.tool in ("web_search", "web_fetch") for call in event.message.hosted
+        ):
+            self._parts.gate.mark_untrusted()
 
     def _build_fetch(self) -> Tool:
         from agentcli.features.web.client import WebClient

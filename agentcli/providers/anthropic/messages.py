@@ -7,6 +7,7 @@ cache markers move. Thinking is bound to everything before it and would be refus
 from collections.abc import Iterable, Mapping, Sequence
 
 from agentcli.providers.anthropic.errors import error
+from agentcli.providers.anthropic.hosted import declare_hosted
 from agentcli.providers.anthropic.reply import PROTOCOL, MessagesDecoder
 from agentcli.providers.arguments import object_arguments
 from agentcli.providers.dialect import Model
@@ -44,6 +45,8 @@ _CACHE_CONTROL: dict[str, Json] = {"type": "ephemeral"}
 _LONG_CACHE_CONTROL: dict[str, Json] = {"type": "ephemeral", "ttl": "1h"}
 _UNSAID: Json = {"type": "text", "text": "(nothing more)"}
 _LEAST_EFFORT = "low"
+_SEPARATOR = "\n"
+"""A separator that occurs in no tool name."""
 _STRICT_TOOLS = 20
 _STRICT_OPTIONAL_FIELDS = 24
 """The most optional fields that the provider compiles, over all tools of a request."""
@@ -74,9 +77,8 @@ def encode(request: Request, model: Model) -> dict[str, Json]:
     if request.system.strip():
         body["system"] = [{"type": "text", "text": request.system, "cache_control": marker}]
     is_forced = False
-    if request.tools:
-        deferred = find_hidden_tools(request, model)
-        body["tools"] = _declare_tools(request.tools, deferred, model, is_long)
+    if tools := _list_tools(request, model, is_long=is_long):
+        body["tools"] = tools
         choice = _choice(request.tool_choice, model)
         is_forced = choice["type"] in ("any", "tool")
         if not request.parallel and choice["type"] != "none":
@@ -91,6 +93,22 @@ def encode(request: Request, model: Model) -> dict[str, Json]:
         body["container"] = container
     body[HISTORY_KEY] = _history(request, model)
     return body
+
+
+def _list_tools(request: Request, model: Model, *, is_long: bool) -> list[Json]:
+    """Return our tools, and those that the provider runs itself, which win over a name of ours."""
+    hosted = [name for name in request.hosted if name in model.hosted]
+    specs = _without_names(request.tools, _SEPARATOR.join(hosted)) if hosted else request.tools
+    if not specs:
+        return declare_hosted(hosted)
+    deferred = find_hidden_tools(request, model)
+    return [*_declare_tools(specs, deferred, model, is_long), *declare_hosted(hosted)]
+
+
+@memoize
+def _without_names(specs: tuple[ToolSpec, ...], names: str) -> tuple[ToolSpec, ...]:
+    left_out = names.split(_SEPARATOR)
+    return tuple(spec for spec in specs if spec.name not in left_out)
 
 
 def _output(request: Request, model: Model) -> dict[str, Json]:
@@ -122,7 +140,7 @@ def _choice(choice: ToolChoice, model: Model) -> dict[str, Json]:
 @memoize
 def _declare_tools(
     specs: tuple[ToolSpec, ...], deferred: tuple[ToolSpec, ...], model: Model, is_long: bool
-) -> Json:
+) -> list[Json]:
     """Return the tools in order; built-in tools are strict if the provider can compile that many.
 
     Deferred tools come last. The model does not see them until a result names them. So the first

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 
 from agentcli.providers.anthropic.errors import make_stream_error
+from agentcli.providers.anthropic.hosted import find_hosted_calls, find_sources
 from agentcli.providers.arguments import parse_arguments, replace_unpaired, replace_unpaired_json
 from agentcli.providers.dialect import Model
 from agentcli.providers.failures import make_cut_error
@@ -124,10 +125,14 @@ class MessagesDecoder:
             model=self._model.name,
             usage=self.usage(),
             echo=self._own(self._container) if self._container and content else None,
+            hosted=find_hosted_calls(map(_opaque_fields, blocks)),
+            sources=find_sources(block.fields for block in blocks),
         )
 
     def usage(self) -> Usage:
         details = self._usage.get("output_tokens_details")
+        used = self._usage.get("server_tool_use")
+        hosted = used if isinstance(used, dict) else {}
         parts = self._usage.get("cache_creation")
         written = parts if isinstance(parts, dict) else {}
         thinking = details.get("thinking_tokens") if isinstance(details, dict) else 0
@@ -138,6 +143,7 @@ class MessagesDecoder:
             long_cache_write_tokens=_number(written.get("ephemeral_1h_input_tokens")),
             output_tokens=_number(self._usage.get("output_tokens")),
             reasoning_tokens=_number(thinking),
+            searches=_number(hosted.get("web_search_requests")),
         )
 
     def _grow(self, index: Json, delta: Json) -> Sequence[Delta]:

@@ -13,6 +13,7 @@ from agentcli.providers.arguments import object_arguments
 from agentcli.providers.dialect import Model
 from agentcli.providers.gemini.errors import error
 from agentcli.providers.gemini.generate_reply import PROTOCOL, TOKEN, GenerateDecoder
+from agentcli.providers.gemini.hosted import declare_in_generate
 from agentcli.providers.gemini.values import (
     UNSIGNED,
     is_signing,
@@ -64,14 +65,24 @@ def encode(request: Request, model: Model) -> dict[str, Json]:
     body: dict[str, Json] = {"contents": _contents(messages, model)}
     if request.system.strip():
         body["systemInstruction"] = {"parts": [{"text": request.system}]}
-    if request.tools:
-        body["tools"] = [{"functionDeclarations": [_declaration(tool) for tool in request.tools]}]
-        body["toolConfig"] = {"functionCallingConfig": _calling(request, model)}
+    body |= _tools(request, model)
     if generation := _generation(request, model):
         body["generationConfig"] = generation
     if token is not None:
         body["continuationToken"] = token
     return body
+
+
+def _tools(request: Request, model: Model) -> dict[str, Json]:
+    hosted = declare_in_generate([name for name in request.hosted if name in model.hosted])
+    if not request.tools:
+        return {"tools": hosted} if hosted else {}
+    functions: Json = {"functionDeclarations": [_declaration(tool) for tool in request.tools]}
+    config: dict[str, Json] = {"functionCallingConfig": _calling(request, model)}
+    if hosted:
+        # The service's own calls must go back together with ours, so it must show them.
+        config["includeServerSideToolInvocations"] = True
+    return {"tools": [functions, *hosted], "toolConfig": config}
 
 
 def _resume(messages: Sequence[Message], model: Model) -> tuple[Sequence[Message], Json]:
@@ -100,7 +111,8 @@ def _declaration(tool: ToolSpec) -> Json:
 def _calling(request: Request, model: Model) -> Json:
     choice = request.tool_choice
     if choice == "auto" or (choice != "none" and not model.forced_tool_choice):
-        return {"mode": "VALIDATED" if is_validated(request.tools, model) else "AUTO"}
+        is_checked = is_validated(request.tools, model) or bool(model.hosted & {*request.hosted})
+        return {"mode": "VALIDATED" if is_checked else "AUTO"}
     if choice in _MODES:
         return {"mode": _MODES[choice]}
     return {"mode": "ANY", "allowedFunctionNames": [encode_name(choice)]}

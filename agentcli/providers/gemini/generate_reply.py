@@ -6,11 +6,13 @@ A call arrives whole in one part, so a call is never partial.
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from agentcli.providers.arguments import object_arguments, replace_unpaired, replace_unpaired_json
 from agentcli.providers.dialect import Model
 from agentcli.providers.failures import make_cut_error
 from agentcli.providers.gemini.errors import BLOCKED, MISSAID, make_finish_error, make_stream_error
+from agentcli.providers.gemini.hosted import find_calls_in_parts, find_grounding
 from agentcli.providers.gemini.values import (
     count,
     items,
@@ -57,6 +59,9 @@ class GenerateDecoder:
         self._detail = ""
         self._token: Json = None
         self._block_reason = ""
+        self._parts: list[dict[str, Json]] = []
+        """The parts without text, among them the calls that the service made itself."""
+        self._grounding: dict[str, Json] = {}
 
     def feed(self, event: Mapping[str, Json]) -> Sequence[Delta]:
         if event.get("error"):
@@ -68,6 +73,7 @@ class GenerateDecoder:
         shown: list[Delta] = []
         for part in items(mapping(candidate.get("content")).get("parts")):
             shown.extend(self._take(mapping(part)))
+        self._grounding.update(mapping(candidate.get("groundingMetadata")))
         self._end(candidate)
         return shown
 
@@ -82,10 +88,14 @@ class GenerateDecoder:
             model=self._model.name,
             usage=self.usage(),
             echo=self._echo({TOKEN: self._token}) if stop == "paused" else None,
+            hosted=find_calls_in_parts(self._parts),
+            sources=find_grounding(self._grounding),
         )
 
     def usage(self) -> Usage:
-        return _usage(self._usage)
+        queries = items(self._grounding.get("webSearchQueries"))
+        counted = _usage(self._usage)
+        return replace(counted, searches=len(queries)) if queries else counted
 
     def _end(self, candidate: Mapping[str, Json]) -> None:
         self._token = candidate.get(TOKEN) or self._token
@@ -105,6 +115,7 @@ class GenerateDecoder:
         if isinstance(text, str) or is_signature:
             return self._take_signed(part, string(text))
         if part.keys() - _PLAIN:
+            self._parts.append(part)
             self._append(Opaque(echo=self._echo(replace_unpaired_json(part))))
         return []
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from agentcli.providers.arguments import object_arguments
 from agentcli.providers.dialect import Model
 from agentcli.providers.gemini.errors import error
+from agentcli.providers.gemini.hosted import declare_in_interactions
 from agentcli.providers.gemini.interactions_reply import PROTOCOL, STORED, InteractionsDecoder
 from agentcli.providers.gemini.values import (
     UNSIGNED,
@@ -55,8 +56,9 @@ def encode(request: Request, model: Model) -> dict[str, Json]:
     body.update(_conversation(request.messages, model, is_stored=is_stored))
     if request.system.strip():
         body["system_instruction"] = request.system
-    if request.tools:
-        body["tools"] = [_declaration(tool) for tool in request.tools]
+    hosted = declare_in_interactions([name for name in request.hosted if name in model.hosted])
+    if request.tools or hosted:
+        body["tools"] = [*(_declaration(tool) for tool in request.tools), *hosted]
     if generation := _generation(request, model):
         body["generation_config"] = generation
     if schema := answer_schema(request, model):

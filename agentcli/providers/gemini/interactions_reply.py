@@ -11,6 +11,7 @@ from agentcli.providers.arguments import object_arguments, replace_unpaired, rep
 from agentcli.providers.dialect import Model
 from agentcli.providers.failures import make_cut_error
 from agentcli.providers.gemini.errors import BLOCKED, make_stream_error
+from agentcli.providers.gemini.hosted import find_annotated, find_calls_in_steps
 from agentcli.providers.gemini.values import (
     count,
     items,
@@ -70,6 +71,12 @@ class InteractionStep:
     def fault(self) -> Json:
         """The error of the step, or None if it did not fail."""
         return self._step.get("error")
+
+    @property
+    def fields(self) -> Mapping[str, Json]:
+        """The fields received so far."""
+        self._join_pieces()
+        return self._step
 
     def opening(self) -> Sequence[Delta]:
         """Return the deltas of the content that the step starts with."""
@@ -271,6 +278,8 @@ class InteractionsDecoder:
             model=self._model.name,
             usage=self.usage(),
             echo=self._echo(stop),
+            hosted=find_calls_in_steps(step.fields for step in self._steps),
+            sources=find_annotated(step.fields for step in self._steps),
         )
 
     def usage(self) -> Usage:
@@ -376,4 +385,9 @@ def _usage(counts: Mapping[str, Json]) -> Usage:
         cache_read_tokens=cached,
         output_tokens=count(counts.get("total_output_tokens")) + thoughts,
         reasoning_tokens=thoughts,
+        searches=sum(
+            count(mapping(one).get("count"))
+            for one in items(counts.get("grounding_tool_count"))
+            if mapping(one).get("type") == "google_search"
+        ),
     )

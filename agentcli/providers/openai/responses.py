@@ -19,6 +19,7 @@ from agentcli.providers.openai.content import (
     result_text,
     service_tier,
 )
+from agentcli.providers.openai.hosted import declare_hosted, list_included
 from agentcli.providers.openai.responses_items import (
     PATCH_FIELD,
     PROTOCOL,
@@ -54,7 +55,8 @@ FOUND = "found"
 def declare_tools(request: Request, model: Model) -> Iterator[Json]:
     """Yield the tools, without those that the provider loads when they are found."""
     names = {spec.name for spec in find_hidden_tools(request, model)}
-    for spec in request.tools:
+    hosted = {name for name in request.hosted if name in model.hosted}
+    for spec in (spec for spec in request.tools if spec.name not in hosted):
         if names and spec.name == SEARCH_TOOL:
             yield {
                 "type": "tool_search",
@@ -156,12 +158,16 @@ def encode(request: Request, model: Model) -> dict[str, Json]:
         body["previous_response_id"] = continued
     if request.system:
         body["instructions"] = request.system
-    if request.tools:
-        body["tools"] = [*declare_tools(request, model)]
+    hosted = [name for name in request.hosted if name in model.hosted]
+    if request.tools or hosted:
+        body["tools"] = [*declare_tools(request, model), *declare_hosted(hosted)]
         body["tool_choice"] = encode_choice(request.tool_choice, request.tools, model=model)
         body["parallel_tool_calls"] = request.parallel
-    if model.thinking:
-        body |= _reasoning(request.effort or model.effort, is_stored=is_stored)
+    body |= _reasoning(request, model)
+    # What the provider does not store must come to us: thoughts encrypted, calls with results.
+    sealed = ["reasoning.encrypted_content"] if model.thinking and not is_stored else []
+    if included := [*sealed, *list_included(hosted)]:
+        body["include"] = included
     if answer := answer_format(request, model):
         body["text"] = {"format": {"type": "json_schema", **answer}}
     if request.output_limit_tokens is not None:
@@ -185,11 +191,12 @@ def _continuation(messages: Sequence[Message]) -> tuple[str | None, int]:
     return None, 0
 
 
-def _reasoning(effort: str | None, *, is_stored: bool) -> dict[str, Json]:
-    """Return the reasoning settings. Ask for encrypted thoughts if the provider stores nothing."""
-    sealed: dict[str, Json] = {} if is_stored else {"include": ["reasoning.encrypted_content"]}
+def _reasoning(request: Request, model: Model) -> dict[str, Json]:
+    if not model.thinking:
+        return {}
+    effort = request.effort or model.effort
     wanted: dict[str, Json] = {"effort": effort} if effort else {}
-    return {"reasoning": {**wanted, "summary": "auto"}, **sealed}
+    return {"reasoning": {**wanted, "summary": "auto"}}
 
 
 @incremental

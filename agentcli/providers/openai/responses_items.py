@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from agentcli.providers.arguments import parse_arguments, replace_unpaired, replace_unpaired_json
 from agentcli.providers.dialect import Model
 from agentcli.providers.openai.content import dump_compact, restore_arguments
+from agentcli.providers.openai.hosted import INTERPRETER
 from agentcli.types.deltas import CallDelta, Delta, TextDelta, ThinkingDelta
 from agentcli.types.messages import Block, Echo, Json, Opaque, Text, Thinking, ToolCall
 
@@ -61,8 +62,11 @@ class StreamedItem:
 
     def close(self, data: Mapping[str, Json]) -> None:
         # An absent field must not be sent back as null: the provider rejects some of them.
+        keeps_null = data.get("type") == INTERPRETER  # there it requires them
         self.data = {
-            key: replace_unpaired_json(value) for key, value in data.items() if value is not None
+            key: replace_unpaired_json(value)
+            for key, value in data.items()
+            if value is not None or keeps_null
         }
         self.is_done = True
 

@@ -5,12 +5,14 @@ when its last event has come, and not before, whatever its items say.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from operator import attrgetter
 
 from agentcli.providers.arguments import replace_unpaired
 from agentcli.providers.dialect import Model
 from agentcli.providers.failures import make_cut_error
 from agentcli.providers.openai.errors import make_stream_error
+from agentcli.providers.openai.hosted import count_searches, find_hosted_calls, find_sources
 from agentcli.providers.openai.responses_items import (
     PARAGRAPH,
     PROTOCOL,
@@ -22,7 +24,16 @@ from agentcli.providers.openai.responses_items import (
     read_word,
 )
 from agentcli.types.deltas import Delta, TextDelta, ThinkingDelta
-from agentcli.types.messages import AssistantMessage, Block, Echo, Json, Stop, ToolCall, Usage
+from agentcli.types.messages import (
+    AssistantMessage,
+    Block,
+    Echo,
+    HostedCall,
+    Json,
+    Stop,
+    ToolCall,
+    Usage,
+)
 
 STORED = "stored"
 """A quirk: the provider stores each response, and the next request only names it."""
@@ -79,10 +90,17 @@ class ResponsesDecoder:
             model=self._model.name,
             usage=self.usage(),
             echo=None if missing else self._continuation(self._response),
+            hosted=self._find_hosted(),
+            sources=find_sources(item.data for item in in_order),
         )
 
     def usage(self) -> Usage:
-        return _usage(self._response.get("usage") if self._response else None)
+        counted = _usage(self._response.get("usage") if self._response else None)
+        searches = count_searches(self._find_hosted())
+        return replace(counted, searches=searches) if searches else counted
+
+    def _find_hosted(self) -> tuple[HostedCall, ...]:
+        return find_hosted_calls(item.data for item in self._items if item.is_done)
 
     def _add_item(self, event: Mapping[str, Json]) -> Sequence[Delta]:
         data = event.get("item")

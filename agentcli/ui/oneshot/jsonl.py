@@ -31,7 +31,7 @@ from agentcli.types.events import (
     TokensSpent,
     Warned,
 )
-from agentcli.types.messages import ToolCall
+from agentcli.types.messages import AssistantMessage, ToolCall
 from agentcli.types.spending import compute_spending
 from agentcli.types.tools import Command, Details, Diff, ErrorKind, Structured, ToolResult
 from agentcli.ui.oneshot.request import OutputFormat
@@ -243,9 +243,22 @@ def _build_reply(event: ModelReplied, turn: int, window_tokens: int | None) -> l
     share_pct = round(100 * filled / window_tokens, 1) if window_tokens else None
     return [
         *messages,
+        *_build_hosted(message, turn),
         {**_build_usage(event, turn), "context_pct": share_pct},
         *map(_build_tool_request, message.tool_calls),
     ]
+
+
+def _build_hosted(message: AssistantMessage, turn: int) -> list[JsonRow]:
+    """Return a row for the calls that the provider made itself, if there are any."""
+    if not message.hosted and not message.sources:
+        return []
+    calls = [
+        {"tool": call.tool, "subject": call.subject, "results": call.results, "error": call.error}
+        for call in message.hosted
+    ]
+    sources = [{"url": source.url, "title": source.title} for source in message.sources]
+    return [{"type": "hosted", "turn": turn, "calls": calls, "sources": sources}]
 
 
 _USAGE_SOURCES = {

@@ -24,12 +24,13 @@ from agentcli.types.events import (
     SessionStarted,
     Warned,
 )
-from agentcli.types.messages import ToolCall
+from agentcli.types.messages import AssistantMessage, ToolCall
 from agentcli.types.spending import NO_SPENDING
 from agentcli.types.tools import Command, Diff, FileView, Matches
 from agentcli.ui.render.wording import (
     describe_check,
     describe_context_note,
+    describe_hosted,
     describe_run_changes,
     describe_shortening,
     describe_waiting,
@@ -93,9 +94,7 @@ class ProgressRenderer:
             case SessionStarted() | SessionResumed():
                 self._render_session_start(event)
             case ModelReplied(message=message):
-                self._calls.update((call.id, call) for call in message.tool_calls)
-                if message.tool_calls and (text := self._said.whole.strip()):
-                    self._say(show_controls(text))
+                self._render_reply(message)
             case CallJudged(call=call):
                 self._calls.setdefault(call.id, call)
                 self._running[call.id] = (call, time.monotonic())
@@ -108,6 +107,13 @@ class ProgressRenderer:
                 self._write_card(describe_check(event), event.output)
             case _:
                 self._render_remark(event)
+
+    def _render_reply(self, message: AssistantMessage) -> None:
+        self._calls.update((call.id, call) for call in message.tool_calls)
+        if message.tool_calls and (text := self._said.whole.strip()):
+            self._say(show_controls(text))
+        for line in describe_hosted(message):
+            self._say(line)
 
     def report_alive(self, every_s: float) -> None:
         """Write a line that the run is alive, if nothing was written for `every_s` seconds."""

@@ -13,6 +13,7 @@ from agentcli.types.events import CallFinished, CallJudged, Event, ModelReplied
 from agentcli.types.messages import ToolCall
 from agentcli.types.spending import NO_SPENDING
 from agentcli.ui.oneshot.plain import ProgressRenderer, print_error
+from agentcli.ui.render.wording import describe_hosted
 from agentcli.ui.streams import write_err
 from agentcli.ui.tally import Tally
 
@@ -44,6 +45,8 @@ class TerminalRenderer:
                 self._calls.update((call.id, call) for call in message.tool_calls)
                 if message.tool_calls and (text := self._said.whole).strip():
                     self.write_block(self.view.render_prose(text))
+                for line in describe_hosted(message):
+                    self.write_block(f"{line}\n")
             case CallJudged(call=call, verdict=verdict):
                 self._judged[call.id] = event
                 if verdict.decision != "deny":

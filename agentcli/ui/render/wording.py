@@ -3,6 +3,7 @@
 import json
 import locale
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ from agentcli.system.plain_text import show_controls
 from agentcli.types.checks import Verified
 from agentcli.types.deltas import ServersAwaited
 from agentcli.types.events import Compacted, NoteReason, ResultsTrimmed
-from agentcli.types.messages import Json, ToolCall, Usage
+from agentcli.types.messages import AssistantMessage, HostedCall, Json, ToolCall, Usage
 from agentcli.types.spending import Spending
 from agentcli.types.tools import (
     ChildTurn,
@@ -99,6 +100,24 @@ def format_child_name(child: Delegation) -> str:
 def format_child_task(child: Delegation) -> str:
     """Return the task of a child agent on one line."""
     return shorten_middle(show_controls(" ".join(child.task.split())), TASK_CHARS)
+
+
+def describe_hosted(message: AssistantMessage) -> Sequence[str]:
+    """Return a line for each call that the provider made itself, and for each cited page."""
+    calls = [
+        f"{call.tool} {_shorten(call.subject)}: {_format_hosted(call)}" for call in message.hosted
+    ]
+    return [*calls, *(f"source: {_shorten(f'{one.title} {one.url}')}" for one in message.sources)]
+
+
+def _format_hosted(call: HostedCall) -> str:
+    if call.error:
+        return show_controls(call.error)
+    return "ok" if call.tool != "web_search" else pluralize(call.results, "result")
+
+
+def _shorten(text: str) -> str:
+    return shorten_middle(show_controls(" ".join(text.split())), TARGET_CHARS)
 
 
 def read_subject(call: ToolCall) -> str:

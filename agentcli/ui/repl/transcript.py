@@ -42,6 +42,7 @@ from agentcli.ui.render.cards import CHILD_TOOL, CardRenderer
 from agentcli.ui.render.paint import Paint, escape
 from agentcli.ui.render.wording import (
     describe_check,
+    describe_hosted,
     describe_shortening,
     format_target,
     render_turn_summary,
@@ -328,6 +329,8 @@ class LiveTranscript:
         self._finish_text()
         self._was_streamed = False
         self._calls.update((call.id, call) for call in message.tool_calls)
+        for line in describe_hosted(message):
+            self.add(transcript_blocks.render_hosted(self._use_paint(), line))
         usage = message.usage
         self._update_context(event)
         self._status.add_usage(sent=usage.prompt_tokens, received=usage.output_tokens)

@@ -244,6 +244,11 @@ def render_context_note(paint: Paint, text: str, why: str) -> str:
     return apply_style(paint, line, "dim")
 
 
+def render_hosted(paint: Paint, line: str) -> str:
+    """Render a call that the provider made itself, or a page that a reply cites."""
+    return apply_style(paint, shorten_end(escape(line), paint.width), "dim")
+
+
 def render_table(paint: Paint, rows: Sequence[tuple[str, str]]) -> str:
     """Return a table with names in one column and wrapped descriptions in the other."""
     width = min(max((cell_len(name) for name, _ in rows), default=0), max(8, paint.width // 2))

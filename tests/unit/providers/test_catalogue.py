@@ -16,7 +16,10 @@ def test_known_model_has_limits_price_and_manners() -> None:
         protocol="anthropic",
         window_tokens=1_000_000,
         output_tokens=128_000,
-        price=Price(input=4, output=20, cache_read=0.2, cache_write=5, long_cache_write=8),
+        price=Price(
+            input=4, output=20, cache_read=0.2, cache_write=5, long_cache_write=8, search=0.01
+        ),
+        hosted=frozenset({"web_search", "web_fetch", "code_execution"}),
         forced_tool_choice=False,
         loads_tools=True,
         thinking=True,
@@ -138,7 +141,30 @@ def test_default_follows_stored_keys() -> None:
 def test_promotional_price_ends() -> None:
     before = resolve("argon", today=date(2026, 11, 30)).price
     after = resolve("argon", today=date(2026, 12, 1)).price
-    assert (before, after) == (Price(input=2, output=10), Price(input=4, output=20))
+    assert (before, after) == (
+        Price(input=2, output=10, search=0.014),
+        Price(input=4, output=20, search=0.014),
+    )
+
+
+def test_cost_counts_searches() -> None:
+    assert cost_usd(resolve("opus"), Usage(searches=3)) == pytest.approx(0.03)
+
+
+@pytest.mark.parametrize(
+    ("name", "hosted"),
+    [
+        ("sol", {"web_search", "code_execution"}),
+        ("argon", {"web_search", "web_fetch", "code_execution"}),
+        ("gemini/gemini-2.5-flash", set[str]()),
+        ("vertex/claude-opus-5-5", {"web_search"}),
+        ("bedrock/us.anthropic.claude-opus-5-5-v1:0", set[str]()),
+        ("openai-chat/gpt-6-astra", set[str]()),
+        ("ollama/qwen3", set[str]()),
+    ],
+)
+def test_model_has_the_hosted_tools_of_its_provider(name: str, hosted: set[str]) -> None:
+    assert resolve(name).hosted == hosted
 
 
 def test_cost_counts_each_kind_of_token() -> None:
