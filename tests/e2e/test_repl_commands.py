@@ -138,7 +138,7 @@ def test_commands_that_only_look_all_work(tmp_path: Path) -> None:
             "/usage": "requests",
             "?": "/help [COMMAND]",
             "help": "/help [COMMAND]",
-            "/rewind ²": "No changes to undo.",
+            "/rewind ²": "² is not a turn of this conversation",
             "/help mode": "show or change the permission mode",
         }
         for command, answer in expected.items():
