@@ -21,10 +21,18 @@ from agentcli.agent.prompt_cache import (
     build_prompt_usage,
     forecast_cost,
 )
+from agentcli.agent.usage_recorder import build_usage_recorder
 from agentcli.types.deltas import AttemptBrokenOff, Delta, RetryDelta, TextDelta
 from agentcli.types.errors import ProviderError, ProviderErrorKind
-from agentcli.types.events import Emit, ModelFailed, ModelReplied, TokensSpent, Warned
-from agentcli.types.messages import AssistantMessage, Text, Usage
+from agentcli.types.events import (
+    AsideAnswered,
+    Emit,
+    ModelFailed,
+    ModelReplied,
+    TokensSpent,
+    Warned,
+)
+from agentcli.types.messages import AssistantMessage, Text, Usage, UserMessage
 from agentcli.types.provider import (
     CACHE_LIFETIME_S,
     Price,
@@ -37,6 +45,10 @@ from agentcli.types.tools import ToolSpec
 
 STANDARD_TIERS = (None, "auto", "default", "standard", "standard_only")
 """The service tiers at the usual price."""
+ASIDE = (
+    "A question of the user, aside from the task: answer it in a few sentences from what you know, "
+    "without calling a tool. Neither it nor your answer stays in the conversation."
+)
 OVERFLOWS_MAX = 2
 """The number of times per turn that a conversation is shortened and sent again."""
 
@@ -163,6 +175,28 @@ class ModelClient:
             wanted=wanted,
             trigger="manual",
         )
+
+    async def ask_aside(self, question: str) -> str:
+        """Return the answer to a question about the conversation, which does not become part of it.
+
+        Raise ProviderError. It may be asked while a turn is running."""
+        model = self._model()
+        request = self._build_request(model, tool_choice="none")
+        asked = UserMessage(content=(Text(text=f"{ASIDE}\n\n{question}"),))
+        reply = await model.provider.send(
+            replace(request, messages=(*request.messages, asked), answer_schema=None),
+            build_usage_recorder(self._journal.append, model.price),
+        )
+        answer = reply.text.strip()
+        self._journal.append(
+            AsideAnswered(
+                question=question,
+                answer=answer,
+                usage=reply.usage,
+                cost_usd=model.price(reply.usage),
+            )
+        )
+        return answer or "(no answer)"
 
     def _list_summarisers(self, model: ServedModel) -> Sequence[ServedModel]:
         """Return the models for a summary: the small one, if there is one, then the model."""

@@ -156,10 +156,15 @@ SLASH_COMMANDS: Mapping[str, SlashEntry] = {
     "undo": _slash_in_feature("undo", "[CHANGE | list]", "undo the latest change"),
     "redo": _slash_in_feature("undo", "", "redo what was undone or rewound"),
     "compact": _slash_in_feature(
-        "context", "[--undo]", "summarize the conversation (--undo restores it)"
+        "context",
+        "[WHAT TO KEEP | --undo]",
+        "summarize the conversation (--undo restores it)",
     ),
     "goal": _slash_in_feature(
         "goal", "[CMD | off]", "a command that must pass before a turn is done"
+    ),
+    "btw": _slash_in_feature(
+        "context", "QUESTION", "ask something aside; the conversation does not get it"
     ),
     "context": _slash_in_feature("context", "", "show context usage"),
     "tools": _slash_in_feature("context", "", "list the tools of the model"),

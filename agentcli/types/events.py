@@ -222,6 +222,18 @@ class TokensSpent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AsideAnswered:
+    """The user asked something about the conversation that is no part of it."""
+
+    question: str
+    answer: str
+    usage: Usage = Usage()
+    cost_usd: float | None = None
+    """None if the price is not known."""
+    type: Literal["aside_answered"] = "aside_answered"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TrimmedResult:
     call_id: str
     text: str
@@ -415,6 +427,7 @@ Fact: TypeAlias = (
     | ModelReplied
     | ModelFailed
     | TokensSpent
+    | AsideAnswered
     | ResultsTrimmed
     | Compacted
     | Restored

@@ -6,6 +6,7 @@ Every figure of tokens and money shown to a user or a program is a sum of `compu
 from collections.abc import Iterable, Sequence
 
 from agentcli.types.events import (
+    AsideAnswered,
     CallFinished,
     Compacted,
     Event,
@@ -82,7 +83,10 @@ def compute_spending(event: Event) -> Spending:
             return _build_spending(
                 usage, cost_usd, requests=int(not is_broken), broken_off=int(is_broken)
             )
-        case Compacted(usage=usage, cost_usd=cost_usd):
+        case (
+            Compacted(usage=usage, cost_usd=cost_usd)
+            | AsideAnswered(usage=usage, cost_usd=cost_usd)
+        ):
             return _build_spending(usage, cost_usd, requests=1)
         case CallFinished(result=result) if isinstance(result.details, ChildTurn):
             return spent_by_child(result.details)

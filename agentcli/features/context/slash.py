@@ -5,7 +5,7 @@ from agentcli.features.context.render import render_chart
 from agentcli.features.context.tools import list_token_costs, list_tool_rows
 from agentcli.types.errors import UsageError
 from agentcli.ui.render.wording import format_tokens
-from agentcli.ui.repl.commands.registry import CommandHost
+from agentcli.ui.repl.commands.registry import CommandHost, WrongArguments
 from agentcli.ui.report import render_report_line
 
 
@@ -24,17 +24,26 @@ async def run_context(host: CommandHost, rest: str) -> None:
 async def run_compact(host: CommandHost, rest: str) -> None:
     if host.is_busy:
         raise UsageError("a turn is running", hint="stop it with esc, then try again")
-    if rest and rest != "--undo":
+    if rest.startswith("--") and rest != "--undo":
         raise UsageError(f"unknown argument {rest}", hint="/compact --undo")
-    if rest:
+    if rest == "--undo":
         if not host.session.restore():
             raise UsageError("nothing to restore: the conversation is not compacted")
         host.say("Restored the full conversation.", "dim")
         return
     before = host.renderer.transcript.context_tokens
-    if not await host.wait_for("Compacting", host.session.model_client.compact()):
+    if not await host.wait_for("Compacting", host.session.model_client.compact(rest)):
         raise UsageError("nothing to compact yet", hint="/context")
     host.say(f"Compacted {format_tokens(before)} tokens. /compact --undo restores them.", "dim")
+
+
+async def run_btw(host: CommandHost, rest: str) -> None:
+    if not rest:
+        raise WrongArguments
+    asking = host.session.model_client.ask_aside(rest)
+    answer = await (asking if host.is_busy else host.wait_for("Thinking", asking))
+    host.print(host.renderer.render_markdown(answer))
+    host.say("An aside: the conversation does not have it.", "dim")
 
 
 async def run_tools(host: CommandHost, rest: str) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from agentcli.agent.request_size import count_result_tokens
 from agentcli.types.events import (
+    AsideAnswered,
     CallFinished,
     Compacted,
     Fact,
@@ -25,6 +26,7 @@ from agentcli.ui.render.wording import format_cost, format_tokens, format_traffi
 YOUR_MESSAGES = "your messages"
 SUMMARIES = "summaries"
 EVALUATIONS = "evaluations"
+ASIDES = "asides"
 THIS_SESSION = "this session"
 TURNS_SHOWN = 10
 PROMPT_CHARS = 40
@@ -100,6 +102,8 @@ def _name_causes(fact: Fact, causes: Sequence[str]) -> Sequence[str]:
             return [result.name]
         case Compacted():
             return [SUMMARIES]
+        case AsideAnswered():
+            return [ASIDES]
         case TokensSpent(why="evaluation"):
             return [EVALUATIONS]
         case _:

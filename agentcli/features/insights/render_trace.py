@@ -11,6 +11,7 @@ from agentcli.system.hosts import join_port
 from agentcli.system.plain_text import show_controls
 from agentcli.types.checks import GoalChanged, Verified
 from agentcli.types.events import (
+    AsideAnswered,
     CallFinished,
     CallJudged,
     Checkpointed,
@@ -308,6 +309,7 @@ _RENDERERS: dict[type[Fact], Callable[..., str]] = {
     ),
     SessionEnded: _render_session_end,
     GoalChanged: lambda fact: f"goal {', '.join(fact.commands) or 'dropped'}",
+    AsideAnswered: lambda fact: f"you asked aside: {fact.question[:BODY_CHARS]}",
     EffortChanged: lambda fact: f"effort {fact.effort or 'default'}",
     ModeChanged: lambda fact: f"mode {fact.mode}",
     ModelChanged: lambda fact: f"model {fact.model}",

@@ -18,7 +18,7 @@ from agentcli.types.spending import NO_SPENDING, Spending, compute_spending
 
 _NAMING = ("session_started", "session_resumed", "model_changed")
 """The records that say which model answers from there on."""
-_PAID = ("model_replied", "tokens_spent", "compacted")
+_PAID = ("model_replied", "tokens_spent", "compacted", "aside_answered")
 _COUNTED = (*_NAMING, *_PAID, "turn_started", "call_judged", "call_finished")
 _TYPE_FIELDS = tuple(f'"type":"{name}"'.encode() for name in _COUNTED)
 
