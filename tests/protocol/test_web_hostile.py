@@ -320,3 +320,30 @@ def test_request_brings_nothing_but_the_address(tmp_path: Path) -> None:
         "accept-language",
         "connection",
     }
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("file:///etc/passwd", "only addresses that begin with https:// or http://"),
+        ("https://user:word@good.example/", "a user or password"),
+        ("https://good.example/a b", "no spaces"),
+        ("https://", "names no host"),
+        ("", "url must not be empty"),
+        ("https://good.example:0x50/", "url: "),
+        ("https://exämple.org/", "xn--exmple-cua.org"),
+    ],
+)
+def test_what_is_no_address_is_refused_before_anybody_is_asked(
+    url: str, words: str, tmp_path: Path
+) -> None:
+    web = Web({}, tmp_path)
+    with pytest.raises(ToolError) as refused:
+        web.fetch(url)
+    assert words in str(refused.value)
+    assert refused.value.kind is ErrorKind.INVALID_INPUT
+
+
+def test_address_without_a_scheme_is_one_of_https(tmp_path: Path) -> None:
+    with pytest.raises(ToolError, match=r"^nowhere\.example:443 was not reached"):
+        Web({}, tmp_path).fetch("nowhere.example/page")

@@ -5,20 +5,25 @@ import hashlib
 import os
 import time
 from collections.abc import Callable
+from dataclasses import field
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, ClassVar
-
-from pydantic import AfterValidator, Field
-from pydantic_core import PydanticCustomError
+from typing import ClassVar
 
 from agentcli.features.web.client import FetchedPage, WebClient
 from agentcli.features.web.reader import PageText, read_page
 from agentcli.system.output import BoundedOutput, group_digits
 from agentcli.system.plain_text import escape_controls
 from agentcli.system.web_address import WebAddress
+from agentcli.tools.argument_faults import ArgumentFault
+from agentcli.tools.arguments import (
+    BuiltinArguments,
+    TextCheck,
+    WrongValue,
+    argument,
+    parse_arguments,
+)
 from agentcli.tools.contracts import load_spec
-from agentcli.tools.schema import Arguments, parse
 from agentcli.types.errors import ToolError
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Image, Json, Text
@@ -31,19 +36,21 @@ HEAD_BYTES = 24_000
 ERROR_CHARS = 2000
 
 
-def _check_address(text: str) -> str:
+def _check_address(text: str) -> None:
     try:
-        return str(WebAddress.parse(text))
+        WebAddress.parse(text)
     except ValueError as error:
-        raise PydanticCustomError("address", "{why}", {"why": str(error)}) from None
+        raise WrongValue(ArgumentFault(kind="needs", wanted=str(error), given=text)) from None
 
 
-class WebFetchArgs(Arguments):
-    url: Annotated[
-        str,
-        Field(min_length=1, description="e.g. https://docs.python.org/3/library/os.html"),
-        AfterValidator(_check_address),
-    ]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebFetchArgs(BuiltinArguments):
+    url: str = field(
+        metadata=argument(
+            TextCheck(is_filled=True, accept=_check_address),
+            "e.g. https://docs.python.org/3/library/os.html",
+        )
+    )
 
     aliases: ClassVar[dict[str, str]] = {"uri": "url", "address": "url", "link": "url"}
     ignored: ClassVar[frozenset[str]] = frozenset(
@@ -79,7 +86,7 @@ class WebFetch:
         return load_spec("web_fetch")
 
     def parse(self, raw: Json) -> WebFetchArgs:
-        return parse(WebFetchArgs, raw)
+        return parse_arguments(WebFetchArgs, raw)
 
     def effect(self, args: WebFetchArgs) -> Effect:
         return Effect.NETWORK
