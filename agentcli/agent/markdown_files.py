@@ -83,7 +83,7 @@ def find_skills(folders: Iterable[SourceFolder]) -> tuple[list[Skill], list[Warn
     """Return the skills of all folders, and warnings; the first of each name wins."""
     checks: dict[Path, SourceFolder] = {}
     for folder in folders:
-        for path in sorted(folder.path.glob("*/[Ss][Kk][Ii][Ll][Ll].md")):
+        for path in list_skill_files(folder):
             checks.setdefault(path, folder)
 
     def read_one(path: Path) -> Skill:
@@ -91,6 +91,10 @@ def find_skills(folders: Iterable[SourceFolder]) -> tuple[list[Skill], list[Warn
         return read_skill(path)
 
     return read_all(checks, read_one, kind="skill")
+
+
+def list_skill_files(folder: SourceFolder) -> list[Path]:
+    return sorted(folder.path.glob("*/[Ss][Kk][Ii][Ll][Ll].md"))
 
 
 def read_skill(path: Path) -> Skill:
@@ -154,19 +158,24 @@ def find_roles(
     `tools` are the names a role may use, besides tools of servers, which may be known later."""
     checks: dict[Path, SourceFolder] = {}
     for folder in folders:
-        for name in walk_files(folder.path, [".md"]):
-            if not name.lower().endswith("readme.md"):
-                checks.setdefault(folder.path / name, folder)
+        for path in list_role_files(folder):
+            checks.setdefault(path, folder)
 
     def read_one(path: Path) -> Role:
         checks[path].check(path)
-        return read_role(path, tools=tools, inherits=_inherits_tools(checks[path].path))
+        return read_role(path, tools=tools, inherits=inherits_tools(checks[path]))
 
     return read_all(checks, read_one, kind="role")
 
 
-def _inherits_tools(folder: Path) -> bool:
-    return folder.parent.name.lstrip(".") in INHERITING
+def list_role_files(folder: SourceFolder) -> list[Path]:
+    names = walk_files(folder.path, [".md"])
+    return [folder.path / name for name in names if not name.lower().endswith("readme.md")]
+
+
+def inherits_tools(folder: SourceFolder) -> bool:
+    """Return whether a role of this folder that names no tools has all of its parent's."""
+    return folder.path.parent.name.lstrip(".") in INHERITING
 
 
 def read_role(path: Path, *, tools: Collection[str], inherits: bool = False) -> Role:

@@ -95,7 +95,7 @@ def _choose_when(
         return "always"
     if globs:
         return "files"
-    if ".cursor/" not in f"/{path}" or (not fields and path.endswith(".md")):
+    if ".cursor/" not in f"/{path}" or not fields:
         return "always"
     return "on request" if description else "by mention"
 

@@ -117,3 +117,32 @@ def test_commands_and_skills_are_called_by_name(tmp_path: Path) -> None:
         assert "Plan a letter." in bodies[1]
         assert "Use the skill ship: read " in bodies[2]
         assert "v2" in bodies[2]
+
+
+def test_table_says_what_is_used_waits_or_is_left_out(home: Path, repository: Path) -> None:
+    write(home / ".claude/skills/s/SKILL.md", "---\ndescription: mine\n---\n")
+    write(repository / ".claude/agents/empty.md", "")
+    write(repository / ".gemini/commands/bad.toml", "[")
+    shown = agentcli("doctor", "--project", "-C", repository / ".claude", home=home).out
+    rows = [" ".join(line.split()) for line in shown.splitlines()]
+    for row in (
+        "instructions AGENTS.md AGENTS.md used",
+        "instructions copilot-instructions.md .github/copilot-instructions.md used",
+        "rule r.mdc .cursor/rules/r.mdc used always",
+        "skill s ~/.claude/skills/s/SKILL.md used",
+        "skill s .claude/skills/s/SKILL.md left out ~/.claude/skills/s/SKILL.md wins",
+        "agent a .claude/agents/a.md used without effect: key allowed-tools, key hooks",
+        "command /go .claude/commands/go.md waits for trust without effect: key allowed-tools",
+        "permission allow bash .claude/settings.json waits for trust",
+        "hooks hooks .claude/settings.local.json waits for trust",
+        "server evil .mcp.json waits for trust sh",
+        "server evil .vscode/mcp.json left out .mcp.json wins",
+    ):
+        assert row in rows, shown
+    assert any("bad.toml" in row and "not TOML" in row for row in rows)
+    assert any("empty.md left out it has neither" in row for row in rows)
+    assert rows[-1] == "review and trust: agentcli trust --show, then agentcli trust"
+    agentcli("trust", repository, home=home)
+    assert (
+        " 0 waiting for trust," in agentcli("doctor", "--project", "-C", repository, home=home).out
+    )
