@@ -60,6 +60,8 @@ class Settings:
     model: str | None = None
     """`provider/name` or an alias; None for any provider that has a key."""
     mode: Mode = "ask"
+    mode_limit: Mode = "auto"
+    """The widest mode that the managed policy permits."""
     max_turns: int = 100
     """The limit of model requests in one turn of a conversation."""
     max_cost: float | None = None
@@ -196,7 +198,7 @@ def load_settings(
     Raise SettingsError for the file and the environment, UsageError for flags. `network` adds hosts
     to theirs. `defaults` holds the values of keys that none of them sets."""
     path = get_settings_file()
-    own = check_values(_read_file(path), f"{path}: ", SettingsError)
+    own = check_values(read_toml(path), f"{path}: ", SettingsError)
     given = {
         **check_values(_read_environment(environ), "environment: ", SettingsError),
         **check_values(flags, "", UsageError),
@@ -226,7 +228,8 @@ def build_settings(flags: RawValues, *, workspace: Path) -> Settings:
     )
 
 
-def _read_file(path: Path) -> RawValues:
+def read_toml(path: Path) -> RawValues:
+    """Return the values of a file; empty if it does not exist. Raise SettingsError."""
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:

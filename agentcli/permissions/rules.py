@@ -50,7 +50,9 @@ When = Literal["always", "untrusted"]
 """`untrusted` applies only while text from outside the workspace is in the conversation."""
 WHENS: tuple[When, ...] = ("always", "untrusted")
 
-Source = Literal["user", "project", "trusted project", "policy", "command line", "session"]
+Source = Literal[
+    "user", "project", "trusted project", "policy", "command line", "session", "managed"
+]
 
 _OF_SERVER = "__"
 _GROUPS = {"edit": EDITING, "read": READING}

@@ -20,6 +20,7 @@ from agentcli.session.context_sources import ContextSources, build_context_sourc
 from agentcli.session.directories import Directories
 from agentcli.session.features import SessionFeature, build_session_features
 from agentcli.session.hooks import build_hooks
+from agentcli.session.managed import apply_managed
 from agentcli.session.model import (
     SessionModel,
     apply_budget,
@@ -83,7 +84,8 @@ def open_session(
     `requirements` must be met before a turn is done, in a run without a user.
     `tools` are those of the program that opens the session."""
     project = load_project(settings.workspace, trust_project=settings.trust_project)
-    settings = _choose_cache(apply_project(settings, project), is_run=requirements is not None)
+    settings = apply_managed(apply_project(settings, project))
+    settings = _choose_cache(settings, is_run=requirements is not None)
     opened = open_priced_model(settings)
     start = open_existing(resume) if resume else open_new(settings.sessions)
     try:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from agentcli.agent.dispatch import Clean, ResultHook
 from agentcli.log.paths import SessionPaths
+from agentcli.session.managed import load_managed_hooks
 from agentcli.session.project import Project, load_project_hooks
 from agentcli.settings import Settings, build_unreadable_error, get_hooks_file
 from agentcli.types.errors import Ending, ToolError
@@ -238,7 +239,7 @@ def build_hooks(
 ) -> SessionHooks:
     """Build the hooks. Raise SettingsError if a hooks file is so broken that a check is lost."""
     own = read_user_hooks(get_hooks_file())
-    found = [*([own] if own else []), *load_project_hooks(project)]
+    found = [*load_managed_hooks(), *([own] if own else []), *load_project_hooks(project)]
     hooks = [hook for file in found for hook in file.hooks]
     return SessionHooks(
         emit,

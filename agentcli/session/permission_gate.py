@@ -16,6 +16,7 @@ from agentcli.agent.dispatch import Clean
 from agentcli.agent.instructions import FindRule
 from agentcli.session.context_sources import find_skill_folders
 from agentcli.session.directories import Directories
+from agentcli.session.managed import load_managed_rules
 from agentcli.session.model import ModelInUse, SessionModel
 from agentcli.session.project import Project, load_project_rules
 from agentcli.session.sandbox_host import SandboxHost, find_own_paths
@@ -29,6 +30,7 @@ from agentcli.types.events import Emit, Fact
 from agentcli.types.grants import NO_GRANTS, Grants
 from agentcli.types.tools import Effect, Output, PreparedCall
 from agentcli.types.verdicts import (
+    MODES,
     AskUser,
     CurrentMode,
     Delegation,
@@ -196,7 +198,11 @@ class PermissionGate:
 
     def set_mode(self, mode: Mode) -> None:
         """Set the mode for every call that is judged from now on."""
-        self._mode.value = mode
+        self._mode.value = self.limit_mode(mode)
+
+    def limit_mode(self, mode: Mode) -> Mode:
+        """Return the mode, or the widest one that the managed policy permits."""
+        return min(mode, self._settings.mode_limit, key=MODES.index)
 
     @property
     def agreed_rules(self) -> "Sequence[PermissionRule]":
@@ -345,11 +351,12 @@ class PermissionGate:
 
 
 def load_rules(settings: Settings, project: Project | None = None) -> "tuple[PermissionRule, ...]":
-    """Return the rules of the user, of `--policy`, of the command line, and of the project."""
-    own, theirs = get_rules_file(), load_project_rules(project, settings.workspace)
+    """Return the rules of the machine, the user, `--policy`, the command line and the project."""
+    own = get_rules_file()
+    theirs = (*load_managed_rules(), *load_project_rules(project, settings.workspace))
     given = settings.policy or settings.allow or settings.deny or settings.network
     if not (own.exists() or given):
-        return (*theirs,)
+        return theirs
     from agentcli.permissions import policy
 
     return (

@@ -218,8 +218,12 @@ class Session:
 
     def set_mode(self, mode: Mode) -> None:
         """Set the mode for every call that is judged from now on."""
-        self.gate.set_mode(mode)
-        self.journal.append(ModeChanged(mode=mode))
+        permitted = self.gate.limit_mode(mode)
+        if permitted != mode:
+            message = f"the policy of this machine permits no wider mode than {permitted}"
+            self.journal.append(Warned(code="mode.limited", message=message))
+        self.gate.set_mode(permitted)
+        self.journal.append(ModeChanged(mode=permitted))
 
     def accept_plan(self, plan: str, *, mode: Mode) -> None:
         """Record that the user accepts the plan, and switch to the mode they chose."""

@@ -17,6 +17,7 @@ from agentcli.sandbox.choose import LayerFinding as Layer
 from agentcli.sandbox.choose import Remedy, SandboxScope, describe_layers, workspace_unwritable
 from agentcli.sandbox.homes import find_home, find_homes_directory
 from agentcli.session.hooks import read_user_hooks
+from agentcli.session.managed import describe_managed
 from agentcli.session.model import open_model
 from agentcli.session.project import DIRECTORY, load_project, load_project_rules
 from agentcli.settings import (
@@ -74,6 +75,7 @@ def check_machine(
     yield _check_model(settings)
     yield _check_state()
     yield _check_settings_file(fault)
+    yield from _check_managed()
     yield _check_hooks()
     yield _check_project(settings)
     bash, git = (find_program(name, beside=settings.workspace) for name in ("bash", "git"))
@@ -113,6 +115,15 @@ def _check_settings_file(fault: SettingsError | None) -> HealthCheck:
         return HealthCheck(subject="settings", words=str(fault), status="FAIL", fix=fault.hint)
     path = get_settings_file()
     return HealthCheck(subject="settings", words=str(path) if path.exists() else f"none ({path})")
+
+
+def _check_managed() -> Iterator[HealthCheck]:
+    """Yield the policy of this machine, if there is one."""
+    try:
+        if words := describe_managed():
+            yield HealthCheck(subject="policy", words=f"managed by {words}")
+    except AgentError as error:
+        yield HealthCheck(subject="policy", words=str(error), status="FAIL", fix=error.hint)
 
 
 def _check_hooks() -> HealthCheck:

@@ -22,6 +22,7 @@ from agentcli.session.builtin_tools import BuiltinTools
 from agentcli.session.checkpoints import Checkpoints
 from agentcli.session.hooks import build_hooks
 from agentcli.session.model import ModelInUse
+from agentcli.session.managed import apply_managed
 from agentcli.session.parts import build_dispatcher
 from agentcli.session.permission_gate import PermissionGate, load_rules
 from agentcli.session.project import apply_project, load_project
@@ -70,7 +71,7 @@ class ToolServer:
     def __init__(self, settings: Settings) -> None:
         """Open a session for the calls. Raise AgentError if that fails."""
         project = load_project(settings.workspace, trust_project=settings.trust_project)
-        self._settings = apply_project(settings, project)
+        self._settings = apply_managed(apply_project(settings, project))
         self._start = open_new(settings.sessions)
         paths = self._start.paths
         self._log = LogWriter(paths.log, prev=self._start.last_hash)

@@ -28,6 +28,7 @@ from agentcli.permissions.subject import SubjectFactory
 from agentcli.sandbox.choose import SandboxScope, choose_sandbox
 from agentcli.sandbox.environment import build_environment
 from agentcli.session.directories import Directories
+from agentcli.session.managed import apply_managed
 from agentcli.session.permission_gate import load_rules
 from agentcli.session.project import (
     apply_project,
@@ -80,7 +81,7 @@ def explain_call(settings: Settings, query: str) -> PolicyAnswer:
     Raise UsageError if the query is not a call, and SettingsError if the rules are invalid."""
     tool, tool_input = parse_query(query)
     project = load_project(settings.workspace, trust_project=settings.trust_project)
-    settings = apply_project(settings, project)
+    settings = apply_managed(apply_project(settings, project))
     rules = load_rules(settings, project)
     own = (get_settings_file().parent, get_trust_directory().parent)
     added = Directories(settings, own=own, emit=lambda event: None).grants

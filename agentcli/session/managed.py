@@ -1,0 +1,99 @@
+"""The policy of whoever manages this machine: `/etc/agentcli`, above everything else.
+
+It has the files that a user has: `settings.toml`, `rules.toml` and `hooks.json`. Flags, the
+environment, the user's own files and projects cannot loosen it. A file that cannot be read or
+understood stops the program: a refusal could be missing.
+"""
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agentcli.settings import Settings, check_values, read_toml
+from agentcli.types.errors import SettingsError
+from agentcli.types.verdicts import MODES
+
+if TYPE_CHECKING:
+    from agentcli.permissions.hooks_file import HooksFile
+    from agentcli.permissions.rules import PermissionRule
+
+SETTINGS = "settings.toml"
+RULES = "rules.toml"
+HOOKS = "hooks.json"
+LIMITS = ("max_turns", "max_cost", "max_tokens", "timeout", "tool_timeout", "calls_per_minute")
+"""The settings of which the lower value holds."""
+
+
+def get_managed_directory() -> Path:
+    if sys.platform == "darwin":
+        return Path("/Library/Application Support/agentcli")
+    return Path("/etc/agentcli")
+
+
+def read_managed_settings(directory: Path | None = None) -> Mapping[str, Any]:
+    """Return the managed settings; empty if there are none. Raise SettingsError."""
+    path = (directory or get_managed_directory()) / SETTINGS
+    return check_values(read_toml(path), f"{path}: ", SettingsError)
+
+
+def apply_managed(settings: Settings, directory: Path | None = None) -> Settings:
+    """Return the settings as far as the policy permits them. Raise SettingsError."""
+    managed = read_managed_settings(directory)
+    if not managed:
+        return settings
+    changes = {key: _choose(key, value, getattr(settings, key)) for key, value in managed.items()}
+    return replace(
+        settings,
+        mode_limit=managed.get("mode", settings.mode_limit),
+        explicit_keys=settings.explicit_keys | set(managed),
+        **changes,
+    )
+
+
+def _choose(key: str, managed: Any, own: Any) -> Any:
+    if key == "mode":
+        return min(managed, own, key=MODES.index)
+    if key in LIMITS and own is not None:
+        return min(managed, own)
+    if key == "sandbox" and managed == "auto" and own != "off":
+        return own
+    return managed
+
+
+def load_managed_rules(directory: Path | None = None) -> "tuple[PermissionRule, ...]":
+    """Return the managed rules. Raise SettingsError."""
+    path = (directory or get_managed_directory()) / RULES
+    if not path.exists():
+        return ()
+    from agentcli.permissions.policy import load_rules
+
+    return load_rules(path, source="managed")
+
+
+def load_managed_hooks(directory: Path | None = None) -> "Sequence[HooksFile]":
+    """Return the managed hooks, by file. Raise SettingsError."""
+    path = (directory or get_managed_directory()) / HOOKS
+    if not path.exists():
+        return ()
+    from agentcli.permissions.hooks_file import parse_hooks
+
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise SettingsError(
+            f"cannot read {path}: {error.strerror}", hint=f"ls -l {path}"
+        ) from error
+    return [parse_hooks(text, path)]
+
+
+def describe_managed(directory: Path | None = None) -> str:
+    """Return what the policy sets, in one line; empty if there is none. Raise SettingsError."""
+    place = directory or get_managed_directory()
+    settings = read_managed_settings(place)
+    rules, hooks = load_managed_rules(place), load_managed_hooks(place)
+    parts = [f"{key} = {value}" for key, value in settings.items()]
+    parts += [str(rule) for rule in rules]
+    parts += [f"{hook.event} hook {hook.name}" for file in hooks for hook in file.hooks]
+    return f"{place}: {'; '.join(parts)}" if parts else ""
