@@ -21,8 +21,8 @@ from agentcli.session.builder import open_session
 from agentcli.session.builtin_tools import BuiltinTools
 from agentcli.session.checkpoints import Checkpoints
 from agentcli.session.hooks import build_hooks
-from agentcli.session.model import ModelInUse
 from agentcli.session.managed import apply_managed
+from agentcli.session.model import ModelInUse
 from agentcli.session.parts import build_dispatcher
 from agentcli.session.permission_gate import PermissionGate, load_rules
 from agentcli.session.project import apply_project, load_project
