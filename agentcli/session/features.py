@@ -63,6 +63,9 @@ COMMANDS: Mapping[str, CommandEntry] = {
     "models": _in_feature("models", "List models and which are ready to use."),
     "mcp": _in_feature("mcp", "Manage MCP servers, or run agentcli as one."),
     "trust": _in_feature("trust", "Trust a repository's agentcli settings, hooks and servers."),
+    "import": _in_feature(
+        "importer", "Take over your settings for other agents: rules, hooks and servers."
+    ),
     "policy": _in_feature("policy", "Explain permission decisions and test rules on past calls."),
     "doctor": _in_feature("doctor", "Check your setup and suggest fixes."),
     "sessions": _in_feature("sessions", "List, show, search, name and delete sessions."),
