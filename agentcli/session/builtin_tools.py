@@ -172,6 +172,10 @@ class BuiltinTools:
         for started in self._processes.made.running() if self._processes.made else ():
             process_tree.signal_group(started.pid, process_tree.KILL)
 
+    def get_added(self) -> Grants:
+        """Return the directories that the user added to the workspace."""
+        return self._gate.get_added()
+
     def build_bash(self, directory: WorkingDirectory | None = None) -> "Bash":
         """Build a bash tool. If `directory` is None, it starts in the root of the workspace."""
         from agentcli.tools.bash import Bash

@@ -43,6 +43,7 @@ COMMANDS: Mapping[str, CommandEntry] = {
     "batch": _in_feature(
         "batch", "Run many tasks, each in its own worktree and session, with one report."
     ),
+    "eval": _in_feature("eval", "Measure how well a model does the tasks of a suite."),
     "acp": _in_feature(
         "acp", "Run as an agent in your editor, over the Agent Client Protocol (stdio)."
     ),

@@ -216,7 +216,7 @@ class CheckRunner:
             call_id="verify",
             workspace=self._workspace,
             progress=lambda text: None,
-            grants=grants,
+            grants=grants | self._builtin_tools.get_added(),
         )
         try:
             output = await self._builtin_tools.build_bash().run(args, context)

@@ -118,3 +118,14 @@ def test_files_of_a_check(path: str, command: str, is_named: bool) -> None:
     tally = Tally()
     tally.changed[path] = (1, 1)
     assert bool(tally.list_changed_checks(command)) is is_named
+
+
+def test_check_reaches_what_the_user_added(home: Path, workspace: Path) -> None:
+    added = home / "added"
+    added.mkdir()
+    (added / "wanted").write_text("yes\n")
+    model = script(home / "s.json", ["Done."])
+    check = f"grep yes {added}/wanted"
+    options = ("--mode", "auto", "--verify", check, "--add-dir", f"{added}:ro")
+    ran = agentcli("run", "--model", model, *options, "go", home=home, cwd=workspace)
+    assert ran.code == 0, ran.err

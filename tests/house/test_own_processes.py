@@ -19,6 +19,7 @@ ALLOWED = {
     "sandbox/enclosure.py": "a process outside of every domain, to check against",
     "features/batch/engine.py": "agentcli itself, which needs the environment it was given",
     "features/batch/ray_engine.py": "agentcli itself, on a node of a cluster",
+    "features/eval/engine.py": "agentcli itself, which needs the environment it was given",
     "ui/repl/shell.py": "`!command`: typed by the user, for their own shell",
 }
 STARTS_COMMANDS = {

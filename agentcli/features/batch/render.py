@@ -217,7 +217,8 @@ async def _run_tasks(plan: BatchPlan, file: TaskFile, engine: BatchEngine) -> in
     batch = Batch(plan, file.tasks, listener=progress, engine=engine)
     if batch.results:
         progress.skip(len(batch.results))
-    if batch.trees.lacks_changes:
+    uses_workspace = any(task.workspace is None for task in file.tasks)
+    if uses_workspace and batch.trees.lacks_changes:
         write_err("warning: the worktrees of the tasks do not include uncommitted changes\n")
     stopped: signal.Signals | None = None
     try:
