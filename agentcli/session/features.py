@@ -84,6 +84,11 @@ COMMANDS: Mapping[str, CommandEntry] = {
         "Print everything in a session: turns, requests, calls, outcomes, cost.",
         "trace_app",
     ),
+    "view": _in_feature(
+        "insights",
+        "Show a session in the browser: timeline, changes, verdicts, cost, search.",
+        "view_app",
+    ),
     "stats": _in_feature(
         "insights",
         "Show token usage, cost, cache, tools, failures and denials.",

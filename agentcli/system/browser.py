@@ -60,6 +60,15 @@ def open_page(address: str, *, beside: Path) -> bool:
     return any(_opens([*words, address], beside, env) for words in _openers())
 
 
+def open_file(path: Path) -> bool:
+    """Open a page that we wrote, and return whether that worked. Takes a moment."""
+    if not has_screen():
+        return False
+    address, beside = path.absolute().as_uri(), path.parent
+    env = own_process.user_environment(beside)
+    return any(_opens([*words, address], beside, env) for words in _openers())
+
+
 def _openers() -> Iterator[list[str]]:
     for chosen in filter(None, os.environ.get("BROWSER", "").split(os.pathsep)):
         with suppress(ValueError):  # quotes that do not close

@@ -33,6 +33,7 @@ body {
   font: 1rem/1.5 system-ui, sans-serif; overflow-wrap: anywhere;
 }
 h1 { font-size: 1.4rem; line-height: 1.25; }
+h2 { font-size: 1.1rem; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: 0.1rem 1rem; font-size: 0.9rem; }
 dt { color: var(--soft); }
 dd { margin: 0; }
@@ -56,11 +57,16 @@ CHART_STYLE = """\
 }
 .data th { color: var(--soft); font-weight: normal; }
 .data .number { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
+.panel { max-height: 24rem; overflow-y: auto; border-bottom: 1px solid var(--line); }
 .chart td:last-child { width: 60%; padding-right: 0; }
 .bar { display: block; height: 0.9rem; min-width: 2px; border-radius: 2px; background: var(--accent); }
 .bar.good { background: var(--good); }
 .bar.bad { background: var(--bad); }
 """  # noqa: E501
+
+
+LONG_CHART_ROWS = 30
+"""The number of rows from which a chart scrolls by itself."""
 
 
 def quote(text: object) -> str:
@@ -109,11 +115,20 @@ def build_bars(caption: str, bars: Sequence[ChartBar], *, most: float = 0.0) -> 
     full = most or max((bar.value for bar in bars), default=0.0) or 1.0
     rows = "".join(
         f'<tr><th scope="row">{quote(bar.label)}</th><td class="number">{quote(bar.shown)}</td>'
-        f'<td aria-hidden="true"><span class="bar {bar.kind}" '
-        f'style="width:{100 * bar.value / full:.1f}%"></span></td></tr>\n'
+        f'<td aria-hidden="true">{build_bar(bar.value / full, bar.kind)}</td></tr>\n'
         for bar in bars
     )
-    return f'<table class="data chart"><caption>{quote(caption)}</caption>\n{rows}</table>\n'
+    table = f'<table class="data chart"><caption>{quote(caption)}</caption>\n{rows}</table>\n'
+    if len(bars) <= LONG_CHART_ROWS:
+        return table
+    region = f'<div class="panel" tabindex="0" role="region" aria-label="{quote(caption)}">'
+    return f"{region}{table}</div>\n"
+
+
+def build_bar(share: float, kind: str = "") -> str:
+    """Build a bar of this share of the full width; nothing if it is 0."""
+    width = f"{100 * min(share, 1.0):.1f}%"
+    return f'<span class="bar {kind}" style="width:{width}"></span>' if share > 0 else ""
 
 
 def build_table(

@@ -16,7 +16,6 @@ APART = {
     "agentcli.features.eval.page": "HTML alone, beside the text of the same report",
     "agentcli.features.children.delegate": "a tool, loaded with pydantic at its first call",
     "agentcli.features.insights.triage": "the table of checks: a new check is a line in it",
-    "agentcli.features.insights.usage": "reads the logs of all sessions, without a line of text",
     "agentcli.providers.sdk_anthropic": "imports an SDK, for Bedrock and Vertex only",
     "agentcli.providers.sdk_openai": "imports an SDK, for Azure only",
     "agentcli.sandbox.enclosure": "why its signal reaches nobody else is an argument of its own",

@@ -58,11 +58,42 @@ def stats(
         str, typer.Option(metavar="DURATION", help="Period: 12h, 30d, 8w, or all.")
     ] = "30d",
     output: OutputOption = TextOrJson.TEXT,
+    html: Annotated[
+        bool, typer.Option("--html", help="Write a page with charts, and open it in a browser.")
+    ] = False,
 ) -> None:
     """Show token usage, cost, cache, tools, failures and denials."""
-    from agentcli.features.insights.render import show_stats
+    from agentcli.features.insights.render import collect_stats, show_stats
 
-    show_stats(since, as_json=output is TextOrJson.JSON)
+    if html:
+        from agentcli.features.insights.view import show_stats_page
+
+        show_stats_page(collect_stats(since), period=since)
+    else:
+        show_stats(since, as_json=output is TextOrJson.JSON)
+
+
+# `agentcli view`: a session as a page in the browser
+
+
+view_app = typer.Typer(**STYLE)
+
+
+@view_app.command()
+def view(
+    session: SessionOrLatest = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "-o", "--out", metavar="FILE", help="Output file. Default: in the session's directory."
+        ),
+    ] = None,
+    no_open: Annotated[bool, typer.Option("--no-open", help="Only write the page.")] = False,
+) -> None:
+    """Show a session in the browser: timeline, changes, verdicts, cost, search."""
+    from agentcli.features.insights.view import show_view
+
+    show_view(session, out=out, opens=not no_open)
 
 
 # `agentcli trace`: a session from beginning to end

@@ -1,12 +1,11 @@
 """A session as one HTML page that needs no other file and runs nothing.
 
-All foreign text passes through `_text` or `_render_prose_html`. The page forbids scripts and
+All foreign text passes through `quote` or `_render_prose_html`. The page forbids scripts and
 requests, so that even a mistake here could neither act nor leak anything.
 """
 
 import re
 from collections.abc import Iterator
-from html import escape
 
 from markdown_it import MarkdownIt
 
@@ -29,34 +28,14 @@ from agentcli.features.insights.transcript import (
 from agentcli.system.plain_text import to_plain_text
 from agentcli.types.messages import Image, Text
 from agentcli.types.tools import Command, Diff, ToolResult
+from agentcli.ui.html_page import build_facts, build_page, quote
 
-# The style of the page: light and dark, on a phone and on paper
+# The style of a transcript, on a phone and on paper
 
 
-STYLE = """\
-:root {
-  color-scheme: light dark;
-  --text: #1f2328; --soft: #59636e; --ground: #ffffff; --raised: #f6f8fa; --line: #d1d9e0;
-  --good: #1a7f37; --bad: #cf222e; --added: #dafbe1; --removed: #ffebe9; --hunk: #ddf4ff;
-}
-@media (prefers-color-scheme: dark) {
-  :root {
-    --text: #e6edf3; --soft: #9198a1; --ground: #0d1117; --raised: #161b22; --line: #30363d;
-    --good: #3fb950; --bad: #f85149; --added: #12361f; --removed: #42171c; --hunk: #122d4a;
-  }
-}
-* { box-sizing: border-box; }
-body {
-  margin: 0 auto; padding: 1rem; max-width: 60rem;
-  color: var(--text); background: var(--ground);
-  font: 1rem/1.5 system-ui, sans-serif; overflow-wrap: anywhere;
-}
-h1 { font-size: 1.4rem; line-height: 1.25; }
+TRANSCRIPT_STYLE = """\
 h2 { font-size: 0.9rem; color: var(--soft); margin: 2rem 0 0.25rem; }
 h3 { font-size: 0.95rem; font-weight: normal; margin: 0; }
-dl { display: grid; grid-template-columns: max-content 1fr; gap: 0.1rem 1rem; font-size: 0.9rem; }
-dt { color: var(--soft); }
-dd { margin: 0; }
 .prompt {
   background: var(--raised); border-left: 3px solid var(--soft);
   padding: 0.5rem 0.75rem; white-space: pre-wrap;
@@ -80,17 +59,10 @@ dd { margin: 0; }
 .bad.verdict, .bad.ending, .call.bad .outcome { color: var(--bad); }
 .ending { font-weight: 600; }
 .ending.good { color: var(--good); }
-pre {
-  background: var(--raised); border-radius: 6px; padding: 0.6rem; margin: 0.5rem 0 0;
-  font: 0.8rem/1.45 ui-monospace, monospace; overflow-x: auto; max-height: 40rem;
-}
-code { font: 0.85em ui-monospace, monospace; }
-summary { color: var(--soft); font-size: 0.8rem; cursor: pointer; }
 .diff span { display: block; width: max-content; min-width: 100%; }
 .added { background: var(--added); }
 .removed { background: var(--removed); }
 .hunk { background: var(--hunk); color: var(--soft); }
-img { max-width: 100%; }
 """
 
 
@@ -103,71 +75,79 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 
 
 def render_html(made: Transcript) -> str:
-    title = _text(made.title) or "A session"
-    rows = "".join(f"<dt>{name}</dt><dd>{_text(words)}</dd>" for name, words in session_sums(made))
-    turns = "".join(
-        "".join(_render_turn_html(n, turn)) for n, turn in enumerate(made.turns, start=1)
+    title = made.title or "A session"
+    turns = "".join(render_turn_html(n, turn) for n, turn in enumerate(made.turns, start=1))
+    return build_page(
+        title=title,
+        style=TRANSCRIPT_STYLE,
+        body=f"<h1>{quote(title)}</h1>\n{build_facts(session_sums(made))}{turns}",
     )
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<meta name="color-scheme" content="light dark">\n'
-        '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; '
-        "style-src 'unsafe-inline'; img-src data:\">\n"
-        f"<title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n"
-        f"<body>\n<h1>{title}</h1>\n<dl>{rows}</dl>\n{turns}</body>\n</html>\n"
-    )
+
+
+def render_turn_html(number: int, turn: TranscriptTurn) -> str:
+    return "".join(_render_turn_html(number, turn))
+
+
+def name_item(turn: int, item: int) -> str:
+    """Return the id of an item of a turn on the page, both counted from 1."""
+    return f"turn-{turn}-{item}"
 
 
 def _render_turn_html(number: int, turn: TranscriptTurn) -> Iterator[str]:
     yield f'<section id="turn-{number}">\n<h2>{number}</h2>\n<div class="prompt">'
     yield from _content(turn.prompt.content)
     yield "</div>\n"
-    for item in turn.items:
+    for at, item in enumerate(turn.items, start=1):
         match item:
             case TranscriptReply():
+                yield f'<div class="item" id="{name_item(number, at)}">'
                 yield from _render_reply_html(item)
+                yield "</div>\n"
             case TranscriptCall():
-                yield from _render_call_html(item)
+                yield from _render_call_html(item, name_item(number, at))
             case TranscriptNote(text=text):
-                yield f'<p class="note">{_text(text)}</p>\n'
+                yield f'<p class="note">{quote(text)}</p>\n'
     if turn.ended is not None:
         good = "good" if turn.ended.ending == "done" else "bad"
-        why = f": {_text(turn.ended.message)}" if turn.ended.message else ""
-        yield f'<p class="ending {good}">{_text(turn.ended.ending)}{why}</p>\n'
+        why = f": {quote(turn.ended.message)}" if turn.ended.message else ""
+        yield f'<p class="ending {good}">{quote(turn.ended.ending)}{why}</p>\n'
     yield "</section>\n"
 
 
 def _render_reply_html(reply: TranscriptReply) -> Iterator[str]:
     if reply.thinking:
         yield "<details><summary>thinking</summary>"
-        yield f"<pre>{_text(reply.thinking)}</pre></details>\n"
+        yield f"<pre>{quote(reply.thinking)}</pre></details>\n"
     if reply.text.strip():
         yield f'<div class="reply">{_render_prose_html(reply.text)}</div>\n'
-    yield f'<p class="sums">{_text(reply_sums(reply))}</p>\n'
+    yield f'<p class="sums">{quote(reply_sums(reply))}</p>\n'
 
 
-def _render_call_html(called: TranscriptCall) -> Iterator[str]:
+def has_failed(called: TranscriptCall) -> bool:
+    """Return whether the call was denied, never ran, or failed."""
     result = called.result
-    denied = called.verdict is not None and called.verdict.decision not in ALLOWED
-    failed = denied or result is None or result.status == "error" or _has_failed(result)
+    details = result.details if result else None
+    is_command = isinstance(details, Command) and bool(details.exit_code or details.signal)
+    return _is_denied(called) or result is None or result.status == "error" or is_command
+
+
+def _is_denied(called: TranscriptCall) -> bool:
+    return called.verdict is not None and called.verdict.decision not in ALLOWED
+
+
+def _render_call_html(called: TranscriptCall, anchor: str) -> Iterator[str]:
+    result, denied, failed = called.result, _is_denied(called), has_failed(called)
     bad, mark = (" bad", "✗") if failed else ("", "✓")
     took = f" · {duration(called.duration_s)}" if result else ""
-    yield f'<article class="call{bad}">\n<h3><span class="mark">{mark}</span> '
-    yield f"<b>{_text(called.call.name)}</b> "
-    yield f"<code>{_text(target(called.call))}</code></h3>\n"
-    yield f'<p class="outcome">{_text(outcome(called))}{took}</p>\n'
-    yield f'<p class="verdict{" bad" if denied else ""}">{_text(verdict(called))}</p>\n'
-    yield f"<details><summary>input</summary><pre>{_text(arguments(called.call))}</pre></details>\n"
+    yield f'<article class="call{bad}" id="{anchor}">\n<h3><span class="mark">{mark}</span> '
+    yield f"<b>{quote(called.call.name)}</b> "
+    yield f"<code>{quote(target(called.call))}</code></h3>\n"
+    yield f'<p class="outcome">{quote(outcome(called))}{took}</p>\n'
+    yield f'<p class="verdict{" bad" if denied else ""}">{quote(verdict(called))}</p>\n'
+    yield f"<details><summary>input</summary><pre>{quote(arguments(called.call))}</pre></details>\n"
     if result is not None:
         yield from _result(result)
     yield "</article>\n"
-
-
-def _has_failed(result: ToolResult) -> bool:
-    """Return whether the call was a command that failed."""
-    details = result.details
-    return isinstance(details, Command) and bool(details.exit_code or details.signal)
 
 
 def _result(result: ToolResult) -> Iterator[str]:
@@ -178,7 +158,7 @@ def _result(result: ToolResult) -> Iterator[str]:
     if isinstance(result.details, Diff):
         yield f'<pre class="diff">{"".join(map(_diff_line, shown.splitlines()))}</pre>\n'
     else:
-        yield f"<pre>{_text(shown)}</pre>\n"
+        yield f"<pre>{quote(shown)}</pre>\n"
         yield from (_image(block) for block in result.content if isinstance(block, Image))
     yield "</details>\n" if folded else ""
 
@@ -187,17 +167,17 @@ def _diff_line(line: str) -> str:
     kind = {"+": "added", "-": "removed", "@": "hunk"}.get(line[:1], "")
     if line.startswith(("+++", "---")):
         kind = "hunk"
-    return f'<span class="{kind}">{_text(line)}\n</span>' if kind else f"{_text(line)}\n"
+    return f'<span class="{kind}">{quote(line)}\n</span>' if kind else f"{quote(line)}\n"
 
 
 def _content(content: tuple[Text | Image, ...]) -> Iterator[str]:
     for block in content:
-        yield _image(block) if isinstance(block, Image) else _text(block.text)
+        yield _image(block) if isinstance(block, Image) else quote(block.text)
 
 
 def _image(image: Image) -> str:
     if not _IMAGE.fullmatch(image.media_type) or not _BASE64.fullmatch(image.data):
-        return f"<p>{_text(image.media_type)}</p>"
+        return f"<p>{quote(image.media_type)}</p>"
     return f'<img alt="" src="data:{image.media_type};base64,{image.data}">'
 
 
@@ -205,7 +185,3 @@ def _render_prose_html(text: str) -> str:
     """Render Markdown. HTML in it is shown as text, and links that could run something are
     removed."""
     return str(_MARKDOWN.render(to_plain_text(text)))
-
-
-def _text(text: str) -> str:
-    return escape(to_plain_text(text))

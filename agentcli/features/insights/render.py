@@ -127,11 +127,17 @@ TOOLS_SHOWN = 12
 TOOL_BAR_COLUMNS = 20
 
 
-def show_stats(since: str, *, as_json: bool) -> None:
+def collect_stats(since: str) -> UsageStats:
+    """Return the sums of a period, given as the user writes it. Raise UsageError."""
     stats, beginning = UsageStats(), _parse_since(since)
     logs = sessions_directory().glob("*/log.jsonl")
     recent = [log for log in logs if log.stat().st_mtime >= beginning.timestamp()]
     stats.add(recent, since=beginning)
+    return stats
+
+
+def show_stats(since: str, *, as_json: bool) -> None:
+    stats = collect_stats(since)
     if as_json:
         sys.stdout.write(json.dumps(_stats_json(stats), ensure_ascii=False) + "\n")
         return
