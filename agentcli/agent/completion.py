@@ -22,7 +22,6 @@ from agentcli.types.events import (
     ContextNote,
     Emit,
     Fact,
-    HostJudged,
     ModelReplied,
     NoteReason,
     TurnEnded,
@@ -325,14 +324,10 @@ class CompletionChecks:
 
 
 def _has_unattended_denial(facts: Sequence[Fact]) -> bool:
-    """Return whether a call of the last reply was denied because nobody could be asked.
-
-    A host counts, too."""
+    """Return whether a call of the last reply was denied because nobody could be asked."""
     for fact in reversed(facts):
         match fact:
-            case CallJudged(verdict=verdict) | HostJudged(credential="", verdict=verdict) if (
-                verdict.by == "nobody"
-            ):
+            case CallJudged(verdict=verdict) if verdict.by == "nobody":
                 return True
             case ModelReplied() | TurnStarted():
                 return False

@@ -38,7 +38,6 @@ _PASSED = frozenset(
         "GOROOT",
         "GOFLAGS",
         "GOTOOLCHAIN",
-        "CARGO_HOME",
         "RUSTUP_HOME",
         "RUSTUP_TOOLCHAIN",
         "RUSTFLAGS",

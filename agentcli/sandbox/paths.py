@@ -320,13 +320,11 @@ _DISTRIBUTION = ("/usr/bin", "/usr/sbin", "/bin", "/sbin")
 _LINK_LIMIT = 1000
 """Limit of programs in one directory that are checked for links into other installations."""
 
-# Tools that find their data through HOME, which is another directory for commands.
-_HOME_VARIABLES = {
-    "CARGO_HOME": ".cargo",
-    "GOMODCACHE": "go/pkg/mod",
-    "PYTHONUSERBASE": ".local",
-    "RUSTUP_HOME": ".rustup",
-}
+# Tools that find their installation through HOME, which is another directory for commands. Their
+# caches (CARGO_HOME, GOMODCACHE) are in that one, where commands can write.
+_HOME_VARIABLES = {"PYTHONUSERBASE": ".local", "RUSTUP_HOME": ".rustup"}
+_GO_MODULES = "go/pkg/mod/cache/download"
+_GO_PROXIES = ("https://proxy.golang.org", "direct")
 
 
 def tool_homes(search_path: str, home: Path) -> tuple[Path, ...]:
@@ -341,7 +339,7 @@ def tool_homes(search_path: str, home: Path) -> tuple[Path, ...]:
 
 
 def tool_variables(homes: Iterable[Path], environ: Mapping[str, str]) -> dict[str, str]:
-    """Return variables that tell tools where their installation is, since HOME is elsewhere."""
+    """Return variables that tell tools where the user's things are, since HOME is elsewhere."""
     found: dict[str, str] = {}
     for name, at in _HOME_VARIABLES.items():
         given = environ.get(name)
@@ -349,6 +347,10 @@ def tool_variables(homes: Iterable[Path], environ: Mapping[str, str]) -> dict[st
         existing = next(filter(is_directory, candidates), None)
         if existing:
             found[name] = str(existing)
+    fetched = next(filter(is_directory, (home / _GO_MODULES for home in homes)), None)
+    if fetched:
+        # What the user's go has fetched already is no request to a host.
+        found["GOPROXY"] = ",".join((fetched.as_uri(), *_GO_PROXIES))
     return found
 
 

@@ -9,8 +9,10 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from agentcli.system.grants import gives_host
 from agentcli.system.home import home
 from agentcli.system.hosts import HostPattern, is_localhost, parse_host
+from agentcli.system.temporary import TEMPORARY
 from agentcli.types.grants import Grants
 
 SCANNED_CHARS = 20_000
@@ -87,10 +89,12 @@ def _explain_network(text: str, grants: Grants) -> Iterator[str]:
     hosts = dict.fromkeys(
         found for form in _UNRESOLVED for found in form.findall(text) if _is_asked_for(found)
     )
-    if hosts:
-        shown = [host.lower().removesuffix(".") for host in hosts]
-        yield _ask_for("commands reach no network", *(f"network:{host}" for host in shown))
-    elif _OFFLINE.search(text) and not grants.hosts:
+    shown = [host.lower().removesuffix(".") for host in hosts]
+    for host in (host for host in shown if gives_host(grants, host)):
+        yield f"[{host} is granted, but this program does not use the proxy that HTTPS_PROXY names]"
+    if missing := [f"network:{host}" for host in shown if not gives_host(grants, host)]:
+        yield _ask_for("commands reach no network", *missing)
+    elif not shown and _OFFLINE.search(text) and not grants.hosts:
         yield _ask_for("commands reach no network", "network:HOST")
 
 
@@ -103,26 +107,28 @@ def _is_asked_for(host: str) -> bool:
 
 
 def _explain_paths(text: str, grants: Grants, workspace: Path) -> Iterator[str]:
+    writable = (workspace, *grants.writable)
     for path in _find_paths(_READ_ONLY, text):
         if path.is_relative_to(workspace):
             yield f"[{path} is protected: commands cannot write it, and nothing can grant that]"
         elif not _lies_in(path, grants.writable):
             yield _ask_for(f"{path} is read-only for commands", f"write:{_find_existing(path)}")
     for path in _find_paths(_DENIED, text):
-        if not _lies_in(path, (workspace, *grants.writable)):
-            yield _ask_for(
-                f"{path} is closed to commands",
-                f"write:{_find_existing(path)}",
-                f"read:{_find_existing(path)}",
-                joined=" or ",
-            )
+        if not _lies_in(path, writable):
+            yield _explain_closed(path)
     for path in _find_paths(_ABSENT, text):
-        if path.is_relative_to(home()) and not _lies_in(
-            path, (workspace, *grants.writable, *grants.readable)
-        ):
+        if path.is_relative_to(home()) and not _lies_in(path, (*writable, *grants.readable)):
             yield _ask_for(
                 f"the user's home is hidden from commands, and so is {path}", f"read:{path}"
             )
+
+
+def _explain_closed(path: Path) -> str:
+    if _lies_in(path, TEMPORARY):
+        return f"[{path} is closed to commands: their temporary files go to $TMPDIR]"
+    directory = _find_existing(path)
+    entries = (f"write:{directory}", f"read:{directory}")
+    return _ask_for(f"{path} is closed to commands", *entries, joined=" or ")
 
 
 def _find_paths(forms: tuple[re.Pattern[str], ...], text: str) -> Iterator[Path]:

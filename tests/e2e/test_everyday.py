@@ -1,52 +1,123 @@
 import json
+import os
 import shutil
-from dataclasses import dataclass
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
+from socketserver import ThreadingMixIn, UnixStreamServer
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 
-from tests.support.confined import LAYERS
-from tests.support.program import agentcli, script
-from tests.support.registries import CODE, NPM, PACKAGES, Registries
+from tests.support.confined import LAYERS, confined
+from tests.support.program import Ran, agentcli, script
+from tests.support.registries import CODE, GO, NPM, PACKAGES, Registries
+
+NOBODY = 65534
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A command of every day that needs a host, and what it shows when it has worked."""
+    """A piece of everyday work: its commands, and what the last shows when all has worked."""
 
     program: str
-    host: str
-    command: str
+    commands: Sequence[str | Mapping[str, Any]]
     shows: str
+    host: str = ""
+    """The host that it needs, if any."""
+    files: Mapping[str, str] = field(default_factory=dict)
+
+    def write_script(self, at: Path) -> str:
+        """Return the model that does this work."""
+        calls = [one if isinstance(one, Mapping) else {"command": one} for one in self.commands]
+        return script(at, [*({"calls": [{"bash": one}]} for one in calls), "Done."])
+
+    def prepare(self, workspace: Path) -> None:
+        missing = [name for name in self.program.split() if shutil.which(name) is None]
+        if missing:
+            pytest.skip(f"not installed: {' '.join(missing)}")
+        for name, text in self.files.items():
+            (workspace / name).write_text(text)
 
 
-FETCH = f"curl -sS --max-time 20 http://{PACKAGES}/simple/hello-agent/"
+FETCH = f"curl -fsS --max-time 20 http://{PACKAGES}/simple/hello-agent/"
 PIP = (
     "pip3 install -q --disable-pip-version-check --retries 0 --target lib"
     f" --index-url http://{PACKAGES}/simple --trusted-host {PACKAGES} hello-agent"
 )
 UV = f"uv pip install -q --target lib --default-index http://{PACKAGES}/simple hello-agent"
 NODE = f"npm install --no-audit --no-fund --fetch-retries 0 --registry http://{NPM} hello-agent"
-EVERY_DAY = (
-    Work("curl", PACKAGES, FETCH, "hello_agent-1.0"),
-    Work("pip3", PACKAGES, f"{PIP}; cat lib/hello_agent.py", 'WORD = "installed"'),
-    Work("uv", PACKAGES, f"{UV} && cat lib/hello_agent.py", 'WORD = "installed"'),
-    Work("npm", NPM, f"{NODE} && cat node_modules/hello-agent/index.js", 'exports = "installed"'),
-    Work("git", CODE, f"git clone -q http://{CODE}/demo.git copy && cat copy/a.txt", "first line"),
+GO_FILES = {
+    "go.mod": "module own\n\ngo 1.18\n\nrequire example.org/hello v1.0.0\n",
+    "main.go": 'package main\nimport "example.org/hello"\nfunc main() { println(hello.Word) }\n',
+}
+GO_RUN = f"export GOPROXY=http://{GO} GONOSUMDB=* GOFLAGS=-mod=mod GOTOOLCHAIN=local; go run . 2>&1"
+SHOW = "cat lib/hello_agent.py"
+FETCH_PAGE = f"fetch('http://{PACKAGES}/simple/hello-agent/').then(r => r.text()).then(console.log)"
+FROM_HOSTS = (
+    Work("curl", [FETCH], "hello_agent-1.0", PACKAGES),
+    Work("pip3", [f"{PIP}; {SHOW}"], 'WORD = "installed"', PACKAGES),
+    Work("uv", [f"{UV} && {SHOW}"], 'WORD = "installed"', PACKAGES),
+    Work("npm", [f"{NODE} && cat node_modules/hello-agent/index.js"], 'exports = "installed"', NPM),
+    Work("go", [GO_RUN], "go", GO, GO_FILES),
+    Work("git", [f"git clone -q http://{CODE}/demo.git a && cat a/a.txt"], "first line", CODE),
 )
+HOOKS = """\
+repos:
+- repo: local
+  hooks:
+  - {id: look, name: look, language: system, entry: grep -n hello, files: c$}
+"""
+GIT_INIT = "git init -q . && git add -A"
+ALONE = (
+    Work(
+        "make cc",
+        ["make -s && ./hello"],
+        "hello from C",
+        files={
+            "Makefile": "hello: hello.c\n\t$(CC) -o hello hello.c\n",
+            "hello.c": '#include <stdio.h>\nint main(void) { puts("hello from C"); }\n',
+        },
+    ),
+    Work(
+        "pre-commit git",
+        [f"{GIT_INIT} && pre-commit run --all-files --color never --verbose"],
+        '1:puts("hello")',
+        files={".pre-commit-config.yaml": HOOKS, "hello.c": 'puts("hello")\n'},
+    ),
+    Work(
+        "bash",
+        ['echo kept > "${TMPDIR:-/tmp}/note"', 'cat "$TMPDIR/note"'],
+        "kept",
+    ),
+    Work(
+        "python3 curl",
+        [
+            {"command": "python3 -m http.server 8931 --bind 127.0.0.1", "background": True},
+            "curl -sS --retry 50 --retry-connrefused --retry-delay 1 http://localhost:8931/page",
+        ],
+        "the page",
+        files={"page": "the page\n"},
+    ),
+)
+
+
+def name(work: Work) -> str:
+    return work.program.replace(" ", "-")
 
 
 def run_in(
     layer: str, work: Work, *options: str, home: Path, workspace: Path, registries: Registries
-) -> None:
-    if shutil.which(work.program) is None:
-        pytest.skip(f"not installed: {work.program}")
-    model = script(
-        home / "script.json", [{"calls": [{"bash": {"command": work.command}}]}, "Done."]
-    )
-    agentcli(
+) -> Ran:
+    work.prepare(workspace)
+    return agentcli(
         *("run", "-C", workspace, "--sandbox", layer, "--mode", "auto"),
-        *("--model", model, *options, "x"),
+        *("--model", work.write_script(home / "script.json"), *options, "x"),
         home=home,
         env=registries.environment,
     )
@@ -62,16 +133,18 @@ def read_result(home: Path) -> str:
 
 
 @pytest.mark.parametrize("layer", LAYERS)
-@pytest.mark.parametrize("work", EVERY_DAY, ids=[one.program for one in EVERY_DAY])
+@pytest.mark.parametrize("work", FROM_HOSTS, ids=name)
 def test_command_that_needs_a_host_is_refused_with_the_way_to_it_and_works_with_it(
     work: Work, layer: str, home: Path, workspace: Path, registries: Registries
 ) -> None:
-    run_in(layer, work, home=home, workspace=workspace, registries=registries)
+    ran = run_in(layer, work, home=home, workspace=workspace, registries=registries)
     told = read_result(home)
     assert f"{work.host}:80 was refused" in told
     assert f"the user can permit it with --network {work.host}" in told
     assert not registries.was_asked(work.host)
-    run_in(
+    assert ran.code == 5, ran.err
+    assert f"fix: --network {work.host}" in ran.err
+    ran = run_in(
         layer,
         work,
         *("--network", work.host),
@@ -80,3 +153,148 @@ def test_command_that_needs_a_host_is_refused_with_the_way_to_it_and_works_with_
         registries=registries,
     )
     assert work.shows in read_result(home)
+    assert ran.code == 0, ran.err
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize("work", ALONE, ids=name)
+def test_work_of_every_day_needs_no_grant(
+    work: Work, layer: str, home: Path, workspace: Path, registries: Registries
+) -> None:
+    ran = run_in(layer, work, home=home, workspace=workspace, registries=registries)
+    assert work.shows in read_result(home)
+    assert ran.code == 0, ran.err
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_fetch_of_node_uses_the_proxy_or_the_model_knows_that_it_does_not(
+    layer: str, home: Path, workspace: Path, registries: Registries
+) -> None:
+    work = Work("node", [f'node -e "{FETCH_PAGE}"'], "hello_agent-1.0", PACKAGES)
+    options = ("--network", PACKAGES)
+    run_in(layer, work, *options, home=home, workspace=workspace, registries=registries)
+    told = read_result(home)
+    assert work.shows in told or f"[{PACKAGES} is granted, but this program does not use" in told
+
+
+class _Daemon(ThreadingMixIn, UnixStreamServer):
+    """A docker daemon that only knows its version."""
+
+    daemon_threads = True
+
+
+class _DaemonHandler(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        body = b'{"Version": "99.1", "ApiVersion": "1.41"}'
+        self.send_response(200)
+        self.send_header("Api-Version", "1.41")
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(b"" if self.command == "HEAD" else body)
+
+    do_HEAD = do_GET
+
+    def address_string(self) -> str:
+        return "a client"
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def docker() -> Iterator[Path]:
+    """The socket of a docker daemon, outside the workspace."""
+    with TemporaryDirectory(prefix="agentcli-docker-", dir="/var/tmp") as directory:
+        at = Path(directory, "docker.sock")
+        with _Daemon(str(at), _DaemonHandler) as server:
+            threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+            yield at
+            server.shutdown()
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_docker_is_not_reached_from_the_sandbox_and_is_outside(
+    layer: str, docker: Path, home: Path, workspace: Path, registries: Registries
+) -> None:
+    line = f"docker -H unix://{docker} version --format '{{{{.Server.Version}}}}'"
+    work = Work("docker", [line], "99.1")
+    run_in(layer, work, home=home, workspace=workspace, registries=registries)
+    told = read_result(home)
+    assert work.shows not in told
+    assert 'with needs: "outside"' in told
+    rules = home / "rules.toml"
+    rules.write_text(
+        f"[[rule]]\ndecision = 'allow'\nrule = {json.dumps(f'bash({line})')}\noutside = true\n"
+    )
+    options = ("--policy", str(rules))
+    ran = run_in(layer, work, *options, home=home, workspace=workspace, registries=registries)
+    assert work.shows in read_result(home), ran.err
+
+
+def find_python(home: Path) -> str | None:
+    """Return an interpreter that everybody may run, and that finds the program."""
+    for python in (sys.executable, "/usr/bin/python3", "/usr/local/bin/python3"):
+        check = "import sys; assert sys.version_info >= (3, 11); import agentcli, pydantic, rich"
+        if run_as_nobody(home, python, "-c", check).returncode == 0:
+            return python
+    return None
+
+
+def run_as_nobody(
+    home: Path, *argv: str | Path, env: Mapping[str, str] | None = None
+) -> "subprocess.CompletedProcess[str]":
+    root, packages = Path(__file__).parents[2], Path(pytest.__file__).parent.parent
+    user = (f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
+    return subprocess.run(
+        ["setpriv", *user, *argv],
+        cwd=home,
+        env={
+            "HOME": str(home),
+            "PATH": "/usr/local/bin:/usr/bin:/bin",
+            "PYTHONPATH": f"{root}:{packages}",
+            "PYTHONDONTWRITEBYTECODE": "1",
+            **(env or {}),
+        },
+        capture_output=True,
+        text=True,
+    )
+
+
+@pytest.fixture
+def nobody() -> Iterator[Path]:
+    """The home of an ordinary user, with a workspace in it."""
+    if os.geteuid() != 0 or shutil.which("setpriv") is None:
+        pytest.skip("only root, with setpriv, can become another user")
+    with TemporaryDirectory(prefix="agentcli-test-", dir="/var/tmp") as directory:
+        home = Path(directory)
+        (home / "work").mkdir()
+        for path in (home, home / "work"):
+            os.chown(path, NOBODY, NOBODY)
+        yield home
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize("work", [FROM_HOSTS[0], ALONE[0], ALONE[2]], ids=name)
+def test_ordinary_user_does_the_same_work(
+    work: Work, layer: str, nobody: Path, registries: Registries, tmp_path: Path
+) -> None:
+    with confined(layer, tmp_path / "probe"):
+        pass  # skipped if this layer does not work here
+    python = find_python(nobody)
+    if python is None:
+        pytest.skip("no Python that another user could run the program with")
+    workspace = nobody / "work"
+    work.prepare(workspace)
+    network = ("--network", work.host) if work.host else ()
+    ran = run_as_nobody(
+        nobody,
+        *(python, "-m", "agentcli", "run", "-C", workspace, "--sandbox", layer, "--mode", "auto"),
+        *("--model", work.write_script(nobody / "script.json"), *network, "x"),
+        env=registries.environment,
+    )
+    told = read_result(nobody)
+    if layer == "landlock" and work.host:
+        assert "hosts cannot be granted one by one in this sandbox" in told
+    else:
+        assert work.shows in told, ran.stderr

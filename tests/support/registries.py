@@ -20,7 +20,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import urljoin, urlsplit
 
-PACKAGES, NPM, CODE, API = (f"{name}.example.org" for name in ("packages", "npm", "code", "api"))
+PACKAGES, NPM, CODE, API, GO = (
+    f"{name}.example.org" for name in ("packages", "npm", "code", "api", "go")
+)
 GH_API = "api.github.com"
 WHEEL = "hello_agent-1.0-py3-none-any.whl"
 USER, PASSWORD = "dev", "correct-horse-battery"
@@ -73,6 +75,7 @@ def serve_registries(repositories: Path) -> Iterator[Registries]:
         CODE: lambda asked: _answer_git(asked, repositories),
         API: _answer_user,
         GH_API: _answer_user,
+        GO: _answer_go,
     }
     served: list[Asked] = []
 
@@ -199,6 +202,27 @@ def _answer_npm(asked: Asked) -> Answered:
         "versions": {"1.0.0": version},
     }
     return Answered(200, json.dumps(listing).encode(), _JSON)
+
+
+_GO_MODULE = "example.org/hello"
+_GO_FILES = {"go.mod": f"module {_GO_MODULE}\n", "hello.go": 'package hello\n\nconst Word = "go"\n'}
+
+
+def _answer_go(asked: Asked) -> Answered:
+    """Serve one module by the protocol of GOPROXY."""
+    written = io.BytesIO()
+    with zipfile.ZipFile(written, "w") as archive:
+        for name, text in _GO_FILES.items():
+            archive.writestr(f"{_GO_MODULE}@v1.0.0/{name}", text)
+    info = {"Version": "v1.0.0", "Time": "2026-01-01T00:00:00Z"}
+    files = {
+        "list": b"v1.0.0\n",
+        "v1.0.0.info": json.dumps(info).encode(),
+        "v1.0.0.mod": _GO_FILES["go.mod"].encode(),
+        "v1.0.0.zip": written.getvalue(),
+    }
+    found = files.get(asked.path.removeprefix(f"/{_GO_MODULE}/@v/"))
+    return Answered(200, found) if found else NOT_FOUND
 
 
 def _answer_user(asked: Asked) -> Answered:

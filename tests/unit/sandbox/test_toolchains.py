@@ -1,5 +1,6 @@
 from pathlib import Path
 
+from agentcli.sandbox.environment import build_environment
 from agentcli.sandbox.paths import find_toolchains, tool_variables
 
 
@@ -91,7 +92,20 @@ def test_tools_are_told_where_they_are(tmp_path: Path) -> None:
     (tmp_path / "cargo").mkdir()
     homes = (tmp_path / "elsewhere", tmp_path)
     variables = tool_variables(homes, {"CARGO_HOME": f"{tmp_path}/cargo", "GOMODCACHE": "/none"})
-    assert variables == {"RUSTUP_HOME": f"{tmp_path}/.rustup", "CARGO_HOME": f"{tmp_path}/cargo"}
+    assert variables == {"RUSTUP_HOME": f"{tmp_path}/.rustup"}
+
+
+def test_caches_of_tools_are_not_the_users_own_but_what_go_fetched_is_found(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / ".cargo/registry").mkdir(parents=True)
+    fetched = tmp_path / "go/pkg/mod/cache/download"
+    fetched.mkdir(parents=True)
+    assert tool_variables((tmp_path,), {}) == {
+        "GOPROXY": f"file://{fetched},https://proxy.golang.org,direct"
+    }
+    passed = build_environment({"CARGO_HOME": "/usr/local/cargo"}, workspace=tmp_path)
+    assert "CARGO_HOME" not in passed
 
 
 def test_version_manager_of_another_home_is_found_by_its_programs(tmp_path: Path) -> None:

@@ -83,3 +83,17 @@ def test_what_was_granted_is_not_asked_for() -> None:
     assert explain_failure(text, grants=Grants(network=True), workspace=ROOT) == ()
     denied = "touch: cannot touch '/srv/x': Permission denied"
     assert explain_failure(denied, grants=Grants(writable=(Path("/srv"),)), workspace=ROOT) == ()
+
+
+def test_granted_host_that_a_program_reaches_for_without_the_proxy_is_not_asked_for_again() -> None:
+    text = "TypeError: fetch failed: getaddrinfo EAI_AGAIN docs.example.org"
+    (note,) = explain_failure(
+        text, grants=Grants(hosts=("docs.example.org",)), workspace=Path("/w")
+    )
+    assert "is granted, but this program does not use the proxy" in note
+
+
+def test_closed_temporary_directory_is_answered_by_where_to_write() -> None:
+    text = "bash: /tmp/x: Permission denied"
+    (note,) = explain_failure(text, grants=NO_GRANTS, workspace=Path("/w"))
+    assert "$TMPDIR" in note
