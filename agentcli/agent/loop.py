@@ -120,7 +120,7 @@ def _find_denied(fact: Fact) -> tuple[str, str, Verdict] | None:
     match fact:
         case CallJudged(call=call, verdict=Verdict(by="nobody") as verdict):
             return call.id, call.name, verdict
-        case HostJudged(credential="", verdict=Verdict(by="nobody") as verdict):
+        case HostJudged(credential="", server="", verdict=Verdict(by="nobody") as verdict):
             return fact.call_id, f"{fact.host}:{fact.port}", verdict
         case SignatureJudged(verdict=Verdict(by="nobody") as verdict):
             return fact.call_id, "ssh-agent", verdict

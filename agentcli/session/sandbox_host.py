@@ -5,6 +5,7 @@ Everything is made at the first command: the first request needs none of it.
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ from agentcli.session.project import get_trust_directory
 from agentcli.settings import Settings, get_settings_file
 from agentcli.system.lazy import Lazy
 from agentcli.types.errors import SettingsError
-from agentcli.types.events import Emit, Warned
+from agentcli.types.events import Emit, Event, HostJudged, Warned
 from agentcli.types.tools import WorkingDirectory
 from agentcli.types.verdicts import (
     AnswerGit,
@@ -112,6 +113,16 @@ class SandboxHost:
                 ),
             )
         return self._proxy
+
+    def open_server_proxy(self, sandbox: Sandbox, server: str) -> HostLeases:
+        """Return the leases of one MCP server on the hosts that its entry names."""
+        from agentcli.sandbox.proxy import NetworkProxy
+
+        def emit(event: Event) -> None:
+            named = replace(event, server=server) if isinstance(event, HostJudged) else event
+            self._emit(named)
+
+        return NetworkProxy(sandbox.listen, emit=emit, find_upstream=_find_upstream)
 
     def proves_read(self, command: str) -> bool:
         return self.is_confined and self.prover.reads(command)

@@ -294,6 +294,8 @@ class HostJudged:
     verdict: Verdict
     credential: str = ""
     """The kind of credentials that it wanted for this host; empty if it wanted to reach it."""
+    server: str = ""
+    """The MCP server that wanted it, which no call has started; empty for a command."""
     type: Literal["host_judged"] = "host_judged"
 
 

@@ -349,3 +349,7 @@ class HostLeases(Protocol):
 
         Also for a command that never began."""
         ...
+
+    def close(self) -> None:
+        """Cut all connections, with the session."""
+        ...

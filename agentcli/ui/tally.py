@@ -77,7 +77,7 @@ class Tally:
                 self.failure = event
             case CallJudged(call=call, verdict=verdict) if verdict.decision == "deny":
                 self.denials.append((call, verdict))
-            case HostJudged(credential="", verdict=verdict) if verdict.by == "nobody":
+            case HostJudged(credential="", server="", verdict=Verdict(by="nobody") as verdict):
                 self.denials.append((_build_host_call(event), verdict))
             case CallFinished():
                 self._add_call(event)

@@ -136,7 +136,7 @@ class Nasty:
     async def _reviewed(self, now: Mapping[str, OfferedTool]) -> Mapping[str, OfferedTool]:
         return self.accepted
 
-    def _launch(self, handles: Handles) -> StartedServer:
+    async def _launch(self, handles: Handles) -> StartedServer:
         mark = f"agentcli-{secrets.token_hex(8)}"
         child = process.start(
             [self.entry.command, *self.entry.args],

@@ -321,7 +321,7 @@ _RENDERERS: dict[type[Fact], Callable[..., str]] = {
     TokensSpent: _render_spent_tokens,
     HookRan: lambda fact: f"  hook     {fact.hook} {fact.decision} {fact.reason}",
     HostJudged: lambda fact: (
-        f"  host     {join_port(fact.host, fact.port)}"
+        f"  host     {join_port(fact.host, fact.port)}{f' for {fact.server}' * bool(fact.server)}"
         f"{' ' * bool(fact.credential)}{fact.credential} {fact.verdict.decision}"
         f" by {fact.verdict.by}: {fact.verdict.reason}"
     ),

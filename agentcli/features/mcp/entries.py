@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from agentcli.permissions.foreign_files import get_servers, parse_json
+from agentcli.system.grants import expand_hosts
 from agentcli.system.home import home
 
 START_TIMEOUT_S = 30.0
@@ -61,7 +62,9 @@ class ServerEntry:
     is_confined: bool = True
     """True if its process runs in the sandbox."""
     network: bool = True
-    """True if it may use the network in the sandbox."""
+    """True if it may use the whole network in the sandbox."""
+    hosts: tuple[str, ...] = ()
+    """The hosts that it may reach in the sandbox, if not the whole network."""
     writable: tuple[str, ...] = ()
     """Further paths that it may write in the sandbox."""
     reads: tuple[str, ...] = ()
@@ -192,7 +195,9 @@ def _entry(
         headers=fields.pairs("headers"),
         oauth=_oauth(entry.get("oauth", {}), environ),
         is_confined=fields.switch("sandbox", default=True),
-        network=fields.switch("network", default=True),
+        network=not isinstance(entry.get("network"), list)
+        and fields.switch("network", default=True),
+        hosts=fields.hosts("network"),
         writable=fields.texts("writable"),
         reads=fields.texts("reads"),
         may_sample=fields.switch("sampling", default=False),
@@ -247,6 +252,15 @@ class _Fields:
         if not isinstance(value, list) or not all(_is_plain(one) for one in value):
             raise EntryError(f"{key} must be a list of strings")
         return tuple(self._expand(one) for one in value)
+
+    def hosts(self, key: str) -> tuple[str, ...]:
+        """Return a list of hosts and presets; empty if the value is a switch."""
+        if not isinstance(self._entry.get(key), list):
+            return ()
+        try:
+            return expand_hosts(self.texts(key))
+        except ValueError as error:
+            raise EntryError(f"{key}: {error}") from None
 
     def pairs(self, key: str) -> tuple[tuple[str, str], ...]:
         value = self._entry.get(key, {})

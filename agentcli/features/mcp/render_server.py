@@ -45,4 +45,6 @@ def _describe_sandbox(entry: "ServerEntry") -> str:
         return f"remote{_login_state(entry)}"
     if not entry.is_confined:
         return "NOT sandboxed"
+    if entry.hosts:
+        return f"sandboxed, network: {' '.join(entry.hosts)}"
     return "sandboxed, with network" if entry.network else "sandboxed, no network"

@@ -7,6 +7,7 @@ import shutil
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,7 +32,7 @@ from agentcli.system.lazy import Lazy
 from agentcli.system.output import BoundedOutput, FilteredSink, OutputFilter
 from agentcli.system.process import signal_of_death
 from agentcli.types.grants import Grants
-from agentcli.types.verdicts import FormAnswer, Sandbox, ServerForm
+from agentcli.types.verdicts import FormAnswer, HostLeases, Sandbox, ServerForm
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -150,16 +151,51 @@ class ServerProcess:
         self._cache = user_cache_path("agentcli", appauthor=False) / "mcp" / entry.name
         self._sandbox = Lazy(self._build_sandbox)
         self._private = Lazy(self._create_private_directory)
+        self._leases: HostLeases | None = None
 
-    def launch(self, handles: Handles) -> StartedServer:
+    async def launch(self, handles: Handles) -> StartedServer:
         """Start the process. Raise OSError, or SettingsError if it cannot be put in the sandbox."""
-        sandbox = self._sandbox.get() if self.entry.is_confined else None
+        sandbox = await asyncio.to_thread(self._sandbox.get) if self.entry.is_confined else None
+        leases = self._open_leases(sandbox)
+        if leases is None:
+            return await asyncio.to_thread(self._start, handles, sandbox, {})
+        token = leases.new_token()
+        channels = leases.open(token, self._grants)
+        leases.begin(token, call_id="", grants=self._grants)
+        try:
+            started = await asyncio.to_thread(self._start, handles, sandbox, channels.variables)
+        except BaseException:
+            leases.end(token)
+            raise
+        return replace(started, end_lease=partial(leases.end, token))
+
+    def _open_leases(self, sandbox: Sandbox | None) -> HostLeases | None:
+        """Return the way to the hosts that it may reach; None if it reaches all or none."""
+        if sandbox is None or not self._grants.hosts:
+            return None
+        if self._leases is None:
+            self._leases = self._host.open_server_proxy(sandbox, self.entry.name)
+        self._leases.prepare(self._grants)
+        return self._leases
+
+    @property
+    def _grants(self) -> Grants:
+        return Grants(
+            network=self.entry.network is True,
+            hosts=self.entry.hosts,
+            writable=(self._cache, *self._writable),
+        )
+
+    def _start(
+        self, handles: Handles, sandbox: Sandbox | None, variables: Mapping[str, str]
+    ) -> StartedServer:
         tag = process_tree.new_tag(confined=sandbox is not None)
         env = build_child_environment(
             self._build_environ(is_confined=sandbox is not None),
             tag=tag,
             passed=[name for name, _ in self.entry.env] + list(self.settings.pass_env),
         )
+        env |= variables
         argv = [self._find_program(env), *self.entry.args]
         child = process.start_sandboxed(
             sandbox,
@@ -169,15 +205,14 @@ class ServerProcess:
             stdin=handles.stdin,
             stdout=handles.stdout,
             stderr=handles.stderr,
-            grants=Grants(
-                network=self.entry.network,
-                writable=(self._cache, *self._writable),
-            ),
+            grants=self._grants,
         )
         finish = partial(_finish, sandbox, child) if sandbox else tuple
         return StartedServer(process=child, tag=tag, finish=finish)
 
     def close(self) -> None:
+        if self._leases is not None:
+            self._leases.close()
         if self._sandbox.made is not None:
             self._sandbox.made.close()
         if self._private.made is not None:

@@ -96,11 +96,13 @@ class StartedServer:
     tag: str
     """The tag in the environment of everything that it starts."""
     finish: Callable[[], tuple[str, ...]]
-    """Called once after the end: cleans up and returns remarks for the user."""
+    """Called once after the end, in any thread: cleans up and returns remarks for the user."""
+    end_lease: Callable[[], tuple[str, ...]] = tuple
+    """Called once after the end, in the loop: cuts its connections and returns more remarks."""
 
 
-Launch: TypeAlias = Callable[[Handles], StartedServer]
-"""Raises OSError. Takes milliseconds, and may run in any thread."""
+Launch: TypeAlias = Callable[[Handles], Awaitable[StartedServer]]
+"""Raises OSError. Takes milliseconds."""
 
 
 @dataclass(slots=True)
@@ -125,7 +127,7 @@ async def stdio_transport(
     from_server, stdout = os.pipe()
     try:
         handles = Handles(stdin=stdin, stdout=stdout, stderr=errors.writer)
-        started = await asyncio.to_thread(launch, handles)
+        started = await launch(handles)
     except BaseException:
         os.close(to_server)
         os.close(from_server)
@@ -151,7 +153,8 @@ async def _end_process(started: StartedServer, demise: ServerEnd) -> None:
                 demise.returncode = await process.wait_for_exit(started.process)
     await process.end(started.process, tag=started.tag, steps=AFTER_TIMEOUT)
     demise.returncode = started.process.poll()
-    demise.remarks = await asyncio.to_thread(started.finish)
+    refused = started.end_lease()
+    demise.remarks = (*await asyncio.to_thread(started.finish), *refused)
 
 
 @asynccontextmanager

@@ -218,8 +218,9 @@ def _build_access(event: HostJudged | SignatureJudged) -> JsonRow:
     verdict = event.verdict
     judged = {"decision": verdict.decision, "by": verdict.by, "reason": verdict.reason}
     if isinstance(event, HostJudged):
+        asked = {"id": event.call_id or None, "server": event.server}
         host = {"host": event.host, "port": event.port, "credential": event.credential}
-        return {"type": "host", "id": event.call_id, **host, **judged}
+        return {"type": "host", **asked, **host, **judged}
     signed = {"key": event.key, "purpose": event.purpose}
     return {"type": "signature", "id": event.call_id, **signed, **judged}
 

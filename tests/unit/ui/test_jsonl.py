@@ -101,6 +101,7 @@ def test_what_servers_bring_and_ask_is_told_in_the_published_form(
         {
             "type": "host",
             "id": "c",
+            "server": "",
             "host": "docs.example.org",
             "port": 443,
             "credential": "",
