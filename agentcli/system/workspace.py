@@ -6,10 +6,11 @@ follows no link. So a link swapped in between makes the call fail, and never esc
 
 import errno
 import os
+import re
 import stat
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path, PurePath
@@ -201,7 +202,7 @@ class Workspace:
             return " It is a link that leads out."
         # "/src/app.py" is often meant relative to the root of the project.
         return (
-            self._hint(str(written)) or " Tools reach only the workspace; to read more, use bash."
+            self._hint(str(written)) or " Tools reach only the workspace; for other files use bash."
         )
 
     def is_work(self, path: WorkspacePath) -> bool:
@@ -249,6 +250,8 @@ class Workspace:
                 return replace_file(folder, name, data, expected=expected, shown=path.given)
         except OSError as error:
             reason = error.strerror or str(error)
+            if error.errno == errno.ENOTDIR:
+                reason = "what should be its directory is a file"
             raise ToolError(f"Not written: {path.given}: {reason}. Nothing changed.") from error
 
     def require_writable(self, path: WorkspacePath) -> None:
@@ -282,7 +285,7 @@ class Workspace:
         return closest_path(self.root, given)
 
     def no_such_file(self, path: WorkspacePath) -> ToolError:
-        hint = self._hint(path.relative) if path.root == self.root else ""
+        hint = _hint_form(path) or (self._hint(path.relative) if path.root == self.root else "")
         if not hint and _WILDCARDS & set(path.given):
             hint = " A path has no wildcards: give them as glob, to find_files or grep."
         return ToolError(f"No such file: {path.given}.{hint}")
@@ -356,6 +359,33 @@ def _resolve(path: Path) -> Path:
         if error.errno == errno.ELOOP:
             raise
     return Path(os.path.realpath(path))
+
+
+_ADDRESS = re.compile(r"https?://")
+_LINES_BEHIND = re.compile(r"#L?\d+(?:[-:,]L?\d+)?$")
+_MODULE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
+
+
+def _hint_form(path: WorkspacePath) -> str:
+    """Return what is wrong with the form of a path that does not exist, or an empty string."""
+    given = path.given
+    if _ADDRESS.match(given):
+        return " It is a web address, and this tool knows only files."
+    with suppress(OSError, ValueError):
+        if (path.root / given).is_symlink():
+            target = printable(os.fspath((path.root / given).readlink()))
+            return f" It is a link to {target}, which does not exist."
+        without_lines = _LINES_BEHIND.sub("", given)
+        if without_lines != given and (path.root / without_lines).is_file():
+            return f" Did you mean {without_lines}? Lines are chosen by fields of their own."
+        several = given.replace(",", " ").split()
+        if len(several) > 1 and all((path.root / one).exists() for one in several):
+            return " Give one path in each call."
+    if _MODULE.fullmatch(given):
+        module = f"{given.replace('.', '/')}.py"
+        near = closest_path(path.root, module)
+        return f" Did you mean {near}?" if near and near.endswith(module) else ""
+    return ""
 
 
 def _refusal(path: WorkspacePath, error: OSError) -> ToolError:

@@ -128,12 +128,15 @@ class SwitchCheck:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChoiceCheck:
     words: tuple[str, ...]
+    synonyms: tuple[tuple[str, str], ...] = ()
+    """Words that other tools use for the same, accepted but not declared."""
 
     def __call__(self, value: Any) -> str:
         if isinstance(value, str):
             _require_characters(value)
-            if value in self.words:
-                return value
+            word = dict(self.synonyms).get(value, value)
+            if word in self.words:
+                return word
         *others, last = map("'{}'".format, self.words)
         raise _wrong("literal_error", f"{', '.join(others)} or {last}", value)
 

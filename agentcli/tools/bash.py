@@ -90,14 +90,18 @@ class BashArgs(BuiltinArguments):
 
     aliases: ClassVar[dict[str, str]] = {
         "cmd": "command",
+        "script": "command",
         "timeout_s": "timeout",
         "timeout_seconds": "timeout",
         "run_in_background": "background",
     }
     ignored: ClassVar[frozenset[str]] = frozenset({"description", "explanation"})
-    advice: ClassVar[dict[str, str]] = dict.fromkeys(
-        ("cwd", "workdir", "working_directory", "directory"), "begin the command with cd DIR &&"
-    )
+    advice: ClassVar[dict[str, str]] = {
+        **dict.fromkeys(
+            ("cwd", "workdir", "working_directory", "directory"), "begin the command with cd DIR &&"
+        ),
+        **dict.fromkeys(("env", "environment"), "begin the command with NAME=VALUE"),
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,6 +165,8 @@ class Bash:
         args = parse_arguments(BashArgs, raw)
         if not args.command.strip():
             raise ToolError("Invalid input: command is blank.", kind=ErrorKind.INVALID_INPUT)
+        if fault := _find_quotation(args.command):
+            raise ToolError(f"Not run: {fault}", kind=ErrorKind.INVALID_INPUT)
         for one in split_commands(args.command):
             if why := explain_need_for_terminal(one):
                 raise ToolError(f"Not run: {why}", kind=ErrorKind.INVALID_INPUT)
@@ -423,3 +429,13 @@ def _real(directory: str) -> Path | None:
         return found if directory and found.is_dir() else None
     except (OSError, ValueError):
         return None
+
+
+def _find_quotation(command: str) -> str:
+    """Return what is wrong with a command that was copied with the signs around it, if any."""
+    text = command.strip()
+    if text.startswith("```"):
+        return "the command is in a Markdown fence. Send the lines between ``` alone."
+    if text.startswith("$ "):
+        return 'the command begins with the prompt "$ ". Send what follows it alone.'
+    return ""

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import field
 from functools import partial
 from typing import Any, ClassVar
@@ -171,6 +172,7 @@ class EditFile:
             )
             for edit in args.edits or (one,)
         ]
+        _refuse_placeholders(requests, before)
         try:
             if args.lines:
                 first, last = self._find_range(args.lines, located, before)
@@ -217,6 +219,8 @@ class EditFile:
         assert found is not None
         first, last = int(found[1]), int(found[2] or found[1])
         total = count_lines(before.text)
+        if first > last:
+            raise make_refusal(f"lines {first}-{last}: the first number is the larger one.")
         if not 1 <= first <= last <= total:
             raise make_refusal(f"lines {first}-{last}: {located.given} has lines 1-{total}.")
         digest = sha256(before.data)
@@ -232,6 +236,16 @@ class EditFile:
         return first, last
 
 
+def _refuse_placeholders(requests: Sequence[EditRequest], before: TextFile) -> None:
+    """Raise ToolError if a new text stands for lines that it does not have."""
+    for request in requests:
+        if line := text_file.find_placeholder(request.new, old=f"{before.text}\n{request.old}"):
+            raise make_refusal(
+                f"{line!r} in new_text stands for lines that are left out. new_text is written as "
+                "it is: give all lines, or a smaller old_text."
+            )
+
+
 def _find_fault(args: EditFileArgs) -> str:
     """Return what is wrong with the arguments together; an empty string if nothing is."""
     given = {"old_text": args.old_text, "new_text": args.new_text}
@@ -244,7 +258,9 @@ def _find_fault(args: EditFileArgs) -> str:
     if args.edits:
         # A model that must fill every field sends empty texts beside them.
         return "give edits, or old_text and new_text, not both" if any(given.values()) else ""
-    missing = (name for name, text in given.items() if text is None)
+    missing = [name for name, text in given.items() if text is None]
+    if missing == ["new_text"]:
+        return 'new_text is missing (e.g. x = 2, or "" to delete old_text)'
     return "; ".join(
         f"{name} is missing ({get_description(EditFileArgs, name)})" for name in missing
     )

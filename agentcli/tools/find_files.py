@@ -3,6 +3,7 @@
 import asyncio
 import heapq
 import os
+import re
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import field
@@ -136,7 +137,7 @@ class FindFiles:
             take=take,
         )
         if not found:
-            return ""
+            return hint_glob(printable(args.glob))
         if scope.admits(found[0]):
             return f" {scope.display(found[0])} does, but is ignored: set path to its directory."
         return f" Case counts: did you mean {scope.display(found[0])}?"
@@ -151,3 +152,19 @@ def _limit_lines(lines: Iterable[str]) -> list[str]:
             break
         bounded.append(line)
     return bounded
+
+
+_EXPRESSION = re.compile(r"\.\*|\\\.|^\^|\$$")
+
+
+def hint_glob(glob: str) -> str:
+    """Return how a glob that matches nothing may be meant, or an empty string."""
+    if _EXPRESSION.search(glob):
+        return " It is a glob, not a regular expression: write *.py, not .*\\.py$."
+    if " " in glob.strip():
+        return " It is one glob: several are written *.{py,md}."
+    if glob.startswith("~"):
+        return " ~ is not expanded, and the workspace alone is searched."
+    if glob.replace("_", "").replace("-", "").isalnum():
+        return f" A part of a name is written *{glob}*."
+    return ""

@@ -1,6 +1,7 @@
 """grep: search the contents of files, with ripgrep."""
 
 import asyncio
+import re
 from collections.abc import Sequence
 from dataclasses import field, replace
 from typing import ClassVar, Literal
@@ -43,7 +44,12 @@ _BARE = (
 
 
 _LINES = WholeCheck(least=0, most=10)
-_MODES = ChoiceCheck(words=("content", "files", "count"))
+_MODES = ChoiceCheck(
+    words=("content", "files", "count"),
+    synonyms=(("files_with_matches", "files"),),
+)
+_DELIMITED = re.compile(r"/(?P<inner>.+)/(?P<flags>[a-z]*)")
+_COMMAND = re.compile(r"(?:[ef]?grep|rg|ag|ack) +-")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +91,9 @@ class GrepArgs(BuiltinArguments):
         "file_path": "path",
         "directory": "path",
     }
+    advice: ClassVar[dict[str, str]] = dict.fromkeys(
+        ("type", "file_type", "-t"), "give a glob, e.g. *.py"
+    )
 
 
 class Grep:
@@ -150,11 +159,13 @@ class Grep:
         if finish.timed_out:
             raise ToolError(f"{text} so far: {next(finish.notes())}.", kind=ErrorKind.TIMEOUT)
         if scope.wanted and await self._is_any(scope, ["--files"], separator=b"\0") is False:
-            return f"{text}: no file there matches the glob."
+            return f"{text}: no file there matches the glob.{_hint_ending(args.glob or '')}"
         return f"{text}.{await self._hint(args, scope)}"
 
     async def _hint(self, args: GrepArgs, scope: SearchScope) -> str:
         """Return how a pattern that matches nothing may be meant, or an empty string."""
+        if hint := _hint_form(args.pattern):
+            return hint
         if not args.literal and may_be_meant_literally(args.pattern):
             plain = Pattern(text=args.pattern, literal=True, multiline=False)
             if await self._matches(args, scope, plain):
@@ -211,3 +222,19 @@ def _make_refusal(args: GrepArgs, message: str) -> ToolError:
     if complaint.startswith(("look-around", "backreferences")):
         remedy = "use grep -P in bash, or another pattern"
     return ToolError(f"Bad pattern: {complaint}; {remedy}.", kind=ErrorKind.INVALID_INPUT)
+
+
+def _hint_form(pattern: str) -> str:
+    """Return what does not belong to a pattern, or an empty string."""
+    if found := _DELIMITED.fullmatch(pattern):
+        also = ", and ignore_case=true" if "i" in found["flags"] else ""
+        return f" Slashes count as text: give {printable(found['inner'])}{also}."
+    if _COMMAND.match(pattern):
+        return " Give the pattern alone: path, glob and ignore_case are fields of their own."
+    return ""
+
+
+def _hint_ending(glob: str) -> str:
+    """Return how the ending of a name is written, if a glob is only that."""
+    ending = glob.removeprefix(".")
+    return f" A name's ending is written *.{ending}." if ending.isalnum() else ""

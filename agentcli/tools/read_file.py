@@ -55,9 +55,13 @@ class ReadFileArgs(BuiltinArguments):
         "max_lines": "limit",
         "start": "offset",
     }
-    advice: ClassVar[dict[str, str]] = dict.fromkeys(
-        ("end", "end_line"), "give limit, the number of lines"
-    )
+    advice: ClassVar[dict[str, str]] = {
+        **dict.fromkeys(("end", "end_line"), "give limit, the number of lines"),
+        **dict.fromkeys(
+            ("view_range", "line_range", "lines", "range"),
+            "give offset, the first line, and limit, the number of lines",
+        ),
+    }
 
 
 class ReadFile:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeAlias
@@ -13,6 +14,19 @@ from agentcli.tools.seen import Seen, sha256
 from agentcli.types.errors import ToolError
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.tools import Diff, KnownFile, LineRanges, Output
+
+_PLACEHOLDER = re.compile(
+    r"^[ \t]*(?:#|//|/\*|<!--|--|;|%)(?=[^\n]*(?:\.\.\.|…))[^\n]*"
+    r"\b(?:rest of|existing|remaining|unchanged|as before|the same|omitted)\b[^\n]*$",
+    re.MULTILINE | re.IGNORECASE,
+)
+"""A comment with an ellipsis that stands for lines: `# ... rest of the file unchanged ...`."""
+
+
+def find_placeholder(new: str, *, old: str) -> str:
+    """Return a line of a new text that stands for lines it leaves out, if the old text lacks it."""
+    lines = (found[0].strip() for found in _PLACEHOLDER.finditer(new))
+    return next((line for line in lines if line not in old), "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -40,6 +40,9 @@ class WriteFileArgs(BuiltinArguments):
         "text": "content",
         "file_text": "content",
     }
+    advice: ClassVar[dict[str, str]] = dict.fromkeys(
+        ("append", "mode"), "the whole file is written; to add to it use edit_file"
+    )
 
 
 class WriteFile:
@@ -80,6 +83,11 @@ class WriteFile:
         before = load_text(self._workspace, located)
         self._require_read(located, before)
         content = self._hidden.restore(args.content, current=before.text, path=located.given)
+        if line := text_file.find_placeholder(content, old=before.text):
+            raise ToolError(
+                f"Not written: {line!r} leaves out lines of {located.given}, and they would be "
+                "lost. Give all lines, or change a part with edit_file."
+            )
         return _rewrite(located, before, _restore_endings(content, before))
 
     def _require_read(self, located: WorkspacePath, before: TextFile) -> None:

@@ -77,6 +77,9 @@ def plan_edits(raw: str, requests: Sequence[EditRequest]) -> PlannedEdit:
             planned = plan_edit(text, request)
         except ToolError as error:
             reason = str(error).removeprefix(_REFUSED)
+            old = to_lf(request.old)
+            if index and old in to_lf(raw) and old not in to_lf(text):
+                reason = "an edit before it changed its old_text. Join the two, or reorder them."
             where = f"edits[{index}], after those before it" if index else "edits[0]"
             raise make_refusal(f"{where}: {reason}") from None
         kept = list(_carry(kept, planned.splices, len(text)))

@@ -27,6 +27,9 @@ _INNER_CHARS = 4
 _ELISION = re.compile(r"^[ \t]*(?:#|//|/\*|<!--|--|;|%)?[ \t]*(?:\.\.\.|…)", re.MULTILINE)
 _NAMES = {" ": "space", "\t": "tab"}
 _LOOK = "Is it another file? grep for a few words of it, and copy the lines you find."
+_MARKERS = re.compile(r"^(?:<{5,}|>{5,}) ?(?:SEARCH|REPLACE|ORIGINAL|UPDATED)", re.MULTILINE)
+_EXPRESSION = re.compile(r"\\[wsdSWDb.()\[]|\.[*+]|\[\^")
+_EXPRESSION_CHARS, _EXPRESSION_SEARCHED_CHARS = 60, 20_000
 _WORD = re.compile(r"\w{3,}")
 
 
@@ -38,8 +41,24 @@ def explain_not_found(view: LfView, reading: Reading, *, path: str) -> str:
         return f"{text} new_text is already at line {view.line_at(already)}; nothing to do?"
     if _ELISION.search(reading.old):
         text += ' old_text must not leave code out ("...").'
+    if not view.text.strip():
+        return f"{text} The file is empty: write_file fills it."
+    if _MARKERS.search(reading.old):
+        return f"{text} Give the lines between the markers alone, as old_text and as new_text."
+    if _is_expression_for(reading.old, view.text):
+        text += " It is taken as it is, not as a regular expression."
     closest = show_closest(view, reading.old, name="old_text")
     return f"{text} {closest or f'Nothing in it is like it. {_LOOK}'}"
+
+
+def _is_expression_for(old: str, text: str) -> bool:
+    """Return whether a text is a regular expression that matches in a file, as it seems."""
+    if len(old) > _EXPRESSION_CHARS or not _EXPRESSION.search(old):
+        return False
+    try:
+        return re.search(old, text[:_EXPRESSION_SEARCHED_CHARS]) is not None
+    except (re.error, RecursionError):
+        return False
 
 
 def _only_removes(reading: Reading) -> bool:

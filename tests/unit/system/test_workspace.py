@@ -27,7 +27,7 @@ def workspace(tmp_path: Path, outside: Path) -> Workspace:
     return Workspace(tmp_path / "ws")
 
 
-REACH = "Tools reach only the workspace; to read more, use bash."
+REACH = "Tools reach only the workspace; for other files use bash."
 
 
 def content(workspace: Workspace, given: str) -> bytes:

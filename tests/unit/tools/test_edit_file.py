@@ -105,7 +105,7 @@ def test_refusals_change_nothing(tmp_path: Path) -> None:
         ("loop", "a", "b"): "loop is a symbolic link that leads back to itself.",
         (".", "a", "b"): ". is a directory, not a regular file.",
         ("/etc/passwd", "a", "b"): "/etc/passwd is outside the workspace. Tools reach only the "
-        "workspace; to read more, use bash.",
+        "workspace; for other files use bash.",
         (".git/config", "a", "b"): ".git/config is protected: git's own files and agentcli's "
         "settings are not for tools to write.",
         ("config.py", "", "b"): "Not edited: old_text is empty. To create or rewrite a file use "
@@ -259,7 +259,7 @@ def test_one_refused_edit_refuses_all(
     ("arguments", "told"),
     [
         ({}, "old_text is missing (e.g. x = 1); new_text is missing (e.g. x = 2)."),
-        ({"old_text": "a"}, "new_text is missing (e.g. x = 2)."),
+        ({"old_text": "a"}, 'new_text is missing (e.g. x = 2, or "" to delete old_text).'),
         ({"edits": []}, "old_text is missing (e.g. x = 1); new_text is missing (e.g. x = 2)."),
         (
             {"edits": [{"old_text": "a", "new_text": "b"}], "old_text": "a"},
@@ -333,7 +333,7 @@ def test_a_range_whose_numbers_may_have_moved_is_refused(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ({"lines": "2-1", "new_text": ""}, "lines 2-1: a has lines 1-60."),
+        ({"lines": "2-1", "new_text": ""}, "lines 2-1: the first number is the larger one."),
         ({"lines": "60-61", "new_text": ""}, "lines 60-61: a has lines 1-60."),
         ({"lines": "0", "new_text": ""}, "lines 0-0: a has lines 1-60."),
         ({"lines": "two", "new_text": ""}, 'lines must be like 40-96, not "two"'),

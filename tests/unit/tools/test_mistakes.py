@@ -10,6 +10,10 @@ from tests.support.searching import ENGINES
 
 PARSER = "src/app/parser.py"
 
+SEARCH = "<<<<<<< SEARCH\nimport os\n=======\nimport sys\n>>>>>>> REPLACE"
+TWICE = [{"old_text": "import os", "new_text": new} for new in ("import re", "import io")]
+ELIDED = "import sys\n# ... rest of the file unchanged ..."
+
 MISTAKES: list[tuple[str, Any, str]] = [
     ("read_file", {"path": "src/app/Parser.py"}, "Did you mean src/app/parser.py?"),
     ("read_file", {"path": "parser.py"}, "Did you mean src/app/parser.py?"),
@@ -83,6 +87,44 @@ MISTAKES: list[tuple[str, Any, str]] = [
     ("run_shell", {"command": "ls"}, "Did you mean bash?"),
     ("apply_patch", {"patch": "--- a/x\n+++ b/x\n"}, "git apply in bash"),
     ("apply_patch", {"patch": ""}, "It begins with"),
+    ("read_file", {"path": PARSER, "view_range": [1, 3]}, "give offset, the first line, and"),
+    ("read_file", {"path": PARSER, "line_range": "1-3"}, "give offset, the first line, and"),
+    ("read_file", {"path": "https://example.org/x"}, "It is a web address"),
+    ("read_file", {"path": f"{PARSER}#L3-L5"}, f"Did you mean {PARSER}? Lines are chosen by"),
+    ("read_file", {"path": "app.parser"}, f"Did you mean {PARSER}?"),
+    ("read_file", {"path": "dead"}, "It is a link to nowhere, which does not exist"),
+    ("read_file", {"path": f"{PARSER} README.md"}, "Give one path in each call"),
+    ("read_file", {"path": f"{PARSER}, README.md"}, "Give one path in each call"),
+    ("write_file", {"path": "a", "content": "x", "append": True}, "to add to it use edit_file"),
+    ("write_file", {"path": "a", "content": "x", "mode": "a"}, "to add to it use edit_file"),
+    ("write_file", {"path": "/etc/a.py", "content": "x"}, "for other files use bash"),
+    ("write_file", {"path": "README.md/x", "content": "x"}, "its directory is a file"),
+    ("edit_file", {"path": PARSER, "old_text": "import os", "new_text": None}, '"" to delete'),
+    ("edit_file", {"path": PARSER, "old_text": SEARCH, "new_text": ""}, "between the markers"),
+    (
+        "edit_file",
+        {"path": PARSER, "old_text": r"def \w+\(self", "new_text": "x"},
+        "not as a regular",
+    ),
+    ("edit_file", {"path": "empty.txt", "old_text": "a", "new_text": "b"}, "write_file fills it"),
+    ("edit_file", {"path": PARSER, "edits": TWICE}, "an edit before it changed its old_text"),
+    ("edit_file", {"path": PARSER, "lines": "5-2", "new_text": "x"}, "the larger one"),
+    ("edit_file", {"path": PARSER, "old_text": "import os", "new_text": ELIDED}, "give all lines"),
+    ("grep", {"pattern": "/parse/i"}, "give parse, and ignore_case=true"),
+    ("grep", {"pattern": "grep -rn parse src"}, "Give the pattern alone"),
+    ("grep", {"pattern": "parse", "glob": "py"}, "is written *.py"),
+    ("grep", {"pattern": "parse", "glob": ".py"}, "is written *.py"),
+    ("grep", {"pattern": "parse", "type": "python"}, "give a glob, e.g. *.py"),
+    ("grep", {"pattern": "parse", "output_mode": "files_with_matches"}, PARSER),
+    ("find_files", {"glob": r".*\.py$"}, "a glob, not a regular expression"),
+    ("find_files", {"glob": "*.py *.md"}, "several are written *.{py,md}"),
+    ("find_files", {"glob": "find . -name '*.py'"}, "It is one glob"),
+    ("find_files", {"glob": "parser"}, "is written *parser*"),
+    ("find_files", {"glob": "~/*.py"}, "~ is not expanded"),
+    ("bash", {"script": "ls"}, "[exit code 0]"),
+    ("bash", {"command": "ls", "env": {"A": "1"}}, "begin the command with NAME=VALUE"),
+    ("bash", {"command": "$ ls"}, "Send what follows it alone"),
+    ("bash", {"command": "```bash\nls\n```"}, "Send the lines between ``` alone"),
 ]
 
 
@@ -98,3 +140,17 @@ def test_a_mistake_is_answered_with_what_to_do(
 def test_a_tool_like_none_of_ours_gets_no_silly_guess(name: str, tmp_path: Path) -> None:
     told = answer_to(tmp_path, (name, {}))
     assert "Did you mean" not in told and "The tools are read_file" in told
+
+
+def test_file_is_not_replaced_by_one_that_leaves_lines_out(tmp_path: Path) -> None:
+    read = ("read_file", {"path": PARSER})
+    told = answer_to(tmp_path, read, ("write_file", {"path": PARSER, "content": ELIDED}))
+    assert "leaves out lines of src/app/parser.py, and they would be lost" in told
+    assert "class Parser" in (tmp_path / "project" / PARSER).read_text()
+
+
+@pytest.mark.parametrize("line", ["# the same as before", "x = ...", "# ...", "# rest of it"])
+def test_line_that_stands_for_nothing_is_written(line: str, tmp_path: Path) -> None:
+    read = ("read_file", {"path": PARSER})
+    told = answer_to(tmp_path, read, ("write_file", {"path": PARSER, "content": line}))
+    assert told.startswith("Wrote src/app/parser.py")

@@ -187,9 +187,9 @@ def test_missing_outside_and_special_files_are_refused(tmp_path: Path) -> None:
     tools = bench(tmp_path)
     assert [refusal(tools.read, path) for path in ("confg.py", "../x", "/dev/zero", "fifo")] == [
         "No such file: confg.py. Did you mean config.py?",
-        "../x is outside the workspace. Tools reach only the workspace; to read more, use bash.",
-        "/dev/zero is outside the workspace. Tools reach only the workspace; to read more, use "
-        "bash.",
+        "../x is outside the workspace. Tools reach only the workspace; for other files use bash.",
+        "/dev/zero is outside the workspace. Tools reach only the workspace; for other files "
+        "use bash.",
         "fifo is a named pipe (FIFO), not a regular file.",
     ]
 

@@ -142,9 +142,9 @@ def test_what_cannot_be_written_is_refused(tmp_path: Path) -> None:
         "folder": "folder is a directory, not a regular file.",
         "fifo": "fifo is a named pipe (FIFO), not a regular file.",
         "new/": "Not written: new/ names a directory, not a file.",
-        "latin/x": "Not written: latin/x: Not a directory. Nothing changed.",
-        "../x": "../x is outside the workspace. Tools reach only the workspace; to read more, use "
-        "bash.",
+        "latin/x": "Not written: latin/x: what should be its directory is a file. Nothing changed.",
+        "../x": "../x is outside the workspace. Tools reach only the workspace; for other files "
+        "use bash.",
         ".git/hooks/pre-commit": ".git/hooks/pre-commit is protected: git's own files and "
         "agentcli's settings are not for tools to write.",
         "surrogate": 'surrogate is utf-8, and "\\ud800" cannot be written in it.',
