@@ -196,6 +196,18 @@ def remove_entry(name: str, parent: int) -> None:
         os.rename(name, f"removed-{secrets.token_hex(4)}", src_dir_fd=parent, dst_dir_fd=parent)
 
 
+def remove_directory(directory: Path) -> None:
+    """Remove a directory and all in it, whatever rights its owner took from themselves.
+
+    Raise OSError if something stays.
+    """
+    parent = os.open(directory.parent, DIRECTORY)
+    try:
+        _remove_tree(directory.name, parent)
+    finally:
+        os.close(parent)
+
+
 def _remove_tree(name: str, parent: int) -> None:
     try:
         shutil.rmtree(name, dir_fd=parent)

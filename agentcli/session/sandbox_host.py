@@ -5,6 +5,7 @@ Everything is made at the first command: the first request needs none of it.
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -192,9 +193,10 @@ class SandboxHost:
         if self._home.made is not None:
             self._home.made.close()
         if self._private.made is not None:
-            from shutil import rmtree
+            from agentcli.sandbox.contents import remove_directory
 
-            rmtree(self._private.made, ignore_errors=True)
+            with suppress(OSError):  # `agentcli sessions delete` tries again
+                remove_directory(self._private.made)
 
     def _choose_sandbox(self) -> Sandbox | None:
         try:

@@ -6,7 +6,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -21,6 +21,7 @@ from agentcli.features.mcp.entries import ServerEntry
 from agentcli.features.mcp.faults import SAID, FaultContext
 from agentcli.features.mcp.stdio import Handles, Launch, ServerEnd, StartedServer, stdio_transport
 from agentcli.features.mcp.tokens import REFUSED, StoredLogin
+from agentcli.sandbox.contents import remove_directory
 from agentcli.sandbox.environment import build_environment
 from agentcli.session.permission_gate import PermissionGate
 from agentcli.session.sandbox_host import SandboxHost
@@ -216,7 +217,8 @@ class ServerProcess:
         if self._sandbox.made is not None:
             self._sandbox.made.close()
         if self._private.made is not None:
-            shutil.rmtree(self._private.made, ignore_errors=True)
+            with suppress(OSError):
+                remove_directory(self._private.made)
 
     @property
     def _writable(self) -> tuple[Path, ...]:

@@ -19,6 +19,7 @@ from agentcli.log.sessions import (
     search_session,
     summarize,
 )
+from agentcli.sandbox.contents import remove_directory
 from agentcli.session.start import add_fact
 from agentcli.system.plain_text import show_controls
 from agentcli.types.errors import Exit, SettingsError, UsageError
@@ -99,7 +100,7 @@ def delete_session(named: str, *, is_confirmed: bool) -> Exit:
         return Exit.DONE
     lock = SessionLock(paths.directory)  # nobody may be working in it
     try:
-        shutil.rmtree(paths.directory)
+        remove_directory(paths.directory)
         forget_session(paths.id, paths.directory.parent)
         shutil.rmtree(fork_tree(paths.id), ignore_errors=True)
     except OSError as error:

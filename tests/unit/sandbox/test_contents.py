@@ -16,6 +16,7 @@ from agentcli.sandbox.contents import (
     LinkContent,
     UnreadContent,
     put_back,
+    remove_directory,
 )
 from tests.support.examples import examples
 
@@ -126,6 +127,17 @@ def test_unreadable_directory_is_replaced(tmp_path: Path, parent: int) -> None:
         "it", parent, before=DirectoryContent(0o755, {}), after=ContentReader().read("it", parent)
     )
     assert list((tmp_path / "it").iterdir()) == []
+
+
+def test_directory_is_removed_whatever_rights_are_missing_in_it(tmp_path: Path) -> None:
+    top = tmp_path / "top"
+    (top / "closed").mkdir(parents=True, mode=0o700)
+    (top / "read-only/deep").mkdir(parents=True)
+    (top / "read-only/deep/file").touch()
+    for path, mode in (("closed", 0), ("read-only/deep", 0o500), ("read-only", 0o500)):
+        (top / path).chmod(mode)
+    remove_directory(top)
+    assert not top.exists()
 
 
 def test_change_is_seen_however_soon(tmp_path: Path, parent: int) -> None:
