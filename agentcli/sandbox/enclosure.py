@@ -92,7 +92,8 @@ class EnclosureAhead:
         """Return the prepared one if it gave up these rights, else a new one. The caller closes."""
         if self._ready and self._ready[0] == restrict:
             ready, self._ready = self._ready[1], None
-            return ready.result()
+            with suppress(RuntimeError):  # no thread could be started then
+                return ready.result()
         self._drop()
         return Enclosure(restrict)
 
@@ -106,7 +107,8 @@ class EnclosureAhead:
 
     def _drop(self) -> None:
         if self._ready:
-            self._ready[1].result().close()
+            with suppress(RuntimeError):  # it could not be made: no thread could be started
+                self._ready[1].result().close()
             self._ready = None
 
 
