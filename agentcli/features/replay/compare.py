@@ -43,7 +43,7 @@ _STAND_INS: tuple[tuple[str, str], ...] = (
     (r"agentcli-[\w-]{8,}", "agentcli-<name>"),
     (r"(?<=<session>/out/)\d+\.log\b", "<number>.log"),  # parallel calls take any order
     (r"\btmp(?:[a-z0-9_]{8}|\.[A-Za-z0-9]{10})(?!\w)", "<name>"),  # of Python and of mktemp
-    (r"(/tmp/[\w-]*?[-._])[A-Za-z0-9_]{6,12}(?![\w-])", r"\1<name>"),
+    (r"((?:/tmp|agentcli-<name>)/[\w-]*?[-._])[A-Za-z0-9_]{6,12}(?![\w-])", r"\1<name>"),
     (r"pytest-of-\w+/pytest-\d+", "pytest-of-<name>"),
     (r"\b0x[0-9a-f]{6,16}\b", "<address>"),
     (r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?", "<time>"),
