@@ -137,6 +137,8 @@ def read_result(home: Path) -> str:
 def test_command_that_needs_a_host_is_refused_with_the_way_to_it_and_works_with_it(
     work: Work, layer: str, home: Path, workspace: Path, registries: Registries
 ) -> None:
+    if layer == "landlock" and os.geteuid() != 0:
+        pytest.skip("without root, Landlock leaves no network at all: a named gap")
     ran = run_in(layer, work, home=home, workspace=workspace, registries=registries)
     told = read_result(home)
     assert f"{work.host}:80 was refused" in told
