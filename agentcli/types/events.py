@@ -106,10 +106,7 @@ class TurnStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnWithdrawn:
-    """The last turn's message was never answered. The user has it back, to send or to change.
-
-    The model does not see it any more.
-    """
+    """The last turn's message was never answered. The user has it back, and no model sees it."""
 
     type: Literal["turn_withdrawn"] = "turn_withdrawn"
 
