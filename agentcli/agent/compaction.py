@@ -6,7 +6,6 @@ so none is left out: small ones stay whole, and large ones share the space that 
 """
 
 import math
-import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
@@ -17,6 +16,7 @@ from agentcli.agent.history import find_last_reply, find_new_results
 from agentcli.agent.journal import Journal
 from agentcli.agent.request_size import RequestSize, count_message_tokens, count_result_tokens
 from agentcli.agent.usage_recorder import build_usage_recorder
+from agentcli.system.lazy import compile_later
 from agentcli.system.tokens import ROUGH_BYTES, estimate, estimate_fast
 from agentcli.types.errors import ProviderError, ProviderErrorKind
 from agentcli.types.events import Compacted, ResultsTrimmed, TokensSpent, TrimmedResult, Warned
@@ -107,7 +107,7 @@ LEAST_TOKENS = 2 * NOTE_TOKENS
 HEAD_OF_COMMAND = 0.25
 """The share of a cut output kept from its start; the rest is its end, where failures show."""
 
-_ROW = re.compile(r"(-?\d+)\t")
+_ROW = compile_later(r"(-?\d+)\t")
 
 
 def cut_new(

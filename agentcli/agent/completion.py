@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 from agentcli.agent.evidence import describe_evidence
 from agentcli.agent.journal import Journal
+from agentcli.system.lazy import compile_later
 from agentcli.types.checks import AnswerChecked, GoalChanged, Verified
 from agentcli.types.deltas import CheckStarted
 from agentcli.types.errors import Ending
@@ -39,7 +40,7 @@ FAILURES_MAX = 2
 FindProblem: TypeAlias = Callable[[Json], str]
 """Returns what is wrong with a value, or an empty string."""
 
-_FENCED = re.compile(r"```(?:json)?\s*\n(.*)\n\s*```", re.DOTALL)
+_FENCED = compile_later(r"```(?:json)?\s*\n(.*)\n\s*```", re.DOTALL)
 
 
 class AnswerForm:

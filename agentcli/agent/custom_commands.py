@@ -18,14 +18,15 @@ from agentcli.agent.front_matter import (
     split_front_matter,
 )
 from agentcli.agent.markdown_files import Skill
+from agentcli.system.lazy import compile_later
 from agentcli.types.errors import UsageError
 
 NAME_CHARS = 64
 HELP_CHARS = 60
 
-_GAP = re.compile(r"\\\$|\$ARGUMENTS\b|\{\{args\}\}|\$([1-9])(?!\d)")
-_NOT_IN_NAMES = re.compile(r"[^\w:.-]+")
-_RUNS_FIRST = re.compile(r"!`[^`\n]+`|!\{[^}\n]+\}")
+_GAP = compile_later(r"\\\$|\$ARGUMENTS\b|\{\{args\}\}|\$([1-9])(?!\d)")
+_NOT_IN_NAMES = compile_later(r"[^\w:.-]+")
+_RUNS_FIRST = compile_later(r"!`[^`\n]+`|!\{[^}\n]+\}")
 _RUN_NOTE = (
     "Where it says !`COMMAND` or !{COMMAND}, the output of that command belongs: run it with bash "
     "first."

@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeVar
 
 import yaml
 
+from agentcli.system.lazy import compile_later
 from agentcli.system.plain_text import show_controls
 from agentcli.types.events import Warned
 
@@ -33,12 +34,12 @@ NOTES_FOR_PEOPLE = frozenset(
 )
 """Keys that describe a file to people. They have no effect anywhere, so none is missed."""
 
-_FENCE = re.compile(r"-{3,}[ \t]*")
-_CLOSING = re.compile(r"(?:-{3,}|\.{3})[ \t]*")
-_FIELD = re.compile(r"([A-Za-z_][\w.-]*)[ \t]*:(?:[ \t]+(.*)|)")
-_ITEM = re.compile(r"[ \t]*-[ \t]+(.+)")
-_ONE_LIST = re.compile(r"\[[^\[\]]*\]")
-_BLOCK = re.compile(r"[|>][+-]?\d?")
+_FENCE = compile_later(r"-{3,}[ \t]*")
+_CLOSING = compile_later(r"(?:-{3,}|\.{3})[ \t]*")
+_FIELD = compile_later(r"([A-Za-z_][\w.-]*)[ \t]*:(?:[ \t]+(.*)|)")
+_ITEM = compile_later(r"[ \t]*-[ \t]+(.+)")
+_ONE_LIST = compile_later(r"\[[^\[\]]*\]")
+_BLOCK = compile_later(r"[|>][+-]?\d?")
 _WORDS = {"true": True, "yes": True, "false": False, "no": False, "null": None, "~": None}
 
 

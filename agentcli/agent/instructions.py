@@ -14,6 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, TypeAlias
 
 from agentcli.system.agent_files import RULES, list_levels
+from agentcli.system.lazy import compile_later
 from agentcli.system.plain_text import show_controls
 from agentcli.system.text import NotText, decode, to_lf
 from agentcli.system.workspace import Workspace, WorkspacePath
@@ -51,7 +52,7 @@ NOTES_HEADING = (
 FindRule: TypeAlias = Callable[[Path], str]
 """Returns the rule that keeps a file from being read without asking, or an empty string."""
 
-_INCLUDE = re.compile(r"^@(\S+)$", re.MULTILINE)
+_INCLUDE = compile_later(r"^@(\S+)$", re.MULTILINE)
 
 
 class InstructionFiles:

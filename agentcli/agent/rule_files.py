@@ -4,7 +4,6 @@ Their front matter says when they hold: always, for files that match, or when th
 them by their description. One that only a user can mention is not sent.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -20,6 +19,7 @@ from agentcli.agent.front_matter import (
     split_front_matter,
 )
 from agentcli.system.agent_files import is_inside, walk_files
+from agentcli.system.lazy import compile_later
 from agentcli.system.plain_text import show_controls
 from agentcli.types.events import ContextNote, NoteReason
 
@@ -28,7 +28,7 @@ Applies = Literal["always", "files", "on request", "by mention"]
 LISTED_LIMIT = 50
 GLOBS_LIMIT = 50
 BRACES_LIMIT = 3
-_BRACES = re.compile(r"\{([^{}]*)\}")
+_BRACES = compile_later(r"\{([^{}]*)\}")
 _GLOB_KEYS = ("globs", "paths", "applyTo", "apply_to")
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from agentcli.permissions.foreign_files import ForeignFiles, get_permissions, parse_json
 from agentcli.permissions.rules import PermissionRule, RuleDecision, RuleError, Source, parse_rule
 from agentcli.system.agent_files import PERMISSIONS
+from agentcli.system.lazy import compile_later
 from agentcli.system.text import printable
 from agentcli.types.fast_dataclass import dataclass
 
@@ -21,14 +22,14 @@ RULE_CHARS = 500
 BRACES_LIMIT = 3
 EXPANDED_LIMIT = 100
 
-_FORM = re.compile(r"([A-Za-z_][\w*-]*)(?:\((.*)\))?", re.DOTALL)
+_FORM = compile_later(r"([A-Za-z_][\w*-]*)(?:\((.*)\))?", re.DOTALL)
 _GROUPS = {
     "Bash": "bash",
     **dict.fromkeys(("Read", "Grep", "Glob", "LS", "NotebookRead"), "read"),
     **dict.fromkeys(("Edit", "Write", "MultiEdit", "NotebookEdit"), "edit"),
     **dict.fromkeys(("Task", "Agent"), "delegate"),
 }
-_BRACES = re.compile(r"\{([^{}]*)\}")
+_BRACES = compile_later(r"\{([^{}]*)\}")
 _HONOURED = ("permissions", "hooks", "$schema", "disabledMcpjsonServers")
 _DECISIONS: tuple[RuleDecision, ...] = ("deny", "ask", "allow")
 

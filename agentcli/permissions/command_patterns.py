@@ -15,14 +15,15 @@ from agentcli.permissions.reader_options import Unproven
 from agentcli.permissions.readers import READERS, VERSION_ONLY
 from agentcli.permissions.readonly import why_no_reading_form
 from agentcli.permissions.shell import OpaqueLine, ShellLine, ShellPart, ShellWord, parse_line
+from agentcli.system.lazy import compile_later
 from agentcli.types.fast_dataclass import dataclass
 
 ANY_WORDS = ":*"
 
 _TAKE_WORDS_FROM_ELSEWHERE = ("xargs", "gxargs", "parallel")
-_BETWEEN_WORDS = re.compile(r"[\s;&|<>(){}\[\]`'\"$\\=,!:]+")
-_CODE = re.compile(r"[\s;&|<>()`$\\]")
-_STARTS_PROGRAMS = re.compile(r"system|exec|popen|spawn|subprocess|getline|\de |[!`|]|\$\(")
+_BETWEEN_WORDS = compile_later(r"[\s;&|<>(){}\[\]`'\"$\\=,!:]+")
+_CODE = compile_later(r"[\s;&|<>()`$\\]")
+_STARTS_PROGRAMS = compile_later(r"system|exec|popen|spawn|subprocess|getline|\de |[!`|]|\$\(")
 """Text in code of other languages that may hide a command."""
 _LONGEST_CLUSTER = 5
 

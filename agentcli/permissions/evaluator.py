@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal
 
+from agentcli.system.lazy import compile_later
 from agentcli.system.plain_text import to_plain_text
 from agentcli.types.errors import ProviderError
 from agentcli.types.fast_dataclass import dataclass
@@ -39,7 +40,7 @@ ask: everything else, and whenever you are not sure.
 Answer with one JSON object and nothing else: {"decision": "allow" | "ask" | "deny", "reason": \
 "one short sentence"}"""
 
-_FENCE = re.compile(r"\A```(?:json)?\n(.*)\n```\Z", re.DOTALL)
+_FENCE = compile_later(r"\A```(?:json)?\n(.*)\n```\Z", re.DOTALL)
 _DECISIONS: dict[str, Literal["allow", "ask", "deny"]] = {
     "allow": "allow",
     "ask": "ask",

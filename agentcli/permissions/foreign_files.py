@@ -24,14 +24,15 @@ from agentcli.system.agent_files import (
     walk_files,
 )
 from agentcli.system.folder import descend
+from agentcli.system.lazy import compile_later
 from agentcli.system.text import printable
 from agentcli.types.fast_dataclass import dataclass
 
 FILE_LIMIT_BYTES = 1_000_000
 COUNT_LIMIT = 500
 
-_COMMENT = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
-_LAST_COMMA = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])', re.DOTALL)
+_COMMENT = compile_later(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_LAST_COMMA = compile_later(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])', re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,6 @@ Git itself runs programs that a repository's configuration names, whatever the c
 `git_repository` checks whether a repository has any.
 """
 
-import re
 from collections.abc import Sequence
 from functools import cache
 from itertools import pairwise
@@ -20,6 +19,7 @@ from agentcli.permissions.reader_options import (
     split_names,
 )
 from agentcli.permissions.shell import ShellWord
+from agentcli.system.lazy import compile_later
 
 _DIFF = """-# -pusqzaRwbWBD -U: -S: -G: -M? -C? --patch --no-patch --unified: --stat? --numstat
     --shortstat --dirstat? --summary --compact-summary --raw --name-only --name-status --no-renames
@@ -111,7 +111,7 @@ _CONFIG_SCOPES = split_names(
 )
 
 
-_SIGNATURES = re.compile(r"%[+ -]?G|%\(\*?signature")
+_SIGNATURES = compile_later(r"%[+ -]?G|%\(\*?signature")
 """Formats that make git run gpg, with settings that a command can have left in its home."""
 
 

@@ -6,14 +6,14 @@ allow-list of keys, and a repository that sets anything else is not inert. The u
 configuration is theirs to decide; commands in a sandbox have a different one.
 """
 
-import re
 from functools import lru_cache
 from pathlib import Path
 
 from agentcli.permissions.reader_options import split_names
+from agentcli.system.lazy import compile_later
 
-_SECTION = re.compile(r'\[\s*([A-Za-z0-9.-]+)(?:\s+"((?:[^"\\]|\\.)*)")?\s*\]')
-_ENTRY = re.compile(r"([A-Za-z][A-Za-z0-9-]*)\s*(?:=\s*(.*))?")
+_SECTION = compile_later(r'\[\s*([A-Za-z0-9.-]+)(?:\s+"((?:[^"\\]|\\.)*)")?\s*\]')
+_ENTRY = compile_later(r"([A-Za-z][A-Za-z0-9-]*)\s*(?:=\s*(.*))?")
 
 _INERT_KEYS = {
     "core": split_names(
@@ -43,8 +43,8 @@ _INERT_SECTIONS = split_names(
 )
 """Sections whose settings have no effect on reading."""
 
-_LFS_FILTER = re.compile(r"git-lfs (?:clean|smudge|filter-process)(?: --skip)?(?: -- %f)?|true")
-_PLAIN_PATH = re.compile(r"[A-Za-z0-9_./-]+")
+_LFS_FILTER = compile_later(r"git-lfs (?:clean|smudge|filter-process)(?: --skip)?(?: -- %f)?|true")
+_PLAIN_PATH = compile_later(r"[A-Za-z0-9_./-]+")
 _SUBMODULE_MODE = b"\x00\x00\xe0\x00"
 _SHARED_INDEX = "sharedindex.*"
 """The other part of a split index."""

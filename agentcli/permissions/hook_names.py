@@ -14,6 +14,7 @@ from pathlib import Path
 
 from agentcli.permissions.hook_process import HookProblem
 from agentcli.permissions.subject import KNOWN_TOOLS, find_patched_paths
+from agentcli.system.lazy import compile_later
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Json
 
@@ -21,8 +22,8 @@ from agentcli.types.messages import Json
 
 
 _EVERY_NAME = ("", "*")
-_LIST = re.compile(r"[\w ,|-]+", re.ASCII)
-_OF_A_SERVER = re.compile(r"mcp__.+__")
+_LIST = compile_later(r"[\w ,|-]+", re.ASCII)
+_OF_A_SERVER = compile_later(r"mcp__.+__")
 
 
 def is_catch_all(matcher: str) -> bool:
@@ -109,7 +110,7 @@ _WITHOUT_MEANING: Mapping[str, Sequence[str]] = {
 }
 """Fields for people that a hook may return beside the arguments. They are ignored."""
 _FILES_MODE = ("files", "files_with_matches")
-_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
+_NOT_IN_NAMES = compile_later(r"[^A-Za-z0-9_-]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

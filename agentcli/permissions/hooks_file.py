@@ -20,6 +20,7 @@ from agentcli.permissions.foreign_files import parse_json
 from agentcli.permissions.hook_answer import HookEvent
 from agentcli.permissions.hook_names import fits
 from agentcli.permissions.hooks import ABOUT_TOOLS, TIMEOUT_S, WITH_MATCHER, Hook
+from agentcli.system.lazy import compile_later
 from agentcli.types.errors import SettingsError
 from agentcli.types.fast_dataclass import dataclass
 
@@ -50,7 +51,7 @@ _ENTRY = (
     *("type", "command", "shell", "timeout", "description", "statusMessage"),
     *("if", "url", "headers", "allowedEnvVars"),
 )
-_VARIABLE = re.compile(r"\$\{?(\w+)\}?")
+_VARIABLE = compile_later(r"\$\{?(\w+)\}?")
 _SHELLS = ("sh", "bash")
 _HOW = (
     'write {"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": '

@@ -11,6 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TypeAlias
 
+from agentcli.system.lazy import compile_later
 from agentcli.types.fast_dataclass import dataclass
 
 ANY_FOLDERS = "**/"
@@ -82,8 +83,8 @@ LONGEST_CHARS = 4096
 Matches: TypeAlias = Callable[[str], bool]
 
 _WILDCARDS = (ANY_FOLDERS, ANYTHING, IN_A_NAME)
-_REPEATED = re.compile(r"(\*\*/)(?:\*\*/)+|(\*\*)\*+(?![/*])")
-_TOKEN = re.compile(r"\*\*/|\*\*|\*|\?|\[[!^]?[^\]/]+\]|.", re.DOTALL)
+_REPEATED = compile_later(r"(\*\*/)(?:\*\*/)+|(\*\*)\*+(?![/*])")
+_TOKEN = compile_later(r"\*\*/|\*\*|\*|\?|\[[!^]?[^\]/]+\]|.", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ from agentcli.system.grants import (
     parse_credential,
     parse_directory,
 )
+from agentcli.system.lazy import compile_later
 from agentcli.types.errors import SettingsError, UsageError
 from agentcli.types.grants import NO_GRANTS, Grants
 
@@ -40,7 +41,7 @@ _GRANTS = ("network", "writable", "readable", "credentials", "outside")
 _FIELDS = ("decision", "rule", "when", "match", "not_match", "reason", *_GRANTS)
 _HOW = 'write [[rule]], and below it decision = "deny" and rule = "bash(git push:*)"'
 _UNTIL_THEN = "fix the file; nothing runs until then"
-_HEADER = re.compile(r"^[ \t]*\[\[[ \t]*rule[ \t]*\]\]", re.MULTILINE)
+_HEADER = compile_later(r"^[ \t]*\[\[[ \t]*rule[ \t]*\]\]", re.MULTILINE)
 
 
 def load_rules(

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from agentcli.permissions.reader_options import split_names
+from agentcli.system.lazy import compile_later
 
 WRAPPERS = split_names(
     """env nice ionice chrt taskset timeout gtimeout nohup setsid stdbuf unbuffer xargs gxargs
@@ -80,10 +81,10 @@ _RUNNING_LETTERS = {"tar": "IFT", "rsync": "e", "fd": "xX", "fdfind": "xX", "wge
 _GIT_RUNNING_COMMANDS = split_names("remote-ext remote-fd instaweb for-each-repo")
 """Git commands where any word may name what they run."""
 _GIT_RUNNING_LETTERS = {"rebase": "x", "clone": "uc", "difftool": "x", "archive": "o"}
-_COMPILER = re.compile(
+_COMPILER = compile_later(
     r"(?:.*-)?(?:gcc|g\+\+|cc|c\+\+|clang|clang\+\+|gfortran)(?:-[0-9.]+)?", re.ASCII
 )
-_RUNNING_WORD_OF_COMPILER = re.compile(
+_RUNNING_WORD_OF_COMPILER = compile_later(
     r"-B|@|--?(?:wrapper|specs|fplugin|iplugindir|Xclang|ld-path|fuse-ld=.*/)|-.*-plugin"
 )
 """Options that tell a compiler where to find its own parts or code to load. The content of a file
@@ -92,7 +93,7 @@ can have the same effect.
 _HAVE_STRATEGIES = split_names("merge pull rebase cherry-pick revert")
 _SIGN_OFF_BY_S = split_names("cherry-pick revert")
 _OWN_STRATEGIES = split_names("ort recursive resolve octopus ours subtree")
-_STRATEGY = re.compile(r"(?:-[a-ln-rt-zA-EG-RT-WYZ]*s|--strategy(?:=|$))(.*)")
+_STRATEGY = compile_later(r"(?:-[a-ln-rt-zA-EG-RT-WYZ]*s|--strategy(?:=|$))(.*)")
 """The strategy option, not after a letter that takes the rest of its word as a value: `-Xours`."""
 _TAKE_CODE = split_names("find fd fdfind sed awk make tar")
 _ABBREVIATE_OPTIONS = split_names("tar gtar wget git zip")

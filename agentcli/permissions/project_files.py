@@ -8,7 +8,6 @@ refuse and need no trust.
 import hashlib
 import json
 import os
-import re
 import shlex
 import stat
 import tomllib
@@ -30,6 +29,7 @@ from agentcli.permissions.hooks_file import parse_hooks
 from agentcli.system.agent_files import PERMISSIONS, list_levels
 from agentcli.system.agent_files import SERVERS as SERVER_FILES
 from agentcli.system.folder import Folder, descend
+from agentcli.system.lazy import compile_later
 from agentcli.system.text import printable
 from agentcli.types.errors import SettingsError
 from agentcli.types.fast_dataclass import dataclass
@@ -47,14 +47,14 @@ SCRIPT_LIMIT_BYTES = 64_000_000
 COUNT_LIMIT = 500
 DEPTH_LIMIT = 8
 
-_RUNNER = re.compile(
+_RUNNER = compile_later(
     r"(?:.*/)?(?:\.|source|(?:ba|da|z|k)?sh|python[\d.]*|node|deno|bun|ruby|perl|php|lua)"
 )
 _SCRIPT_SUFFIXES = frozenset(
     [".sh", ".bash", ".zsh", ".py", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl", ".php", ".lua"]
 )
-_BETWEEN_WORDS = re.compile(r"[\s;&|<>()`'\"=]+")
-_ROOT_NAME = re.compile(r"\$\{?(?:AGENTCLI|CLAUDE)_PROJECT_DIR\}?")
+_BETWEEN_WORDS = compile_later(r"[\s;&|<>()`'\"=]+")
+_ROOT_NAME = compile_later(r"\$\{?(?:AGENTCLI|CLAUDE)_PROJECT_DIR\}?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,10 +5,10 @@ files outside the workspace, and the stored output of any of these. It is a labe
 a command saved in the workspace yesterday is a file of the workspace today.
 """
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from agentcli.system.lazy import compile_later
 from agentcli.types.events import CallFinished, Fact, FileAttached, ModelReplied
 from agentcli.types.grants import NO_GRANTS, Grants
 from agentcli.types.tools import Command, FileView, Matches, Output, PreparedCall, WebPage
@@ -17,7 +17,7 @@ from agentcli.types.verdicts import TemporaryFiles
 NETWORK = "the network"
 OUTSIDE = "outside the workspace"
 
-_FETCHERS = re.compile(
+_FETCHERS = compile_later(
     r"(?<![\w.-])(?:curl|wget|https?|xh|aria2c|lynx|w3m|e?links|gh|glab|ssh|scp|sftp|ftp|nc|ncat"
     r"|socat|telnet|dig|nslookup|host|whois"
     r"|git(?:\s+-\S+(?:\s+[^-\s]\S*)?)*\s+(?:clone|fetch|pull|ls-remote))(?![\w.-])"

@@ -3,14 +3,14 @@
 The lists name what is allowed. An option that is not listed is unproven, even an abbreviated one.
 """
 
-import re
 from collections.abc import Sequence
 
 from agentcli.permissions.shell import ShellWord
+from agentcli.system.lazy import compile_later
 from agentcli.types.fast_dataclass import dataclass
 
-_NUMBER = re.compile(r"-\d+")
-_OPTION_WITH_VALUE = re.compile(r"--[a-z][a-z0-9-]*=")
+_NUMBER = compile_later(r"-\d+")
+_OPTION_WITH_VALUE = compile_later(r"--[a-z][a-z0-9-]*=")
 
 
 def split_names(text: str) -> frozenset[str]:

@@ -17,6 +17,7 @@ from agentcli.permissions.reader_options import (
     split_names,
 )
 from agentcli.permissions.shell import ShellWord
+from agentcli.system.lazy import compile_later
 from agentcli.types.fast_dataclass import dataclass
 
 # Readers whose words are a small language of their own: find, sed, awk, jq, test, printf, date.
@@ -55,7 +56,7 @@ _SED_TEXT = r"(?:[A-Za-z0-9 _.,:=+*^$@%\"'<>-]|\\[.*^$+?()|\d])"
 _SED_ADDRESS = rf"(?:\d+|\$|/{_SED_TEXT}+/)"
 _SED_RANGE = rf"(?:{_SED_ADDRESS}(?:,(?:{_SED_ADDRESS}|\+\d+))?)?"
 _SED_COMMAND = rf"{_SED_RANGE} ?(?:[pdq=]|s/{_SED_TEXT}+/{_SED_TEXT}*/[gpI\d]*)"
-_SED_SCRIPT = re.compile(rf"{_SED_COMMAND}(?:; ?{_SED_COMMAND})*")
+_SED_SCRIPT = compile_later(rf"{_SED_COMMAND}(?:; ?{_SED_COMMAND})*")
 _SED_OPTIONS = ReaderOptions.parse("-nEr -e: --quiet --silent --regexp-extended --expression:")
 
 
@@ -82,7 +83,7 @@ _AWK_FIELD = r"\$(?:\d+|NF)"
 _AWK_LINE = r"NR ?(?:[<>=!]=|[<>]) ?\d+"
 _AWK_LINES = rf"{_AWK_LINE}(?: ?&& ?{_AWK_LINE})?"
 _AWK_PRINT = rf"\{{ ?print(?: ?{_AWK_FIELD}(?:, ?{_AWK_FIELD})*)?;? ?\}}"
-_AWK_SCRIPT = re.compile(rf"{_AWK_LINES}|(?:{_AWK_LINES} ?)?{_AWK_PRINT}")
+_AWK_SCRIPT = compile_later(rf"{_AWK_LINES}|(?:{_AWK_LINES} ?)?{_AWK_PRINT}")
 
 
 def awk(words: Sequence[ShellWord]) -> None:
@@ -130,7 +131,7 @@ def condition(words: Sequence[ShellWord]) -> None:
             raise Unproven(f"test {word.text}")
 
 
-_PRINTF_FORMAT = re.compile(r"(?:[^%]|%%|%[-+ #0]*\d*(?:\.\d+)?[sdiouxXeEfgGcbq])*", re.DOTALL)
+_PRINTF_FORMAT = compile_later(r"(?:[^%]|%%|%[-+ #0]*\d*(?:\.\d+)?[sdiouxXeEfgGcbq])*", re.DOTALL)
 
 
 def printf(words: Sequence[ShellWord]) -> None:

@@ -39,6 +39,7 @@ from agentcli.permissions.subject import (
 )
 from agentcli.system.grants import covers_host, expand_hosts, gives_host
 from agentcli.system.hosts import HostPattern, is_special
+from agentcli.system.lazy import compile_later
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.grants import NO_GRANTS, Grants
 from agentcli.types.tools import Effect
@@ -56,7 +57,7 @@ Source = Literal[
 
 _OF_SERVER = "__"
 _GROUPS = {"edit": EDITING, "read": READING}
-_FORM = re.compile(r"([A-Za-z_][\w-]*)(?:\((.*)\))?", re.DOTALL)
+_FORM = compile_later(r"([A-Za-z_][\w-]*)(?:\((.*)\))?", re.DOTALL)
 _WRITERS = split_names(
     """chmod chown cp dd install ln mkdir mv patch rm rmdir rsync sed shred tee touch truncate
     unlink"""

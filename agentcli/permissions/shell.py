@@ -14,6 +14,7 @@ from functools import lru_cache
 from itertools import dropwhile
 from typing import TypeAlias
 
+from agentcli.system.lazy import compile_later
 from agentcli.types.fast_dataclass import dataclass
 
 
@@ -68,7 +69,7 @@ _BARE = (
     r"|(?<=[A-Za-z0-9_./-])\#"
 )
 _IN_QUOTES = r'[^"$`\\!]|\\[^!\n]'
-_TOKEN = re.compile(
+_TOKEN = compile_later(
     r"(?P<blank>[ \t]+)"
     r"|(?P<comment>(?<![^ \t\n])\#[^\n]*)"
     # Redirections to no file, with both ends free: `2>&1x` and `f2>&1` mean something else.
@@ -76,21 +77,21 @@ _TOKEN = re.compile(
     r"|(?P<joiner>(?:&&|\|\||;(?![;&])|\|(?!&)|\n)[ \t\n]*)"
     rf"""|(?P<word>(?:{_BARE}|'[^']*'|"(?:{_IN_QUOTES})*")+)"""
 )
-_QUOTED = re.compile(r"""'([^']*)'|"((?:[^"\\]|\\.)*)\"""")
-_ESCAPED = re.compile(r'\\([$`"\\])')
+_QUOTED = compile_later(r"""'([^']*)'|"((?:[^"\\]|\\.)*)\"""")
+_ESCAPED = compile_later(r'\\([$`"\\])')
 """Before other characters, a backslash in double quotes stands for itself."""
 
-_PROGRAM = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./+-]*|\[|:")
+_PROGRAM = compile_later(r"[A-Za-z0-9_./][A-Za-z0-9_./+-]*|\[|:")
 
 # Variables that tell a program how to print and whom for. None of them names code or a file.
-_HARMLESS_ASSIGNMENT = re.compile(
+_HARMLESS_ASSIGNMENT = compile_later(
     r"""(?:CI|NO_COLOR|FORCE_COLOR|CLICOLOR|CLICOLOR_FORCE|TERM|COLUMNS|LINES|LANG|LC_[A-Z]+
     |NODE_ENV|PYTHONDONTWRITEBYTECODE|PYTHONUNBUFFERED|PYTHONHASHSEED|RUST_BACKTRACE
     |CARGO_TERM_COLOR)=(?P<quote>["']?)[A-Za-z0-9_.,:@-]*(?P=quote)""",
     re.VERBOSE,
 )
 
-_RESERVED = re.compile(
+_RESERVED = compile_later(
     r"if|then|else|elif|fi|case|esac|for|select|while|until|do|done|in|function|time|coproc|\[\[.*"
 )
 
@@ -118,7 +119,7 @@ _OBSTACLES = (
     (r"#", "comment #"),
     (r"'[^']*\Z|\"[^\"]*\Z", "quote that is not closed"),
 )
-_OBSTACLE_IN_QUOTES = re.compile(rf'"(?:{_IN_QUOTES})*([$`\\!])')
+_OBSTACLE_IN_QUOTES = compile_later(rf'"(?:{_IN_QUOTES})*([$`\\!])')
 
 
 class _Refused(Exception):

@@ -10,6 +10,7 @@ from typing import Any
 from agentcli.permissions.shell import ShellLine, parse_line
 from agentcli.system.grants import flatten_request, parse_request
 from agentcli.system.home import expand_own_home
+from agentcli.system.lazy import compile_later
 from agentcli.system.web_address import WebAddress
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.grants import NO_GRANTS, NO_REQUEST, GrantRequest, Grants
@@ -21,7 +22,7 @@ READING = frozenset(["read_file", "grep", "find_files", "symbols"])
 WEB_FETCH = "web_fetch"
 KNOWN_TOOLS = EDITING | READING | {"bash", "delegate", "search_tools", "run_program", WEB_FETCH}
 
-_PATCHED_FILE = re.compile(r"^\s*\*\*\*\s*(?:(?:Add|Update|Delete) File|Move to):(.+)$", re.M)
+_PATCHED_FILE = compile_later(r"^\s*\*\*\*\s*(?:(?:Add|Update|Delete) File|Move to):(.+)$", re.M)
 _MCP_SOURCE = "mcp "
 
 

@@ -18,6 +18,7 @@ from agentcli.permissions.rules import RuleError, parse_rule
 from agentcli.permissions.shell import OpaqueLine, PlainLine, ShellPart
 from agentcli.permissions.subject import EDITING, KNOWN_TOOLS, CallSubject
 from agentcli.system.grants import format_grants
+from agentcli.system.lazy import compile_later
 from agentcli.system.web_address import name_host
 from agentcli.types.grants import NO_GRANTS, Grants
 from agentcli.types.verdicts import RuleSuggestion
@@ -169,7 +170,7 @@ def _covers(text: str, part: ShellPart, *, alone: bool) -> bool:
     return command.why_not_covered(part, alone=alone) is None
 
 
-_GLOB_CHARACTERS = re.compile(r"([*?\[])")
+_GLOB_CHARACTERS = compile_later(r"([*?\[])")
 
 
 def _suggest_for_path(path: Path, subject: CallSubject) -> str:

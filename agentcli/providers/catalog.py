@@ -12,6 +12,7 @@ from difflib import get_close_matches
 
 from agentcli.providers.dialect import Model, Price
 from agentcli.providers.providers import PROVIDERS, Provider, find_key
+from agentcli.system.lazy import compile_later
 from agentcli.types.errors import SettingsError
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Usage
@@ -116,8 +117,8 @@ _PROVIDER_OF_PREFIX = (
     (re.compile(r"gemini-"), "gemini"),
 )
 
-_BEFORE_ADAPTIVE_THINKING = re.compile(r"claude-(?:[23]|instant|\w+-4(?:-[0-5])?(?:-2025|@|$))")
-_REASONING_GPT = re.compile(r"gpt-(?:[5-9]|\d\d)|o\d|codex-")
+_BEFORE_ADAPTIVE_THINKING = compile_later(r"claude-(?:[23]|instant|\w+-4(?:-[0-5])?(?:-2025|@|$))")
+_REASONING_GPT = compile_later(r"gpt-(?:[5-9]|\d\d)|o\d|codex-")
 _LOADING = ("anthropic", "bedrock", "vertex", "openai", "azure")
 """Providers that can load tools when a search finds them. Compatible servers may not."""
 _WEB = frozenset({"web_search", "web_fetch"})
@@ -131,10 +132,10 @@ _HOSTED: Mapping[str, frozenset[str]] = {
 }
 """The tools that providers run themselves, for their current models."""
 _SEARCH_USD = {"anthropic": 0.01, "openai": 0.01, "gemini": 0.014}
-_LOADING_GPT = re.compile(r"gpt-(?:5\.[4-9]|[6-9]|\d\d)")
-_THINKING_GEMINI = re.compile(r"gemini-(?:2\.5|[3-9]|\d\d)")
-_GEMINI_BEFORE_3 = re.compile(r"gemini-[12](?!\d)")
-_DATED = re.compile(r"^(?:[\w-]+\.)*?(?P<name>[a-z]+-[\w.-]+?)(?:[-@]20\d\d.*|-v\d+:\d+|@\w+)?$")
+_LOADING_GPT = compile_later(r"gpt-(?:5\.[4-9]|[6-9]|\d\d)")
+_THINKING_GEMINI = compile_later(r"gemini-(?:2\.5|[3-9]|\d\d)")
+_GEMINI_BEFORE_3 = compile_later(r"gemini-[12](?!\d)")
+_DATED = compile_later(r"^(?:[\w-]+\.)*?(?P<name>[a-z]+-[\w.-]+?)(?:[-@]20\d\d.*|-v\d+:\d+|@\w+)?$")
 """A name with the routing, dates and revisions that platforms add to it."""
 
 

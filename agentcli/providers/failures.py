@@ -15,6 +15,7 @@ from agentcli.providers.arguments import replace_unpaired
 from agentcli.providers.dialect import Model
 from agentcli.providers.http.sockets import ATTEMPTS, ConnectionBroken
 from agentcli.providers.providers import Key, Provider
+from agentcli.system.lazy import compile_later
 from agentcli.types.errors import (
     MissingKeyError,
     ProviderError,
@@ -203,7 +204,7 @@ def find_request_id(headers: Mapping[str, str]) -> str:
     return next((value for value in ids if re.fullmatch(r"[\w.:/+=-]{1,100}", value, re.A)), "")
 
 
-_NO_API = re.compile(r"received a web page|(?:404 page |404 )?not found\.?$", re.I)
+_NO_API = compile_later(r"received a web page|(?:404 page |404 )?not found\.?$", re.I)
 """What a server says about a path that it does not have. About a model, it says more."""
 
 

@@ -8,10 +8,12 @@ import re
 from collections.abc import Iterable, Mapping
 from zlib import crc32
 
-_ACCEPTED_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+from agentcli.system.lazy import compile_later
+
+_ACCEPTED_NAME = compile_later(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 _NAME_CHARS = 64
 _ID_CHARS = 40
-_FOREIGN = re.compile(r"[^A-Za-z0-9_-]")
+_FOREIGN = compile_later(r"[^A-Za-z0-9_-]")
 
 
 def encode_name(name: str) -> str:

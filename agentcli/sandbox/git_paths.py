@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias
 
 from agentcli.system.home import config_home, expand_home, home
 from agentcli.system.kinds import is_directory, is_file, is_link
+from agentcli.system.lazy import compile_later
 
 _POINTER = "gitdir:"
 _SMALL_FILE_CHARS = 64 * 1024
@@ -58,7 +59,7 @@ _COMPRESSED_VERSION = 4
 _LONGEST_NUMBER_BYTES = 10
 _LONGEST_PATH_BYTES = 4096
 """Longer paths are cut: each may build on the one before, and they would fill the memory."""
-_IS_SHA256 = re.compile(r"^\s*(?:\[.*\]\s*)?objectformat\s*=\s*\"?sha256", re.I | re.M)
+_IS_SHA256 = compile_later(r"^\s*(?:\[.*\]\s*)?objectformat\s*=\s*\"?sha256", re.I | re.M)
 
 
 def find_gitlinks(git: Path) -> tuple[str, ...]:
@@ -145,7 +146,7 @@ Named: TypeAlias = tuple[Path, Literal["file", "directory"]]
 _MOST_FILES = 64
 _SYSTEM = Path("/etc/gitconfig")
 # An entry may be on the line of its section, whose name may hold anything in quotes.
-_REFERENCE = re.compile(
+_REFERENCE = compile_later(
     r"""^[^\S\n]*(?:\[(?:"(?:\\.|[^"\\\n])*"|[^]"\n])*\][^\S\n]*)*"""
     r"""(hookspath|path)[^\S\n]*=[^\S\n]*"?([^"\n;#]+)""",
     re.IGNORECASE | re.MULTILINE,
@@ -194,7 +195,7 @@ def _user_settings() -> tuple[Path, ...]:
 _SEARCH_DEPTH = 3
 _SEARCH_DIRECTORIES = 2000
 _NOT_SEARCHED = frozenset({"node_modules", ".git", ".venv", "venv", "__pycache__", "target"})
-_SUBMODULE = re.compile(r'^\s*path\s*=\s*"?([^"\n]+?)"?\s*$', re.IGNORECASE | re.MULTILINE)
+_SUBMODULE = compile_later(r'^\s*path\s*=\s*"?([^"\n]+?)"?\s*$', re.IGNORECASE | re.MULTILINE)
 
 
 def find_repositories(workspace: Path, *, most_searched: int | None = None) -> Iterator[Path]:
@@ -259,9 +260,9 @@ def _leads_somewhere(git: Path) -> bool:
 # which are what `git init` writes, who commits, and where to push.
 
 
-_NEUTRAL = re.compile(r"\s*([#;].*)?")
-_SECTION = re.compile(r'\s*\[(core|user|init|extensions|(remote|branch) "[\w./-]+")\]\s*')
-_ENTRY = re.compile(r"\s*([a-z]+)\s*=\s*(\S.*?)\s*")
+_NEUTRAL = compile_later(r"\s*([#;].*)?")
+_SECTION = compile_later(r'\s*\[(core|user|init|extensions|(remote|branch) "[\w./-]+")\]\s*')
+_ENTRY = compile_later(r"\s*([a-z]+)\s*=\s*(\S.*?)\s*")
 
 _HARMLESS = {
     "core": {
@@ -281,7 +282,7 @@ _HARMLESS = {
     "remote": {"fetch", "url"},
     "branch": {"merge", "remote"},
 }
-_FETCHED_BY_GIT_ITSELF = re.compile(
+_FETCHED_BY_GIT_ITSELF = compile_later(
     r"((https?|ssh|git)://[\w.@-]+(:\d+)?/|git@[\w.-]+[:/])[\w./~-]*"
 )
 

@@ -21,6 +21,7 @@ from agentcli.sandbox.git_paths import (
 )
 from agentcli.sandbox.paths import FindDenied, find_nothing_denied
 from agentcli.system.kinds import exists, is_directory, is_file, is_link
+from agentcli.system.lazy import compile_later
 from agentcli.system.reserved import kind_of
 from agentcli.types.fast_dataclass import dataclass
 
@@ -34,7 +35,7 @@ _MOST_OF_A_KIND = 64
 """Limit of repositories in a repository: a hostile one may have any number of them."""
 _SEARCH_DEPTH = 3
 
-_WORKTREE = re.compile(r'^\s*worktree\s*=\s*"?([^"\n;#]+)', re.IGNORECASE | re.MULTILINE)
+_WORKTREE = compile_later(r'^\s*worktree\s*=\s*"?([^"\n;#]+)', re.IGNORECASE | re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)

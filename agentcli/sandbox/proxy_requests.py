@@ -11,6 +11,7 @@ from ipaddress import ip_address
 from typing import Protocol
 
 from agentcli.system.hosts import parse_host, split_port
+from agentcli.system.lazy import compile_later
 from agentcli.types.fast_dataclass import dataclass
 
 HEAD_BYTES = 64 * 1024
@@ -109,9 +110,9 @@ def join_head(lines: tuple[str, ...]) -> bytes:
 
 _HTTP_PORT = 80
 _SCHEME = "http://"
-_REQUEST_LINE = re.compile(r"([A-Z]{1,20}) ([!-~]+) (HTTP/1\.[01])")
-_FIELD = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[^\r\n\0]*")
-_AUTHORITY_END = re.compile(r"[/?#]|$")
+_REQUEST_LINE = compile_later(r"([A-Z]{1,20}) ([!-~]+) (HTTP/1\.[01])")
+_FIELD = compile_later(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[^\r\n\0]*")
+_AUTHORITY_END = compile_later(r"[/?#]|$")
 _BETWEEN_US = frozenset(
     {"host", "connection", "keep-alive", "proxy-connection", "proxy-authorization", "upgrade"}
 )
@@ -200,7 +201,7 @@ def _find_token(fields: list[str]) -> str:
 
 _LOGIN_FIELD = "proxy-authorization"
 _SIZE_FIELD = "content-length"
-_SIZE = re.compile(r"[0-9]{1,6}", re.ASCII)
+_SIZE = compile_later(r"[0-9]{1,6}", re.ASCII)
 
 
 # SOCKS5 (RFC 1928) with a password (RFC 1929). Only CONNECT, to a name or to an address.

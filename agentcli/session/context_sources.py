@@ -18,6 +18,7 @@ from agentcli.system.agent_files import (
     list_user_folders,
     list_user_instructions,
 )
+from agentcli.system.lazy import compile_later
 from agentcli.tools.contracts import BUILT_IN
 from agentcli.types.events import CallFinished, CallJudged, ContextNote, Event, Fact, Warned
 from agentcli.types.fast_dataclass import dataclass
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
 
 
 SCANNED_CHARS = 2_000
-_WORD = re.compile(r"[^\s'\"`|&;<>()$=,]{1,255}")
-_PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
+_WORD = compile_later(r"[^\s'\"`|&;<>()$=,]{1,255}")
+_PATCHED = compile_later(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
 
 
 def find_skill_folders(settings: Settings) -> tuple[Path, ...]:

@@ -7,7 +7,6 @@ here is loaded for commands without such a grant.
 
 import asyncio
 import os
-import re
 import subprocess
 from base64 import b64encode
 from collections.abc import Awaitable, Callable
@@ -19,6 +18,7 @@ from agentcli.system import git, own_process
 from agentcli.system.grants import gives_host
 from agentcli.system.home import expand_home
 from agentcli.system.hosts import join_port, parse_host, split_port
+from agentcli.system.lazy import compile_later
 from agentcli.types.errors import SettingsError
 from agentcli.types.events import Emit, HostJudged, Warned
 from agentcli.types.fast_dataclass import dataclass
@@ -29,7 +29,7 @@ _PORTS = {"https": 443, "http": 80}
 _PASSED_ON = ("path", "username")
 _SECRET = "password"
 _ANSWERED = ("username", _SECRET, "password_expiry_utc")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_CONTROL = compile_later(r"[\x00-\x1f\x7f]")
 
 
 class UserCredentials:
@@ -224,11 +224,11 @@ def find_gh_token(workspace: Path) -> str:
 # npm: the lines of .npmrc that say where packages come from, and who the user is there
 
 
-_NPM_LINE = re.compile(r"\s*([^\s=;#][^=]*?)\s*=\s*(.*?)\s*")
-_NPM_LOGIN = re.compile(r"//([^/]+)/(?:.*/)?:(?:_authToken|_auth|_password|username|email)")
-_NPM_REGISTRY = re.compile(r"(?:@[^:]+:)?registry")
+_NPM_LINE = compile_later(r"\s*([^\s=;#][^=]*?)\s*=\s*(.*?)\s*")
+_NPM_LOGIN = compile_later(r"//([^/]+)/(?:.*/)?:(?:_authToken|_auth|_password|username|email)")
+_NPM_REGISTRY = compile_later(r"(?:@[^:]+:)?registry")
 _NPM_PUBLIC = ("username", "email", "registry")
-_NPM_VARIABLE = re.compile(r"\$\{([^}?]+)\??\}")
+_NPM_VARIABLE = compile_later(r"\$\{([^}?]+)\??\}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,7 +123,7 @@ class SandboxHost:
             named = replace(event, server=server) if isinstance(event, HostJudged) else event
             self._emit(named)
 
-        return NetworkProxy(sandbox.listen, emit=emit, find_upstream=_find_upstream)
+        return NetworkProxy(sandbox.listen, emit=emit, find_upstream=find_upstream)
 
     def proves_read(self, command: str) -> bool:
         return self.is_confined and self.prover.reads(command)

@@ -4,10 +4,11 @@ Variables whose name suggests a secret are not passed on, nor any that change ho
 So a command does the same thing whatever shell the agent was started from.
 """
 
-import re
 import shutil
 from collections.abc import Collection, Mapping
 from itertools import pairwise
+
+from agentcli.system.lazy import compile_later
 
 MARK = "AGENTCLI_CALL"
 """The variable with the tag by which `process_tree` finds a command's processes.
@@ -15,7 +16,7 @@ MARK = "AGENTCLI_CALL"
 An agent that runs inside an agent appends its own tag.
 """
 
-_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_WORD = compile_later(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _SECRET = (
     *("TOKEN", "SECRET", "SECRETS", "PASSWORD", "PASSWORDS", "PASSWD", "PASSPHRASE", "APIKEY"),
     *("CREDENTIAL", "CREDENTIALS"),
@@ -31,7 +32,7 @@ _ABOUT_A_SECRET = (
     *("EXPIRY", "COUNT"),
 )
 
-_SHELL = re.compile(
+_SHELL = compile_later(
     r"ENV|BASH_ENV|BASHOPTS|SHELLOPTS|POSIXLY_CORRECT|CDPATH|GLOBIGNORE|BASH_XTRACEFD|BASH_FUNC_.*"
 )
 

@@ -8,6 +8,7 @@ import re
 import socket
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 
+from agentcli.system.lazy import compile_later
 from agentcli.types.fast_dataclass import dataclass
 
 IPAddress = IPv4Address | IPv6Address
@@ -16,9 +17,9 @@ USUAL_PORTS = (80, 443, 22)
 """The ports of a pattern that names none: HTTP, HTTPS, and ssh for git."""
 
 _LONGEST_NAME = 253
-_LABEL = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)", re.ASCII)
-_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*", re.ASCII)
-_PORT = re.compile(r"[1-9][0-9]{0,4}", re.ASCII)
+_LABEL = compile_later(r"(?!-)[a-z0-9_-]{1,63}(?<!-)", re.ASCII)
+_NUMBER = compile_later(r"[0-9]+|0x[0-9a-f]*", re.ASCII)
+_PORT = compile_later(r"[1-9][0-9]{0,4}", re.ASCII)
 _MOST_PORT = 65_535
 _REGISTRY_LABELS = frozenset(
     {"ac", "co", "com", "edu", "gov", "go", "mil", "ne", "net", "or", "org"}

@@ -1,12 +1,15 @@
-"""A value that is made when it is first needed, and can be closed only if it was."""
+"""Values that are made when they are first needed."""
 
+import re
 from collections.abc import Callable
-from typing import Generic, TypeVar, cast
+from typing import Any, AnyStr, Generic, TypeVar, cast
 
 T = TypeVar("T")
 
 
 class Lazy(Generic[T]):
+    """A value that can be closed only if it was made."""
+
     def __init__(self, make: Callable[[], T]) -> None:
         self._make = make
         self._is_made = False
@@ -19,3 +22,22 @@ class Lazy(Generic[T]):
             self.made = self._make()
             self._is_made = True
         return cast(T, self.made)
+
+
+def compile_later(pattern: AnyStr, flags: int = 0) -> "re.Pattern[AnyStr]":
+    """Return a regular expression that is compiled at its first use.
+
+    Compiling takes longer than most uses, and few of those of a module are used in a run."""
+    return cast("re.Pattern[AnyStr]", _LazyPattern(pattern, flags))
+
+
+class _LazyPattern:
+    def __init__(self, pattern: str | bytes, flags: int) -> None:
+        self._source = pattern, flags
+
+    def __getattr__(self, name: str) -> Any:
+        """Return a method of the pattern, which is found without this function from then on."""
+        pattern, flags = self._source
+        found = getattr(re.compile(pattern, flags), name)  # the standard library keeps some
+        setattr(self, name, found)
+        return found

@@ -8,11 +8,11 @@ import asyncio
 import codecs
 import hashlib
 import os
-import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Protocol
 
+from agentcli.system.lazy import compile_later
 from agentcli.system.plain_text import to_plain_text
 from agentcli.system.process import Sink
 from agentcli.types.fast_dataclass import dataclass
@@ -23,8 +23,8 @@ LINE_CHARS = 2_000
 LOG_LIMIT_BYTES = 200_000_000
 """The usual limit of what is stored: a command that prints without end must not fill the disk."""
 
-_LINE = re.compile(r"[^\n]*\n|[^\n]+")
-_TORN_CHARACTER = re.compile(rb"[\x80-\xbf]{1,3}")
+_LINE = compile_later(r"[^\n]*\n|[^\n]+")
+_TORN_CHARACTER = compile_later(rb"[\x80-\xbf]{1,3}")
 _CAP_NOTE_BYTES = 60
 _PROGRESS_BYTES = 8_000
 

@@ -3,14 +3,15 @@
 Each function raises a ValueError that says what would be right: "a whole number above 0".
 """
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-_DURATION = re.compile(r"(?=\d)(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?")
+from agentcli.system.lazy import compile_later
+
+_DURATION = compile_later(r"(?=\d)(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?")
 _UNITS = (3600, 60, 1)
-_SIZE = re.compile(r"(\d{1,15}(?:\.\d+)?) ?(?:([KMGT])I?B?|B)?")
+_SIZE = compile_later(r"(\d{1,15}(?:\.\d+)?) ?(?:([KMGT])I?B?|B)?")
 _SIZES = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
 
 

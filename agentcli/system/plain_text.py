@@ -6,14 +6,14 @@ can move a cursor, set a title or hide text on a later screen. A control sequenc
 the end of its line: one that is cut or never closed hides nothing.
 """
 
-import re
+from agentcli.system.lazy import compile_later
 
 _ORDER = "\u202a-\u202e\u2066-\u2069"
 _UNDRAWN = "\U000e0000-\U000e007f"
-_CONTROL = re.compile(rf"[\x00-\x08\x0b-\x1f\x7f-\x9f{_ORDER}{_UNDRAWN}]")
-_ACTIVE = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f]")
+_CONTROL = compile_later(rf"[\x00-\x08\x0b-\x1f\x7f-\x9f{_ORDER}{_UNDRAWN}]")
+_ACTIVE = compile_later(r"[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f]")
 
-_SEQUENCE = re.compile(
+_SEQUENCE = compile_later(
     r"(?:\x1b\[|\x9b)(?P<parameters>[0-?]*)[ -/]*(?P<final>[@-~]?)"
     # Strings (titles, links, images) are dropped only if they are closed.
     r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d\x9e\x9f])[^\x00-\x1f\x7f-\x9f]*(?:\x07|\x1b\\|\x9c)"

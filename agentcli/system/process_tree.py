@@ -25,6 +25,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from agentcli.system import own_process
+from agentcli.system.lazy import compile_later
 from agentcli.types.fast_dataclass import dataclass
 
 MARK_FD = 99
@@ -44,8 +45,8 @@ CONFINED_STATUS = "^NoNewPrivs:.1$"
 _PROC = Path("/proc")
 _HAS_PROC = _PROC.joinpath("self/environ").exists()
 _CONFINED = "agentcli-confined-"
-_IS_CONFINED = re.compile(CONFINED_STATUS, re.MULTILINE)
-_REST_OF_MARK = re.compile(r"[0-9.]*")
+_IS_CONFINED = compile_later(CONFINED_STATUS, re.MULTILINE)
+_REST_OF_MARK = compile_later(r"[0-9.]*")
 _NEAR_PIDS = 512
 _NEAR_S = 1.0
 

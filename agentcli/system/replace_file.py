@@ -5,7 +5,6 @@ old bytes are still the expected ones. Any failure leaves the old file and no ot
 """
 
 import os
-import re
 import secrets
 import stat
 import sys
@@ -13,13 +12,14 @@ import time
 from contextlib import suppress
 
 from agentcli.system.folder import Folder
+from agentcli.system.lazy import compile_later
 from agentcli.types.errors import ToolError
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.words import pluralize
 
 NEW_FILE_MODE = 0o644
 _SPECIAL_BITS = stat.S_ISUID | stat.S_ISGID
-_TEMPORARY = re.compile(r"\.agentcli-[0-9a-f]{16}\.tmp")
+_TEMPORARY = compile_later(r"\.agentcli-[0-9a-f]{16}\.tmp")
 _STALE_S = 600.0
 """The age at which a temporary file is left over from a process that was killed."""
 

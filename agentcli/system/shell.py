@@ -19,6 +19,7 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
+from agentcli.system.lazy import compile_later
 from agentcli.system.process_tree import MARK_FD
 from agentcli.types.errors import ToolError
 from agentcli.types.fast_dataclass import dataclass
@@ -31,7 +32,7 @@ _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 _LET_GO = b"\n"
 _REQUEST = b"\x1e"
 _REQUESTS_MAX = 100
-_CODES = re.compile(r"\b[0-9]{1,3}\b")
+_CODES = compile_later(r"\b[0-9]{1,3}\b")
 
 # One line, so that bash counts the command's own lines from 1 and `set -v` shows none of this.
 _AWAIT = "read -r && unset REPLY && exec {keep}</dev/null || exit 126; SECONDS=0; "
@@ -230,7 +231,7 @@ def encode_command(command: str, *, keeps_pipe: bool = False) -> bytes:
 # The pipeline at the end of a command, as far as that is plain. Of everything else nothing is said.
 
 
-_LEXEME = re.compile(
+_LEXEME = compile_later(
     r"(?P<blank>[ \t]+|\\\n)"
     r"""|(?P<quoted>\\.|'[^']*'|\$'(?:[^'\\]|\\.)*'|"(?:[^"\\`$]|\\.|\$(?!\())*"|\$\{[^}"'`]*\})"""
     r"|(?P<comment>(?<![^\s;&|()])\#[^\n]*)"
@@ -242,12 +243,12 @@ _LEXEME = re.compile(
     r"""|(?P<text>[^\s\\'"`$<>&|;()]+|[$<>])""",
     re.DOTALL,
 )
-_SHOWS_WHAT_IS_READ = re.compile(r"\bDEBUG\b|\bset\s[-+\w \t]*v|\bcase\b")
+_SHOWS_WHAT_IS_READ = compile_later(r"\bDEBUG\b|\bset\s[-+\w \t]*v|\bcase\b")
 """Commands that would show another line after them, or that are not to be taken apart."""
-_BEFORE_PROGRAM = re.compile(
+_BEFORE_PROGRAM = compile_later(
     r"""\A\s*(?:(?:[A-Za-z_]\w*=(?:[^\s'"()]|'[^']*'|"[^"]*")*|time|-p)\s+)*"""
 )
-_PROGRAM = re.compile(r"[\w./+:@-]{1,80}(?=[\s<>]|\Z)")
+_PROGRAM = compile_later(r"[\w./+:@-]{1,80}(?=[\s<>]|\Z)")
 _ENDS_OF_COMPOUNDS = (["}"], ["done"], ["fi"])
 _RESERVED = (
     *("if", "then", "else", "elif", "for", "while", "until", "do", "select", "function", "coproc"),

@@ -5,7 +5,9 @@ Measured against o200k on English, Python, C, JSON and Markdown it is within 15 
 
 import re
 
-_PIECES = re.compile(
+from agentcli.system.lazy import compile_later
+
+_PIECES = compile_later(
     r"(?P<word>[A-Za-z]+)|(?P<number>[0-9]+)|(?P<line>\s*\n\s*)|(?P<blank>\s+)"
     r"|(?P<marks>[!-/:-@\[-`{-~]+)|(?P<other>[^\x00-\x7f]+)|(?P<control>.)",
     re.DOTALL,

@@ -7,13 +7,14 @@ import re
 from urllib.parse import SplitResult, quote, urljoin, urlsplit
 
 from agentcli.system.hosts import USUAL_PORTS, HostPattern, join_port, parse_host
+from agentcli.system.lazy import compile_later
 from agentcli.types.fast_dataclass import dataclass
 
 MOST_CHARS = 8000
 
 _PORTS = {"http": 80, "https": 443}
-_UNSAFE = re.compile(r"[\x00-\x20\x7f\\]")
-_BARE = re.compile(r"(?:[a-z0-9-]+\.)+[a-z]{2,}(?:[:/?#]|$)", re.IGNORECASE)
+_UNSAFE = compile_later(r"[\x00-\x20\x7f\\]")
+_BARE = compile_later(r"(?:[a-z0-9-]+\.)+[a-z]{2,}(?:[:/?#]|$)", re.IGNORECASE)
 _PATH_CHARS = "/%:@!$&'()*+,;=~-._"
 _QUERY_CHARS = f"{_PATH_CHARS}?[]|"
 

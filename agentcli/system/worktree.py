@@ -4,7 +4,6 @@ The branch costs a few reads of small files. git runs in the background and is n
 and nothing that the repository configures for it is run.
 """
 
-import re
 import stat
 import subprocess
 import threading
@@ -14,6 +13,7 @@ from pathlib import Path
 
 from agentcli.system import own_process
 from agentcli.system.git import prepare_git
+from agentcli.system.lazy import compile_later
 from agentcli.system.plain_text import show_controls
 from agentcli.types.errors import SettingsError
 
@@ -22,8 +22,8 @@ HEAD_BYTES = 4096
 NAME_CHARS = 100
 
 _STATUS = ("status", "--porcelain", "-z", "--no-renames", "--ignore-submodules=all")
-_ON_BRANCH = re.compile(r"ref: refs/heads/(.+)")
-_COMMIT = re.compile(r"[0-9a-f]{40,64}")
+_ON_BRANCH = compile_later(r"ref: refs/heads/(.+)")
+_COMMIT = compile_later(r"[0-9a-f]{40,64}")
 
 
 def abbreviate(name: str, limit_chars: int = NAME_CHARS) -> str:

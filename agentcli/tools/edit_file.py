@@ -1,13 +1,13 @@
 """edit_file: replace text in a file, byte for byte, or refuse."""
 
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import field
 from functools import partial
 from typing import Any, ClassVar
 
 from agentcli.system.diff import Comparison, compare_spliced
+from agentcli.system.lazy import compile_later
 from agentcli.system.text import splice, to_lf
 from agentcli.system.workspace import Workspace, WorkspacePath
 from agentcli.tools import text_file
@@ -60,7 +60,7 @@ _TEXT_ALIASES = {
 }
 
 
-_RANGE = re.compile(r"\s*(\d{1,9})(?:\s*[-–:,]\s*(\d{1,9}))?\s*")
+_RANGE = compile_later(r"\s*(\d{1,9})(?:\s*[-–:,]\s*(\d{1,9}))?\s*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,15 +12,16 @@ from contextlib import suppress
 from pathlib import Path
 
 from agentcli.system import process_tree
+from agentcli.system.lazy import compile_later
 from agentcli.system.parsing import parse_whole_number
 from agentcli.system.process_table import ProcessTable
 from agentcli.system.shell import REQUEST_FUNCTION
 from agentcli.types.fast_dataclass import dataclass
 
-_KILL = re.compile(
+_KILL = compile_later(
     r"\s*kill(?:\s+-(?:s\s+)?(?P<signal>[A-Z]+|[0-9]+))?(?P<pids>(?:\s+[0-9]{1,18})+)\s*"
 )
-_KILLER = re.compile(r"\b(?:kill|pkill|killall|fuser)\b")
+_KILLER = compile_later(r"\b(?:kill|pkill|killall|fuser)\b")
 
 _QUIET = "{ local - && set +vx; } 2>/dev/null; __agentcli_request"
 _FUNCTION = (
@@ -37,9 +38,9 @@ FUNCTIONS = (
 _UNKNOWN = "?"
 _LISTENING = "0A"
 _CMDLINE_BYTES = 4096
-_PATTERN_PART = re.compile(r"\.\*|\\(?P<escaped>\W)|\[(?P<one>\w)\]|(?P<plain>[^\\\[\](){}*+?])")
+_PATTERN_PART = compile_later(r"\.\*|\\(?P<escaped>\W)|\[(?P<one>\w)\]|(?P<plain>[^\\\[\](){}*+?])")
 _WILDCARDS_MAX = 3
-_PORT = re.compile(r"(?P<port>[0-9]{1,5})(?:/tcp)?")
+_PORT = compile_later(r"(?P<port>[0-9]{1,5})(?:/tcp)?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

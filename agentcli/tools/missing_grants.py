@@ -12,6 +12,7 @@ from pathlib import Path
 from agentcli.system.grants import gives_host
 from agentcli.system.home import home
 from agentcli.system.hosts import HostPattern, is_localhost, parse_host
+from agentcli.system.lazy import compile_later
 from agentcli.system.temporary import TEMPORARY
 from agentcli.types.grants import Grants
 
@@ -20,7 +21,7 @@ _MOST_NOTES = 3
 
 _HOST = r"['\"‘(]?([A-Za-z0-9][\w.-]*\.[A-Za-z]{2,})"
 _UNRESOLVED = tuple(
-    re.compile(form)
+    compile_later(form)
     for form in (
         rf"[Cc]ould not resolve (?:host|hostname|proxy):? {_HOST}",
         rf"unable to resolve host address {_HOST}",
@@ -32,39 +33,39 @@ _UNRESOLVED = tuple(
         rf"[Tt]emporary failure (?:resolving|in name resolution).{{0,40}} {_HOST}",
     )
 )
-_OFFLINE = re.compile(
+_OFFLINE = compile_later(
     r"[Nn]ame or service not known|[Tt]emporary failure in name resolution|Network is unreachable"
     r"|failed to lookup address|nodename nor servname"
 )
 _PATH = r"['\"‘(]?(/[^'\"’:\n)]*[^'\"’:\n\s)])"
 _READ_ONLY = (
-    re.compile(rf"{_PATH}['\"’]?: Read-only file system"),
-    re.compile(rf"Read-only file system:? {_PATH}"),
-    re.compile(rf"EROFS: read-only file system, \w+ {_PATH}"),
+    compile_later(rf"{_PATH}['\"’]?: Read-only file system"),
+    compile_later(rf"Read-only file system:? {_PATH}"),
+    compile_later(rf"EROFS: read-only file system, \w+ {_PATH}"),
 )
 _DENIED = (
-    re.compile(rf"{_PATH}['\"’]?: Permission denied"),
-    re.compile(rf"Permission denied:? {_PATH}"),
-    re.compile(rf"EACCES: permission denied, \w+ {_PATH}"),
+    compile_later(rf"{_PATH}['\"’]?: Permission denied"),
+    compile_later(rf"Permission denied:? {_PATH}"),
+    compile_later(rf"EACCES: permission denied, \w+ {_PATH}"),
 )
 _ABSENT = (
-    re.compile(rf"{_PATH}['\"’]?: No such file or directory"),
-    re.compile(rf"No such file or directory:? {_PATH}"),
-    re.compile(rf"ENOENT: no such file or directory, \w+ {_PATH}"),
+    compile_later(rf"{_PATH}['\"’]?: No such file or directory"),
+    compile_later(rf"No such file or directory:? {_PATH}"),
+    compile_later(rf"ENOENT: no such file or directory, \w+ {_PATH}"),
 )
-_DOCKER = re.compile(
+_DOCKER = compile_later(
     r"[Cc]annot connect to the Docker daemon|connect to the docker API|/(?:docker|podman)\.sock"
 )
-_AGENT = re.compile(
+_AGENT = compile_later(
     r"connection to your authentication agent|Permission denied \(publickey"
     r"|Error connecting to agent"
 )
 _CREDENTIALS = {
-    "git": re.compile(
+    "git": compile_later(
         r"could not read (?:Username|Password) for|Authentication failed for 'https?:"
     ),
-    "gh": re.compile(r"gh auth login|GH_TOKEN"),
-    "npm": re.compile(r"ENEEDAUTH|npm (?:ERR!|error) code E401"),
+    "gh": compile_later(r"gh auth login|GH_TOKEN"),
+    "npm": compile_later(r"ENEEDAUTH|npm (?:ERR!|error) code E401"),
 }
 
 

@@ -1,10 +1,10 @@
 """The report of a command: the text for the model, and the details for the user."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path, PurePath
 
+from agentcli.system.lazy import compile_later
 from agentcli.system.output import BoundedOutput, OutputExcerpt
 from agentcli.system.process import ProcessEnd, signal_of_death
 from agentcli.types.tools import Command, ErrorKind, Output
@@ -150,10 +150,10 @@ def _log(output: BoundedOutput) -> tuple[str, ...]:
 # Commands that would only wait
 
 
-_FOLLOWS = re.compile(r"\b(?:tail|journalctl|logs)\b[^|;&\n]*\s(?:-\w*[fF]\b|--follow)")
+_FOLLOWS = compile_later(r"\b(?:tail|journalctl|logs)\b[^|;&\n]*\s(?:-\w*[fF]\b|--follow)")
 _FOLLOW_ADVICE = "it follows the output for ever: leave -f out, or use background=true"
 _EDITORS = {"vi", "vim", "nvim", "view", "vimdiff", "nano", "pico", "micro", "emacs", "joe"}
-_WITHOUT_TERMINAL = re.compile(
+_WITHOUT_TERMINAL = compile_later(
     r"\s(?:-e|-E|-s|-c|-h|\+|--?batch|--script|--headless|--version|--help)"
 )
 _SCREENS = {

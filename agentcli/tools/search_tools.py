@@ -4,13 +4,13 @@ Finding a tool permits nothing: every call of it is judged like any other.
 """
 
 import math
-import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import ClassVar, TypeAlias
 
+from agentcli.system.lazy import compile_later
 from agentcli.system.tokens import estimate_fast
 from agentcli.tools.arguments import BuiltinArguments, TextCheck, argument, parse_arguments
 from agentcli.tools.contracts import load_spec
@@ -30,9 +30,9 @@ _SMALL_WORDS = (
     "want with you"
 )
 """Words of a query that say nothing about a tool."""
-_WORD = re.compile(r"[^\W_]+")
-_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_ENDING = re.compile(r"(?<=[a-z]{3})(?:ies|ing|es|ed|s|y|e)$")
+_WORD = compile_later(r"[^\W_]+")
+_HUMP = compile_later(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_ENDING = compile_later(r"(?<=[a-z]{3})(?:ies|ing|es|ed|s|y|e)$")
 
 
 class Ranking:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 
 from agentcli.providers.failures import kind_of_status, make_http_error, summarize_body
+from agentcli.system.lazy import compile_later
 from agentcli.types.errors import ProviderError, ProviderErrorKind
 from agentcli.types.messages import Json
 
@@ -24,7 +25,7 @@ _KIND_OF_TYPE = {
     "overloaded_error": ProviderErrorKind.UNAVAILABLE,
 }
 
-_OVERFLOW = re.compile(r"prompt is too long|exceeds? (the )?context|long context", re.I)
+_OVERFLOW = compile_later(r"prompt is too long|exceeds? (the )?context|long context", re.I)
 
 
 def error(status: int, headers: Mapping[str, str], body: Json) -> ProviderError:

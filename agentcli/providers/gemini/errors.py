@@ -16,6 +16,7 @@ from agentcli.providers.failures import (
     summarize_body,
 )
 from agentcli.providers.gemini.values import items, mapping, string
+from agentcli.system.lazy import compile_later
 from agentcli.types.errors import ProviderError, ProviderErrorKind
 from agentcli.types.messages import Json
 
@@ -102,9 +103,11 @@ _KIND_OF_SENTENCE = (
     (re.compile(r"enable billing", re.I), ProviderErrorKind.CREDENTIALS),
 )
 
-_SPENT = re.compile(r"PerDay|per day|limit: 0\b|credits are depleted|spend(?:ing)? (?:cap|limit)")
-_RETRY_IN = re.compile(r"retry in (\d+(?:\.\d+)?)s")
-_DELAY = re.compile(r"(\d+(?:\.\d+)?)s")
+_SPENT = compile_later(
+    r"PerDay|per day|limit: 0\b|credits are depleted|spend(?:ing)? (?:cap|limit)"
+)
+_RETRY_IN = compile_later(r"retry in (\d+(?:\.\d+)?)s")
+_DELAY = compile_later(r"(\d+(?:\.\d+)?)s")
 _SPENT_HINT = "the quota is used up; wait for the reset, raise it, or use another model"
 
 

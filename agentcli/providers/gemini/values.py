@@ -1,7 +1,6 @@
 """Typed values of an event. A value of the wrong type counts as absent."""
 
 import json
-import re
 from collections.abc import Mapping
 from hashlib import sha256
 
@@ -9,6 +8,7 @@ from agentcli.providers.arguments import parse_arguments
 from agentcli.providers.dialect import Model
 from agentcli.providers.incremental import memoize
 from agentcli.providers.strict import GEMINI, are_strict
+from agentcli.system.lazy import compile_later
 from agentcli.types.messages import Json, ToolCall
 from agentcli.types.tools import ToolSpec
 
@@ -35,7 +35,7 @@ def count(value: Json) -> int:
 
 
 _ID_CHARS = 16
-_ACCEPTED_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,127}")
+_ACCEPTED_NAME = compile_later(r"[A-Za-z_][A-Za-z0-9_.:-]{0,127}")
 _EXACT = 2**53
 """Integers below this have the same value as a float."""
 
@@ -96,7 +96,7 @@ UNSIGNED = "skip_thought_signature_validator"
 """The documented signature for calls made by another model or another provider. Without it they
 would have to become prose, which models then imitate."""
 
-_OLD = re.compile(r"gemini-[12](?!\d)")
+_OLD = compile_later(r"gemini-[12](?!\d)")
 
 _LEVELS = {
     # Not every model takes "minimal", and thinking cannot be switched off.

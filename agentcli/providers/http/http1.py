@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from agentcli.providers.http.sockets import ConnectionBroken
+from agentcli.system.lazy import compile_later
 from agentcli.types.errors import ProviderErrorKind
 from agentcli.types.fast_dataclass import dataclass
 
@@ -67,9 +68,9 @@ LIMIT_HEADERS = 200
 
 _WITHOUT_BODY = (204, 304)
 
-_STATUS_LINE = re.compile(r"HTTP/1\.\d (\d{3})(?: |$)")
+_STATUS_LINE = compile_later(r"HTTP/1\.\d (\d{3})(?: |$)")
 _TLS_ALERT = "\x15\x03"
-_CHUNK_SIZE = re.compile(r"\s*([0-9A-Fa-f]{1,15})\s*(?:;|$)")
+_CHUNK_SIZE = compile_later(r"\s*([0-9A-Fa-f]{1,15})\s*(?:;|$)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

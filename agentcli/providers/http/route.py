@@ -13,6 +13,7 @@ from dataclasses import field
 from pathlib import Path
 from urllib.parse import SplitResult, unquote, urlsplit
 
+from agentcli.system.lazy import compile_later
 from agentcli.system.parsing import parse_whole_number
 from agentcli.types.errors import SettingsError
 from agentcli.types.fast_dataclass import dataclass
@@ -20,7 +21,7 @@ from agentcli.types.fast_dataclass import dataclass
 # The URL of a provider: a base address in any form, and a path below it
 
 
-_VERSION = re.compile(r"/v\d+[a-z0-9]*(?=/|$)")
+_VERSION = compile_later(r"/v\d+[a-z0-9]*(?=/|$)")
 
 
 def join_url(base_url: str, path: str) -> str:

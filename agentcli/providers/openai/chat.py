@@ -5,7 +5,6 @@ after their calls. Images among them follow in a user message, because only ther
 allowed. Adjacent user messages become one: many templates demand that the roles alternate.
 """
 
-import re
 from collections.abc import Sequence
 from operator import and_
 
@@ -33,6 +32,7 @@ from agentcli.providers.openai.content import (
     service_tier,
 )
 from agentcli.providers.strict import OPENAI, build_strict_schema, with_object_root
+from agentcli.system.lazy import compile_later
 from agentcli.types.messages import (
     AssistantMessage,
     Image,
@@ -54,7 +54,7 @@ IMAGE_FOLLOWS = "(see the image below)"
 _NO_EFFORT_FROM = (5, 6)
 """The first version of GPT that refuses tools in this protocol unless the effort is none."""
 
-_GPT = re.compile(r"gpt-(\d+)(?:\.(\d+))?(?![\w])")
+_GPT = compile_later(r"gpt-(\d+)(?:\.(\d+))?(?![\w])")
 
 error = openai_errors.error
 

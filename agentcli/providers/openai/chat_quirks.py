@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from agentcli.providers.http.sockets import HttpError
+from agentcli.system.lazy import compile_later
 from agentcli.system.private_file import write_private
 from agentcli.types.errors import SettingsError
 from agentcli.types.messages import Json
@@ -50,10 +51,12 @@ _QUIRK_OF_FIELD = {
     "reasoning_effort": NO_EFFORT,
 }
 """What to do about each field of a request, if it is the one that a server rejects."""
-_REASONING = re.compile(r"\breasoning(?:_content|_details)?\b")
-_IS_FORBIDDEN = re.compile(r"extra|not permitted|unknown|unsupported|unrecognized|unexpected", re.I)
-_IS_ABOUT_VALUE = re.compile(r"too (?:large|small|big)|at (?:most|least)|exceed|between", re.I)
-_STRICT = re.compile(r"\bstrict\b")
+_REASONING = compile_later(r"\breasoning(?:_content|_details)?\b")
+_IS_FORBIDDEN = compile_later(
+    r"extra|not permitted|unknown|unsupported|unrecognized|unexpected", re.I
+)
+_IS_ABOUT_VALUE = compile_later(r"too (?:large|small|big)|at (?:most|least)|exceed|between", re.I)
+_STRICT = compile_later(r"\bstrict\b")
 
 
 def find_quirk(error: HttpError, sent: Mapping[str, Json]) -> str:

@@ -15,6 +15,7 @@ from agentcli.providers.failures import (
     read_wait_s,
     summarize_body,
 )
+from agentcli.system.lazy import compile_later
 from agentcli.types.errors import ProviderError, ProviderErrorKind
 from agentcli.types.messages import Json
 
@@ -48,7 +49,7 @@ _KIND_OF_CODE = {
     "invalid_prompt": ProviderErrorKind.REFUSED,
 }
 
-_FINAL_CODE = re.compile(
+_FINAL_CODE = compile_later(
     r"(?:invalid|unsupported|unknown|missing|empty|failed_to_download)_|image_"
     r"|\w+_(?:mismatch|not_found|not_supported|too_large|too_small)$"
 )
@@ -77,10 +78,10 @@ _KIND_OF_SENTENCE = (
     ),
 )
 
-_AGAIN_IN = re.compile(r"try again in (?:(\d+)m)?(\d+(?:\.\d+)?)(ms|s)\b", re.I)
+_AGAIN_IN = compile_later(r"try again in (?:(\d+)m)?(\d+(?:\.\d+)?)(ms|s)\b", re.I)
 
-_NEEDS_RESPONSES = re.compile(r"/v1/responses")
-_NO_TOOLS = re.compile(r"does not support (?:tools|function)", re.I)
+_NEEDS_RESPONSES = compile_later(r"/v1/responses")
+_NO_TOOLS = compile_later(r"does not support (?:tools|function)", re.I)
 
 
 def error(status: int, headers: Mapping[str, str], body: Json) -> ProviderError:

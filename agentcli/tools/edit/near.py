@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain, groupby, islice, zip_longest
 
+from agentcli.system.lazy import compile_later
 from agentcli.tools.edit.drift import normalize_line
 from agentcli.tools.edit.readings import Reading
 from agentcli.tools.edit.typography import count_common_start
@@ -24,13 +25,13 @@ _TELLING_CHARS = 12
 _INNER_CHARS = 4
 """The greatest length of a spelled difference: too short to tell a part of a hidden value."""
 
-_ELISION = re.compile(r"^[ \t]*(?:#|//|/\*|<!--|--|;|%)?[ \t]*(?:\.\.\.|…)", re.MULTILINE)
+_ELISION = compile_later(r"^[ \t]*(?:#|//|/\*|<!--|--|;|%)?[ \t]*(?:\.\.\.|…)", re.MULTILINE)
 _NAMES = {" ": "space", "\t": "tab"}
 _LOOK = "Is it another file? grep for a few words of it, and copy the lines you find."
-_MARKERS = re.compile(r"^(?:<{5,}|>{5,}) ?(?:SEARCH|REPLACE|ORIGINAL|UPDATED)", re.MULTILINE)
-_EXPRESSION = re.compile(r"\\[wsdSWDb.()\[]|\.[*+]|\[\^")
+_MARKERS = compile_later(r"^(?:<{5,}|>{5,}) ?(?:SEARCH|REPLACE|ORIGINAL|UPDATED)", re.MULTILINE)
+_EXPRESSION = compile_later(r"\\[wsdSWDb.()\[]|\.[*+]|\[\^")
 _EXPRESSION_CHARS, _EXPRESSION_SEARCHED_CHARS = 60, 20_000
-_WORD = re.compile(r"\w{3,}")
+_WORD = compile_later(r"\w{3,}")
 
 
 def explain_not_found(view: LfView, reading: Reading, *, path: str) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from itertools import takewhile
 from typing import NamedTuple
 
+from agentcli.system.lazy import compile_later
 from agentcli.system.text import to_lf
 from agentcli.tools.edit.typography import to_plain_typography
 from agentcli.types.fast_dataclass import dataclass
@@ -19,9 +20,9 @@ _NUMBERED = {
 """The marks between a line number and its line: our own, and those of other tools."""
 _CODE_MARKS = "|:"
 """Marks that code has after numbers as well: they count only where the numbers fit the file."""
-_ESCAPE = re.compile(r'\\(\\|n|t|")')
+_ESCAPE = compile_later(r'\\(\\|n|t|")')
 _UNESCAPED = {"\\": "\\\\", "n": "\n", "t": "\t", '"': '"'}
-_OTHER_ESCAPE = re.compile(r'\\[^nt"]')
+_OTHER_ESCAPE = compile_later(r'\\[^nt"]')
 """Escapes other than those that are undone; a text with its own backslashes may have any."""
 _DOUBLED = "\\\\"
 _QUOTES = "\"'`"

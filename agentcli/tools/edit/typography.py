@@ -11,6 +11,7 @@ from itertools import product
 from unicodedata import combining
 
 from agentcli.system.diff import find_changes
+from agentcli.system.lazy import compile_later
 from agentcli.tools.edit.whitespace import BLANK
 
 _QUOTES = dict.fromkeys(map(ord, "‘’‚‛ʼ′"), "'") | dict.fromkeys(map(ord, "“”„‟″"), '"')
@@ -23,7 +24,7 @@ _TABLES = (_QUOTES, _DASHES, _SPACES, _DOTS, _INVISIBLE)
 _ALL: dict[int, str] = dict(ChainMap(*_TABLES))
 _AMBIGUOUS = frozenset("'\"-.")
 """Plain forms that also stand for themselves; a space rarely stands for another character."""
-_TOKEN = re.compile(r"\w+|\s+|\.{3}|.", re.DOTALL)
+_TOKEN = compile_later(r"\w+|\s+|\.{3}|.", re.DOTALL)
 
 
 def to_plain_typography(text: str) -> str:

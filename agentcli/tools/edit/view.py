@@ -3,18 +3,18 @@
 Matching uses the view, splicing the raw text: what is not spliced keeps its line endings.
 """
 
-import re
 from bisect import bisect_left
 from collections.abc import Iterator
 from functools import cached_property
 
 from agentcli.system.diff import find_changes, split_lines
+from agentcli.system.lazy import compile_later
 from agentcli.system.text import Ending, Splice, majority_ending, to_lf
 from agentcli.tools.edit.typography import find_typography
 from agentcli.tools.edit.whitespace import BLANK
 from agentcli.types.fast_dataclass import dataclass
 
-_INDENT = re.compile(rf"\n([{BLANK}]+)")
+_INDENT = compile_later(rf"\n([{BLANK}]+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

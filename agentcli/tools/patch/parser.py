@@ -4,10 +4,10 @@
 held to it is accepted only if its meaning is clear. The rest is refused, with its line.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
+from agentcli.system.lazy import compile_later
 from agentcli.system.text import printable, to_lf
 from agentcli.types.errors import ToolError
 from agentcli.types.fast_dataclass import dataclass
@@ -26,14 +26,14 @@ KEPT, REMOVED, ADDED = " ", "-", "+"
 SHOWN_CHARS = 80
 
 _FILES = (ADD, DELETE, UPDATE)
-_MARKER = re.compile(
+_MARKER = compile_later(
     r"[ \t]*\*\*\*[ \t]*(?:(Begin Patch|End Patch|End of File)[ \t]*"
     r"|((?:Add File|Delete File|Update File|Move to):)[ \t]*(.*))"
 )
 """A marker with any spaces around its parts."""
-_HEREDOC = re.compile(r"(?:apply_?patch)?[ \t]*<<-?[ \t]*(['\"]?)(\w+)\1")
+_HEREDOC = compile_later(r"(?:apply_?patch)?[ \t]*<<-?[ \t]*(['\"]?)(\w+)\1")
 _FENCE = "```"
-_NUMBERED = re.compile(r"@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@ ?(.*)")
+_NUMBERED = compile_later(r"@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@ ?(.*)")
 """The hunk header of other patch formats; its numbers are ignored."""
 
 

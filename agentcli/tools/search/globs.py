@@ -9,13 +9,15 @@ import re
 from functools import lru_cache
 from itertools import pairwise
 
+from agentcli.system.lazy import compile_later
+
 EXPANSION_LIMIT = 256
 
-_ALTERNATIVES = re.compile(r"\\.|\[[!^]?+\]?+[^\]]*\]|[{},]", re.DOTALL)
-_CLASS = re.compile(r"\[([!^]?+)(\]?+[^\]]*)\]")
-_MEMBERS = re.compile(r"(.)-(.)|(.)", re.DOTALL)
-_WILD = re.compile(r"[*?\[\\]")
-_NARROW = re.compile(r"(\\.)|\[[!^]?+\]?+[^\]]*\]|[*?]+", re.DOTALL)
+_ALTERNATIVES = compile_later(r"\\.|\[[!^]?+\]?+[^\]]*\]|[{},]", re.DOTALL)
+_CLASS = compile_later(r"\[([!^]?+)(\]?+[^\]]*)\]")
+_MEMBERS = compile_later(r"(.)-(.)|(.)", re.DOTALL)
+_WILD = compile_later(r"[*?\[\\]")
+_NARROW = compile_later(r"(\\.)|\[[!^]?+\]?+[^\]]*\]|[*?]+", re.DOTALL)
 
 
 class GlobError(ValueError):

@@ -6,12 +6,12 @@ files in src.
 """
 
 import os
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
+from agentcli.system.lazy import compile_later
 from agentcli.tools.search import globs
 from agentcli.types.fast_dataclass import dataclass
 
@@ -21,7 +21,7 @@ IGNORE_FILES = (".gitignore", ".ignore", ".rgignore")
 SIZE_LIMIT_BYTES = 250_000
 
 _GITDIR = "gitdir:"
-_EXCLUDES_FILE = re.compile(r'(?im)^\s*excludesfile\s*=\s*"?\s*(\S+?)\s*"?\s*$')
+_EXCLUDES_FILE = compile_later(r'(?im)^\s*excludesfile\s*=\s*"?\s*(\S+?)\s*"?\s*$')
 
 
 @dataclass(frozen=True, slots=True)

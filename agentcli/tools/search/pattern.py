@@ -8,19 +8,20 @@ either ending. A pattern that names a line ending, or has `(?s)` or `[\s\S]`, ma
 
 import re
 
+from agentcli.system.lazy import compile_later
 from agentcli.types.fast_dataclass import dataclass
 
-_SPECIAL = re.compile(r"[\\.+*?()|\[\]{}^$]")
-_ONLY_REGEX = re.compile(r"\\|\.[*+?]|\w\|\w|\(\?|\[\^|\w-\w\]")
-_BASIC = re.compile(r"\\\|\\\||\\([|+?(){}])|\\.|\[\^?+\]?+(?:\\.|[^\]\\])*\]", re.DOTALL)
+_SPECIAL = compile_later(r"[\\.+*?()|\[\]{}^$]")
+_ONLY_REGEX = compile_later(r"\\|\.[*+?]|\w\|\w|\(\?|\[\^|\w-\w\]")
+_BASIC = compile_later(r"\\\|\\\||\\([|+?(){}])|\\.|\[\^?+\]?+(?:\\.|[^\]\\])*\]", re.DOTALL)
 """An operator of a basic regular expression, or what must not be taken for one."""
 _TELLING = frozenset("|+?")
-_VERBOSE = re.compile(r"(?<!\\)\(\?[a-zA-Z]*x")
-_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_VERBOSE = compile_later(r"(?<!\\)\(\?[a-zA-Z]*x")
+_ESCAPE = compile_later(r"\\(.)", re.DOTALL)
 _NEEDLESS = frozenset("!\"%',/:;=@_` ")
 """Characters that need no escape; old versions of ripgrep reject them escaped."""
 
-_TOKEN = re.compile(
+_TOKEN = compile_later(
     r"""
       (?P<newline>  \n | \\n )
     | (?P<anything> \[\\s\\S\] | \[\\S\\s\] )

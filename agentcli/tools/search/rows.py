@@ -6,11 +6,11 @@ Taking ends with the first match beyond the limits, which is not shown; `more` i
 
 import base64
 import json
-import re
 from collections.abc import Iterator
 from dataclasses import field
 from typing import Any
 
+from agentcli.system.lazy import compile_later
 from agentcli.system.plain_text import show_controls
 from agentcli.tools.search.scope import SearchScope
 from agentcli.types.fast_dataclass import dataclass
@@ -22,7 +22,7 @@ NARROW = "there are more: narrow the pattern, path or glob"
 
 LONG_RECORD_BYTES = 100_000
 
-_PLACE = re.compile(rb'"start":\d+,"end":\d+\}')
+_PLACE = compile_later(rb'"start":\d+,"end":\d+\}')
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 Changes that cannot be seen in a line are described in words, and omitted lines are counted.
 """
 
-import re
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from itertools import groupby, pairwise
@@ -11,6 +10,7 @@ from itertools import groupby, pairwise
 from rich.style import Style
 from rich.text import Text
 
+from agentcli.system.lazy import compile_later
 from agentcli.types.tools import Diff
 from agentcli.types.words import pluralize
 from agentcli.ui.render.highlight import Highlighter, find_lexer_for_file
@@ -27,7 +27,7 @@ COMPARED_TOKENS = 400
 LOOKAHEAD = 4
 """The number of added lines that are compared with a removed one."""
 
-_TOKEN = re.compile(r"\w+|\s+|.")
+_TOKEN = compile_later(r"\w+|\s+|.")
 
 
 def pair_lines(removed: Sequence[str], added: Sequence[str]) -> dict[int, int]:

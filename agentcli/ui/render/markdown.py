@@ -13,6 +13,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from rich.text import Text
 
+from agentcli.system.lazy import compile_later
 from agentcli.ui.render.highlight import Highlighter, find_lexer_by_name
 from agentcli.ui.render.markdown_blocks import BlockRenderer, Node, are_apart, build_tree
 from agentcli.ui.render.paint import Paint, fold
@@ -23,12 +24,12 @@ ITEM_LINES = 4
 """The lines of a list that are collected before its items are parsed again."""
 MAX_NESTING = 50
 
-_FENCE = re.compile(r"(?P<indent> {0,3})(?P<marks>`{3,}(?=[^`]*$)|~{3,})(?P<info>.*)")
-_HEADING = re.compile(r" {0,3}#{1,6}(?:\s|$)")
-_ITEM = re.compile(r" {0,3}(?:[-*+]|\d{1,9}[.)])(?:\s|$)")
-_BLOCK_START = re.compile(rf"{_HEADING.pattern}|{_ITEM.pattern}| {{0,3}}[>|<]")
-_TABLE_RULE = re.compile(r"[ |:-]*-[ |:-]*")
-_MARKS = re.compile(r"[\s`~|:=#*_>+-]*")
+_FENCE = compile_later(r"(?P<indent> {0,3})(?P<marks>`{3,}(?=[^`]*$)|~{3,})(?P<info>.*)")
+_HEADING = compile_later(r" {0,3}#{1,6}(?:\s|$)")
+_ITEM = compile_later(r" {0,3}(?:[-*+]|\d{1,9}[.)])(?:\s|$)")
+_BLOCK_START = compile_later(rf"{_HEADING.pattern}|{_ITEM.pattern}| {{0,3}}[>|<]")
+_TABLE_RULE = compile_later(r"[ |:-]*-[ |:-]*")
+_MARKS = compile_later(r"[\s`~|:=#*_>+-]*")
 """The beginning of a line that may still become anything."""
 _LISTS = frozenset(("bullet_list", "ordered_list"))
 _CLOSED_AT_ONCE = frozenset(("heading", "hr"))

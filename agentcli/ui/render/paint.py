@@ -18,6 +18,7 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.text import Span, Text
 
+from agentcli.system.lazy import compile_later
 from agentcli.ui.render.theme import PLAIN, ColorDepth, Theme
 
 PROSE_COLUMNS = 100
@@ -228,7 +229,7 @@ def fold(line: Text, width: int) -> list[Text]:
 
 
 _JOINABLE = "\u0600-\u0dff\u200d\u2600-\u27bf\ufe0f\U0001f000-\U0001faff"
-_HIDDEN = re.compile(
+_HIDDEN = compile_later(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # control
     "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # direction
     "\u00ad\u115f\u1160\u180e\u200b\u2028\u2029\u2060-\u2065\u206a-\u206f\u3164\ufeff\uffa0"

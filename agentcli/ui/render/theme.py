@@ -1,6 +1,5 @@
 """Themes, and the choice of a theme and a colour depth for a terminal."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -8,11 +7,13 @@ from typing import Literal
 from pygments.token import Token, _TokenType
 from rich.style import Style
 
+from agentcli.system.lazy import compile_later
+
 # Colours as terminals report them, and their luminance
 
 
-_CHANNELS = re.compile(r"rgba?:([0-9a-f]{1,4})/([0-9a-f]{1,4})/([0-9a-f]{1,4})(/[0-9a-f]{1,4})?")
-_HASH = re.compile(r"#((?:[0-9a-f]{3}){1,4})")
+_CHANNELS = compile_later(r"rgba?:([0-9a-f]{1,4})/([0-9a-f]{1,4})/([0-9a-f]{1,4})(/[0-9a-f]{1,4})?")
+_HASH = compile_later(r"#((?:[0-9a-f]{3}){1,4})")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

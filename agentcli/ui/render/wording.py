@@ -2,11 +2,11 @@
 
 import json
 import locale
-import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from agentcli.system.lazy import compile_later
 from agentcli.system.plain_text import show_controls
 from agentcli.types.checks import Verified
 from agentcli.types.deltas import ServersAwaited
@@ -265,7 +265,7 @@ def describe_check(run: Verified) -> str:
     return f"verify {command}: {how} ({format_duration(run.duration_s)})"
 
 
-_LOADED_FILE = re.compile(
+_LOADED_FILE = compile_later(
     r"(?:Instructions|Notes) of .+, from (?P<path>.+); (?:follow them|written for)"
 )
 
