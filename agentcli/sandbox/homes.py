@@ -63,14 +63,18 @@ _HOME, _LOCK, _WORKSPACE = "home", "lock", "workspace"
 class CommandHome:
     """A home in use by this process, until it is closed."""
 
-    def __init__(self, path: Path, lock: int) -> None:
+    def __init__(self, path: Path, lock: int, *, is_new: bool = False) -> None:
         self.path = path
         self._lock = lock
+        self._is_new = is_new
 
-    def close(self) -> None:
+    def close(self, *, is_unused: bool = False) -> None:
+        """Give it up. Remove it if it was made for commands that never came."""
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
+            if is_unused and self._is_new:
+                _remove_new(self.path.parent)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +111,7 @@ def find_homes_directory(sessions: Path) -> Path:
 def open_home(homes: Path, workspace: Path) -> CommandHome:
     """Take the home of a workspace into use. Raise OSError if there cannot be one."""
     directory = _find_directory(homes, workspace)
+    is_new = not directory.exists()
     (directory / _HOME).mkdir(mode=0o700, parents=True, exist_ok=True)
     lock = os.open(directory / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -121,7 +126,7 @@ def open_home(homes: Path, workspace: Path) -> CommandHome:
         os.close(lock)
         raise
     Thread(target=remove_unused, args=(homes,), daemon=True, name="unused homes").start()
-    return CommandHome(directory / _HOME, lock)
+    return CommandHome(directory / _HOME, lock, is_new=is_new)
 
 
 def list_homes(homes: Path) -> tuple[StoredHome, ...]:
@@ -151,6 +156,13 @@ def remove_unused(homes: Path, *, now: float | None = None) -> None:
         if stored.used_at < oldest or not stored.workspace.exists():
             with suppress(OSError):
                 clear_home(stored)
+
+
+def _remove_new(directory: Path) -> None:
+    """Remove a home that was not used, unless another session has it by now."""
+    with suppress(OSError), _hold_alone(directory) as is_alone:
+        if is_alone:
+            _remove_directory(directory)
 
 
 def _find_directory(homes: Path, workspace: Path) -> Path:

@@ -280,7 +280,7 @@ def _assemble(
         on_deny=requirements.on_deny if requirements else "continue",
         wraps_up=requirements is not None and requirements.wraps_up,
     )
-    preparation = build_preparation()
+    preparation = build_preparation(parts.gate.host)
     journal.subscribe(preparation)
     _announce(
         parts,

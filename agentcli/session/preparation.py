@@ -1,7 +1,8 @@
-"""What the first calls need, loaded while the model thinks.
+"""What the first calls need, loaded and built while the model thinks.
 
-Argument models, rules and the sandbox are not needed for the first request, and take longer to load
-than most commands to run. A reply that comes at once finds nothing started, and pays nothing.
+Tools, rules and the sandbox are not needed for the first request, and take longer to make than most
+commands to run. A reply that comes at once finds nothing started, and pays nothing. What fails here
+is tried again by the call that needs it, which reports it.
 """
 
 import asyncio
@@ -13,6 +14,7 @@ from importlib import import_module
 from threading import Event as Signal
 from threading import Thread
 
+from agentcli.session.sandbox_host import SandboxHost
 from agentcli.types.deltas import RequestSent
 from agentcli.types.events import Event, ModelReplied, TurnEnded
 
@@ -21,7 +23,7 @@ AFTER_S = 0.05
 _SWITCH_S = 0.0005
 """How long the loading may hold up the reply. Python's default is ten times as long."""
 
-FIRST_CALLS = (
+COMMANDS = (
     "agentcli.tools.bash",
     "agentcli.permissions.judge",
     "agentcli.permissions.denied_paths",
@@ -31,6 +33,10 @@ FIRST_CALLS = (
     "agentcli.sandbox.proxy",
     "agentcli.tools.shells",
     "agentcli.system.process_table",
+    "agentcli.permissions.readonly",
+)
+"""The modules of a first command, which is the most likely call."""
+FILES = (
     "agentcli.tools.read_file",
     "agentcli.log.checkpoint.keep",
     "agentcli.session.ignore_rules",
@@ -40,7 +46,8 @@ FIRST_CALLS = (
     "agentcli.tools.write_file",
     "agentcli.tools.find_files",
 )
-"""The modules of the first calls, in the order in which models call."""
+"""The modules of other first calls, in the order in which models call."""
+FIRST_CALLS = (*COMMANDS, *FILES)
 
 Step = Callable[[], object]
 
@@ -100,5 +107,6 @@ class Preparation:
             log.debug("a preparation failed", exc_info=True)
 
 
-def build_preparation() -> Preparation:
-    return Preparation([partial(import_module, name) for name in FIRST_CALLS])
+def build_preparation(host: SandboxHost) -> Preparation:
+    commands: list[Step] = [partial(import_module, name) for name in COMMANDS]
+    return Preparation([*commands, host.prepare, *(partial(import_module, name) for name in FILES)])

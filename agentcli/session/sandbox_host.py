@@ -4,6 +4,7 @@ Everything is made at the first command: the first request needs none of it.
 """
 
 import os
+from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -69,11 +70,22 @@ class SandboxHost:
         """A directory for PATH with a link to our own ripgrep, and its target, if needed."""
         self._prover = Lazy(self._build_prover)
         self._proxy: NetworkProxy | None = None
+        self._warnings: deque[Warned] = deque()
+        """Warnings of what was made ahead, until it is needed."""
+        self._is_needed = False
+
+    def prepare(self) -> None:
+        """Make the sandbox ahead, in another thread. Nobody notices before it is needed."""
+        self._sandbox.get()
 
     @property
     def sandbox(self) -> Sandbox | None:
         """None if the user turned it off, or if no layer works here and every command asks."""
-        return self._sandbox.get()
+        self._is_needed = True
+        sandbox = self._sandbox.get()
+        while self._warnings:
+            self._emit(self._warnings.popleft())
+        return sandbox
 
     @property
     def temporary(self) -> TemporaryFiles | None:
@@ -191,7 +203,7 @@ class SandboxHost:
         if self._sandbox.made is not None:
             self._sandbox.made.close()
         if self._home.made is not None:
-            self._home.made.close()
+            self._home.made.close(is_unused=not self._is_needed)
         if self._private.made is not None:
             from agentcli.sandbox.contents import remove_directory
 
@@ -199,10 +211,12 @@ class SandboxHost:
                 remove_directory(self._private.made)
 
     def _choose_sandbox(self) -> Sandbox | None:
+        self._warn_own_environment()
+        if self._settings.sandbox == "off":
+            return None
         try:
             private = self._private.get()
             self._ripgrep = self._link_ripgrep(private / "bin")
-            self._warn_own_environment()
             skills = find_skill_directories(self._settings)
             readable = (self.paths.out, *self._ripgrep, *skills)
             return self.build_sandbox(private, readable=readable, home=self._find_home())
@@ -231,12 +245,12 @@ class SandboxHost:
 
         if own := find_reserved(self._settings.workspace.resolve()).environment:
             warning = f"agentcli runs from {own}, so commands cannot install anything there"
-            self._emit(Warned(code="sandbox.own-environment", message=warning))
+            self._warnings.append(Warned(code="sandbox.own-environment", message=warning))
 
     def _warn_weaker_sandbox(self, broken: "LayerFinding") -> None:
         fault = broken.reason if broken.works else f"{broken.layer} fails ({broken.reason})"
         weaker = f"commands run in a weaker sandbox: {fault}"
-        self._emit(Warned(code="sandbox.reduced", message=weaker))
+        self._warnings.append(Warned(code="sandbox.reduced", message=weaker))
 
     def _create_private_directory(self) -> Path:
         """Create the commands' temporary directory, outside what they may change."""
@@ -259,7 +273,7 @@ class SandboxHost:
             return open_home(homes, self._settings.workspace)
         except OSError as error:
             lost = f"what commands download is not kept after this session: {error}"
-            self._emit(Warned(code="sandbox.home", message=lost))
+            self._warnings.append(Warned(code="sandbox.home", message=lost))
             return None
 
     def _build_prover(self) -> "ReadProver":

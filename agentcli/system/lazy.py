@@ -2,25 +2,29 @@
 
 import re
 from collections.abc import Callable
+from threading import RLock
 from typing import Any, AnyStr, Generic, TypeVar, cast
 
 T = TypeVar("T")
 
 
 class Lazy(Generic[T]):
-    """A value that can be closed only if it was made."""
+    """A value that can be closed only if it was made. Several threads may need it."""
 
     def __init__(self, make: Callable[[], T]) -> None:
         self._make = make
+        self._making = RLock()
         self._is_made = False
         self.made: T | None = None
         """The value, or None if nobody needed it yet."""
 
     def get(self) -> T:
-        """Return the value. Make it at the first call."""
+        """Return the value. Make it at the first call, or wait while another thread makes it."""
         if not self._is_made:
-            self.made = self._make()
-            self._is_made = True
+            with self._making:
+                if not self._is_made:
+                    self.made = self._make()
+                    self._is_made = True
         return cast(T, self.made)
 
 
