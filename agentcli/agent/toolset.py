@@ -39,6 +39,14 @@ _NAMES_ELSEWHERE = {
 """The names of the same tools in other programs."""
 
 
+_ASKING = frozenset(("askuser", "askuserquestion", "askfollowupquestion", "requestuserinput"))
+"""The names of a tool that asks the user, which is not there if nobody can be asked."""
+NOBODY_TO_ASK = (
+    "Denied: nobody can be asked in this run. Decide yourself, and say in your answer what you "
+    "assumed."
+)
+
+
 def _find_meant(name: str, names: Sequence[str]) -> str | None:
     """Return the tool of these names that is meant by a name, or None if none is close."""
     plain = {_to_plain(one): one for one in reversed(names)}
@@ -111,6 +119,8 @@ class Toolset:
 
     def resolve(self, name: str) -> Tool:
         if name not in self._offers:
+            if _to_plain(name) in _ASKING:
+                raise ToolError(NOBODY_TO_ASK, kind=ErrorKind.DENIED)
             near = _find_meant(name, self.names)
             hint = f" Did you mean {near}?" if near else ""
             known = [spec.name for spec in self._declared[:NAMES_SHOWN]]

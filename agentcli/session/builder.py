@@ -57,9 +57,10 @@ from agentcli.session.tool_catalog import ToolCatalog
 from agentcli.settings import Settings
 from agentcli.system import garbage
 from agentcli.types.errors import UsageError
-from agentcli.types.events import EffortChanged, SessionResumed, SessionStarted, Warned
+from agentcli.types.events import SessionResumed, SessionStarted, Warned
 from agentcli.types.rewinds import list_effective_facts
 from agentcli.types.tools import Tool
+from agentcli.types.user_facts import EffortChanged
 from agentcli.types.verdicts import AskUser, CurrentMode
 
 if TYPE_CHECKING:

@@ -247,6 +247,7 @@ class SessionFeature:
 
 
 SESSION_FEATURES: Mapping[str, str] = {
+    "ask_user": "agentcli.features.ask_user.engine",
     "programs": "agentcli.features.programs.engine",
     "children": "agentcli.features.children.engine",
     "symbols": "agentcli.features.symbols.engine",

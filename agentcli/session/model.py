@@ -11,7 +11,7 @@ from platformdirs import user_cache_path
 
 from agentcli.settings import CustomProvider, Settings
 from agentcli.types.errors import AgentError, MissingKeyError, SettingsError
-from agentcli.types.events import EffortChanged, Emit, Fact, ModelChanged, Warned
+from agentcli.types.events import Emit, Fact, ModelChanged, Warned
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Usage
 from agentcli.types.provider import (
@@ -22,6 +22,7 @@ from agentcli.types.provider import (
     ProviderWrapper,
 )
 from agentcli.types.spending import Spending
+from agentcli.types.user_facts import EffortChanged
 
 if TYPE_CHECKING:
     from agentcli.agent.budget import Budget

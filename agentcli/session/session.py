@@ -25,7 +25,6 @@ from agentcli.types.events import (
     NoteReason,
     Restored,
     ResultsTrimmed,
-    Rewound,
     SessionEnded,
     TurnEnded,
     TurnWithdrawn,
@@ -34,6 +33,7 @@ from agentcli.types.events import (
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Content, Image, Text, UserMessage
 from agentcli.types.rewinds import list_effective_facts
+from agentcli.types.user_facts import Rewound
 from agentcli.types.verdicts import Mode
 
 # Steering: messages of the user while a turn is running, sent before the model's next reply.

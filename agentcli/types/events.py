@@ -14,6 +14,7 @@ from agentcli.types.errors import Ending
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import AssistantMessage, Content, ToolCall, Usage, UserMessage
 from agentcli.types.tools import Effect, ToolResult
+from agentcli.types.user_facts import AsideAnswered, EffortChanged, Rewound
 from agentcli.types.verdicts import Verdict
 
 
@@ -87,15 +88,6 @@ class ModelChanged:
 
     model: str
     type: Literal["model_changed"] = "model_changed"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EffortChanged:
-    """The model thinks more, or less, from here on."""
-
-    effort: str | None
-    """None for the model's own default."""
-    type: Literal["effort_changed"] = "effort_changed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,18 +208,6 @@ class TokensSpent:
     cost_usd: float | None
     """None if the price is not known."""
     type: Literal["tokens_spent"] = "tokens_spent"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AsideAnswered:
-    """The user asked something about the conversation that is no part of it."""
-
-    question: str
-    answer: str
-    usage: Usage = Usage()
-    cost_usd: float | None = None
-    """None if the price is not known."""
-    type: Literal["aside_answered"] = "aside_answered"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -373,20 +353,6 @@ class Undone:
     of: str = ""
     root: str = ""
     type: Literal["undone"] = "undone"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rewound:
-    """The conversation goes on from before a turn, or (`redo`) from before the rewind `of`."""
-
-    id: str
-    action: Literal["rewind", "redo"]
-    turn: int
-    """Turns are counted from 1 in the order of their `turn_started`."""
-    undo: str = ""
-    """The id of the undo that restored the files with it; empty if they stayed as they were."""
-    of: str = ""
-    type: Literal["rewound"] = "rewound"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

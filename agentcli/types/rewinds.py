@@ -5,7 +5,8 @@ A rewind removes nothing from the log. It only says where the conversation goes 
 
 from collections.abc import Iterable
 
-from agentcli.types.events import Fact, Rewound, TurnStarted
+from agentcli.types.events import Fact, TurnStarted
+from agentcli.types.user_facts import Rewound
 
 NumberedFact = tuple[int, Fact]
 

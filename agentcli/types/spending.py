@@ -6,7 +6,6 @@ Every figure of tokens and money shown to a user or a program is a sum of `compu
 from collections.abc import Iterable, Sequence
 
 from agentcli.types.events import (
-    AsideAnswered,
     CallFinished,
     Compacted,
     Event,
@@ -18,6 +17,7 @@ from agentcli.types.events import (
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Usage
 from agentcli.types.tools import ChildTurn
+from agentcli.types.user_facts import AsideAnswered
 from agentcli.types.words import pluralize
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from subprocess import Popen
 
 
-# Questions of a server to the user: fields to fill in, a page to open, or a plain yes
+# Questions of a server or the model to the user: fields, a page to open, choices, or a plain yes
 
 
 FieldKind = Literal["text", "number", "integer", "boolean", "choice", "choices"]
@@ -44,13 +44,16 @@ class ServerForm:
     """A form of a server. Without fields and url it is a yes-or-no question."""
 
     server: str
-    kind: Literal["form", "url", "tools"]
+    kind: Literal["form", "url", "tools", "question"]
+    """A `question` has one field, whose choices the user may also replace by their own words."""
     message: str
     fields: tuple[FormField, ...] = ()
     url: str = ""
     """A page to open if the user says yes."""
 
 
+ANSWER_FIELD = "answer"
+"""The field of a `question`."""
 FormValues: TypeAlias = dict[str, str | int | float | bool | list[str] | None]
 
 

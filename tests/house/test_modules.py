@@ -12,6 +12,7 @@ OF_EVERY_FEATURE = frozenset({"command", "render", "slash"})
 """The modules of a feature by their part: a reader looks for them by name."""
 
 APART = {
+    "agentcli.features.ask_user.ask_user": "a tool, loaded with pydantic at its first call",
     "agentcli.features.batch.ray_engine": "imports Ray, an extra",
     "agentcli.features.eval.page": "HTML alone, beside the text of the same report",
     "agentcli.features.children.delegate": "a tool, loaded with pydantic at its first call",

@@ -555,3 +555,27 @@ def test_second_of_two_prompts_that_come_together_is_refused(tmp_path: Path) -> 
 def test_cancel_that_comes_with_its_prompt_cancels_it(tmp_path: Path) -> None:
     answers = sent_at_once(tmp_path, PROMPT, ("session/cancel", {}))
     assert answers[2]["result"]["stopReason"] == "cancelled"
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        ("choice-2", "The user chose: SQLite"),
+        ("none", "The user gave no answer"),
+        ("something else", "The user gave no answer"),
+        (None, "The user gave no answer"),
+    ],
+)
+def test_question_of_the_model_is_a_choice_of_buttons(
+    answer: str | None, told: str, tmp_path: Path
+) -> None:
+    async def play(desk: Desk) -> None:
+        assert await desk.say(await desk.new()) == "end_turn"
+
+    asked = {"question": "Which database?", "choices": ["Postgres", "SQLite"]}
+    desk = drive(tmp_path, [{"calls": [{"ask_user": asked}]}, "Done."], play, answer=answer)
+    ((call, options),) = desk.editor.asked
+    assert call.title == "Which database?"
+    assert [option.name for option in options] == ["Postgres", "SQLite", "No answer"]
+    *_, finished = desk.editor.of("tool_call_update")
+    assert told in str(finished["content"])

@@ -33,6 +33,7 @@ FEATURES = {
     "run_program": "features/programs",
     "symbols": "features/symbols",
     "web_fetch": "features/web",
+    "ask_user": "features/ask_user",
 }
 """Tools that belong to a feature, and its folder."""
 

@@ -44,7 +44,7 @@ from agentcli.types.errors import (
 from agentcli.types.events import Event, ModelFailed, TurnEnded, Warned
 from agentcli.types.rewinds import list_effective_facts
 from agentcli.types.spending import NO_SPENDING, compute_spending
-from agentcli.types.verdicts import Question, RuleSuggestion, Verdict
+from agentcli.types.verdicts import ANSWER_FIELD, Question, RuleSuggestion, ServerForm, Verdict
 from agentcli.ui.streams import write_err
 
 # Errors for an editor, in words that it can show to the user
@@ -184,6 +184,8 @@ class Conversation:
 
     async def _ask_user(self, question: Question) -> Verdict:
         await self._flush()
+        if question.form is not None and question.form.kind == "question":
+            return await self._ask_choice(question, question.form)
         if question.form is not None and question.form.kind != "tools":
             return Verdict(
                 decision="deny", by="nobody", reason="forms are not supported in editors"
@@ -204,6 +206,29 @@ class Conversation:
         if not isinstance(answer.outcome, AllowedOutcome):
             return Verdict(decision="deny", by="user", reason="the user gave no answer")
         return self._build_verdict(answer.outcome.option_id, suggestion)
+
+    async def _ask_choice(self, question: Question, form: ServerForm) -> Verdict:
+        """Let the user choose. Editors show buttons, and none takes words of the user's own."""
+        choices = enumerate((value for value, _ in form.fields[0].choices), start=1)
+        answers = {f"choice-{number}": value for number, value in choices}
+        options = [
+            PermissionOption(option_id=name, name=value, kind="allow_once")
+            for name, value in answers.items()
+        ]
+        none = PermissionOption(option_id="none", name="No answer", kind="reject_once")
+        answer = await self._client.request_permission(
+            session_id=self.id,
+            tool_call=ToolCallUpdate(
+                tool_call_id=question.call.id, title=form.message, kind="other", status="pending"
+            ),
+            options=[*options, none],
+        )
+        outcome = answer.outcome
+        chosen = answers.get(outcome.option_id) if isinstance(outcome, AllowedOutcome) else None
+        if chosen is None:
+            return Verdict(decision="ask", by="user", reason="the user gave no answer")
+        given: messages.Json = {ANSWER_FIELD: chosen}
+        return Verdict(decision="modify", by="user", reason="the user answered", input=given)
 
     def _build_verdict(self, chosen: str, suggestion: RuleSuggestion) -> Verdict:
         match chosen:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 
 from agentcli.agent.request_size import count_result_tokens
 from agentcli.types.events import (
-    AsideAnswered,
     CallFinished,
     Compacted,
     Fact,
@@ -20,6 +19,7 @@ from agentcli.types.events import (
 from agentcli.types.messages import Text, Usage
 from agentcli.types.spending import NO_SPENDING, Spending, compute_spending, own_facts
 from agentcli.types.tools import ChildTurn
+from agentcli.types.user_facts import AsideAnswered
 from agentcli.types.words import pluralize
 from agentcli.ui.render.wording import format_cost, format_tokens, format_traffic
 

@@ -11,14 +11,12 @@ from agentcli.system.hosts import join_port
 from agentcli.system.plain_text import show_controls
 from agentcli.types.checks import GoalChanged, Verified
 from agentcli.types.events import (
-    AsideAnswered,
     CallFinished,
     CallJudged,
     Checkpointed,
     Compacted,
     ContextNote,
     DirectoryAdded,
-    EffortChanged,
     Entry,
     Fact,
     FileAttached,
@@ -29,7 +27,6 @@ from agentcli.types.events import (
     ModelFailed,
     ModelReplied,
     OutputStored,
-    Rewound,
     ServerAsked,
     SessionEnded,
     SessionForked,
@@ -46,6 +43,7 @@ from agentcli.types.events import (
 from agentcli.types.messages import Text, Thinking, ToolCall
 from agentcli.types.spending import Spending, compute_spending
 from agentcli.types.tools import Command, ToolResult
+from agentcli.types.user_facts import AsideAnswered, EffortChanged, Rewound
 from agentcli.types.words import pluralize
 from agentcli.ui.render.wording import (
     describe_decision,

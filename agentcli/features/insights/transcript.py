@@ -18,7 +18,6 @@ from agentcli.types.events import (
     Fact,
     ModelFailed,
     ModelReplied,
-    Rewound,
     SessionForked,
     SessionResumed,
     SessionStarted,
@@ -31,6 +30,7 @@ from agentcli.types.events import (
 from agentcli.types.messages import Text, Thinking, ToolCall, UserMessage
 from agentcli.types.spending import NO_SPENDING, Spending, compute_spending
 from agentcli.types.tools import Command, Diff, ToolResult
+from agentcli.types.user_facts import Rewound
 from agentcli.types.verdicts import Verdict
 from agentcli.ui.render.wording import describe_decision, describe_hosted
 

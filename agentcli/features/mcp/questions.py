@@ -92,7 +92,7 @@ class ServerQuestions:
                 "mcp.question",
                 f"declined a question of the MCP server {form.server}: {form.message}",
             )
-        if verdict.by != "nobody":
+        if verdict.by != "nobody" and form.kind != "question":  # only the model asks those
             self._emit(
                 ServerAsked(
                     server=form.server,

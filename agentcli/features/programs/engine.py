@@ -10,7 +10,7 @@ from agentcli.tools.contracts import load_spec
 from agentcli.types.errors import ToolError
 from agentcli.types.tools import Tool, ToolSpec
 
-NOT_CALLABLE = frozenset(["run_program", "search_tools", "delegate", ANSWER_TOOL])
+NOT_CALLABLE = frozenset(["run_program", "search_tools", "delegate", "ask_user", ANSWER_TOOL])
 """Tools that a program cannot call: they are about the conversation, not the work."""
 
 

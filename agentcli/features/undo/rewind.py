@@ -22,7 +22,6 @@ from agentcli.types.events import (
     Fact,
     ModelChanged,
     NoteReason,
-    Rewound,
     SessionForked,
     TurnStarted,
     TurnWithdrawn,
@@ -31,6 +30,7 @@ from agentcli.types.events import (
 from agentcli.types.messages import Text
 from agentcli.types.rewinds import number_effective_facts
 from agentcli.types.spending import NO_SPENDING, Spending, compute_spending
+from agentcli.types.user_facts import Rewound
 
 RewindScope = Literal["both", "conversation", "files"]
 SCOPES: dict[str, RewindScope] = {

@@ -43,7 +43,7 @@ USER_DENIED_AND_SAID = f"{USER_DENIED}, and said: "
 USER_RAN_IT = "the user ran it"
 """The reason in the verdict on a shell command of the user's own."""
 
-_SUBJECT_ARGUMENTS = ("command", "pattern", "glob", "path", "url")
+_SUBJECT_ARGUMENTS = ("command", "pattern", "glob", "path", "url", "question")
 """The arguments that say by themselves what a call is about, the first of them best."""
 _SEARCHED_ARGUMENTS = ("path", "glob")
 """The arguments that say where a search looks."""

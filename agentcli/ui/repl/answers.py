@@ -29,7 +29,11 @@ from agentcli.ui.repl.approval import (
 )
 from agentcli.ui.repl.composer import Composer
 from agentcli.ui.repl.external import Handover
-from agentcli.ui.repl.forms import fill_in_on_terminal, fill_in_until_answered
+from agentcli.ui.repl.forms import (
+    build_question_answer,
+    fill_in_on_terminal,
+    fill_in_until_answered,
+)
 from agentcli.ui.repl.screen import LiveScreen
 from agentcli.ui.repl.state import ReplState
 from agentcli.ui.repl.terminal import Terminal
@@ -114,6 +118,8 @@ class Answers:
     def _give_for_call(self, choice: AnswerChoice, asked: PendingApproval) -> None:
         form = asked.question.form
         match choice.key:
+            case "1" | "2" | "3" | "4" if form is not None:
+                self._approvals.resolve(build_question_answer(form, choice.key))
             case "y" if form is not None and form.fields:
                 self._terminal.run_task(self._fill_in(choice, asked, form))
             case _ if choice.lasts == "always":
@@ -208,6 +214,8 @@ class Answers:
         asked = self._state.pending
         if isinstance(asked, PendingPlan):
             self._approvals.decide_on_plan(PlanAnswer(instead=text))
+        elif asked is not None and asked.question.form is not None:
+            self._approvals.resolve(build_question_answer(asked.question.form, text))
         elif asked is not None:
             verdict = asked.build_verdict(ANSWERS_BY_KEY["e"], instead=text)
             self._approvals.resolve(verdict)

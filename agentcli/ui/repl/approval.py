@@ -10,14 +10,22 @@ a lasting one to `decide`, and `Session` ends what holds for a turn alone.
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Literal, TypeVar
 
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Json, ToolCall
-from agentcli.types.verdicts import ApprovalSpan, Decision, Mode, Question, RuleSuggestion, Verdict
+from agentcli.types.verdicts import (
+    ApprovalSpan,
+    Decision,
+    Mode,
+    Question,
+    RuleSuggestion,
+    ServerForm,
+    Verdict,
+)
 from agentcli.ui.render.wording import USER_DENIED, USER_DENIED_AND_SAID
 from agentcli.ui.repl.composer import Composer
 from agentcli.ui.repl.state import ReplState
@@ -26,7 +34,9 @@ from agentcli.ui.repl.terminal import Terminal
 # The answers: the same letters in the same order for every question
 
 
-Letter = Literal["y", "s", "a", "n", "e", "v", "m"]
+Letter = Literal["y", "s", "a", "n", "e", "v", "m", "1", "2", "3", "4"]
+DIGITS: tuple[Letter, ...] = ("1", "2", "3", "4")
+"""The keys of the choices of a question."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,6 +219,8 @@ class PendingApproval(PendingQuestion):
         form = self.question.form
         if form is None:
             return CALL_ANSWERS
+        if form.kind == "question":
+            return tuple(_iter_question_answers(form))
         yes, *others = (one for one in CALL_ANSWERS if one.key in _FORM_LETTERS)
         label = _FORM_LABELS[form.kind]
         return (replace(yes, label=label, short=label), *others)
@@ -256,6 +268,16 @@ class PendingApproval(PendingQuestion):
             input=new_input,
             lasts=choice.lasts,
         )
+
+
+def _iter_question_answers(form: ServerForm) -> Iterator[AnswerChoice]:
+    """Yield the choices of a question, then the user's own words, then no answer."""
+    for key, (_, label) in zip(DIGITS, form.fields[0].choices, strict=False):
+        yield AnswerChoice(key=key, label=label, short=label, decision="modify")
+    own = "another answer, in your own words"
+    yield replace(ANSWERS_BY_KEY["e"], label=own, short="another", decision="modify")
+    yield replace(ANSWERS_BY_KEY["n"], label="no answer", short="no answer")
+    yield ANSWERS_BY_KEY["v"]
 
 
 def find_choice(pending: PendingApproval | PendingPlan, key: str) -> AnswerChoice | None:

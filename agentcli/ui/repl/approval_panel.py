@@ -247,7 +247,9 @@ def render_call(pending: PendingApproval, paint: Paint) -> list[str]:
         case Command(command=command):
             return _render_command(command, pending, paint)
         case _:
-            shown = "\n".join(f"{key}={value}" for key, value in _list_arguments(pending.question))
+            form, given = pending.question.form, _list_arguments(pending.question)
+            is_question = form is not None and form.kind == "question"
+            shown = "\n".join(str(text) if is_question else f"{key}={text}" for key, text in given)
             return _wrap_rows(
                 style_escaped(shown, paint.theme.strong, escape_style=paint.theme.escaped), paint
             )

@@ -16,9 +16,16 @@ from urllib.parse import urlsplit
 from agentcli.system.parsing import parse_whole_number
 from agentcli.system.plain_text import show_controls
 from agentcli.types.messages import Json
-from agentcli.types.verdicts import FieldKind, FormField, FormValues, ServerForm, Verdict
+from agentcli.types.verdicts import (
+    ANSWER_FIELD,
+    FieldKind,
+    FormField,
+    FormValues,
+    ServerForm,
+    Verdict,
+)
 from agentcli.ui.render.wording import USER_DENIED
-from agentcli.ui.repl.approval import build_no_answer
+from agentcli.ui.repl.approval import DIGITS, build_no_answer
 from agentcli.ui.repl.external import LineReader
 
 # Parsing what the user typed into a field
@@ -216,6 +223,11 @@ async def fill_in_until_answered(
 
 async def ask_form(form: ServerForm, *, say: Say, read_line: ReadLine) -> Verdict:
     """Ask the whole question in line mode."""
+    ask = _ask_question if form.kind == "question" else _ask_server_form
+    return await ask(form, say=say, read_line=read_line)
+
+
+async def _ask_server_form(form: ServerForm, *, say: Say, read_line: ReadLine) -> Verdict:
     while True:
         say("[y]es, [n]o or [c]ancel: ")
         answer = await read_line()
@@ -240,11 +252,31 @@ async def ask_form(form: ServerForm, *, say: Say, read_line: ReadLine) -> Verdic
                     )
 
 
+def build_question_answer(form: ServerForm, typed: str) -> Verdict:
+    """Return the verdict of an answer to a question: the number of a choice, or own words."""
+    choices = [value for value, _ in form.fields[0].choices]
+    answer = choices[int(typed) - 1] if typed in DIGITS[: len(choices)] else typed
+    return Verdict(
+        decision="modify", by="user", reason="the user answered", input={ANSWER_FIELD: answer}
+    )
+
+
+async def _ask_question(form: ServerForm, *, say: Say, read_line: ReadLine) -> Verdict:
+    _explain_choices(form.fields[0], say)
+    say("number, or your own answer, or nothing: ")
+    typed = (await read_line() or "").strip()
+    return build_question_answer(form, typed) if typed else build_no_answer()
+
+
 def _explain(field: FormField, say: Say) -> None:
     name = field.title or field.name
     say(f"\n{show_controls(name)}{'' if field.is_required else ' (optional)'}\n")
     if field.description:
         say(f"  {show_controls(field.description)}\n")
+    _explain_choices(field, say)
+
+
+def _explain_choices(field: FormField, say: Say) -> None:
     for number, (value, title) in enumerate(field.choices, 1):
         say(f"  {number}. {show_controls(title or value)}\n")
 

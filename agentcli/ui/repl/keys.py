@@ -18,7 +18,7 @@ from agentcli.types.errors import SettingsError
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.ui.repl.actions import Actions
 from agentcli.ui.repl.answers import AnswerKeys, Answers
-from agentcli.ui.repl.approval import ANSWERS_BY_KEY, ApprovalPrompt
+from agentcli.ui.repl.approval import ANSWERS_BY_KEY, DIGITS, ApprovalPrompt
 from agentcli.ui.repl.state import ReplState
 
 Action = Callable[[], None]
@@ -194,7 +194,7 @@ def _make_handler(action: Action) -> Callable[[KeyPressEvent], None]:
 def _bind_answers(
     bound: KeyBindings, actions: Actions, answer_keys: AnswerKeys, takes_answers: Filter
 ) -> None:
-    for key in (*ANSWERS_BY_KEY, "up", "down", "enter"):
+    for key in (*ANSWERS_BY_KEY, *DIGITS, "up", "down", "enter"):
         bound.add(key, filter=takes_answers, eager=True)(
             _make_handler(partial(answer_keys.press, key))
         )

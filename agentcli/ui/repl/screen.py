@@ -40,6 +40,7 @@ from prompt_toolkit.layout.screen import Screen, WritePosition
 from prompt_toolkit.utils import get_cwidth
 from prompt_toolkit.widgets import SearchToolbar
 
+from agentcli.ui.repl.approval import PendingApproval
 from agentcli.ui.repl.composer import Composer, ShowAtoms
 from agentcli.ui.repl.live_view import LOW_ROWS, LiveView
 from agentcli.ui.repl.state import ReplState
@@ -172,7 +173,7 @@ class LiveScreen:
             BufferControl(self.answer),
             height=1,
             dont_extend_height=True,
-            get_line_prefix=lambda line, wrap: ANSWER_PROMPT,
+            get_line_prefix=lambda line, wrap: self._render_answer_prefix(),
         )
         self.layout = Layout(self._build_column(), focused_element=self.input_window)
 
@@ -223,6 +224,11 @@ class LiveScreen:
     def _find_input_height(self) -> Dimension:
         most = max(1, min(INPUT_ROWS, self._terminal.size.rows - FREE_ROWS))
         return Dimension(min=1, max=most)
+
+    def _render_answer_prefix(self) -> str:
+        asked = self._state.pending
+        is_question = isinstance(asked, PendingApproval) and asked.question.form is not None
+        return "Your answer: " if is_question else ANSWER_PROMPT
 
     def _render_input_prefix(self, line: int, wrap: int) -> AnyFormattedText:
         first = line == 0 and wrap == 0
