@@ -17,6 +17,7 @@ TOP_LEVEL = {
     "docs",
     ".ci",
     "AGENTS.md",
+    "action.yml",
     "LICENSE",
     ".gitignore",
     ".gitattributes",
