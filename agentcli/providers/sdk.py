@@ -121,5 +121,5 @@ def require(module: str, *, extra: str) -> None:
         is_there = False
     if not is_there:
         raise SettingsError(
-            f"this platform needs the Python package {module}", hint=f"pip install '{extra}'"
+            f"this needs the Python package {module}", hint=f"pip install '{extra}'"
         )

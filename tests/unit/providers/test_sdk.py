@@ -5,6 +5,7 @@ Azure is opened with a made-up key. What the platforms themselves answer cannot 
 
 import asyncio
 import json
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -227,3 +228,13 @@ def test_platform_without_settings_is_told(
 def test_protocol_without_an_sdk_is_told() -> None:
     with pytest.raises(SettingsError, match="no SDK for gemini"):
         open_provider(resolve("argon"), key=KEY, transport="sdk", environ={})
+
+
+@pytest.mark.parametrize(("model", "package"), [("opus", "anthropic"), ("sol", "openai")])
+def test_sdk_that_is_not_installed_is_named_with_the_command_that_installs_it(
+    model: str, package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(SettingsError, match=f"this needs the Python package {package}") as raised:
+        open_provider(resolve(model), key=KEY, transport="sdk", environ={})
+    assert raised.value.hint.startswith(f"pip install '{package}>=")
