@@ -5,6 +5,7 @@ refusal could be missing. Every error names the file, the line where possible, a
 """
 
 import json
+import os
 import re
 import tomllib
 from collections.abc import Collection, Iterable, Sequence
@@ -159,8 +160,8 @@ def _parse_grants(table: dict[str, Any], rule: PermissionRule) -> Grants:
         grants = Grants(
             network=table.get("network") is True,
             hosts=expand_hosts(_read_hosts(table)),
-            writable=tuple(map(parse_directory, _read_names(table, "writable", "~/.cache/pip"))),
-            readable=tuple(map(parse_directory, _read_names(table, "readable", "~/.config/app"))),
+            writable=tuple(map(_find_directory, _read_names(table, "writable", "~/.cache/pip"))),
+            readable=tuple(map(_find_directory, _read_names(table, "readable", "~/.config/app"))),
             credentials=tuple(map(parse_credential, _read_names(table, "credentials", "git"))),
             outside=_read_switch(table, "outside"),
         )
@@ -173,6 +174,11 @@ def _parse_grants(table: dict[str, Any], rule: PermissionRule) -> Grants:
     if grants.outside and rule.is_bare:
         raise RuleError("outside needs a rule for a command, as bash(docker compose:*)")
     return grants
+
+
+def _find_directory(text: str) -> Path:
+    """Return the real path, which stays the same even if a command puts a link in its place."""
+    return Path(os.path.realpath(parse_directory(text)))
 
 
 def _read_hosts(table: dict[str, Any]) -> Sequence[str]:

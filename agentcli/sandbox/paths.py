@@ -211,9 +211,13 @@ def outermost(paths: Iterable[Path], *, beside: Iterable[Path] = ()) -> Iterator
 
 def list_granted(grants: Grants, paths: SandboxPaths) -> tuple[Path, ...]:
     """Return the other paths a command may write. `/` is left out: it would mean no sandbox."""
-    given = map(_real, grants.writable)
-    usable = (path for path in given if exists(path) and path != path.parent)
+    usable = filter(_is_as_granted, grants.writable)
     return tuple(outermost(usable, beside=(paths.workspace,)))
+
+
+def _is_as_granted(path: Path) -> bool:
+    """Return whether a granted path, which was real, still is: a link may have replaced it."""
+    return exists(path) and path != path.parent and _real(path) == path
 
 
 def without_hosts(grants: Grants) -> Grants:
@@ -223,7 +227,7 @@ def without_hosts(grants: Grants) -> Grants:
 
 def list_readable(grants: Grants, paths: SandboxPaths) -> tuple[Path, ...]:
     """Return the other paths a command may read by its grants, but not write."""
-    usable = (path for path in map(_real, grants.readable) if exists(path) and path != path.parent)
+    usable = filter(_is_as_granted, grants.readable)
     return tuple(outermost(usable, beside=(paths.workspace, *list_granted(grants, paths))))
 
 

@@ -46,10 +46,14 @@ class Directories:
 
     @property
     def grants(self) -> Grants:
-        """What every command may reach besides the workspace. What has vanished is left out."""
+        """What every command may reach besides the workspace.
+
+        What has vanished, or is a link by now, is left out."""
         for path in (*self._grants.writable, *self._grants.readable):
             if not path.is_dir():
-                self._drop(path)
+                self._drop(path, "is gone")
+            elif os.path.realpath(path) != str(path):
+                self._drop(path, "leads elsewhere now")
         return self._grants
 
     @property
@@ -95,12 +99,12 @@ class Directories:
     def _record(self, path: Path, is_writable: bool) -> None:
         self._emit(DirectoryAdded(path=str(path), writable=is_writable))
 
-    def _drop(self, path: Path) -> None:
+    def _drop(self, path: Path, why: str) -> None:
         self._grants = Grants(
             writable=tuple(one for one in self._grants.writable if one != path),
             readable=tuple(one for one in self._grants.readable if one != path),
         )
-        self._warn(f"the added directory {show_controls(str(path))} is gone, and no longer used")
+        self._warn(f"the added directory {show_controls(str(path))} {why}, and is no longer used")
 
     def _warn(self, message: str) -> None:
         self._emit(Warned(code="directory", message=message))

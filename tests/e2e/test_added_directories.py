@@ -262,3 +262,40 @@ def test_deny_rules_hold_where_a_directory_is_added_to_read(
     if os.geteuid() != 0 and explain_missing("bubblewrap"):
         pytest.skip("without root, Landlock commands can read what rules deny: a named gap")
     assert "KEY=1" not in said
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_link_that_a_command_puts_in_the_place_of_a_directory_leads_nowhere(
+    layer: str, home: Path, workspace: Path, tmp_path: Path
+) -> None:
+    secret, around = tmp_path / "secret", tmp_path / "around"
+    secret.mkdir()
+    (secret / "key").write_text("the secret")
+    for name in ("added", "granted"):
+        (around / name).mkdir(parents=True)
+    swap = "\n".join(
+        f"mv {around}/{name} {around}/old-{name} && ln -s {secret} {around}/{name}"
+        for name in ("added", "granted")
+    )
+    use = f"cat {around}/*/key {secret}/key; echo evil > {secret}/new"
+    (workspace / "swap.sh").write_text(swap)
+    (workspace / "use.sh").write_text(use)
+    rules = home / "rules.toml"
+    rules.write_text(
+        f"[[rule]]\ndecision = 'allow'\nrule = 'bash(sh swap.sh)'\nwritable = ['{around}']\n"
+        f"[[rule]]\ndecision = 'allow'\nrule = 'bash(sh use.sh)'\nwritable = ['{around}/granted']\n"
+    )
+    run(
+        home,
+        workspace,
+        {"bash": {"command": "sh swap.sh"}},
+        {"bash": {"command": "sh use.sh"}},
+        {"read_file": {"path": f"{around}/added/key"}},
+        options=("--sandbox", layer, "--add-dir", around / "added", "--policy", rules),
+    )
+    assert (around / "added").is_symlink()
+    assert (around / "granted").is_symlink()
+    assert not any("the secret" in result for result in read_results(home))
+    assert not (secret / "new").exists()
+    warnings = [fact["message"] for fact in find_facts(home, "warned")]
+    assert any("leads elsewhere now" in one for one in warnings)

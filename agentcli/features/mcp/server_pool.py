@@ -184,7 +184,7 @@ class ServerProcess:
         return Grants(
             network=self.entry.network is True,
             hosts=self.entry.hosts,
-            writable=(self._cache, *self._writable),
+            writable=(self._cache.resolve(), *self._writable),
         )
 
     def _start(
@@ -222,7 +222,7 @@ class ServerProcess:
 
     @property
     def _writable(self) -> tuple[Path, ...]:
-        return tuple(Path(path).expanduser() for path in self.entry.writable)
+        return tuple(Path(path).expanduser().resolve() for path in self.entry.writable)
 
     @property
     def _cwd(self) -> Path:

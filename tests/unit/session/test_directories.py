@@ -137,7 +137,7 @@ def test_directory_that_vanishes_is_left_out_with_a_warning(
     shutil.rmtree(other)
     assert directories.grants.writable == ()
     assert directories.grants.writable == ()
-    assert heard.warnings == [f"the added directory {other} is gone, and no longer used"]
+    assert heard.warnings == [f"the added directory {other} is gone, and is no longer used"]
 
 
 def test_resumed_session_has_its_directories_again(
