@@ -254,7 +254,7 @@ def test_cancel_ends_the_command_and_the_prompt(tmp_path: Path) -> None:
         assert desk.editor.of("tool_call_update")[-1]["status"] == "failed"
         assert await desk.say(session) == "end_turn"
 
-    desk = drive(tmp_path, [command, "After it."], play, "--mode", "auto", "--sandbox", "off")
+    desk = drive(tmp_path, [command, "After it."], play, "--mode", "auto")
     assert desk.editor.text() == "After it."
 
 
@@ -428,7 +428,7 @@ def test_second_prompt_waits_for_nobody(tmp_path: Path) -> None:
         await desk.agent.cancel(session_id=session)
         assert await prompted == "cancelled"
 
-    drive(tmp_path, [command, "x"], play, "--mode", "auto", "--sandbox", "off")
+    drive(tmp_path, [command, "x"], play, "--mode", "auto")
 
 
 def started(tmp_path: Path, *options: str, **streams: Any) -> "subprocess.Popen[bytes]":
@@ -444,7 +444,7 @@ def test_editor_that_leaves_or_terminates_leaves_nothing_running(tmp_path: Path)
         model = script(home / "s.json", [{"calls": [{"bash": {"command": "echo $$; sleep 600"}}]}])
         agent = started(
             home,
-            *("--model", model, "--mode", "auto", "--sandbox", "off"),
+            *("--model", model, "--mode", "auto", "--sandbox", "off"),  # its pids are ours
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )

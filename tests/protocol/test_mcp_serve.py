@@ -88,7 +88,7 @@ def test_cancelled_call_ends_its_command_and_the_server_goes_on(home: Path) -> N
         await asyncio.wait([calling])
         return said(await server.call_tool("read_file", {"path": "a.txt"}))
 
-    assert used(home, use, "--mode", "auto", "--sandbox", "off") == "1\tone"
+    assert used(home, use, "--mode", "auto") == "1\tone"
     assert running(sleeping) == []
     ((cancelled, read_one),) = results(home)
     assert (cancelled.error, read_one.status) == ("cancelled", "ok")
