@@ -35,7 +35,7 @@ SESSIONS: dict[str, tuple[list[Any], list[str]]] = {
     ),
     "output after a check": (["Done.", bash("seq 20000"), "Done."], ["--verify", PASSES_ONCE_TOLD]),
     "output after a timeout": (
-        [bash("seq 20000; sleep 60", timeout=1), bash("seq 20000"), "Done."],
+        [bash("seq 20000; sleep 60", timeout=3), bash("seq 20000"), "Done."],
         [],
     ),
     "denied call": (

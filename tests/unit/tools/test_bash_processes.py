@@ -60,9 +60,9 @@ def test_command_out_of_time_is_ended_and_what_it_printed_is_kept(tmp_path: Path
     command = (
         f"echo before; setsid sleep {seconds} & env -i setsid sleep {seconds} & sleep {seconds}"
     )
-    output = ran(tmp_path, command, timeout=1)
+    output = ran(tmp_path, command, timeout=3)
     assert text(output) == (
-        "before\n[timed out after 1 s, killed; raise timeout or use background=true]"
+        "before\n[timed out after 3 s, killed; raise timeout or use background=true]"
     )
     assert (output.error, details(output).timed_out) == (ErrorKind.TIMEOUT, True)
     assert details(output).left_running == ()
@@ -176,7 +176,7 @@ def test_released_command_ends_with_the_session(tmp_path: Path) -> None:
     seconds = unique_seconds()
 
     async def scenario(session: Session) -> None:
-        waiting = asyncio.ensure_future(session.run(f"echo one; sleep {seconds}", timeout=1))
+        waiting = asyncio.ensure_future(session.run(f"echo one; sleep {seconds}", timeout=10))
         await until(lambda: session.told)
         session.ledger.release()
         await waiting

@@ -53,7 +53,7 @@ class Session:
             case "fetch":
                 return replace(answer, origin="the network")
             case "slow":
-                await asyncio.sleep(1.5)
+                await asyncio.sleep(4)
             case "hang":
                 await asyncio.Event().wait()
             case _:
@@ -222,7 +222,7 @@ def test_libraries_can_be_imported_and_threads_call_one_by_one(tmp_path: Path) -
 
 
 def test_time_of_calls_is_not_the_programs(tmp_path: Path) -> None:
-    assert text(ran(tmp_path, "slow(); print('on time')", timeout=1)).startswith("on time\n")
+    assert text(ran(tmp_path, "slow(); print('on time')", timeout=3)).startswith("on time\n")
 
 
 @pytest.mark.parametrize(
@@ -233,9 +233,9 @@ def test_time_of_calls_is_not_the_programs(tmp_path: Path) -> None:
     ],
 )
 def test_program_without_end_is_killed(program: str, tmp_path: Path) -> None:
-    output = ran(tmp_path, program, timeout=1)
+    output = ran(tmp_path, program, timeout=3)
     assert output.error is ErrorKind.TIMEOUT
-    last = "[timed out after 1 s, killed; raise timeout or do less]"
+    last = "[timed out after 3 s, killed; raise timeout or do less]"
     assert text(output) == f"begun\n[0 calls]\n{last}"
 
 
