@@ -43,6 +43,8 @@ _NAME_ENDS = {
     "pwd": ("pwd",),
 }
 """Endings of names in lower case, by a common part. Most texts contain none of these parts."""
+_ALL_ENDS = tuple(end for ends in _NAME_ENDS.values() for end in ends)
+_SELDOM_CHARS = 100
 _USER = "[^/\\s:@\"'<>]{0,48}"
 _PASSWORD = "[^/\\s@\"'<>]"
 _ADDRESS = rf"://{_USER}:({_PASSWORD}{_MANY})@"
@@ -117,6 +119,8 @@ def _lower(text: str) -> str:
 
 def _find_assigned(text: str, lowered: str, start: int, *, is_open: bool = False) -> Iterator[Span]:
     """Yield the values of names that suggest a secret. With `is_open`, those that end the text."""
+    if not _may_assign(lowered):
+        return
     ends = (end for root, ends in _NAME_ENDS.items() if root in lowered for end in ends)
     for end in (f"{end}=" for end in ends if f"{end}=" in lowered):
         reached = 0
@@ -132,6 +136,20 @@ def _find_assigned(text: str, lowered: str, start: int, *, is_open: bool = False
                 reached = stop
             if stop - begin <= _LONGEST:
                 yield begin, stop
+
+
+def _may_assign(lowered: str) -> bool:
+    """Return whether a value may be assigned to such a name: a fast first check.
+
+    Looking before every `=` is slower than looking for the names if there are very many."""
+    if lowered.count("=") * _SELDOM_CHARS > len(lowered):
+        return True
+    at = lowered.find("=")
+    while at >= 0:
+        if lowered.endswith(_ALL_ENDS, max(0, at - _LONGEST_NAME), at):
+            return True
+        at = lowered.find("=", at + 1)
+    return False
 
 
 def _match_value(text: str, equals: int, *, is_open: bool) -> re.Match[str] | None:
