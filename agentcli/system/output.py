@@ -9,6 +9,7 @@ import codecs
 import hashlib
 import os
 from collections.abc import Callable, Iterable
+from io import StringIO
 from pathlib import Path
 from typing import Protocol
 
@@ -23,7 +24,6 @@ LINE_CHARS = 2_000
 LOG_LIMIT_BYTES = 200_000_000
 """The usual limit of what is stored: a command that prints without end must not fill the disk."""
 
-_LINE = compile_later(r"[^\n]*\n|[^\n]+")
 _TORN_CHARACTER = compile_later(rb"[\x80-\xbf]{1,3}")
 _CAP_NOTE_BYTES = 60
 _PROGRESS_BYTES = 8_000
@@ -211,11 +211,11 @@ class OutputLines:
 
 def _lines(text: str) -> list[str]:
     """Return lines with their newlines; only a newline ends one."""
-    return _LINE.findall(text)
+    return StringIO(text, newline="\n").readlines()
 
 
 def _size(text: str) -> int:
-    return len(text.encode("utf-8"))
+    return len(text) if text.isascii() else len(text.encode("utf-8"))
 
 
 def _decode_after_cut(data: bytes) -> str:
@@ -241,7 +241,7 @@ def _close_gap(head: list[str], tail: list[str]) -> tuple[list[str], list[str]]:
 def _take_fitting(lines: Iterable[str], limit_bytes: int) -> list[str]:
     fitting = []
     for line in lines:
-        limit_bytes -= _size(_shorten(line))
+        limit_bytes -= _size(line if len(line) <= LINE_CHARS else _shorten(line))
         if limit_bytes < 0:
             break
         fitting.append(line)

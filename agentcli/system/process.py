@@ -7,6 +7,7 @@ own subprocesses wait for exactly that, so this is a plain Popen, its pidfd and 
 import asyncio
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
@@ -20,9 +21,14 @@ from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.grants import Grants
 from agentcli.types.verdicts import Sandbox
 
+if sys.platform == "linux":
+    import fcntl
+
 T = TypeVar("T")
 
 CHUNK_BYTES = 64 * 1024
+LARGE_BYTES = 512 * 1024
+"""The pipe of an output that fills the usual one: each turn of reader and writer costs."""
 DRAIN_S = 0.2
 
 Steps = tuple[tuple[int, float], ...]
@@ -50,6 +56,7 @@ class Pipe:
     def __init__(self, sink: Sink, *, reader: int | None = None) -> None:
         """`reader` is the read end of a pipe whose other end a process has already."""
         self._sink = sink
+        self._chunk_bytes = CHUNK_BYTES
         self._then: list[Callable[[], None]] = []
         self._ended = asyncio.Event()
         self._loop = asyncio.get_running_loop()
@@ -92,13 +99,22 @@ class Pipe:
 
     def _read(self) -> None:
         try:
-            chunk = os.read(self._fd, CHUNK_BYTES)
+            chunk = os.read(self._fd, self._chunk_bytes)
         except BlockingIOError:
             return
         if chunk:
+            if len(chunk) == CHUNK_BYTES:
+                self._enlarge()
             self._sink.feed(chunk)
         else:
             self.close()
+
+    def _enlarge(self) -> None:
+        """Let the writer go on while we handle what there is. The kernel may refuse."""
+        self._chunk_bytes = LARGE_BYTES
+        if sys.platform == "linux":
+            with suppress(OSError):
+                fcntl.fcntl(self._fd, fcntl.F_SETPIPE_SZ, LARGE_BYTES)
 
 
 class Released(Exception):
