@@ -86,6 +86,8 @@ class Settings:
     """Commands that must pass before a turn that changed something is done."""
     web: bool = False
     """True if the model may ask for pages of the web. Each host still needs approval or a rule."""
+    search: str | None = None
+    """The search engine for `web`: brave, tavily, or the address of a SearXNG server."""
     hosted: tuple[str, ...] = ()
     """Tools that the provider runs itself, such as web_search."""
     programs: bool = False
@@ -363,6 +365,12 @@ def _parse_network(value: Any) -> tuple[str, ...]:
     return tuple(text.strip() for text in texts)
 
 
+def _parse_search(value: Any) -> str:
+    if value in ("brave", "tavily") or re.fullmatch(r"https?://[^\s/]+(/\S*)?", str(value)):
+        return str(value)
+    raise ValueError("brave, tavily, or the address of a SearXNG server")
+
+
 def _parse_hosted(value: Any) -> tuple[str, ...]:
     """Return the names of hosted tools. In a variable they are separated by commas."""
     names = value.split(",") if isinstance(value, str) else value
@@ -395,6 +403,7 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "command_output": parsing.parse_size,
     "verify": _parse_commands,
     "web": parsing.parse_switch,
+    "search": _parse_search,
     "hosted": _parse_hosted,
     "programs": parsing.parse_switch,
     "symbols": parsing.parse_switch,

@@ -152,7 +152,8 @@ class PolicyDecider:
 
     def _deny_in_plan(self, subject: CallSubject, effect: Effect, *, mode: Mode) -> Verdict | None:
         why_not = self.why_not_reading(subject, effect) if mode == "plan" else None
-        if why_not is None or subject.host:  # a page only reads, but its host must be approved
+        # What is on the web is only read. A page's host must be approved nevertheless.
+        if why_not is None or subject.host or subject.is_search:
             return None
         return Verdict(decision="deny", by="mode", reason=f"plan mode is read-only: {why_not}")
 
@@ -255,6 +256,8 @@ class PolicyDecider:
             if not self._is_confined:
                 return NO_SANDBOX
             return None if mode == "auto" else self._why_command_asks(subject)
+        if subject.is_search:
+            return None  # the user has chosen the engine, and it is sent nothing but the query
         if subject.host:
             return f"no rule allows pages of {name_host(subject.host)}"
         if effect is Effect.NETWORK:

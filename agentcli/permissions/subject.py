@@ -20,7 +20,10 @@ from agentcli.types.verdicts import TemporaryFiles
 EDITING = frozenset(["edit_file", "write_file", "apply_patch"])
 READING = frozenset(["read_file", "grep", "find_files", "symbols"])
 WEB_FETCH = "web_fetch"
-KNOWN_TOOLS = EDITING | READING | {"bash", "delegate", "search_tools", "run_program", WEB_FETCH}
+WEB_SEARCH = "web_search"
+KNOWN_TOOLS = (
+    EDITING | READING | {"bash", "delegate", "search_tools", "run_program", WEB_FETCH, WEB_SEARCH}
+)
 
 _PATCHED_FILE = compile_later(r"^\s*\*\*\*\s*(?:(?:Add|Update|Delete) File|Move to):(.+)$", re.M)
 _MCP_SOURCE = "mcp "
@@ -64,6 +67,11 @@ class CallSubject:
     @property
     def takes_path(self) -> bool:
         return self.tool in EDITING | READING and not self.server
+
+    @property
+    def is_search(self) -> bool:
+        """True if it asks the search engine that the user has configured."""
+        return self.tool == WEB_SEARCH and not self.server
 
     @property
     def roots(self) -> tuple[Path, ...]:

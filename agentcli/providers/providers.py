@@ -122,6 +122,25 @@ PROVIDERS: Mapping[str, Provider] = {
 }
 
 
+SEARCH_ENGINES: Mapping[str, Provider] = {
+    "brave": Provider(
+        name="brave",
+        protocol="",
+        base_url="https://api.search.brave.com",
+        base_url_env="BRAVE_BASE_URL",
+        key_env=("BRAVE_API_KEY",),
+    ),
+    "tavily": Provider(
+        name="tavily",
+        protocol="",
+        base_url="https://api.tavily.com",
+        base_url_env="TAVILY_BASE_URL",
+        key_env=("TAVILY_API_KEY",),
+    ),
+}
+"""Search engines with a key. They have no models, so their protocol is empty."""
+
+
 def find_key(provider: Provider, environ: Mapping[str, str]) -> Key | None:
     for variable in provider.key_env:
         if value := environ.get(variable, "").strip():

@@ -14,7 +14,10 @@ BUILT_IN = ("read_file", "write_file", "edit_file", "grep", "find_files", "bash"
 """The tools that are always declared."""
 USUAL = (*BUILT_IN, "delegate")
 """The tools that a session declares by default."""
-ALSO = ("delegate", "search_tools", "run_program", "symbols", "web_fetch", "ask_user")
+ALSO = (
+    *("delegate", "search_tools", "run_program", "symbols", "web_fetch", "web_search"),
+    "ask_user",
+)
 """The tools declared only if they are of use and the user has not switched them off."""
 
 _SHIPPED = Path(__file__).with_name("contracts.json")

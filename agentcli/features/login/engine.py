@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from agentcli.providers.discovery import check_key
 from agentcli.providers.failures import require_key
-from agentcli.providers.providers import Key, Provider, find_key
+from agentcli.providers.providers import SEARCH_ENGINES, Key, Provider, find_key
 from agentcli.providers.transport import find_dialect
 from agentcli.session.keys import drop_key, find_stored_key, store_key
 from agentcli.session.model import list_providers
@@ -27,8 +27,9 @@ _REJECTED = (400, 401)
 
 
 def find_providers_with_key(settings: Settings) -> Mapping[str, Provider]:
-    """Return the providers that take a key, by name."""
-    return {name: one for name, one in list_providers(settings).items() if one.key_env}
+    """Return the providers and search engines that take a key, by name."""
+    known = {**list_providers(settings), **SEARCH_ENGINES}
+    return {name: one for name, one in known.items() if one.key_env}
 
 
 def choose_provider(name: str, settings: Settings) -> Provider:
@@ -61,6 +62,8 @@ async def store_tested_key(provider: Provider, key: str, *, tests: bool = True) 
 
 async def _test(provider: Provider, key: Key) -> str:
     """Return why it is not sure that the key works, or "". Raise ProviderError if it does not."""
+    if provider.name in SEARCH_ENGINES:
+        return "The first search will test it."
     dialect = find_dialect(provider.protocol)
     try:
         await check_key(provider, dialect=dialect, key=key, environ=os.environ)

@@ -202,8 +202,8 @@ class ReplayRunner:
             return "its recorded result is used"
         if name == ANSWER_TOOL:
             return "its recorded result is used: the schema was an option of that run"
-        if name == "web_fetch":
-            return "its recorded result is used: the page may have changed"
+        if name in ("web_fetch", "web_search"):
+            return "its recorded result is used: the web may have changed"
         if not has_real:
             return "no such tool here"
         if name == "bash" and self._options.sandbox != "off" and self._gate.host.sandbox is None:

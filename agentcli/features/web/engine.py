@@ -6,13 +6,17 @@ they bring is foreign text, like that of a page.
 
 import os
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from agentcli.agent.toolset import Load
 from agentcli.session.features import SessionFeature
 from agentcli.session.parts import SessionParts
 from agentcli.tools.contracts import load_spec
-from agentcli.types.events import Event, ModelReplied
+from agentcli.types.events import Event, ModelReplied, Warned
 from agentcli.types.tools import Tool, ToolSpec
+
+if TYPE_CHECKING:
+    from agentcli.providers.providers import Provider
 
 
 def build_session_feature(parts: SessionParts) -> "Web | None":
@@ -27,9 +31,32 @@ class Web(SessionFeature):
         self.listeners = (self._mark_foreign,)
         parts.child_listeners.append(lambda role, call_id: self._mark_foreign)
 
+        self._engine = self._find_engine()
+
     def iter_offers(self) -> Iterator[tuple[ToolSpec, Load]]:
         if self._parts.settings.web or self._parts.gate.allows_web:
             yield load_spec("web_fetch"), self._build_fetch
+        if self._engine is not None:
+            yield load_spec("web_search"), self._build_search
+
+    def _find_engine(self) -> "Provider | None":
+        """Return the configured search engine, or None with a warning if it has no key."""
+        name = self._parts.settings.search
+        if name is None or not self._parts.settings.web:
+            return None
+        from agentcli.features.web.web_search import choose_engine, explain_missing_key
+
+        engine = choose_engine(name)
+        if warning := explain_missing_key(engine):
+            self.warnings = (Warned(code="web.search", message=warning),)
+            return None
+        return engine
+
+    def _build_search(self) -> Tool:
+        from agentcli.features.web.web_search import WebSearch
+
+        assert self._engine is not None
+        return WebSearch(self._engine)
 
     def _mark_foreign(self, event: Event) -> None:
         if isinstance(event, ModelReplied) and any(

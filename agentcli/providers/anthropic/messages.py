@@ -11,6 +11,7 @@ from agentcli.providers.anthropic.hosted import declare_hosted
 from agentcli.providers.anthropic.reply import PROTOCOL, MessagesDecoder
 from agentcli.providers.arguments import object_arguments
 from agentcli.providers.dialect import Model
+from agentcli.providers.hosted import find_hosted, find_own_tools
 from agentcli.providers.incremental import incremental, memoize
 from agentcli.providers.strict import (
     ANTHROPIC,
@@ -45,8 +46,6 @@ _CACHE_CONTROL: dict[str, Json] = {"type": "ephemeral"}
 _LONG_CACHE_CONTROL: dict[str, Json] = {"type": "ephemeral", "ttl": "1h"}
 _UNSAID: Json = {"type": "text", "text": "(nothing more)"}
 _LEAST_EFFORT = "low"
-_SEPARATOR = "\n"
-"""A separator that occurs in no tool name."""
 _STRICT_TOOLS = 20
 _STRICT_OPTIONAL_FIELDS = 24
 """The most optional fields that the provider compiles, over all tools of a request."""
@@ -96,19 +95,12 @@ def encode(request: Request, model: Model) -> dict[str, Json]:
 
 
 def _list_tools(request: Request, model: Model, *, is_long: bool) -> list[Json]:
-    """Return our tools, and those that the provider runs itself, which win over a name of ours."""
-    hosted = [name for name in request.hosted if name in model.hosted]
-    specs = _without_names(request.tools, _SEPARATOR.join(hosted)) if hosted else request.tools
+    """Return our tools, and those that the provider runs itself."""
+    hosted = declare_hosted(find_hosted(request, model))
+    specs = find_own_tools(request, model)
     if not specs:
-        return declare_hosted(hosted)
-    deferred = find_hidden_tools(request, model)
-    return [*_declare_tools(specs, deferred, model, is_long), *declare_hosted(hosted)]
-
-
-@memoize
-def _without_names(specs: tuple[ToolSpec, ...], names: str) -> tuple[ToolSpec, ...]:
-    left_out = names.split(_SEPARATOR)
-    return tuple(spec for spec in specs if spec.name not in left_out)
+        return hosted
+    return [*_declare_tools(specs, find_hidden_tools(request, model), model, is_long), *hosted]
 
 
 def _output(request: Request, model: Model) -> dict[str, Json]:

@@ -23,6 +23,7 @@ from agentcli.providers.gemini.values import (
     thinking_level,
     write_call,
 )
+from agentcli.providers.hosted import find_hosted, find_own_tools
 from agentcli.providers.incremental import incremental, join_runs, memoize
 from agentcli.providers.names import encode_name
 from agentcli.providers.normalize import is_own
@@ -74,10 +75,11 @@ def encode(request: Request, model: Model) -> dict[str, Json]:
 
 
 def _tools(request: Request, model: Model) -> dict[str, Json]:
-    hosted = declare_in_generate([name for name in request.hosted if name in model.hosted])
-    if not request.tools:
+    hosted = declare_in_generate(find_hosted(request, model))
+    own = find_own_tools(request, model)
+    if not own:
         return {"tools": hosted} if hosted else {}
-    functions: Json = {"functionDeclarations": [_declaration(tool) for tool in request.tools]}
+    functions: Json = {"functionDeclarations": [_declaration(tool) for tool in own]}
     config: dict[str, Json] = {"functionCallingConfig": _calling(request, model)}
     if hosted:
         # The service's own calls must go back together with ours, so it must show them.
@@ -111,7 +113,7 @@ def _declaration(tool: ToolSpec) -> Json:
 def _calling(request: Request, model: Model) -> Json:
     choice = request.tool_choice
     if choice == "auto" or (choice != "none" and not model.forced_tool_choice):
-        is_checked = is_validated(request.tools, model) or bool(model.hosted & {*request.hosted})
+        is_checked = is_validated(request.tools, model) or bool(find_hosted(request, model))
         return {"mode": "VALIDATED" if is_checked else "AUTO"}
     if choice in _MODES:
         return {"mode": _MODES[choice]}

@@ -21,6 +21,7 @@ from agentcli.providers.gemini.values import (
     thinking_level,
     write_call,
 )
+from agentcli.providers.hosted import find_hosted, find_own_tools
 from agentcli.providers.incremental import incremental, memoize
 from agentcli.providers.names import encode_name
 from agentcli.providers.normalize import is_own
@@ -56,9 +57,10 @@ def encode(request: Request, model: Model) -> dict[str, Json]:
     body.update(_conversation(request.messages, model, is_stored=is_stored))
     if request.system.strip():
         body["system_instruction"] = request.system
-    hosted = declare_in_interactions([name for name in request.hosted if name in model.hosted])
+    hosted = declare_in_interactions(find_hosted(request, model))
     if request.tools or hosted:
-        body["tools"] = [*(_declaration(tool) for tool in request.tools), *hosted]
+        own = find_own_tools(request, model)
+        body["tools"] = [*map(_declaration, own), *hosted]
     if generation := _generation(request, model):
         body["generation_config"] = generation
     if schema := answer_schema(request, model):

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from agentcli.providers.arguments import object_arguments
 from agentcli.providers.dialect import Decoder, Model
+from agentcli.providers.hosted import find_hosted, find_own_tools
 from agentcli.providers.incremental import incremental, memoize
 from agentcli.providers.openai import errors as openai_errors
 from agentcli.providers.openai.content import (
@@ -55,8 +56,7 @@ FOUND = "found"
 def declare_tools(request: Request, model: Model) -> Iterator[Json]:
     """Yield the tools, without those that the provider loads when they are found."""
     names = {spec.name for spec in find_hidden_tools(request, model)}
-    hosted = {name for name in request.hosted if name in model.hosted}
-    for spec in (spec for spec in request.tools if spec.name not in hosted):
+    for spec in find_own_tools(request, model):
         if names and spec.name == SEARCH_TOOL:
             yield {
                 "type": "tool_search",
@@ -158,7 +158,7 @@ def encode(request: Request, model: Model) -> dict[str, Json]:
         body["previous_response_id"] = continued
     if request.system:
         body["instructions"] = request.system
-    hosted = [name for name in request.hosted if name in model.hosted]
+    hosted = find_hosted(request, model)
     if request.tools or hosted:
         body["tools"] = [*declare_tools(request, model), *declare_hosted(hosted)]
         body["tool_choice"] = encode_choice(request.tool_choice, request.tools, model=model)

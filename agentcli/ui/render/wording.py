@@ -43,7 +43,7 @@ USER_DENIED_AND_SAID = f"{USER_DENIED}, and said: "
 USER_RAN_IT = "the user ran it"
 """The reason in the verdict on a shell command of the user's own."""
 
-_SUBJECT_ARGUMENTS = ("command", "pattern", "glob", "path", "url", "question")
+_SUBJECT_ARGUMENTS = ("command", "pattern", "glob", "path", "url", "query", "question")
 """The arguments that say by themselves what a call is about, the first of them best."""
 _SEARCHED_ARGUMENTS = ("path", "glob")
 """The arguments that say where a search looks."""
@@ -213,6 +213,8 @@ def format_match_count(found: Matches) -> str:
     files = pluralize(found.files, "file")
     if found.matches == found.files:
         return files + more
+    if not found.files:  # of a search that is not among files
+        return pluralize(found.matches, "result")
     return f"{pluralize(found.matches, 'match', 'matches')} in {files}{more}"
 
 
