@@ -82,6 +82,8 @@ class Settings:
     """The most bytes of disk that become full while one command runs, likewise."""
     command_output: int = 200_000_000
     """The most bytes that are stored of one command's output."""
+    checks: tuple[tuple[str, str], ...] = ()
+    """Commands that look for errors after an edit, each with the pattern of its files."""
     verify: tuple[str, ...] = ()
     """Commands that must pass before a turn that changed something is done."""
     web: bool = False
@@ -342,6 +344,13 @@ def _parse_keys(value: Any) -> tuple[tuple[str, str], ...]:
     return tuple(value.items())
 
 
+def _parse_checks(value: Any) -> tuple[tuple[str, str], ...]:
+    is_table = isinstance(value, dict)
+    if not is_table or not all(isinstance(one, str) and one.strip() for one in value.values()):
+        raise ValueError('a table [checks] of patterns and commands, like "*.ts" = "tsc --noEmit"')
+    return tuple(value.items())
+
+
 def _parse_commands(value: Any) -> tuple[str, ...]:
     commands = [value] if isinstance(value, str) else value
     is_list = isinstance(commands, list) and all(isinstance(one, str) for one in commands)
@@ -401,6 +410,7 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "command_memory": parsing.parse_size,
     "command_disk": parsing.parse_size,
     "command_output": parsing.parse_size,
+    "checks": _parse_checks,
     "verify": _parse_commands,
     "web": parsing.parse_switch,
     "search": _parse_search,

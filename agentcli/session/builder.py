@@ -18,6 +18,7 @@ from agentcli.session.builtin_tools import BuiltinTools
 from agentcli.session.checkpoints import Checkpoints
 from agentcli.session.context_sources import ContextSources, build_context_sources
 from agentcli.session.directories import Directories
+from agentcli.session.edit_checks import CHECK_TIMEOUT_S, EditChecks
 from agentcli.session.features import SessionFeature, build_session_features
 from agentcli.session.hooks import build_hooks
 from agentcli.session.managed import apply_managed
@@ -47,6 +48,7 @@ from agentcli.session.requirements import (
     build_completion_checks,
     declare_chosen_tool,
     refuse_unconfined,
+    run_command_check,
     warn_about_choice,
 )
 from agentcli.session.sandbox_host import SANDBOX_OFF, SandboxHost, find_own_paths
@@ -195,6 +197,7 @@ def _build_parts(
         directories=directories,
     )
     toolset = Toolset(())
+    builtin_tools = BuiltinTools(settings, gate=gate, model=lambda: model.current, emit=emit)
     return SessionParts(
         settings=settings,
         paths=paths,
@@ -205,9 +208,18 @@ def _build_parts(
         model=model,
         hooks=hooks,
         gate=gate,
-        builtin_tools=BuiltinTools(settings, gate=gate, model=lambda: model.current, emit=emit),
+        builtin_tools=builtin_tools,
         checkpoints=Checkpoints(
             paths, workspace=settings.workspace, emit=emit, added=gate.get_added
+        ),
+        edit_checks=EditChecks(
+            settings.workspace,
+            settings.checks,
+            run_check=partial(
+                run_command_check, builtin_tools, settings.workspace, CHECK_TIMEOUT_S
+            ),
+            is_confined=lambda: not builtin_tools.lacks_sandbox,
+            emit=emit,
         ),
         directories=directories,
         child_listeners=[],
@@ -319,7 +331,7 @@ def _add_tools(
         *parts.builtin_tools.iter_offers(lambda: parts.journal.facts),
         *build_answer_offers(form),
     )
-    parts.toolset.add(parts.checkpoints.wrap_offers(own))
+    parts.toolset.add(parts.edit_checks.wrap_offers(parts.checkpoints.wrap_offers(own)))
     for tool in tools:
         if tool.spec.name in parts.toolset.names:
             raise UsageError(

@@ -14,6 +14,7 @@ from agentcli.log.paths import SessionPaths
 from agentcli.session.builtin_tools import BuiltinTools
 from agentcli.session.checkpoints import Checkpoints
 from agentcli.session.directories import Directories
+from agentcli.session.edit_checks import EditChecks
 from agentcli.session.hooks import SessionHooks
 from agentcli.session.model import ModelInUse, SessionModel, list_hosted
 from agentcli.session.permission_gate import PermissionGate
@@ -44,6 +45,7 @@ class SessionParts:
     gate: PermissionGate
     builtin_tools: BuiltinTools
     checkpoints: Checkpoints
+    edit_checks: EditChecks
     directories: Directories
     child_listeners: list[BuildChildListener]
     """What features add to hear the events of each child agent."""

@@ -41,6 +41,7 @@ FILES = (
     "agentcli.log.checkpoint.keep",
     "agentcli.session.ignore_rules",
     "agentcli.tools.edit_file",
+    "agentcli.system.parse_check",
     "agentcli.sandbox.reading",
     "agentcli.tools.grep",
     "agentcli.tools.write_file",

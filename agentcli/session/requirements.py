@@ -208,31 +208,44 @@ class CheckRunner:
         return BaseCheck(files=files, exit_code=run.exit_code, output=run.output)
 
     async def run(self, command: str, grants: Grants = NO_GRANTS) -> Verified:
-        from agentcli.tools.bash import BashArgs
+        return await run_command_check(
+            self._builtin_tools, self._workspace, self._timeout_s, command, grants
+        )
 
-        # Not checked: the limit of this field is meant for models.
-        args = BashArgs(command=command, timeout=self._timeout_s)
-        context = ToolContext(
-            call_id="verify",
-            workspace=self._workspace,
-            progress=lambda text: None,
-            grants=grants | self._builtin_tools.get_added(),
-        )
-        try:
-            output = await self._builtin_tools.build_bash().run(args, context)
-        except ToolError as error:
-            return Verified(command=command, exit_code=None, output=str(error))
-        ran = output.details
-        assert isinstance(ran, Command)
-        text = "".join(getattr(block, "text", "") for block in output.content)
-        return Verified(
-            command=command,
-            exit_code=None if ran.timed_out else ran.exit_code,
-            output=text,
-            duration_s=round(ran.duration_s, 3),
-            log_path=ran.log_path,
-            output_sha256=ran.output_sha256,
-        )
+
+async def run_command_check(
+    builtin_tools: BuiltinTools,
+    workspace: Path,
+    timeout_s: float,
+    command: str,
+    grants: Grants = NO_GRANTS,
+) -> Verified:
+    """Run a check like a bash call, in the same sandbox and with its own log."""
+    from agentcli.tools.bash import BashArgs
+
+    # Not checked: the limit of this field is meant for models.
+    args = BashArgs(command=command, timeout=timeout_s)
+    context = ToolContext(
+        call_id="verify",
+        workspace=workspace,
+        progress=lambda text: None,
+        grants=grants | builtin_tools.get_added(),
+    )
+    try:
+        output = await builtin_tools.build_bash().run(args, context)
+    except ToolError as error:
+        return Verified(command=command, exit_code=None, output=str(error))
+    ran = output.details
+    assert isinstance(ran, Command)
+    text = "".join(getattr(block, "text", "") for block in output.content)
+    return Verified(
+        command=command,
+        exit_code=None if ran.timed_out else ran.exit_code,
+        output=text,
+        duration_s=round(ran.duration_s, 3),
+        log_path=ran.log_path,
+        output_sha256=ran.output_sha256,
+    )
 
 
 def _open_scratch() -> "TemporaryDirectory[str]":

@@ -80,7 +80,9 @@ class ChildAgents(SessionFeature):
     def _build_toolset(self, role: "Role", facts: Callable[[], Sequence[Fact]]) -> Toolset:
         """Return the tools of a role. Raise ToolError if none of those it names exists."""
         offers = [
-            *self._parts.checkpoints.wrap_offers(self._parts.builtin_tools.iter_offers(facts)),
+            *self._parts.edit_checks.wrap_offers(
+                self._parts.checkpoints.wrap_offers(self._parts.builtin_tools.iter_offers(facts))
+            ),
             *self._iter_foreign_offers(),
         ]
         wanted = self._list_read_tools() if role.tools is None else role.tools

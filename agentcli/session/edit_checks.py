@@ -1,0 +1,183 @@
+"""Errors at once: after an edit the model reads what the edit broke.
+
+A file of a known format is parsed, and commands that the user named for it run in the sandbox.
+Only what was not wrong before is reported, in a few lines. An edit never fails by its checks.
+"""
+
+import asyncio
+import re
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from functools import partial
+from pathlib import Path, PurePath
+from typing import Any, TypeAlias
+
+from agentcli.agent.toolset import Load
+from agentcli.types.checks import Verified
+from agentcli.types.events import Emit, Warned
+from agentcli.types.messages import Json, Text
+from agentcli.types.tools import Details, Diff, Effect, Output, Tool, ToolContext, ToolSpec
+
+EDITS = ("write_file", "edit_file", "apply_patch")
+LINES_MAX = 10
+LINE_CHARS = 300
+CHECK_TIMEOUT_S = 60.0
+
+RunCheck: TypeAlias = Callable[[str], Awaitable[Verified]]
+
+
+class EditChecks:
+    def __init__(
+        self,
+        workspace: Path,
+        commands: Sequence[tuple[str, str]],
+        *,
+        run_check: RunCheck,
+        is_confined: Callable[[], bool],
+        emit: Emit,
+    ) -> None:
+        """`commands` are pairs of a pattern for paths, and the command for files that match it.
+        `is_confined` returns False if commands would run without the sandbox that is wanted."""
+        self._workspace = workspace
+        self._commands = commands
+        self._run_check = run_check
+        self._is_confined = is_confined
+        self._emit = emit
+        self._before: dict[str, Counter[str]] = {}
+        """By command, what it found the last time."""
+        self._dropped: set[str] = set()
+        """Commands that are not run any more."""
+        self._one_at_a_time = asyncio.Lock()
+
+    def wrap_offers(
+        self, offers: Iterable[tuple[ToolSpec, Load]]
+    ) -> Iterator[tuple[ToolSpec, Load]]:
+        """Yield the same tools, with checks after those that edit files."""
+        for spec, load in offers:
+            is_edit = spec.source == "built-in" and spec.name in EDITS
+            yield spec, partial(self._wrap_tool, load) if is_edit else load
+
+    def _wrap_tool(self, load: Load) -> Tool:
+        return _CheckedEdit(load(), self)
+
+    async def capture_before(self, paths: Sequence[str]) -> Mapping[str, str]:
+        """Return what cannot be parsed, by path. Run the commands that have never run."""
+        async with self._one_at_a_time:
+            for command in self._list_commands(paths):
+                if command not in self._before:
+                    await self._run(command)
+        return await asyncio.to_thread(self._find_parse_errors, paths)
+
+    async def find_new(self, paths: Sequence[str], before: Mapping[str, str]) -> list[str]:
+        """Return the findings that were not there before the edit, at most ten lines."""
+        errors = await asyncio.to_thread(self._find_parse_errors, paths)
+        found = [f"{path}: {why}" for path, why in errors.items() if path not in before]
+        async with self._one_at_a_time:
+            for command in self._list_commands(paths):
+                known = self._before.get(command, Counter())
+                found += _list_new(await self._run(command), known)
+        more = len(found) - LINES_MAX
+        shown = found[: LINES_MAX - 1] if more > 0 else found
+        return [*shown, f"… and {more + 1} more"] if more > 0 else shown
+
+    def _list_commands(self, paths: Sequence[str]) -> list[str]:
+        wanted = dict.fromkeys(
+            command
+            for pattern, command in self._commands
+            if any(
+                fnmatchcase(one, pattern) or fnmatchcase(PurePath(one).name, pattern)
+                for one in paths
+            )
+        )
+        return [command for command in wanted if command not in self._dropped]
+
+    async def _run(self, command: str) -> list[str]:
+        """Run a command and return its findings. One that cannot be used is not run again."""
+        if not self._is_confined():
+            self._drop(command, "it needs a sandbox, and none works here")
+            return []
+        ran = await self._run_check(command)
+        if ran.exit_code is None:
+            self._drop(command, f"it did not end within {CHECK_TIMEOUT_S:g} s")
+            return []
+        lines = ran.output.splitlines()[:-1] if ran.exit_code else []
+        found = [line.strip()[:LINE_CHARS] for line in lines if line.strip()]
+        self._before[command] = Counter(map(_to_plain, found))
+        return found
+
+    def _drop(self, command: str, why: str) -> None:
+        self._dropped.add(command)
+        message = f"the check {command!r} is not run any more: {why}"
+        self._emit(Warned(code="check.dropped", message=message))
+
+    def _find_parse_errors(self, paths: Sequence[str]) -> dict[str, str]:
+        from agentcli.system.parse_check import LIMIT_BYTES, find_parse_error
+
+        errors: dict[str, str] = {}
+        for path in paths:
+            try:
+                with (self._workspace / path).open("rb") as file:
+                    data = file.read(LIMIT_BYTES + 1)
+            except OSError:
+                continue
+            if why := find_parse_error(path, data):
+                errors[path] = why
+        return errors
+
+
+def _list_new(found: Sequence[str], known: Counter[str]) -> Iterator[str]:
+    """Yield the findings that are not among the known ones, whose lines may have moved."""
+    left = Counter(known)
+    for line in found:
+        plain = _to_plain(line)
+        if left[plain] > 0:
+            left[plain] -= 1
+        else:
+            yield line
+
+
+def _to_plain(line: str) -> str:
+    return re.sub(r"\d+", "#", line)
+
+
+class _CheckedEdit:
+    """A tool that edits files, and reports what the edit broke."""
+
+    def __init__(self, tool: Tool, checks: EditChecks) -> None:
+        self._tool = tool
+        self._checks = checks
+
+    @property
+    def spec(self) -> ToolSpec:
+        return self._tool.spec
+
+    def parse(self, raw: Json) -> Any:
+        return self._tool.parse(raw)
+
+    def effect(self, args: Any) -> Effect:
+        return self._tool.effect(args)
+
+    async def preview(self, args: Any, context: ToolContext) -> Details | None:
+        return await self._tool.preview(args, context)
+
+    async def run(self, args: Any, context: ToolContext) -> Output:
+        paths = args.paths if self.spec.name == "apply_patch" else [args.path]
+        before = await self._checks.capture_before(paths)
+        output = await self._tool.run(args, context)
+        if output.error is not None:
+            return output
+        try:
+            found = await self._checks.find_new(paths, before)
+        except asyncio.CancelledError:
+            raise asyncio.CancelledError(output) from None  # the edit is done all the same
+        return _add_findings(output, found) if found else output
+
+
+def _add_findings(output: Output, found: Sequence[str]) -> Output:
+    details = output.details
+    if isinstance(details, Diff):
+        details = replace(details, notes=(*details.notes, *found))
+    text = "\n".join(("", "New errors after this edit:", *found))
+    return replace(output, content=(*output.content, Text(text=text)), details=details)
