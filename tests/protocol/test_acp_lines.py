@@ -28,9 +28,12 @@ class Pipes:
         self.stdin.flush()
 
     def answer(self) -> dict[str, Any]:
-        answer = json.loads(self.stdout.readline())
-        assert isinstance(answer, dict)
-        return answer
+        """The next message that is no notification."""
+        while True:
+            answer = json.loads(self.stdout.readline())
+            assert isinstance(answer, dict)
+            if "method" not in answer:
+                return answer
 
     def code(self, line: bytes) -> tuple[Any, int]:
         """Whose answer came, and the code of its error."""

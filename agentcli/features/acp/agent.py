@@ -22,6 +22,7 @@ from acp.schema import (
     AuthenticateResponse,
     AuthMethodAgent,
     CloseSessionResponse,
+    ForkSessionResponse,
     HttpMcpServer,
     Implementation,
     InitializeResponse,
@@ -35,21 +36,29 @@ from acp.schema import (
     ResumeSessionResponse,
     SessionCapabilities,
     SessionCloseCapabilities,
+    SessionForkCapabilities,
     SessionInfo,
     SessionListCapabilities,
-    SessionMode,
-    SessionModeState,
     SessionResumeCapabilities,
+    SetSessionConfigOptionResponse,
 )
 
 from agentcli import __version__
-from agentcli.features.acp.conversation import Conversation, build_failure, build_invalid_params
+from agentcli.features.acp.conversation import Conversation
+from agentcli.features.acp.options import (
+    build_config_options,
+    build_modes,
+    parse_mode,
+    set_config_option,
+)
+from agentcli.features.acp.updates import build_failure, build_invalid_params
 from agentcli.log.paths import SessionPaths
+from agentcli.log.reader import read_valid_part
+from agentcli.log.session_copy import copy_session
 from agentcli.log.sessions import SessionSummary, find_session_by_id, list_sessions
 from agentcli.session.model import open_model
 from agentcli.settings import Settings
 from agentcli.types.errors import AgentError, UsageError
-from agentcli.types.verdicts import MODES, Mode
 
 # The MCP servers an editor brings along, written to a file like the user's own
 
@@ -92,12 +101,6 @@ def _clean_name(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-")[:NAME_CHARS].rstrip("-") or "server"
 
 
-MODE_WORDS: dict[Mode, tuple[str, str]] = {
-    "plan": ("Plan", "Read-only"),
-    "ask": ("Ask", "Asks before it changes or runs anything"),
-    "auto-edit": ("Edit", "Edits files in the workspace without asking"),
-    "auto": ("Auto", "Edits files and runs commands in the sandbox without asking"),
-}
 LISTED = 100
 
 LoadSettings = Callable[[Path], Settings]
@@ -125,6 +128,7 @@ class EditorAgent:
                     list=SessionListCapabilities(),
                     resume=SessionResumeCapabilities(),
                     close=SessionCloseCapabilities(),
+                    fork=SessionForkCapabilities(),
                 ),
             ),
             auth_methods=[
@@ -149,21 +153,37 @@ class EditorAgent:
         self, cwd: str, mcp_servers: list[Any] | None = None, **_: Any
     ) -> NewSessionResponse:
         conversation = self._open_session(self._load_workspace_settings(cwd), mcp_servers)
-        return NewSessionResponse(session_id=conversation.id, modes=_build_modes(conversation))
+        return NewSessionResponse(session_id=conversation.id, **_build_state(conversation))
 
     async def load_session(
         self, cwd: str, session_id: str, mcp_servers: list[Any] | None = None, **_: Any
     ) -> LoadSessionResponse:
         conversation = await self._reopen_session(cwd, session_id, mcp_servers)
         await conversation.send_past()
-        return LoadSessionResponse(modes=_build_modes(conversation))
+        return LoadSessionResponse(**_build_state(conversation))
 
     async def resume_session(
         self, cwd: str, session_id: str, mcp_servers: list[Any] | None = None, **_: Any
     ) -> ResumeSessionResponse:
         """Resume a session for an editor that still has the conversation."""
         conversation = await self._reopen_session(cwd, session_id, mcp_servers)
-        return ResumeSessionResponse(modes=_build_modes(conversation))
+        return ResumeSessionResponse(**_build_state(conversation))
+
+    async def fork_session(
+        self, cwd: str, session_id: str, mcp_servers: list[Any] | None = None, **_: Any
+    ) -> ForkSessionResponse:
+        """Open a new session that begins as another one, with the same files."""
+        origin = find_session_by_id(session_id)
+        if origin is None:
+            raise _session_not_found(session_id)
+        settings = self._load_workspace_settings(cwd)
+        try:
+            entries = await asyncio.to_thread(lambda: read_valid_part(origin.log).entries)
+            copy = await asyncio.to_thread(copy_session, origin, entries, len(entries))
+        except AgentError as error:
+            raise build_failure(error) from error
+        conversation = self._open_session(settings, mcp_servers, resume=copy)
+        return ForkSessionResponse(session_id=conversation.id, **_build_state(conversation))
 
     async def close_session(self, session_id: str, **_: Any) -> CloseSessionResponse:
         """Close a session, so that another program can continue it."""
@@ -187,10 +207,18 @@ class EditorAgent:
         )
 
     async def set_session_mode(self, session_id: str, mode_id: str, **_: Any) -> None:
-        mode = next((mode for mode in MODES if mode == mode_id), None)
-        if mode is None:
-            raise build_invalid_params(f"no mode {mode_id}; the modes are {', '.join(MODES)}")
-        self._find_conversation(session_id).session.set_mode(mode)
+        self._find_conversation(session_id).session.set_mode(parse_mode(mode_id))
+
+    async def set_config_option(
+        self, config_id: str, session_id: str, value: str | bool, **_: Any
+    ) -> SetSessionConfigOptionResponse:
+        """Choose the model of a session, or how much it thinks."""
+        session = self._find_conversation(session_id).session
+        try:
+            await set_config_option(session, config_id, value)
+        except AgentError as error:
+            raise build_failure(error) from error
+        return SetSessionConfigOptionResponse(config_options=build_config_options(session))
 
     async def prompt(self, session_id: str, prompt: list[ContentBlock], **_: Any) -> PromptResponse:
         return await self._find_conversation(session_id).prompt(prompt)
@@ -269,11 +297,8 @@ def _list_stored_sessions(cwd: str | None) -> list[SessionSummary]:
     return [one for one in found if one.turns][:LISTED]
 
 
-def _build_modes(conversation: Conversation) -> SessionModeState:
-    return SessionModeState(
-        current_mode_id=conversation.session.gate.mode,
-        available_modes=[
-            SessionMode(id=mode, name=name, description=description)
-            for mode, (name, description) in MODE_WORDS.items()
-        ],
-    )
+def _build_state(conversation: Conversation) -> dict[str, Any]:
+    """Return the modes and options of an opened session, and let its commands follow."""
+    conversation.announce_commands()
+    session = conversation.session
+    return {"modes": build_modes(session), "config_options": build_config_options(session)}

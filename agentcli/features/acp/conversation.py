@@ -6,10 +6,10 @@ All updates so far are sent before a question is asked or a prompt is answered.
 import asyncio
 import base64
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from acp import RequestError
-from acp.helpers import ContentBlock, SessionUpdate, update_agent_message_text
+from acp.helpers import ContentBlock, update_agent_message_text
 from acp.interfaces import Client
 from acp.schema import (
     AllowedOutcome,
@@ -25,9 +25,28 @@ from acp.schema import (
     Usage,
 )
 
-from agentcli.features.acp.updates import TOOL_KINDS, UpdateBuilder, build_preview, format_title
+from agentcli.features.acp.options import (
+    EditorUpdate,
+    build_commands_update,
+    build_options_update,
+    build_plan_update,
+    build_usage_update,
+    fill_command,
+)
+from agentcli.features.acp.updates import (
+    AUTH_REQUIRED,
+    INTERNAL_ERROR,
+    TOOL_KINDS,
+    UpdateBuilder,
+    build_error,
+    build_failure,
+    build_invalid_params,
+    build_preview,
+    format_title,
+)
 from agentcli.log.paths import SessionPaths
 from agentcli.session.builder import open_session
+from agentcli.session.prompt_commands import PromptCommands, load_prompt_commands
 from agentcli.settings import Settings
 from agentcli.system.images import ImageRefused, decode_picture
 from agentcli.system.plain_text import show_controls
@@ -36,45 +55,22 @@ from agentcli.types.errors import (
     AgentError,
     Ending,
     Exit,
-    MissingKeyError,
     ProviderErrorKind,
     RunOutcome,
-    UsageError,
 )
-from agentcli.types.events import Event, ModelFailed, TurnEnded, Warned
+from agentcli.types.events import (
+    EffortChanged,
+    Event,
+    ModelChanged,
+    ModelFailed,
+    ModelReplied,
+    TurnEnded,
+    Warned,
+)
 from agentcli.types.rewinds import list_effective_facts
 from agentcli.types.spending import NO_SPENDING, compute_spending
 from agentcli.types.verdicts import ANSWER_FIELD, Question, RuleSuggestion, ServerForm, Verdict
 from agentcli.ui.streams import write_err
-
-# Errors for an editor, in words that it can show to the user
-
-
-_INVALID_PARAMS = -32602
-_INTERNAL_ERROR = -32603
-_AUTH_REQUIRED = -32000
-
-
-def build_invalid_params(details: str) -> RequestError:
-    """Return the error for a wrong request. Some editors show the message, and some the details."""
-    return RequestError(_INVALID_PARAMS, details, {"details": details})
-
-
-def build_failure(error: AgentError) -> RequestError:
-    match error:
-        case UsageError():
-            code = _INVALID_PARAMS
-        case MissingKeyError():
-            code = _AUTH_REQUIRED
-        case _:
-            code = _INTERNAL_ERROR
-    return _build_error(code, str(error), error.hint)
-
-
-def _build_error(code: int, message: str, hint: str) -> RequestError:
-    shown = f"{message} ({hint})" if code == _AUTH_REQUIRED and hint else message
-    return RequestError(code, shown, {"details": message, "hint": hint})
-
 
 STOPS: dict[Ending, StopReason] = {
     Ending.DONE: "end_turn",
@@ -98,16 +94,30 @@ class Conversation:
         self._client = client
         self._workspace = settings.workspace
         self._updates = UpdateBuilder(settings.workspace)
-        self._unsent: deque[SessionUpdate] = deque()
+        self._unsent: deque[EditorUpdate] = deque()
         self._one_sender = asyncio.Lock()
         self._sending: asyncio.Task[None] | None = None
         self._turn: asyncio.Task[TurnEnded] | None = None
+        self._announcing: asyncio.Task[None] | None = None
         self._spent = NO_SPENDING
+        self._total = NO_SPENDING
+        self._prompts = PromptCommands(commands=[], problems=[], bad_skills=[])
         self._is_open = False
         self.session = open_session(
             settings, listeners=[self._listen], ask_user=self._ask_user, resume=resume
         )
+        for fact in self.session.facts:
+            self._total += compute_spending(fact)
         self._is_open = True
+
+    def announce_commands(self) -> None:
+        """Send the commands that can be called, after the answer that the editor waits for."""
+        self._announcing = asyncio.ensure_future(self._send_commands())
+
+    async def _send_commands(self) -> None:
+        self._prompts = await asyncio.to_thread(load_prompt_commands, self.session.settings)
+        self._unsent.append(build_commands_update(self._prompts))
+        await self._flush()
 
     @property
     def id(self) -> str:
@@ -127,11 +137,17 @@ class Conversation:
         await asyncio.wait([self._turn])  # if this is cancelled, `close` ends the turn
         turn, self._turn = self._turn, None
         stop = self._read_stop_reason(turn)
+        if plan := self.session.plan_tracker.proposed:
+            self._unsent.append(build_plan_update(plan))
         await self._flush()
         return PromptResponse(stop_reason=stop, usage=_build_usage(self._spent.usage))
 
     async def _run_turn(self, blocks: Sequence[ContentBlock]) -> TurnEnded:
         text, attached = await asyncio.to_thread(_read_blocks, blocks)
+        if self._announcing is not None:
+            await self._announcing
+        if not self.session.runs_prompt(text):
+            text = fill_command(self._prompts, text)
         return await self.session.run_turn(text, attachments=attached)
 
     def cancel(self) -> None:
@@ -145,6 +161,8 @@ class Conversation:
         if self._turn is not None:
             self._turn.cancel()
             await asyncio.wait([self._turn])
+        if self._announcing is not None:
+            self._announcing.cancel()
         await self.session.close(Exit.DONE)
 
     def _read_stop_reason(self, turn: "asyncio.Task[TurnEnded]") -> StopReason:
@@ -158,8 +176,8 @@ class Conversation:
             failed = (one for one in reversed(self.session.facts) if isinstance(one, ModelFailed))
             kind = next((one.kind for one in failed), "")
             is_about_key = kind == ProviderErrorKind.CREDENTIALS
-            code = _AUTH_REQUIRED if is_about_key else _INTERNAL_ERROR
-            raise _build_error(code, ended.message, ended.hint)
+            code = AUTH_REQUIRED if is_about_key else INTERNAL_ERROR
+            raise build_error(code, ended.message, ended.hint)
         if ended.message:
             self._unsent.append(update_agent_message_text(f"\n\n{show_controls(ended.message)}"))
         return STOPS.get(ended.ending, "end_turn")
@@ -169,10 +187,26 @@ class Conversation:
             write_err(f"warning: {show_controls(event.message)}\n")
         if not self._is_open:
             return
-        self._spent += compute_spending(event)
+        spent = compute_spending(event)
+        self._spent, self._total = self._spent + spent, self._total + spent
+        self._unsent.extend(self._build_session_updates(event))
         self._unsent.extend(self._updates.build_updates(event))
         if self._unsent and (self._sending is None or self._sending.done()):
             self._sending = asyncio.ensure_future(self._flush())
+
+    def _build_session_updates(self, event: Event) -> Iterator[EditorUpdate]:
+        match event:
+            case ModelReplied(message=message):
+                update = build_usage_update(
+                    message.usage,
+                    window_tokens=self.session.model_switch.get_window(),
+                    cost_usd=self._total.cost_usd,
+                )
+                yield from [update] if update else []
+            case ModelChanged() | EffortChanged():
+                yield build_options_update(self.session)
+            case _:
+                pass
 
     async def _flush(self) -> None:
         async with self._one_sender:

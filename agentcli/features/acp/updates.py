@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from acp import RequestError
 from acp.helpers import (
     SessionUpdate,
     ToolCallContentVariant,
@@ -24,6 +25,7 @@ from acp.helpers import (
 from acp.schema import ToolCallLocation, ToolKind
 
 from agentcli.types.deltas import CallProgress, TextDelta, ThinkingDelta
+from agentcli.types.errors import AgentError, MissingKeyError, UsageError
 from agentcli.types.events import (
     CallFinished,
     CallJudged,
@@ -202,3 +204,34 @@ def _quote_text(text: str) -> ToolCallContentVariant:
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return tool_content(text_block(f"{fence}\n{text}\n{fence}"))
+
+
+# Errors for an editor, in words that it can show to the user
+
+
+_INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+AUTH_REQUIRED = -32000
+
+
+def build_invalid_params(details: str) -> RequestError:
+    """Return the error for a wrong request. Some editors show the message, and some the details."""
+    return RequestError(_INVALID_PARAMS, details, {"details": details})
+
+
+def build_failure(error: AgentError) -> RequestError:
+    """Return the error for something that the user can mend."""
+    match error:
+        case UsageError():
+            code = _INVALID_PARAMS
+        case MissingKeyError():
+            code = AUTH_REQUIRED
+        case _:
+            code = INTERNAL_ERROR
+    return build_error(code, str(error), error.hint)
+
+
+def build_error(code: int, message: str, hint: str) -> RequestError:
+    """Return an error; one about a key shows its hint, too."""
+    shown = f"{message} ({hint})" if code == AUTH_REQUIRED and hint else message
+    return RequestError(code, shown, {"details": message, "hint": hint})

@@ -13,14 +13,14 @@ from pathlib import Path
 from agentcli.agent.journal import Listener
 from agentcli.features.fork.course import CourseSummary, diff_trees, summarize_course
 from agentcli.log.checkpoint.keep import find_store
-from agentcli.log.paths import SessionPaths, create_session_paths, fork_tree
+from agentcli.log.paths import SessionPaths, fork_tree
 from agentcli.log.reader import read_valid_part
 from agentcli.log.rebuild import find_workspace, rebuild_at
-from agentcli.log.writer import FIRST_PREV, LogWriter, read_lines, verify_seal
+from agentcli.log.session_copy import append_facts as append_facts
+from agentcli.log.session_copy import copy_session
 from agentcli.session.builder import open_session
 from agentcli.session.session import Session
 from agentcli.settings import Settings
-from agentcli.system import clock
 from agentcli.types.errors import EXIT_OF_ENDING, Exit, SettingsError, UsageError
 from agentcli.types.events import (
     CallFinished,
@@ -29,7 +29,6 @@ from agentcli.types.events import (
     Fact,
     ModelChanged,
     ModelReplied,
-    SessionForked,
     SessionResumed,
     SessionStarted,
     TurnEnded,
@@ -70,24 +69,7 @@ def fork(
     origin: SessionPaths, entries: Sequence[Entry], cut: ForkPoint, *, sessions: Path | None = None
 ) -> SessionPaths:
     """Create a session that begins as the origin did. Raise SettingsError if it cannot be made."""
-    paths = create_session_paths(sessions)
-    prev = FIRST_PREV
-    try:
-        with paths.log.open("xb") as copy:
-            for number, line in enumerate(read_lines(origin.log), start=1):
-                if number > cut.seq:
-                    break
-                copy.write(line + b"\n")
-                prev = verify_seal(line) or ""
-    except OSError as error:
-        raise SettingsError(
-            f"cannot copy the session {origin.id}: {error.strerror}", hint="free some space"
-        ) from error
-    shared = next((one.session for one in entries if one.seq == cut.seq), origin.id)
-    append_facts(
-        paths, cut.seq, prev, SessionForked(session=paths.id, origin=shared, at_seq=cut.seq)
-    )
-    return paths
+    return copy_session(origin, entries, cut.seq, sessions=sessions)
 
 
 def make_user_result(call: ToolCall, text: str) -> tuple[Fact, Fact]:
@@ -98,18 +80,6 @@ def make_user_result(call: ToolCall, text: str) -> tuple[Fact, Fact]:
         CallJudged(call=call, effect=Effect.READ, verdict=verdict),
         CallFinished(result=result),
     )
-
-
-def append_facts(paths: SessionPaths, seq: int, prev: str, *facts: Fact) -> None:
-    log = LogWriter(paths.log, prev=prev)
-    try:
-        for number, fact in enumerate(facts, start=seq + 1):
-            parent = number - 1 or None
-            log.append(
-                Entry(seq=number, at=clock.now(), session=paths.id, parent=parent, fact=fact)
-            )
-    finally:
-        log.close()
 
 
 def _before_turn(entries: Sequence[Entry], number: int) -> ForkPoint:
