@@ -3,21 +3,22 @@
 import asyncio
 import json
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import anthropic
 import pytest
-from anthropic.types.message_create_params import MessageCreateParamsStreaming
-from pydantic import BaseModel, TypeAdapter
+from pydantic import BaseModel
 
 from agentcli.types.messages import AssistantMessage, Opaque, Text, Thinking, ToolCall
 from agentcli.types.provider import Message
 from tests.support.anthropic_fixtures import FOLDER, PROMPT, answered, body, cases, decoded
 from tests.support.conversations import NAMES, conversation
 from tests.support.provider import Provider, stream
+from tests.support.sdk_types import load_request_type
 
-PARAMS: TypeAdapter[Any] = TypeAdapter(MessageCreateParamsStreaming)
+if TYPE_CHECKING:
+    from anthropic.types import Message as SdkMessage
 
 WHOLE = [case for case in cases() if not (case / "error.json").exists()]
 READ_DIFFERENTLY = {
@@ -37,7 +38,7 @@ READ_ALIKE = [case for case in WHOLE if case.name not in READ_DIFFERENTLY]
 
 def assert_accepted(encoded: dict[str, Any]) -> None:
     """Keys the SDK does not know would be missing from what it understood."""
-    assert settled(PARAMS.validate_python(encoded)) == encoded
+    assert settled(load_request_type("anthropic").validate_python(encoded)) == encoded
 
 
 def settled(value: Any) -> Any:
@@ -85,9 +86,7 @@ def test_referee_sees_what_is_wrong(broken: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("case", READ_ALIKE, ids=lambda case: case.name)
-def test_sdk_reads_the_same_message(
-    case: Path, read_by_the_sdk: dict[str, anthropic.types.Message]
-) -> None:
+def test_sdk_reads_the_same_message(case: Path, read_by_the_sdk: dict[str, "SdkMessage"]) -> None:
     ours, _ = decoded([(case / "stream.sse").read_bytes()])
     theirs = read_by_the_sdk[case.name]
     assert as_read_by_the_sdk(ours) == [
@@ -101,17 +100,18 @@ def test_sdk_reads_the_same_message(
 
 
 @pytest.fixture(scope="module")
-def read_by_the_sdk() -> dict[str, anthropic.types.Message]:
+def read_by_the_sdk() -> dict[str, "SdkMessage"]:
     streams = [stream((case / "stream.sse").read_bytes()) for case in READ_ALIKE]
     with Provider(streams) as provider:
         messages = asyncio.run(accumulated(provider.base_url))
     return {case.name: message for case, message in zip(READ_ALIKE, messages, strict=True)}
 
 
-async def accumulated(base_url: str) -> list[anthropic.types.Message]:
+async def accumulated(base_url: str) -> list["SdkMessage"]:
     prompt: Any = {"role": "user", "content": "Go"}
-    messages: list[anthropic.types.Message] = []
-    async with anthropic.AsyncAnthropic(api_key="k", base_url=base_url, max_retries=0) as client:
+    messages: list[SdkMessage] = []
+    sdk = import_module("anthropic")
+    async with sdk.AsyncAnthropic(api_key="k", base_url=base_url, max_retries=0) as client:
         for _ in READ_ALIKE:
             async with client.messages.stream(
                 model="m", max_tokens=9, messages=[prompt]

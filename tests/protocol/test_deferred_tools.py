@@ -7,9 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from anthropic.types.message_create_params import MessageCreateParamsStreaming
-from openai.types.responses.response_create_params import ResponseCreateParamsStreaming
-from pydantic import TypeAdapter
 from splintr import Tokenizer
 
 from agentcli.providers.catalog import resolve
@@ -22,6 +19,7 @@ from tests.e2e.test_providers import Server, anthropic_server, chat_server, resp
 from tests.protocol.test_mcp_sessions import config, results
 from tests.support.program import Ran, agentcli
 from tests.support.provider import Provider, Reply
+from tests.support.sdk_types import load_request_type
 from tests.support.strict_responses import StrictResponses
 
 QUERY = {"query": "look up an invoice"}
@@ -123,10 +121,7 @@ def test_official_types_take_what_is_sent() -> None:
         found=(FOUND, "gone__tool"),
     )
     history = (UserMessage(content=(Text(text="Go."),)), reply, ToolMessage(results=(result,)))
-    for name, parameters in (
-        ("opus", TypeAdapter[Any](MessageCreateParamsStreaming)),
-        ("sol", TypeAdapter[Any](ResponseCreateParamsStreaming)),
-    ):
+    for name, protocol in (("opus", "anthropic"), ("sol", "openai-responses")):
         model = resolve(name)
         request = Request(
             model=model.name,
@@ -136,7 +131,7 @@ def test_official_types_take_what_is_sent() -> None:
             deferred=(hidden,),
         )
         body = find_dialect(model.protocol).encode(request, model)
-        parameters.validate_python(body)
+        load_request_type(protocol).validate_python(body)
         told = json.dumps(body)
         assert (told.count(f'"{FOUND}"'), "gone__tool" in told) == (
             2 if name == "opus" else 1,

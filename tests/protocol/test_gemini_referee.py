@@ -10,12 +10,13 @@ from agentcli.providers.http.sse import DONE, EventStream
 from agentcli.types.messages import AssistantMessage, Thinking
 from tests.support.gemini_fixtures import FIXTURES, cases, decoded, model
 
-genai = pytest.importorskip(
-    "google.genai", reason="the google-genai SDK, which referees, is not installed"
-)
-types: Any = pytest.importorskip("google.genai.types")
-interactions: Any = pytest.importorskip("google.genai.interactions")
-gaos: Any = pytest.importorskip("google.genai._gaos.types.interactions")
+
+def load(name: str) -> Any:
+    """Import a part of the SDK, which takes a second, or skip the test."""
+    return pytest.importorskip(
+        f"google.genai.{name}", reason="the google-genai SDK, which referees, is not installed"
+    )
+
 
 REPLIES = {
     protocol: [case for case in cases(protocol) if (case / "message.json").exists()]
@@ -57,9 +58,9 @@ def test_sdk_accepts_the_request(path: Path) -> None:
         "continuationToken": body.pop("continuationToken", None),
         **body.pop("generationConfig"),
     }
-    types.GenerateContentConfig.model_validate(config)
+    load("types").GenerateContentConfig.model_validate(config)
     for turn in body.pop("contents"):
-        types.Content.model_validate(turn)
+        load("types").Content.model_validate(turn)
     assert body == {}
 
 
@@ -67,7 +68,7 @@ def test_sdk_accepts_the_request(path: Path) -> None:
 def test_sdk_reads_the_same_stream_alike(case: Path) -> None:
     if case.name in ("lone_surrogates", "malformed_arguments", "unknown_finish"):
         pytest.skip("the SDK does not take what this stream holds")
-    chunks = [types.GenerateContentResponse.model_validate(event) for event in events(case)]
+    chunks = [load("types").GenerateContentResponse.model_validate(event) for event in events(case)]
     candidates = [chunk.candidates[0] for chunk in chunks if chunk.candidates]
     parts = [
         part for it in candidates if it.content and it.content.parts for part in it.content.parts
@@ -97,7 +98,7 @@ def test_sdk_reads_the_same_stream_alike(case: Path) -> None:
 )
 def test_sdk_accepts_the_request_of_an_interaction(path: Path) -> None:
     body = json.loads(path.read_text("utf-8"))
-    taken = gaos.CreateModelInteraction.model_validate(body)
+    taken = load("_gaos.types.interactions").CreateModelInteraction.model_validate(body)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert json.loads(taken.model_dump_json(exclude_none=True)) == body
@@ -107,7 +108,9 @@ def test_sdk_accepts_the_request_of_an_interaction(path: Path) -> None:
 @pytest.mark.parametrize("case", REPLIES["gemini-interactions"], ids=named)
 def test_sdk_reads_the_same_events_alike(case: Path) -> None:
     known = [
-        gaos.InteractionSSEStreamEvent.model_validate({"data": event}).data
+        load("_gaos.types.interactions")
+        .InteractionSSEStreamEvent.model_validate({"data": event})
+        .data
         for event in events(case)
     ]
     deltas = [event.delta for event in known if event.event_type == "step.delta"]

@@ -1,14 +1,11 @@
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import openai
 import pytest
-from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
-from openai.types.responses.response_create_params import ResponseCreateParamsStreaming
-from pydantic import TypeAdapter
 
 from agentcli.providers.dialect import Model
 from agentcli.providers.openai import chat as openai_chat
@@ -18,11 +15,12 @@ from agentcli.types.provider import Message
 from agentcli.types.tools import ToolMessage, ToolResult
 from tests.support.openai_fixtures import CHAT, FIXTURES, RESPONSES, cases, decoded, request
 from tests.support.provider import Provider, stream
+from tests.support.sdk_types import load_request_type
 
-PARAMETERS: dict[str, TypeAdapter[Any]] = {
-    "openai-responses": TypeAdapter(ResponseCreateParamsStreaming),
-    "openai-chat": TypeAdapter(CompletionCreateParamsStreaming),
-}
+if TYPE_CHECKING:
+    from openai import BaseModel, OpenAI
+
+PROTOCOLS = ("openai-responses", "openai-chat")
 EXTENSIONS = {"reasoning_content", "reasoning", "reasoning_details", "extra_content"}
 """Fields of other servers, which get them back from us and which OpenAI does not have."""
 
@@ -82,20 +80,20 @@ def without_extensions(value: Any) -> Any:
             return value
 
 
-@pytest.mark.parametrize("protocol", PARAMETERS)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_sdk_takes_every_recorded_request_as_it_is(protocol: str) -> None:
     for case in whole(protocol):
         body = without_extensions(json.loads((case / "request.json").read_text(encoding="utf-8")))
-        assert validated(PARAMETERS[protocol].validate_python(body)) == body, case.name
+        assert validated(load_request_type(protocol).validate_python(body)) == body, case.name
 
 
-@pytest.mark.parametrize("protocol", PARAMETERS)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_sdk_takes_conversations_of_other_models_and_schemas_for_answers(protocol: str) -> None:
     folder = FIXTURES / protocol
     more = [folder / name for name in ("answer_schema.json", "hosted.json")]
     for path in (*folder.glob("conversations/*.json"), *more):
         body = json.loads(path.read_text(encoding="utf-8"))
-        assert validated(PARAMETERS[protocol].validate_python(body)) == body, path.name
+        assert validated(load_request_type(protocol).validate_python(body)) == body, path.name
 
 
 def written(call: ToolCall) -> str:
@@ -114,21 +112,23 @@ def playing(case: Path) -> Provider:
 
 
 @pytest.fixture(scope="module")
-def sdk() -> Iterator[openai.OpenAI]:
-    with openai.OpenAI(api_key="k", base_url="http://127.0.0.1", max_retries=0) as client:
+def sdk() -> Iterator["OpenAI"]:
+    with import_module("openai").OpenAI(
+        api_key="k", base_url="http://127.0.0.1", max_retries=0
+    ) as client:
         yield client
 
 
-def as_json(event: openai.BaseModel) -> dict[str, Any]:
+def as_json(event: "BaseModel") -> dict[str, Any]:
     return event.to_dict()
 
 
-def at(provider: Provider, client: openai.OpenAI) -> openai.OpenAI:
+def at(provider: Provider, client: "OpenAI") -> "OpenAI":
     return client.with_options(base_url=f"{provider.base_url}/v1")
 
 
 @pytest.mark.parametrize("case", whole("openai-responses"), ids=lambda case: case.name)
-def test_responses_events_of_the_sdk_give_our_message(case: Path, sdk: openai.OpenAI) -> None:
+def test_responses_events_of_the_sdk_give_our_message(case: Path, sdk: "OpenAI") -> None:
     decoder = openai_responses.decoder(RESPONSES)
     with playing(case) as provider:
         for event in at(provider, sdk).responses.create(model="m", input="x", stream=True):
@@ -144,7 +144,7 @@ def test_responses_events_of_the_sdk_give_our_message(case: Path, sdk: openai.Op
     ids=lambda case: case.name,
 )
 @pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")
-def test_chat_chunks_of_the_sdk_give_our_message(case: Path, sdk: openai.OpenAI) -> None:
+def test_chat_chunks_of_the_sdk_give_our_message(case: Path, sdk: "OpenAI") -> None:
     decoder = openai_chat.decoder(CHAT)
     with playing(case) as provider:
         for event in at(provider, sdk).chat.completions.create(model="m", messages=[], stream=True):
@@ -154,7 +154,7 @@ def test_chat_chunks_of_the_sdk_give_our_message(case: Path, sdk: openai.OpenAI)
 
 
 @pytest.mark.parametrize("name", ACCUMULATED["openai-responses"])
-def test_response_put_together_by_the_sdk_says_the_same(name: str, sdk: openai.OpenAI) -> None:
+def test_response_put_together_by_the_sdk_says_the_same(name: str, sdk: "OpenAI") -> None:
     case = FIXTURES / "openai-responses" / name
     with (
         playing(case) as provider,
@@ -173,7 +173,7 @@ def test_response_put_together_by_the_sdk_says_the_same(name: str, sdk: openai.O
 
 
 @pytest.mark.parametrize("name", ACCUMULATED["openai-chat"])
-def test_completion_put_together_by_the_sdk_says_the_same(name: str, sdk: openai.OpenAI) -> None:
+def test_completion_put_together_by_the_sdk_says_the_same(name: str, sdk: "OpenAI") -> None:
     case = FIXTURES / "openai-chat" / name
     with (
         playing(case) as provider,
@@ -222,7 +222,7 @@ def test_sdk_takes_a_foreign_history_on_responses(choice: str, quirks: frozenset
     model = replace(RESPONSES, quirks=quirks, effort="high")
     asked = replace(request(foreign_history(), model), tool_choice=choice, parallel=False)
     body = openai_responses.encode(asked, model)
-    assert validated(PARAMETERS["openai-responses"].validate_python(body)) == body
+    assert validated(load_request_type("openai-responses").validate_python(body)) == body
 
 
 @pytest.mark.parametrize("choice", ["auto", "required", "none", "read_file"])
@@ -230,4 +230,4 @@ def test_sdk_takes_a_foreign_history_on_responses(choice: str, quirks: frozenset
 def test_sdk_takes_a_foreign_history_on_chat(choice: str, model: Model) -> None:
     asked = replace(request(foreign_history(), model), tool_choice=choice, parallel=False)
     body = openai_chat.encode(asked, model)
-    assert validated(PARAMETERS["openai-chat"].validate_python(body)) == body
+    assert validated(load_request_type("openai-chat").validate_python(body)) == body

@@ -8,11 +8,11 @@ import json
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from importlib import import_module
 from typing import Any
 
 import pytest
 
-from agentcli.providers import sdk_anthropic, sdk_openai
 from agentcli.providers.catalog import resolve
 from agentcli.providers.connection import RetryPolicy
 from agentcli.providers.http.sockets import ACCEPTED, ConnectionBroken, HttpError, Socket, Timeouts
@@ -31,12 +31,19 @@ KEY = Key(value="sk-test-0123456789", source="TEST")
 Opened = Callable[[str], Socket]
 
 
-def anthropic_at(base_url: str) -> Socket:
-    return sdk_anthropic.open_anthropic_socket("", key=KEY, base_url=base_url, timeouts=None)
+# Importing an SDK takes a second, so only tests do it.
 
 
-def openai_at(base_url: str) -> Socket:
-    return sdk_openai.open_openai_socket("", key=KEY, base_url=base_url, timeouts=None)
+def anthropic_at(base_url: str, timeouts: Timeouts | None = None) -> Socket:
+    sdk = import_module("agentcli.providers.sdk_anthropic")
+    socket: Socket = sdk.open_anthropic_socket("", key=KEY, base_url=base_url, timeouts=timeouts)
+    return socket
+
+
+def openai_at(base_url: str, platform: str = "", key: Key | None = KEY) -> Socket:
+    sdk = import_module("agentcli.providers.sdk_openai")
+    socket: Socket = sdk.open_openai_socket(platform, key=key, base_url=base_url, timeouts=None)
+    return socket
 
 
 BOTH = pytest.mark.parametrize(
@@ -153,9 +160,7 @@ def test_exchange_left_in_the_middle_leaves_nothing_open(opened: Opened, path: s
 def test_stall_is_broken() -> None:
     quick = Timeouts(first_byte_s=0.2, stall_s=0.1)
     with Provider([says("Hi").but(stall_at=30)]) as provider:
-        socket = sdk_anthropic.open_anthropic_socket(
-            "", key=KEY, base_url=provider.base_url, timeouts=quick
-        )
+        socket = anthropic_at(provider.base_url, quick)
         with pytest.raises(ConnectionBroken):
             asyncio.run(exchanged(socket, "/v1/messages", {}))
 
@@ -205,7 +210,7 @@ def test_azure_routes_and_signs_in_its_own_way(monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.setenv("AZURE_OPENAI_API_KEY", "azure-key")
         monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", provider.base_url)
         monkeypatch.setenv("OPENAI_API_VERSION", "2026-01-01")
-        socket = sdk_openai.open_openai_socket("azure", key=None, base_url="", timeouts=None)
+        socket = openai_at("", "azure", key=None)
         assert asyncio.run(exchanged(socket, "/v1/responses", {"model": "m"})) == EVENTS
         request = provider.requests[0]
     assert request.path == "/openai/responses?api-version=2026-01-01"
