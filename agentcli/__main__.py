@@ -7,7 +7,6 @@ from io import TextIOWrapper
 from agentcli import __version__
 from agentcli.cli.help_pages import read_help_page
 from agentcli.system import garbage
-from agentcli.system.early_signals import hold_signals
 
 _WITH_RESULT = ("run", "review")
 """Commands that write a result even if a signal ends them at once."""
@@ -15,6 +14,8 @@ _WITH_RESULT = ("run", "review")
 
 def main() -> None:
     if sys.argv[1:2] and sys.argv[1] in _WITH_RESULT:
+        from agentcli.system.early_signals import hold_signals
+
         hold_signals()
     garbage.pause_collection()
     _fill_standard_descriptors()

@@ -6,18 +6,21 @@ equal. They are laid out for `COLUMNS`. For a narrower terminal the page is laid
 """
 
 import os
-from collections.abc import Sequence
+
+TYPE_CHECKING = False  # known to type checkers; importing `typing` would take as long as the rest
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 COLUMNS = 80
 _PAGES = f"{os.path.dirname(__file__)}/help"  # noqa: PTH120 - pathlib takes as long as the rest
 
 
-def build_page_name(path: Sequence[str]) -> str:
+def build_page_name(path: "Sequence[str]") -> str:
     """Return the file name of a command's page: `agentcli-mcp-add.txt` for `agentcli mcp add`."""
     return "-".join(("agentcli", *path)) + ".txt"
 
 
-def read_help_page(arguments: Sequence[str]) -> str | None:
+def read_help_page(arguments: "Sequence[str]") -> str | None:
     """Return the help page, or None if the arguments ask for something else or no page fits."""
     *path, last = arguments or ("",)
     if (

@@ -33,5 +33,5 @@ def figures() -> Iterator[Figure]:
             value=taken[name],
             floor=taken["interpreter"],
             floor_is="bare interpreter",
-            at_most=4,
+            at_most=1.5,
         )
