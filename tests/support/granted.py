@@ -32,7 +32,7 @@ class GrantedRun:
         shutil.rmtree(self.home / ".local/state/agentcli/sessions", ignore_errors=True)
         ran = agentcli(
             *("run", "-C", self.workspace, "--sandbox", self.layer, "--model", model),
-            *(*options, "x"),
+            *("--on-deny", "ignore", *options, "x"),
             home=self.home,
             env=dict(self.env),
         )
