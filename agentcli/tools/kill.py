@@ -1,8 +1,9 @@
 """Ending the background commands of a session from another command.
 
-Each command has its own process namespace, so its `kill`, `pkill`, `killall` and `fuser -k` find
-no other command. Where one of these words is in a command, functions of those names ask us first.
-We signal only processes that carry the tag of a background command of this session.
+Each command has its own process namespace, so its `kill`, `pkill`, `killall`, `fuser -k`, `pgrep`
+and `lsof -t` find no other command. Where one that ends processes is in a command, functions of
+those names ask us first. We signal only processes that carry the tag of a background command of
+this session, and name no others.
 """
 
 import re
@@ -28,10 +29,17 @@ _FUNCTION = (
     f'NAME() {{ {_QUIET} NAME "$@" 2>/dev/null; case $__agentcli_answer in '
     '\'?\') command NAME "$@" ;; *) command NAME "$@" >/dev/null 2>&1 || : ;; esac; }; '
 )
+_QUERY = (
+    f'NAME() {{ {_QUIET} NAME "$@" 2>/dev/null; case $__agentcli_answer in '
+    "'?') command NAME \"$@\" ;; *) builtin printf '%s\\n' $__agentcli_answer ;; esac; }; "
+)
 FUNCTIONS = (
     REQUEST_FUNCTION + f'kill() {{ {_QUIET} kill "$@" 2>/dev/null; case $__agentcli_answer in '
     "'?') builtin kill \"$@\" ;; '') : ;; *) eval \"builtin kill $__agentcli_answer\" ;; esac; }; "
     + "".join(_FUNCTION.replace("NAME", name) for name in ("pkill", "killall", "fuser"))
+    + "".join(_QUERY.replace("NAME", name) for name in ("pgrep", "lsof"))
+    + 'xargs() { case "$1 $2" in "kill "*) shift; kill "$@" $(command cat) ;; '
+    '"-r kill") shift 2; kill "$@" $(command cat) ;; *) command xargs "$@" ;; esac; }; '
 ).encode()
 """In one line, so that the lines of the command keep their numbers."""
 
@@ -40,6 +48,7 @@ _LISTENING = "0A"
 _CMDLINE_BYTES = 4096
 _PATTERN_PART = compile_later(r"\.\*|\\(?P<escaped>\W)|\[(?P<one>\w)\]|(?P<plain>[^\\\[\](){}*+?])")
 _WILDCARDS_MAX = 3
+_LSOF = compile_later(r"(?=.*-i?t|.*-ti)(?:-t ?|-i ?|-ti ?|-it ?)+(?:tcp)?:(?P<port>[0-9]{1,5})")
 _PORT = compile_later(r"(?P<port>[0-9]{1,5})(?:/tcp)?")
 
 
@@ -84,6 +93,9 @@ class BackgroundKiller:
         name, *rest = words
         if name == "kill":
             return self._kill(rest)
+        if name in ("pgrep", "lsof"):
+            found = self._find_asked(name, rest)
+            return " ".join(map(str, sorted(found))) or _UNKNOWN
         number, options, names = _split_options(rest)
         if number is None or len(names) != 1:
             return _UNKNOWN
@@ -97,6 +109,16 @@ class BackgroundKiller:
                 return _UNKNOWN
         process_tree.signal_processes(found, number)
         return "" if found else _UNKNOWN
+
+    def _find_asked(self, name: str, words: Sequence[str]) -> list[int]:
+        """Return the processes that `pgrep` or `lsof -t -i` asks for, without any other option."""
+        if name == "lsof":
+            found = _LSOF.fullmatch(" ".join(words))
+            return self._find_listeners(found["port"]) if found else []
+        _, options, names = _split_options(words)
+        if len(names) != 1 or set(options) - set("fx"):
+            return []
+        return self._find_by_name(names[0], options, is_exact=False)
 
     def _kill(self, words: Sequence[str]) -> str:
         plain = " ".join(word.removeprefix("-") if at else word for at, word in enumerate(words))

@@ -59,6 +59,10 @@ WAYS = [
     "pkill -f {name}; echo on",
     "pkill -9 -f '[s]leep {name}' || true",
     "pkill --signal KILL --full 'sleep.*{name}'",
+    "kill $(pgrep -f {name}) || true",
+    "pgrep -f 'sleep {name}' | xargs kill",
+    "for p in $(pgrep -f {name}); do kill -9 $p; done",
+    "pgrep -f {name} | xargs -r kill -9; echo on",
 ]
 
 
@@ -84,7 +88,16 @@ def test_background_command_is_ended_in_every_usual_way(
 
 
 @pytest.mark.parametrize("layer", ["bubblewrap", "landlock"])
-def test_server_is_ended_by_its_port(tmp_path: Path, layer: str) -> None:
+@pytest.mark.parametrize(
+    "way",
+    [
+        "fuser -k {port}/tcp; fuser -k -n tcp 1; true",
+        "kill $(lsof -ti:{port})",
+        "lsof -t -i tcp:{port} | xargs kill -9",
+        "lsof -ti tcp:{port} | xargs -r kill",
+    ],
+)
+def test_server_is_ended_by_its_port(tmp_path: Path, layer: str, way: str) -> None:
     serve = (
         "import socket, time; s = socket.create_server(('127.0.0.1', 0)); "
         "print(s.getsockname()[1], flush=True); time.sleep(600)"
@@ -95,7 +108,7 @@ def test_server_is_ended_by_its_port(tmp_path: Path, layer: str) -> None:
         log = Path(details(output).log_path)
         await until(lambda: log.read_bytes().endswith(b"\n"))
         port = int(await asyncio.to_thread(log.read_bytes))
-        ended = await session.run(f"fuser -k {port}/tcp; fuser -k -n tcp 1; true")
+        ended = await session.run(way.format(port=port))
         assert details(ended).exit_code == 0
         await until(lambda: session.ledger.in_background() == [])
 
