@@ -44,6 +44,7 @@ SESSIONS: dict[str, tuple[list[Any], list[str]]] = {
     ),
     "names of mktemp": ([bash("mktemp; mktemp -d; mktemp --suffix=.py; mktemp -p ."), "Done."], []),
     "names from a template": ([bash("mktemp log.XXXXXX; ls -d log.*"), "Done."], []),
+    "a name before a long output": ([bash("mktemp; seq 20000"), "Done."], []),
     "names of Python": ([bash(f'python3 -c "{PYTHON}"'), "Done."], []),
 }
 

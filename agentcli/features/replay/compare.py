@@ -34,7 +34,7 @@ _OF_THE_MOMENT = {
     "type",
 }
 """Details that differ in every run."""
-_DERIVED = {"shown", "known"}
+_DERIVED = {"shown", "known", "shown_lines"}
 """Details that follow from what is compared anyway; logs of older versions lack them."""
 
 _NUMBER = r"\d+(?:\.\d+)?"
@@ -85,9 +85,35 @@ def build_normalizer(places: RecordedPaths) -> Normal:
 def diff_results(recorded: ToolResult, again: ToolResult, then: Normal, now: Normal) -> str:
     """Return a unified diff of two results without paths and times; empty if they are the same."""
     return diff_lines(
-        _lines(recorded, _hide_chosen_names(recorded.details, then)),
-        _lines(again, _hide_chosen_names(again.details, now)),
+        *_align_gaps(
+            _lines(recorded, _hide_chosen_names(recorded.details, then)),
+            _lines(again, _hide_chosen_names(again.details, now)),
+        )
     )
+
+
+_GAP = re.compile(r"\[\.\.\. [\d \u202f]+ bytes(?:, [\d \u202f]+ lines)? left out; .*")
+GAP_SHIFT_LINES = 20
+
+
+def _align_gaps(recorded: list[str], again: list[str]) -> tuple[list[str], list[str]]:
+    """Return both with the same lines around the part that was left out, if each has one.
+
+    A name of another length, such as that of a temporary file, moves both ends of that part.
+    """
+    gaps = [[at for at, line in enumerate(one) if _GAP.match(line)] for one in (recorded, again)]
+    if [len(found) for found in gaps] != [1, 1]:
+        return recorded, again
+    (first,), (second,) = gaps
+    before = min(first, second)
+    after = min(len(recorded) - first, len(again) - second) - 1
+    if abs(first - second) > GAP_SHIFT_LINES:
+        return recorded, again
+
+    def cut(lines: list[str]) -> list[str]:
+        return [*lines[:before], "[... left out ...]", *lines[len(lines) - after :]]
+
+    return cut(recorded), cut(again)
 
 
 def _hide_chosen_names(details: Details | None, normal: Normal) -> Normal:
