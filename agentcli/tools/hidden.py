@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 from agentcli.types.errors import ToolError
 from agentcli.types.fast_dataclass import dataclass
-from agentcli.types.hidden import find_tokens, replace_tokens
+from agentcli.types.hidden import find_shortened_tokens, find_tokens, replace_tokens
 
 _META = r"[\\.+*?()|\[\]{}^$]"
 _GLOB_META = r"[\\*?\[\]{}!]"
@@ -36,10 +36,13 @@ class HiddenValues:
         """Replace the tokens in a text by the values in `current`, the content of the file.
 
         Raise ToolError for any other token, unless the file contains the token itself as text."""
-        tokens = find_tokens(text)
-        if not tokens:
+        tokens, shortened = find_tokens(text), find_shortened_tokens(text)
+        if not tokens and not shortened:
             return text
         values = dict(self.find(current))
+        for token in shortened if values else ():
+            if token not in current:
+                raise _shortened(token)
         for token in tokens:
             is_text = token in current
             if is_text == (token in values) and not self.keeps_unknown:
@@ -74,6 +77,13 @@ def _foreign(token: str, path: str) -> ToolError:
         f"Not written: {token} stands for a hidden value that is not in {path} now. Use a token "
         "only in the file that you read it in. To keep its line leave it out of the change; for "
         "another file write a placeholder and tell the user to fill it in."
+    )
+
+
+def _shortened(token: str) -> ToolError:
+    return ToolError(
+        f"Not written: {token} is no whole token, and the value behind it would be lost. Write the "
+        "token as you read it, or leave its line out of the change."
     )
 
 

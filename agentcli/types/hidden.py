@@ -5,6 +5,7 @@ import re
 BEGIN = "«secret:"
 END = "»"
 _TOKEN = r"«secret:[0-9a-fA-F]+»"
+_SHORTENED = r"«secret:[0-9a-fA-F]*(?:\.{2,}|…|\*+|x+)[0-9a-fA-F]*»"
 
 NOTE = (
     "[«secret:...» stands for a value that is hidden from you. Keep it as it is where you write "
@@ -22,6 +23,11 @@ def find_tokens(text: str) -> list[str]:
     if BEGIN not in text:
         return []
     return list(dict.fromkeys(re.findall(_TOKEN, text)))
+
+
+def find_shortened_tokens(text: str) -> list[str]:
+    """Return what looks like tokens of which a part was left out: `«secret:...»`."""
+    return list(dict.fromkeys(re.findall(_SHORTENED, text))) if BEGIN in text else []
 
 
 def replace_tokens(text: str, values: dict[str, str]) -> str:

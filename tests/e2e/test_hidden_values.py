@@ -92,6 +92,26 @@ def test_edit_and_search_take_tokens_and_others_are_told_why_not(
     assert (workspace / "other.txt").read_text() == "old\n"
 
 
+@pytest.mark.parametrize("token", ["«secret:...»", "«secret:…»", "«secret:58***»", "«secret:xx»"])
+def test_token_that_the_model_shortened_does_not_replace_the_value(
+    token: str, home: Path, workspace: Path
+) -> None:
+    (_, password, *_) = _shown(home, workspace).split("\n")
+    ran = _run(
+        home,
+        workspace,
+        {"read_file": {"path": ".env"}},
+        {"edit_file": {"path": ".env", "old_text": password, "new_text": f"DB_PASSWORD={token}"}},
+        {"write_file": {"path": ".env", "content": f"DB_PASSWORD={token}\n"}},
+        {"write_file": {"path": "notes.md", "content": f"Keep {token} as it is.\n"}},
+    )
+    _, edited, written, noted = _results(ran)
+    assert f"{token} is no whole token" in edited
+    assert f"{token} is no whole token" in written
+    assert (workspace / ".env").read_text() == ENV
+    assert noted.startswith("Created notes.md")
+
+
 def test_model_is_told_once_what_a_token_is(home: Path, workspace: Path) -> None:
     read: dict[str, Any] = {"read_file": {"path": ".env"}}
     first = _run(home, workspace, {"bash": {"command": "cat .env"}}, read)
