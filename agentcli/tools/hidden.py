@@ -42,7 +42,7 @@ class HiddenValues:
         values = dict(self.find(current))
         for token in shortened if values else ():
             if token not in current:
-                raise _shortened(token)
+                raise _refuse_shortened(token)
         for token in tokens:
             is_text = token in current
             if is_text == (token in values) and not self.keeps_unknown:
@@ -80,7 +80,7 @@ def _foreign(token: str, path: str) -> ToolError:
     )
 
 
-def _shortened(token: str) -> ToolError:
+def _refuse_shortened(token: str) -> ToolError:
     return ToolError(
         f"Not written: {token} is no whole token, and the value behind it would be lost. Write the "
         "token as you read it, or leave its line out of the change."
