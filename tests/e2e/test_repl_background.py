@@ -100,7 +100,13 @@ def _last_result(session: Live[PyteTerm]) -> str:
 
 
 def _details(session: Live[PyteTerm]) -> dict[str, Any]:
-    facts = [json.loads(line)["fact"] for line in session_log(session.home).open()]
-    (finished,) = [fact for fact in facts if fact["type"] == "call_finished"]
+    until(lambda: _find_finished(session), "the call has its result")
+    (finished,) = _find_finished(session)
     details: dict[str, Any] = finished["result"]["details"]
     return details
+
+
+def _find_finished(session: Live[PyteTerm]) -> list[dict[str, Any]]:
+    lines = session_log(session.home).read_text().splitlines(keepends=True)
+    facts = [json.loads(line)["fact"] for line in lines if line.endswith("\n")]
+    return [fact for fact in facts if fact["type"] == "call_finished"]

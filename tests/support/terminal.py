@@ -25,6 +25,7 @@ from tests.support.program import PROGRAM, environment, start_on_terminal
 
 PATIENCE_S = 60.0  # an upper bound that is never waited for, unless something is wrong
 LOOK_EVERY_S = 0.02
+LAST_WORDS_S = 10.0  # waited for only if another process has the terminal, too
 
 needs_tmux = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
 
@@ -230,8 +231,9 @@ class PyteTerm(Term):
         os.close(handle)
 
     def code(self) -> int:
-        """The exit code, once it has ended."""
+        """The exit code, once it has ended and all that it wrote is on the screen."""
         self.gone()
+        self._reader.join(LAST_WORDS_S)
         return self._process.wait()
 
     def close(self) -> None:
