@@ -66,7 +66,7 @@ def test_trace_shows_where_the_time_went_on_a_terminal_alone(worked: Path) -> No
 
 def test_exported_page_marks_the_command_that_failed(worked: Path) -> None:
     page = agentcli("export", "--format", "html", home=worked).out
-    assert page.count('<article class="call bad">') == 1
+    assert page.count('<article class="call bad" id="') == 1
     assert '<span class="mark">✗</span> <b>bash</b> <code>exit 3</code>' in page
 
 
