@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -92,10 +93,10 @@ def _says_more(data: Json, text: str) -> bool:
     Servers are asked to repeat the data as text, and some put a sentence there instead."""
     if data in ({}, []):
         return not text
-    try:
-        return bool(json.loads(text) != data)
-    except (ValueError, RecursionError):
-        return not all(value in text for value in _list_values(data))
+    with suppress(ValueError, RecursionError):
+        if json.loads(text) == data:
+            return False
+    return not all(value in text for value in _list_values(data))
 
 
 def _list_values(data: Json) -> Iterator[str]:
