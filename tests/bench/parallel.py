@@ -28,6 +28,12 @@ def figures() -> Iterator[Figure]:
         yield Figure(
             what=f"a turn of {TOGETHER} reads of 1 MB", value=_turn_ms(home, reads), at_most=60
         )
+        sleeps = [("bash", {"command": f"sleep {SLOW_S}"}) for _ in range(TOGETHER)]
+        yield Figure(
+            what=f"the first turn, of {TOGETHER} sleep {SLOW_S}",
+            value=_turn_ms(home, sleeps, step=0),
+            at_most=560,
+        )
         waits = [("bash", {"command": f"sleep {SLOW_S}; echo {n}"}) for n in range(TOGETHER)]
         yield Figure(
             what=f"a turn of {TOGETHER} slow reads",
@@ -38,14 +44,16 @@ def figures() -> Iterator[Figure]:
         )
 
 
-def _turn_ms(home: Path, calls: Sequence[tuple[str, dict[str, Any]]]) -> float:
-    """From the reply with the calls to the request with their results, the tools being loaded."""
+def _turn_ms(home: Path, calls: Sequence[tuple[str, dict[str, Any]]], *, step: int = 1) -> float:
+    """From the reply with the calls to the request with their results.
+
+    At step 1 all tools are loaded."""
     taken = []
     for _ in range(RUNS):
         with Model(lambda step: _reply(step, calls)) as model:
             env = environment(home, **model.environment)
             timed([PROGRAM, "run", "--model", "opus", "-q", "Read."], env=env, cwd=home)
-        taken.append((model.complete[2] - model.answered[1]) * 1000)
+        taken.append((model.complete[step + 1] - model.answered[step]) * 1000)
     return statistics.median(taken)
 
 
