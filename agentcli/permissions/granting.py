@@ -32,6 +32,8 @@ from agentcli.types.verdicts import (
 )
 
 _MOST_ANSWERS = 1000
+_SUBJECTS = {"network": "command", "web": "url"}
+"""What reaches for a host, by the kind of rule: a command, or the address of a page."""
 
 
 def compute_given(grants: Grants, rules: Sequence[PermissionRule]) -> Grants:
@@ -233,7 +235,10 @@ class HostJudge:
                 call=ToolCall(
                     id=call_id,
                     name=self._kind,
-                    input={"host": join_port(host, port), "command": running.command},
+                    input={
+                        _SUBJECTS[self._kind]: running.command,
+                        "host": join_port(host, port),
+                    },
                 ),
                 effect=Effect.NETWORK,
                 preview=None,
