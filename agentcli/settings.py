@@ -155,6 +155,8 @@ class Settings:
     """True if this run uses what the repository brings, even if it was not trusted before."""
     theme: ThemeChoice = "auto"
     diff_colors: DiffColors = "green-red"
+    statusline: str | None = None
+    """A command whose first line of output is shown in the toolbar."""
     notify: Notify = "off"
     """The alert for the user after a long turn, or when there is a question."""
     editing: Editing = "emacs"
@@ -441,6 +443,7 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "mcp_wait": parsing.parse_seconds,
     "theme": parsing.parse_choice(*get_args(ThemeChoice)),
     "diff_colors": parsing.parse_choice(*get_args(DiffColors)),
+    "statusline": parsing.parse_text,
     "notify": parsing.parse_choice(*get_args(Notify)),
     "editing": parsing.parse_choice(*get_args(Editing)),
     "accessible": parsing.parse_switch,

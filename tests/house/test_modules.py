@@ -23,6 +23,7 @@ APART = {
     "agentcli.session.ignore_rules": "loaded with the first checkpoint",
     "agentcli.ui.oneshot.github_actions": "loaded only in GitHub Actions",
     "agentcli.ui.oneshot.pretty": "loaded only where there is a terminal",
+    "agentcli.ui.repl.status_command": "loaded only with a status line of the user's own",
     "agentcli.ui.repl.terminal_guard_child": "a program of its own",
 }
 

@@ -50,6 +50,7 @@ class ToolbarFigures:
     cache: "CachedPrompt | None" = None
     branch: str = ""
     background: int = 0
+    own_status: str = ""
 
 
 ToolbarField = tuple[str, str]
@@ -72,6 +73,8 @@ def build_fields(figures: ToolbarFigures) -> list[ToolbarField]:
         found.append(("dim", figures.branch))
     if figures.background:
         found.append(("dim", f"{figures.background} bg"))
+    if figures.own_status:
+        found.append(("dim", figures.own_status))
     return found
 
 
@@ -275,6 +278,7 @@ class LiveView:
             cache=session.model_client.find_cached_prompt(),
             branch=options.branch.name,
             background=state.count_background(),
+            own_status=state.own_status,
         )
 
 

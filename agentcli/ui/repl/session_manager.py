@@ -42,6 +42,7 @@ class SessionManager:
         self._input_history = input_history
         self._terminal = terminal
         self._ready: asyncio.Task[None] | None = None
+        self._is_status_running = False
 
     def begin(self) -> None:
         self._ready = asyncio.ensure_future(self._load_session())
@@ -86,6 +87,32 @@ class SessionManager:
 
     async def _refresh_branch(self) -> None:
         await self._state.options.branch.refresh()
+        self._terminal.redraw()
+
+    def refresh_own_status(self) -> None:
+        """Run the user's command for the toolbar again, if there is one."""
+        if self._state.settings.statusline and not self._is_status_running:
+            self._terminal.run_task(self._refresh_own_status(self._state.settings.statusline))
+
+    async def _refresh_own_status(self, command: str) -> None:
+        from agentcli.ui.repl.status_command import build_status_input, run_status_command
+
+        state = self._state
+        if state.session is None or state.renderer is None:
+            return
+        transcript = state.renderer.transcript
+        given = build_status_input(state.session, transcript.tally, transcript.context_tokens)
+        self._is_status_running = True
+        try:
+            state.own_status = await asyncio.to_thread(
+                run_status_command, command, state.settings.workspace, given
+            )
+        except AgentError as error:
+            state.own_status = ""
+            state.settings = replace(state.settings, statusline=None)
+            state.renderer.say(f"warning: {error}; it is not run again", "warning")
+        finally:
+            self._is_status_running = False
         self._terminal.redraw()
 
     def report_history_fault(self) -> None:
@@ -150,6 +177,7 @@ class SessionManager:
     def _finish_opening(self) -> None:
         self._composer.complete_slash()
         self.report_history_fault()
+        self.refresh_own_status()
         self._terminal.redraw()
 
     def _on_event(self, event: Event) -> None:

@@ -97,6 +97,8 @@ class ReplState:
     """The question to the user, whether it is open yet or waits."""
     queue: list[str] = field(default_factory=list)
     """The messages sent while a turn was running. They wait for its end."""
+    own_status: str = ""
+    """What the user's own command says for the toolbar."""
     shell_output: str = ""
     """The latest output of the user's own shell command."""
 

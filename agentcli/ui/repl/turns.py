@@ -145,6 +145,7 @@ class Turns:
     def _on_done(self, task: "asyncio.Task[None]") -> None:
         self._task = None
         self._sessions.refresh_branch()
+        self._sessions.refresh_own_status()
         self._sessions.report_history_fault()
         self._terminal.redraw()
         if not task.cancelled() and (error := task.exception()) is not None:
