@@ -339,26 +339,22 @@ def _parse_provider(name: str, *, quirks: Any = (), **texts: Any) -> CustomProvi
     return made
 
 
-def _parse_keys(value: Any) -> tuple[tuple[str, str], ...]:
-    wanted = 'a table [keys] of actions and keys, like transcript = "c-t"'
-    if not isinstance(value, dict) or not all(isinstance(key, str) for key in value.values()):
+def _parse_table(wanted: str) -> Callable[[Any], tuple[tuple[str, str], ...]]:
+    """Return a parser of a table of texts. `wanted` describes the table."""
+
+    def parse(value: Any) -> tuple[tuple[str, str], ...]:
+        if isinstance(value, dict) and all(isinstance(text, str) for text in value.values()):
+            return tuple(value.items())
         raise ValueError(wanted)
-    return tuple(value.items())
 
-
-def _parse_checks(value: Any) -> tuple[tuple[str, str], ...]:
-    is_table = isinstance(value, dict)
-    if not is_table or not all(isinstance(one, str) and one.strip() for one in value.values()):
-        raise ValueError('a table [checks] of patterns and commands, like "*.ts" = "tsc --noEmit"')
-    return tuple(value.items())
+    return parse
 
 
 def _parse_commands(value: Any) -> tuple[str, ...]:
     commands = [value] if isinstance(value, str) else value
-    is_list = isinstance(commands, list) and all(isinstance(one, str) for one in commands)
-    if not is_list or not all(one.strip() for one in commands):
-        raise ValueError('a command or a list of them, like "pytest -q"')
-    return tuple(commands)
+    if isinstance(commands, list) and all(isinstance(one, str) and one for one in commands):
+        return tuple(commands)
+    raise ValueError('a command or a list of them, like "pytest -q"')
 
 
 def _parse_network(value: Any) -> tuple[str, ...]:
@@ -412,7 +408,9 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "command_memory": parsing.parse_size,
     "command_disk": parsing.parse_size,
     "command_output": parsing.parse_size,
-    "checks": _parse_checks,
+    "checks": _parse_table(
+        'a table [checks] of patterns and commands, like "*.ts" = "tsc --noEmit"'
+    ),
     "verify": _parse_commands,
     "web": parsing.parse_switch,
     "search": _parse_search,
@@ -447,6 +445,6 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "notify": parsing.parse_choice(*get_args(Notify)),
     "editing": parsing.parse_choice(*get_args(Editing)),
     "accessible": parsing.parse_switch,
-    "keys": _parse_keys,
+    "keys": _parse_table('a table [keys] of actions and keys, like transcript = "c-t"'),
 }
 """The keys of the settings file and the environment. Rules have a file of their own."""
