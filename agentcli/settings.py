@@ -62,6 +62,8 @@ class Settings:
     mode: Mode = "ask"
     mode_limit: Mode = "auto"
     """The widest mode that the managed policy permits."""
+    fixed_keys: frozenset[str] = frozenset()
+    """The keys that the managed policy sets."""
     max_turns: int = 100
     """The limit of model requests in one turn of a conversation."""
     max_cost: float | None = None

@@ -47,6 +47,7 @@ def apply_managed(settings: Settings, directory: Path | None = None) -> Settings
     return replace(
         settings,
         mode_limit=managed.get("mode", settings.mode_limit),
+        fixed_keys=frozenset(managed),
         explicit_keys=settings.explicit_keys | set(managed),
         **changes,
     )

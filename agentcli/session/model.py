@@ -334,6 +334,11 @@ class SessionModel:
     async def use(self, name: str) -> None:
         """Switch the model. Raise SettingsError if it cannot be opened; the model stays then."""
         before = self.current
+        if "model" in self._settings.fixed_keys and name != self._settings.model:
+            raise SettingsError(
+                f"the policy of this machine sets the model: {self._settings.model}",
+                hint="agentcli doctor",
+            )
         wanted = replace(self._settings, model=name, effort=before.effort)
         self.current = apply_budget(self._budget, open_priced_model(wanted))
         self._emit(ModelChanged(model=self.current.name))
