@@ -328,7 +328,8 @@ def _describe_hooks(text: str, path: Path, *, is_settings: bool) -> list[str]:
     except SettingsError as error:
         return [f"cannot be read: {_display(str(error))}"]
     return [
-        f"{hook.event}{f' {hook.matcher}' if hook.matcher else ''}: {_display(hook.command)}"
+        f"{hook.event}{f' {hook.matcher}' if hook.matcher else ''}: "
+        f"{_display(hook.command or hook.url or hook.problem)}"
         for hook in found.hooks
     ]
 

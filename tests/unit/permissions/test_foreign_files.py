@@ -83,6 +83,16 @@ def test_what_would_run_is_shown_and_its_scripts_are_part_of_the_trust(repo: Pat
     assert read(repo).fingerprint != before
 
 
+def test_hook_that_posts_to_an_address_shows_it(repo: Path) -> None:
+    entries = [{"type": "http", "url": "https://x.example/in"}, {"type": "prompt", "prompt": "ok?"}]
+    settings = {"hooks": {"PreToolUse": [{"hooks": entries}]}}
+    write(repo / ".claude/settings.json", settings)
+    assert list(describe_files(read(repo))) == [
+        "hook      PreToolUse: https://x.example/in",
+        "hook      PreToolUse: its type prompt cannot run here",
+    ]
+
+
 def test_refusals_alone_need_no_trust(repo: Path) -> None:
     write(repo / ".claude/settings.json", {"permissions": {"deny": ["Read(.env)"]}})
     assert not read(repo).needs_trust
