@@ -22,7 +22,7 @@ def find_sdk() -> Path | None:
     if not (package / "package.json").is_file():
         return None
     described = json.loads((package / "package.json").read_text())
-    return package / described.get("main", "dist/index.js")
+    return package / str(described.get("main", "dist/index.js"))
 
 
 def test_typescript_sdk_drives_a_session(tmp_path: Path) -> None:

@@ -59,7 +59,6 @@ from agentcli.types.errors import (
     RunOutcome,
 )
 from agentcli.types.events import (
-    EffortChanged,
     Event,
     ModelChanged,
     ModelFailed,
@@ -69,6 +68,7 @@ from agentcli.types.events import (
 )
 from agentcli.types.rewinds import list_effective_facts
 from agentcli.types.spending import NO_SPENDING, compute_spending
+from agentcli.types.user_facts import EffortChanged
 from agentcli.types.verdicts import ANSWER_FIELD, Question, RuleSuggestion, ServerForm, Verdict
 from agentcli.ui.streams import write_err
 
