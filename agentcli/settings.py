@@ -60,10 +60,8 @@ class Settings:
     model: str | None = None
     """`provider/name` or an alias; None for any provider that has a key."""
     mode: Mode = "ask"
-    mode_limit: Mode = "auto"
-    """The widest mode that the managed policy permits."""
-    fixed_keys: frozenset[str] = frozenset()
-    """The keys that the managed policy sets."""
+    managed: tuple[tuple[str, Any], ...] = ()
+    """The settings of the machine's own policy, by key. Nothing goes beyond them."""
     max_turns: int = 100
     """The limit of model requests in one turn of a conversation."""
     max_cost: float | None = None

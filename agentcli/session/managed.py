@@ -46,8 +46,7 @@ def apply_managed(settings: Settings, directory: Path | None = None) -> Settings
     changes = {key: _choose(key, value, getattr(settings, key)) for key, value in managed.items()}
     return replace(
         settings,
-        mode_limit=managed.get("mode", settings.mode_limit),
-        fixed_keys=frozenset(managed),
+        managed=tuple(managed.items()),
         explicit_keys=settings.explicit_keys | set(managed),
         **changes,
     )

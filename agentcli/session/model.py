@@ -334,7 +334,7 @@ class SessionModel:
     async def use(self, name: str) -> None:
         """Switch the model. Raise SettingsError if it cannot be opened; the model stays then."""
         before = self.current
-        if "model" in self._settings.fixed_keys and name != self._settings.model:
+        if "model" in dict(self._settings.managed) and name != self._settings.model:
             raise SettingsError(
                 f"the policy of this machine sets the model: {self._settings.model}",
                 hint="agentcli doctor",

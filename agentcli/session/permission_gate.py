@@ -202,7 +202,8 @@ class PermissionGate:
 
     def limit_mode(self, mode: Mode) -> Mode:
         """Return the mode, or the widest one that the managed policy permits."""
-        return min(mode, self._settings.mode_limit, key=MODES.index)
+        widest = dict(self._settings.managed).get("mode", MODES[-1])
+        return min(mode, widest, key=MODES.index)
 
     @property
     def agreed_rules(self) -> "Sequence[PermissionRule]":

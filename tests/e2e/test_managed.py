@@ -31,9 +31,9 @@ def test_the_stricter_value_holds_and_other_values_are_fixed(tmp_path: Path, pol
         workspace=tmp_path, mode="auto", max_cost=9.0, max_turns=10, sandbox="off", model="haiku"
     )
     made = apply_managed(own, policy)
-    assert (made.mode, made.mode_limit, made.max_cost, made.max_turns) == ("ask", "ask", 5.0, 10)
+    assert (made.mode, made.max_cost, made.max_turns) == ("ask", 5.0, 10)
     assert (made.sandbox, made.model) == ("auto", "opus")
-    assert {"mode", "model", "sandbox"} <= made.explicit_keys & made.fixed_keys
+    assert {"mode", "model", "sandbox"} <= made.explicit_keys & set(dict(made.managed))
     strict = Settings(workspace=tmp_path, mode="plan", sandbox="landlock")
     assert apply_managed(strict, policy).mode == "plan"
     assert apply_managed(strict, policy).sandbox == "landlock"
