@@ -68,8 +68,9 @@ COMMANDS: Mapping[str, CommandEntry] = {
         "importer", "Take over your settings for other agents: rules, hooks and servers."
     ),
     "policy": _in_feature("policy", "Explain permission decisions and test rules on past calls."),
-    "completion": _in_feature(
-        "completion", "Print a script that completes commands and options in bash, zsh or fish."
+    "completion": _in_feature("completion", "Complete commands and options in your shell."),
+    "update": _in_feature(
+        "update", "Show how to update agentcli. Asks the network only with --check."
     ),
     "doctor": _in_feature("doctor", "Check your setup and suggest fixes."),
     "sessions": _in_feature("sessions", "List, show, search, name and delete sessions."),
