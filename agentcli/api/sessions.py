@@ -56,6 +56,9 @@ class SessionOptions(TypedDict, total=False):
     programs: bool
     symbols: bool
     web: bool
+    search: str
+    hosted: list[str]
+    checks: dict[str, str]
     parallel: bool
     calls_per_minute: int
     effort: str

@@ -35,6 +35,10 @@ class BrowserPage:
     def evaluate(self, expression: str) -> Any:
         return self.send("Runtime.evaluate", expression=expression)["result"].get("value")
 
+    def wait_for(self, expression: str, value: object) -> None:
+        """Wait until an expression has this value."""
+        asyncio.run(until(lambda: self.evaluate(expression) == value))
+
     def resize(self, width: int) -> None:
         metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
         self.send("Emulation.setDeviceMetricsOverride", **metrics)
@@ -74,6 +78,7 @@ def open_page(file: Path, *, profile: Path) -> Iterator[BrowserPage]:
         address = _wait_for(lambda: _find_page(port, file))
         with connect(address, max_size=None) as connection:
             page = BrowserPage(connection)
+            page.send("Emulation.setFocusEmulationEnabled", enabled=True)
             _wait_for(lambda: page.evaluate("document.readyState") == "complete")
             yield page
     finally:

@@ -70,12 +70,13 @@ def test_page_is_used_by_keyboard_and_read_aloud_at_every_width(tmp_path: Path) 
     with open_page(file, profile=tmp_path / "profile") as page:
         for width in (1280, 390):
             page.resize(width)
+            page.wait_for("innerWidth", width)
             overflow = page.evaluate("document.documentElement.scrollWidth - innerWidth")
             assert overflow <= 0, f"it is too wide for {width} pixels"
         page.press("Tab")
-        assert page.evaluate("document.activeElement.textContent") == "Skip to the transcript"
+        page.wait_for("document.activeElement.textContent", "Skip to the transcript")
         page.press("Enter")
-        assert page.evaluate("location.hash") == "#transcript"
+        page.wait_for("location.hash", "#transcript")
         assert page.evaluate("document.querySelectorAll('script').length") == 1
         roles = page.list_roles()
         for wanted in (
@@ -87,7 +88,9 @@ def test_page_is_used_by_keyboard_and_read_aloud_at_every_width(tmp_path: Path) 
         ):
             assert wanted in roles
         page.evaluate("document.getElementById('query').focus()")
+        page.wait_for("document.activeElement.id", "query")
         page.type("check.py")
+        page.wait_for("document.getElementById('query').value", "check.py")
         found = page.evaluate("document.getElementById('found').textContent")
         assert re.fullmatch(r"[1-9]\d* of \d+ shown", found)
         count = "document.querySelectorAll('#transcript .call{}').length"
