@@ -123,7 +123,15 @@ def test_every_public_name_is_there_and_others_are_not() -> None:
 
 
 def test_options_are_the_settings_that_matter_to_a_program() -> None:
-    of_the_screen = {"theme", "diff_colors", "notify", "editing", "accessible", "keys"}
+    of_the_screen = {
+        "theme",
+        "diff_colors",
+        "notify",
+        "editing",
+        "accessible",
+        "keys",
+        "statusline",
+    }
     elsewhere = of_the_screen | {"verify"}  # an argument of its own
     assert SessionOptions.__annotations__.keys() == (_CHECKS.keys() - elsewhere) | _ARGUMENTS
 

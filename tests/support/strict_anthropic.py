@@ -182,6 +182,7 @@ def _check_messages(messages: list[Body]) -> None:
     _require(bool(messages), "messages: at least one message is required")
     _require(messages[0]["role"] == "user", "messages: first message must use the user role")
     seen: set[str] = set()
+    hosted: set[str] = set()
     waiting: list[str] = []
     for number, message in enumerate(messages):
         where = f"messages.{number}"
@@ -193,9 +194,10 @@ def _check_messages(messages: list[Body]) -> None:
         if message["role"] == "user":
             _check_user(content, waiting, where=where)
             waiting = []
+            hosted.clear()
         else:
             _require(not waiting, f"{where}: tool_use ids were found without tool_result blocks")
-            waiting = _check_assistant(content, seen, where=where)
+            waiting = _check_assistant(content, seen, hosted, where=where)
     _require(not waiting, "tool_use ids were found without tool_result blocks immediately after")
     is_paused = any(block["type"] == "server_tool_use" for block in messages[-1]["content"])
     is_prefill = messages[-1]["role"] == "assistant" and not is_paused
@@ -220,7 +222,9 @@ def _check_user(content: list[Body], waiting: list[str], *, where: str) -> None:
                 _check_part(part, where=where)
 
 
-def _check_assistant(content: list[Body], seen: set[str], *, where: str) -> list[str]:
+def _check_assistant(
+    content: list[Body], seen: set[str], hosted: set[str], *, where: str
+) -> list[str]:
     ids = []
     for block in content:
         _check_part(block, where=where)
@@ -234,15 +238,15 @@ def _check_assistant(content: list[Body], seen: set[str], *, where: str) -> list
         if block["type"] == "thinking":
             _require(set(block) == {"type", "thinking", "signature"}, f"{where}: thinking fields")
             _require(bool(block["signature"]), f"{where}: Invalid signature in thinking block")
-    _check_hosted(content, where=where)
+    _check_hosted(content, hosted, where=where)
     is_open = content[-1]["type"] in _UNCACHED
     _require(not is_open, f"{where}: The final block in an assistant message cannot be `thinking`")
     return ids
 
 
-def _check_hosted(content: list[Body], *, where: str) -> None:
-    """Every result follows its call. A call may be open at the end of a reply that was paused."""
-    called = [block["id"] for block in content if block["type"] == "server_tool_use"]
+def _check_hosted(content: list[Body], called: set[str], *, where: str) -> None:
+    """Every result follows its call, which may be in the paused reply that this one continues."""
+    called |= {block["id"] for block in content if block["type"] == "server_tool_use"}
     for block in content:
         if block["type"] != "tool_result" and "tool_use_id" in block:
             _require(block["tool_use_id"] in called, f"{where}: unexpected `tool_use_id`")

@@ -116,8 +116,9 @@ class Conversation:
 
     async def _send_commands(self) -> None:
         self._prompts = await asyncio.to_thread(load_prompt_commands, self.session.settings)
-        self._unsent.append(build_commands_update(self._prompts))
-        await self._flush()
+        if self._prompts.commands:
+            self._unsent.append(build_commands_update(self._prompts))
+            await self._flush()
 
     @property
     def id(self) -> str:

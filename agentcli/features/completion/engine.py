@@ -154,6 +154,7 @@ _agentcli "$@"
 
 def _build_fish(commands: list[CommandWords]) -> str:
     lines = ["# Completion of agentcli for fish, written by `agentcli completion`."]
+    complete = "complete -c agentcli"
     summaries = {one.path: one.summary for one in commands}
     for one in commands:
         path = one.path.split()
@@ -161,8 +162,8 @@ def _build_fish(commands: list[CommandWords]) -> str:
         where = seen or "__fish_use_subcommand"
         for word in one.words:
             if word.startswith("--"):
-                lines.append(f"complete -c agentcli -n '{where}' -l {word[2:]}")
+                lines.append(f"{complete} -n '{where}' -l {word[2:]}")
             else:
                 summary = summaries.get(f"{one.path} {word}".strip(), "").replace("'", "’")
-                lines.append(f"complete -c agentcli -n '{where}' -a {word} -d '{summary}'")
+                lines.append(f"{complete} -n '{where}' -a {word} -d '{summary}'")
     return "\n".join(lines) + "\n"
