@@ -12,10 +12,10 @@ OF_EVERY_FEATURE = frozenset({"command", "render", "slash"})
 """The modules of a feature by their part: a reader looks for them by name."""
 
 APART = {
-    "agentcli.features.ask_user.ask_user": "a tool, loaded with pydantic at its first call",
+    "agentcli.features.ask_user.ask_user": "a tool, loaded at its first call",
     "agentcli.features.batch.ray_engine": "imports Ray, an extra",
     "agentcli.features.eval.page": "HTML alone, beside the text of the same report",
-    "agentcli.features.children.delegate": "a tool, loaded with pydantic at its first call",
+    "agentcli.features.children.delegate": "a tool, loaded at its first call",
     "agentcli.features.insights.triage": "the table of checks: a new check is a line in it",
     "agentcli.providers.sdk_anthropic": "imports an SDK, for Bedrock and Vertex only",
     "agentcli.providers.sdk_openai": "imports an SDK, for Azure only",
@@ -31,7 +31,7 @@ APART = {
 def modules() -> dict[str, Path]:
     found = {}
     for path in sorted((ROOT / "agentcli").rglob("*.py")):
-        if "project" not in path.parts:  # the sample project of the demo
+        if "project" not in path.relative_to(ROOT).parts:  # the sample project of the demo
             parts = path.relative_to(ROOT).with_suffix("").parts
             found[".".join(parts).removesuffix(".__init__")] = path
     return found

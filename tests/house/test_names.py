@@ -21,7 +21,7 @@ TWICE = {
 
 def trees() -> Iterator[tuple[Path, ast.Module]]:
     for path in sorted((ROOT / "agentcli").rglob("*.py")):
-        if "project" not in path.parts:  # the sample project of the demo
+        if "project" not in path.relative_to(ROOT).parts:  # the sample project of the demo
             yield path.relative_to(ROOT), ast.parse(path.read_text(encoding="utf-8"))
 
 

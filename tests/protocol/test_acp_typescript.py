@@ -33,6 +33,8 @@ def test_typescript_sdk_drives_a_session(tmp_path: Path) -> None:
     work.mkdir()
     home.mkdir()
     (work / "a.py").write_text("x = 1\n")
+    (work / ".claude/commands").mkdir(parents=True)
+    (work / ".claude/commands/fix.md").write_text("Fix it.\n")
     edit = {"edit_file": {"path": "a.py", "old_text": "x = 1", "new_text": "x = 2"}}
     model = script(tmp_path / "s.json", [{"calls": [edit]}, "Done."])
     ran = subprocess.run(
