@@ -27,6 +27,9 @@ _TASK_RUNNERS = {
 }
 """Programs that check code if their first argument says so."""
 _TASK = r"\b(?:test|tests|check|build|lint|vet|clippy|verify|typecheck)\b"
+_INTERPRETER = r"(?:ba|z|da|k)?sh|python[\d.]*|node|ruby|perl|php"
+_TEST_FILE = r"(?:^|[_.-])tests?[_.-]"
+"""The name of a script that tests something, such as `test_app.py` or `run_tests.sh`."""
 _SAYS_NO = {"grep", "egrep", "rg", "diff", "cmp", "test", "[", "[[", "which", "command", "pgrep"}
 """Programs that answer no with exit code 1."""
 _LOOKS = {
@@ -81,8 +84,16 @@ def _name_check(part: str) -> str:
     if name in _RUNNERS:
         return name
     words = [word for word in rest.split() if not word.startswith(("-", "+"))]
+    if re.fullmatch(_INTERPRETER, name) and words and _is_test_file(words[0]):
+        return f"{name} {words[0]}"
+    if _is_test_file(program):
+        return program
     task = " ".join(words[: 2 if words[:1] == ["run"] else 1])
     return f"{name} {task}" if name in _TASK_RUNNERS and re.search(_TASK, task) else ""
+
+
+def _is_test_file(script: str) -> bool:
+    return re.search(_TEST_FILE, PurePath(script).name) is not None
 
 
 def _name_programs(command: str) -> list[str]:

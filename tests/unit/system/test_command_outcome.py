@@ -86,6 +86,13 @@ def test_every_way_to_fail_is_described(ran: Command, failure: str) -> None:
         ("ruff check . && mypy src", "mypy"),
         ("echo pytest", ""),
         ("# pytest\nls", ""),
+        ("sh test_durations.sh", "sh test_durations.sh"),
+        ("cd a && python3 -B tests/test_app.py -v", "python3 tests/test_app.py"),
+        ("node src/app.test.js", "node src/app.test.js"),
+        ("CI=1 ./run_tests.sh --all", "./run_tests.sh"),
+        ("test -f a.py", ""),
+        ("python latest.py", ""),
+        ("sh -c 'test -f a.py'", ""),
     ],
 )
 def test_a_check_is_known_by_its_program(command: str, name: str) -> None:
