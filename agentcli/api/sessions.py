@@ -16,18 +16,12 @@ from agentcli.session.builder import open_session
 from agentcli.session.requirements import RunRequirements
 from agentcli.session.session import InterruptibleTurn
 from agentcli.session.session import Session as RunningSession
-from agentcli.settings import (
-    CacheChoice,
-    SandboxChoice,
-    Settings,
-    ToolSearch,
-    Transport,
-    load_settings,
-)
+from agentcli.settings import load_settings
 from agentcli.types.errors import AgentError, Ending, Exit, RunOutcome, UsageError
 from agentcli.types.events import Event, Fact, TurnEnded
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Json, ToolCall, Usage
+from agentcli.types.settings import CacheChoice, SandboxChoice, Settings, ToolSearch, Transport
 from agentcli.types.spending import NO_SPENDING, Spending, compute_spending
 from agentcli.types.verdicts import ApprovalSpan, Mode, Question, Verdict
 from agentcli.ui.images import load_named_images

@@ -12,7 +12,7 @@ from agentcli.ui.streams import takes_live_session
 
 if TYPE_CHECKING:
     from agentcli.log.paths import SessionPaths
-    from agentcli.settings import Settings
+    from agentcli.types.settings import Settings
     from agentcli.ui.render.theme import ColorWhen
 
 

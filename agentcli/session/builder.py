@@ -56,11 +56,11 @@ from agentcli.session.secret_masking import SecretMasking
 from agentcli.session.session import Session, Steering
 from agentcli.session.start import SessionStart, close_unfinished, open_existing, open_new
 from agentcli.session.tool_catalog import ToolCatalog
-from agentcli.settings import Settings
 from agentcli.system import garbage
 from agentcli.types.errors import UsageError
 from agentcli.types.events import SessionResumed, SessionStarted, Warned
 from agentcli.types.rewinds import list_effective_facts
+from agentcli.types.settings import Settings
 from agentcli.types.tools import Tool
 from agentcli.types.user_facts import EffortChanged
 from agentcli.types.verdicts import AskUser, CurrentMode

@@ -14,7 +14,6 @@ from agentcli.session.context_sources import find_skill_folders
 from agentcli.session.model import ModelInUse
 from agentcli.session.permission_gate import PermissionGate
 from agentcli.session.sandbox_host import find_own_paths
-from agentcli.settings import Settings
 from agentcli.system.lazy import Lazy
 from agentcli.tools.contracts import BUILT_IN, load_spec
 from agentcli.tools.patch.contract import load_patch_spec
@@ -22,6 +21,7 @@ from agentcli.types.deltas import CommandEnded
 from agentcli.types.events import ContextNote, Emit, Fact, NoteReason
 from agentcli.types.grants import Grants
 from agentcli.types.messages import Image, Text
+from agentcli.types.settings import Settings
 from agentcli.types.tools import Command, Tool, ToolResult, ToolSpec, WorkingDirectory
 
 if TYPE_CHECKING:

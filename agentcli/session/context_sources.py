@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from agentcli.agent.context_notes import EnvironmentNotes, PlanTracker, describe_reach
 from agentcli.agent.instructions import FindRule, InstructionFiles
 from agentcli.agent.journal import Listener
-from agentcli.settings import Settings, get_settings_file
+from agentcli.settings import get_settings_file
 from agentcli.system.agent_files import (
     ROLES,
     SKILLS,
@@ -23,6 +23,7 @@ from agentcli.tools.contracts import BUILT_IN
 from agentcli.types.events import CallFinished, CallJudged, ContextNote, Event, Fact, Warned
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import ToolCall
+from agentcli.types.settings import Settings
 from agentcli.types.tools import Command, ToolResult, ToolSpec
 
 if TYPE_CHECKING:

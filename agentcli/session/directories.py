@@ -8,7 +8,6 @@ import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from agentcli.settings import Settings
 from agentcli.system.home import expand_home, home
 from agentcli.system.plain_text import show_controls
 from agentcli.system.protected import is_protected
@@ -16,6 +15,7 @@ from agentcli.system.reserved import Reserved
 from agentcli.types.errors import UsageError
 from agentcli.types.events import DirectoryAdded, Emit, Fact, SessionForked, Warned
 from agentcli.types.grants import NO_GRANTS, Grants
+from agentcli.types.settings import Settings
 
 READ_ONLY = ":ro"
 _HINT = "--add-dir DIR, or DIR:ro only to read it"

@@ -13,7 +13,7 @@ from agentcli.agent.dispatch import Clean, ResultHook
 from agentcli.log.paths import SessionPaths
 from agentcli.session.managed import load_managed_hooks
 from agentcli.session.project import Project, load_project_hooks
-from agentcli.settings import Settings, build_unreadable_error, get_hooks_file
+from agentcli.settings import build_unreadable_error, get_hooks_file
 from agentcli.types.errors import Ending, ToolError
 from agentcli.types.events import (
     Checkpointed,
@@ -26,6 +26,7 @@ from agentcli.types.events import (
     Warned,
 )
 from agentcli.types.messages import Json
+from agentcli.types.settings import Settings
 from agentcli.types.tools import PreparedCall, rename_aliases
 from agentcli.types.verdicts import CurrentMode, Delegation, Question
 

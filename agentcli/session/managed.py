@@ -11,8 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agentcli.settings import Settings, check_values, read_toml
+from agentcli.settings import check_values, read_toml
 from agentcli.types.errors import SettingsError
+from agentcli.types.settings import Settings
 from agentcli.types.verdicts import MODES
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from platformdirs import user_cache_path
 
-from agentcli.settings import CustomProvider, Settings
 from agentcli.types.errors import AgentError, MissingKeyError, SettingsError
 from agentcli.types.events import Emit, Fact, ModelChanged, Warned
 from agentcli.types.fast_dataclass import dataclass
@@ -21,6 +20,7 @@ from agentcli.types.provider import (
     Price,
     ProviderWrapper,
 )
+from agentcli.types.settings import CustomProvider, Settings
 from agentcli.types.spending import Spending
 from agentcli.types.user_facts import EffortChanged
 

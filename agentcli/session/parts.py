@@ -21,10 +21,10 @@ from agentcli.session.permission_gate import PermissionGate
 from agentcli.session.project import Project
 from agentcli.session.secret_masking import TokenNote, refuse_tokens
 from agentcli.session.tool_catalog import ToolCatalog
-from agentcli.settings import Settings
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Json
 from agentcli.types.provider import Request
+from agentcli.types.settings import Settings
 from agentcli.types.verdicts import Delegation
 
 BuildChildListener: TypeAlias = Callable[[str, str], Listener]

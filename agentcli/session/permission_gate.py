@@ -21,13 +21,14 @@ from agentcli.session.model import ModelInUse, SessionModel
 from agentcli.session.project import Project, load_project_rules
 from agentcli.session.sandbox_host import SandboxHost, find_own_paths
 from agentcli.session.secret_masking import SecretMasking
-from agentcli.settings import Settings, get_rules_file
+from agentcli.settings import get_rules_file
 from agentcli.system.hosts import join_port
 from agentcli.system.lazy import Lazy
 from agentcli.system.private_file import unwritable_error
 from agentcli.types.errors import SettingsError
 from agentcli.types.events import Emit, Fact
 from agentcli.types.grants import NO_GRANTS, Grants
+from agentcli.types.settings import Settings
 from agentcli.types.tools import Effect, Output, PreparedCall
 from agentcli.types.verdicts import (
     MODES,

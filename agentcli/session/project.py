@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from platformdirs import user_state_path
 
-from agentcli.settings import Settings, check_values, get_settings_file
+from agentcli.settings import check_values, get_settings_file
 from agentcli.system.agent_files import COMMANDS, PERMISSIONS, SERVERS, list_levels
 from agentcli.types.errors import SettingsError
 from agentcli.types.fast_dataclass import dataclass
+from agentcli.types.settings import Settings
 from agentcli.types.verdicts import MODES
 
 if TYPE_CHECKING:

@@ -12,11 +12,12 @@ from agentcli.agent.front_matter import InvalidFile, read_text
 from agentcli.agent.markdown_files import find_skills
 from agentcli.session.context_sources import build_source_folders, find_skill_folders
 from agentcli.session.project import Project, load_project
-from agentcli.settings import Settings, get_settings_file
+from agentcli.settings import get_settings_file
 from agentcli.system.agent_files import PROMPT_SUFFIXES, list_user_folders, walk_files
 from agentcli.system.home import shorten_home
 from agentcli.system.plain_text import show_controls
 from agentcli.types.fast_dataclass import dataclass
+from agentcli.types.settings import Settings
 
 FOLDER = "commands"
 PROBLEMS_SHOWN = 5

@@ -15,7 +15,6 @@ from agentcli.agent.loop import OnDeny
 from agentcli.agent.toolset import Load, Toolset
 from agentcli.session.builtin_tools import BuiltinTools
 from agentcli.session.model import ModelInUse
-from agentcli.settings import Settings
 from agentcli.types.checks import BaseCheck, Verified, is_file_of_check
 from agentcli.types.errors import SettingsError, ToolError, UsageError
 from agentcli.types.events import Checkpointed, Fact, SessionResumed, SessionStarted
@@ -23,6 +22,7 @@ from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.grants import NO_GRANTS, Grants
 from agentcli.types.messages import Json
 from agentcli.types.provider import ToolChoice
+from agentcli.types.settings import Settings
 from agentcli.types.tools import Command, ToolContext, ToolSpec
 from agentcli.types.verdicts import Mode
 

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING
 from agentcli.log.paths import SessionPaths
 from agentcli.session.context_sources import find_skill_directories
 from agentcli.session.project import get_trust_directory
-from agentcli.settings import Settings, get_settings_file
+from agentcli.settings import get_settings_file
 from agentcli.system.lazy import Lazy
 from agentcli.types.errors import SettingsError
 from agentcli.types.events import Emit, Event, HostJudged, Warned
+from agentcli.types.settings import Settings
 from agentcli.types.tools import WorkingDirectory
 from agentcli.types.verdicts import (
     AnswerGit,

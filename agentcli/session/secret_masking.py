@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from platformdirs import user_state_path
 
-from agentcli.settings import Settings
 from agentcli.tools.contracts import USUAL
 from agentcli.types.errors import ToolError
 from agentcli.types.events import CallFinished, Compacted, Fact, ResultsTrimmed
 from agentcli.types.hidden import BEGIN, NOTE, find_tokens
 from agentcli.types.messages import Text, ToolCall
+from agentcli.types.settings import Settings
 from agentcli.types.tools import ErrorKind, ToolResult
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from agentcli.types.errors import AgentError, Ending, SettingsError
 
 if TYPE_CHECKING:
-    from agentcli.settings import Settings
+    from agentcli.types.settings import Settings
 
 
 class OutputClosed(AgentError):

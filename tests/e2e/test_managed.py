@@ -11,8 +11,8 @@ from agentcli.session.managed import (
     load_managed_hooks,
     load_managed_rules,
 )
-from agentcli.settings import Settings
 from agentcli.types.errors import SettingsError
+from agentcli.types.settings import Settings
 from tests.support.program import PROGRAM, environment, script
 
 

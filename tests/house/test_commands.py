@@ -7,7 +7,7 @@ import pytest
 import typer
 
 from agentcli.session.features import COMMANDS
-from agentcli.settings import Settings
+from agentcli.types.settings import Settings
 from agentcli.ui.repl.commands.registry import ALIASES
 from agentcli.ui.repl.commands.table import build_registry
 

@@ -14,8 +14,8 @@ from typer.exceptions import TyperException
 
 from agentcli.cli.program import app
 from agentcli.session.features import COMMANDS
-from agentcli.settings import Settings
 from agentcli.types.errors import AgentError
+from agentcli.types.settings import Settings
 from agentcli.ui.repl.commands.registry import ALIASES
 from agentcli.ui.repl.commands.table import build_registry
 

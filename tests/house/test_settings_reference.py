@@ -3,8 +3,9 @@ import re
 from dataclasses import fields
 from pathlib import Path
 
-from agentcli.settings import Settings, check_values
+from agentcli.settings import check_values
 from agentcli.types.errors import SettingsError
+from agentcli.types.settings import Settings
 
 REFERENCE = Path(__file__).parents[2] / "docs/reference/settings.md"
 ROW = re.compile(r"^\| `(\w+)` \| (.+?) \|", re.MULTILINE)

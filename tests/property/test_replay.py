@@ -11,7 +11,7 @@ from agentcli.features.replay.engine import ReplayOptions, replay_session
 from agentcli.log.audit import audit_log
 from agentcli.log.paths import SessionPaths
 from agentcli.session.builder import open_session
-from agentcli.settings import Settings
+from agentcli.types.settings import Settings
 from tests.support.examples import examples
 
 NAMES = st.sampled_from(["a.txt", "b.txt", "sub/c.txt", "none.txt", "../out.txt", ""])

@@ -15,9 +15,9 @@ from agentcli.features.undo.rewind import SCOPES, find_target, list_targets, red
 from agentcli.log.sessions import find_session
 from agentcli.session.builder import open_session
 from agentcli.session.session import Session
-from agentcli.settings import Settings
 from agentcli.types.errors import UsageError
 from agentcli.types.messages import Text, UserMessage
+from agentcli.types.settings import Settings
 from tests.support.examples import examples
 
 FILES = ("a.txt", "b.txt")

@@ -13,8 +13,8 @@ from agentcli.features.fork.engine import ForkChanges, fork_session
 from agentcli.log.paths import SessionPaths
 from agentcli.providers.catalog import resolve
 from agentcli.session.builder import open_session
-from agentcli.settings import Settings
 from agentcli.types.errors import Ending
+from agentcli.types.settings import Settings
 from agentcli.types.spending import Spending, own_facts, sum_spending
 from tests.support import anthropic_streams as anthropic
 from tests.support.examples import examples

@@ -10,7 +10,7 @@ import pytest
 from agentcli.features.insights.cost import break_down_cost
 from agentcli.session.builder import open_session
 from agentcli.session.requirements import RunRequirements
-from agentcli.settings import Settings
+from agentcli.types.settings import Settings
 from agentcli.types.spending import NO_SPENDING, sum_spending
 from tests.support.provider import Reply
 from tests.support.voices import Anthropic, Chat, Gemini, Interactions, Responses, Voice, choir

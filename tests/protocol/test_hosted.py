@@ -12,10 +12,10 @@ import pytest
 from agentcli.log.reader import read_log
 from agentcli.providers.anthropic.hosted import find_hosted_calls
 from agentcli.session.builder import open_session
-from agentcli.settings import Settings
 from agentcli.types.errors import Ending
 from agentcli.types.events import CallFinished, Event, ModelReplied, TurnEnded, Warned
 from agentcli.types.messages import HostedCall, Json, WebSource
+from agentcli.types.settings import Settings
 from tests.support import anthropic_streams as blocks
 from tests.support import responses_streams
 from tests.support.provider import Reply, sse, stream

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from agentcli.session.builder import open_session
-from agentcli.settings import Settings
 from agentcli.types.errors import Ending
 from agentcli.types.events import ContextNote, NoteReason, TurnEnded
+from agentcli.types.settings import Settings
 from tests.support.pictures import png
 from tests.support.provider import Reply
 from tests.support.voices import VOICES, Called, Voice, choir

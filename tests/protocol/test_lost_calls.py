@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from agentcli.session.builder import open_session
-from agentcli.settings import Settings
 from agentcli.types.errors import Ending
 from agentcli.types.events import CallFinished, CallJudged, Fact, TurnEnded
+from agentcli.types.settings import Settings
 from agentcli.types.tools import ErrorKind
 from tests.support.provider import Provider, Reply, sse, stream
 from tests.support.responses_streams import patched

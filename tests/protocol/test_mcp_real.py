@@ -13,8 +13,8 @@ from agentcli.features.mcp import library
 from agentcli.features.mcp.entries import ServerEntry
 from agentcli.features.mcp.server_list import open_server
 from agentcli.features.mcp.tool import ContentStore, convert_result
-from agentcli.settings import Settings
 from agentcli.types.messages import Image, Text
+from agentcli.types.settings import Settings
 from agentcli.types.tools import Output
 from tests.support.files import ignore
 from tests.support.mcp_install import installed

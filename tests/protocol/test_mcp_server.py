@@ -8,9 +8,9 @@ from agentcli.features.mcp.entries import ServerEntry
 from agentcli.features.mcp.server_list import open_server
 from agentcli.features.mcp.tool import ContentStore, convert_result
 from agentcli.log.reader import read_log
-from agentcli.settings import Settings
 from agentcli.types.events import CallFinished, CallJudged, SessionEnded
 from agentcli.types.messages import Text
+from agentcli.types.settings import Settings
 from tests.support.files import ignore
 from tests.support.program import agentcli, script, write_fork_command
 

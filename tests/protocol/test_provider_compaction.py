@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from agentcli.session.builder import open_session
-from agentcli.settings import Settings
 from agentcli.types.errors import Ending
+from agentcli.types.settings import Settings
 from tests.support import anthropic_streams, responses_streams
 from tests.support.provider import Provider, Recorded, Reply, sse, stream
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from agentcli.session.builder import open_session
-from agentcli.settings import Settings
 from agentcli.types.errors import Ending
 from agentcli.types.events import TurnEnded
+from agentcli.types.settings import Settings
 from agentcli.ui.repl.mentions import attach
 from tests.support.pictures import png
 from tests.support.provider import Reply

@@ -8,7 +8,7 @@ from prompt_toolkit.completion import DummyCompleter
 from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.input import DummyInput
 
-from agentcli.settings import Settings
+from agentcli.types.settings import Settings
 from agentcli.ui.repl.composer import Composer
 from agentcli.ui.repl.state import GitBranch, ReplOptions, ReplState
 from agentcli.ui.repl.status import Status

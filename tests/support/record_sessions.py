@@ -18,9 +18,9 @@ import yaml
 
 from agentcli.session.builder import open_session
 from agentcli.session.session import Session
-from agentcli.settings import Settings
 from agentcli.types.deltas import CallProgress
 from agentcli.types.events import Event
+from agentcli.types.settings import Settings
 from agentcli.types.verdicts import Mode
 
 ROOT = Path(__file__).parents[2]

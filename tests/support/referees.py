@@ -17,9 +17,9 @@ from agentcli.providers.dialect import Dialect, Model
 from agentcli.providers.http.body import RequestBody
 from agentcli.providers.normalize import normalize
 from agentcli.providers.transport import find_dialect
-from agentcli.settings import HOSTED_TOOLS
 from agentcli.types.messages import Json, Text, UserMessage
 from agentcli.types.provider import Message, Request
+from agentcli.types.settings import HOSTED_TOOLS
 from tests.support.anthropic_fixtures import TOOLS
 from tests.support.conversations import NAMES, conversation
 from tests.support.provider import Checker, Recorded

@@ -5,8 +5,9 @@ import pytest
 
 import agentcli
 from agentcli.providers.openai.chat_quirks import QUIRKS
-from agentcli.settings import CustomProvider, SandboxChoice, load_settings
+from agentcli.settings import load_settings
 from agentcli.types.errors import SettingsError, UsageError
+from agentcli.types.settings import CustomProvider, SandboxChoice
 
 
 def write(home: Path, text: str) -> dict[str, str]:

@@ -57,8 +57,8 @@ from agentcli.log.reader import read_valid_part
 from agentcli.log.session_copy import copy_session
 from agentcli.log.sessions import SessionSummary, find_session_by_id, list_sessions
 from agentcli.session.model import open_model
-from agentcli.settings import Settings
 from agentcli.types.errors import AgentError, UsageError
+from agentcli.types.settings import Settings
 
 # The MCP servers an editor brings along, written to a file like the user's own
 

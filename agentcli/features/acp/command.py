@@ -22,7 +22,7 @@ from agentcli.ui.arguments import (
 )
 
 if TYPE_CHECKING:
-    from agentcli.settings import Settings
+    from agentcli.types.settings import Settings
 
 app = typer.Typer(**STYLE)
 

@@ -47,7 +47,6 @@ from agentcli.features.acp.updates import (
 from agentcli.log.paths import SessionPaths
 from agentcli.session.builder import open_session
 from agentcli.session.prompt_commands import PromptCommands, load_prompt_commands
-from agentcli.settings import Settings
 from agentcli.system.images import ImageRefused, decode_picture
 from agentcli.system.plain_text import show_controls
 from agentcli.types import messages
@@ -67,6 +66,7 @@ from agentcli.types.events import (
     Warned,
 )
 from agentcli.types.rewinds import list_effective_facts
+from agentcli.types.settings import Settings
 from agentcli.types.spending import NO_SPENDING, compute_spending
 from agentcli.types.user_facts import EffortChanged
 from agentcli.types.verdicts import ANSWER_FIELD, Question, RuleSuggestion, ServerForm, Verdict

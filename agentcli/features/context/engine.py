@@ -18,7 +18,7 @@ from agentcli.session.model import SCRIPT, choose_model, find_window
 from agentcli.session.permission_gate import build_rule_finder, find_granted_hosts, load_rules
 from agentcli.session.project import Project, apply_project, load_project
 from agentcli.session.tool_catalog import ToolCatalog
-from agentcli.settings import Settings, load_settings
+from agentcli.settings import load_settings
 from agentcli.system.tokens import estimate
 from agentcli.tools.contracts import BUILT_IN, load_spec
 from agentcli.tools.patch.contract import load_patch_spec
@@ -34,6 +34,7 @@ from agentcli.types.events import (
 )
 from agentcli.types.messages import Image, Json, Text, UserMessage
 from agentcli.types.provider import Message, Request
+from agentcli.types.settings import Settings
 from agentcli.types.tools import ToolMessage, ToolSpec
 
 if TYPE_CHECKING:

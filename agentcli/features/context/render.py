@@ -14,10 +14,10 @@ from agentcli.features.context.engine import (
     encode_first_request,
     measure_saved_session,
 )
-from agentcli.settings import Settings
 from agentcli.system.plain_text import show_controls
 from agentcli.system.tokens import estimate
 from agentcli.types.messages import Image, Text
+from agentcli.types.settings import Settings
 from agentcli.ui.oneshot.prompt import read_images
 from agentcli.ui.report import ReportLine, render_bar, write_report
 

@@ -11,9 +11,10 @@ from agentcli.agent.toolset import Toolset
 from agentcli.session.features import TOOL_LISTS
 from agentcli.session.project import Project, load_project
 from agentcli.session.tool_catalog import ToolCatalog
-from agentcli.settings import Settings, load_settings
+from agentcli.settings import load_settings
 from agentcli.system.plain_text import show_controls
 from agentcli.tools.contracts import USUAL, load_spec
+from agentcli.types.settings import Settings
 from agentcli.types.tools import Tool, ToolSpec
 
 

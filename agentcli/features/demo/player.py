@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from agentcli.settings import Settings
 from agentcli.types.errors import Exit, RunOutcome
 from agentcli.types.events import CallFinished, Event
+from agentcli.types.settings import Settings
 from agentcli.types.tools import Command
 from agentcli.ui.oneshot.plain import ProgressRenderer, StderrSink, TextAnswer
 from agentcli.ui.oneshot.request import OneShotTask

@@ -22,7 +22,6 @@ from agentcli.session.model import open_model
 from agentcli.session.project import DIRECTORY, load_project, load_project_rules
 from agentcli.settings import (
     RawValues,
-    Settings,
     build_settings,
     get_hooks_file,
     get_settings_file,
@@ -32,6 +31,7 @@ from agentcli.system.own_process import find_program
 from agentcli.tools.search.ripgrep import PACKAGE
 from agentcli.tools.search.ripgrep import find_ripgrep as find_ripgrep
 from agentcli.types.errors import AgentError, Exit, SettingsError
+from agentcli.types.settings import Settings
 from agentcli.types.words import format_bytes
 
 

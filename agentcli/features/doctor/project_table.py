@@ -30,7 +30,7 @@ from agentcli.session.context_sources import (
 )
 from agentcli.session.permission_gate import build_rule_finder, load_rules
 from agentcli.session.project import Project, load_project
-from agentcli.settings import Settings, get_settings_file
+from agentcli.settings import get_settings_file
 from agentcli.system.agent_files import (
     PROMPT_SUFFIXES,
     RULES,
@@ -45,6 +45,7 @@ from agentcli.system.plain_text import show_controls
 from agentcli.tools.contracts import BUILT_IN
 from agentcli.types.errors import Exit
 from agentcli.types.events import ContextNote, Warned
+from agentcli.types.settings import Settings
 
 State = Literal["used", "waits for trust", "left out"]
 _WORDS_CHARS = 400

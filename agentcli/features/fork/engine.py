@@ -20,7 +20,6 @@ from agentcli.log.session_copy import append_facts as append_facts
 from agentcli.log.session_copy import copy_session
 from agentcli.session.builder import open_session
 from agentcli.session.session import Session
-from agentcli.settings import Settings
 from agentcli.types.errors import EXIT_OF_ENDING, Exit, SettingsError, UsageError
 from agentcli.types.events import (
     CallFinished,
@@ -35,6 +34,7 @@ from agentcli.types.events import (
     TurnStarted,
 )
 from agentcli.types.messages import Image, Text, ToolCall, UserMessage
+from agentcli.types.settings import Settings
 from agentcli.types.tools import Effect, ToolResult
 from agentcli.types.verdicts import Verdict
 

@@ -14,9 +14,10 @@ from agentcli.features.fork.engine import (
     fork_session,
 )
 from agentcli.log.sessions import SessionSummary, find_session, summarize
-from agentcli.settings import Settings, load_settings
+from agentcli.settings import load_settings
 from agentcli.system.plain_text import show_controls
 from agentcli.types.errors import Exit, SettingsError
+from agentcli.types.settings import Settings
 from agentcli.ui.oneshot.plain import ProgressRenderer, StderrSink
 
 COLUMN = 34

@@ -12,8 +12,8 @@ from agentcli.providers.providers import SEARCH_ENGINES, Key, Provider, find_key
 from agentcli.providers.transport import find_dialect
 from agentcli.session.keys import drop_key, find_stored_key, store_key
 from agentcli.session.model import list_providers
-from agentcli.settings import Settings
 from agentcli.types.errors import ProviderError, ProviderErrorKind, UsageError
+from agentcli.types.settings import Settings
 
 KEY_QUESTION = "API key (hidden):"
 _KEY_PREFIXES = (

@@ -28,10 +28,11 @@ from agentcli.features.mcp.server_list import (
 )
 from agentcli.features.mcp.servers import Servers
 from agentcli.session.project import Project, load_project
-from agentcli.settings import Settings, load_settings
+from agentcli.settings import load_settings
 from agentcli.system.browser import is_page, open_page, parse_host
 from agentcli.system.plain_text import show_controls
 from agentcli.types.errors import Exit, SettingsError, UsageError
+from agentcli.types.settings import Settings
 from agentcli.types.words import pluralize
 from agentcli.ui.render.wording import format_age
 from agentcli.ui.repl.external import LineReader

@@ -34,9 +34,9 @@ from agentcli.agent.children import READ_TOOLS
 from agentcli.features.mcp.faults import silence_library_log, summarize_error
 from agentcli.features.mcp.stdio import Incoming, MessageFilter
 from agentcli.features.mcp.tool_server import ToolServer
-from agentcli.settings import Settings
 from agentcli.types.errors import Exit
 from agentcli.types.messages import Image, Json, Text
+from agentcli.types.settings import Settings
 from agentcli.types.tools import ToolResult, ToolSpec
 
 # Errors for client messages that cannot be read. The library silently drops them, and a client that

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentcli.session.project import Project, get_trust_directory
-from agentcli.settings import Settings, get_servers_file
+from agentcli.settings import get_servers_file
 from agentcli.types.errors import SettingsError
+from agentcli.types.settings import Settings
 from agentcli.types.tools import ToolSpec
 
 if TYPE_CHECKING:

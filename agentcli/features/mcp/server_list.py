@@ -23,10 +23,11 @@ from agentcli.session.permission_gate import PermissionGate, load_rules
 from agentcli.session.project import Project
 from agentcli.session.sandbox_host import SandboxHost
 from agentcli.session.secret_masking import SecretMasking
-from agentcli.settings import Settings, get_servers_file
+from agentcli.settings import get_servers_file
 from agentcli.system.private_file import write_private
 from agentcli.types.errors import SettingsError, UsageError
 from agentcli.types.events import Event
+from agentcli.types.settings import Settings
 
 TABLE = "mcpServers"
 

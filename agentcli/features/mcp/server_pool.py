@@ -25,7 +25,6 @@ from agentcli.sandbox.contents import remove_directory
 from agentcli.sandbox.environment import build_environment
 from agentcli.session.permission_gate import PermissionGate
 from agentcli.session.sandbox_host import SandboxHost
-from agentcli.settings import Settings
 from agentcli.system import own_process, process, process_tree
 from agentcli.system.environment import build_child_environment
 from agentcli.system.home import home
@@ -33,6 +32,7 @@ from agentcli.system.lazy import Lazy
 from agentcli.system.output import BoundedOutput, FilteredSink, OutputFilter
 from agentcli.system.process import signal_of_death
 from agentcli.types.grants import Grants
+from agentcli.types.settings import Settings
 from agentcli.types.verdicts import FormAnswer, HostLeases, Sandbox, ServerForm
 
 if TYPE_CHECKING:

@@ -22,7 +22,6 @@ from agentcli.features.mcp.questions import ServerQuestions, ToolListReview
 from agentcli.features.mcp.server_files import open_approvals, open_trials
 from agentcli.session.features import SessionFeature
 from agentcli.session.permission_gate import PermissionGate
-from agentcli.settings import Settings
 from agentcli.system.lazy import Lazy
 from agentcli.system.plain_text import show_controls
 from agentcli.types.deltas import ServersAwaited
@@ -30,6 +29,7 @@ from agentcli.types.errors import SettingsError
 from agentcli.types.events import ContextNote, Emit, NoteReason, Warned
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Image
+from agentcli.types.settings import Settings
 from agentcli.types.tools import Tool, ToolSpec
 from agentcli.types.words import pluralize
 

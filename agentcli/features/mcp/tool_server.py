@@ -29,7 +29,6 @@ from agentcli.session.project import apply_project, load_project
 from agentcli.session.sandbox_host import SANDBOX_OFF, SandboxHost
 from agentcli.session.secret_masking import SecretMasking
 from agentcli.session.start import open_new
-from agentcli.settings import Settings
 from agentcli.types.answers import AnswerParts
 from agentcli.types.deltas import CallProgress
 from agentcli.types.errors import EXIT_OF_ENDING, AgentError, Ending, Exit, ToolError
@@ -44,6 +43,7 @@ from agentcli.types.events import (
     Warned,
 )
 from agentcli.types.messages import AssistantMessage, Json, Text, ToolCall, UserMessage
+from agentcli.types.settings import Settings
 from agentcli.types.tools import (
     Effect,
     ErrorKind,

@@ -15,8 +15,8 @@ from agentcli.providers.providers import PROVIDERS
 from agentcli.providers.transport import find_dialect
 from agentcli.session.keys import find_user_key
 from agentcli.session.model import choose_model, fetch_model_info
-from agentcli.settings import Settings
 from agentcli.types.provider import Message
+from agentcli.types.settings import Settings
 from agentcli.ui.report import ReportLine, wrap_to_terminal, write_report
 
 if TYPE_CHECKING:

@@ -19,11 +19,12 @@ from agentcli.agent.completion import ANSWER_TOOL
 from agentcli.agent.toolset import Load
 from agentcli.session.features import SessionFeature
 from agentcli.session.project import Project
-from agentcli.settings import Settings, get_settings_file
+from agentcli.settings import get_settings_file
 from agentcli.types.errors import ToolError
 from agentcli.types.events import Warned
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Json
+from agentcli.types.settings import Settings
 from agentcli.types.tools import Details, Effect, Output, Tool, ToolContext, ToolSpec
 
 if TYPE_CHECKING:

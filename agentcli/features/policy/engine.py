@@ -36,7 +36,7 @@ from agentcli.session.project import (
     load_project,
     load_project_rules,
 )
-from agentcli.settings import Settings, get_settings_file
+from agentcli.settings import get_settings_file
 from agentcli.types.errors import SettingsError, UsageError
 from agentcli.types.events import (
     CallFinished,
@@ -48,6 +48,7 @@ from agentcli.types.events import (
     SessionStarted,
 )
 from agentcli.types.grants import NO_GRANTS, Grants
+from agentcli.types.settings import Settings
 from agentcli.types.tools import Command
 from agentcli.types.verdicts import Mode
 

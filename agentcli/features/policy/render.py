@@ -8,11 +8,11 @@ from typing import Any
 from agentcli.features.policy.engine import PolicyAnswer, PolicyReplay, explain_call, replay_policy
 from agentcli.permissions.explain import Explanation
 from agentcli.permissions.replay import RejudgedCall
-from agentcli.settings import Settings
 from agentcli.system.grants import PRESETS
 from agentcli.system.plain_text import show_controls
 from agentcli.types.errors import Exit
 from agentcli.types.messages import Json
+from agentcli.types.settings import Settings
 from agentcli.types.verdicts import Mode
 
 _VERDICTS = {

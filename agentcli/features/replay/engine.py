@@ -51,11 +51,11 @@ from agentcli.session.model import ModelInUse
 from agentcli.session.permission_gate import PermissionGate, load_rules
 from agentcli.session.sandbox_host import SandboxHost
 from agentcli.session.secret_masking import SecretMasking, TokenNote
-from agentcli.settings import SandboxChoice, Settings
 from agentcli.types.checks import AnswerChecked
 from agentcli.types.errors import SettingsError
 from agentcli.types.events import CallFinished, CallJudged, Event, Fact, SessionStarted, Undone
 from agentcli.types.provider import Request
+from agentcli.types.settings import SandboxChoice, Settings
 from agentcli.types.tools import Tool, ToolResult, ToolSpec
 from agentcli.types.verdicts import MODES, Mode
 

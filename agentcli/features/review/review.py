@@ -6,12 +6,12 @@ from typing import Any
 
 from agentcli.log.sessions import SessionSummary
 from agentcli.session.requirements import RunRequirements
-from agentcli.settings import Settings
 from agentcli.system.git import PLAIN_DIFF, run_git
 from agentcli.system.output import cap
 from agentcli.types.errors import RunOutcome, SettingsError, UsageError
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Json
+from agentcli.types.settings import Settings
 from agentcli.ui.oneshot.reports import (
     ReportFinding,
     collect_run_findings,

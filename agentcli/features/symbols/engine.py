@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from agentcli.agent.toolset import Load
 from agentcli.session.features import SessionFeature
 from agentcli.session.project import Project
-from agentcli.settings import Settings
 from agentcli.tools.contracts import load_spec
 from agentcli.types.events import Warned
+from agentcli.types.settings import Settings
 from agentcli.types.tools import Tool, ToolSpec
 
 if TYPE_CHECKING:

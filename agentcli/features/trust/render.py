@@ -4,9 +4,9 @@ import sys
 from pathlib import Path
 
 from agentcli.session.project import Project, list_trusted_projects, load_project, revoke_trust
-from agentcli.settings import Settings
 from agentcli.system.plain_text import show_controls
 from agentcli.types.errors import Exit, UsageError
+from agentcli.types.settings import Settings
 
 _STATUS = {
     "trusted": "trusted",

@@ -15,9 +15,9 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from agentcli.session.session import Session
-from agentcli.settings import Settings
 from agentcli.system.folder import Folder
 from agentcli.types.errors import SettingsError, UsageError
+from agentcli.types.settings import Settings
 from agentcli.ui.oneshot.reports import (
     RunSummary,
     render_junit,

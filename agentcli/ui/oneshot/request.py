@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 from agentcli.agent.loop import OnDeny
 from agentcli.log.paths import SessionPaths
 from agentcli.session.requirements import RunRequirements
-from agentcli.settings import Settings, load_settings
+from agentcli.settings import load_settings
 from agentcli.types.errors import RunOutcome, UsageError
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Image, Json
 from agentcli.types.provider import ToolChoice
+from agentcli.types.settings import Settings
 from agentcli.ui.oneshot.plain import format_answer
 from agentcli.ui.oneshot.prompt import (
     read_images,

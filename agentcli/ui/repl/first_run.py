@@ -9,9 +9,10 @@ from dataclasses import replace
 from agentcli.providers.discovery import LocalModelServer, find_local_servers
 from agentcli.providers.transport import find_dialect
 from agentcli.session.model import find_default_model
-from agentcli.settings import Settings, get_settings_file
+from agentcli.settings import get_settings_file
 from agentcli.system.parsing import parse_whole_number
 from agentcli.types.errors import AgentError
+from agentcli.types.settings import Settings
 
 MENU = """\
 agentcli needs a model.

@@ -19,11 +19,11 @@ from platformdirs import user_state_path
 from prompt_toolkit.utils import get_cwidth
 
 from agentcli import __version__
-from agentcli.settings import Settings
 from agentcli.system import own_process
 from agentcli.system.home import shorten_home
 from agentcli.types.errors import Exit
 from agentcli.types.fast_dataclass import dataclass
+from agentcli.types.settings import Settings
 from agentcli.ui.render.wording import is_ascii
 from agentcli.ui.repl import terminal_guard_child
 from agentcli.ui.repl.repl import Repl

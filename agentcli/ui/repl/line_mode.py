@@ -19,11 +19,11 @@ from prompt_toolkit.data_structures import Size
 from agentcli import __version__
 from agentcli.session.builder import open_session
 from agentcli.session.session import Session
-from agentcli.settings import Settings
 from agentcli.system.parsing import parse_whole_number
 from agentcli.types.deltas import RetryDelta, ServersAwaited
 from agentcli.types.errors import AgentError, Exit, UsageError
 from agentcli.types.events import CallJudged, Event, NoteReason
+from agentcli.types.settings import Settings
 from agentcli.types.tools import Command
 from agentcli.types.verdicts import SPAN_WORDS, Mode, Question, Verdict
 from agentcli.ui.render.paint import escape

@@ -7,9 +7,9 @@ from rich.color import ColorType
 from rich.style import Style
 
 from agentcli.session.session import Session
-from agentcli.settings import Settings
 from agentcli.system.home import shorten_home
 from agentcli.types.events import TurnStarted
+from agentcli.types.settings import Settings
 from agentcli.types.tools import Diff
 from agentcli.ui.render.diff import render_diff
 from agentcli.ui.render.markdown import MarkdownStream

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.styles import DynamicStyle
 
-from agentcli.settings import Settings
 from agentcli.types.errors import Exit
+from agentcli.types.settings import Settings
 from agentcli.types.verdicts import Mode
 from agentcli.ui.render.wording import is_ascii
 from agentcli.ui.repl.actions import Actions, SlashCommandRunner

@@ -9,10 +9,10 @@ from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING
 
-from agentcli.settings import Settings
 from agentcli.system.worktree import UncommittedChanges, find_branch
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import ToolCall
+from agentcli.types.settings import Settings
 from agentcli.types.verdicts import Mode
 
 if TYPE_CHECKING:

@@ -26,8 +26,8 @@ from prompt_toolkit.layout.screen import Screen
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.patch_stdout import patch_stdout
 
-from agentcli.settings import Notify
 from agentcli.types.errors import AgentError, Exit
+from agentcli.types.settings import Notify
 from agentcli.ui.render.wording import is_ascii
 from agentcli.ui.repl.keyboard import TerminalInput
 

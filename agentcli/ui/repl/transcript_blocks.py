@@ -10,8 +10,8 @@ from prompt_toolkit.data_structures import Size
 from rich.cells import cell_len
 from rich.text import Text
 
-from agentcli.settings import Settings
 from agentcli.types.events import FileAttached, ServerAsked
+from agentcli.types.settings import Settings
 from agentcli.ui.render.markdown import MarkdownStream
 from agentcli.ui.render.paint import LAYOUT, Paint, escape, wrap_whole_words
 from agentcli.ui.render.theme import ColorDepth, ColorWhen, Theme, choose_theme, parse_colour

@@ -8,11 +8,11 @@ import time
 from collections.abc import Awaitable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from agentcli.settings import Settings
 from agentcli.system import garbage
 from agentcli.types.errors import AgentError, UsageError
 from agentcli.types.events import CallFinished, CallJudged, NoteReason
 from agentcli.types.messages import Text, ToolCall
+from agentcli.types.settings import Settings
 from agentcli.types.tools import Command, Effect, ErrorKind, ToolResult
 from agentcli.types.verdicts import Verdict
 from agentcli.ui.render.wording import USER_RAN_IT

@@ -4,7 +4,7 @@ import pytest
 
 from agentcli.features.doctor.project_table import collect_rows
 from agentcli.session.prompt_commands import load_prompt_commands
-from agentcli.settings import Settings
+from agentcli.types.settings import Settings
 from tests.support.agent_corpus import list_corpus
 
 

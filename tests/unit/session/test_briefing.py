@@ -6,9 +6,9 @@ import pytest
 
 from agentcli.session.context_sources import ProjectInstructions, find_skill_folders
 from agentcli.session.permission_gate import build_rule_finder, load_rules
-from agentcli.settings import Settings
 from agentcli.types.events import CallFinished, CallJudged, ContextNote, Event, Fact, Warned
 from agentcli.types.messages import Json, ToolCall
+from agentcli.types.settings import Settings
 from agentcli.types.tools import Command, Effect, ToolResult
 from agentcli.types.verdicts import Verdict
 

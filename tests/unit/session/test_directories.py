@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from agentcli.session.directories import Directories
-from agentcli.settings import Settings
 from agentcli.types.errors import UsageError
 from agentcli.types.events import DirectoryAdded, Event, Fact, SessionForked, Warned
+from agentcli.types.settings import Settings
 
 
 @dataclass

@@ -10,8 +10,8 @@ from agentcli.session.keys import (
     store_key,
 )
 from agentcli.session.secret_masking import SecretMasking
-from agentcli.settings import Settings
 from agentcli.types.errors import SettingsError
+from agentcli.types.settings import Settings
 from tests.support.desk import NOWHERE
 
 pytestmark = pytest.mark.usefixtures("own_directories")

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from agentcli.session.model import choose_model
-from agentcli.settings import CustomProvider, Settings, ToolSearch
+from agentcli.types.settings import CustomProvider, Settings, ToolSearch
 
 GATEWAY = CustomProvider(name="gate", protocol="anthropic", base_url="http://127.0.0.1:1")
 

@@ -2,8 +2,8 @@ import asyncio
 from pathlib import Path
 
 from agentcli.session.model import SessionModel, open_model
-from agentcli.settings import Settings
 from agentcli.types.events import Event, ModelChanged, Warned
+from agentcli.types.settings import Settings
 from tests.support.program import script
 
 

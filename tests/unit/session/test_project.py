@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from agentcli.session.project import apply_project, find_root, load_project, load_project_rules
-from agentcli.settings import Settings
 from agentcli.types.errors import SettingsError
+from agentcli.types.settings import Settings
 
 
 @pytest.fixture

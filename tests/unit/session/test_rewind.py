@@ -10,7 +10,6 @@ from agentcli.features.undo.rewind import find_target, list_targets, redo, rewin
 from agentcli.log.sessions import find_session
 from agentcli.session.builder import open_session
 from agentcli.session.session import Session
-from agentcli.settings import Settings
 from agentcli.types.errors import UsageError
 from agentcli.types.events import (
     Compacted,
@@ -20,6 +19,7 @@ from agentcli.types.events import (
     SessionForked,
 )
 from agentcli.types.messages import Usage
+from agentcli.types.settings import Settings
 
 SCRIPT = [
     *({"calls": [{"write_file": {"path": "a.txt", "content": "1\n"}}]}, "One."),

@@ -6,8 +6,8 @@ import pytest
 
 from agentcli.log.paths import SessionPaths
 from agentcli.session.sandbox_host import SandboxHost
-from agentcli.settings import Settings
 from agentcli.types.events import Event, Warned
+from agentcli.types.settings import Settings
 
 
 class Desk:

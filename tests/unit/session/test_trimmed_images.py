@@ -2,8 +2,8 @@ import asyncio
 from pathlib import Path
 
 from agentcli.session.builder import open_session
-from agentcli.settings import Settings
 from agentcli.types.events import ResultsTrimmed
+from agentcli.types.settings import Settings
 from tests.support.pictures import png
 from tests.support.program import script
 

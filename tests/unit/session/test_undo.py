@@ -8,9 +8,9 @@ from agentcli.features.undo.session_undo import build_undo, open_closed_session
 from agentcli.log.reader import read_log
 from agentcli.session.builder import open_session
 from agentcli.session.session import Session
-from agentcli.settings import Settings
 from agentcli.types.errors import UsageError
 from agentcli.types.events import CallFinished, TurnEnded, Undone
+from agentcli.types.settings import Settings
 from tests.support.program import script
 
 WRITE = {"write_file": {"path": "b.txt", "content": "b\n"}}

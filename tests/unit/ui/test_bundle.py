@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.settings import CustomProvider, Settings
 from agentcli.types.errors import Ending, RunOutcome, SettingsError, UsageError
+from agentcli.types.settings import CustomProvider, Settings
 from agentcli.ui.oneshot.artifacts import (
     ReportFormat,
     build_settings_json,

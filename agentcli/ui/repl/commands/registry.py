@@ -5,9 +5,9 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from agentcli.settings import Settings
 from agentcli.types.errors import AgentError, Exit
 from agentcli.types.fast_dataclass import dataclass
+from agentcli.types.settings import Settings
 from agentcli.types.verdicts import Mode
 from agentcli.ui.crash import describe_crash
 from agentcli.ui.images import begins_with_image

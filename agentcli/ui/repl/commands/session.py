@@ -5,10 +5,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from agentcli.agent.instructions import NAMES
-from agentcli.settings import Settings, get_settings_file
+from agentcli.settings import get_settings_file
 from agentcli.system.home import shorten_home
 from agentcli.types.errors import UsageError
 from agentcli.types.events import NoteReason, TurnStarted
+from agentcli.types.settings import Settings
 from agentcli.types.verdicts import MODES
 from agentcli.ui.render.paint import escape
 from agentcli.ui.repl.commands.registry import CommandHost, SlashCommand, WrongArguments

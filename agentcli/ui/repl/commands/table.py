@@ -5,8 +5,8 @@ from importlib import import_module
 
 from agentcli.session.features import SLASH_COMMANDS, SlashEntry
 from agentcli.session.prompt_commands import PromptCommand, PromptCommands, load_prompt_commands
-from agentcli.settings import Settings
 from agentcli.system.plain_text import show_controls
+from agentcli.types.settings import Settings
 from agentcli.ui.render.paint import escape
 from agentcli.ui.repl.commands import inspect, session
 from agentcli.ui.repl.commands.registry import CommandHost, CommandRegistry, SlashCommand

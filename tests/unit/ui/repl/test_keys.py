@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 from prompt_toolkit.key_binding import KeyBindings
 
-from agentcli.settings import Settings
 from agentcli.types.errors import SettingsError
+from agentcli.types.settings import Settings
 from agentcli.ui.repl.keys import build_table, list_key_labels
 from agentcli.ui.repl.repl import Repl
 from agentcli.ui.repl.state import GitBranch, ReplOptions

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from agentcli import __version__
-from agentcli.settings import Settings
+from agentcli.types.settings import Settings
 from agentcli.ui.repl.launch import render_first_line, render_hints
 from agentcli.ui.repl.state import GitBranch, ReplOptions
 

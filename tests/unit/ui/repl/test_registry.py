@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agentcli.session.features import SLASH_COMMANDS
-from agentcli.settings import Settings
+from agentcli.types.settings import Settings
 from agentcli.ui.repl.commands.registry import (
     ALIASES,
     CommandHost,

@@ -3,10 +3,10 @@ from pathlib import Path
 from prompt_toolkit.data_structures import Size
 from rich.style import Style
 
-from agentcli.settings import Settings
 from agentcli.types.deltas import TextDelta
 from agentcli.types.errors import Ending
 from agentcli.types.events import TurnEnded, TurnWithdrawn
+from agentcli.types.settings import Settings
 from agentcli.ui.render.paint import Paint
 from agentcli.ui.render.theme import NONE
 from agentcli.ui.repl.status import Status
