@@ -3,53 +3,33 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agentcli import __version__
-from agentcli.agent.completion import Goal
 from agentcli.agent.journal import Journal, Listener
 from agentcli.agent.limits import Breaker, TurnLimits
 from agentcli.agent.loop import Loop
-from agentcli.agent.toolset import Toolset
+from agentcli.agent.toolset import Load, Toolset
 from agentcli.log.paths import SessionPaths
 from agentcli.log.turns import is_in_turn
 from agentcli.log.writer import LogWriter
 from agentcli.session.builtin_tools import BuiltinTools
 from agentcli.session.checkpoints import Checkpoints
+from agentcli.session.configuration import Configuration, load_configuration
 from agentcli.session.context_sources import ContextSources, build_context_sources
 from agentcli.session.directories import Directories
 from agentcli.session.edit_checks import CHECK_TIMEOUT_S, EditChecks
 from agentcli.session.features import SessionFeature, build_session_features
 from agentcli.session.hooks import build_hooks
-from agentcli.session.managed import apply_managed
-from agentcli.session.model import (
-    SessionModel,
-    apply_budget,
-    build_budget,
-    open_evaluator_model,
-    open_priced_model,
-    restore_effort,
-    warn_about_hosted,
-)
+from agentcli.session.model import SessionModel, open_priced_model, warn_about_hosted
 from agentcli.session.parts import SessionParts, build_dispatcher
-from agentcli.session.permission_gate import (
-    CallEvaluator,
-    PermissionGate,
-    build_rule_finder,
-    find_granted_hosts,
-    load_rules,
-)
+from agentcli.session.permission_gate import CallEvaluator, PermissionGate
 from agentcli.session.preparation import build_preparation
-from agentcli.session.project import Project, apply_project, load_project
 from agentcli.session.requirements import (
     RunRequirements,
-    build_answer_form,
-    build_answer_offers,
-    build_completion_checks,
-    declare_chosen_tool,
-    refuse_unconfined,
+    apply_tool_choice,
+    build_completion,
     run_command_check,
-    warn_about_choice,
 )
 from agentcli.session.sandbox_host import SANDBOX_OFF, SandboxHost, find_own_paths
 from agentcli.session.secret_masking import SecretMasking
@@ -61,14 +41,9 @@ from agentcli.types.errors import UsageError
 from agentcli.types.events import SessionResumed, SessionStarted, Warned
 from agentcli.types.rewinds import list_effective_facts
 from agentcli.types.settings import Settings
-from agentcli.types.tools import Tool
+from agentcli.types.tools import Tool, ToolSpec
 from agentcli.types.user_facts import EffortChanged
 from agentcli.types.verdicts import AskUser, CurrentMode
-
-if TYPE_CHECKING:
-    from agentcli.agent.budget import Budget
-    from agentcli.agent.completion import AnswerForm
-    from agentcli.permissions.rules import PermissionRule
 
 
 def open_session(
@@ -86,20 +61,17 @@ def open_session(
     `resume` is a session to continue, as `log/sessions.py` finds it.
     `requirements` must be met before a turn is done, in a run without a user.
     `tools` are those of the program that opens the session."""
-    project = load_project(settings.workspace, trust_project=settings.trust_project)
-    settings = apply_managed(apply_project(settings, project))
-    settings = _choose_cache(settings, is_run=requirements is not None)
+    configuration = load_configuration(settings)
+    settings = _choose_cache(configuration.settings, is_run=requirements is not None)
+    configuration = replace(configuration, settings=settings)
     opened = open_priced_model(settings)
     start = open_existing(resume) if resume else open_new(settings.sessions)
     try:
         secret_masking = SecretMasking(settings)
-        past = tuple(entry.fact for entry in start.entries)
-        rules = load_rules(settings, project)
+        past = [entry.fact for entry in start.entries]
         context_sources = build_context_sources(
-            settings,
+            configuration,
             list_effective_facts(past),
-            find_rule=build_rule_finder(rules, settings.workspace),
-            hosts=find_granted_hosts(rules),
             clean=secret_masking.clean,
             wants_plan=requirements is None or requirements.answer_schema is None,
         )
@@ -112,19 +84,14 @@ def open_session(
             last_seq=start.last_seq,
             mask=secret_masking.build_event_mask(),
         )
-        budget = build_budget(settings, spent=start.spent)
-        opened = restore_effort(opened, settings, past)
         model = SessionModel(
-            apply_budget(budget, opened), settings=settings, budget=budget, emit=journal.append
+            opened, settings=settings, past=past, spent=start.spent, emit=journal.append
         )
         parts = _build_parts(
-            settings,
+            configuration,
             start,
-            project=project,
-            rules=rules,
             journal=journal,
             model=model,
-            budget=budget,
             secret_masking=secret_masking,
             ask_user=ask_user,
         )
@@ -151,57 +118,43 @@ def _choose_cache(settings: Settings, *, is_run: bool) -> Settings:
 
 
 def _build_parts(
-    settings: Settings,
+    configuration: Configuration,
     start: SessionStart,
     *,
-    project: Project | None,
-    rules: "Sequence[PermissionRule]",
     journal: Journal,
     model: SessionModel,
-    budget: "Budget | None",
     secret_masking: SecretMasking,
     ask_user: AskUser | None,
 ) -> SessionParts:
     """Build the parts: the permission gate with all it needs, then the tools, which need it."""
-    paths, emit, mode = start.paths, journal.append, CurrentMode(value=settings.mode)
+    settings, paths, emit = configuration.settings, start.paths, journal.append
+    mode = CurrentMode(value=settings.mode)
     hooks = build_hooks(
-        settings,
+        configuration,
         paths,
-        project=project,
         emit=emit,
         clean=secret_masking.clean,
         mode=mode,
         is_resumed=bool(start.entries),
     )
-    evaluator = CallEvaluator(
-        model=model,
-        open_own_model=partial(open_evaluator_model, settings, budget)
-        if settings.evaluator
-        else None,
-        clean=secret_masking.clean,
-        emit=emit,
-    )
-    scripts = project.scripts if project else ()
     directories = Directories(settings, own=find_own_paths(paths), emit=emit)
     gate = PermissionGate(
-        settings,
-        SandboxHost(settings, paths, emit=emit, scripts=scripts, rules=rules),
+        configuration,
+        SandboxHost(configuration, paths, emit=emit),
         secret_masking=secret_masking,
-        rules=rules,
         mode=mode,
         ask_user=ask_user,
         hooks=hooks.engine,
         notify=hooks.notify if hooks.engine else None,
-        evaluator=evaluator,
+        evaluator=CallEvaluator(model=model, clean=secret_masking.clean, emit=emit),
         facts=journal.facts,
         directories=directories,
     )
     toolset = Toolset(())
     builtin_tools = BuiltinTools(settings, gate=gate, model=lambda: model.current, emit=emit)
     return SessionParts(
-        settings=settings,
+        configuration=configuration,
         paths=paths,
-        project=project,
         journal=journal,
         toolset=toolset,
         catalogue=ToolCatalog(toolset, window_tokens=model.get_window(), past=journal.facts),
@@ -235,34 +188,26 @@ def _assemble(
     requirements: RunRequirements | None,
     tools: Sequence[Tool],
 ) -> Session:
-    journal, builtin_tools = parts.journal, parts.builtin_tools
-    goal = Goal(
-        journal, parts.settings.verify, hint="" if requirements else "to drop the goal: /goal off"
-    )
-    refuse_unconfined(
-        (*(requirements.checks if requirements else ()), *goal.commands), builtin_tools
-    )
-    is_enforced = parts.model.current.answer_schemas
-    form = build_answer_form(requirements, journal, is_enforced=is_enforced)
+    journal = parts.journal
+    completion = build_completion(requirements, parts)
     features = build_session_features(parts)
-    _add_tools(parts, features, form=form, tools=tools)
-    declare_chosen_tool(requirements, parts.toolset)
+    _add_tools(parts, features, own=completion.offers, tools=tools)
+    choice_warning = apply_tool_choice(requirements, parts)
+    preparation = build_preparation(parts.gate.host)
     if parts.hooks.engine is not None:
         journal.subscribe(parts.hooks)
-    for feature in features.values():
-        for listener in feature.listeners:
-            journal.subscribe(listener)
+    for listener in (one for feature in features.values() for one in feature.listeners):
+        journal.subscribe(listener)
+    journal.subscribe(preparation)
     sources = (
         parts.hooks.collect_notes,
-        builtin_tools.collect_notes,
+        parts.builtin_tools.collect_notes,
         *(feature.collect_notes for feature in features.values()),
         context_sources.collect_notes,
     )
     steering = Steering(lambda: [note for collect in sources for note in collect()])
     model_client = parts.build_model_client(
-        parts.toolset,
-        journal=journal,
-        answer_schema=form.schema if form and not form.by_call else None,
+        parts.toolset, journal=journal, answer_schema=completion.answer_schema
     )
     breaker = Breaker()
     loop = Loop(
@@ -281,30 +226,11 @@ def _assemble(
         parallel=parts.settings.parallel,
         collect_notes=steering.collect_notes,
         find_unfinished=parts.hooks.find_unfinished,
-        completion_checks=build_completion_checks(
-            requirements,
-            journal,
-            goal=goal,
-            form=form,
-            builtin_tools=builtin_tools,
-            checkpoints=parts.checkpoints,
-            settings=parts.settings,
-        ),
+        completion_checks=completion.checks,
         on_deny=requirements.on_deny if requirements else "continue",
         wraps_up=requirements is not None and requirements.wraps_up,
     )
-    preparation = build_preparation(parts.gate.host)
-    journal.subscribe(preparation)
-    _announce(
-        parts,
-        start,
-        context_sources,
-        features,
-        warnings={
-            "model.tool_choice": warn_about_choice(requirements, parts.model.current),
-            "model.hosted": warn_about_hosted(parts.settings, parts.model.current),
-        },
-    )
+    _announce(parts, start, context_sources, features, choice_warning=choice_warning)
     return Session(
         parts,
         start=start,
@@ -312,7 +238,7 @@ def _assemble(
         loop=loop,
         model_client=model_client,
         steering=steering,
-        goal=goal,
+        goal=completion.goal,
         context_sources=context_sources,
         features=features,
         preparation=preparation,
@@ -323,15 +249,12 @@ def _add_tools(
     parts: SessionParts,
     features: Mapping[str, SessionFeature],
     *,
-    form: "AnswerForm | None",
+    own: Sequence[tuple[ToolSpec, Load]],
     tools: Sequence[Tool],
 ) -> None:
-    """Add all tools: the built-in ones, those of the program that opens it, and of features."""
-    own = (
-        *parts.builtin_tools.iter_offers(lambda: parts.journal.facts),
-        *build_answer_offers(form),
-    )
-    parts.toolset.add(parts.edit_checks.wrap_offers(parts.checkpoints.wrap_offers(own)))
+    """Add all tools: the built-in ones with `own`, those of the caller, and those of features."""
+    built_in = (*parts.builtin_tools.iter_offers(lambda: parts.journal.facts), *own)
+    parts.toolset.add(parts.edit_checks.wrap_offers(parts.checkpoints.wrap_offers(built_in)))
     for tool in tools:
         if tool.spec.name in parts.toolset.names:
             raise UsageError(
@@ -355,7 +278,7 @@ def _announce(
     context_sources: ContextSources,
     features: Mapping[str, SessionFeature],
     *,
-    warnings: Mapping[str, str],
+    choice_warning: str,
 ) -> None:
     """Append the first facts: the terms of the session, context notes and warnings."""
     settings, journal, toolset = parts.settings, parts.journal, parts.toolset
@@ -389,7 +312,8 @@ def _announce(
         ("model.unknown", model.warning),
         ("sandbox.off", SANDBOX_OFF if settings.sandbox == "off" else ""),
         ("project.untrusted", parts.project.warning if parts.project else ""),
-        *warnings.items(),
+        ("model.tool_choice", choice_warning),
+        ("model.hosted", warn_about_hosted(settings, model)),
     ):
         if message:
             journal.append(Warned(code=code, message=message))

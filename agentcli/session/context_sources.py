@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from agentcli.agent.context_notes import EnvironmentNotes, PlanTracker, describe_reach
 from agentcli.agent.instructions import FindRule, InstructionFiles
 from agentcli.agent.journal import Listener
+from agentcli.session.configuration import Configuration
 from agentcli.settings import get_settings_file
 from agentcli.system.agent_files import (
     ROLES,
@@ -229,23 +230,19 @@ class ContextSources:
 
 
 def build_context_sources(
-    settings: Settings,
+    configuration: Configuration,
     past: Sequence[Fact],
     *,
-    find_rule: FindRule,
-    hosts: Sequence[str],
     clean: Callable[[str], str],
     wants_plan: bool = True,
 ) -> ContextSources:
-    """Build the sources. `past` holds the facts of a resumed session: no note is repeated.
-
-    `hosts` are those that every command may reach."""
+    """Build the sources. `past` holds the facts of a resumed session: no note is repeated."""
+    settings = configuration.settings
+    reach = describe_reach(configuration.granted_hosts, has_sandbox=settings.sandbox != "off")
     return ContextSources(
-        instructions=ProjectInstructions(settings, find_rule=find_rule, past=past, clean=clean),
-        environment=EnvironmentNotes(
-            settings.workspace,
-            past,
-            reach=describe_reach(hosts, has_sandbox=settings.sandbox != "off"),
+        instructions=ProjectInstructions(
+            settings, find_rule=configuration.build_rule_finder(), past=past, clean=clean
         ),
+        environment=EnvironmentNotes(settings.workspace, past, reach=reach),
         plan_tracker=PlanTracker(past, wants_plan=wants_plan),
     )

@@ -4,13 +4,14 @@ A feature keeps its engine, its commands and its wording together. It is importe
 commands is called: `--help` and the menu of slash commands need only this table.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from agentcli.agent.journal import Listener
     from agentcli.agent.toolset import Load
+    from agentcli.session.configuration import Configuration
     from agentcli.session.parts import SessionParts
     from agentcli.types.events import ContextNote, Warned
     from agentcli.types.messages import Image
@@ -250,26 +251,41 @@ class SessionFeature:
         """Close what was opened."""
 
 
-SESSION_FEATURES: Mapping[str, str] = {
-    "ask_user": "agentcli.features.ask_user.engine",
-    "programs": "agentcli.features.programs.engine",
-    "children": "agentcli.features.children.engine",
-    "symbols": "agentcli.features.symbols.engine",
-    "web": "agentcli.features.web.engine",
-    "plugins": "agentcli.features.plugins.engine",
-    "mcp": "agentcli.features.mcp.server_files",
-    "telemetry": "agentcli.features.insights.session_telemetry",
-}
-"""The features that add tools or listeners to a session, in the order of their tools.
+class FeatureEntry(NamedTuple):
+    """A feature that takes part in sessions. `build_session_feature` in the module builds it.
 
-Each module has a function `build_session_feature`, which returns None if there is nothing to add.
-"""
+    That returns None if there is nothing to add."""
+
+    module: str
+    is_on: "Callable[[Configuration], bool]" = lambda configured: True
+    """Returns whether the configuration asks for it. If not, its module is not loaded."""
+
+
+SESSION_FEATURES: Mapping[str, FeatureEntry] = {
+    "ask_user": FeatureEntry("agentcli.features.ask_user.engine"),
+    "programs": FeatureEntry(
+        "agentcli.features.programs.engine", lambda configured: configured.settings.programs
+    ),
+    "children": FeatureEntry("agentcli.features.children.engine"),
+    "symbols": FeatureEntry(
+        "agentcli.features.symbols.engine", lambda configured: configured.settings.symbols
+    ),
+    "web": FeatureEntry("agentcli.features.web.engine", lambda configured: configured.uses_web),
+    "plugins": FeatureEntry("agentcli.features.plugins.engine"),
+    "mcp": FeatureEntry("agentcli.features.mcp.server_files"),
+    "telemetry": FeatureEntry(
+        "agentcli.features.insights.session_telemetry",
+        lambda configured: configured.settings.otel,
+    ),
+}
+"""The features that add tools or listeners to a session, in the order of their tools."""
 
 
 def build_session_features(parts: "SessionParts") -> Mapping[str, SessionFeature]:
     """Build what features add to a session. Raise SettingsError if one cannot be had."""
     built = {
-        name: import_module(module).build_session_feature(parts)
-        for name, module in SESSION_FEATURES.items()
+        name: import_module(entry.module).build_session_feature(parts)
+        for name, entry in SESSION_FEATURES.items()
+        if entry.is_on(parts.configuration)
     }
     return {name: feature for name, feature in built.items() if feature is not None}

@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from agentcli.agent.dispatch import Clean, ResultHook
 from agentcli.log.paths import SessionPaths
-from agentcli.session.managed import load_managed_hooks
-from agentcli.session.project import Project, load_project_hooks
-from agentcli.settings import build_unreadable_error, get_hooks_file
+from agentcli.session.configuration import Configuration
 from agentcli.types.errors import Ending, ToolError
 from agentcli.types.events import (
     Checkpointed,
@@ -26,7 +24,6 @@ from agentcli.types.events import (
     Warned,
 )
 from agentcli.types.messages import Json
-from agentcli.types.settings import Settings
 from agentcli.types.tools import PreparedCall, rename_aliases
 from agentcli.types.verdicts import CurrentMode, Delegation, Question
 
@@ -36,7 +33,6 @@ if TYPE_CHECKING:
     from agentcli.permissions.hook_answer import HookDecision, HookEvent, HookResult
     from agentcli.permissions.hook_names import OwnCall, TouchedFile
     from agentcli.permissions.hooks import Hook, HookContext, HookRunner
-    from agentcli.permissions.hooks_file import HooksFile
     from agentcli.tools.apply_patch import Patch
 
 STOPS_MAX = 5
@@ -229,40 +225,33 @@ class SessionHooks:
 
 
 def build_hooks(
-    settings: Settings,
+    configuration: Configuration,
     paths: SessionPaths,
     *,
-    project: Project | None,
     emit: Emit,
     clean: Clean,
     mode: CurrentMode,
     is_resumed: bool,
 ) -> SessionHooks:
     """Build the hooks. Raise SettingsError if a hooks file is so broken that a check is lost."""
-    own = read_user_hooks(get_hooks_file())
-    found = [*load_managed_hooks(), *([own] if own else []), *load_project_hooks(project)]
+    found = configuration.load_hooks()
     hooks = [hook for file in found for hook in file.hooks]
     return SessionHooks(
         emit,
         source="resume" if is_resumed else "startup",
         hooks=hooks,
-        context=_build_context(settings, paths, project=project, clean=clean, mode=mode)
-        if hooks
-        else None,
+        context=_build_context(configuration, paths, clean=clean, mode=mode) if hooks else None,
         problems=[line for file in found for line in file.warnings],
     )
 
 
 def _build_context(
-    settings: Settings,
-    paths: SessionPaths,
-    *,
-    project: Project | None,
-    clean: Clean,
-    mode: CurrentMode,
+    configuration: Configuration, paths: SessionPaths, *, clean: Clean, mode: CurrentMode
 ) -> "HookContext":
     from agentcli.permissions.hook_process import build_hook_environment
     from agentcli.permissions.hooks import HookContext
+
+    settings, project = configuration.settings, configuration.project
 
     def explain_skip(hook: "Hook") -> str:
         stale = hook.project is not None and project is not None and not project.is_unchanged()
@@ -297,19 +286,6 @@ def _fits_condition(workspace: Path, written: str, prepared: PreparedCall) -> bo
     subject = subjects.build(spec.name, prepared.args, source=spec.source)
     rules = parse_claude_rule(written, workspace)
     return any(rule.likeness(subject) is not Likeness.NO for rule in rules)
-
-
-def read_user_hooks(path: Path) -> "HooksFile | None":
-    """Read the user's hooks file. Return None if it does not exist. Raise SettingsError."""
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise build_unreadable_error(path, error) from error
-    from agentcli.permissions.hooks_file import parse_hooks
-
-    return parse_hooks(data.decode("utf-8", "replace"), path)
 
 
 def warn_of_idle(hooks: "Sequence[Hook]", tools: Sequence[str]) -> Iterator[Warned]:

@@ -242,7 +242,7 @@ def find_window(model: str) -> int | None:
 # The cost of a session's models: they are opened within the user's budget, if there is one.
 
 
-def build_budget(settings: Settings, *, spent: Spending) -> "Budget | None":
+def _build_budget(settings: Settings, *, spent: Spending) -> "Budget | None":
     """Return the budget of the session, of which `spent` is used, or None without a limit."""
     if settings.max_cost is None and settings.max_tokens is None:
         return None
@@ -264,7 +264,7 @@ def open_priced_model(settings: Settings) -> ModelInUse:
     return model
 
 
-def apply_budget(budget: "Budget | None", model: ModelInUse) -> ModelInUse:
+def _apply_budget(budget: "Budget | None", model: ModelInUse) -> ModelInUse:
     """Return the model with the budget around every attempt; unchanged without a budget."""
     if budget is None:
         return model
@@ -273,16 +273,11 @@ def apply_budget(budget: "Budget | None", model: ModelInUse) -> ModelInUse:
     )
 
 
-def restore_effort(model: ModelInUse, settings: Settings, past: Sequence[Fact]) -> ModelInUse:
+def _restore_effort(model: ModelInUse, settings: Settings, past: Sequence[Fact]) -> ModelInUse:
     """Return the model with the effort of a resumed session, unless the user chose another."""
     changes = [fact for fact in past if isinstance(fact, EffortChanged)]
     is_chosen = "effort" in settings.explicit_keys or model.effort != settings.effort
     return model if is_chosen or not changes else replace(model, effort=changes[-1].effort)
-
-
-def open_evaluator_model(settings: Settings, budget: "Budget | None") -> ModelInUse:
-    """Open the model that evaluates calls, if the settings name a separate one."""
-    return apply_budget(budget, open_priced_model(replace(settings, model=settings.evaluator)))
 
 
 def list_hosted(settings: Settings) -> tuple[str, ...]:
@@ -300,14 +295,21 @@ class SessionModel:
     """The model of a session. The user may switch it, and so may an overload."""
 
     def __init__(
-        self, model: ModelInUse, *, settings: Settings, budget: "Budget | None", emit: Emit
+        self,
+        model: ModelInUse,
+        *,
+        settings: Settings,
+        past: Sequence[Fact],
+        spent: Spending,
+        emit: Emit,
     ) -> None:
-        self.current = model
+        """`past` holds the facts of a resumed session, and `spent` is what it has cost so far."""
         self._settings = settings
-        self._budget = budget
+        self._budget = _build_budget(settings, spent=spent)
+        self.current = _apply_budget(self._budget, _restore_effort(model, settings, past))
         self._emit = emit
         self._others: dict[str, ModelInUse | None] = {}
-        """Models for other agents and for summaries, by name; None if one cannot be opened."""
+        """Models for other agents, summaries and calls to evaluate; None if one is not usable."""
 
     def open_other(self, name: str) -> ModelInUse | None:
         """Return another model within the same budget. Warn once if it cannot be opened."""
@@ -319,13 +321,24 @@ class SessionModel:
         """Return the model for summaries and child agents; None if it is the session's own."""
         return self.open_other(self._settings.small_model) if self._settings.small_model else None
 
+    def open_evaluator(self) -> ModelInUse:
+        """Return the model that evaluates calls. Raise SettingsError if it cannot be opened."""
+        name = self._settings.evaluator
+        if name is None:
+            return self.current
+        found = self._others[name] = self._others.get(name) or self._open_limited(name)
+        return found
+
     def _open_other(self, name: str) -> ModelInUse | None:
         try:
-            opened = open_priced_model(replace(self._settings, model=name, effort=None))
+            return self._open_limited(name)
         except SettingsError as error:
             self._emit(Warned(code="model.other", message=f"{error}; {self.current.name} is used"))
             return None
-        return apply_budget(self._budget, opened)
+
+    def _open_limited(self, name: str) -> ModelInUse:
+        opened = open_priced_model(replace(self._settings, model=name, effort=None))
+        return _apply_budget(self._budget, opened)
 
     async def close(self) -> None:
         for model in (self.current, *filter(None, self._others.values())):
@@ -340,7 +353,7 @@ class SessionModel:
                 hint="agentcli doctor",
             )
         wanted = replace(self._settings, model=name, effort=before.effort)
-        self.current = apply_budget(self._budget, open_priced_model(wanted))
+        self.current = _apply_budget(self._budget, open_priced_model(wanted))
         self._emit(ModelChanged(model=self.current.name))
         if self.current.effort != before.effort:
             self._emit(EffortChanged(effort=self.current.effort))

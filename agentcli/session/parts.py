@@ -13,6 +13,7 @@ from agentcli.agent.toolset import Toolset
 from agentcli.log.paths import SessionPaths
 from agentcli.session.builtin_tools import BuiltinTools
 from agentcli.session.checkpoints import Checkpoints
+from agentcli.session.configuration import Configuration
 from agentcli.session.directories import Directories
 from agentcli.session.edit_checks import EditChecks
 from agentcli.session.hooks import SessionHooks
@@ -33,10 +34,8 @@ BuildChildListener: TypeAlias = Callable[[str, str], Listener]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionParts:
-    settings: Settings
+    configuration: Configuration
     paths: SessionPaths
-    project: Project | None
-    """None if the repository brings nothing for agentcli."""
     journal: Journal
     toolset: Toolset
     catalogue: ToolCatalog
@@ -49,6 +48,15 @@ class SessionParts:
     directories: Directories
     child_listeners: list[BuildChildListener]
     """What features add to hear the events of each child agent."""
+
+    @property
+    def settings(self) -> Settings:
+        return self.configuration.settings
+
+    @property
+    def project(self) -> Project | None:
+        """The project; None if the repository brings nothing for agents."""
+        return self.configuration.project
 
     def build_model_client(
         self,

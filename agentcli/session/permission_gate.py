@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING
 
 from agentcli.agent.dispatch import Clean
 from agentcli.agent.instructions import FindRule
+from agentcli.session.configuration import WEB_FETCH, Configuration, build_rule_finder
 from agentcli.session.context_sources import find_skill_folders
 from agentcli.session.directories import Directories
-from agentcli.session.managed import load_managed_rules
-from agentcli.session.model import ModelInUse, SessionModel
-from agentcli.session.project import Project, load_project_rules
+from agentcli.session.model import SessionModel
 from agentcli.session.sandbox_host import SandboxHost, find_own_paths
 from agentcli.session.secret_masking import SecretMasking
 from agentcli.settings import get_rules_file
@@ -28,7 +27,6 @@ from agentcli.system.private_file import unwritable_error
 from agentcli.types.errors import SettingsError
 from agentcli.types.events import Emit, Fact
 from agentcli.types.grants import NO_GRANTS, Grants
-from agentcli.types.settings import Settings
 from agentcli.types.tools import Effect, Output, PreparedCall
 from agentcli.types.verdicts import (
     MODES,
@@ -54,25 +52,14 @@ if TYPE_CHECKING:
     from agentcli.permissions.subject import SubjectFactory
 
 _CALLS_KEPT = 100
-WEB_FETCH = "web_fetch"
 
 
 # The model that evaluates a call if a rule says `judge`, opened at the first such call.
 
 
 class CallEvaluator:
-    def __init__(
-        self,
-        *,
-        model: SessionModel,
-        open_own_model: Callable[[], ModelInUse] | None,
-        clean: Clean,
-        emit: Emit,
-    ) -> None:
-        """`model` is the session's. `open_own_model` opens another; if None, `model` is used."""
+    def __init__(self, *, model: SessionModel, clean: Clean, emit: Emit) -> None:
         self._model = model
-        self._open_own_model = open_own_model
-        self._own_model: ModelInUse | None = None
         self._clean = clean
         self._emit = emit
 
@@ -81,28 +68,21 @@ class CallEvaluator:
         from agentcli.permissions.evaluator import ModelEvaluator
 
         try:
-            if self._open_own_model is not None and self._own_model is None:
-                self._own_model = self._open_own_model()
+            asked = self._model.open_evaluator()
         except SettingsError as error:
             reason = f"no model to ask: {error} ({request.verdict.reason})"
             return replace(request.verdict, reason=reason)
-        asked = self._own_model or self._model.current
         provider = RecordingProvider(asked.provider, emit=self._emit, price=asked.price)
         return await ModelEvaluator(provider, model=asked.name, clean=self._clean)(request)
-
-    async def close(self) -> None:
-        if self._own_model is not None:
-            await self._own_model.provider.close()
 
 
 class PermissionGate:
     def __init__(
         self,
-        settings: Settings,
+        configuration: Configuration,
         host: SandboxHost,
         *,
         secret_masking: SecretMasking,
-        rules: "Sequence[PermissionRule]",
         mode: CurrentMode | None = None,
         ask_user: AskUser | None = None,
         hooks: "HookRunner | None" = None,
@@ -116,9 +96,9 @@ class PermissionGate:
         far."""
         self.host = host
         self.secret_masking = secret_masking
-        self._settings = settings
-        self._rules = rules
-        self._mode = mode or CurrentMode(value=settings.mode)
+        self._settings = configuration.settings
+        self._rules = configuration.rules
+        self._mode = mode or CurrentMode(value=self._settings.mode)
         self._ask_user = ask_user
         self._hooks = hooks
         self._notify = notify
@@ -155,14 +135,6 @@ class PermissionGate:
     async def judge_web_host(self, call_id: str, host: str, port: int) -> Verdict:
         """Return whether a page may come from another host than the one its call names."""
         return await self._web_judge(call_id, host, port, NO_GRANTS)
-
-    @property
-    def allows_web(self) -> bool:
-        """True if a rule of the user allows pages of any host."""
-        return any(
-            rule.decision == "allow" and rule.source != "session" and WEB_FETCH in rule.tools
-            for rule in self._rules
-        )
 
     def find_refusal(self, server: str, what: str) -> str:
         """Return why a rule denies a user's own request to a server, or "" if none does."""
@@ -238,12 +210,8 @@ class PermissionGate:
         """The search for a rule against reading a file unasked."""
         return build_rule_finder(self._rules, self._settings.workspace)
 
-    async def close(self) -> None:
-        try:
-            self.host.close()
-        finally:
-            if self._evaluator is not None:
-                await self._evaluator.close()
+    def close(self) -> None:
+        self.host.close()
 
     @cached_property
     def _judge(self) -> "PolicyJudge":
@@ -350,56 +318,3 @@ class PermissionGate:
             is_confined=lambda: self.host.sandbox is not None,
             facts=self._past,
         )
-
-
-def load_rules(settings: Settings, project: Project | None = None) -> "tuple[PermissionRule, ...]":
-    """Return the rules of the machine, the user, `--policy`, the command line and the project."""
-    own = get_rules_file()
-    theirs = (*load_managed_rules(), *load_project_rules(project, settings.workspace))
-    given = settings.policy or settings.allow or settings.deny or settings.network
-    if not (own.exists() or given):
-        return theirs
-    from agentcli.permissions import policy
-
-    return (
-        *policy.load_rules(own, source="user"),
-        *(
-            policy.load_rules(settings.policy, source="policy", must_exist=True)
-            if settings.policy
-            else ()
-        ),
-        *policy.rules_from_options(
-            allow=settings.allow, deny=settings.deny, network=settings.network
-        ),
-        *theirs,
-    )
-
-
-def find_granted_hosts(rules: "Sequence[PermissionRule]") -> tuple[str, ...]:
-    """Return the hosts that rules give to every command."""
-    if not any(rule.hosts for rule in rules):
-        return ()
-    from agentcli.permissions.granting import compute_given
-
-    return compute_given(NO_GRANTS, rules).hosts
-
-
-def build_rule_finder(rules: "Sequence[PermissionRule]", workspace: Path) -> FindRule:
-    """Build the search for a rule against reading a file unasked."""
-    strict = [rule for rule in rules if rule.decision != "allow"]
-    if not strict:
-        return lambda path: ""
-    from agentcli.permissions.command_patterns import Likeness
-    from agentcli.permissions.subject import CallSubject, ReachedPath
-
-    root = Path(os.path.realpath(workspace))
-
-    def find_rule(path: Path) -> str:
-        reached = ReachedPath(path, Path(os.path.realpath(path)))
-        subject = CallSubject(
-            tool="read_file", root=root, cwd=root, paths=(reached,), effect=Effect.READ
-        )
-        found = (rule.cited for rule in strict if rule.likeness(subject) is Likeness.YES)
-        return next(found, "")
-
-    return find_rule

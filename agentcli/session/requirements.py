@@ -14,7 +14,7 @@ from agentcli.agent.journal import Journal
 from agentcli.agent.loop import OnDeny
 from agentcli.agent.toolset import Load, Toolset
 from agentcli.session.builtin_tools import BuiltinTools
-from agentcli.session.model import ModelInUse
+from agentcli.session.parts import SessionParts
 from agentcli.types.checks import BaseCheck, Verified, is_file_of_check
 from agentcli.types.errors import SettingsError, ToolError, UsageError
 from agentcli.types.events import Checkpointed, Fact, SessionResumed, SessionStarted
@@ -22,7 +22,6 @@ from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.grants import NO_GRANTS, Grants
 from agentcli.types.messages import Json
 from agentcli.types.provider import ToolChoice
-from agentcli.types.settings import Settings
 from agentcli.types.tools import Command, ToolContext, ToolSpec
 from agentcli.types.verdicts import Mode
 
@@ -73,8 +72,42 @@ class RunRequirements:
         return (ANSWER_NOTE + json.dumps(self.answer_schema, ensure_ascii=False),)
 
 
-def build_answer_form(
-    requirements: RunRequirements | None, journal: Journal, *, is_enforced: bool
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnCompletion:
+    """What decides whether a turn is done."""
+
+    goal: Goal
+    checks: CompletionChecks
+    answer_schema: Json
+    """The schema that the provider enforces, or None."""
+    offers: Sequence[tuple[ToolSpec, Load]]
+    """The tool that takes the answer, if the provider cannot enforce a schema itself."""
+
+
+def build_completion(requirements: RunRequirements | None, parts: SessionParts) -> TurnCompletion:
+    """Build it from the user's goal and, in a run without a user, its requirements.
+
+    Raise SettingsError if checks would run the model's code without a sandbox."""
+    settings, journal = parts.settings, parts.journal
+    hint = "" if requirements else "to drop the goal: /goal off"
+    goal = Goal(journal, settings.verify, hint=hint)
+    checks = requirements.checks if requirements else ()
+    if (checks or goal.commands) and parts.builtin_tools.lacks_sandbox:
+        raise SettingsError(
+            "a check of the task needs a sandbox, and none works here (see agentcli doctor)",
+            hint="run commands without a sandbox: --sandbox off",
+        )
+    form = _build_answer_form(requirements, parts)
+    return TurnCompletion(
+        goal=goal,
+        checks=_build_checks(requirements, parts, goal=goal, form=form),
+        answer_schema=form.schema if form and not form.by_call else None,
+        offers=_build_answer_offers(form),
+    )
+
+
+def _build_answer_form(
+    requirements: RunRequirements | None, parts: SessionParts
 ) -> AnswerForm | None:
     """Build the form of the answer, if there is one.
 
@@ -83,16 +116,16 @@ def build_answer_form(
         return None
     from agentcli.system.jsonschema import build_validator
 
+    is_enforced = parts.model.current.answer_schemas
     return AnswerForm(
         requirements.answer_schema,
         find_problem=build_validator(requirements.answer_schema),
         by_call=not is_enforced and requirements.tool_choice != "none",
-        emit=journal.append,
+        emit=parts.journal.append,
     )
 
 
-def build_answer_offers(form: AnswerForm | None) -> Sequence[tuple[ToolSpec, Load]]:
-    """Return the tool that takes the answer, if the provider cannot enforce a schema itself."""
+def _build_answer_offers(form: AnswerForm | None) -> Sequence[tuple[ToolSpec, Load]]:
     if form is None or not form.by_call:
         return ()
     from agentcli.tools.answer import AnswerTool
@@ -101,19 +134,17 @@ def build_answer_offers(form: AnswerForm | None) -> Sequence[tuple[ToolSpec, Loa
     return ((tool.spec, lambda: tool),)
 
 
-def build_completion_checks(
+def _build_checks(
     requirements: RunRequirements | None,
-    journal: Journal,
+    parts: SessionParts,
     *,
     goal: Goal,
     form: AnswerForm | None,
-    builtin_tools: BuiltinTools,
-    checkpoints: "Checkpoints",
-    settings: Settings,
 ) -> CompletionChecks:
+    settings, journal = parts.settings, parts.journal
     runner = CheckRunner(
-        builtin_tools,
-        checkpoints,
+        parts.builtin_tools,
+        parts.checkpoints,
         journal,
         workspace=settings.workspace,
         timeout_s=settings.tool_timeout or CHECK_TIMEOUT_S,
@@ -131,38 +162,32 @@ def build_completion_checks(
     )
 
 
-def declare_chosen_tool(requirements: RunRequirements | None, toolset: Toolset) -> None:
-    """Declare the tool that the run must call. Raise UsageError if there is no such tool."""
+def apply_tool_choice(requirements: RunRequirements | None, parts: SessionParts) -> str:
+    """Declare the tool that the run must call. Raise UsageError if there is no such tool.
+
+    Return a warning if the model cannot be forced to call one, or ""."""
     choice = requirements.tool_choice if requirements else "auto"
-    if choice in ("auto", "none", "required"):
-        return
-    if choice not in toolset.names:
-        from difflib import get_close_matches
-
-        words = ("auto", "none", "required", *toolset.names)
-        near = get_close_matches(choice, words, n=1)
-        raise UsageError(
-            f"--tool-choice: there is no tool {choice!r}",
-            hint=f"did you mean {near[0]}?" if near else "agentcli tools",
-        )
-    toolset.declare([choice])
-
-
-def warn_about_choice(requirements: RunRequirements | None, model: ModelInUse) -> str:
-    """Return a warning if the model cannot be forced to call a tool, though the user wants that."""
-    choice = requirements.tool_choice if requirements else "auto"
-    if choice in ("auto", "none") or model.forces_calls:
+    if choice in ("auto", "none"):
+        return ""
+    if choice != "required":
+        _declare_chosen_tool(choice, parts.toolset)
+    model = parts.model.current
+    if model.forces_calls:
         return ""
     return f"{model.name} cannot be forced to call a tool; it is asked to, if it does not"
 
 
-def refuse_unconfined(checks: Sequence[str], builtin_tools: BuiltinTools) -> None:
-    """Raise SettingsError if the checks would run the model's code without a sandbox."""
-    if checks and builtin_tools.lacks_sandbox:
-        raise SettingsError(
-            "a check of the task needs a sandbox, and none works here (see agentcli doctor)",
-            hint="run commands without a sandbox: --sandbox off",
+def _declare_chosen_tool(name: str, toolset: Toolset) -> None:
+    if name not in toolset.names:
+        from difflib import get_close_matches
+
+        words = ("auto", "none", "required", *toolset.names)
+        near = get_close_matches(name, words, n=1)
+        raise UsageError(
+            f"--tool-choice: there is no tool {name!r}",
+            hint=f"did you mean {near[0]}?" if near else "agentcli tools",
         )
+    toolset.declare([name])
 
 
 class CheckRunner:

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentcli.log.paths import SessionPaths
+from agentcli.session.configuration import Configuration
 from agentcli.session.context_sources import find_skill_directories
 from agentcli.session.project import get_trust_directory
 from agentcli.settings import get_settings_file
 from agentcli.system.lazy import Lazy
 from agentcli.types.errors import SettingsError
 from agentcli.types.events import Emit, Event, HostJudged, Warned
-from agentcli.types.settings import Settings
 from agentcli.types.tools import WorkingDirectory
 from agentcli.types.verdicts import (
     AnswerGit,
@@ -33,7 +33,6 @@ from agentcli.types.verdicts import (
 if TYPE_CHECKING:
     from agentcli.permissions.denied_paths import DeniedPaths
     from agentcli.permissions.readonly import ReadProver
-    from agentcli.permissions.rules import PermissionRule
     from agentcli.sandbox.choose import LayerFinding
     from agentcli.sandbox.homes import CommandHome
     from agentcli.sandbox.proxy import NetworkProxy
@@ -46,24 +45,22 @@ SANDBOX_OFF = "the sandbox is off: commands can change all your files and use th
 class SandboxHost:
     def __init__(
         self,
-        settings: Settings,
+        configuration: Configuration,
         paths: SessionPaths,
         *,
         emit: Emit,
-        scripts: Sequence[Path] = (),
-        rules: "Sequence[PermissionRule]" = (),
     ) -> None:
-        """`scripts` run outside the sandbox, because the user trusts them unchanged. What `rules`
-        deny of paths is held from commands, too."""
+        """The scripts of a trusted project run outside the sandbox. What rules deny of paths is
+        held from commands, too."""
         self.paths = paths
-        self.scripts = scripts
-        self.directory = WorkingDirectory(settings.workspace)
+        self.scripts = configuration.scripts
+        self.directory = WorkingDirectory(configuration.settings.workspace)
         """The directory of the next command, which relative paths in it start from."""
         self.failure: SettingsError | None = None
         """The reason if no sandbox works here, known after the first command."""
-        self._settings = settings
+        self._settings = configuration.settings
         self._emit = emit
-        self._rules = rules
+        self._rules = configuration.rules
         self._sandbox = Lazy(self._choose_sandbox)
         self._private = Lazy(self._create_private_directory)
         self._home = Lazy(self._open_home)

@@ -264,7 +264,7 @@ class Session:
             last_first.callback(self._log.close)
             last_first.callback(self.journal.append, _build_session_ended(exit_code, outcome))
             last_first.push_async_callback(self.model_switch.close)
-            last_first.push_async_callback(self.gate.close)
+            last_first.callback(self.gate.close)
             for feature in reversed(tuple(self.features.values())):
                 last_first.push_async_callback(feature.close)
             last_first.callback(self.checkpoints.close)

@@ -13,10 +13,10 @@ from agentcli.agent.toolset import Toolset
 from agentcli.features.context.tools import fail_if_called, list_foreign_tools
 from agentcli.log.reader import read_valid_part
 from agentcli.log.sessions import find_session_to_read
+from agentcli.session.configuration import load_configuration
 from agentcli.session.context_sources import ProjectInstructions, is_foreign, load_roles
 from agentcli.session.model import SCRIPT, choose_model, find_window
-from agentcli.session.permission_gate import build_rule_finder, find_granted_hosts, load_rules
-from agentcli.session.project import Project, apply_project, load_project
+from agentcli.session.project import Project
 from agentcli.session.tool_catalog import ToolCatalog
 from agentcli.settings import load_settings
 from agentcli.system.tokens import estimate
@@ -105,14 +105,13 @@ class FirstRequest:
 
 
 def build_first_request(settings: Settings) -> FirstRequest:
-    project = load_project(settings.workspace, trust_project=settings.trust_project)
-    settings = apply_project(settings, project)
-    toolset = build_toolset(settings, project)
+    configuration = load_configuration(settings)
+    settings = configuration.settings
+    toolset = build_toolset(settings, configuration.project)
     model = _find_known_model(settings)
-    rules = load_rules(settings, project)
-    find_rule = build_rule_finder(rules, settings.workspace)
+    instructions = ProjectInstructions(settings, find_rule=configuration.build_rule_finder())
     facts = (
-        *ProjectInstructions(settings, find_rule=find_rule).build_start_notes(),
+        *instructions.build_start_notes(),
         *load_roles(settings, tools=toolset.specs)[1],
     )
     return FirstRequest(
@@ -125,7 +124,7 @@ def build_first_request(settings: Settings) -> FirstRequest:
             *EnvironmentNotes(
                 settings.workspace,
                 reach=describe_reach(
-                    find_granted_hosts(rules), has_sandbox=settings.sandbox != "off"
+                    configuration.granted_hosts, has_sandbox=settings.sandbox != "off"
                 ),
             ).collect_notes(),
         ),
@@ -215,8 +214,8 @@ def measure_saved_session(session_name: str | None, workspace: Path) -> ContextR
     settings = load_settings(
         {"model": model or None}, workspace=workspace if workspace.is_dir() else Path()
     )
-    project = load_project(settings.workspace)
-    tools = build_toolset(apply_project(settings, project), project, past=facts).declared
+    configured = load_configuration(settings)
+    tools = build_toolset(configured.settings, configured.project, past=facts).declared
     had = [spec for spec in tools if spec.name in names or is_foreign(spec)]
     return measure_context(facts, session=paths.id, tools=had)
 

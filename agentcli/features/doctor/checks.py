@@ -16,7 +16,7 @@ from agentcli.log.paths import sessions_directory
 from agentcli.sandbox.choose import LayerFinding as Layer
 from agentcli.sandbox.choose import Remedy, SandboxScope, describe_layers, workspace_unwritable
 from agentcli.sandbox.homes import find_home, find_homes_directory
-from agentcli.session.hooks import read_user_hooks
+from agentcli.session.configuration import read_user_hooks
 from agentcli.session.managed import describe_managed
 from agentcli.session.model import open_model
 from agentcli.session.project import DIRECTORY, load_project, load_project_rules

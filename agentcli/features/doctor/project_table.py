@@ -23,12 +23,12 @@ from agentcli.agent.markdown_files import (
 from agentcli.agent.rule_files import find_rule_files
 from agentcli.permissions.claude_settings import ClaudeSettings
 from agentcli.permissions.foreign_files import get_servers, read_object
+from agentcli.session.configuration import build_rule_finder, load_rules
 from agentcli.session.context_sources import (
     build_source_folders,
     find_role_folders,
     find_skill_folders,
 )
-from agentcli.session.permission_gate import build_rule_finder, load_rules
 from agentcli.session.project import Project, load_project
 from agentcli.settings import get_settings_file
 from agentcli.system.agent_files import (

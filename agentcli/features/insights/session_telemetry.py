@@ -13,10 +13,8 @@ if TYPE_CHECKING:
     from agentcli.features.insights.telemetry import SpanListener, TelemetryExport
 
 
-def build_session_feature(parts: SessionParts) -> "Telemetry | None":
-    """Build the telemetry. Raise SettingsError if it is turned on and not installed."""
-    if not parts.settings.otel:
-        return None
+def build_session_feature(parts: SessionParts) -> "Telemetry":
+    """Build the telemetry. Raise SettingsError if it is not installed."""
     try:
         from agentcli.features.insights.telemetry import (
             SpanListener,

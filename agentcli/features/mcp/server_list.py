@@ -19,7 +19,8 @@ from agentcli.features.mcp.entries import (
 from agentcli.features.mcp.server_files import read_entries
 from agentcli.features.mcp.servers import Servers
 from agentcli.log.paths import SessionPaths
-from agentcli.session.permission_gate import PermissionGate, load_rules
+from agentcli.session.configuration import Configuration, load_rules
+from agentcli.session.permission_gate import PermissionGate
 from agentcli.session.project import Project
 from agentcli.session.sandbox_host import SandboxHost
 from agentcli.session.secret_masking import SecretMasking
@@ -117,19 +118,18 @@ async def open_server(settings: Settings, entry: ServerEntry) -> AsyncIterator[S
     with tempfile.TemporaryDirectory(prefix="agentcli-mcp-") as directory:
         paths = SessionPaths(id="visit", directory=Path(directory))
         paths.out.mkdir()
-        rules = load_rules(settings)
+        configuration = Configuration(settings=settings, rules=load_rules(settings))
         gate = PermissionGate(
-            settings,
-            SandboxHost(settings, paths, emit=_ignore_event, rules=rules),
+            configuration,
+            SandboxHost(configuration, paths, emit=_ignore_event),
             secret_masking=SecretMasking(settings),
-            rules=rules,
         )
         servers = Servers([entry], settings, gate=gate, emit=_ignore_event)
         try:
             yield servers
         finally:
             await servers.close()
-            await gate.close()
+            gate.close()
 
 
 def _ignore_event(event: Event) -> None:

@@ -20,12 +20,11 @@ from agentcli.providers.scripted import ModelScript, ScriptedProvider
 from agentcli.session.builder import open_session
 from agentcli.session.builtin_tools import BuiltinTools
 from agentcli.session.checkpoints import Checkpoints
+from agentcli.session.configuration import load_configuration
 from agentcli.session.hooks import build_hooks
-from agentcli.session.managed import apply_managed
 from agentcli.session.model import ModelInUse
 from agentcli.session.parts import build_dispatcher
-from agentcli.session.permission_gate import PermissionGate, load_rules
-from agentcli.session.project import apply_project, load_project
+from agentcli.session.permission_gate import PermissionGate
 from agentcli.session.sandbox_host import SANDBOX_OFF, SandboxHost
 from agentcli.session.secret_masking import SecretMasking
 from agentcli.session.start import open_new
@@ -70,8 +69,8 @@ OnProgress: TypeAlias = Callable[[str], None]
 class ToolServer:
     def __init__(self, settings: Settings) -> None:
         """Open a session for the calls. Raise AgentError if that fails."""
-        project = load_project(settings.workspace, trust_project=settings.trust_project)
-        self._settings = apply_managed(apply_project(settings, project))
+        configuration = load_configuration(settings)
+        self._settings = settings = configuration.settings
         self._start = open_new(settings.sessions)
         paths = self._start.paths
         self._log = LogWriter(paths.log, prev=self._start.last_hash)
@@ -85,21 +84,17 @@ class ToolServer:
         )
         emit, mode = self._journal.append, CurrentMode(value=self._settings.mode)
         self._hooks = build_hooks(
-            self._settings,
+            configuration,
             paths,
-            project=project,
             emit=emit,
             clean=secret_masking.clean,
             mode=mode,
             is_resumed=False,
         )
-        rules = load_rules(self._settings, project)
-        scripts = project.scripts if project else ()
         self._gate = PermissionGate(
-            self._settings,
-            SandboxHost(self._settings, paths, emit=emit, scripts=scripts, rules=rules),
+            configuration,
+            SandboxHost(configuration, paths, emit=emit),
             secret_masking=secret_masking,
-            rules=rules,
             mode=mode,
             hooks=self._hooks.engine,
         )
@@ -172,7 +167,7 @@ class ToolServer:
             last_first.callback(self._start.lock.release)
             last_first.callback(self._log.close)
             last_first.callback(self._journal.append, SessionEnded(exit_code=Exit.DONE))
-            last_first.push_async_callback(self._gate.close)
+            last_first.callback(self._gate.close)
             last_first.callback(self._checkpoints.close)
             last_first.push_async_callback(self._builtin_tools.close)
             last_first.push_async_callback(self._hooks.run_session_end, Exit.DONE)

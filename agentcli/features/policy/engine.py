@@ -27,11 +27,9 @@ from agentcli.permissions.rules import PermissionRule
 from agentcli.permissions.subject import SubjectFactory
 from agentcli.sandbox.choose import SandboxScope, choose_sandbox
 from agentcli.sandbox.environment import build_environment
+from agentcli.session.configuration import load_configuration, load_rules
 from agentcli.session.directories import Directories
-from agentcli.session.managed import apply_managed
-from agentcli.session.permission_gate import load_rules
 from agentcli.session.project import (
-    apply_project,
     get_trust_directory,
     load_project,
     load_project_rules,
@@ -81,14 +79,13 @@ def explain_call(settings: Settings, query: str) -> PolicyAnswer:
 
     Raise UsageError if the query is not a call, and SettingsError if the rules are invalid."""
     tool, tool_input = parse_query(query)
-    project = load_project(settings.workspace, trust_project=settings.trust_project)
-    settings = apply_managed(apply_project(settings, project))
-    rules = load_rules(settings, project)
+    configuration = load_configuration(settings)
+    settings = configuration.settings
     own = (get_settings_file().parent, get_trust_directory().parent)
     added = Directories(settings, own=own, emit=lambda event: None).grants
     layer, why_none = _find_layer(settings)
     decider = _build_decider(
-        rules,
+        configuration.rules,
         workspace=settings.workspace,
         cwd=settings.workspace,
         is_confined=bool(layer) or settings.sandbox == "off",

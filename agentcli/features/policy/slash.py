@@ -1,7 +1,6 @@
 """The slash command that shows the mode and the rules in effect."""
 
-from agentcli.session.permission_gate import load_rules
-from agentcli.session.project import load_project, load_project_rules
+from agentcli.session.configuration import load_configuration
 from agentcli.settings import get_rules_file
 from agentcli.system.home import shorten_home
 from agentcli.system.plain_text import show_controls
@@ -10,8 +9,7 @@ from agentcli.ui.repl.commands.registry import CommandHost
 
 async def run_permissions(host: CommandHost, rest: str) -> None:
     settings = host.session.settings
-    project = load_project(settings.workspace, trust_project=settings.trust_project)
-    written = (*load_rules(settings), *load_project_rules(project))
+    written = load_configuration(settings).rules
     known = {str(rule) for rule in written}
     agreed = [rule for rule in host.session.gate.agreed_rules if str(rule) not in known]
     rows = [("mode", host.mode), ("your rules", shorten_home(get_rules_file()))]

@@ -14,8 +14,8 @@ NOT_CALLABLE = frozenset(["run_program", "search_tools", "delegate", "ask_user",
 """Tools that a program cannot call: they are about the conversation, not the work."""
 
 
-def build_session_feature(parts: SessionParts) -> "Programs | None":
-    return Programs(parts) if parts.settings.programs else None
+def build_session_feature(parts: SessionParts) -> "Programs":
+    return Programs(parts)
 
 
 class Programs(SessionFeature):

@@ -47,8 +47,9 @@ from agentcli.log.paths import SessionPaths
 from agentcli.log.reader import read_log
 from agentcli.log.rebuild import rebuild_at, repeat_undo
 from agentcli.session.builtin_tools import BuiltinTools
+from agentcli.session.configuration import Configuration, load_rules
 from agentcli.session.model import ModelInUse
-from agentcli.session.permission_gate import PermissionGate, load_rules
+from agentcli.session.permission_gate import PermissionGate
 from agentcli.session.sandbox_host import SandboxHost
 from agentcli.session.secret_masking import SecretMasking, TokenNote
 from agentcli.types.checks import AnswerChecked
@@ -106,12 +107,11 @@ class ReplayRunner:
             sandbox=options.sandbox,
             policy=options.policy,
         )
-        rules = load_rules(self._settings)
+        configuration = Configuration(settings=self._settings, rules=load_rules(self._settings))
         self._gate = PermissionGate(
-            self._settings,
-            SandboxHost(self._settings, paths, emit=_ignore_event, rules=rules),
+            configuration,
+            SandboxHost(configuration, paths, emit=_ignore_event),
             secret_masking=SecretMasking(self._settings),
-            rules=rules,
         )
         self._model = ModelInUse(
             provider=self._playback,
@@ -149,7 +149,7 @@ class ReplayRunner:
                     await loop.run_turn(turn.message)
         finally:
             await self._builtin_tools.close()
-            await self._gate.close()
+            self._gate.close()
         return journal.facts
 
     def _build_loop(self, journal: Journal) -> Loop:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 MISSING = "symbols = true needs tree-sitter: install agentcli with the extra symbols"
 
 
-def build_session_feature(parts: "SessionParts") -> "SymbolsFeature | None":
-    return SymbolsFeature(parts) if parts.settings.symbols else None
+def build_session_feature(parts: "SessionParts") -> "SymbolsFeature":
+    return SymbolsFeature(parts)
 
 
 def list_known_tools(

@@ -19,10 +19,8 @@ if TYPE_CHECKING:
     from agentcli.providers.providers import Provider
 
 
-def build_session_feature(parts: SessionParts) -> "Web | None":
-    settings = parts.settings
-    is_on = settings.web or settings.hosted or parts.gate.allows_web
-    return Web(parts) if is_on else None
+def build_session_feature(parts: SessionParts) -> "Web":
+    return Web(parts)
 
 
 class Web(SessionFeature):
@@ -34,7 +32,7 @@ class Web(SessionFeature):
         self._engine = self._find_engine()
 
     def iter_offers(self) -> Iterator[tuple[ToolSpec, Load]]:
-        if self._parts.settings.web or self._parts.gate.allows_web:
+        if self._parts.settings.web or self._parts.configuration.allows_web:
             yield load_spec("web_fetch"), self._build_fetch
         if self._engine is not None:
             yield load_spec("web_search"), self._build_search

@@ -9,10 +9,11 @@ from agentcli.agent.context_notes import describe_reach
 from agentcli.permissions.granting import HostJudge, RunningCommand, SignatureJudge
 from agentcli.permissions.policy import load_rules, rules_from_options, store_rule
 from agentcli.permissions.rules import PermissionRule, Source, parse_rule
-from agentcli.session.permission_gate import find_granted_hosts
+from agentcli.session.configuration import Configuration
 from agentcli.types.errors import SettingsError, UsageError
 from agentcli.types.grants import NO_GRANTS, WITHOUT_SANDBOX, Grants
 from agentcli.types.messages import Json
+from agentcli.types.settings import Settings
 from agentcli.types.verdicts import AskUser, SignatureRequest, Verdict
 from tests.unit.permissions.court import NO, YES, YES_FOR_THE_SESSION, Court, Person, court_of
 
@@ -467,13 +468,14 @@ def test_run_gives_the_logins_that_the_grant_is_meant_for() -> None:
 
 
 def test_environment_note_has_the_hosts_that_rules_give_to_every_command() -> None:
-    rules = [
+    rules = (
         parse_rule("network(*.example.org)", "allow", source="user"),
         parse_rule("network(other.example)", "allow", source="command line"),
         parse_rule("network(other.example)", "deny", source="project"),
         parse_rule("bash(make:*)", "allow", source="user"),
-    ]
-    hosts = find_granted_hosts(rules)
+    )
+    settings = Settings(workspace=Path())
+    hosts = Configuration(settings=settings, rules=rules).granted_hosts
     assert hosts == ("*.example.org",)
     assert "network *.example.org;" in describe_reach(hosts, has_sandbox=True)
-    assert find_granted_hosts(rules[3:]) == ()
+    assert Configuration(settings=settings, rules=rules[3:]).granted_hosts == ()

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from agentcli.session.configuration import build_rule_finder, load_rules
 from agentcli.session.context_sources import ProjectInstructions, find_skill_folders
-from agentcli.session.permission_gate import build_rule_finder, load_rules
 from agentcli.types.events import CallFinished, CallJudged, ContextNote, Event, Fact, Warned
 from agentcli.types.messages import Json, ToolCall
 from agentcli.types.settings import Settings

@@ -7,7 +7,7 @@ from agentcli.session.features import COMMANDS, SESSION_FEATURES
 
 @pytest.mark.parametrize("name", SESSION_FEATURES)
 def test_every_feature_of_a_session_can_be_built(name: str) -> None:
-    module = import_module(SESSION_FEATURES[name])
+    module = import_module(SESSION_FEATURES[name].module)
     assert callable(module.build_session_feature)
 
 

@@ -4,13 +4,16 @@ from pathlib import Path
 from agentcli.session.model import SessionModel, open_model
 from agentcli.types.events import Event, ModelChanged, Warned
 from agentcli.types.settings import Settings
+from agentcli.types.spending import NO_SPENDING
 from tests.support.program import script
 
 
 def _switch(tmp_path: Path, told: list[Event], *, fallback: str | None) -> SessionModel:
     model = script(tmp_path / "first.json", ["hi"])
     settings = Settings(workspace=tmp_path, model=model, fallback=fallback)
-    return SessionModel(open_model(settings), settings=settings, budget=None, emit=told.append)
+    return SessionModel(
+        open_model(settings), settings=settings, past=(), spent=NO_SPENDING, emit=told.append
+    )
 
 
 def test_overloaded_model_is_replaced_once_for_all_agents(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from threading import Thread
 import pytest
 
 from agentcli.log.paths import SessionPaths
+from agentcli.session.configuration import Configuration
 from agentcli.session.sandbox_host import SandboxHost
 from agentcli.types.events import Event, Warned
 from agentcli.types.settings import Settings
@@ -19,7 +20,9 @@ class Desk:
         directory = home / "state" / "sessions" / "one"
         directory.mkdir(parents=True)
         paths = SessionPaths(id="one", directory=directory)
-        self.host = SandboxHost(Settings(workspace=workspace), paths, emit=self.emitted.append)
+        self.host = SandboxHost(
+            Configuration(settings=Settings(workspace=workspace)), paths, emit=self.emitted.append
+        )
 
     @property
     def codes(self) -> list[str]:

@@ -1,0 +1,138 @@
+"""The configuration of a session as one value: settings, rules and hooks of all who may set them.
+
+The policy of the machine is above the command line, and that is above the user's own files. A
+project can tighten all of it; what it may choose besides needs the user's trust.
+"""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agentcli.agent.instructions import FindRule
+from agentcli.session.managed import apply_managed, load_managed_hooks, load_managed_rules
+from agentcli.session.project import (
+    Project,
+    apply_project,
+    load_project,
+    load_project_hooks,
+    load_project_rules,
+)
+from agentcli.settings import build_unreadable_error, get_hooks_file, get_rules_file
+from agentcli.types.fast_dataclass import dataclass
+from agentcli.types.grants import NO_GRANTS
+from agentcli.types.settings import Settings
+from agentcli.types.tools import Effect
+
+if TYPE_CHECKING:
+    from agentcli.permissions.hooks_file import HooksFile
+    from agentcli.permissions.rules import PermissionRule
+
+WEB_FETCH = "web_fetch"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configuration:
+    settings: Settings
+    rules: "tuple[PermissionRule, ...]" = ()
+    project: Project | None = None
+    """None if the repository brings nothing for agents."""
+
+    @property
+    def scripts(self) -> tuple[Path, ...]:
+        """The files of a trusted repository that its own commands run."""
+        return self.project.scripts if self.project else ()
+
+    @property
+    def granted_hosts(self) -> tuple[str, ...]:
+        """The hosts that rules give to every command."""
+        if not any(rule.hosts for rule in self.rules):
+            return ()
+        from agentcli.permissions.granting import compute_given
+
+        return compute_given(NO_GRANTS, self.rules).hosts
+
+    @property
+    def allows_web(self) -> bool:
+        """True if a rule allows pages of any host."""
+        return any(rule.decision == "allow" and WEB_FETCH in rule.tools for rule in self.rules)
+
+    @property
+    def uses_web(self) -> bool:
+        """True if the model may ask for pages, or for a tool of its provider that does."""
+        return self.settings.web or bool(self.settings.hosted) or self.allows_web
+
+    def load_hooks(self) -> "Sequence[HooksFile]":
+        """Load the hooks of the machine, the user and a trusted project. Raise SettingsError."""
+        own = read_user_hooks(get_hooks_file())
+        return [*load_managed_hooks(), *([own] if own else []), *load_project_hooks(self.project)]
+
+    def build_rule_finder(self) -> FindRule:
+        """Build the search for a rule against reading a file unasked."""
+        return build_rule_finder(self.rules, self.settings.workspace)
+
+
+def load_configuration(settings: Settings) -> Configuration:
+    """Load what the machine, the user and the project configure, besides `settings`.
+
+    Raise SettingsError if a file cannot be read or understood."""
+    project = load_project(settings.workspace, trust_project=settings.trust_project)
+    settings = apply_managed(apply_project(settings, project))
+    return Configuration(settings=settings, rules=load_rules(settings, project), project=project)
+
+
+def load_rules(settings: Settings, project: Project | None = None) -> "tuple[PermissionRule, ...]":
+    """Return the rules of the machine, the user, `--policy`, the command line and the project."""
+    own = get_rules_file()
+    theirs = (*load_managed_rules(), *load_project_rules(project, settings.workspace))
+    given = settings.policy or settings.allow or settings.deny or settings.network
+    if not (own.exists() or given):
+        return theirs
+    from agentcli.permissions import policy
+
+    return (
+        *policy.load_rules(own, source="user"),
+        *(
+            policy.load_rules(settings.policy, source="policy", must_exist=True)
+            if settings.policy
+            else ()
+        ),
+        *policy.rules_from_options(
+            allow=settings.allow, deny=settings.deny, network=settings.network
+        ),
+        *theirs,
+    )
+
+
+def build_rule_finder(rules: "Sequence[PermissionRule]", workspace: Path) -> FindRule:
+    """Build the search for a rule against reading a file unasked."""
+    strict = [rule for rule in rules if rule.decision != "allow"]
+    if not strict:
+        return lambda path: ""
+    from agentcli.permissions.command_patterns import Likeness
+    from agentcli.permissions.subject import CallSubject, ReachedPath
+
+    root = Path(os.path.realpath(workspace))
+
+    def find_rule(path: Path) -> str:
+        reached = ReachedPath(path, Path(os.path.realpath(path)))
+        subject = CallSubject(
+            tool="read_file", root=root, cwd=root, paths=(reached,), effect=Effect.READ
+        )
+        found = (rule.cited for rule in strict if rule.likeness(subject) is Likeness.YES)
+        return next(found, "")
+
+    return find_rule
+
+
+def read_user_hooks(path: Path) -> "HooksFile | None":
+    """Read the user's hooks file. Return None if it does not exist. Raise SettingsError."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise build_unreadable_error(path, error) from error
+    from agentcli.permissions.hooks_file import parse_hooks
+
+    return parse_hooks(data.decode("utf-8", "replace"), path)
