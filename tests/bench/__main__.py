@@ -32,6 +32,7 @@ PARTS = (
     "record",
     "wire",
     "render",
+    "ways",
     "peers",
 )
 

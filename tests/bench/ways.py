@@ -1,0 +1,134 @@
+"""The ways through the program, counted: what a reader meets between two moments of a run.
+
+A step is a function that is entered from another module of ours, each counted once. Constructors,
+special methods and lambdas are not counted, nor what is called while a module is imported or what
+is prepared beside the way. The stack is the functions that are open when the way ends.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import FrameType
+from typing import NamedTuple
+
+from agentcli.__main__ import main
+from tests.bench.dialects import of_anthropic
+from tests.bench.figures import Figure
+from tests.bench.model import Model
+from tests.support.program import environment
+
+PACKAGE = "agentcli"
+OUTPUT = "WAY_OUTPUT"
+
+
+class Way(NamedTuple):
+    begins: str
+    """The module and the function whose call begins the way."""
+    ends: str
+
+
+WAYS = {
+    "agentcli run to the first byte": Way(
+        "agentcli.__main__.main", "agentcli.providers.http.connect.HttpConnection.send"
+    ),
+    "the first bash call": Way(
+        "agentcli.agent.dispatch.Dispatcher.prepare", "agentcli.agent.model_client.ModelClient.send"
+    ),
+}
+
+
+def figures() -> Iterator[Figure]:
+    for what, way in WAYS.items():
+        found = _count(way)
+        for part, value in found.items():
+            yield Figure(what=f"{what}: {part}", value=value, unit="")
+
+
+def _count(way: Way) -> dict[str, int]:
+    def reply(step: int) -> bytes:
+        return of_anthropic(step, None if step else ("bash", {"command": "echo hi"}))
+
+    with TemporaryDirectory() as scratch, Model(reply) as model:
+        home, project = Path(scratch), Path(scratch, "project")
+        project.mkdir()
+        output = home / "way.json"
+        command = [sys.executable, "-m", __name__, way.begins, way.ends]
+        options = ["run", "--model", "opus", "--mode", "auto", "-q", "Go on."]
+        env = {**model.environment, OUTPUT: str(output), "PYTHONPATH": str(Path.cwd())}
+        subprocess.run([*command, *options], env=environment(home, **env), cwd=project, check=True)
+        found: dict[str, int] = json.loads(output.read_text())
+    return found
+
+
+class Probe:
+    """Counts the steps between two calls. Must be set as profiler of every thread."""
+
+    def __init__(self, begins: str, ends: str) -> None:
+        self._begins = begins
+        self._ends = ends
+        self._is_on = False
+        self._steps: set[tuple[str, str]] = set()
+        self.found: dict[str, int] = {}
+
+    def __call__(self, frame: FrameType, event: str, argument: object) -> None:
+        if event != "call" or self.found:
+            return
+        module, function = _name(frame)
+        called = f"{module}.{function}"
+        self._is_on = self._is_on or called == self._begins
+        if not self._is_on or not _is_ours(module):
+            return
+        if called == self._ends:
+            self._finish(frame)
+        elif self._is_step(frame, module, function):
+            self._steps.add((module, function))
+
+    def _is_step(self, frame: FrameType, module: str, function: str) -> bool:
+        name = frame.f_code.co_name
+        if name.startswith(("<", "__")) or threading.current_thread().name == "preparation":
+            return False
+        caller = next(_iter_callers(frame), None)
+        return caller is None or (
+            caller.f_code.co_name != "<module>" and _name(caller)[0] != module
+        )
+
+    def _finish(self, frame: FrameType) -> None:
+        stack = {_name(frame), *map(_name, _iter_callers(frame))}
+        self.found = {
+            "functions": len(self._steps),
+            "modules": len({module for module, _ in self._steps}),
+            "functions on the stack": len(stack),
+            "modules on the stack": len({module for module, _ in stack}),
+        }
+        Path(os.environ[OUTPUT]).write_text(json.dumps(self.found))
+
+
+def _iter_callers(frame: FrameType) -> Iterator[FrameType]:
+    """Yield the frames of ours below a frame, the nearest first."""
+    caller = frame.f_back
+    while caller is not None:
+        if _is_ours(_name(caller)[0]):
+            yield caller
+        caller = caller.f_back
+
+
+def _name(frame: FrameType) -> tuple[str, str]:
+    return frame.f_globals.get("__name__", ""), frame.f_code.co_qualname
+
+
+def _is_ours(module: str) -> bool:
+    return module == PACKAGE or module.startswith(f"{PACKAGE}.")
+
+
+if __name__ == "__main__":
+    _, begins, ends, *arguments = sys.argv
+    sys.argv = ["agentcli", *arguments]
+    probe = Probe(begins, ends)
+    threading.setprofile(probe)
+    sys.setprofile(probe)
+    main()
