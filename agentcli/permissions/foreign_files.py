@@ -67,11 +67,6 @@ class ForeignFiles:
 NO_FOREIGN_FILES = ForeignFiles(top=Path("/"))
 
 
-def has_foreign_files(directory: Path) -> bool:
-    """Return whether there may be such files in a directory. Nothing is read."""
-    return any(os.path.lexists(directory / name) for name in (*SERVERS, *PERMISSIONS, *COMMANDS))
-
-
 def read_foreign_files(root: Path) -> ForeignFiles:
     """Read the files at every level from a directory up to the root of its repository."""
     levels = list_levels(root)

@@ -17,13 +17,11 @@ from agentcli.log.paths import SessionPaths
 from agentcli.types.errors import SettingsError, ToolError
 from agentcli.types.events import Checkpointed, Emit, Warned
 from agentcli.types.grants import NO_GRANTS, Grants
-from agentcli.types.messages import Json
-from agentcli.types.tools import Details, Effect, Output, Tool, ToolContext, ToolSpec
+from agentcli.types.tools import Effect, Output, Tool, ToolContext, ToolSpec, WrappedTool
 
 if TYPE_CHECKING:
     from agentcli.log.checkpoint.changes import ChangedFile
     from agentcli.log.checkpoint.keep import CheckpointBefore, CheckpointKeeper
-    from agentcli.log.checkpoint.scan import IgnoreScope
 
 T = TypeVar("T")
 RootBefore: TypeAlias = "tuple[Path, CheckpointBefore]"
@@ -246,25 +244,12 @@ class Checkpoints:
         )
 
 
-class _CheckpointedTool:
+class _CheckpointedTool(WrappedTool):
     """A tool whose changes can be undone."""
 
     def __init__(self, tool: Tool, checkpoints: Checkpoints) -> None:
-        self._tool = tool
+        super().__init__(tool)
         self._checkpoints = checkpoints
-
-    @property
-    def spec(self) -> ToolSpec:
-        return self._tool.spec
-
-    def parse(self, raw: Json) -> Any:
-        return self._tool.parse(raw)
-
-    def effect(self, args: Any) -> Effect:
-        return self._tool.effect(args)
-
-    async def preview(self, args: Any, context: ToolContext) -> Details | None:
-        return await self._tool.preview(args, context)
 
     async def run(self, args: Any, context: ToolContext) -> Output:
         if context.effect is Effect.READ:
@@ -274,11 +259,6 @@ class _CheckpointedTool:
             return await self._tool.run(args, context)
         finally:
             await self._checkpoints.capture_after(before)
-
-
-def _is_ignored(path: Path, rules: "IgnoreScope") -> bool:
-    is_dir = path.is_dir() and not path.is_symlink()
-    return rules.ignores(os.fsencode(path.name), is_dir=is_dir)
 
 
 def _name_outside(root: str, changed: "ChangedFile") -> "ChangedFile":

@@ -17,8 +17,15 @@ from typing import Any, TypeAlias
 from agentcli.agent.toolset import Load
 from agentcli.types.checks import Verified
 from agentcli.types.events import Emit, Warned
-from agentcli.types.messages import Json, Text
-from agentcli.types.tools import Details, Diff, Effect, Output, Tool, ToolContext, ToolSpec
+from agentcli.types.messages import Text
+from agentcli.types.tools import (
+    Diff,
+    Output,
+    Tool,
+    ToolContext,
+    ToolSpec,
+    WrappedTool,
+)
 
 EDITS = ("write_file", "edit_file", "apply_patch")
 LINES_MAX = 10
@@ -142,25 +149,12 @@ def _to_plain(line: str) -> str:
     return re.sub(r"\d+", "#", line)
 
 
-class _CheckedEdit:
+class _CheckedEdit(WrappedTool):
     """A tool that edits files, and reports what the edit broke."""
 
     def __init__(self, tool: Tool, checks: EditChecks) -> None:
-        self._tool = tool
+        super().__init__(tool)
         self._checks = checks
-
-    @property
-    def spec(self) -> ToolSpec:
-        return self._tool.spec
-
-    def parse(self, raw: Json) -> Any:
-        return self._tool.parse(raw)
-
-    def effect(self, args: Any) -> Effect:
-        return self._tool.effect(args)
-
-    async def preview(self, args: Any, context: ToolContext) -> Details | None:
-        return await self._tool.preview(args, context)
 
     async def run(self, args: Any, context: ToolContext) -> Output:
         paths = args.paths if self.spec.name == "apply_patch" else [args.path]

@@ -325,6 +325,29 @@ class Tool(Protocol):
     async def run(self, args: Any, context: ToolContext) -> Output: ...
 
 
+class WrappedTool:
+    """A tool that does what another one does. A subclass adds to its `run`."""
+
+    def __init__(self, tool: Tool) -> None:
+        self._tool = tool
+
+    @property
+    def spec(self) -> ToolSpec:
+        return self._tool.spec
+
+    def parse(self, raw: Json) -> Any:
+        return self._tool.parse(raw)
+
+    def effect(self, args: Any) -> Effect:
+        return self._tool.effect(args)
+
+    async def preview(self, args: Any, context: ToolContext) -> Details | None:
+        return await self._tool.preview(args, context)
+
+    async def run(self, args: Any, context: ToolContext) -> Output:
+        return await self._tool.run(args, context)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedCall:
     """A call with its tool and its arguments. The input is parsed once, when this is made."""
