@@ -99,6 +99,14 @@ def test_run_without_calls_needs_a_command_line_and_an_event_loop_alone(
     assert modules == {"typer", "asyncio"}
 
 
+def test_session_loads_no_feature_that_the_configuration_does_not_ask_for(tmp_path: Path) -> None:
+    script = tmp_path / "script.yaml"
+    script.write_text(json.dumps([{"text": "Done."}]))
+    names = import_names("run", "--model", f"script/{script}", "x", cwd=tmp_path)
+    features = {name.split(".")[2] for name in names if name.startswith("agentcli.features.")}
+    assert features == {"ask_user", "children", "mcp", "plugins"}
+
+
 def test_first_calls_need_no_module_that_is_not_prepared(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one\n")
     script = tmp_path / "script.yaml"
