@@ -231,6 +231,7 @@ def _outside_repository(workspace: Path) -> Protection:
     common = common_directory(target)
     is_linked = target.parent == common / "worktrees" and _is_repository(common)
     if is_linked and _points_back(target / "gitdir", git):
+        logs = [path for path in (common / "logs",) if is_directory(path)]  # they can be off
         return Protection(
             guarded=(
                 *_guard_linked_worktree(target),
@@ -238,7 +239,7 @@ def _outside_repository(workspace: Path) -> Protection:
                 *_guard_modules(target, workspace),
             ),
             readable=(common,),
-            writable=(target, common / "objects", common / "refs", common / "logs"),
+            writable=(target, common / "objects", common / "refs", *logs),
         )
     named = _WORKTREE.search(small_text(target / "config")) if _is_repository(target) else None
     if named and os.path.realpath(target / named[1].strip()) == str(workspace):
