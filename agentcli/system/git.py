@@ -177,6 +177,41 @@ def add_worktree(tree: Path, commit: str, *, root: Path) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PackedCommit:
+    """A commit with its history, to make a repository of it on another machine."""
+
+    commit: str
+    pack: bytes
+    shallow: bytes
+    """Where the history of a shallow clone ends."""
+
+
+def pack_commit(commit: str, *, cwd: Path) -> PackedCommit:
+    """Raise SettingsError if objects are missing, as in a partial clone."""
+    with prepare_git("pack-objects", "--revs", "--stdout", "--quiet", cwd=cwd) as (command, env):
+        shallow = Path(env["GIT_COMMON_DIR"], "shallow")
+        pack = _run(command, cwd=cwd, env=env, given=f"{commit}\n".encode())
+        ends = shallow.read_bytes() if shallow.is_file() else b""
+        return PackedCommit(commit=commit, pack=pack, shallow=ends)
+
+
+def unpack_commit(packed: PackedCommit, root: Path) -> None:
+    """Make the directory a repository whose HEAD is the commit, without files.
+
+    Raise SettingsError or OSError.
+    """
+    object_format = "sha256" if len(packed.commit) == 64 else "sha1"
+    (root / ".git" / "logs").mkdir(parents=True)  # commits in a sandbox can write only what exists
+    init = ("git", "init", "--quiet", "--template=", f"--object-format={object_format}")
+    _run(init, cwd=root, env=_environment(root) | _as_environment(_OURS) | _ALONE)
+    with prepare_git("index-pack", "--stdin", cwd=root) as (command, env):
+        _run(command, cwd=root, env=env, given=packed.pack)
+    (root / ".git" / "HEAD").write_text(f"{packed.commit}\n", encoding="ascii")
+    if packed.shallow:
+        (root / ".git" / "shallow").write_bytes(packed.shallow)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Repository:
     own: Path
     common: Path
@@ -237,10 +272,13 @@ def _run(
     *,
     cwd: Path,
     env: Mapping[str, str],
+    given: bytes | None = None,
     timeout_s: float = TIME_LIMIT_S,
 ) -> bytes:
     try:
-        ran = own_process.run(command, beside=cwd, cwd=cwd, env=env, timeout_s=timeout_s)
+        ran = own_process.run(
+            command, beside=cwd, cwd=cwd, env=env, given=given, timeout_s=timeout_s
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         is_missing = isinstance(error, FileNotFoundError) and error.filename == "git"
         why = "git is not installed" if is_missing else f"git failed: {error}"

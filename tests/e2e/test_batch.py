@@ -1,8 +1,11 @@
 import json
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -268,6 +271,69 @@ def test_rate_limit_uses_no_task_up_and_holds_all_workers_back(ground: Ground) -
     assert "a: rate limited; no task starts for 2." in ran.err
     results = [(one["id"], one["answer"], one["attempts"]) for one in ground.report["results"]]
     assert results == [("a", "A.", 2), ("b", "B.", 1)]
+
+
+@contextmanager
+def open_store(kind: str, tmp_path: Path) -> Iterator[tuple[str, dict[str, str], Any]]:
+    """Yield the URL of an empty store, the variables it needs, and its files."""
+    fsspec = pytest.importorskip("fsspec")
+    if kind == "file":
+        yield f"file://{tmp_path}/store", {}, fsspec.filesystem("file")
+        return
+    pytest.importorskip("s3fs")
+    server = pytest.importorskip("moto.server").ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    keys = {"AWS_ACCESS_KEY_ID": "k", "AWS_SECRET_ACCESS_KEY": "s"}
+    env = {**keys, "AWS_ENDPOINT_URL": f"http://{host}:{port}", "AWS_REGION": "us-east-1"}
+    files = fsspec.filesystem("s3", key="k", secret="s", endpoint_url=env["AWS_ENDPOINT_URL"])
+    files.mkdir("results")
+    try:
+        yield "s3://results/run", env, files
+    finally:
+        server.stop()
+
+
+@pytest.mark.parametrize("kind", ["file", "s3"])
+def test_store_has_every_result_and_continues_without_the_directory(
+    kind: str, ground: Ground
+) -> None:
+    with open_store(kind, ground.tmp_path) as (url, env, files):
+        ground.with_git().tasks(ground.task("a", EDIT), ground.task("b", []))
+        assert ground.run("--store", url, env=env).code != 0
+        first = ground.sessions()
+        names = {path.split("/tasks/")[1] for path in files.find(f"{url}/tasks")}
+        assert {"a/done.json", "a/log.jsonl", "a/patch.diff", "b/done.json"} <= names
+        assert json.loads(files.cat_file(f"{url}/report.json")) == ground.report
+
+        shutil.rmtree(ground.out)  # as on another machine
+        script(ground.tmp_path / "b.json", ["Now."])
+        again = ground.run("--store", url, "--retry-failed", env=env)
+        assert (again.code, ground.report["ok"]) == (0, 2)
+        assert "1 of 2 tasks are already done\n" in again.err
+        assert ground.sessions()["a"] == first["a"] != ground.sessions()["b"]
+        assert (ground.out / "tasks" / "a" / "patch.diff").is_file()
+
+        files.invalidate_cache()
+        files.rm_file(f"{url}/tasks/b/done.json")  # as if stopped before it was stored
+        assert ground.run("--store", url, env=env).code == 0
+        stored = json.loads(files.cat_file(f"{url}/tasks/b/done.json"))
+        assert stored["session"] == ground.sessions()["b"]
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("zz://nowhere", "error: the store zz://nowhere failed: Protocol not known: zz\n"),
+        ("file:///dev/null/x", "error: the store file:///dev/null/x failed: [Errno 20]"),
+    ],
+)
+def test_store_that_cannot_be_used_is_named(url: str, message: str, ground: Ground) -> None:
+    pytest.importorskip("fsspec")
+    ground.tasks(ground.task("a", ["Done."]))
+    ran = ground.run("--store", url)
+    assert ran.code == 3
+    assert message in ran.err
 
 
 @WITH_RAY

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.features.batch.engine import TaskTrees
+from agentcli.features.batch.trees import TaskTrees
 from agentcli.features.review.review import ReviewScope, _read_change
 from agentcli.log.checkpoint.keep import CheckpointKeeper
 from agentcli.log.checkpoint.store import ObjectStore

@@ -13,7 +13,7 @@ OF_EVERY_FEATURE = frozenset({"command", "render", "slash"})
 
 APART = {
     "agentcli.features.ask_user.ask_user": "a tool, loaded at its first call",
-    "agentcli.features.batch.ray_engine": "imports Ray, an extra",
+    "agentcli.features.batch.store": "imports fsspec, an extra",
     "agentcli.features.eval.page": "HTML alone, beside the text of the same report",
     "agentcli.features.children.delegate": "a tool, loaded at its first call",
     "agentcli.features.insights.triage": "the table of checks: a new check is a line in it",

@@ -34,6 +34,10 @@ Out = Annotated[
     Path | None,
     typer.Option(metavar="DIR", help="Output directory. [default: TASKS with the suffix .out]"),
 ]
+Store = Annotated[
+    str | None,
+    typer.Option(metavar="URL", help="Object store that also gets all results, such as s3://..."),
+]
 MaxCostEach = Annotated[
     str | None, typer.Option("--max-cost", metavar="USD", help="Cost limit of each task.")
 ]
@@ -55,6 +59,7 @@ def batch(
     tasks: Tasks,
     workers: Workers = 2,
     out: Out = None,
+    store: Store = None,
     workspace: Workspace = Path(),
     model: Model = None,
     mode: Mode = None,
@@ -102,13 +107,14 @@ def batch(
         out=(out or tasks.with_suffix(".out")).absolute(),
         options=(
             *_build_options({**checked, **others}),
-            # The workers are elsewhere.
-            *_build_options({name: Path(path).absolute() for name, path in files.items() if path}),
             *(["--trust-project"] if trust_project else []),
         ),
+        # The workers are elsewhere.
+        files={name: Path(path).absolute() for name, path in files.items() if path},
         workers=workers,
         retries_failed=retry_failed,
         keeps_trees=keep,
+        store_url=store,
     )
     return run_batch(plan, file, engine=engine)
 

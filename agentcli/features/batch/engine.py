@@ -1,24 +1,22 @@
 """The engine of a batch: its workers, as processes of this machine or on another `BatchEngine`."""
 
 import asyncio
-import hashlib
 import json
-import os
-import shutil
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
-
-from platformdirs import user_cache_path
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from agentcli.features.batch.tasks import Task, TaskLimits
+from agentcli.features.batch.trees import TaskTrees
 from agentcli.log.lock import SessionInUse, SessionLock
-from agentcli.system.git import NOT_INTO_OTHERS, add_worktree, run_git
 from agentcli.system.process import run_to_completion, signal_of_death
 from agentcli.types.errors import Ending, RunOutcome, SettingsError
+
+if TYPE_CHECKING:
+    from agentcli.features.batch.store import ResultStore
 
 LINE_LIMIT_BYTES = 64 * 1024 * 1024
 PATIENCE_S = 30.0
@@ -27,29 +25,60 @@ PATIENCE_S = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerJob:
-    argv: tuple[str, ...]
+    """One attempt at a task."""
+
+    name: str
+    trees: TaskTrees
+    options: tuple[str, ...]
+    """The options of `agentcli run`."""
     stdin: bytes
-    stdout_path: Path
-    """The file for stdout."""
-    stderr_path: Path
-    """The file for stderr."""
+    directory: Path
+    """The directory for what the run writes, with its stdout and stderr."""
+    files: Mapping[str, Path]
+    """Options whose value is a file of this machine."""
+
+
+EVENTS, PROGRESS = "events.jsonl", "stderr.txt"
+"""The files for stdout and stderr."""
+
+
+class WorkerLost(Exception):
+    """A worker ended without a result, in a way that an exit code does not say."""
+
+    def __init__(self, reason: str, *, is_by_task: bool) -> None:
+        """`is_by_task` is false if the machine was lost: it counts as no attempt."""
+        super().__init__(reason)
+        self.is_by_task = is_by_task
 
 
 class BatchEngine(Protocol):
     async def run(self, job: WorkerJob, on_line: Callable[[bytes], None]) -> int:
-        """Call `on_line` with every line of stdout; return the exit code as Popen does.
+        """Make the tree, call `on_line` with every line of stdout, and return the exit code.
 
-        When cancelled, stop the worker.
+        The code is that of Popen. When cancelled, stop the worker. Raise WorkerLost.
         """
         ...
 
     def close(self) -> None: ...
 
 
+def build_argv(tree: Path, directory: Path, options: Sequence[str]) -> tuple[str, ...]:
+    return (
+        # -P: nothing is imported from the current directory.
+        *(sys.executable, "-P", "-m", "agentcli", "run", "-", "-C", str(tree)),
+        *("-o", "stream-json", "--output-dir", str(directory), "--no-annotations"),
+        *options,
+    )
+
+
 class LocalEngine:
     async def run(self, job: WorkerJob, on_line: Callable[[bytes], None]) -> int:
-        with job.stderr_path.open("wb") as progress, job.stdout_path.open("wb") as events:
-            async with _start_worker(job, progress.fileno()) as worker:
+        tree = await asyncio.to_thread(job.trees.make, job.name)
+        files = (f"--{option}={path}" for option, path in job.files.items())
+        argv = build_argv(tree, job.directory, (*job.options, *files))
+        output = job.directory
+        with (output / PROGRESS).open("wb") as progress, (output / EVENTS).open("wb") as events:
+            async with _start_worker(argv, job.stdin, progress.fileno()) as worker:
                 assert worker.stdout is not None
                 async for line in worker.stdout:
                     events.write(line)
@@ -61,9 +90,11 @@ class LocalEngine:
 
 
 @asynccontextmanager
-async def _start_worker(job: WorkerJob, stderr: int) -> AsyncIterator[asyncio.subprocess.Process]:
+async def _start_worker(
+    argv: Sequence[str], stdin: bytes, stderr: int
+) -> AsyncIterator[asyncio.subprocess.Process]:
     worker = await asyncio.create_subprocess_exec(
-        *job.argv,
+        *argv,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=stderr,
@@ -73,7 +104,7 @@ async def _start_worker(job: WorkerJob, stderr: int) -> AsyncIterator[asyncio.su
     try:
         assert worker.stdin is not None
         with suppress(ConnectionError):
-            worker.stdin.write(job.stdin)
+            worker.stdin.write(stdin)
             await worker.stdin.drain()
         worker.stdin.close()
         yield worker
@@ -95,82 +126,13 @@ async def _stop_worker(worker: asyncio.subprocess.Process) -> None:
         await worker.wait()
 
 
-# A directory for each task: a git worktree of one commit, or a copy without git.
-
-
-class TaskTrees:
-    def __init__(self, workspace: Path, *, out: Path) -> None:
-        self._workspace = workspace
-        self._out = out
-        key = hashlib.sha256(os.fsencode(out)).hexdigest()[:12]
-        self._directory = user_cache_path("agentcli", appauthor=False) / "trees" / key
-        self._root, self.commit = _find_repository(workspace)
-
-    @property
-    def lacks_changes(self) -> bool:
-        """True if the user has uncommitted changes, which are in none of the directories."""
-        return bool(
-            self.commit
-            and run_git("status", "--porcelain", NOT_INTO_OTHERS, cwd=self._workspace).strip()
-        )
-
-    def make(self, name: str) -> Path:
-        """Make a fresh directory, removing what an earlier attempt left.
-
-        Raise SettingsError on failure.
-        """
-        self.remove(name)
-        tree = self._directory / name
-        try:
-            tree.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if self.commit:
-                add_worktree(tree, self.commit, root=self._root)
-            else:
-                shutil.copytree(self._workspace, tree, symlinks=True, ignore=self._ignore_names)
-        except (OSError, shutil.Error) as error:
-            raise SettingsError(f"cannot create {tree}: {error}", hint="free some space") from error
-        return tree / self._workspace.relative_to(self._root)
-
-    def remove(self, name: str) -> None:
-        tree = self._directory / name
-        if not tree.exists():
-            return
-        if self.commit:
-            with suppress(SettingsError):  # one that is half made is removed as a plain directory
-                run_git("worktree", "remove", "--force", "--force", str(tree), cwd=self._root)
-        shutil.rmtree(tree, ignore_errors=True)
-        if self.commit:
-            run_git("worktree", "prune", cwd=self._root)
-
-    def _ignore_names(self, directory: str, names: list[str]) -> list[str]:
-        """Return the names not to copy: the batch's own output, and sockets and pipes."""
-        paths = {name: Path(directory, name) for name in names}
-        return [
-            name
-            for name, path in paths.items()
-            if path == self._out
-            or path == self._directory
-            or not (path.is_symlink() or path.is_dir() or path.is_file())
-        ]
-
-
-def _find_repository(workspace: Path) -> tuple[Path, str]:
-    """Return the repository's root and its commit; the workspace and "" if there is no commit."""
-    try:
-        root = Path(run_git("rev-parse", "--show-toplevel", cwd=workspace).rstrip("\n")).resolve()
-        commit = run_git("rev-parse", "--verify", "HEAD^{commit}", cwd=workspace).strip()
-        if workspace != root:
-            run_git("ls-tree", "-d", f"{commit}:{workspace.relative_to(root).as_posix()}", cwd=root)
-    except (SettingsError, ValueError):
-        return workspace, ""
-    return root, commit
-
-
 # Many tasks on a few workers, each task in its own process, tree and session.
 
 
 ATTEMPTS = 3
 """The attempts at a task whose worker died without a result."""
+LOST_MACHINES = 20
+"""The most machines that may be lost under one task."""
 
 EngineName = Literal["local", "ray"]
 ENGINES: tuple[EngineName, ...] = ("local", "ray")
@@ -220,9 +182,13 @@ class BatchPlan:
     out: Path
     options: tuple[str, ...] = ()
     """The options of `agentcli run` for all tasks."""
+    files: Mapping[str, Path] = field(default_factory=dict)
+    """Of these, the options whose value is a file."""
     workers: int = 2
     retries_failed: bool = False
     keeps_trees: bool = False
+    store_url: str | None = None
+    """An object store that gets all results, too."""
 
 
 class Batch:
@@ -243,10 +209,12 @@ class Batch:
         self.trees = TaskTrees(plan.workspace, out=plan.out)
         self._trees_elsewhere: dict[Path, TaskTrees] = {}
         """Those of tasks that have a workspace of their own."""
-        self._one_tree_at_a_time = asyncio.Lock()
         self._gate = RateLimitGate()
         self.results: dict[str, Result] = {}
+        self._store = _open_store(plan.store_url) if plan.store_url else None
+        self._in_store = self._store.find_done() if self._store else set()
         for task in tasks:
+            self._fetch(task)
             if (stored := self._load_result(task)) is not None:
                 self.results[task.id] = stored
 
@@ -256,12 +224,18 @@ class Batch:
         When cancelled, stop the workers, which close their sessions; leave the rest.
         """
         waiting = iter([task for task in self._tasks if task.id not in self.results])
+        for name in self.results.keys() - self._in_store:  # stopped before it was stored
+            await self._put(name)
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(self._plan.workers):
                     group.create_task(self._run_worker(waiting))
         except ExceptionGroup as errors:
             raise errors.exceptions[0] from None
+
+    def put_reports(self) -> None:
+        if self._store:
+            self._store.put_reports(self._plan.out)
 
     def close(self) -> None:
         self._lock.release()
@@ -274,21 +248,34 @@ class Batch:
             self._listener.on_end(task, result)
 
     async def _run_task(self, task: Task) -> Result:
-        self._task_directory(task).mkdir(parents=True, exist_ok=True)
-        result, attempts, tree = await self._run_with_retries(task)
+        self._get_directory(task.id).mkdir(parents=True, exist_ok=True)
+        if self._store and task.id in self._in_store:
+            await asyncio.to_thread(self._store.drop, task.id)
+        result, attempts = await self._run_with_retries(task)
+        trees = self._find_trees(task)
         if result["status"] == "ok" and not self._plan.keeps_trees:
-            async with self._one_tree_at_a_time:
-                await asyncio.to_thread(self._find_trees(task).remove, task.id)
+            await asyncio.to_thread(trees.remove, task.id)
+        tree = trees.get_workspace(task.id)
         result = {
             "id": task.id,
             "fingerprint": task.fingerprint,
             "attempts": attempts,
-            "commit": self._find_trees(task).commit or None,
+            "commit": trees.commit or None,
             "tree": str(tree) if tree.exists() else None,
             **{key: value for key, value in result.items() if key not in _STREAM_KEYS},
         }
-        _write_json(self._task_directory(task) / "done.json", result)
+        _write_json(self._get_directory(task.id) / "done.json", result)
+        await self._put(task.id)
         return result
+
+    def _fetch(self, task: Task) -> None:
+        """Fetch a result that the store has: the last one, maybe made on another machine."""
+        if self._store and task.id in self._in_store:
+            self._store.fetch(task.id, self._get_directory(task.id))
+
+    async def _put(self, name: str) -> None:
+        if self._store:
+            await asyncio.to_thread(self._store.put, name, self._get_directory(name))
 
     def _find_trees(self, task: Task) -> TaskTrees:
         if task.workspace is None:
@@ -298,32 +285,29 @@ class Batch:
             self._trees_elsewhere[task.workspace] = trees
         return self._trees_elsewhere[task.workspace]
 
-    async def _run_with_retries(self, task: Task) -> tuple[Result, int, Path]:
-        """Run until there is a result, but not for ever. Return it with the last attempt's tree."""
-        attempts = crashes = 0
+    async def _run_with_retries(self, task: Task) -> tuple[Result, int]:
+        """Run until there is a result, but not for ever. Return it with the number of attempts."""
+        attempts = crashes = losses = 0
         limits = TaskLimits((*self._plan.options, *task.options))
         while True:
             attempts += 1
             await self._gate.wait()
-            async with self._one_tree_at_a_time:
-                tree = await asyncio.to_thread(self._find_trees(task).make, task.id)
-            result, how = await self._run_once(task, tree, options=limits.options)
-            if result is None:
-                crashes += 1
-                self._listener.on_crash(task, how)
-                if crashes == ATTEMPTS:
-                    return _build_lost_result(f"{how}, {crashes} times"), attempts, tree
-            elif (wait_s := limits.find_wait_s(result)) is None:
-                return limits.add_earlier_cost(result), attempts, tree
-            else:
-                self._gate.hold(wait_s)
-                self._listener.on_wait(task, wait_s)
+            try:
+                result = await self._run_once(task, options=limits.options)
+            except WorkerLost as lost:
+                self._listener.on_crash(task, str(lost))
+                crashes, losses = crashes + lost.is_by_task, losses + (not lost.is_by_task)
+                if crashes == ATTEMPTS or losses == LOST_MACHINES:
+                    times = crashes if crashes == ATTEMPTS else losses
+                    return _build_lost_result(f"{lost}, {times} times"), attempts
+                continue
+            if (wait_s := limits.find_wait_s(result)) is None:
+                return limits.add_earlier_cost(result), attempts
+            self._gate.hold(wait_s)
+            self._listener.on_wait(task, wait_s)
 
-    async def _run_once(
-        self, task: Task, tree: Path, *, options: Sequence[str]
-    ) -> tuple[Result | None, str]:
-        """Return the result, or how the worker ended without one."""
-        directory = self._task_directory(task)
+    async def _run_once(self, task: Task, *, options: tuple[str, ...]) -> Result:
+        """Raise WorkerLost if the worker ended without a result."""
         results: list[Result] = []
 
         def handle_line(line: bytes) -> None:
@@ -335,39 +319,27 @@ class Batch:
                 case {"type": "retry", "http": 429, "wait_s": float(wait_s)}:
                     self._gate.hold(wait_s)
 
-        work = WorkerJob(
-            argv=self._build_argv(task, tree, options),
+        job = WorkerJob(
+            name=task.id,
+            trees=self._find_trees(task),
+            options=options,
             stdin=task.prompt.encode("utf-8", "replace"),
-            stdout_path=directory / "events.jsonl",
-            stderr_path=directory / "stderr.txt",
+            directory=self._get_directory(task.id),
+            files=self._plan.files,
         )
-        code = await self._engine.run(work, handle_line)
+        code = await self._engine.run(job, handle_line)
         if results and results[-1].get("status") != "interrupted":
-            return results[-1], ""
+            return results[-1]
         by = signal_of_death(code)
-        return None, f"killed by {by}" if by else f"exited with code {code}"
+        raise WorkerLost(f"killed by {by}" if by else f"exited with code {code}", is_by_task=True)
 
-    def _build_argv(self, task: Task, tree: Path, options: Sequence[str]) -> tuple[str, ...]:
-        return (
-            # -P: nothing is imported from the current directory.
-            *(sys.executable, "-P", "-m", "agentcli", "run", "-", "-C", str(tree)),
-            *(
-                "-o",
-                "stream-json",
-                "--output-dir",
-                str(self._task_directory(task)),
-                "--no-annotations",
-            ),
-            *options,
-        )
-
-    def _task_directory(self, task: Task) -> Path:
-        return self._plan.out / "tasks" / task.id
+    def _get_directory(self, name: str) -> Path:
+        return self._plan.out / "tasks" / name
 
     def _load_result(self, task: Task) -> Result | None:
         """Return the stored result of a task that need not be run."""
         try:
-            result: Result = json.loads((self._task_directory(task) / "done.json").read_bytes())
+            result: Result = json.loads((self._get_directory(task.id) / "done.json").read_bytes())
             is_same = result["fingerprint"] == task.fingerprint
             is_final = result["status"] == "ok" or not self._plan.retries_failed
         except (OSError, ValueError, KeyError, TypeError):
@@ -395,6 +367,15 @@ def build_engine(name: EngineName, *, workers: int) -> BatchEngine:
             f"cannot use the engine {name}: {error}", hint="pip install ray"
         ) from error
     return build_ray_engine(workers=workers)
+
+
+def _open_store(url: str) -> "ResultStore":
+    """Raise SettingsError if it cannot be opened."""
+    try:
+        from agentcli.features.batch.store import ResultStore
+    except ImportError as error:
+        raise SettingsError(f"cannot open {url}: {error}", hint="pip install fsspec") from error
+    return ResultStore(url)
 
 
 def _lock_output(out: Path) -> SessionLock:

@@ -203,6 +203,10 @@ def run_batch(plan: BatchPlan, file: TaskFile, *, engine: str = "local") -> int:
     named = next((name for name in ENGINES if name == engine), None)
     if named is None:
         raise UsageError(f"no engine {engine}", hint=f"--engine takes {' or '.join(ENGINES)}")
+    if named == "ray" and plan.keeps_trees:
+        raise UsageError(
+            "the worktrees on nodes cannot be kept", hint="--keep takes --engine local"
+        )
     for bad in file.bad:
         write_err(f"error: invalid task in line {bad.number}: {bad.message}\n")
     runs = build_engine(named, workers=plan.workers)
@@ -229,6 +233,7 @@ async def _run_tasks(plan: BatchPlan, file: TaskFile, engine: BatchEngine) -> in
         report = BatchReport(file=file, results=results)
         report.write(plan.out)
         batch.close()
+        batch.put_reports()
     write_out(f"{report.summary}: {plan.out / 'report.md'}\n")
     return Exit(128 + stopped) if stopped else report.exit_code
 

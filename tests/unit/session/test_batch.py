@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.features.batch.engine import TaskTrees
 from agentcli.features.batch.tasks import BadLine, Task, read_tasks
+from agentcli.features.batch.trees import TaskTrees
 from agentcli.types.errors import UsageError
 
 
@@ -149,3 +149,39 @@ def test_directory_that_the_commit_does_not_have_is_copied(tmp_path: Path) -> No
     (work / "new" / "b.txt").touch()
     tree = TaskTrees(work / "new", out=tmp_path / "out").make("a")
     assert [path.name for path in tree.iterdir()] == ["b.txt"]
+
+
+def test_packed_commit_makes_the_same_trees_elsewhere(tmp_path: Path) -> None:
+    work = repository(tmp_path)
+    (work / "sub" / "a.txt").write_text("two\n")
+    git(work, "commit", "--quiet", "--all", "--message", "two")
+    commit = git(work, "rev-parse", "HEAD").strip()
+    clone = tmp_path / "shallow"
+    git(tmp_path, "clone", "--quiet", "--depth", "1", f"file://{work}", str(clone))
+    for source, history in ((work, 2), (clone, 1)):
+        packed = TaskTrees(source / "sub", out=tmp_path / "out").pack()
+        node = tmp_path / "nodes" / packed.key
+        packed.unpack(node)
+        trees = TaskTrees(node / packed.subdirectory, out=node)
+        assert trees.commit == commit
+        tree = trees.make("a")
+        assert (tree / "a.txt").read_text() == "two\n"
+        assert git(tree, "log", "--format=%H").count("\n") == history
+        assert git(tree, "status", "--porcelain") == ""
+        (tree / "a.txt").write_text("three\n")
+        git(tree, "commit", "--quiet", "--all", "--message", "three")
+
+
+def test_packed_directory_keeps_its_links_and_leaves_out_pipes(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    (work / "out").mkdir(parents=True)
+    (work / "a.txt").write_text("one\n")
+    (work / "link").symlink_to("/nowhere")
+    os.mkfifo(work / "pipe")
+    packed = TaskTrees(work, out=work / "out").pack()
+    packed.unpack(tmp_path / "node")
+    tree = TaskTrees(tmp_path / "node" / packed.subdirectory, out=tmp_path / "node-out").make("a")
+    assert {path.name: path.is_symlink() for path in tree.iterdir()} == {
+        "a.txt": False,
+        "link": True,
+    }

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.features.batch.engine import TaskTrees
+from agentcli.features.batch.trees import TaskTrees
 from agentcli.system import own_process
 from agentcli.system.git import PLAIN_DIFF, run_git
 from agentcli.system.worktree import UncommittedChanges

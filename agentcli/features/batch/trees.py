@@ -1,0 +1,155 @@
+"""A directory for each task: a git worktree of one commit, or a copy without git.
+
+What they are made from can be packed, and unpacked on a node of a cluster.
+"""
+
+import hashlib
+import io
+import os
+import shutil
+import tarfile
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+
+from platformdirs import user_cache_path
+
+from agentcli.system.git import (
+    NOT_INTO_OTHERS,
+    PackedCommit,
+    add_worktree,
+    pack_commit,
+    run_git,
+    unpack_commit,
+)
+from agentcli.types.errors import SettingsError
+
+
+class TaskTrees:
+    """The directories of tasks. Made and removed one at a time: git prunes those half made."""
+
+    _one_at_a_time = Lock()
+
+    def __init__(self, workspace: Path, *, out: Path) -> None:
+        self._workspace = workspace
+        self._out = out
+        key = hashlib.sha256(os.fsencode(out)).hexdigest()[:12]
+        self._directory = user_cache_path("agentcli", appauthor=False) / "trees" / key
+        self._root, self.commit = _find_repository(workspace)
+
+    @property
+    def lacks_changes(self) -> bool:
+        """True if the user has uncommitted changes, which are in none of the directories."""
+        return bool(
+            self.commit
+            and run_git("status", "--porcelain", NOT_INTO_OTHERS, cwd=self._workspace).strip()
+        )
+
+    def make(self, name: str) -> Path:
+        """Make a fresh directory, removing what an earlier attempt left.
+
+        Raise SettingsError on failure.
+        """
+        tree = self._directory / name
+        with self._one_at_a_time:
+            self._remove(tree)
+            self._create(tree)
+        return self.get_workspace(name)
+
+    def remove(self, name: str) -> None:
+        with self._one_at_a_time:
+            self._remove(self._directory / name)
+
+    def get_workspace(self, name: str) -> Path:
+        """Return the path, in the directory of this name, of the workspace."""
+        return self._directory / name / self._workspace.relative_to(self._root)
+
+    def pack(self) -> "PackedSource":
+        """Pack what the directories are made from. Raise SettingsError on failure."""
+        subdirectory = str(self._workspace.relative_to(self._root))
+        if self.commit:
+            packed = pack_commit(self.commit, cwd=self._root)
+            key = hashlib.sha256(packed.pack).hexdigest()
+            return PackedSource(key=key, subdirectory=subdirectory, content=packed)
+        archive = io.BytesIO()
+        try:
+            with tarfile.open(fileobj=archive, mode="w") as tar:
+                tar.add(self._workspace, arcname=".", filter=self._leave_out)
+        except OSError as error:
+            raise SettingsError(f"cannot read {self._workspace}: {error}") from error
+        content = archive.getvalue()
+        key = hashlib.sha256(content).hexdigest()
+        return PackedSource(key=key, subdirectory=subdirectory, content=content)
+
+    def _create(self, tree: Path) -> None:
+        try:
+            tree.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if self.commit:
+                add_worktree(tree, self.commit, root=self._root)
+            else:
+                shutil.copytree(self._workspace, tree, symlinks=True, ignore=self._ignore_names)
+        except (OSError, shutil.Error) as error:
+            raise SettingsError(f"cannot create {tree}: {error}", hint="free some space") from error
+
+    def _remove(self, tree: Path) -> None:
+        if not tree.exists():
+            return
+        if self.commit:
+            with suppress(SettingsError):  # one that is half made is removed as a plain directory
+                run_git("worktree", "remove", "--force", "--force", str(tree), cwd=self._root)
+        shutil.rmtree(tree, ignore_errors=True)
+        if self.commit:
+            run_git("worktree", "prune", cwd=self._root)
+
+    def _ignore_names(self, directory: str, names: list[str]) -> list[str]:
+        return [name for name in names if self._is_left_out(Path(directory, name))]
+
+    def _leave_out(self, entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
+        return None if self._is_left_out(self._workspace / entry.name) else entry
+
+    def _is_left_out(self, path: Path) -> bool:
+        """Return whether it is the batch's own output, a socket or a pipe."""
+        is_own = path in (self._out, self._directory)
+        return is_own or not (path.is_symlink() or path.is_dir() or path.is_file())
+
+
+class _OwnArchive(tarfile.TarFile):
+    """An archive of ours: links are unpacked as they were, on every version of Python."""
+
+    @staticmethod
+    def extraction_filter(member: tarfile.TarInfo, path: str) -> tarfile.TarInfo:
+        return member
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackedSource:
+    """The source of the directories, to unpack on another machine."""
+
+    key: str
+    """The same for the same content."""
+    subdirectory: str
+    content: PackedCommit | bytes
+    """A commit, or an archive of a directory without git."""
+
+    def unpack(self, root: Path) -> None:
+        """Raise SettingsError or OSError."""
+        root.mkdir(parents=True)
+        if isinstance(self.content, PackedCommit):
+            unpack_commit(self.content, root)
+        else:
+            with _OwnArchive(fileobj=io.BytesIO(self.content)) as tar:
+                tar.extractall(root)
+        (root / self.subdirectory).mkdir(parents=True, exist_ok=True)
+
+
+def _find_repository(workspace: Path) -> tuple[Path, str]:
+    """Return the repository's root and its commit; the workspace and "" if there is no commit."""
+    try:
+        root = Path(run_git("rev-parse", "--show-toplevel", cwd=workspace).rstrip("\n")).resolve()
+        commit = run_git("rev-parse", "--verify", "HEAD^{commit}", cwd=workspace).strip()
+        if workspace != root:
+            run_git("ls-tree", "-d", f"{commit}:{workspace.relative_to(root).as_posix()}", cwd=root)
+    except (SettingsError, ValueError):
+        return workspace, ""
+    return root, commit
