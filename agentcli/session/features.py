@@ -77,7 +77,9 @@ COMMANDS: Mapping[str, CommandEntry] = {
     "sessions": _in_feature("sessions", "List, show, search, name and delete sessions."),
     "caches": _in_feature("caches", "Show or clear what commands keep between sessions."),
     "fork": _in_feature("fork", "Branch a session at a turn or call and compare the results."),
-    "export": _in_feature("insights", "Export a session as Markdown, HTML or JSON.", "export_app"),
+    "export": _in_feature(
+        "insights", "Export a session as Markdown, HTML, JSON or ATIF.", "export_app"
+    ),
     "replay": _in_feature("replay", "Replay a session without its model and show what differs."),
     "audit": _in_feature("audit", "Verify a session's log; export or sign its latest hash."),
     "undo": _in_feature("undo", "Undo a session's file changes; your own edits stay."),

@@ -26,7 +26,12 @@ import agentcli
 from agentcli.__main__ import main as run_program
 
 LARGEST_ORDER_BYTES = 100_000
-_NEVER_LOADED = ("agentcli.providers.sdk_", "agentcli.features.batch.ray")
+_NEVER_LOADED = (
+    "agentcli.providers.sdk_",
+    "agentcli.features.batch.ray",
+    "agentcli.features.batch.store",
+    "agentcli.features.eval.harbor",
+)
 _LOADED_LATER = ("agentcli.features.acp", "agentcli.features.mcp", "agentcli.ui.repl.commands")
 """What takes longest, when it is clear that this is not about one test alone."""
 _LATER_EVENTS = 12

@@ -38,6 +38,10 @@ Store = Annotated[
     str | None,
     typer.Option(metavar="URL", help="Object store that also gets all results, such as s3://..."),
 ]
+Predictions = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Also write the changes as predictions for SWE-bench."),
+]
 MaxCostEach = Annotated[
     str | None, typer.Option("--max-cost", metavar="USD", help="Cost limit of each task.")
 ]
@@ -60,6 +64,7 @@ def batch(
     workers: Workers = 2,
     out: Out = None,
     store: Store = None,
+    predictions: Predictions = None,
     workspace: Workspace = Path(),
     model: Model = None,
     mode: Mode = None,
@@ -116,7 +121,7 @@ def batch(
         keeps_trees=keep,
         store_url=store,
     )
-    return run_batch(plan, file, engine=engine)
+    return run_batch(plan, file, engine=engine, predictions=predictions)
 
 
 def _build_options(arguments: Mapping[str, object]) -> Iterator[str]:

@@ -16,7 +16,7 @@ from typing import Any
 from agentcli.features.batch.engine import ENGINES, Batch, BatchEngine, BatchPlan, build_engine
 from agentcli.features.batch.tasks import Task, TaskFile
 from agentcli.system.plain_text import show_controls
-from agentcli.types.errors import Exit, UsageError
+from agentcli.types.errors import Exit, SettingsError, UsageError
 from agentcli.types.messages import ToolCall
 from agentcli.types.words import pluralize
 from agentcli.ui.oneshot.reports import quote_cell
@@ -179,6 +179,30 @@ class BatchReport:
             yield from (f"- line {it.number}: {quote_cell(it.message)}" for it in self.file.bad)
 
 
+def write_predictions(path: Path, results: Sequence[dict[str, Any]], out: Path) -> None:
+    """Write what each task changed, one JSON object per line, as SWE-bench reads it.
+
+    The id of a task is that of its instance. Raise SettingsError on failure.
+    """
+    rows = (_build_prediction(result["id"], out / "tasks" / result["id"]) for result in results)
+    try:
+        path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    except OSError as error:
+        raise SettingsError(
+            f"cannot write {path}: {error.strerror}", hint="--predictions FILE"
+        ) from error
+
+
+def _build_prediction(name: str, directory: Path) -> dict[str, str]:
+    patch, settings = directory / "patch.diff", directory / "settings.json"
+    chosen = json.loads(settings.read_bytes()) if settings.is_file() else {}
+    return {
+        "instance_id": name,
+        "model_name_or_path": f"agentcli/{chosen.get('model') or 'unknown'}",
+        "model_patch": patch.read_text("utf-8", "replace") if patch.is_file() else "",
+    }
+
+
 def _render_row(result: dict[str, Any]) -> str:
     cost, error = result.get("cost_usd"), result.get("error") or {}
     text = error.get("message") or result.get("answer") or ""
@@ -199,7 +223,13 @@ def _replace_file(path: Path, text: str) -> None:
     new.replace(path)
 
 
-def run_batch(plan: BatchPlan, file: TaskFile, *, engine: str = "local") -> int:
+def run_batch(
+    plan: BatchPlan,
+    file: TaskFile,
+    *,
+    engine: str = "local",
+    predictions: Path | None = None,
+) -> int:
     named = next((name for name in ENGINES if name == engine), None)
     if named is None:
         raise UsageError(f"no engine {engine}", hint=f"--engine takes {' or '.join(ENGINES)}")
@@ -211,12 +241,14 @@ def run_batch(plan: BatchPlan, file: TaskFile, *, engine: str = "local") -> int:
         write_err(f"error: invalid task in line {bad.number}: {bad.message}\n")
     runs = build_engine(named, workers=plan.workers)
     try:
-        return asyncio.run(_run_tasks(plan, file, runs))
+        return asyncio.run(_run_tasks(plan, file, runs, predictions))
     finally:
         runs.close()
 
 
-async def _run_tasks(plan: BatchPlan, file: TaskFile, engine: BatchEngine) -> int:
+async def _run_tasks(
+    plan: BatchPlan, file: TaskFile, engine: BatchEngine, predictions: Path | None
+) -> int:
     progress = BatchProgress(len(file.tasks))
     batch = Batch(plan, file.tasks, listener=progress, engine=engine)
     if batch.results:
@@ -232,6 +264,8 @@ async def _run_tasks(plan: BatchPlan, file: TaskFile, engine: BatchEngine) -> in
         results = [batch.results[it.id] for it in file.tasks if it.id in batch.results]
         report = BatchReport(file=file, results=results)
         report.write(plan.out)
+        if predictions:
+            write_predictions(predictions, results, plan.out)
         batch.close()
         batch.put_reports()
     write_out(f"{report.summary}: {plan.out / 'report.md'}\n")

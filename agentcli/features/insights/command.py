@@ -15,6 +15,7 @@ class ExportFormat(StrEnum):
     MARKDOWN = "markdown"
     HTML = "html"
     JSON = "json"
+    ATIF = "atif"
 
 
 @export_app.command()
@@ -24,7 +25,7 @@ def export(
         ExportFormat | None,
         typer.Option(
             "--format",
-            metavar="markdown|html|json",
+            metavar="markdown|html|json|atif",
             help="Output format. Default: by the name of FILE, else markdown.",
         ),
     ] = None,
@@ -33,7 +34,7 @@ def export(
         typer.Option("-o", "--out", metavar="FILE", help="Output file. Default: stdout."),
     ] = None,
 ) -> None:
-    """Export a session as Markdown, HTML or JSON."""
+    """Export a session as Markdown, HTML, JSON or ATIF."""
     from agentcli.features.insights.export import export_session as write
 
     write(session, form=(form or _choose_format(out)).value, out=out)

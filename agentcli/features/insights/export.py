@@ -30,7 +30,15 @@ from agentcli.log.sessions import find_log
 from agentcli.log.writer import VERSION, to_json
 from agentcli.system.plain_text import show_controls, to_plain_text
 from agentcli.types.errors import SettingsError
-from agentcli.types.events import Entry
+from agentcli.types.events import (
+    CallFinished,
+    Compacted,
+    ContextNote,
+    Entry,
+    ModelReplied,
+    TurnStarted,
+)
+from agentcli.types.messages import Thinking
 from agentcli.types.tools import Diff
 
 # A session as one JSON document: its totals, and every fact as recorded in the log.
@@ -58,6 +66,88 @@ def render_json(made: Transcript, entries: Sequence[Entry]) -> str:
     }
     text = json.dumps(document, ensure_ascii=False, indent=2)
     return text.encode("utf-8", "replace").decode() + "\n"
+
+
+# A session in ATIF, the Agent Trajectory Interchange Format, for harnesses and training
+
+ATIF_VERSION = "ATIF-v1.7"
+
+
+def render_atif(made: Transcript, entries: Sequence[Entry]) -> str:
+    steps = _build_steps(entries)
+    total = made.spending.usage
+    document = {
+        "schema_version": ATIF_VERSION,
+        "session_id": made.session,
+        "agent": {"name": "agentcli", "version": made.version, "model_name": made.model},
+        "steps": [{"step_id": number, **step} for number, step in enumerate(steps, start=1)],
+        "final_metrics": {
+            "total_prompt_tokens": total.prompt_tokens,
+            "total_completion_tokens": total.output_tokens,
+            "total_cached_tokens": total.cache_read_tokens,
+            "total_cost_usd": made.spending.cost_usd,
+            "total_steps": len(steps),
+        },
+    }
+    text = json.dumps(document, ensure_ascii=False, indent=2)
+    return text.encode("utf-8", "replace").decode() + "\n"
+
+
+def _build_steps(entries: Sequence[Entry]) -> list[dict[str, Any]]:
+    steps: list[dict[str, Any]] = []
+    results: dict[str, list[dict[str, Any]]] = {}
+    """The list for the results of a step, by the id of each of its calls."""
+    for entry in entries:
+        step: dict[str, Any]
+        match entry.fact:
+            case TurnStarted(message=message):
+                step = {"source": "user", "message": prompt_text(message)}
+            case ContextNote(text=text):
+                step = {"source": "system", "message": text}
+            case Compacted(summary=summary):
+                step = {"source": "system", "message": summary}
+            case ModelReplied(message=message) as replied:
+                step = _build_agent_step(replied)
+                found: list[dict[str, Any]] = []
+                results |= {call.id: found for call in message.tool_calls}
+                if message.tool_calls:
+                    step["observation"] = {"results": found}
+            case CallFinished(result=result):
+                row = {"source_call_id": result.call_id, "content": result.text}
+                results.get(result.call_id, []).append({**row, "extra": {"status": result.status}})
+                continue
+            case _:
+                continue
+        steps.append({"timestamp": entry.at, **step})
+    return steps
+
+
+def _build_agent_step(replied: ModelReplied) -> dict[str, Any]:
+    message, usage = replied.message, replied.message.usage
+    thinking = "\n".join(block.text for block in message.content if isinstance(block, Thinking))
+    calls = [
+        {
+            "tool_call_id": call.id,
+            "function_name": call.name,
+            # What is no object was not valid: the model gets an error for it.
+            "arguments": call.input if isinstance(call.input, dict) else {"invalid": call.input},
+        }
+        for call in message.tool_calls
+    ]
+    return {
+        "source": "agent",
+        "model_name": message.model,
+        "message": message.text,
+        **({"reasoning_content": thinking} if thinking else {}),
+        **({"tool_calls": calls} if calls else {}),
+        "metrics": {
+            "prompt_tokens": usage.prompt_tokens,
+            "completion_tokens": usage.output_tokens,
+            "cached_tokens": usage.cache_read_tokens,
+            "cost_usd": replied.cost_usd,
+        },
+        "llm_call_count": 1,
+    }
 
 
 # A session as Markdown: the model's words as Markdown, output in fences it cannot close
@@ -167,6 +257,8 @@ def export_session(named: str | None, *, form: str, out: Path | None) -> None:
             text = render_html(made)
         case "json":
             text = render_json(made, recorded.entries)
+        case "atif":
+            text = render_atif(made, recorded.entries)
         case _:
             text = render_markdown(made)
     data = text.encode("utf-8", "replace")
