@@ -1,4 +1,4 @@
-"""The available tools, resolved by name, in the order built-in, plugin, MCP.
+"""The available tools, resolved by name, in the order built-in, the user's own, MCP.
 
 Declaring a tool needs its spec only. The tool itself is loaded when it is first called: what calls
 need, the first request does not.

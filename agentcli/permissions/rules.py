@@ -5,7 +5,7 @@
     edit(src/**)        edit_file, write_file and apply_patch on these paths
     read(**/.env*)      read_file, grep and find_files
     mcp(github:*)       tools of an MCP server; github__create_issue for one of them
-    plugin(weather)     a tool that a plugin brings
+    tool(weather)       a tool of the user's own, in Python
     bash                every call of this tool
     effect(execute)     every call that runs something; also write, network (not with allow)
     network(*.x.org)    a host, for every command and web_fetch; or a preset: network(python)
@@ -256,8 +256,8 @@ def _with_target(
     match name:
         case "mcp":
             return replace(rule, server=_server(pattern))
-        case "plugin":
-            return replace(rule, tools=frozenset([_parse_plugin(pattern)]))
+        case "tool" | "plugin":  # the word of earlier versions
+            return replace(rule, tools=frozenset([_parse_own_tool(pattern)]))
         case "effect":
             return replace(rule, effects=_effects(rule, pattern))
         case "network":
@@ -314,11 +314,11 @@ def _server(pattern: str | None) -> tuple[str, str]:
     return server, tool or "*"
 
 
-def _parse_plugin(pattern: str | None) -> str:
-    """Return the name of a plugin's tool. It need not exist: rules outlive plugins."""
+def _parse_own_tool(pattern: str | None) -> str:
+    """Return the name of a tool of the user's own. It need not exist: rules outlive it."""
     name = (pattern or "").strip()
     if not name or name in KNOWN_TOOLS:
-        raise ValueError(f"write {name}" if name else "write plugin(TOOL)")
+        raise ValueError(f"write {name}" if name else "write tool(NAME)")
     return name
 
 

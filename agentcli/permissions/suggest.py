@@ -120,7 +120,7 @@ def _rules(subject: CallSubject, decider: PolicyDecider, *, exactly: bool) -> It
     elif subject.outside:
         yield from (_suggest_for_reading(reach.real) for reach in subject.outside)
     else:
-        yield subject.tool if subject.tool in KNOWN_TOOLS else f"plugin({subject.tool})"
+        yield subject.tool if subject.tool in KNOWN_TOOLS else f"tool({subject.tool})"
 
 
 def _suggest_for_part(uncovered: UncoveredPart, *, alone: bool, exactly: bool) -> str:

@@ -95,7 +95,7 @@ def build_source_folders(settings: Settings, folders: Iterable[Path]) -> "list[S
 
 
 def is_foreign(tool: ToolSpec) -> bool:
-    """Return whether the tool comes from a server or a plugin."""
+    """Return whether the tool comes from a server or is the user's own in Python."""
     return tool.source != "built-in"
 
 

@@ -106,7 +106,7 @@ COMMANDS: Mapping[str, CommandEntry] = {
 
 TOOL_LISTS = (
     "agentcli.features.symbols.engine",
-    "agentcli.features.plugins.engine",
+    "agentcli.features.python_tools.engine",
     "agentcli.features.mcp.server_files",
 )
 """The modules that list tools from elsewhere. `list_known_tools(settings, project)` of each returns
@@ -273,7 +273,7 @@ SESSION_FEATURES: Mapping[str, FeatureEntry] = {
         "agentcli.features.symbols.engine", lambda configured: configured.settings.symbols
     ),
     "web": FeatureEntry("agentcli.features.web.engine", lambda configured: configured.uses_web),
-    "plugins": FeatureEntry("agentcli.features.plugins.engine"),
+    "python_tools": FeatureEntry("agentcli.features.python_tools.engine"),
     "mcp": FeatureEntry("agentcli.features.mcp.server_files"),
     "telemetry": FeatureEntry(
         "agentcli.features.insights.session_telemetry",

@@ -1,6 +1,6 @@
 """The input of a call by the names of a tool's fields, and sentences on what is wrong with it.
 
-Shared by the built-in tools and plugins, which check values in different ways.
+Shared by the built-in tools and those of the user, which check values in different ways.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Arguments of plugins and of functions of programs: pydantic models to schemas, and sentences.
+"""Arguments of the user's own tools and functions: pydantic models to schemas, and sentences.
 
 The built-in tools declare theirs without pydantic (`tools/arguments.py`), and say the same of bad
 arguments.
@@ -14,7 +14,7 @@ from agentcli.types.messages import Json
 
 
 class Arguments(BaseModel):
-    """Base of every plugin's arguments: closed, and described field by field."""
+    """Base of their arguments: closed, and described field by field."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -42,7 +42,7 @@ class ToolSpec:
     description: str
     schema: Json
     source: str = "built-in"
-    """The origin of the tool, for the user: built-in, plugin NAME, mcp SERVER."""
+    """The origin of the tool, for the user: built-in, python NAME, mcp SERVER."""
     deferred: bool = False
     only_reads: bool = False
     """True for a tool of a server that only reads, as both the server and the user say."""

@@ -77,8 +77,8 @@ def test_prompt_warns_of_an_image_that_cannot_be_shown(tmp_path: Path) -> None:
     assert ran.err.startswith("warning: not attached: shot.png ")
 
 
-def test_prompt_declares_the_tools_of_plugins_and_servers(tmp_path: Path) -> None:
-    template = Path(__file__).parents[2] / "docs/templates/plugin/count_words.py"
+def test_prompt_declares_the_tools_of_files_and_servers(tmp_path: Path) -> None:
+    template = Path(__file__).parents[2] / "docs/templates/python-tool/count_words.py"
     settings = tmp_path / ".config/agentcli"
     (settings / "tools").mkdir(parents=True)
     (settings / "tools/count_words.py").write_text(template.read_text())
@@ -89,9 +89,9 @@ def test_prompt_declares_the_tools_of_plugins_and_servers(tmp_path: Path) -> Non
     assert "count_words" in [tool["name"] for tool in first["tools"]]
     assert announced(tmp_path, "--model", "opus", "hello there") == first
     ran = agentcli("prompt", home=tmp_path)
-    assert "# tool count_words, plugin count_words.py (" in ran.out
+    assert "# tool count_words, python count_words.py (" in ran.out
     sources = json.loads(agentcli("context", "--json", home=tmp_path).out)["sources"]
-    assert sources["tools of plugin count_words.py"] > 0
+    assert sources["tools of python count_words.py"] > 0
     assert sources["tools of mcp echo"] > 0
 
 

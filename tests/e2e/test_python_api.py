@@ -275,7 +275,7 @@ def test_effect_of_a_tool_decides_and_rules_name_it(workspace: Path, model: Any)
 
     replies = [{"calls": [{"call": {}}]}, "."]
     decisions = []
-    for rules in ([], ["plugin(call)"]):
+    for rules in ([], ["tool(call)"]):
         with Session(workspace, model=model(*replies), tools=[call], allow=rules) as session:
             session.run("go")
             decisions += [one.verdict.by for one in session.facts if isinstance(one, CallJudged)]

@@ -71,7 +71,7 @@ class ChildAgents(SessionFeature):
         return (*READ_TOOLS, *(spec.name for spec in self._parts.toolset.specs if spec.only_reads))
 
     def _iter_foreign_offers(self) -> Iterator[Offer]:
-        """Yield the parent's tools of servers and plugins."""
+        """Yield the parent's tools of servers and the user's own."""
         toolset = self._parts.toolset
         for spec in toolset.specs:
             if is_foreign(spec):

@@ -31,7 +31,7 @@ def show_tools() -> None:
 
 
 def list_usual_tools(settings: Settings) -> tuple[Toolset, list[str]]:
-    """Return the tools that any model gets, and problems with plugins and servers."""
+    """Return the tools that any model gets, and problems with others."""
     toolset = Toolset((load_spec(name), fail_if_called) for name in USUAL)
     foreign, problems = list_foreign_tools(settings, load_project(settings.workspace))
     catalogue = ToolCatalog(toolset, window_tokens=None)

@@ -23,8 +23,9 @@ TOOLS = [Stamp]
 """
 
 
-def test_rule_about_a_plugin_concerns_its_tool_alone(tmp_path: Path) -> None:
-    rule = parse_rule("plugin(stamp)", "allow", source="user")
+@pytest.mark.parametrize("word", ["tool", "plugin"])
+def test_rule_of_a_tool_concerns_its_tool_alone(word: str, tmp_path: Path) -> None:
+    rule = parse_rule(f"{word}(stamp)", "allow", source="user")
     subjects = SubjectFactory(workspace=tmp_path, cwd=lambda: tmp_path)
     assert rule.permits_call(subjects.build("stamp", {}))
     assert not rule.permits_call(subjects.build("stamp", {}, source="mcp stamp"))
@@ -34,17 +35,17 @@ def test_rule_about_a_plugin_concerns_its_tool_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("plugin", r"plugin: write plugin\(TOOL\)"),
-        ("plugin( )", r"write plugin\(TOOL\)"),
-        ("plugin(bash)", "write bash"),
+        ("tool", r"tool: write tool\(NAME\)"),
+        ("tool( )", r"write tool\(NAME\)"),
+        ("tool(bash)", "write bash"),
     ],
 )
-def test_rule_about_no_plugin_says_what_to_write(text: str, message: str) -> None:
+def test_rule_of_no_tool_says_what_to_write(text: str, message: str) -> None:
     with pytest.raises(RuleError, match=message):
         parse_rule(text, "allow", source="user")
 
 
-def test_denied_plugin_names_the_rule_that_permits_it(tmp_path: Path) -> None:
+def test_denied_tool_names_the_rule_that_permits_it(tmp_path: Path) -> None:
     home, work = tmp_path / "home", tmp_path / "work"
     config = home / ("Library/Application Support" if sys.platform == "darwin" else ".config")
     (config / "agentcli" / "tools").mkdir(parents=True)
@@ -53,9 +54,9 @@ def test_denied_plugin_names_the_rule_that_permits_it(tmp_path: Path) -> None:
     model = script(tmp_path / "s.json", [{"calls": [{"stamp": {}}]}, "Done."])
     denied = agentcli("run", "--model", model, "go", home=home, cwd=work)
     assert (denied.code, (work / "stamped").exists()) == (5, False)
-    assert "fix: --allow 'plugin(stamp)'" in denied.err
+    assert "fix: --allow 'tool(stamp)'" in denied.err
     permitted = agentcli(
-        "run", "--model", model, "--allow", "plugin(stamp)", "go", home=home, cwd=work
+        "run", "--model", model, "--allow", "tool(stamp)", "go", home=home, cwd=work
     )
     assert (permitted.code, (work / "stamped").read_text()) == (0, "x")
     undone = agentcli("undo", home=home, cwd=work)

@@ -1,7 +1,7 @@
 """Tools added by the user: packages with an entry point, and the user's own files.
 
-Nothing is loaded from the workspace, whose files a model can change. A plugin that cannot be used
-gives one warning, and the built-in tools and other plugins are not affected.
+Nothing is loaded from the workspace, whose files a model can change. A file or package that cannot
+be used gives one warning, and the other tools are not affected.
 """
 
 import json
@@ -42,7 +42,7 @@ ToolFactory = Callable[[], Tool]
 
 
 @dataclass(slots=True, kw_only=True)
-class Plugins:
+class PythonTools:
     tools: dict[str, Tool] = field(default_factory=dict)
     warnings: list[Warned] = field(default_factory=list)
 
@@ -50,11 +50,11 @@ class Plugins:
         for name, tool in self.tools.items():
             yield tool.spec, partial(self.tools.__getitem__, name)
 
-    def load_plugin(self, source: str, load: Callable[[], Iterable[ToolFactory]]) -> None:
-        """Load all tools of one plugin, or none if one of them cannot be made."""
+    def load_source(self, source: str, load: Callable[[], Iterable[ToolFactory]]) -> None:
+        """Load all tools of one file or package, or none if one of them cannot be made."""
         try:
             with _convert_errors(), redirect_stdout(sys.stderr):
-                made = [PluginTool(make(), source=source) for make in load()]
+                made = [PythonTool(make(), source=source) for make in load()]
         except ToolError as error:
             self.warn(source, str(error))
             return
@@ -66,7 +66,7 @@ class Plugins:
 
     def warn(self, source: str, why: str) -> None:
         message = f"{source} is not used: {' '.join(why.split())[:500]}"
-        self.warnings.append(Warned(code="plugin.unusable", message=message))
+        self.warnings.append(Warned(code="python-tool.unusable", message=message))
 
     def _find_clash(self, name: str) -> str:
         from agentcli.permissions.subject import KNOWN_TOOLS
@@ -77,8 +77,8 @@ class Plugins:
         return f"{taken.spec.source} has a tool called {name}" if taken else ""
 
 
-class PluginTool:
-    """A plugin's tool, which cannot choose the source it is reported under."""
+class PythonTool:
+    """A tool in Python, which cannot choose the source it is reported under."""
 
     def __init__(self, tool: Tool, *, source: str) -> None:
         self._tool = tool
@@ -106,38 +106,38 @@ class PluginTool:
         return output
 
 
-class PluginFeature(SessionFeature):
+class PythonToolsFeature(SessionFeature):
     def __init__(self, parts: "SessionParts") -> None:
-        self._plugins = load_plugins(parts.settings.workspace)
+        self._own = load_python_tools(parts.settings.workspace)
         self._checkpoints = parts.checkpoints
-        self.warnings = self._plugins.warnings
+        self.warnings = self._own.warnings
 
     def iter_foreign_offers(self) -> Iterator[tuple[ToolSpec, Load]]:
-        return self._checkpoints.wrap_offers(self._plugins.iter_offers())
+        return self._checkpoints.wrap_offers(self._own.iter_offers())
 
 
-def build_session_feature(parts: "SessionParts") -> PluginFeature:
-    return PluginFeature(parts)
+def build_session_feature(parts: "SessionParts") -> PythonToolsFeature:
+    return PythonToolsFeature(parts)
 
 
-def load_plugins(workspace: Path, *, import_path: Iterable[str] | None = None) -> Plugins:
-    """Load all plugins. `import_path` is where packages are looked for; None for Python's own."""
-    plugins = Plugins()
+def load_python_tools(workspace: Path, *, import_path: Iterable[str] | None = None) -> PythonTools:
+    """Load all tools. `import_path` is where packages are looked for; None for Python's own."""
+    found = PythonTools()
     for name, info in _find_packages(sys.path if import_path is None else import_path, workspace):
-        plugins.load_plugin(f"plugin {name}", partial(_load_entry_points, info))
+        found.load_source(f"python {name}", partial(_load_entry_points, info))
     folder = get_settings_file().with_name(FOLDER)
     for path in sorted(folder.glob("*.py")):
         if not path.name.startswith("_"):
-            _load_file(plugins, path, workspace=workspace)
-    return plugins
+            _load_file(found, path, workspace=workspace)
+    return found
 
 
 def list_known_tools(
     settings: Settings, project: Project | None
 ) -> tuple[list[ToolSpec], list[str]]:
-    """Return the tools of all plugins, and why others are not used."""
-    plugins = load_plugins(settings.workspace)
-    return [tool.spec for tool in plugins.tools.values()], [one.message for one in plugins.warnings]
+    """Return all tools, and why others are not used."""
+    found = load_python_tools(settings.workspace)
+    return [tool.spec for tool in found.tools.values()], [one.message for one in found.warnings]
 
 
 def _find_packages(import_path: Iterable[str], workspace: Path) -> Iterator[tuple[str, Path]]:
@@ -186,18 +186,18 @@ def _load_entry_points(info: Path) -> Iterable[ToolFactory]:
     return [point.load() for point in Distribution.at(info).entry_points.select(group=GROUP)]
 
 
-def _load_file(plugins: Plugins, path: Path, *, workspace: Path) -> None:
-    real, source = path.resolve(), f"plugin {path.name}"
+def _load_file(found: PythonTools, path: Path, *, workspace: Path) -> None:
+    real, source = path.resolve(), f"python {path.name}"
     if real.parent != path.parent.resolve() and real.is_relative_to(workspace):
-        plugins.warn(source, f"it leads to {real}, which a model can change")
+        found.warn(source, f"it leads to {real}, which a model can change")
     else:
-        plugins.load_plugin(source, partial(_load_factories, path))
+        found.load_source(source, partial(_load_factories, path))
 
 
 def _load_factories(path: Path) -> Iterable[ToolFactory]:
     from importlib.util import module_from_spec, spec_from_file_location
 
-    name = f"agentcli_plugin_{re.sub(r'[^0-9A-Za-z_]', '_', path.stem)}"
+    name = f"agentcli_tool_{re.sub(r'[^0-9A-Za-z_]', '_', path.stem)}"
     found = spec_from_file_location(name, path)
     assert found is not None and found.loader is not None, "it ends in .py"
     module = module_from_spec(found)

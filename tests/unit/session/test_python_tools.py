@@ -9,13 +9,13 @@ from textwrap import dedent
 
 import pytest
 
-from agentcli.features.plugins.engine import Plugins, load_plugins
+from agentcli.features.python_tools.engine import PythonTools, load_python_tools
 from agentcli.settings import get_settings_file
 from agentcli.types.errors import ToolError
 from agentcli.types.tools import Effect, Output, ToolContext
 from tests.support.program import agentcli, script
 
-TEMPLATE = Path(__file__).parents[3] / "docs" / "templates" / "plugin"
+TEMPLATE = Path(__file__).parents[3] / "docs" / "templates" / "python-tool"
 
 TOOL = """
 from agentcli.types.tools import Effect, Output, ToolSpec
@@ -41,16 +41,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def opened(tmp_path: Path, *import_path: Path) -> Plugins:
-    return load_plugins(tmp_path / "work", import_path=map(str, import_path))
+def opened(tmp_path: Path, *import_path: Path) -> PythonTools:
+    return load_python_tools(tmp_path / "work", import_path=map(str, import_path))
 
 
-def found(plugins: Plugins) -> dict[str, str]:
-    return {name: tool.spec.source for name, tool in plugins.tools.items()}
+def found(tools: PythonTools) -> dict[str, str]:
+    return {name: tool.spec.source for name, tool in tools.tools.items()}
 
 
-def warnings(plugins: Plugins) -> list[str]:
-    return [warned.message for warned in plugins.warnings]
+def warnings(tools: PythonTools) -> list[str]:
+    return [warned.message for warned in tools.warnings]
 
 
 def package(site: Path, *, name: str = "made-tools", module: str, text: str, target: str) -> None:
@@ -61,21 +61,21 @@ def package(site: Path, *, name: str = "made-tools", module: str, text: str, tar
     (site / f"{module}.py").write_text(text)
 
 
-def test_file_in_the_persons_directory_is_a_plugin(tmp_path: Path, folder: Path) -> None:
+def test_file_in_the_persons_directory_is_a_tool(tmp_path: Path, folder: Path) -> None:
     (folder / "mine.py").write_text(TOOL.format(name="make"))
     (folder / "_shared.py").write_text("raise RuntimeError")
-    plugins = opened(tmp_path)
-    assert (found(plugins), warnings(plugins)) == ({"make": "plugin mine.py"}, [])
+    tools = opened(tmp_path)
+    assert (found(tools), warnings(tools)) == ({"make": "python mine.py"}, [])
 
 
-def test_package_with_an_entry_point_is_a_plugin(
+def test_package_with_an_entry_point_is_a_tool(
     tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site = tmp_path / "site"
     package(site, module="made_tools_a", text=TOOL.format(name="make"), target="Made")
     monkeypatch.syspath_prepend(str(site))
-    plugins = opened(tmp_path, site)
-    assert (found(plugins), warnings(plugins)) == ({"make": "plugin made_tools"}, [])
+    tools = opened(tmp_path, site)
+    assert (found(tools), warnings(tools)) == ({"make": "python made_tools"}, [])
 
 
 def test_package_counts_where_it_is_found_first(
@@ -85,8 +85,8 @@ def test_package_counts_where_it_is_found_first(
         text = TOOL.format(name=name)
         package(tmp_path / name, module=f"made_tools_{name}", text=text, target="Made")
         monkeypatch.syspath_prepend(str(tmp_path / name))
-    plugins = opened(tmp_path, tmp_path / "first", tmp_path / "second", tmp_path / "none")
-    assert (found(plugins), warnings(plugins)) == ({"first": "plugin made_tools"}, [])
+    tools = opened(tmp_path, tmp_path / "first", tmp_path / "second", tmp_path / "none")
+    assert (found(tools), warnings(tools)) == ({"first": "python made_tools"}, [])
 
 
 def test_package_with_broken_metadata_is_one_warning(tmp_path: Path, folder: Path) -> None:
@@ -94,27 +94,27 @@ def test_package_with_broken_metadata_is_one_warning(tmp_path: Path, folder: Pat
     (points,) = (tmp_path / "site").glob("*/entry_points.txt")
     points.write_text("[agentcli.tools]\nno equals sign\n")
     (folder / "good.py").write_text(TOOL.format(name="good"))
-    plugins = opened(tmp_path, tmp_path / "site")
-    assert found(plugins) == {"good": "plugin good.py"}
-    (warning,) = warnings(plugins)
-    assert warning.startswith("plugin made_tools is not used: ")
+    tools = opened(tmp_path, tmp_path / "site")
+    assert found(tools) == {"good": "python good.py"}
+    (warning,) = warnings(tools)
+    assert warning.startswith("python made_tools is not used: ")
 
 
 def test_package_in_the_workspace_is_never_looked_at(tmp_path: Path, folder: Path) -> None:
     site = tmp_path / "work" / "lib"
     package(site, module="made_tools_b", text="raise RuntimeError", target="Made")
-    plugins = opened(tmp_path, tmp_path / "work", site)
-    assert (found(plugins), warnings(plugins)) == ({}, [])
+    tools = opened(tmp_path, tmp_path / "work", site)
+    assert (found(tools), warnings(tools)) == ({}, [])
 
 
 def test_file_that_leads_into_the_workspace_is_not_loaded(tmp_path: Path, folder: Path) -> None:
     target = tmp_path / "work" / "mine.py"
     target.write_text(TOOL.format(name="make"))
     (folder / "mine.py").symlink_to(target)
-    plugins = opened(tmp_path)
-    assert found(plugins) == {}
-    assert warnings(plugins) == [
-        f"plugin mine.py is not used: it leads to {target}, which a model can change"
+    tools = opened(tmp_path)
+    assert found(tools) == {}
+    assert warnings(tools) == [
+        f"python mine.py is not used: it leads to {target}, which a model can change"
     ]
 
 
@@ -144,33 +144,33 @@ def test_file_that_leads_into_the_workspace_is_not_loaded(tmp_path: Path, folder
         (TOOL.format(name="make").replace("Makes.", " "), "make has no description"),
     ],
 )
-def test_plugin_that_cannot_be_used_is_one_warning(
+def test_file_that_cannot_be_used_is_one_warning(
     text: str, why: str, tmp_path: Path, folder: Path
 ) -> None:
     (folder / "bad.py").write_text(text)
     (folder / "good.py").write_text(TOOL.format(name="good"))
-    plugins = opened(tmp_path)
-    assert found(plugins) == {"good": "plugin good.py"}
-    assert warnings(plugins) == [f"plugin bad.py is not used: {why}"]
+    tools = opened(tmp_path)
+    assert found(tools) == {"good": "python good.py"}
+    assert warnings(tools) == [f"python bad.py is not used: {why}"]
 
 
 def test_second_tool_of_a_name_is_left_out(tmp_path: Path, folder: Path) -> None:
     for name in ("a", "b"):
         (folder / f"{name}.py").write_text(TOOL.format(name="make"))
-    plugins = opened(tmp_path)
-    assert found(plugins) == {"make": "plugin a.py"}
-    assert warnings(plugins) == ["plugin b.py is not used: plugin a.py has a tool called make"]
+    tools = opened(tmp_path)
+    assert found(tools) == {"make": "python a.py"}
+    assert warnings(tools) == ["python b.py is not used: python a.py has a tool called make"]
 
 
-def test_what_a_plugin_prints_while_it_is_loaded_stays_off_stdout(
+def test_what_a_file_prints_while_it_is_loaded_stays_off_stdout(
     tmp_path: Path, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (folder / "loud.py").write_text(f"print('hello')\n{TOOL.format(name='make')}")
-    assert found(opened(tmp_path)) == {"make": "plugin loud.py"}
+    assert found(opened(tmp_path)) == {"make": "python loud.py"}
     assert tuple(capsys.readouterr()) == ("", "hello\n")
 
 
-def test_faults_of_a_plugin_become_errors_for_the_model(tmp_path: Path, folder: Path) -> None:
+def test_faults_of_a_tool_become_errors_for_the_model(tmp_path: Path, folder: Path) -> None:
     (folder / "bad.py").write_text(
         dedent(TOOL.format(name="make"))
         .replace("return raw", "return raw['x']")
@@ -183,7 +183,7 @@ def test_faults_of_a_plugin_become_errors_for_the_model(tmp_path: Path, folder: 
         tool.parse({})
     with pytest.raises(ToolError, match="ValueError: 'reading' is not a valid Effect"):
         tool.effect({})
-    with pytest.raises(ToolError, match=r"plugin bad\.py returned str, not Output"):
+    with pytest.raises(ToolError, match=r"python bad\.py returned str, not Output"):
         asyncio.run(tool.run({}, context))
 
 
@@ -200,7 +200,7 @@ def test_template_works_when_it_is_copied(tmp_path: Path, folder: Path) -> None:
         asyncio.run(tool.run(tool.parse({"path": "../x"}), context))
 
 
-def test_run_calls_a_plugin_and_tells_of_a_broken_one(tmp_path: Path) -> None:
+def test_run_calls_a_tool_and_tells_of_a_broken_one(tmp_path: Path) -> None:
     home, work = tmp_path / "home", tmp_path / "work"
     config = home / ("Library/Application Support" if sys.platform == "darwin" else ".config")
     (config / "agentcli" / "tools").mkdir(parents=True)
@@ -214,23 +214,23 @@ def test_run_calls_a_plugin_and_tells_of_a_broken_one(tmp_path: Path) -> None:
     told = {event["type"]: event for event in ran.events}
     assert ran.code == 0
     assert told["warning"]["message"] == (
-        "plugin bad.py is not used: ZeroDivisionError: division by zero"
+        "python bad.py is not used: ZeroDivisionError: division by zero"
     )
     assert told["tool.finished"]["model_text"] == "3 words"
     listed = agentcli("tools", home=home, cwd=work)
-    assert "plugin count_words.py  Count the words of a text file" in listed.out
+    assert "python count_words.py  Count the words of a text file" in listed.out
     assert listed.err == (
-        "warning: plugin bad.py is not used: ZeroDivisionError: division by zero\n"
+        "warning: python bad.py is not used: ZeroDivisionError: division by zero\n"
     )
 
 
 def test_template_is_a_package_that_can_be_installed(tmp_path: Path) -> None:
     if find_spec("setuptools") is None or int(version("setuptools").split(".")[0]) < 77:
         pytest.skip("setuptools 77, which the template is built with, is not installed")
-    shutil.copytree(TEMPLATE, tmp_path / "plugin")
+    shutil.copytree(TEMPLATE, tmp_path / "tool")
     offline = ("--no-index", "--no-deps", "--no-build-isolation", "--disable-pip-version-check")
     pip = (sys.executable, "-m", "pip", "install", "--quiet", *offline)
-    subprocess.run([*pip, "--target", tmp_path / "site", tmp_path / "plugin"], check=True)
+    subprocess.run([*pip, "--target", tmp_path / "site", tmp_path / "tool"], check=True)
     home, work = tmp_path / "home", tmp_path / "work"
     home.mkdir()
     work.mkdir()
@@ -243,4 +243,4 @@ def test_template_is_a_package_that_can_be_installed(tmp_path: Path) -> None:
     (finished,) = [event for event in ran.events if event["type"] == "tool.finished"]
     assert (ran.code, finished["model_text"]) == (0, "3 words")
     listed = agentcli("tools", home=home, cwd=work, env=env)
-    assert "plugin agentcli_count_words  Count the words of a text file" in listed.out
+    assert "python agentcli_count_words  Count the words of a text file" in listed.out
