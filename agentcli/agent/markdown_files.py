@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +31,21 @@ class SourceFolder:
     path: Path
     root: Path | None = None
     """None for a folder of the user's own."""
+    plugin: str = ""
+    """The plugin that brings the folder. Its name is put before the names of what is in it."""
+
+    @property
+    def kind(self) -> str:
+        return "plugin" if self.plugin else "repository"
+
+    def build_name(self, name: str) -> str:
+        """Return the full name of a skill or role in the folder: `plugin:name`."""
+        return f"{self.plugin}:{name}" if self.plugin else name
 
     def check(self, path: Path) -> None:
         """Raise InvalidFile for a file of a repository that is somewhere else."""
         if self.root is not None and not is_inside(path, self.root):
-            raise InvalidFile("it is a link that leads out of the repository")
+            raise InvalidFile(f"it is a link that leads out of the {self.kind}")
 
 
 def limit_lines(lines: Sequence[str]) -> list[str]:
@@ -88,13 +98,17 @@ def find_skills(folders: Iterable[SourceFolder]) -> tuple[list[Skill], list[Warn
 
     def read_one(path: Path) -> Skill:
         checks[path].check(path)
-        return read_skill(path)
+        skill = read_skill(path)
+        return replace(skill, name=checks[path].build_name(skill.name))
 
     return read_all(checks, read_one, kind="skill")
 
 
 def list_skill_files(folder: SourceFolder) -> list[Path]:
-    return sorted(folder.path.glob("*/[Ss][Kk][Ii][Ll][Ll].md"))
+    """Return the skills in a folder. That of a plugin may be the folder of one skill."""
+    own = [folder.path / "SKILL.md"] if folder.plugin else []
+    found = sorted(folder.path.glob("*/[Ss][Kk][Ii][Ll][Ll].md"))
+    return [*(path for path in own if path.is_file()), *found]
 
 
 def read_skill(path: Path) -> Skill:
@@ -163,19 +177,22 @@ def find_roles(
 
     def read_one(path: Path) -> Role:
         checks[path].check(path)
-        return read_role(path, tools=tools, inherits=inherits_tools(checks[path]))
+        role = read_role(path, tools=tools, inherits=inherits_tools(checks[path]))
+        return replace(role, name=checks[path].build_name(role.name))
 
     return read_all(checks, read_one, kind="role")
 
 
 def list_role_files(folder: SourceFolder) -> list[Path]:
+    if folder.path.is_file():
+        return [folder.path]
     names = walk_files(folder.path, [".md"])
     return [folder.path / name for name in names if not name.lower().endswith("readme.md")]
 
 
 def inherits_tools(folder: SourceFolder) -> bool:
     """Return whether a role of this folder that names no tools has all of its parent's."""
-    return folder.path.parent.name.lstrip(".") in INHERITING
+    return bool(folder.plugin) or folder.path.parent.name.lstrip(".") in INHERITING
 
 
 def read_role(path: Path, *, tools: Collection[str], inherits: bool = False) -> Role:

@@ -81,6 +81,10 @@ class Hook:
     """The file and line."""
     project: Path | None = None
     """The root of the project that brought it; None if it is the user's own."""
+    plugin: str = ""
+    """The plugin that brought it."""
+    variables: tuple[tuple[str, str], ...] = ()
+    """Further variables of its environment."""
 
     def __post_init__(self) -> None:
         if self.event not in get_args(HookEvent):
@@ -106,6 +110,11 @@ class Hook:
         words = self.command or self.url or self.problem
         line = words if isinstance(words, str) else " ".join(words)
         return line if len(line) <= 60 else f"{line[:59]}…"
+
+    @property
+    def may_allow(self) -> bool:
+        """True if it is the user's own. A project or a plugin can only tighten."""
+        return self.project is None and not self.plugin
 
     def is_about(self, event: HookEvent, subject: str) -> bool:
         """Return whether the hook runs for an event that is not about a tool."""
@@ -262,8 +271,8 @@ class HookRunner:
     ) -> HookResult:
         result, answer = await self._run(hook, details)
         result = replace(result, call_id=call.id)
-        if hook.project is not None and result.decision == "allow":
-            result = replace(result, decision="none")  # a project can only tighten
+        if not hook.may_allow and result.decision == "allow":
+            result = replace(result, decision="none")
         changed = None if result.decision == "deny" else answer.input
         if changed is not None and changed != telling.tool_input:
             result = _apply_change(result, changed, telling)
@@ -331,7 +340,9 @@ class HookRunner:
             hook.command,
             stdin=stdin,
             cwd=hook.project or ground.cwd,
-            env=ground.env | build_project_variables(hook.project) if hook.project else ground.env,
+            env=ground.env
+            | (build_project_variables(hook.project) if hook.project else {})
+            | dict(hook.variables),
             timeout_s=hook.timeout_s,
         )
         return parse_answer(hook.event, ran, clean=ground.clean)

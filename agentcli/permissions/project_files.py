@@ -282,7 +282,10 @@ def summarize_files(files: ProjectFiles) -> str:
 def describe_files(files: ProjectFiles) -> Iterator[str]:
     """Yield one line for everything that would be used or run."""
     yield from (f"problem   {problem}" for problem in files.problems)
-    yield from (f"setting   {_display(key)} = {_display(value)}" for key, value in _settings(files))
+    yield from (
+        f"setting   {describe_value(key)} = {describe_value(value)}"
+        for key, value in _settings(files)
+    )
     yield from (f"hook      {line}" for line in _hooks(files))
     yield from (f"server    {line}" for line in _servers(files))
     allowed = list(_allow_rules(files))
@@ -302,7 +305,7 @@ def _commands(files: ProjectFiles) -> Iterator[str]:
 def _allow_rules(files: ProjectFiles) -> Iterator[str]:
     for name, data in files.foreign.select(*PERMISSIONS):
         for rule in get_permissions(read_object(data), "allow"):
-            yield f"{_display(rule)} ({printable(name)})"
+            yield f"{describe_value(rule)} ({printable(name)})"
 
 
 def _settings(files: ProjectFiles) -> Iterator[tuple[str, Any]]:
@@ -314,22 +317,23 @@ def _settings(files: ProjectFiles) -> Iterator[tuple[str, Any]]:
 
 def _hooks(files: ProjectFiles) -> list[str]:
     text = files.files.get(HOOKS, b"{}").decode("utf-8", "replace")
-    found = _describe_hooks(text, files.directory / HOOKS, is_settings=False)
+    found = describe_hooks(text, files.directory / HOOKS)
     for name, data in files.foreign.select(*PERMISSIONS):
         if read_object(data).get("hooks"):
             path = files.foreign.top / name
-            found += _describe_hooks(data.decode("utf-8-sig", "replace"), path, is_settings=True)
+            found += describe_hooks(data.decode("utf-8-sig", "replace"), path, is_settings=True)
     return found
 
 
-def _describe_hooks(text: str, path: Path, *, is_settings: bool) -> list[str]:
+def describe_hooks(text: str, path: Path, *, is_settings: bool = False) -> list[str]:
+    """Return one line for each hook of a file: its event, its matcher and what it runs."""
     try:
         found = parse_hooks(text, path, is_settings=is_settings)
     except SettingsError as error:
-        return [f"cannot be read: {_display(str(error))}"]
+        return [f"cannot be read: {describe_value(str(error))}"]
     return [
         f"{hook.event}{f' {hook.matcher}' if hook.matcher else ''}: "
-        f"{_display(hook.command or hook.url or hook.problem)}"
+        f"{describe_value(hook.command or hook.url or hook.problem)}"
         for hook in found.hooks
     ]
 
@@ -340,7 +344,9 @@ def _servers(files: ProjectFiles) -> list[str]:
         found += _describe_servers(files.files[SERVERS])
     for _, data in files.foreign.select(*SERVER_FILES):
         table = get_servers(read_object(data))
-        found += [f"{_display(name)}: {_display(entry)}" for name, entry in table.items()]
+        found += [
+            f"{describe_value(name)}: {describe_value(entry)}" for name, entry in table.items()
+        ]
     return found
 
 
@@ -351,11 +357,12 @@ def _describe_servers(data: bytes) -> list[str]:
         return [f"cannot be read: {error}"]
     servers = document.get("mcpServers", document) if isinstance(document, Mapping) else document
     if not isinstance(servers, Mapping):
-        return [f"cannot be read: {_display(servers)}"]
-    return [f"{_display(name)}: {_display(entry)}" for name, entry in servers.items()]
+        return [f"cannot be read: {describe_value(servers)}"]
+    return [f"{describe_value(name)}: {describe_value(entry)}" for name, entry in servers.items()]
 
 
-def _display(value: Any) -> str:
+def describe_value(value: Any) -> str:
+    """Return a value for the user who is asked: printable, and cut if it is long."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     more = len(text) - _SHOWN_CHARS
     return printable(text[:_SHOWN_CHARS]) + (f"… ({more} more characters)" if more > 0 else "")

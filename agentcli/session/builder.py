@@ -24,6 +24,7 @@ from agentcli.session.hooks import build_hooks
 from agentcli.session.model import SessionModel, open_priced_model, warn_about_hosted
 from agentcli.session.parts import SessionParts, build_dispatcher
 from agentcli.session.permission_gate import CallEvaluator, PermissionGate
+from agentcli.session.plugins import load_plugins
 from agentcli.session.preparation import build_preparation
 from agentcli.session.requirements import (
     RunRequirements,
@@ -311,6 +312,7 @@ def _announce(
     for code, message in (
         ("model.unknown", model.warning),
         ("sandbox.off", SANDBOX_OFF if settings.sandbox == "off" else ""),
+        ("plugin.unusable", "; ".join(load_plugins().problems)),
         ("project.untrusted", parts.project.warning if parts.project else ""),
         ("model.tool_choice", choice_warning),
         ("model.hosted", warn_about_hosted(settings, model)),

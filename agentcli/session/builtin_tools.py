@@ -10,7 +10,7 @@ from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING
 
 from agentcli.agent.toolset import Load
-from agentcli.session.context_sources import find_skill_folders
+from agentcli.session.context_sources import find_readable_folders
 from agentcli.session.model import ModelInUse
 from agentcli.session.permission_gate import PermissionGate
 from agentcli.session.sandbox_host import find_own_paths
@@ -201,7 +201,7 @@ class BuiltinTools:
 
         return Workspace(
             self._settings.workspace,
-            readable=(self._paths.out, *find_skill_folders(self._settings)),
+            readable=(self._paths.out, *find_readable_folders(self._settings)),
             protected=(*find_own_paths(self._paths), *self._host.scripts),
             hides=self._gate.hides,
             find_temporary=lambda: self._host.temporary,

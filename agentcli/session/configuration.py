@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from agentcli.agent.instructions import FindRule
 from agentcli.session.managed import apply_managed, load_managed_hooks, load_managed_rules
+from agentcli.session.plugins import load_plugin_hooks, load_plugins
 from agentcli.session.project import (
     Project,
     apply_project,
@@ -62,10 +63,19 @@ class Configuration:
         """True if the model may ask for pages, or for a tool of its provider that does."""
         return self.settings.web or bool(self.settings.hosted) or self.allows_web
 
-    def load_hooks(self) -> "Sequence[HooksFile]":
-        """Load the hooks of the machine, the user and a trusted project. Raise SettingsError."""
+    def load_hooks(self) -> "tuple[Sequence[HooksFile], Sequence[str]]":
+        """Load the hooks of the machine, the user, plugins and a trusted project, by file.
+
+        Return them and the plugins whose hooks cannot be read. Raise SettingsError for the rest."""
         own = read_user_hooks(get_hooks_file())
-        return [*load_managed_hooks(), *([own] if own else []), *load_project_hooks(self.project)]
+        of_plugins, problems = load_plugin_hooks(load_plugins())
+        found = (
+            *load_managed_hooks(),
+            *([own] if own else []),
+            *of_plugins,
+            *load_project_hooks(self.project),
+        )
+        return found, problems
 
     def build_rule_finder(self) -> FindRule:
         """Build the search for a rule against reading a file unasked."""

@@ -10,6 +10,7 @@ from agentcli.agent.context_notes import EnvironmentNotes, PlanTracker, describe
 from agentcli.agent.instructions import FindRule, InstructionFiles
 from agentcli.agent.journal import Listener
 from agentcli.session.configuration import Configuration
+from agentcli.session.plugins import load_plugins
 from agentcli.settings import get_settings_file
 from agentcli.system.agent_files import (
     ROLES,
@@ -38,15 +39,26 @@ _PATCHED = compile_later(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTIL
 
 
 def find_skill_folders(settings: Settings) -> tuple[Path, ...]:
-    """Return the folders of skills: the user's own, then those of the repository, nearest first."""
-    return (*_find_user_folders("skills"), *_find_project_folders(settings, SKILLS))
+    """Return the folders of skills: the user's, of plugins, of the repository, nearest first."""
+    of_plugins = (folder for plugin in load_plugins().plugins for folder in plugin.skills)
+    return (
+        *_find_user_folders("skills"),
+        *of_plugins,
+        *_find_project_folders(settings, SKILLS),
+    )
+
+
+def find_readable_folders(settings: Settings) -> tuple[Path, ...]:
+    """Return the folders outside the workspace that the model may read: skills and plugins."""
+    roots = (plugin.root for plugin in load_plugins().plugins)
+    return (*find_skill_folders(settings), *roots)
 
 
 def find_skill_directories(settings: Settings) -> tuple[Path, ...]:
     """Return what commands must see of skills outside the workspace to run their scripts.
 
-    That is the user's folders, and the directories that links in them lead to. Of the folders of a
-    repository around the workspace, links are not followed."""
+    That is the user's folders, the directories that links in them lead to, and plugins. Of the
+    folders of a repository around the workspace, links are not followed."""
     own = _find_user_folders("skills")
     around = [
         folder
@@ -54,11 +66,13 @@ def find_skill_directories(settings: Settings) -> tuple[Path, ...]:
         if not folder.is_relative_to(settings.workspace)
     ]
     linked = (Path(os.path.realpath(skill)) for folder in own for skill in folder.iterdir())
-    return (*own, *around, *(skill for skill in linked if (skill / "SKILL.md").is_file()))
+    roots = (plugin.root for plugin in load_plugins().plugins)
+    return (*own, *roots, *around, *(skill for skill in linked if (skill / "SKILL.md").is_file()))
 
 
 def find_role_folders(settings: Settings) -> tuple[Path, ...]:
-    return (*_find_user_folders("agents"), *_find_project_folders(settings, ROLES))
+    of_plugins = (folder for plugin in load_plugins().plugins for folder in plugin.agents)
+    return (*_find_user_folders("agents"), *of_plugins, *_find_project_folders(settings, ROLES))
 
 
 def _find_user_folders(name: str) -> tuple[Path, ...]:
@@ -87,11 +101,19 @@ def _find_project_folders(settings: Settings, names: Sequence[str]) -> tuple[Pat
 
 
 def build_source_folders(settings: Settings, folders: Iterable[Path]) -> "list[SourceFolder]":
-    """Return folders with the repository that files of the project must not lead out of."""
+    """Return folders with the repository or plugin that their files must not lead out of."""
     from agentcli.agent.markdown_files import SourceFolder
 
     top = list_levels(settings.workspace)[-1]
-    return [SourceFolder(folder, top if folder.is_relative_to(top) else None) for folder in folders]
+    plugins = load_plugins().plugins
+    found = []
+    for folder in folders:
+        plugin = next((one for one in plugins if folder.is_relative_to(one.root)), None)
+        if plugin is not None:
+            found.append(SourceFolder(folder, plugin.root, plugin.name))
+        else:
+            found.append(SourceFolder(folder, top if folder.is_relative_to(top) else None))
+    return found
 
 
 def is_foreign(tool: ToolSpec) -> bool:

@@ -64,6 +64,9 @@ COMMANDS: Mapping[str, CommandEntry] = {
     "tools": _in_feature("context", "List the tools and their token cost.", "tools_app"),
     "models": _in_feature("models", "List models and which are ready to use."),
     "mcp": _in_feature("mcp", "Manage MCP servers, or run agentcli as one."),
+    "plugins": _in_feature(
+        "plugins", "Install plugins: skills, agents, commands, hooks and servers."
+    ),
     "trust": _in_feature("trust", "Trust a repository's agentcli settings, hooks and servers."),
     "import": _in_feature(
         "importer", "Take over your settings for other agents: rules, hooks and servers."

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from agentcli.agent.dispatch import Clean, ResultHook
 from agentcli.log.paths import SessionPaths
 from agentcli.session.configuration import Configuration
+from agentcli.session.plugins import is_plugin_unchanged
 from agentcli.types.errors import Ending, ToolError
 from agentcli.types.events import (
     Checkpointed,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 STOPS_MAX = 5
 """The number of times in a row that hooks may send the model back to work."""
 
+PLUGIN_CHANGED = "its plugin changed since you agreed to it; review it: agentcli plugins list"
 CHANGED = "the project's files changed since you trusted them; review them: agentcli trust --show"
 
 _DECISIONS: "dict[HookDecision, Literal['observed', 'allowed', 'asked', 'rejected', 'failed']]" = {
@@ -234,14 +236,14 @@ def build_hooks(
     is_resumed: bool,
 ) -> SessionHooks:
     """Build the hooks. Raise SettingsError if a hooks file is so broken that a check is lost."""
-    found = configuration.load_hooks()
+    found, problems = configuration.load_hooks()
     hooks = [hook for file in found for hook in file.hooks]
     return SessionHooks(
         emit,
         source="resume" if is_resumed else "startup",
         hooks=hooks,
         context=_build_context(configuration, paths, clean=clean, mode=mode) if hooks else None,
-        problems=[line for file in found for line in file.warnings],
+        problems=[*problems, *(line for file in found for line in file.warnings)],
     )
 
 
@@ -254,6 +256,8 @@ def _build_context(
     settings, project = configuration.settings, configuration.project
 
     def explain_skip(hook: "Hook") -> str:
+        if hook.plugin and not is_plugin_unchanged(hook.plugin):
+            return PLUGIN_CHANGED
         stale = hook.project is not None and project is not None and not project.is_unchanged()
         return CHANGED if stale else ""
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from agentcli.agent.dispatch import Clean
 from agentcli.agent.instructions import FindRule
 from agentcli.session.configuration import WEB_FETCH, Configuration, build_rule_finder
-from agentcli.session.context_sources import find_skill_folders
+from agentcli.session.context_sources import find_readable_folders
 from agentcli.session.directories import Directories
 from agentcli.session.model import SessionModel
 from agentcli.session.sandbox_host import SandboxHost, find_own_paths
@@ -291,7 +291,7 @@ class PermissionGate:
 
     @property
     def _own_directories(self) -> tuple[Path, ...]:
-        return (self.host.paths.out, *find_skill_folders(self._settings))
+        return (self.host.paths.out, *find_readable_folders(self._settings))
 
     def _build_decider(self) -> "PolicyDecider":
         from agentcli.permissions.decide import PolicyDecider

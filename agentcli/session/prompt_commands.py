@@ -1,7 +1,8 @@
 """The prompts that can be called by name: commands of the user and the project, and skills.
 
-The user's own come first, then those of a trusted project, then skills. The first of a name wins,
-and the others are named. Skills need no trust: their text goes to the model in any case.
+The user's own come first, then those of plugins and of a trusted project, then skills. The first of
+a name wins, and the others are named. Skills need no trust: their text goes to the model in any
+case.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -11,6 +12,7 @@ from agentcli.agent.custom_commands import CustomCommand, build_skill_command, r
 from agentcli.agent.front_matter import InvalidFile, read_text
 from agentcli.agent.markdown_files import find_skills
 from agentcli.session.context_sources import build_source_folders, find_skill_folders
+from agentcli.session.plugins import fill_places, iter_commands, load_plugins
 from agentcli.session.project import Project, load_project
 from agentcli.settings import get_settings_file
 from agentcli.system.agent_files import PROMPT_SUFFIXES, list_user_folders, walk_files
@@ -27,7 +29,7 @@ PROBLEMS_SHOWN = 5
 class PromptCommand:
     command: CustomCommand
     source: str
-    """Where it comes from, in a word: yours, project or skill."""
+    """Where it comes from, in a word: yours, plugin, project or skill."""
     where: str
     """The folder or file that has it."""
 
@@ -54,7 +56,7 @@ def load_prompt_commands(
     if project is None:
         project = load_project(settings.workspace, trust_project=settings.trust_project)
     found = PromptCommands(commands=[], problems=[], bad_skills=[])
-    for source, where, texts in (*_read_own(), *_read_project(project)):
+    for source, where, texts in (*_read_own(), *_read_plugins(), *_read_project(project)):
         names = {*used_names, *(one.command.name for one in found.commands)}
         commands, bad = read_commands(texts, reserved=names)
         found.commands.extend(
@@ -86,6 +88,17 @@ def _read_own() -> Iterator[tuple[str, str, Mapping[str, str]]]:
     for folder in list_user_folders(FOLDER):
         if folder.is_dir():
             yield "yours", shorten_home(folder), _read_texts(folder)
+
+
+def _read_plugins() -> Iterator[tuple[str, str, Mapping[str, str]]]:
+    for plugin in load_plugins().plugins:
+        texts = {}
+        for name, path in iter_commands(plugin):
+            try:
+                texts[name] = fill_places(plugin, read_text(path))
+            except InvalidFile:  # not a regular file, or binary: it cannot be a prompt
+                continue
+        yield "plugin", f"plugin {plugin.name}", texts
 
 
 def _read_project(project: Project | None) -> Iterator[tuple[str, str, Mapping[str, str]]]:

@@ -6,7 +6,9 @@ links to the objects and refs, and settings that are listed here as harmless.
 """
 
 import os
+import re
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -174,6 +176,40 @@ def add_worktree(tree: Path, commit: str, *, root: Path) -> None:
         # It points to the stand-in directory, which is about to be removed.
         pointer.write_text(f"gitdir: {real / name}\n", encoding="utf-8")
     run_git("reset", "--hard", "--quiet", "--no-recurse-submodules", cwd=tree)
+
+
+_ADDRESS = re.compile(r"(https|ssh|file)://.+|[\w.-]+@[\w.-]+:[^:\\].*")
+_OF_TRANSPORTS = ("SSH_AUTH_SOCK", "SSL_CERT_FILE", "SSL_CERT_DIR", "DISPLAY", "SSH_ASKPASS")
+
+
+def is_git_url(text: str) -> bool:
+    """Return whether this is the address of a repository that `fetch_repository` takes."""
+    return _ADDRESS.fullmatch(text) is not None
+
+
+def fetch_repository(url: str, directory: Path, *, ref: str = "") -> str:
+    """Check the files of a repository out into an empty directory, and return the commit.
+
+    `ref` is a branch, a tag or a commit. The user's own settings choose keys and proxies. Nothing
+    of the repository runs: no hook, no filter, no submodule. Raise SettingsError."""
+    if ref.startswith("-"):
+        raise SettingsError(f"not a branch, tag or commit: {ref}", hint="--ref main")
+    env = _environment(directory) | _as_environment(_OURS)
+    protocols = ("https", "ssh", *(["file"] if url.startswith("file://") else []))
+    env |= {
+        "GIT_ALLOW_PROTOCOL": ":".join(protocols),
+        "GIT_TERMINAL_PROMPT": "1" if sys.stdin.isatty() else "0",
+    }
+    env |= {
+        name: value
+        for name, value in os.environ.items()
+        if name in _OF_TRANSPORTS or name.lower().endswith("_proxy")
+    }
+    _run(["git", "init", "--quiet", "--template="], cwd=directory, env=env)
+    fetch = ("--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules", "--", url)
+    _run(["git", "fetch", *fetch, ref or "HEAD"], cwd=directory, env=env)
+    run_git("reset", "--hard", "--quiet", "--no-recurse-submodules", "FETCH_HEAD", cwd=directory)
+    return run_git("rev-parse", "HEAD", cwd=directory).strip()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -211,7 +211,7 @@ def _unpack_source(job: NodeJob, directory: Path) -> Path:
 
 def _name_batch(directory: Path) -> Path:
     """Return a name for the trees of this batch: an earlier one may not have ended here."""
-    return directory / ray.get_runtime_context().get_job_id()
+    return directory / str(ray.get_runtime_context().get_job_id())
 
 
 def _run_in_tree(job: NodeJob, tree: Path, temporary: Path) -> NodeResult:

@@ -23,12 +23,14 @@ from agentcli.agent.markdown_files import (
 from agentcli.agent.rule_files import find_rule_files
 from agentcli.permissions.claude_settings import ClaudeSettings
 from agentcli.permissions.foreign_files import get_servers, read_object
+from agentcli.permissions.project_files import describe_hooks
 from agentcli.session.configuration import build_rule_finder, load_rules
 from agentcli.session.context_sources import (
     build_source_folders,
     find_role_folders,
     find_skill_folders,
 )
+from agentcli.session.plugins import iter_commands, load_plugins
 from agentcli.session.project import Project, load_project
 from agentcli.settings import get_settings_file
 from agentcli.system.agent_files import (
@@ -91,6 +93,7 @@ def collect_rows(settings: Settings) -> Iterator[SourceRow]:
     yield from _list_skills(settings)
     yield from _list_roles(settings)
     yield from _list_own_commands()
+    yield from _list_plugins()
     if project is not None:
         yield from _list_project(project, settings.workspace)
 
@@ -174,11 +177,12 @@ def _list_named(
         except InvalidFile as why:
             yield SourceRow(kind, path.stem, where, "left out", str(why))
             continue
-        winner = first.setdefault(one.name, where)
+        name = folder.build_name(one.name)
+        winner = first.setdefault(name, where)
         if winner != where:
-            yield SourceRow(kind, one.name, where, "left out", f"{winner} wins")
+            yield SourceRow(kind, name, where, "left out", f"{winner} wins")
         else:
-            yield SourceRow(kind, one.name, where, "used", _describe_left_out(one.left_out))
+            yield SourceRow(kind, name, where, "used", _describe_left_out(one.left_out))
 
 
 def _describe_left_out(left_out: Sequence[str]) -> str:
@@ -187,13 +191,26 @@ def _describe_left_out(left_out: Sequence[str]) -> str:
 
 def _list_own_commands() -> Iterator[SourceRow]:
     folders = (get_settings_file().with_name("commands"), *list_user_folders("commands"))
+    yield from _list_command_files(
+        {
+            shorten_home(folder): [
+                (name, folder / name) for name in walk_files(folder, PROMPT_SUFFIXES)
+            ]
+            for folder in folders
+        }
+    )
+
+
+def _list_command_files(
+    folders: Mapping[str, Iterable[tuple[str, Path]]],
+) -> Iterator[SourceRow]:
     texts: dict[str, dict[str, str]] = {}
-    for folder in folders:
-        for name in walk_files(folder, PROMPT_SUFFIXES):
+    for folder, files in folders.items():
+        for name, path in files:
             try:
-                texts.setdefault(shorten_home(folder), {})[name] = read_text(folder / name)
+                texts.setdefault(folder, {})[name] = read_text(path)
             except InvalidFile as why:
-                yield SourceRow("command", name, shorten_home(folder), "left out", str(why))
+                yield SourceRow("command", name, folder, "left out", str(why))
     yield from _list_commands(texts, is_used=True)
 
 
@@ -216,6 +233,25 @@ def _list_commands(
                 yield SourceRow("command", f"/{one.name}", where, state, note)
             for problem in bad:
                 yield SourceRow("command", name, where, "left out", problem.partition(": ")[2])
+
+
+def _list_plugins() -> Iterator[SourceRow]:
+    """Yield what plugins bring besides skills and agents, and the plugins that are not used."""
+    found = load_plugins()
+    for plugin in found.plugins:
+        where = shorten_home(plugin.root)
+        yield from _list_command_files({where: iter_commands(plugin)})
+        for path, text in plugin.hooks:
+            for line in describe_hooks(text, path):
+                event, _, command = line.partition(": ")
+                yield SourceRow("hook", event, shorten_home(path), "used", command)
+        for name in plugin.servers:
+            yield SourceRow("server", name, where, "used", f"of plugin {plugin.name}")
+        for what, why in plugin.left_out:
+            yield SourceRow("plugin", plugin.name, where, "left out", f"{what}: {why}")
+    for problem in found.problems:
+        name, _, why = problem.removeprefix("plugin ").partition(" is not used: ")
+        yield SourceRow("plugin", name, "-", "left out", why)
 
 
 def _list_project(project: Project, workspace: Path) -> Iterator[SourceRow]:

@@ -77,6 +77,8 @@ class ServerEntry:
     """Keys that have no effect here."""
     where: str = ""
     """The file that contains the entry."""
+    root: str = ""
+    """The directory of the plugin that brings it, all of which it may read in the sandbox."""
     written: str = ""
     """Its address or command as written in the file, without the values of variables."""
 
@@ -146,9 +148,9 @@ def parse_entries(
 
 
 def parse_table(
-    table: Mapping[str, Any], *, where: str, environ: Mapping[str, str], may_loosen: bool
+    table: Mapping[str, Any], *, where: str, environ: Mapping[str, str] | None, may_loosen: bool
 ) -> Entries:
-    """Read a table of entries by name."""
+    """Read a table of entries by name. If `environ` is None, `${NAME}` is a text like others."""
     servers: list[ServerEntry] = []
     problems: list[str] = []
     for name, entry in table.items():
@@ -163,7 +165,7 @@ def parse_table(
 
 
 def _entry(
-    name: str, entry: Any, *, where: str, environ: Mapping[str, str], may_loosen: bool
+    name: str, entry: Any, *, where: str, environ: Mapping[str, str] | None, may_loosen: bool
 ) -> ServerEntry | None:
     """Return the entry, or None if it is disabled."""
     check_name(name)
@@ -209,7 +211,7 @@ def _entry(
     )
 
 
-def _oauth(table: Any, environ: Mapping[str, str]) -> OAuthClient:
+def _oauth(table: Any, environ: Mapping[str, str] | None) -> OAuthClient:
     if not isinstance(table, dict):
         raise EntryError("oauth must be an object")
     for key in table:
@@ -237,7 +239,7 @@ def check_name(name: str) -> None:
 class _Fields:
     """The values of an entry in their types, with variables filled in. Methods raise EntryError."""
 
-    def __init__(self, entry: dict[str, Any], environ: Mapping[str, str]) -> None:
+    def __init__(self, entry: dict[str, Any], environ: Mapping[str, str] | None) -> None:
         self._entry = entry
         self._environ = environ
 
@@ -281,9 +283,12 @@ class _Fields:
         return float(value)
 
     def _expand(self, text: str) -> str:
-        for name in _missing(text, self._environ):
+        environ = self._environ
+        if environ is None:
+            return text
+        for name in _missing(text, environ):
             raise EntryError(f"the variable {name} is not set; set it, or write ${{{name}:-…}}")
-        return _VARIABLE.sub(lambda found: self._environ.get(found[1], found[2] or ""), text)
+        return _VARIABLE.sub(lambda found: environ.get(found[1], found[2] or ""), text)
 
 
 def _missing(text: str, environ: Mapping[str, str]) -> Iterator[str]:
@@ -334,6 +339,18 @@ def parse_foreign_entries(
             table[_build_name(name, taken=table)] = _translate_entry(entry, folder)
     found = parse_table(table, where=where, environ=environ, may_loosen=False)
     return Entries(servers=found.servers, problems=(*problems, *found.problems))
+
+
+def parse_plugin_entries(
+    servers: Mapping[str, Any], *, where: str, environ: Mapping[str, str] | None
+) -> Entries:
+    """Read the servers of a plugin, whose directories are filled in."""
+    table: dict[str, Any] = {}
+    for name, entry in servers.items():
+        table[_build_name(name, taken=table)] = (
+            entry if environ is None else _translate_entry(entry, Path())
+        )
+    return parse_table(table, where=where, environ=environ, may_loosen=False)
 
 
 def _build_name(written: str, *, taken: Collection[str]) -> str:

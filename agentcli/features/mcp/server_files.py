@@ -4,11 +4,14 @@ If no file configures servers, no other module of `agentcli.features.mcp` is loa
 """
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agentcli.session.plugins import build_server_table, get_data_directory, load_plugins
 from agentcli.session.project import Project, get_trust_directory
 from agentcli.settings import get_servers_file
+from agentcli.system.private_file import unwritable_error
 from agentcli.types.errors import SettingsError
 from agentcli.types.settings import Settings
 from agentcli.types.tools import ToolSpec
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
     from agentcli.features.mcp.approvals import ServerTrials, ToolListApprovals
     from agentcli.features.mcp.entries import Entries
     from agentcli.features.mcp.servers import Servers
+    from agentcli.permissions.plugin_files import PluginFiles
     from agentcli.session.parts import SessionParts
 
 
@@ -56,9 +60,9 @@ def build_session_feature(parts: "SessionParts") -> "Servers | None":
 def read_entries(settings: Settings, project: Project | None) -> "Entries | None":
     """Return the configured servers. None if no file configures any.
 
-    If two have the same name, the user's own file wins over the project's, and `--mcp-config` over
-    both. Of a project, `.agentcli/mcp.json` wins over the files of other agents. Raise
-    SettingsError if that file or the user's cannot be read."""
+    If two have the same name, the user's own file wins over plugins, these over the project's, and
+    `--mcp-config` over all. Of a project, `.agentcli/mcp.json` wins over the files of other agents.
+    Raise SettingsError if that file or the user's cannot be read."""
     texts = [
         (text, path, True)
         for path in (get_servers_file(),)
@@ -69,7 +73,8 @@ def read_entries(settings: Settings, project: Project | None) -> "Entries | None
     if project is not None and (theirs := project.read_text("mcp.json")) is not None:
         texts.append((theirs, project.files.directory / "mcp.json", False))
     foreign = project.read_foreign_servers() if project else {}
-    if not texts and not foreign:
+    plugins = [plugin for plugin in load_plugins().plugins if plugin.servers]
+    if not texts and not foreign and not plugins:
         return None
     from agentcli.features.mcp.entries import (
         join_entries,
@@ -81,6 +86,7 @@ def read_entries(settings: Settings, project: Project | None) -> "Entries | None
         parse_entries(text, where=str(path), environ=os.environ, may_loosen=may_loosen)
         for text, path, may_loosen in texts
     ]
+    read += [_parse_plugin_servers(plugin) for plugin in plugins]
     disabled = {
         name
         for claude in (project.read_claude_settings(settings.workspace) if project else ())
@@ -91,6 +97,29 @@ def read_entries(settings: Settings, project: Project | None) -> "Entries | None
         for path, data in foreign.items()
     ]
     return join_entries(read)
+
+
+def _parse_plugin_servers(plugin: "PluginFiles") -> "Entries":
+    """Read the servers of a plugin. They may read all of it and write its own data."""
+    from agentcli.features.mcp.entries import Entries, parse_plugin_entries
+
+    data = get_data_directory(plugin.name)
+    try:
+        data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise unwritable_error(data, error) from error
+    found = parse_plugin_entries(
+        build_server_table(plugin),
+        where=f"plugin {plugin.name}",
+        environ=None if plugin.is_portable else os.environ,
+    )
+    servers = (
+        server
+        if server.is_remote
+        else replace(server, root=str(plugin.root), writable=(str(data),))
+        for server in found.servers
+    )
+    return Entries(servers=tuple(servers), problems=found.problems)
 
 
 def list_known_tools(

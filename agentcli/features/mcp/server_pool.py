@@ -276,6 +276,8 @@ class ServerProcess:
 
         What it may write is left out: there, the right to read would take the other away."""
         others = (self.settings.workspace, *self._writable)
+        if self.entry.root:
+            yield Path(self.entry.root)
         for word in (str(program), os.path.realpath(program), *self.entry.args):
             path = Path(word)
             if path.is_absolute() and path.exists():
