@@ -6,7 +6,10 @@ import sys
 from collections.abc import Iterable, Sequence
 from datetime import date
 from pathlib import Path
+from typing import Literal
 
+from agentcli.system.lazy import compile_later
+from agentcli.system.plain_text import show_controls
 from agentcli.system.worktree import UncommittedChanges, abbreviate, find_branch
 from agentcli.types.answers import AnswerParts
 from agentcli.types.deltas import CallDelta, TextDelta, ThinkingDelta
@@ -26,6 +29,8 @@ from agentcli.types.events import (
     TurnEnded,
     TurnStarted,
 )
+from agentcli.types.fast_dataclass import dataclass
+from agentcli.types.messages import Text
 from agentcli.types.tools import Effect
 
 # The environment of a session: noted at its start, and again when it changes.
@@ -170,14 +175,38 @@ CHANGED = (
     "out, step by step."
 )
 DEPARTING = " Where it turns out to be wrong, say so before you do otherwise."
+TICKING = " When a step is done, write a line with [x] and its number beside your next call: [x] 1"
+STEPS_LIMIT = 50
+STEP_CHARS = 300
 
 _LISTED = r"(?:[-*+•–]|\(?(?:[0-9]{1,2}|[A-Za-z])[.)])\s"
 _QUESTION_MARKS = ("?", "？", "؟")
 _AFTER_A_SENTENCE = "*_`)]\"'”’»」"
 
 
+_STEP = compile_later(r"^[ ]?(?:\d{1,2}[.)]|[-*+])\s+(?:\[[ xX]\]\s+)?(.+)$", re.MULTILINE)
+_FENCED = compile_later(r"^(```+|~~~+).*?^\1", re.MULTILINE | re.DOTALL)
+_TICK = compile_later(
+    r"^[\s>*+-]*\[([xX✓ ])\][\s*]*(?:step\s+)?#?(\d{1,2})\b", re.MULTILINE | re.IGNORECASE
+)
+
+StepState = Literal["pending", "in_progress", "done"]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanStep:
+    text: str
+    state: StepState = "pending"
+
+
+def parse_steps(plan: str) -> tuple[str, ...]:
+    """Return the items of the plan's list, without those below them; none if it has no list."""
+    found: Sequence[str] = _STEP.findall(plan)[:STEPS_LIMIT]
+    return tuple(show_controls(step.strip())[:STEP_CHARS] for step in found)
+
+
 class PlanTracker:
-    """Listens to a session for its mode and its plan."""
+    """Listens to a session for its mode, its plan, and the steps that the model ticks off."""
 
     def __init__(self, past: Iterable[Fact] = (), *, wants_plan: bool = True) -> None:
         """`wants_plan` is False if the task itself says how plan mode ends."""
@@ -187,6 +216,10 @@ class PlanTracker:
         self.asked = ""
         """The answer of the last turn in plan mode, if it is a question to the user."""
         self.accepted = ""
+        self._texts: tuple[str, ...] = ()
+        """The steps of the accepted plan; empty after a turn that found all of them done."""
+        self._done: frozenset[int] = frozenset()
+        """The numbers of the steps that are done, from 1."""
         self._mode = ""
         self._said = AnswerParts()
         self._is_noted = False
@@ -203,13 +236,12 @@ class PlanTracker:
             case Compacted() if self._mode == "plan":
                 self._is_noted = False
             case TurnStarted():
-                self.proposed = self.asked = ""
+                self._begin_turn()
+            case ModelReplied(message=message) if self._texts:
+                texts = (block.text for block in message.content if isinstance(block, Text))
+                self._tick_steps("\n".join(texts))
             case TurnEnded(ending=Ending.DONE) if self._mode == "plan":
-                answer = self._said.whole.strip()
-                if is_question(answer):
-                    self.asked = answer
-                else:
-                    self.proposed = answer
+                self._take_answer(self._said.whole.strip())
             case _:
                 pass
 
@@ -217,7 +249,43 @@ class PlanTracker:
         """Go on from these facts. The mode is the user's, and stays."""
         past = PlanTracker(facts, wants_plan=self._wants_plan)
         self.proposed, self.asked, self.accepted = past.proposed, past.asked, past.accepted
+        self._texts, self._done = past._texts, past._done
         self._is_noted = past._is_noted
+
+    @property
+    def steps(self) -> tuple[PlanStep, ...]:
+        """The steps of the plan that is carried out. The first that is not done is in progress."""
+        open_steps = (n for n in range(1, len(self._texts) + 1) if n not in self._done)
+        current = next(open_steps, None)
+        states: dict[int, StepState] = {n: "done" for n in self._done}
+        return tuple(
+            PlanStep(text, states.get(n, "in_progress" if n == current else "pending"))
+            for n, text in enumerate(self._texts, start=1)
+        )
+
+    @property
+    def progress(self) -> str:
+        """How far the plan is carried out: `plan 2/5`; empty if there are no steps."""
+        return f"plan {len(self._done)}/{len(self._texts)}" if self._texts else ""
+
+    def _begin_turn(self) -> None:
+        self.proposed = self.asked = ""
+        if len(self._done) == len(self._texts):
+            self._texts, self._done = (), frozenset()
+
+    def _take_answer(self, answer: str) -> None:
+        """Take the last reply of a turn in plan mode for a plan, or for a question."""
+        if is_question(answer):
+            self.asked = answer
+        else:
+            self.proposed = answer
+
+    def _tick_steps(self, said: str) -> None:
+        """Note the steps that a reply marks: `[x] 2` is done, and `[ ] 2` is not after all."""
+        for mark, written in _TICK.findall(_FENCED.sub("", said)):
+            number = int(written)
+            if 1 <= number <= len(self._texts):
+                self._done = self._done - {number} if mark == " " else self._done | {number}
 
     def collect_notes(self) -> Sequence[ContextNote]:
         """Return the note about plan mode that the model needs before its next reply."""
@@ -230,11 +298,15 @@ class PlanTracker:
         """Build the note for an accepted plan, unchanged or as the user changed it."""
         is_changed = bool(self.proposed) and plan.strip() != self.proposed
         heading = (CHANGED if is_changed else ACCEPTED) + DEPARTING
+        if len(parse_steps(plan)) > 1:
+            heading += TICKING
         return ContextNote(text=f"{heading}\n\n{plan.strip()}", why=NoteReason.PLAN)
 
     def _handle_note(self, note: ContextNote) -> None:
         if note.why == NoteReason.PLAN:
             self.accepted, self.proposed, self.asked = note.text.partition("\n\n")[2], "", ""
+            steps = parse_steps(self.accepted)
+            self._texts, self._done = steps if len(steps) > 1 else (), frozenset()
             self._is_noted = False
         elif note.why == NoteReason.PLAN_MODE:
             self._is_noted = note.text.startswith(_PLANNING)

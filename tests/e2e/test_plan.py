@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from agentcli.agent.context_notes import ACCEPTED, BEGINS, CHANGED
+from agentcli.agent.context_notes import ACCEPTED, BEGINS, CHANGED, DEPARTING, TICKING
 from tests.support import anthropic_streams as anthropic
 from tests.support.program import agentcli, script, session_log
 from tests.support.provider import Provider
@@ -47,7 +47,9 @@ def opened(term: Term) -> None:
 
 
 def test_accepted_plan_changes_the_mode_and_is_carried_out(tmp_path: Path) -> None:
-    replies = [WRITES, says(PLAN), WRITES, says("Made.")]
+    reads = anthropic.call("toolu_2", "read_file", {"path": "made.txt"})
+    ticked = anthropic.calls(reads, before=[anthropic.text("Next.\n\n[x] 1\n")])
+    replies = [WRITES, says(PLAN), WRITES, ticked, says("Made.")]
     with live(tmp_path, replies, cols=100, rows=40) as session:
         term = session.term
         begun(term)
@@ -64,12 +66,13 @@ def test_accepted_plan_changes_the_mode_and_is_carried_out(tmp_path: Path) -> No
             "make it",
             BEGINS,
         ]
-        assert told_of_plans(session.home) == [
-            f"{ACCEPTED} Where it turns out to be wrong, say so before you do otherwise.\n\n{PLAN}"
-        ]
+        assert told_of_plans(session.home) == [f"{ACCEPTED}{DEPARTING}{TICKING}\n\n{PLAN}"]
         term.send("/plan show")
         term.wait("Plan (accepted):")
-        term.wait("2. Read it back")
+        term.wait("[x] 1. Write made.txt")
+        term.wait("[>] 2. Read it back")
+        term.wait("auto-edit · ")
+        term.wait("plan 1/2")
 
 
 def test_plan_is_edited_before_it_is_accepted(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from acp import RequestError
 
-from tests.protocol.test_acp import Desk, drive
+from tests.protocol.test_acp import READ, Desk, drive
 
 PLAN = "# Plan\n\n1. Read a.py\n2. Change x\n   - carefully\n3. Run the tests\n"
 
@@ -73,17 +73,27 @@ def test_plan_and_usage_are_reported(tmp_path: Path) -> None:
     async def play(desk: Desk) -> None:
         session = await desk.new()
         await desk.say(session)
+        (usage,) = desk.editor.of("usage_update")
+        assert (usage["size"], usage["used"]) == (100_000, 100)
+        await desk.agent.set_session_mode(session_id=session, mode_id="ask")
+        await desk.say(session)
+        await desk.agent.close_session(session_id=session)
+        await desk.agent.load_session(cwd=str(desk.work), session_id=session, mcp_servers=[])
 
     reply = {"text": PLAN, "usage": {"input_tokens": 70, "output_tokens": 30}}
-    desk = drive(tmp_path, [reply], play, "--mode", "plan")
-    (plan,) = desk.editor.of("plan")
-    assert [(one["content"], one["status"]) for one in plan["entries"]] == [
-        ("Read a.py", "pending"),
-        ("Change x", "pending"),
-        ("Run the tests", "pending"),
+    done = [{"text": "[x] 1\n", **READ}, "```\n[x] 3\n```\n**[x]** no\n- [x] Step 2: changed"]
+    desk = drive(tmp_path, [reply, *done], play, "--mode", "plan")
+    plans = desk.editor.of("plan")
+    assert {tuple(one["content"] for one in plan["entries"]) for plan in plans} == {
+        ("Read a.py", "Change x", "Run the tests")
+    }
+    assert [[one["status"] for one in plan["entries"]] for plan in plans] == [
+        ["pending", "pending", "pending"],
+        ["in_progress", "pending", "pending"],
+        ["completed", "in_progress", "pending"],
+        ["completed", "completed", "in_progress"],
+        ["completed", "completed", "in_progress"],  # again after it was loaded
     ]
-    (usage,) = desk.editor.of("usage_update")
-    assert (usage["size"], usage["used"]) == (100_000, 100)
 
 
 def test_fork_is_a_session_of_its_own_with_the_same_beginning(tmp_path: Path) -> None:

@@ -25,11 +25,13 @@ from acp.schema import (
     Usage,
 )
 
+from agentcli.agent.context_notes import PlanStep
 from agentcli.features.acp.options import (
     EditorUpdate,
     build_commands_update,
     build_options_update,
     build_plan_update,
+    build_proposed_steps,
     build_usage_update,
     fill_command,
 )
@@ -58,6 +60,7 @@ from agentcli.types.errors import (
     RunOutcome,
 )
 from agentcli.types.events import (
+    ContextNote,
     Event,
     ModelChanged,
     ModelFailed,
@@ -102,10 +105,12 @@ class Conversation:
         self._spent = NO_SPENDING
         self._total = NO_SPENDING
         self._prompts = PromptCommands(commands=[], problems=[], bad_skills=[])
+        self._known_steps: tuple[PlanStep, ...] = ()
         self._is_open = False
         self.session = open_session(
             settings, listeners=[self._listen], ask_user=self._ask_user, resume=resume
         )
+        self.session.journal.subscribe(self._listen_for_plan)
         for fact in self.session.facts:
             self._total += compute_spending(fact)
         self._is_open = True
@@ -128,6 +133,7 @@ class Conversation:
         """Send everything from the session's beginning, for an editor that has not seen it."""
         for fact in list_effective_facts(self.session.facts):
             self._unsent.extend(self._updates.build_past_updates(fact))
+        self._add_plan()
         await self._flush()
 
     async def prompt(self, blocks: Sequence[ContentBlock]) -> PromptResponse:
@@ -138,8 +144,6 @@ class Conversation:
         await asyncio.wait([self._turn])  # if this is cancelled, `close` ends the turn
         turn, self._turn = self._turn, None
         stop = self._read_stop_reason(turn)
-        if plan := self.session.plan_tracker.proposed:
-            self._unsent.append(build_plan_update(plan))
         await self._flush()
         return PromptResponse(stop_reason=stop, usage=_build_usage(self._spent.usage))
 
@@ -147,9 +151,16 @@ class Conversation:
         text, attached = await asyncio.to_thread(_read_blocks, blocks)
         if self._announcing is not None:
             await self._announcing
+        self._accept_plan()
         if not self.session.runs_prompt(text):
             text = fill_command(self._prompts, text)
         return await self.session.run_turn(text, attachments=attached)
+
+    def _accept_plan(self) -> None:
+        """Accept the proposed plan if the user chose another mode and goes on."""
+        plan, mode = self.session.plan_tracker.proposed, self.session.gate.mode
+        if plan and mode != "plan":
+            self.session.accept_plan(plan, mode=mode)
 
     def cancel(self) -> None:
         if self._turn is None:
@@ -192,6 +203,9 @@ class Conversation:
         self._spent, self._total = self._spent + spent, self._total + spent
         self._unsent.extend(self._build_session_updates(event))
         self._unsent.extend(self._updates.build_updates(event))
+        self._start_sending()
+
+    def _start_sending(self) -> None:
         if self._unsent and (self._sending is None or self._sending.done()):
             self._sending = asyncio.ensure_future(self._flush())
 
@@ -216,6 +230,20 @@ class Conversation:
                     await self._client.session_update(self.id, self._unsent.popleft())
             except ConnectionError:
                 self._unsent.clear()  # the editor has left, and the turn will be ended
+
+    def _listen_for_plan(self, event: Event) -> None:
+        """Send the plan when it changed. The session's own tracker has heard the event before."""
+        if isinstance(event, ModelReplied | ContextNote | TurnEnded):
+            self._add_plan()
+            self._start_sending()
+
+    def _add_plan(self) -> None:
+        """Add the steps of the plan, if they or their states changed since they were added."""
+        tracker = self.session.plan_tracker
+        steps = build_proposed_steps(tracker.proposed) if tracker.proposed else tracker.steps
+        if steps and steps != self._known_steps:
+            self._known_steps = steps
+            self._unsent.append(build_plan_update(steps))
 
     async def _ask_user(self, question: Question) -> Verdict:
         await self._flush()

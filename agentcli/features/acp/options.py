@@ -3,8 +3,7 @@
 Also what it reports between prompts: the steps of a plan, and how full the window is.
 """
 
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from acp.helpers import SessionUpdate, plan_entry, update_available_commands, update_plan
 from acp.schema import (
@@ -12,6 +11,7 @@ from acp.schema import (
     AvailableCommandInput,
     ConfigOptionUpdate,
     Cost,
+    PlanEntryStatus,
     SessionConfigOptionBoolean,
     SessionConfigOptionSelect,
     SessionConfigSelectOption,
@@ -21,6 +21,7 @@ from acp.schema import (
     UsageUpdate,
 )
 
+from agentcli.agent.context_notes import STEP_CHARS, PlanStep, StepState, parse_steps
 from agentcli.features.acp.updates import build_invalid_params
 from agentcli.providers.catalog import list_model_names, resolve
 from agentcli.providers.providers import PROVIDERS
@@ -39,14 +40,15 @@ MODE_WORDS: dict[Mode, tuple[str, str]] = {
     "auto": ("Auto", "Edits files and runs commands in the sandbox without asking"),
 }
 OWN_EFFORT = "default"
-STEPS_LIMIT = 50
-STEP_CHARS = 300
+PLAN_STATUS: dict[StepState, PlanEntryStatus] = {
+    "pending": "pending",
+    "in_progress": "in_progress",
+    "done": "completed",
+}
 
 EditorUpdate = SessionUpdate | ConfigOptionUpdate | UsageUpdate
 """All updates that are sent. The SDK's own name has not all of them."""
 ConfigOption = SessionConfigOptionSelect | SessionConfigOptionBoolean
-
-_STEP = re.compile(r"^[ ]{0,1}(?:\d{1,2}[.)]|[-*+])\s+(?:\[[ xX]\]\s+)?(.+)$", re.MULTILINE)
 
 
 def build_modes(session: Session) -> SessionModeState:
@@ -145,10 +147,15 @@ def fill_command(prompts: PromptCommands, typed: str) -> str:
     return command.build_prompt(rest.strip()) if command else typed
 
 
-def build_plan_update(plan: str) -> SessionUpdate:
+def build_proposed_steps(plan: str) -> tuple[PlanStep, ...]:
     """Return the steps of a plan: its list items, or all of it as one step."""
-    steps: Sequence[str] = _STEP.findall(plan)[:STEPS_LIMIT] or [plan.strip()]
-    return update_plan(plan_entry(show_controls(step)[:STEP_CHARS]) for step in steps)
+    texts = parse_steps(plan) or (show_controls(plan.strip())[:STEP_CHARS],)
+    return tuple(map(PlanStep, texts))
+
+
+def build_plan_update(steps: Iterable[PlanStep]) -> SessionUpdate:
+    """Return the steps of a plan, each with its state."""
+    return update_plan(plan_entry(step.text, status=PLAN_STATUS[step.state]) for step in steps)
 
 
 def build_usage_update(

@@ -48,6 +48,8 @@ class ToolbarFigures:
     window_tokens: int | None = None
     spending: Spending = NO_SPENDING
     cache: "CachedPrompt | None" = None
+    plan: str = ""
+    """How far the accepted plan is carried out."""
     branch: str = ""
     background: int = 0
     own_status: str = ""
@@ -66,6 +68,8 @@ def build_fields(figures: ToolbarFigures) -> list[ToolbarField]:
     if figures.model:
         effort = f":{figures.effort}" if figures.effort else ""
         found.append(("dim", figures.model.rpartition("/")[2] + effort))
+    if figures.plan:
+        found.append(("mode", figures.plan))
     found += _format_context(figures)
     found += _format_spending(figures)
     found += format_cache(figures.cache)
@@ -276,6 +280,7 @@ class LiveView:
             window_tokens=session.model.window_tokens,
             spending=renderer.transcript.tally.spending,
             cache=session.model_client.find_cached_prompt(),
+            plan=session.plan_tracker.progress,
             branch=options.branch.name,
             background=state.count_background(),
             own_status=state.own_status,

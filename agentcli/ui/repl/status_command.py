@@ -32,6 +32,7 @@ def build_status_input(session: "Session", tally: "Tally", context_tokens: int) 
         "model": session.model.name,
         "effort": session.model.effort,
         "mode": session.gate.mode,
+        "plan": session.plan_tracker.progress,
         "context_tokens": context_tokens,
         "window_tokens": session.model.window_tokens,
         "cost_usd": tally.spending.cost_usd,

@@ -2,7 +2,15 @@ from collections.abc import Iterable
 
 import pytest
 
-from agentcli.agent.context_notes import ACCEPTED, BEGINS, CHANGED, DEPARTING, ENDS, PlanTracker
+from agentcli.agent.context_notes import (
+    ACCEPTED,
+    BEGINS,
+    CHANGED,
+    DEPARTING,
+    ENDS,
+    TICKING,
+    PlanTracker,
+)
 from agentcli.agent.history import build_messages
 from agentcli.types.errors import Ending
 from agentcli.types.events import (
@@ -124,7 +132,8 @@ def test_agreed_plan_is_told_word_for_word_and_ends_the_mode() -> None:
         [started("plan"), ContextNote(text=BEGINS, why=NoteReason.PLAN_MODE), *turn(PROPOSED)]
     )
     agreed = planning.build_accepted_note(PROPOSED)
-    assert agreed == ContextNote(text=f"{ACCEPTED}{DEPARTING}\n\n{PROPOSED}", why=NoteReason.PLAN)
+    told = f"{ACCEPTED}{DEPARTING}{TICKING}\n\n{PROPOSED}"
+    assert agreed == ContextNote(text=told, why=NoteReason.PLAN)
     planning(ModeChanged(mode="ask"))
     planning(agreed)
     assert (planning.accepted, planning.proposed, told_by(planning)) == (PROPOSED, "", [])
@@ -163,3 +172,21 @@ def test_file_that_changed_takes_the_place_of_what_it_said() -> None:
         Compacted(summary="short", tokens_before=9),
     ]
     assert [text.rpartition("\n")[2] for text in texts(facts)] == ["docs", "Do it.", "new", "short"]
+
+
+def test_steps_of_the_accepted_plan_are_ticked_off_by_the_model() -> None:
+    planning = PlanTracker()
+    note = planning.build_accepted_note("# Plan\n1. Read\n   - a detail\n2. Change\n3. Test\n")
+    assert TICKING in note.text
+    assert TICKING not in planning.build_accepted_note("Just do it.").text
+    planning(note)
+    states = []
+    for said in ("Hm.", "[x] 1", "> - [X] step 2, and [x] 3 not here", "[ ] 2", "[x] 9", "[x] 2"):
+        planning(replied(said))
+        states.append("".join(step.state[0] for step in planning.steps))
+    assert states == ["ipp", "dip", "ddi", "dip", "dip", "ddi"]
+    assert planning.progress == "plan 2/3"
+    planning(replied("[x] 3"))
+    assert planning.progress == "plan 3/3"
+    planning(asked("Thanks."))
+    assert (planning.progress, planning.steps, bool(planning.accepted)) == ("", (), True)

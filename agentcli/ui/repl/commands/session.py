@@ -87,6 +87,9 @@ async def _change_mode(host: CommandHost, rest: str) -> None:
     host.say(f"{mode.capitalize()} mode: {_MODES[mode]}", "dim")
 
 
+_STEP_MARKS = {"pending": "[ ]", "in_progress": "[>]", "done": "[x]"}
+
+
 async def _handle_plan(host: CommandHost, rest: str) -> None:
     planning = host.session.plan_tracker
     decidable = planning.proposed or planning.asked  # the user knows best what a plan is
@@ -95,6 +98,8 @@ async def _handle_plan(host: CommandHost, rest: str) -> None:
             state = "proposed, not accepted" if planning.proposed else "accepted"
             host.say(f"Plan ({state}):", "dim")
             host.print(host.renderer.render_markdown(planning.proposed or planning.accepted))
+            for number, step in enumerate(planning.steps, start=1):
+                host.say(f"{_STEP_MARKS[step.state]} {number}. {step.text}", "dim")
         case "show":
             host.say("No plan yet: /plan TASK", "dim")
         case "review" if decidable and host.mode == "plan" and not host.is_busy:
