@@ -7,10 +7,11 @@ links to the objects and refs, and settings that are listed here as harmless.
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 
@@ -19,6 +20,7 @@ from agentcli.types.errors import SettingsError
 from agentcli.types.fast_dataclass import dataclass
 
 TIME_LIMIT_S = 300
+NO_GIT_HINT = "install git"
 _SETTINGS_LIMIT_S = 5
 _CREDENTIAL_LIMIT_S = 20
 
@@ -106,6 +108,19 @@ def list_paths(*arguments: str, cwd: Path) -> list[str]:
         return [os.fsdecode(path) for path in _run(command, cwd=cwd, env=env).split(b"\0") if path]
 
 
+def list_changed_paths(cwd: Path) -> list[str]:
+    """Return the paths below `cwd` that differ from the last commit, new files included.
+
+    Raise SettingsError."""
+    options = ("--name-only", "--relative", "--no-renames", "--ignore-submodules=all", "-z")
+    with prepare_git("diff", *PLAIN_DIFF, *options, "HEAD", cwd=cwd) as (command, env):
+        names = _run(command, cwd=cwd, env=env).split(b"\0")
+    return [
+        *(os.fsdecode(name) for name in names if name),
+        *list_paths("--others", "--exclude-standard", cwd=cwd),
+    ]
+
+
 def list_user_settings(beside: Path) -> dict[str, str]:
     """Return the harmless settings that the user has for all repositories. Raise SettingsError."""
     command = ["git", "config", "--global", "--includes", "--list", "-z"]
@@ -163,13 +178,59 @@ def prepare_git(
         yield ["git", *arguments], {**env, **own, **_ALONE, **_as_environment(kept | _OURS)}
 
 
-def add_worktree(tree: Path, commit: str, *, root: Path) -> None:
-    """Check a commit out into a new linked worktree. Raise SettingsError or OSError."""
-    with prepare_git("worktree", "add", "--detach", "--force", "--no-checkout", cwd=root) as made:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkout:
+    """A directory in a repository that has a commit."""
+
+    root: Path
+    commit: str
+    workspace: Path
+    """The directory itself: the root, or one that the commit has."""
+
+    @property
+    def relative(self) -> Path:
+        return self.workspace.relative_to(self.root)
+
+
+def find_checkout(workspace: Path) -> Checkout:
+    """Return the repository around a directory. Raise SettingsError that says what is missing."""
+    try:
+        root = Path(run_git("rev-parse", "--show-toplevel", cwd=workspace).rstrip("\n")).resolve()
+    except SettingsError as error:
+        if error.hint == NO_GIT_HINT:
+            raise
+        raise SettingsError(
+            f"{workspace} is not in a git repository", hint=f"git -C {workspace} init"
+        ) from error
+    try:
+        commit = run_git("rev-parse", "--verify", "HEAD^{commit}", cwd=workspace).strip()
+    except SettingsError as error:
+        raise SettingsError(
+            f"the repository {root} has no commit yet", hint=f"git -C {root} commit"
+        ) from error
+    checkout = Checkout(root=root, commit=commit, workspace=workspace)
+    if workspace != root:
+        try:
+            run_git("ls-tree", "-d", f"{commit}:{checkout.relative.as_posix()}", cwd=root)
+        except (SettingsError, ValueError) as error:
+            raise SettingsError(
+                f"the last commit of {root} does not have {workspace}",
+                hint=f"git -C {root} commit",
+            ) from error
+    return checkout
+
+
+def add_worktree(tree: Path, commit: str, *, root: Path, branch: str = "") -> None:
+    """Check a commit out into a new linked worktree. Raise SettingsError or OSError.
+
+    `branch` is a new branch for it; without one, it is on no branch."""
+    place = ("-b", branch) if branch else ("--detach",)
+    with prepare_git("worktree", "add", *place, "--force", "--no-checkout", cwd=root) as made:
         command, env = made
         stand_in = Path(env["GIT_COMMON_DIR"])
+        for name in ("worktrees", "logs"):
+            Path(os.path.realpath(stand_in / name)).mkdir(exist_ok=True)
         real = Path(os.path.realpath(stand_in / "worktrees"))
-        real.mkdir(exist_ok=True)
         _run([*command, str(tree), commit], cwd=root, env=env)
         pointer = tree / ".git"
         name = Path(pointer.read_text(encoding="utf-8").strip()).name
@@ -247,6 +308,16 @@ def unpack_commit(packed: PackedCommit, root: Path) -> None:
         (root / ".git" / "shallow").write_bytes(packed.shallow)
 
 
+def remove_worktree(tree: Path, *, root: Path) -> None:
+    """Remove a linked worktree with all that is in it, however little of it was made."""
+    if not tree.exists():
+        return
+    with suppress(SettingsError):  # one that is half made is removed as a plain directory
+        run_git("worktree", "remove", "--force", "--force", str(tree), cwd=root)
+    shutil.rmtree(tree, ignore_errors=True)
+    run_git("worktree", "prune", cwd=root)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Repository:
     own: Path
@@ -318,7 +389,7 @@ def _run(
     except (OSError, subprocess.TimeoutExpired) as error:
         is_missing = isinstance(error, FileNotFoundError) and error.filename == "git"
         why = "git is not installed" if is_missing else f"git failed: {error}"
-        raise SettingsError(why, hint="install git") from error
+        raise SettingsError(why, hint=NO_GIT_HINT) from error
     if ran.returncode:
         last_line = ran.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
         raise SettingsError(

@@ -8,9 +8,9 @@ from pathlib import Path
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from agentcli.features.undo.engine import StateChange, UndoResult, undo_changes
 from agentcli.log.checkpoint.keep import CheckpointKeeper
 from agentcli.log.checkpoint.store import ObjectStore
+from agentcli.log.checkpoint.undo import StateChange, UndoResult, undo_changes
 from agentcli.types.events import Checkpointed
 from tests.support.actions import (
     ACTIONS,

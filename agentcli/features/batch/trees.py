@@ -8,7 +8,6 @@ import io
 import os
 import shutil
 import tarfile
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
@@ -17,9 +16,12 @@ from platformdirs import user_cache_path
 
 from agentcli.system.git import (
     NOT_INTO_OTHERS,
+    Checkout,
     PackedCommit,
     add_worktree,
+    find_checkout,
     pack_commit,
+    remove_worktree,
     run_git,
     unpack_commit,
 )
@@ -36,7 +38,11 @@ class TaskTrees:
         self._out = out
         key = hashlib.sha256(os.fsencode(out)).hexdigest()[:12]
         self._directory = user_cache_path("agentcli", appauthor=False) / "trees" / key
-        self._root, self.commit = _find_repository(workspace)
+        try:
+            self._checkout = find_checkout(workspace)
+        except SettingsError:
+            self._checkout = Checkout(root=workspace, commit="", workspace=workspace)
+        self.commit = self._checkout.commit
 
     @property
     def lacks_changes(self) -> bool:
@@ -63,13 +69,13 @@ class TaskTrees:
 
     def get_workspace(self, name: str) -> Path:
         """Return the path, in the directory of this name, of the workspace."""
-        return self._directory / name / self._workspace.relative_to(self._root)
+        return self._directory / name / self._checkout.relative
 
     def pack(self) -> "PackedSource":
         """Pack what the directories are made from. Raise SettingsError on failure."""
-        subdirectory = str(self._workspace.relative_to(self._root))
+        subdirectory = str(self._checkout.relative)
         if self.commit:
-            packed = pack_commit(self.commit, cwd=self._root)
+            packed = pack_commit(self.commit, cwd=self._checkout.root)
             key = hashlib.sha256(packed.pack).hexdigest()
             return PackedSource(key=key, subdirectory=subdirectory, content=packed)
         archive = io.BytesIO()
@@ -86,21 +92,17 @@ class TaskTrees:
         try:
             tree.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             if self.commit:
-                add_worktree(tree, self.commit, root=self._root)
+                add_worktree(tree, self.commit, root=self._checkout.root)
             else:
                 shutil.copytree(self._workspace, tree, symlinks=True, ignore=self._ignore_names)
         except (OSError, shutil.Error) as error:
             raise SettingsError(f"cannot create {tree}: {error}", hint="free some space") from error
 
     def _remove(self, tree: Path) -> None:
-        if not tree.exists():
-            return
         if self.commit:
-            with suppress(SettingsError):  # one that is half made is removed as a plain directory
-                run_git("worktree", "remove", "--force", "--force", str(tree), cwd=self._root)
-        shutil.rmtree(tree, ignore_errors=True)
-        if self.commit:
-            run_git("worktree", "prune", cwd=self._root)
+            remove_worktree(tree, root=self._checkout.root)
+        else:
+            shutil.rmtree(tree, ignore_errors=True)
 
     def _ignore_names(self, directory: str, names: list[str]) -> list[str]:
         return [name for name in names if self._is_left_out(Path(directory, name))]
@@ -141,15 +143,3 @@ class PackedSource:
             with _OwnArchive(fileobj=io.BytesIO(self.content)) as tar:
                 tar.extractall(root)
         (root / self.subdirectory).mkdir(parents=True, exist_ok=True)
-
-
-def _find_repository(workspace: Path) -> tuple[Path, str]:
-    """Return the repository's root and its commit; the workspace and "" if there is no commit."""
-    try:
-        root = Path(run_git("rev-parse", "--show-toplevel", cwd=workspace).rstrip("\n")).resolve()
-        commit = run_git("rev-parse", "--verify", "HEAD^{commit}", cwd=workspace).strip()
-        if workspace != root:
-            run_git("ls-tree", "-d", f"{commit}:{workspace.relative_to(root).as_posix()}", cwd=root)
-    except (SettingsError, ValueError):
-        return workspace, ""
-    return root, commit

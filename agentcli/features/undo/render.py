@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agentcli.features.undo.engine import PathChange
 from agentcli.features.undo.session_undo import (
     RecordedChange,
     UndoManager,
@@ -18,6 +17,7 @@ from agentcli.features.undo.session_undo import (
     build_undo_stack,
     open_closed_session,
 )
+from agentcli.log.checkpoint.undo import PathChange
 from agentcli.log.reader import read_valid_part
 from agentcli.log.sessions import choose_session
 from agentcli.system.plain_text import show_controls

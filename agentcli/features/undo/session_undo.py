@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Literal
 
 from agentcli.agent.journal import Journal
-from agentcli.features.undo.engine import StateChange, UndoResult, save_conflicts, undo_changes
 from agentcli.log.checkpoint.keep import find_store
 from agentcli.log.checkpoint.store import ObjectStore
+from agentcli.log.checkpoint.undo import StateChange, UndoResult, save_conflicts, undo_changes
 from agentcli.log.paths import SessionPaths
 from agentcli.log.turns import is_in_turn
 from agentcli.log.writer import LogWriter

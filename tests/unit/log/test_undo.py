@@ -2,10 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.features.undo.engine import StateChange, UndoResult, undo_changes
-from agentcli.features.undo.merge import merge_three_way
 from agentcli.log.checkpoint.keep import CheckpointKeeper
+from agentcli.log.checkpoint.merge import merge_three_way
 from agentcli.log.checkpoint.store import ObjectStore
+from agentcli.log.checkpoint.undo import StateChange, UndoResult, undo_changes
 from tests.support.actions import KeepsAll
 
 

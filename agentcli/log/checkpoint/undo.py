@@ -6,13 +6,18 @@ state is stored. So are the states on disk before and after: an undo can be undo
 
 import os
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeAlias
 
-from agentcli.features.undo.apply import UndoStep, apply_steps
-from agentcli.features.undo.merge import ThreeStates, UndoConflict, resolve
+from agentcli.log.checkpoint.apply import UndoStep, apply_steps
+from agentcli.log.checkpoint.merge import (
+    ThreeStates,
+    UndoConflict,
+    mark_conflicts,
+    resolve,
+)
 from agentcli.log.checkpoint.store import ObjectStore
 from agentcli.log.checkpoint.trees import StoredEntry, capture_paths, find_differences, write_state
 from agentcli.system.text import printable
@@ -44,6 +49,9 @@ class PathOutcome:
     """For a conflict, why the path stays as it is."""
     before: StoredEntry | None = None
     """For a conflict, the state it would have got."""
+    now: StoredEntry | None = None
+    base: StoredEntry | None = None
+    """For a conflict, the state on disk, and the one that both sides began with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,18 +70,32 @@ class UndoResult:
         return tuple(each for each in self.outcomes if each.change is not None)
 
 
+Announce: TypeAlias = Callable[[str, str], None]
+"""Takes the state of the paths before, and the state that they are about to get."""
+
+
 def undo_changes(
-    store: ObjectStore, root: Path, changes: Sequence[StateChange], *, dry_run: bool = False
+    store: ObjectStore,
+    root: Path,
+    changes: Sequence[StateChange],
+    *,
+    dry_run: bool = False,
+    announce: Announce | None = None,
 ) -> UndoResult:
     """Undo the changes, given the latest first.
 
-    With `dry_run` nothing in the workspace is touched.
+    With `dry_run` nothing in the workspace is touched. `announce` is called before anything is.
     """
     with store.batch_writes():
         plan = _plan_changes(store, root, changes)
         paths = tuple(plan.now)
         before = write_state(store, capture_paths(store, paths, root))
         steps = plan.steps()
+        wanted = {path: entry for path, entry in plan.wanted.items() if entry is not None}
+        planned = write_state(store, wanted) if announce else ""
+    if announce and steps:
+        announce(before, planned)
+    with store.batch_writes():
         failed = {} if dry_run else apply_steps(store, root, steps)
         found = {} if dry_run else capture_paths(store, paths, root)
         after = before if dry_run else write_state(store, found)
@@ -85,6 +107,8 @@ def undo_changes(
                 path=_display_path(path),
                 reason=reason,
                 before=plan.theirs.get(path, plan.wanted[path]),
+                now=plan.now[path],
+                base=plan.bases.get(path),
             )
         )
     return UndoResult(
@@ -110,6 +134,17 @@ def save_conflicts(
     return saved
 
 
+def render_conflict(store: ObjectStore, conflict: PathOutcome, *, theirs: str) -> bytes:
+    """Return the text of a conflict with markers around what differs; empty if it has none.
+
+    `theirs` names the other side."""
+    sides = (conflict.base, conflict.now, conflict.before)
+    if any(one is not None and (one.is_dir or one.is_link or not one.has_content) for one in sides):
+        return b""
+    base, mine, other = (store.get("blob", one.id) if one else b"" for one in sides)
+    return mark_conflicts(base, mine=mine, theirs=other, name=theirs)
+
+
 @dataclass(slots=True)
 class _Plan:
     now: dict[bytes, StoredEntry | None]
@@ -117,6 +152,8 @@ class _Plan:
     conflicts: dict[bytes, str]
     theirs: dict[bytes, StoredEntry | None]
     """The state that each conflict would have got."""
+    bases: dict[bytes, StoredEntry | None]
+    """The state that both sides of each conflict began with."""
 
     def steps(self) -> dict[bytes, UndoStep]:
         return {
@@ -127,7 +164,7 @@ class _Plan:
 
 
 def _plan_changes(store: ObjectStore, root: Path, changes: Sequence[StateChange]) -> _Plan:
-    plan = _Plan(now={}, wanted={}, theirs={}, conflicts={})
+    plan = _Plan(now={}, wanted={}, theirs={}, bases={}, conflicts={})
     for change in changes:
         changed = find_differences(store, change.before, change.after)
         missing = tuple(each.path for each in changed if each.path not in plan.now)
@@ -142,6 +179,7 @@ def _plan_changes(store: ObjectStore, root: Path, changes: Sequence[StateChange]
                 # It keeps the state that the changes undone so far gave it.
                 plan.conflicts.setdefault(each.path, str(conflict))
                 plan.theirs.setdefault(each.path, each.before)
+                plan.bases.setdefault(each.path, each.after)
     return plan
 
 

@@ -35,6 +35,60 @@ def merge_three_way(base: bytes, *, mine: bytes, theirs: bytes) -> bytes | None:
     return "".join((*merged, *lines[at:])).encode("latin-1")
 
 
+def mark_conflicts(base: bytes, *, mine: bytes, theirs: bytes, name: str) -> bytes:
+    """Return the merged text, with markers around lines that both sides changed differently.
+
+    `name` is that of the other side. Return nothing if it is not text."""
+    if any(b"\0" in text for text in (base, mine, theirs)):
+        return b""
+    lines, sides = _lines(base), (_lines(mine), _lines(theirs))
+    marked: list[str] = []
+    at = 0
+    for group in _group_overlapping([_edits(lines, side) for side in sides]):
+        start, end = min(one.start for one in group.all), max(one.end for one in group.all)
+        marked += lines[at:start]
+        own, other = (_apply_edits(lines, edits, start, end) for edits in group.sides)
+        if not group.sides[0] or not group.sides[1] or own == other:
+            marked += own if group.sides[0] else other
+        else:
+            marked += ("<<<<<<< yours\n", *own, "=======\n", *other, f">>>>>>> {name}\n")
+        at = end
+    return "".join((*marked, *lines[at:])).encode("latin-1")
+
+
+@dataclass(slots=True)
+class _EditGroup:
+    """Edits that touch the same lines, by their side."""
+
+    sides: tuple[list[_Edit], list[_Edit]]
+
+    @property
+    def all(self) -> list[_Edit]:
+        return [*self.sides[0], *self.sides[1]]
+
+
+def _group_overlapping(sides: Sequence[Sequence[_Edit]]) -> list[_EditGroup]:
+    groups: list[_EditGroup] = []
+    numbered = [(edit, number) for number, edits in enumerate(sides) for edit in edits]
+    for edit, number in sorted(numbered, key=lambda one: (one[0].start, one[0].end)):
+        if not groups or not any(_overlap(one, edit) for one in groups[-1].all):
+            groups.append(_EditGroup(([], [])))
+        groups[-1].sides[number].append(edit)
+    return groups
+
+
+def _apply_edits(lines: Sequence[str], edits: Sequence[_Edit], start: int, end: int) -> list[str]:
+    """Return the lines [start, end) of the base with the edits; the last one ends in a newline."""
+    applied: list[str] = []
+    for edit in edits:
+        applied += (*lines[start : edit.start], *edit.lines)
+        start = edit.end
+    applied += lines[start:end]
+    if applied and not applied[-1].endswith("\n"):
+        applied[-1] += "\n"
+    return applied
+
+
 def _lines(text: bytes) -> list[str]:
     # Latin-1 maps every byte to one character, so no encoding loses anything.
     return split_lines(text.decode("latin-1"))
@@ -121,7 +175,7 @@ def _merge_sides(
     if base.is_dir and mine.is_dir:
         return _directory(base, mine, theirs)
     if theirs is None:
-        raise UndoConflict("changed since the call created it; it stays")
+        raise UndoConflict("changed since then; it stays")
     if any(entry.is_dir or entry.is_link for entry in (base, mine, theirs)):
         raise UndoConflict("replaced by another kind of file since then; it stays")
     return StoredEntry(_mode(base, mine, theirs), _content(store, base, mine, theirs))
