@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from agentcli.log.paths import is_worktree
 from agentcli.types.errors import Exit, UsageError
 from agentcli.ui.streams import takes_live_session
 
@@ -41,11 +42,23 @@ class InteractiveOptions:
     latest: bool
     trust_project: bool
     mcp_config: str | None
+    worktree: str | None
+    """The name of a worktree to work in, empty for a new one; None for the workspace itself."""
 
     def build_run_arguments(self) -> list[str]:
         """Return the same options for `agentcli run -`, for a prompt that is piped in."""
         arguments = ["run", "-", "-C", str(self.workspace)]
-        for name in ("model", "effort", "mode", "policy", "sandbox", "resume", "mcp_config"):
+        values = (
+            "model",
+            "effort",
+            "mode",
+            "policy",
+            "sandbox",
+            "resume",
+            "mcp_config",
+            "worktree",
+        )
+        for name in values:
             if (value := getattr(self, name)) is not None:
                 arguments += [f"--{name.replace('_', '-')}", str(value)]
         for name in ("allow", "deny", "network", "add_dir", "pass_env", "mask"):
@@ -67,6 +80,10 @@ def interact(options: InteractiveOptions, *, run: Callable[[Sequence[str]], int]
                 hint="agentcli sessions list, then agentcli --resume ID",
             )
         return run(options.build_run_arguments())
+    if options.worktree is not None:
+        from agentcli.features.worktree.render import enter_and_say
+
+        options = replace(options, workspace=enter_and_say(options.workspace, options.worktree))
     settings, resume = _load_settings(options)
     _ask_trust(settings)
     from agentcli.session.model import find_default_model
@@ -81,17 +98,37 @@ def interact(options: InteractiveOptions, *, run: Callable[[Sequence[str]], int]
         if chosen is None:
             return Exit.DONE
         settings, model = chosen, chosen.model or find_default_model() or ""
-    if not takes_live_session(settings):
-        from agentcli.ui.repl.line_mode import run_line_mode
-
-        return run_line_mode(settings, resume=resume)
-    from agentcli.ui.repl.state import GitBranch
-
-    branch = GitBranch(settings.workspace)
-    from agentcli.ui.repl.launch import run_repl
-
     color = cast("ColorWhen", options.color or "auto")  # checked with the settings
-    return run_repl(settings, model=model, branch=branch, color=color, resume=resume)
+    return _converse(settings, model=model, color=color, resume=resume)
+
+
+def _converse(
+    settings: "Settings", *, model: str, color: "ColorWhen", resume: "SessionPaths | None"
+) -> int:
+    """Run the session to its end, in whichever workspaces the user moves it to."""
+    while True:
+        if takes_live_session(settings):
+            from agentcli.ui.repl.state import GitBranch
+
+            branch = GitBranch(settings.workspace)
+            from agentcli.ui.repl.launch import run_repl
+
+            ended = run_repl(settings, model=model, branch=branch, color=color, resume=resume)
+        else:
+            import asyncio
+
+            from agentcli.ui.repl.line_mode import LineMode
+
+            ended = asyncio.run(LineMode(settings, resume=resume).run())
+        if ended.settings.workspace == settings.workspace:
+            break
+        settings, resume = ended.settings, ended.session
+        model = settings.model or model
+    if is_worktree(settings.workspace):
+        from agentcli.features.worktree.render import ask_ending
+
+        ask_ending(settings.workspace)
+    return ended.exit_code
 
 
 def _apply_yolo(options: InteractiveOptions) -> InteractiveOptions:

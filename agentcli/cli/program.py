@@ -35,6 +35,7 @@ from agentcli.ui.arguments import (
     TrustProject,
     Web,
     Workspace,
+    WorktreeName,
     Yolo,
 )
 
@@ -57,7 +58,7 @@ class CommandGroup(TyperGroup):
         return self.commands[cmd_name]
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        return list(super().parse_args(ctx, _insert_empty_resume(args)))
+        return list(super().parse_args(ctx, _insert_empty_values(args)))
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         with formatter.section("Commands"):
@@ -93,6 +94,7 @@ def _main(
     mask: Mask = None,
     resume: ResumeOrPick = None,
     latest: Continue = False,
+    worktree: WorktreeName = None,
     trust_project: TrustProject = False,
     mcp_config: McpConfig = None,
     theme: ThemeName = None,
@@ -130,6 +132,7 @@ def _main(
         theme=theme,
         color=color,
         accessible=accessible,
+        worktree=worktree,
     )
     return interact(options, run=run_command)
 
@@ -148,16 +151,18 @@ def _refuse_session_options(context: typer.Context) -> None:
             )
 
 
-def _insert_empty_resume(arguments: list[str]) -> list[str]:
-    """Insert an empty value after a bare `--resume`, which asks for a list.
+def _insert_empty_values(arguments: list[str]) -> list[str]:
+    """Insert an empty value after a bare `--resume`, which asks for a list, or `--worktree`.
 
     Typer has no options whose value may be missing.
     """
-    if "--resume" not in arguments or any(word in COMMANDS for word in arguments):
+    if any(word in COMMANDS for word in arguments):
         return arguments
-    at = arguments.index("--resume") + 1
-    has_value = at < len(arguments) and not arguments[at].startswith("-")
-    return arguments if has_value else [*arguments[:at], "", *arguments[at:]]
+    for name in ("--resume", "-w", "--worktree"):
+        at = arguments.index(name) + 1 if name in arguments else 0
+        if at and (at == len(arguments) or arguments[at].startswith("-")):
+            arguments = [*arguments[:at], "", *arguments[at:]]
+    return arguments
 
 
 def _build_unknown_command_error(name: str) -> UsageError:

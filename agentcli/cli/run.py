@@ -39,6 +39,7 @@ from agentcli.ui.arguments import (
     Quiet,
     Reports,
     Resume,
+    RunWorktree,
     SandboxKind,
     SchemaFile,
     StrictCost,
@@ -62,6 +63,7 @@ def run(
     file: PromptFile = None,
     image: Images = None,
     workspace: Workspace = Path(),
+    worktree: RunWorktree = None,
     model: Model = None,
     effort: Effort = None,
     resume: Resume = None,
@@ -118,6 +120,10 @@ def run(
     )
     from agentcli.ui.oneshot.runner import run_once
 
+    if worktree is not None:
+        from agentcli.features.worktree.render import enter_and_say
+
+        workspace = enter_and_say(workspace, worktree, quiet=quiet)
     request = RunRequest(
         prompt=prompt,
         prompt_file=file,
@@ -165,4 +171,9 @@ def run(
         output_dir=output_dir,
         reports=tuple(report or ()),
     )
-    return run_once(request)
+    code = run_once(request)
+    if worktree is not None:
+        from agentcli.features.worktree.render import say_kept
+
+        say_kept(workspace, quiet=quiet)
+    return code

@@ -11,6 +11,7 @@ from agentcli.types.errors import Ending
 from agentcli.types.events import (
     CallFinished,
     CallJudged,
+    Checkpointed,
     ContextNote,
     Entry,
     Fact,
@@ -57,8 +58,10 @@ def check_order(entries: Sequence[Entry]) -> tuple[list[LogFault], tuple[str, ..
 
 
 def is_closed(facts: Sequence[Fact]) -> bool:
-    """Return whether its process has ended it. The user may name it and undo things afterwards."""
-    afterwards = (SessionNamed, Undone, ContextNote)
+    """Return whether its process has ended it.
+
+    The user may name it, undo things and merge its worktree afterwards."""
+    afterwards = (SessionNamed, Undone, ContextNote, Checkpointed)
     last = next((fact for fact in reversed(facts) if not isinstance(fact, afterwards)), None)
     return isinstance(last, SessionEnded)
 

@@ -1,5 +1,7 @@
 """The paths of sessions: one private directory each, under the platform's state directory."""
 
+import hashlib
+import os
 from collections.abc import Iterator
 from itertools import count, takewhile
 from pathlib import Path
@@ -50,6 +52,21 @@ def sessions_directory() -> Path:
 def fork_tree(session: str) -> Path:
     """Return the workspace of a fork: an ordinary directory, so not beside the sessions."""
     return user_state_path("agentcli-forks", appauthor=False) / session
+
+
+def worktrees_directory(repository: Path) -> Path:
+    """Return where the worktrees of a repository are: ordinary directories, found by its name."""
+    key = hashlib.sha256(os.fsencode(repository)).hexdigest()[:8]
+    return _all_worktrees() / f"{repository.name or 'root'}-{key}"
+
+
+def is_worktree(workspace: Path) -> bool:
+    """Return whether a directory is below those of our worktrees."""
+    return workspace.is_relative_to(_all_worktrees())
+
+
+def _all_worktrees() -> Path:
+    return user_state_path("agentcli-worktrees", appauthor=False)
 
 
 def create_session_paths(sessions: Path | None = None) -> SessionPaths:

@@ -69,7 +69,7 @@ def copy_tree(source: Path, into: Path, *, without: Collection[str] = ()) -> Non
 def restore_changes(entries: Iterable[Entry], store: ObjectStore, root: Path) -> int:
     """Undo below `root` what calls changed in these entries. Return the number of paths."""
     changes = merge_changes(store, _changes(entries))
-    _write_entries({path: change.before for path, change in changes.items()}, store, root)
+    write_entries({path: change.before for path, change in changes.items()}, store, root)
     return len(changes)
 
 
@@ -103,7 +103,7 @@ def copy_with_old_files(
     wanted = {os.fsencode(path) for path in paths}
     changes = merge_changes(store, [fact for fact in facts if not fact.root])
     old = {path: change.before for path, change in changes.items() if path in wanted}
-    _write_entries(old, store, into)
+    write_entries(old, store, into)
 
 
 def repeat_undo(undone: Undone, store: ObjectStore, root: Path) -> None:
@@ -111,12 +111,13 @@ def repeat_undo(undone: Undone, store: ObjectStore, root: Path) -> None:
     if undone.root:
         return
     changes = find_differences(store, undone.before, undone.after)
-    _write_entries({change.path: change.after for change in changes}, store, root)
+    write_entries({change.path: change.after for change in changes}, store, root)
 
 
-def _write_entries(
+def write_entries(
     wanted: Mapping[bytes, StoredEntry | None], store: ObjectStore, root: Path
 ) -> None:
+    """Give paths below `root` these states, whatever is there. Raise SettingsError."""
     try:
         for path in sorted(wanted, reverse=True):  # the content of a directory before itself
             _remove(root, os.fsdecode(path))

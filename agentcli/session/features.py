@@ -53,6 +53,7 @@ COMMANDS: Mapping[str, CommandEntry] = {
     ),
     "logout": _in_feature("login", "Remove a stored API key.", "logout_app"),
     "demo": _in_feature("demo", "Try agentcli on a recorded fix. No key, no network."),
+    "worktree": _in_feature("worktree", "List, merge and discard the worktrees of sessions."),
     "context": _in_feature(
         "context", "Show the context usage of a session, in tokens by source.", "context_app"
     ),
@@ -197,6 +198,12 @@ SLASH_COMMANDS: Mapping[str, SlashEntry] = {
     ),
     "add-dir": _slash_in_feature(
         "directories", "[DIR[:ro]]", "work in another directory too, or only read it"
+    ),
+    "worktree": _slash_in_feature(
+        "worktree",
+        "[NAME | merge | keep | discard]",
+        "continue in a git worktree of its own, or end it",
+        lists_arguments=True,
     ),
     "permissions": _slash_in_feature("policy", "", "show the permission mode and the rules"),
     "doctor": _slash_in_feature("doctor", "", "check your setup", works_alone=True),

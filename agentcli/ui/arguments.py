@@ -28,6 +28,12 @@ Resume = Annotated[
 Continue = Annotated[
     bool, typer.Option("--continue", help="Continue the latest session in this directory.")
 ]
+RunWorktree = Annotated[
+    str | None,
+    typer.Option(
+        "-w", "--worktree", metavar="NAME", help="Work in this git worktree; made if missing."
+    ),
+]
 AddDir = Annotated[
     list[str] | None,
     typer.Option(
@@ -149,6 +155,12 @@ ResumeOrPick = Annotated[
         "--resume",
         metavar="[SESSION]",
         help="Continue a session by id or name. Without one, choose from a list.",
+    ),
+]
+WorktreeName = Annotated[
+    str | None,
+    typer.Option(
+        "-w", "--worktree", metavar="[NAME]", help="Work in a git worktree of its own; made if new."
     ),
 ]
 ThemeName = Annotated[

@@ -20,7 +20,6 @@ APART = {
     "agentcli.providers.sdk_anthropic": "imports an SDK, for Bedrock and Vertex only",
     "agentcli.providers.sdk_openai": "imports an SDK, for Azure only",
     "agentcli.sandbox.enclosure": "why its signal reaches nobody else is an argument of its own",
-    "agentcli.session.ignore_rules": "loaded with the first checkpoint",
     "agentcli.ui.oneshot.github_actions": "loaded only in GitHub Actions",
     "agentcli.ui.oneshot.pretty": "loaded only where there is a terminal",
     "agentcli.ui.repl.status_command": "loaded only with a status line of the user's own",

@@ -72,9 +72,10 @@ def _play_live(settings: Settings) -> Exit:
 
     sys.stdout.write(WHAT_IT_IS + WHAT_TO_DO)
     branch = GitBranch(settings.workspace)
-    return run_repl(
+    ended = run_repl(
         settings, model="recording", branch=branch, color="auto", draft=PROMPT, is_kept=False
     )
+    return ended.exit_code
 
 
 def _play_in_lines(settings: Settings) -> Exit:

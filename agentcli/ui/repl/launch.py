@@ -21,13 +21,12 @@ from prompt_toolkit.utils import get_cwidth
 from agentcli import __version__
 from agentcli.system import own_process
 from agentcli.system.home import shorten_home
-from agentcli.types.errors import Exit
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.settings import Settings
 from agentcli.ui.render.wording import is_ascii
 from agentcli.ui.repl import terminal_guard_child
 from agentcli.ui.repl.repl import Repl
-from agentcli.ui.repl.state import GitBranch, ReplOptions
+from agentcli.ui.repl.state import GitBranch, ReplEnd, ReplOptions
 from agentcli.ui.repl.status import shorten_end
 from agentcli.ui.repl.terminal import IN_ASCII, open_terminal
 from agentcli.ui.streams import redirect_to_null, write_err
@@ -51,7 +50,7 @@ def run_repl(
     resume: "SessionPaths | None" = None,
     draft: str = "",
     is_kept: bool = True,
-) -> Exit:
+) -> ReplEnd:
     """Run the live session. `model` is its name as far as known before anything is loaded.
 
     `draft` is in the input at first. `is_kept` is False if nobody can take the session up again.
@@ -80,9 +79,10 @@ def run_repl(
         guard.dismiss()
     if terminal.output.is_gone:
         redirect_to_null(stdout)
-    if is_kept:
+    if is_kept and repl.settings.workspace == settings.workspace:
         _print_summary(repl, time.monotonic() - began)
-    return code
+    session = repl.session.paths if repl.has_session else None
+    return ReplEnd(exit_code=code, settings=repl.settings, session=session)
 
 
 def _log_to_file() -> None:

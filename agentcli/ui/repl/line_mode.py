@@ -44,6 +44,7 @@ from agentcli.ui.repl.forms import ask_form
 from agentcli.ui.repl.mentions import attach
 from agentcli.ui.repl.renderer import TranscriptRenderer, build_renderer
 from agentcli.ui.repl.shell import run_captured
+from agentcli.ui.repl.state import ReplEnd
 from agentcli.ui.repl.status import Status
 from agentcli.ui.repl.turns import apply_plan_answer, get_proposed_plan
 
@@ -135,7 +136,7 @@ class LineMode:
         self._conversation: asyncio.Future[None] | None = None
         self._asked_to_leave = False
 
-    async def run(self) -> Exit:
+    async def run(self) -> ReplEnd:
         loop = asyncio.get_running_loop()
         if sys.platform != "win32":
             loop.add_signal_handler(signal.SIGINT, self._interrupt)
@@ -162,7 +163,8 @@ class LineMode:
                 self.session, time.monotonic() - began, stopped=stopped
             ):
                 self._write(f"{line}\n")
-        return self._exit_code
+        code, session = self._exit_code, self.session.paths
+        return ReplEnd(exit_code=code, settings=self.settings, session=session)
 
     # The command host
 
@@ -444,7 +446,3 @@ class LineMode:
 
     def _write(self, text: str) -> None:
         self._display.commit(text)
-
-
-def run_line_mode(settings: Settings, *, resume: "SessionPaths | None" = None) -> Exit:
-    return asyncio.run(LineMode(settings, resume=resume).run())

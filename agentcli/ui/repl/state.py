@@ -10,6 +10,7 @@ from threading import Thread
 from typing import TYPE_CHECKING
 
 from agentcli.system.worktree import UncommittedChanges, find_branch
+from agentcli.types.errors import Exit
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import ToolCall
 from agentcli.types.settings import Settings
@@ -78,6 +79,17 @@ class ReplOptions:
     """The background colour as the terminal reports it, or empty if it does not."""
     typed: str = ""
     """What the user typed before there was a prompt."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplEnd:
+    """The end of a session on the screen."""
+
+    exit_code: Exit
+    settings: Settings
+    """The settings at the end. In another workspace, the session continues there."""
+    session: "SessionPaths | None" = None
+    """The session; None if none could be opened."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -1,0 +1,161 @@
+"""Worktrees as text: a list, what a merge did, and the question how one ends."""
+
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from agentcli.features.worktree.engine import (
+    WorktreeEnd,
+    discard_worktree,
+    find_record,
+    iter_conflict_lines,
+    merge_worktree,
+)
+from agentcli.session.worktrees import Worktree, Worktrees, enter_worktree, find_worktree
+from agentcli.system.home import shorten_home
+from agentcli.system.plain_text import show_controls
+from agentcli.types.errors import AgentError, Exit, UsageError
+from agentcli.types.words import pluralize
+from agentcli.ui.streams import write_err
+
+PATHS_SHOWN = 10
+CONFLICT_LINES = 30
+
+
+def enter_and_say(workspace: Path, name: str, *, quiet: bool = False) -> Path:
+    """Return the directory of a worktree, and say what the user may not expect of it."""
+    worktree, surprises = enter_worktree(workspace.resolve(), name)
+    lines = (f"worktree {worktree.name}: {shorten_home(worktree.tree)}", *surprises)
+    _say_beside(() if quiet else lines)
+    return worktree.workspace
+
+
+def say_kept(workspace: Path, *, quiet: bool = False) -> None:
+    """Say where the changes of a run are, or remove a worktree without any."""
+    worktree = find_worktree(workspace)
+    if worktree is not None:
+        lines = list(render_kept(Worktrees(worktree.checkout), worktree))
+        _say_beside(() if quiet else lines)
+
+
+def render_kept(trees: Worktrees, worktree: Worktree) -> Iterator[str]:
+    """Render a worktree that stays; one in which nothing was changed is removed."""
+    changes = trees.find_changes(worktree)
+    if not changes and not trees.has_commits(worktree):
+        trees.remove(worktree, keeps_commits=False)
+        yield f"worktree {worktree.name}: nothing was changed, so it was removed"
+        return
+    yield f"worktree {worktree.name}: {pluralize(len(changes), 'file')} changed, kept"
+    where = f"-C {worktree.checkout} " if worktree.checkout != Path.cwd() else ""
+    yield f"merge it: agentcli worktree merge {where}{worktree.name}"
+
+
+def render_worktree(trees: Worktrees, worktree: Worktree) -> str:
+    changed = pluralize(len(trees.find_changes(worktree)), "file")
+    branch = f"  branch {worktree.branch}" if worktree.branch else ""
+    return f"{worktree.name:<16} {changed} changed{branch}  {shorten_home(worktree.workspace)}"
+
+
+def render_end(ended: WorktreeEnd) -> Iterator[str]:
+    worktree = ended.worktree
+    if ended.report is None:
+        yield f"Discarded the worktree {worktree.name}."
+        if ended.commit:
+            yield f"Its last commit was {ended.commit[:12]}."
+        return
+    merged = ended.report.merged
+    if merged:
+        more = f" and {len(merged) - PATHS_SHOWN} more" if len(merged) > PATHS_SHOWN else ""
+        files = pluralize(len(merged), "file")
+        yield f"Merged {files} into {worktree.checkout}: {', '.join(merged[:PATHS_SHOWN])}{more}"
+    elif not ended.has_conflicts:
+        yield "Nothing to merge: your files have all of its changes."
+    for one in ended.report.conflicts:
+        yield f"CONFLICT {one.path}: {one.reason}"
+    if ended.saved is not None:
+        yield from iter_conflict_lines(ended.saved, limit=CONFLICT_LINES)
+        yield f"Your version stays. Both, with markers: {ended.saved}"
+        yield f"The worktree stays, too: {worktree.workspace}"
+    else:
+        yield f"Removed the worktree {worktree.name}."
+    if ended.commit and not ended.has_conflicts:
+        yield f"Its commits stay on the branch {worktree.branch or ended.commit[:12]}."
+
+
+def show_worktrees(workspace: Path) -> Exit:
+    trees = Worktrees(workspace.resolve())
+    for one in trees.list_all():
+        _say(render_worktree(trees, one))
+    if not trees.list_all():
+        write_err("no worktrees: agentcli -w NAME makes one\n")
+    return Exit.DONE
+
+
+def merge_by_name(workspace: Path, name: str) -> Exit:
+    trees = Worktrees(workspace.resolve())
+    worktree = trees.find(name)
+    ended = merge_worktree(trees, worktree, find_record(trees, worktree))
+    for line in render_end(ended):
+        _say(line)
+    return Exit.VERIFY_FAILED if ended.has_conflicts else Exit.DONE
+
+
+def discard_by_name(workspace: Path, name: str, *, is_confirmed: bool) -> Exit:
+    trees = Worktrees(workspace.resolve())
+    worktree = trees.find(name)
+    changed = len(trees.find_changes(worktree))
+    if changed and not is_confirmed:
+        raise UsageError(
+            f"{pluralize(changed, 'changed file')} of {name} would be lost",
+            hint=f"agentcli worktree discard {name} --yes",
+        )
+    for line in render_end(discard_worktree(trees, worktree)):
+        _say(line)
+    return Exit.DONE
+
+
+# The question at the end of a session
+
+
+def ask_ending(workspace: Path) -> None:
+    """Ask what becomes of the worktree. Keep it if there is no answer."""
+    worktree = find_worktree(workspace)
+    if worktree is None:
+        return
+    trees = Worktrees(worktree.checkout)
+    changes = trees.find_changes(worktree)
+    if changes and sys.stdin.isatty():
+        files = pluralize(len(changes), "changed file")
+        answer = _ask(f"Worktree {worktree.name} has {files}. [k]eep [m]erge [d]iscard ")
+        try:
+            if answer in ("m", "merge"):
+                ended = merge_worktree(trees, worktree, find_record(trees, worktree))
+            elif answer in ("d", "discard"):
+                ended = discard_worktree(trees, worktree)
+            else:
+                ended = None
+        except AgentError as error:
+            write_err(f"{show_controls(str(error))}\n")
+            ended = None
+        if ended is not None:
+            for line in render_end(ended):
+                _say(line)
+            return
+    _say_beside(render_kept(trees, worktree))
+
+
+def _ask(question: str) -> str:
+    try:
+        return input(question).strip().lower()
+    except (EOFError, KeyboardInterrupt):
+        sys.stdout.write("\n")
+        return ""
+
+
+def _say_beside(lines: Iterable[str]) -> None:
+    for line in lines:
+        write_err(f"{show_controls(line)}\n")
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(show_controls(line) + "\n")

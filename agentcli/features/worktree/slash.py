@@ -1,0 +1,95 @@
+"""The slash command that moves the session into a worktree, or ends one."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from agentcli.features.worktree.engine import (
+    WorktreeEnd,
+    build_record,
+    discard_worktree,
+    merge_worktree,
+)
+from agentcli.features.worktree.render import render_end, render_worktree
+from agentcli.session.worktrees import RESERVED_NAMES, Worktree, Worktrees, enter_worktree
+from agentcli.types.errors import UsageError
+from agentcli.types.words import pluralize
+from agentcli.ui.render.paint import escape
+from agentcli.ui.repl.commands.registry import CommandHost
+from agentcli.ui.repl.picker import PickerRow
+
+ACTIONS = {
+    "merge": "merge its changes into your files, and return there",
+    "keep": "return to your files; the worktree stays",
+    "discard": "remove it with its changes, and return",
+}
+
+
+def list_worktree_arguments(host: CommandHost) -> Sequence[tuple[str, str]]:
+    return list(ACTIONS.items())
+
+
+async def run_worktree(host: CommandHost, rest: str) -> None:
+    trees = Worktrees(host.settings.workspace, sessions=host.settings.sessions)
+    if not rest or rest == "list":
+        _show(host, trees)
+        return
+    if host.is_busy:
+        raise UsageError("a turn is running", hint="stop it with esc, then try again")
+    if rest in RESERVED_NAMES:
+        if trees.current is None:
+            raise UsageError("this session is in no worktree", hint="/worktree NAME")
+        await _end(host, trees, trees.current, rest)
+        return
+    if trees.current is not None:
+        raise UsageError(
+            f"this session is in the worktree {trees.current.name}", hint="/worktree keep"
+        )
+    settings = host.settings
+    worktree, surprises = enter_worktree(settings.workspace, rest, sessions=settings.sessions)
+    host.say("\n".join(map(escape, (f"Worktree {worktree.name}", *surprises))), "dim")
+    _move(host, worktree.workspace)
+
+
+def _show(host: CommandHost, trees: Worktrees) -> None:
+    current = trees.current
+    if current is not None:
+        host.say(escape(f"In the worktree {render_worktree(trees, current)}"))
+        host.print_table([(f"/worktree {name}", what) for name, what in ACTIONS.items()])
+        return
+    lines = [render_worktree(trees, one) for one in trees.list_all()]
+    lines += ["Not in a worktree. /worktree NAME moves this session into one."]
+    host.say("\n".join(map(escape, lines)))
+
+
+async def _end(host: CommandHost, trees: Worktrees, worktree: Worktree, action: str) -> None:
+    session = host.session
+    ended: WorktreeEnd | None = None
+    if action == "merge":
+        record = build_record(session.paths, session.journal.append)
+        ended = merge_worktree(trees, worktree, record)
+    elif action == "discard":
+        if not await _confirm_discard(host, trees, worktree):
+            host.say("Nothing was discarded.", "dim")
+            return
+        ended = discard_worktree(trees, worktree)
+    if ended is not None:
+        host.say("\n".join(map(escape, render_end(ended))))
+        if ended.has_conflicts:
+            return
+    _move(host, worktree.checkout)
+
+
+async def _confirm_discard(host: CommandHost, trees: Worktrees, worktree: Worktree) -> bool:
+    changed = len(trees.find_changes(worktree))
+    if not changed:
+        return True
+    rows = [PickerRow(label="no"), PickerRow(label=f"yes, {pluralize(changed, 'changed file')}")]
+    return await host.choose(f"Discard the worktree {worktree.name}?", rows) == 1
+
+
+def _move(host: CommandHost, workspace: Path) -> None:
+    """End the session here; it goes on in the other directory."""
+    model = host.session.model.name
+    host.settings = replace(host.settings, workspace=workspace, model=model, mode=host.mode)
+    host.leave()

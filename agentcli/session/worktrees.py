@@ -1,0 +1,388 @@
+"""Worktrees: a session or an agent works in its own, and its changes come back by a merge.
+
+A worktree is a linked worktree of git, outside the repository. Its state when it was made is
+stored, so that the merge has three sides: that state, the worktree now, and the user's files now.
+The user's index, branch and uncommitted edits are never touched by anything else.
+"""
+
+import json
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from agentcli.log.checkpoint.changes import ChangedFile, describe_changes
+from agentcli.log.checkpoint.keep import find_store
+from agentcli.log.checkpoint.scan import WorkspaceScan, WorkspaceTooLarge
+from agentcli.log.checkpoint.store import ObjectStore
+from agentcli.log.checkpoint.trees import capture_paths, find_differences
+from agentcli.log.checkpoint.undo import (
+    PathOutcome,
+    StateChange,
+    UndoResult,
+    render_conflict,
+    undo_changes,
+)
+from agentcli.log.paths import is_worktree, sessions_directory, worktrees_directory
+from agentcli.log.rebuild import write_entries
+from agentcli.session.ignore_rules import IgnoreRules
+from agentcli.session.project import load_project, revoke_trust
+from agentcli.system.git import (
+    Checkout,
+    add_worktree,
+    find_checkout,
+    list_changed_paths,
+    remove_worktree,
+    run_git,
+)
+from agentcli.system.private_file import write_private
+from agentcli.system.text import printable
+from agentcli.types.errors import SettingsError, UsageError
+from agentcli.types.events import Checkpointed
+from agentcli.types.fast_dataclass import dataclass
+from agentcli.types.words import pluralize
+
+NAME_CHARS = 60
+PATHS_RECORDED = 50
+RESERVED_NAMES = ("merge", "keep", "discard", "list")
+"""The words of the commands about worktrees."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worktree:
+    """A worktree of the user's repository, made from a commit."""
+
+    name: str
+    tree: Path
+    """Its root."""
+    root: Path
+    """The root of the user's checkout."""
+    checkout: Path
+    """The user's directory that it stands for: that root, or a directory in it."""
+    commit: str
+    branch: str = ""
+    """Its branch, or empty if it is on none."""
+    base: str = ""
+    """The stored state of its files when it was made."""
+
+    @property
+    def workspace(self) -> Path:
+        """The directory to work in."""
+        return self.tree / self.checkout.relative_to(self.root)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeReport:
+    """The outcome of a merge into the user's checkout."""
+
+    result: UndoResult
+    before: str = ""
+    after: str = ""
+    """The states of the changed paths in the checkout; empty if nothing was changed."""
+
+    @property
+    def merged(self) -> list[str]:
+        return [one.path for one in self.result.done]
+
+    @property
+    def conflicts(self) -> tuple[PathOutcome, ...]:
+        return self.result.conflicts
+
+
+class Worktrees:
+    """The worktrees of the repository around a directory of the user's."""
+
+    def __init__(self, workspace: Path, *, sessions: Path | None = None) -> None:
+        """`workspace` may also be in a worktree. Raise SettingsError without a repository."""
+        self._sessions = sessions or sessions_directory()
+        self.current = find_worktree(workspace)
+        checkout = self.current.checkout if self.current else workspace
+        self._checkout = find_checkout(checkout)
+        self._directory = worktrees_directory(self._checkout.root)
+
+    @property
+    def checkout(self) -> Checkout:
+        return self._checkout
+
+    def list_all(self) -> list[Worktree]:
+        """Return the worktrees of the repository, by name."""
+        found = (_read(path) for path in sorted(self._directory.glob("*.json")))
+        return [one for one in found if one is not None]
+
+    def find(self, name: str) -> Worktree:
+        """Return the worktree with this name. Raise UsageError if there is none."""
+        known = self.list_all()
+        for one in known:
+            if one.name == name:
+                return one
+        names = ", ".join(one.name for one in known) or "there are none"
+        raise UsageError(f"no worktree {printable(name)} ({names})", hint="agentcli worktree list")
+
+    def open(self, name: str = "") -> Worktree:
+        """Return the worktree with this name, made on a branch of its own if there is none."""
+        name = name or self._find_free_name()
+        _check_name(name)
+        with suppress(UsageError):
+            return self.find(name)
+        return self.make(name, branch=f"agentcli/{name}")
+
+    def make(self, name: str, *, branch: str = "", carries_changes: bool = False) -> Worktree:
+        """Make a worktree at the last commit. With `carries_changes`, copy uncommitted ones."""
+        made = Worktree(
+            name=name,
+            tree=self._directory / name,
+            root=self._checkout.root,
+            checkout=self._checkout.workspace,
+            commit=self._checkout.commit,
+            branch=branch,
+        )
+        try:
+            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if made.tree.exists():  # a process was killed while it made this
+                remove_worktree(made.tree, root=made.root)
+                _delete_branch(made)
+            add_worktree(made.tree, made.commit, root=made.root, branch=branch)
+            if carries_changes:
+                self._copy_changes(made)
+            _carry_trust(made)
+            made = replace(made, base=self.capture(made))
+            write_private(self._directory / f"{name}.json", json.dumps(_to_json(made)))
+        except OSError as error:
+            raise SettingsError(
+                f"cannot make the worktree {made.tree}: {error}", hint="free some space"
+            ) from error
+        return made
+
+    def describe_surprises(self, worktree: Worktree) -> list[str]:
+        """Return what the user may not expect to find, or not to find, in a new worktree."""
+        found = []
+        count = len(list_changed_paths(self._checkout.workspace))
+        if count:
+            found.append(
+                f"{pluralize(count, 'uncommitted change')} in {worktree.checkout} "
+                f"{'is' if count == 1 else 'are'} not in the worktree"
+            )
+        if not run_git("branch", "--show-current", cwd=self._checkout.workspace).strip():
+            found.append(f"HEAD is detached: the worktree begins at {worktree.commit[:12]}")
+        if (worktree.tree / ".gitmodules").exists():
+            found.append(
+                "submodules are empty in the worktree: run git submodule update --init there"
+            )
+        return found
+
+    def capture(self, worktree: Worktree) -> str:
+        """Store the state of a worktree's files now. Return its id. Raise SettingsError."""
+        store = self._find_store(worktree)
+        try:
+            with store.batch_writes():
+                scan = WorkspaceScan(
+                    store,
+                    worktree.workspace,
+                    scope=IgnoreRules.for_workspace(worktree.workspace),
+                    outside=(),
+                    known={},
+                )
+                try:
+                    state = scan.tree()
+                finally:
+                    scan.close()
+            store.keep_reference(_reference(worktree), state)
+        except (OSError, WorkspaceTooLarge) as error:
+            raise SettingsError(
+                f"cannot keep the state of {worktree.workspace}: {error}",
+                hint=f"merge it by git: git -C {worktree.root} merge {worktree.branch}",
+            ) from error
+        return state
+
+    def find_changes(self, worktree: Worktree, *, after: str = "") -> tuple[ChangedFile, ...]:
+        """Return what differs from the state in which it was made."""
+        store = self._find_store(worktree)
+        after = after or self.capture(worktree)
+        return describe_changes(store, find_differences(store, worktree.base, after))
+
+    def merge(
+        self,
+        worktree: Worktree,
+        *,
+        record: Callable[[Checkpointed], None],
+        session: str,
+        after: str = "",
+        root: str | None = None,
+    ) -> MergeReport:
+        """Merge the changes into the user's files; a conflict leaves a file as the user has it.
+
+        `record` gets the fact by which it can be undone, before the first file is touched.
+        `session` is the one that keeps the states. `after` is the state to merge, if not today's.
+        `root` is the checkout's name in the fact: empty if it is the session's workspace.
+        """
+        store = self._find_store(worktree)
+        after = after or self.capture(worktree)
+        states: list[str] = []
+
+        def announce(before: str, planned: str) -> None:
+            states.extend((before, planned))
+            for state in states:
+                store.keep_reference(session, state)
+            changed = [printable_path(one.path) for one in find_differences(store, before, planned)]
+            record(
+                Checkpointed(
+                    call_id=f"worktree-{worktree.name}",
+                    before=before,
+                    after=planned,
+                    paths=tuple(changed[:PATHS_RECORDED]),
+                    paths_total=len(changed),
+                    root=str(worktree.checkout) if root is None else root,
+                )
+            )
+
+        # To undo the way from the new state back to the base is to apply it.
+        change = StateChange(before=after, after=worktree.base)
+        result = undo_changes(store, worktree.checkout, [change], announce=announce)
+        return MergeReport(result=result, **_name_states(states))
+
+    def save_conflicts(self, worktree: Worktree, report: MergeReport, directory: Path) -> Path:
+        """Write each conflict into a directory, with markers around what differs. Return it."""
+        store = self._find_store(worktree)
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for number, one in enumerate(report.conflicts, start=1):
+            name = re.sub(r"[^\w.-]+", "-", one.path)[-NAME_CHARS:]
+            text = render_conflict(store, one, theirs=worktree.name)
+            (directory / f"{number}-{name}").write_bytes(text)
+        return directory
+
+    def has_commits(self, worktree: Worktree) -> bool:
+        return bool(_find_own_commit(worktree))
+
+    def remove(self, worktree: Worktree, *, keeps_commits: bool) -> str:
+        """Remove a worktree. Return its last commit if that is not the one it began with.
+
+        With `keeps_commits`, its branch stays if it has commits of its own."""
+        own_commit = _find_own_commit(worktree)
+        remove_worktree(worktree.tree, root=worktree.root)
+        if not (own_commit and keeps_commits):
+            _delete_branch(worktree)
+        with suppress(SettingsError):
+            revoke_trust(worktree.tree)
+        (self._directory / f"{worktree.name}.json").unlink(missing_ok=True)
+        self._find_store(worktree).forget(_reference(worktree))
+        return own_commit
+
+    def _find_free_name(self) -> str:
+        taken = {path.stem for path in self._directory.glob("*")}
+        branches = run_git(
+            "for-each-ref", "--format=%(refname:lstrip=3)", "refs/heads/agentcli", cwd=self.root
+        ).split()
+        number = 1
+        while f"work-{number}" in {*taken, *branches}:
+            number += 1
+        return f"work-{number}"
+
+    @property
+    def root(self) -> Path:
+        return self._checkout.root
+
+    def _copy_changes(self, worktree: Worktree) -> None:
+        """Copy what the user has not committed into a new worktree."""
+        workspace, store = self._checkout.workspace, self._find_store(worktree)
+        paths = tuple(path.encode("utf-8", "surrogateescape") for path in self._list_changed())
+        with store.batch_writes():
+            found = capture_paths(store, paths, workspace)
+        write_entries({path: found.get(path) for path in paths}, store, worktree.workspace)
+
+    def _list_changed(self) -> list[str]:
+        return list_changed_paths(self._checkout.workspace)
+
+    def _find_store(self, worktree: Worktree) -> ObjectStore:
+        return find_store(worktree.checkout, self._sessions)
+
+
+def find_worktree(workspace: Path) -> Worktree | None:
+    """Return the worktree that a directory is in, if it is one of ours."""
+    if not is_worktree(workspace):
+        return None
+    for tree in (workspace, *workspace.parents):
+        if (found := _read(tree.with_name(f"{tree.name}.json"))) is not None:
+            return found
+    return None
+
+
+def enter_worktree(
+    workspace: Path, name: str, *, sessions: Path | None = None
+) -> tuple[Worktree, list[str]]:
+    """Return the worktree with this name, and what the user should know of it if it is new.
+
+    An empty name is a new one. Raise SettingsError or UsageError."""
+    trees = Worktrees(workspace, sessions=sessions)
+    known = {one.name for one in trees.list_all()}
+    opened = trees.open(name)
+    return opened, [] if opened.name in known else trees.describe_surprises(opened)
+
+
+def printable_path(path: bytes) -> str:
+    return printable(path.decode("utf-8", "surrogateescape"))
+
+
+def _check_name(name: str) -> None:
+    is_name = re.fullmatch(r"[A-Za-z0-9][\w.-]*", name, re.ASCII) and len(name) <= NAME_CHARS
+    if not is_name or name.endswith((".", ".lock")) or ".." in name:
+        raise UsageError(
+            f"{printable(name)!r} cannot name a worktree",
+            hint=f"use up to {NAME_CHARS} letters, digits, dots, - and _",
+        )
+    if name in RESERVED_NAMES:
+        raise UsageError(f"{name!r} cannot name a worktree: it is a command", hint="another name")
+
+
+def _name_states(states: list[str]) -> dict[str, str]:
+    return {"before": states[0], "after": states[1]} if states else {}
+
+
+def _find_own_commit(worktree: Worktree) -> str:
+    """Return its last commit, or nothing if that is the one it began with."""
+    try:
+        commit = run_git("rev-parse", "HEAD", cwd=worktree.tree).strip()
+    except SettingsError:
+        return ""
+    return commit if commit != worktree.commit else ""
+
+
+def _reference(worktree: Worktree) -> str:
+    return f"worktree-{worktree.name}"
+
+
+def _delete_branch(worktree: Worktree) -> None:
+    if worktree.branch:
+        with suppress(SettingsError):  # it may be gone
+            run_git("update-ref", "-d", f"refs/heads/{worktree.branch}", cwd=worktree.root)
+
+
+def _carry_trust(worktree: Worktree) -> None:
+    """Trust the files for agents in a worktree if they are those that the user trusts."""
+    own, there = load_project(worktree.checkout), load_project(worktree.workspace)
+    if own is None or there is None or not own.is_trusted:
+        return
+    if own.files.fingerprint == there.files.fingerprint:
+        there.trust()
+
+
+def _to_json(worktree: Worktree) -> dict[str, str]:
+    return {key: str(value) for key, value in asdict(worktree).items()}
+
+
+def _read(path: Path) -> Worktree | None:
+    """Return the worktree that a file describes; None if it does not, or if the tree is gone."""
+    try:
+        known = json.loads(path.read_text(encoding="utf-8", errors="surrogateescape"))
+        worktree = Worktree(
+            name=known["name"],
+            tree=Path(known["tree"]),
+            root=Path(known["root"]),
+            checkout=Path(known["checkout"]),
+            commit=known["commit"],
+            branch=known["branch"],
+            base=known["base"],
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return worktree if worktree.tree.is_dir() else None

@@ -1,0 +1,233 @@
+import json
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentcli.log.audit import audit_log
+from tests.support.program import PROGRAM, Ran, agentcli, environment, script, session_log
+from tests.support.terminal import until
+
+BASE = "".join(f"line {number}\n" for number in range(1, 13))
+
+
+def git(directory: Path, *words: str) -> str:
+    identity = ("-c", "user.name=a", "-c", "user.email=a@b", "-c", "protocol.file.allow=always")
+    ran = subprocess.run(
+        ["git", *identity, *words], cwd=directory, check=True, capture_output=True, text=True
+    )
+    return ran.stdout
+
+
+@pytest.fixture
+def repository(workspace: Path) -> Path:
+    (workspace / "a.txt").write_text(BASE)
+    (workspace / "b.txt").write_text("b\n")
+    git(workspace, "init", "-q", "-b", "main")
+    git(workspace, "add", ".")
+    git(workspace, "commit", "-q", "-m", "one")
+    return workspace
+
+
+def change(old: str, new: str, path: str = "a.txt") -> list[dict[str, Any]]:
+    return [
+        {"read_file": {"path": path}},
+        {"edit_file": {"path": path, "old_text": old, "new_text": new}},
+    ]
+
+
+def run(home: Path, workspace: Path, *calls: dict[str, Any], name: str = "fix") -> Ran:
+    model = script(home / "s.json", [*({"calls": [call]} for call in calls), "Done."])
+    options = ("--mode", "auto", "--sandbox", "off", "--model", model)
+    return agentcli("run", "-C", workspace, "-w", name, *options, "go", home=home)
+
+
+def worktree(home: Path, repository: Path, *words: str) -> Ran:
+    return agentcli("worktree", *words, "-C", repository, home=home)
+
+
+def list_trees(home: Path) -> list[Path]:
+    return sorted(home.rglob("agentcli-worktrees/*/*.json"))
+
+
+def find_tree(home: Path) -> Path:
+    return Path(json.loads(list_trees(home)[0].read_text())["tree"])
+
+
+def test_run_in_a_worktree_is_merged_with_what_the_user_did_meanwhile(
+    home: Path, repository: Path
+) -> None:
+    (repository / "b.txt").write_text("b\nuncommitted\n")
+    ran = run(
+        home,
+        repository,
+        *change("line 2\n", "line two\n"),
+        {"write_file": {"path": "new/c.txt", "content": "c\n"}},
+        {"bash": {"command": "rm b.txt; git status --short"}},
+    )
+    assert ran.code == 0, ran.err
+    assert "1 uncommitted change in " in ran.err and "not in the worktree" in ran.err
+    assert "worktree fix: 3 files changed, kept" in ran.err
+    assert (repository / "a.txt").read_text() == BASE
+    assert not find_tree(home).is_relative_to(repository)
+    (repository / "a.txt").write_text(BASE.replace("line 11\n", "line eleven\n"))
+    (repository / "b.txt").write_text("b\n")
+    before = git(repository, "status", "--porcelain"), git(repository, "rev-parse", "HEAD")
+
+    merged = worktree(home, repository, "merge", "fix")
+
+    assert merged.code == 0, merged.out + merged.err
+    both = BASE.replace("line 2\n", "line two\n").replace("line 11\n", "line eleven\n")
+    assert (repository / "a.txt").read_text() == both
+    assert (repository / "new" / "c.txt").read_text() == "c\n"
+    assert not (repository / "b.txt").exists()
+    assert git(repository, "rev-parse", "HEAD") == before[1]
+    assert git(repository, "diff", "--cached", "--name-only") == ""
+    assert git(repository, "worktree", "list").count("\n") == 1
+    assert "agentcli" not in git(repository, "branch", "--list")
+    assert list_trees(home) == []
+    assert audit_log(session_log(home)).status == "intact"
+
+    undone = agentcli("undo", "-C", repository, session_log(home).parent.name, home=home)
+    assert undone.code == 0, undone.err
+    assert (repository / "a.txt").read_text() == BASE.replace("line 11\n", "line eleven\n")
+    assert (repository / "b.txt").read_text() == "b\n"
+    assert not (repository / "new").exists()
+
+
+def test_conflict_is_shown_and_loses_neither_side(home: Path, repository: Path) -> None:
+    assert run(home, repository, *change("line 5\n", "line five\n")).code == 0
+    (repository / "a.txt").write_text(BASE.replace("line 5\n", "line 5 by the user\n"))
+    merged = worktree(home, repository, "merge", "fix")
+    assert merged.code == 7
+    assert "CONFLICT a.txt: the same lines were changed" in merged.out
+    marked = "<<<<<<< yours\nline 5 by the user\n=======\nline five\n>>>>>>> fix\n"
+    assert marked in merged.out
+    assert (repository / "a.txt").read_text() == BASE.replace("line 5\n", "line 5 by the user\n")
+    assert (find_tree(home) / "a.txt").read_text() == BASE.replace("line 5\n", "line five\n")
+    listed = worktree(home, repository, "list")
+    assert "fix" in listed.out and "1 file changed" in listed.out
+    refused = worktree(home, repository, "discard", "fix")
+    assert refused.code == 2 and "1 changed file of fix would be lost" in refused.err
+    assert worktree(home, repository, "discard", "fix", "--yes").code == 0
+    assert list_trees(home) == [] and "agentcli" not in git(repository, "branch", "--list")
+
+
+def test_worktree_is_taken_up_again_by_its_name_and_commits_stay(
+    home: Path, repository: Path
+) -> None:
+    assert run(home, repository, *change("line 1\n", "line one\n")).code == 0
+    again = run(
+        home,
+        repository,
+        {"read_file": {"path": "a.txt"}},
+        {"bash": {"command": "git -c user.name=a -c user.email=a@b commit -qam two"}},
+    )
+    assert again.code == 0 and "uncommitted" not in again.err
+    merged = worktree(home, repository, "merge", "fix")
+    assert "Its commits stay on the branch agentcli/fix." in merged.out
+    assert (repository / "a.txt").read_text().startswith("line one\n")
+    assert git(repository, "log", "--format=%s", "agentcli/fix").split() == ["two", "one"]
+    taken = run(home, repository, *change("line 1\n", "line one\n"))
+    assert taken.code != 0 and "agentcli/fix" in taken.err
+
+
+def test_worktree_without_changes_goes(home: Path, repository: Path) -> None:
+    ran = run(home, repository, {"read_file": {"path": "a.txt"}})
+    assert "nothing was changed, so it was removed" in ran.err
+    assert list_trees(home) == [] and "agentcli" not in git(repository, "branch", "--list")
+
+
+@pytest.mark.parametrize(
+    ("case", "words"),
+    [
+        ("no git", "is not in a git repository"),
+        ("no commit", "has no commit yet"),
+        ("new directory", "does not have"),
+        ("bad name", "cannot name a worktree"),
+        ("command", "it is a command"),
+    ],
+)
+def test_worktree_that_cannot_be_made_says_why(
+    home: Path, workspace: Path, case: str, words: str
+) -> None:
+    where, name = workspace, "fix"
+    if case != "no git":
+        git(workspace, "init", "-q")
+    if case in ("new directory", "bad name", "command"):
+        (workspace / "a").write_text("a\n")
+        git(workspace, "add", ".")
+        git(workspace, "commit", "-q", "-m", "one")
+    if case == "new directory":
+        where = workspace / "new"
+        where.mkdir()
+    if case in ("bad name", "command"):
+        name = "../x" if case == "bad name" else "merge"
+    ran = run(home, where, name=name)
+    assert ran.code in (2, 3) and words in ran.err and "Traceback" not in ran.err
+    assert list_trees(home) == []
+
+
+def test_detached_head_subdirectory_and_submodule(
+    home: Path, repository: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    git(other, "init", "-q")
+    (other / "o").write_text("o\n")
+    git(other, "add", ".")
+    git(other, "commit", "-q", "-m", "o")
+    git(repository, "submodule", "--quiet", "add", str(other), "lib")
+    below = repository / "src"
+    below.mkdir()
+    (below / "s.txt").write_text("s\n")
+    git(repository, "add", ".")
+    git(repository, "commit", "-q", "-m", "two")
+    git(repository, "checkout", "-q", "--detach")
+    ran = run(home, below, *change("s\n", "S\n", "s.txt"))
+    assert ran.code == 0, ran.err
+    assert "HEAD is detached: the worktree begins at " in ran.err
+    assert "git submodule update --init" in ran.err
+    assert worktree(home, below, "merge", "fix").code == 0
+    assert (below / "s.txt").read_text() == "S\n"
+    assert git(repository, "status", "--porcelain") == " M src/s.txt\n"
+    assert (repository / "lib" / "o").read_text() == "o\n"
+
+
+def test_merge_that_is_killed_loses_nothing_and_can_be_finished_and_undone(
+    home: Path, repository: Path
+) -> None:
+    names = [f"f{number:03}.txt" for number in range(80)]
+    for name in names:
+        (repository / name).write_text(BASE)
+    git(repository, "add", ".")
+    git(repository, "commit", "-q", "-m", "many")
+    command = "for f in f*.txt; do sed -i 's/^line 2$/line two/' $f; done"
+    assert run(home, repository, {"bash": {"command": command}}).code == 0
+    mine = BASE.replace("line 11\n", "line eleven\n")
+    both = mine.replace("line 2\n", "line two\n")
+    for name in names:
+        (repository / name).write_text(mine)
+    merging = subprocess.Popen(
+        [PROGRAM, "worktree", "merge", "fix", "-C", repository],
+        env=environment(home),
+        stdout=subprocess.DEVNULL,
+    )
+    first = repository / names[0]
+    until(lambda: first.read_text() == both, "the first file is merged", every_s=0.002)
+    merging.send_signal(signal.SIGKILL)
+    assert merging.wait() == -signal.SIGKILL
+    found = [(repository / name).read_text() for name in names]
+    assert set(found) == {mine, both}
+    assert list_trees(home)
+    assert audit_log(session_log(home)).status == "intact"
+
+    finished = worktree(home, repository, "merge", "fix")
+    assert finished.code == 0, finished.out + finished.err
+    assert {(repository / name).read_text() for name in names} == {both}
+    session = session_log(home).parent.name
+    for _ in range(2):
+        assert agentcli("undo", "-C", repository, session, home=home).code == 0
+    assert {(repository / name).read_text() for name in names} == {mine}
