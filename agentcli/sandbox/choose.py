@@ -145,6 +145,8 @@ def _gaps(sandbox: Sandbox, paths: SandboxPaths) -> tuple[str, ...]:
             return list_landlock_gaps(
                 has_view=sandbox.has_view,
                 has_network=sandbox.has_network,
+                has_private_network=sandbox.has_private_network,
+                has_sockets=sandbox.reaches_sockets,
                 has_shared_memory=sandbox.has_shared_memory,
                 is_home=paths.is_home,
                 has_own_environment=paths.own_environment is not None,
@@ -342,6 +344,8 @@ def list_landlock_gaps(
     *,
     has_view: bool,
     has_network: bool,
+    has_private_network: bool,
+    has_sockets: bool,
     has_shared_memory: bool,
     is_home: bool,
     has_own_environment: bool = False,
@@ -353,12 +357,17 @@ def list_landlock_gaps(
         "Git's hooks and settings are put back after a command, not held during it.": True,
         "After kill -9 of agentcli nothing is put back.": True,
         "Commands see the list of processes, and have a TMPDIR of their own, but no /tmp.": True,
-        "Commands have no Unix sockets before Linux 7.1.": version < landlock_rules.SOCKET_VERSION,
+        "Commands have no Unix sockets: this machine does not let us connect for them.": (
+            not has_sockets
+        ),
         "Commands cannot use /dev/shm: other programs have shared memory there.": (
             not has_shared_memory
         ),
         "Commands can change modes and times of your files anywhere.": not has_view,
         "Commands have no loopback network, so no servers.": not has_network,
+        "Servers of commands listen on your loopback: all programs here can reach them.": (
+            has_network and not has_private_network
+        ),
         "Commands can signal your other programs.": is_unscoped,
         "A process that sheds its marks can outlive its command.": is_unscoped,
         "The workspace holds your home directory: commands can read your keys, and change the "

@@ -19,7 +19,7 @@ from pathlib import Path
 from subprocess import DEVNULL, STDOUT, Popen
 from threading import Lock
 
-from agentcli.sandbox import kernel, landlock_rules, seccomp
+from agentcli.sandbox import kernel, landlock_rules, seccomp, socket_calls
 from agentcli.sandbox.enclosure import Enclosure, EnclosureAhead, Outsider
 from agentcli.sandbox.limits import CommandLimits
 from agentcli.sandbox.paths import (
@@ -33,6 +33,7 @@ from agentcli.sandbox.paths import (
 )
 from agentcli.sandbox.protect import GrantedProtection, GuardedPath, find_pins, find_protection
 from agentcli.sandbox.restore import GuardedPaths
+from agentcli.sandbox.socket_calls import SocketCalls, SocketReach
 from agentcli.sandbox.supervisor import CommandSupervisor
 from agentcli.system import process
 from agentcli.system.kinds import exists, is_directory
@@ -47,7 +48,8 @@ _OWN_PACKAGE = Path(os.path.realpath(__file__)).parents[1]
 _DEVICES = tuple(map(Path, ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")))
 _PROCESSES = Path("/proc")
 _SHARED_MEMORY = Path("/dev/shm")
-_INTERNET = (seccomp.AF_INET, seccomp.AF_INET6, seccomp.AF_NETLINK)
+_STREAMS = (seccomp.AF_INET, seccomp.AF_INET6)
+_INTERNET = (*_STREAMS, seccomp.AF_NETLINK)
 _KEPT_DOMAINS = 16
 
 _Launch = Callable[[], "Popen[bytes]"]
@@ -64,6 +66,9 @@ class _LandlockDomain:
     """A network to enter. None to stay, but without sockets if the filter allows none."""
     filter: seccomp.SyscallFilter
     overrides: bool
+    calls: SocketCalls | None
+    """Who makes the calls that the filter hands over; None if it hands over none."""
+    reach: SocketReach
 
     def enter(self) -> None:
         """Restrict the calling thread. Each step needs the rights that the next one gives up."""
@@ -74,7 +79,9 @@ class _LandlockDomain:
         kernel.forbid_new_privileges()
         kernel.drop_capabilities(but_override=self.overrides)
         landlock_rules.restrict_thread(self.ruleset)
-        seccomp.restrict_thread(self.filter)
+        listener = seccomp.restrict_thread(self.filter)
+        if listener is not None and self.calls is not None:
+            self.calls.add(listener, self.reach)
 
     def close(self) -> None:
         for handle in (self.ruleset, self.view):
@@ -98,6 +105,7 @@ class LandlockSandbox:
             paths, keeper=keeper, granted=self._granted, limits=limits
         )
         self._network = kernel.make_private_network()
+        self._calls = SocketCalls() if socket_calls.is_supported() else None
         self._short = create_short_directory(beside=paths.workspace)
         self._temporary = self._short.path if self._short else paths.temporary
         self._is_memory_unused = _is_unused(_SHARED_MEMORY)
@@ -119,7 +127,12 @@ class LandlockSandbox:
 
     @property
     def has_network(self) -> bool:
-        """True if a command can run servers, though nobody else can reach them."""
+        """True if a command can run servers."""
+        return self.has_private_network or self._calls is not None
+
+    @property
+    def has_private_network(self) -> bool:
+        """True if nobody else can reach the servers of commands."""
         return self._network is not None
 
     @property
@@ -196,13 +209,12 @@ class LandlockSandbox:
 
     @property
     def reaches_sockets(self) -> bool:
-        """Return False: without a view of its own, a command would reach those of all others."""
-        return False
+        return self._calls is not None
 
     def listen(self) -> socket.socket | None:
-        if self._network is None:
-            return None  # an ordinary user: Landlock could open a port only for all addresses
-        return kernel.listen_in_network(self._network, PROXY_PORT)
+        if self._network is not None:
+            return kernel.listen_in_network(self._network, PROXY_PORT)
+        return self._calls.listen() if self._calls else None
 
     def close(self) -> None:
         while self._commands:
@@ -218,6 +230,9 @@ class LandlockSandbox:
             if self._network is not None:
                 os.close(self._network)
                 self._network = None
+            if self._calls is not None:
+                self._calls.close()
+                self._calls = None
         if self._short is not None:
             self._short.close()
             self._short = None
@@ -236,12 +251,13 @@ class LandlockSandbox:
     def _domain(self, grants: Grants) -> _LandlockDomain:
         if grants not in self._domains:
             has_network = grants.network or self._network is not None
-            # Before, a socket in the file system could be reached wherever it is.
-            has_sockets = landlock_rules.version() >= landlock_rules.SOCKET_VERSION
+            # Who has the whole network connects for itself, unless it needs a socket of ours.
+            calls = self._calls if not grants.network or grants.credentials else None
             families = (
-                *(_INTERNET if has_network else ()),
-                *((seccomp.AF_UNIX,) if has_sockets else ()),
+                *(_INTERNET if has_network else _STREAMS if calls else ()),
+                *((seccomp.AF_UNIX,) if calls else ()),
             )
+            handed_over = socket_calls.CONNECT if has_network else socket_calls.ALL
             rules, view = self._rules(grants), self._make_view(grants)
             if view is None and self._is_memory_unused and self._shows_shared_memory(grants):
                 rules.append((_SHARED_MEMORY, landlock_rules.SEGMENTS))
@@ -249,8 +265,15 @@ class LandlockSandbox:
                 ruleset=landlock_rules.make_ruleset(rules, tcp=has_network),
                 view=view,
                 network=None if grants.network else self._network,
-                filter=seccomp.SyscallFilter(families=families, sees_others=True),
+                filter=seccomp.SyscallFilter(
+                    families=families, sees_others=True, handed_over=handed_over if calls else ()
+                ),
                 overrides=self._paths.needs_override,
+                calls=calls,
+                reach=SocketReach(
+                    has_network=has_network,
+                    directories=(*self._own(), *list_readable(grants, self._paths)),
+                ),
             )
         self._domains.move_to_end(grants)
         if len(self._domains) > _KEPT_DOMAINS:
@@ -295,7 +318,7 @@ class LandlockSandbox:
             *((path, landlock_rules.DEVICE) for path in _DEVICES),
             *((path, landlock_rules.CHANGE) for path in change),
             # Where it is mounted, the directories above it do not count.
-            *((path, landlock_rules.OWN) for path in (*self._own(), paths.shared_memory)),
+            (paths.shared_memory, landlock_rules.CHANGE),
         ]
 
 

@@ -22,8 +22,6 @@ _RULE_PATH_BENEATH = 1
 
 TCP_VERSION = 4
 SCOPE_VERSION = 6
-SOCKET_VERSION = 9
-"""Since then a rule decides which sockets in the file system can be reached."""
 
 
 class Access(IntFlag):
@@ -43,7 +41,6 @@ class Access(IntFlag):
     REFER = 1 << 13
     TRUNCATE = 1 << 14
     IOCTL_DEV = 1 << 15
-    RESOLVE_UNIX = 1 << 16
 
 
 READ = Access.READ_FILE | Access.READ_DIR
@@ -61,8 +58,6 @@ CHANGE = (
     | Access.REFER
     | Access.TRUNCATE
 )
-OWN = CHANGE | Access.RESOLVE_UNIX
-"""For a directory of the session alone: whoever listens there is a command."""
 SEGMENTS = (
     Access.READ_FILE | Access.WRITE_FILE | Access.MAKE_REG | Access.REMOVE_FILE | Access.TRUNCATE
 )
@@ -72,8 +67,8 @@ DEVICE = Access.READ_FILE | Access.WRITE_FILE | Access.IOCTL_DEV
 _ON_FILES = (
     Access.EXECUTE | Access.WRITE_FILE | Access.READ_FILE | Access.TRUNCATE | Access.IOCTL_DEV
 )
-_BITS_OF_VERSION = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16, 6: 16, 7: 16, 8: 16}
-_ALL_BITS = 17
+_BITS_OF_VERSION = {1: 13, 2: 14, 3: 15, 4: 15}
+_ALL_BITS = 16
 _ALL_TCP = 0b11
 _ALL_SCOPES = 0b11
 

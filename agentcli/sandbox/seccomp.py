@@ -36,11 +36,13 @@ MACHINES = {
 _NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "acct": (163, 89),
     "add_key": (248, 217),
+    "bind": (49, 200),
     "bpf": (321, 280),
     "chroot": (161, 51),
     "clock_settime": (227, 112),
     "clone": (56, 220),
     "clone3": (435, 435),
+    "connect": (42, 203),
     "create_module": (174, None),
     "delete_module": (176, 106),
     "fanotify_init": (300, 262),
@@ -61,6 +63,7 @@ _NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "kexec_file_load": (320, 294),
     "kexec_load": (246, 104),
     "keyctl": (250, 219),
+    "listen": (50, 201),
     "lookup_dcookie": (212, 18),
     "mount": (165, 40),
     "mq_open": (240, 180),
@@ -97,6 +100,9 @@ _NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "semget": (64, 190),
     "semop": (65, 193),
     "semtimedop": (220, 192),
+    "sendmmsg": (307, 269),
+    "sendmsg": (46, 211),
+    "sendto": (44, 206),
     "setdomainname": (171, 162),
     "sethostname": (170, 161),
     "setns": (308, 268),
@@ -116,7 +122,10 @@ _NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "vhangup": (153, 58),
 }
 
-_WITH_ARGUMENTS = ("clone", "clone3", "ioctl", "setpriority", "socket", "socketpair")
+_WITH_ARGUMENTS = (
+    *("bind", "clone", "clone3", "connect", "ioctl", "listen", "sendmmsg", "sendmsg", "sendto"),
+    *("setpriority", "socket", "socketpair"),
+)
 _ON_A_PID = {
     # The index of the pid argument: only 0, the caller itself, passes.
     "ioprio_set": 1,
@@ -153,14 +162,22 @@ _NETLINK_ROUTE = 0
 _DATAGRAM_BIT = 2
 """Set in the types of sockets that can send to any address; not in streams."""
 
-_LOAD, _JUMP_EQUAL, _JUMP_ANY_BIT, _RETURN = 0x20, 0x15, 0x45, 0x06
+_TYPE_BITS, _STREAM = 0xF, 1
+_TCP = (0, 6)
+_FLAGS_OF_SENDING = {"sendmmsg": 3, "sendmsg": 2, "sendto": 3}
+"""The index of the flags of each call."""
+_FAST_OPEN = 0x20000000
+"""The flag by which a first message also connects."""
+
+_LOAD, _JUMP_EQUAL, _JUMP_ANY_BIT, _AND, _RETURN = 0x20, 0x15, 0x45, 0x54, 0x06
 _ALLOW = 0x7FFF0000
+_HAND_OVER = 0x7FC00000
 _KILL_PROCESS = 0x80000000
 _X32_BIT = 0x40000000
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
 
 _SET_MODE_FILTER = 1
-_ALLOW_SPECULATION = 4
+_ALLOW_SPECULATION, _NEW_LISTENER, _WAIT_KILLABLE = 4, 8, 32
 _SECCOMP_NUMBER = (317, 277)
 
 
@@ -172,6 +189,8 @@ class SyscallFilter:
     """Socket families that may be opened; of netlink only the reading of routes."""
     sees_others: bool
     """True if it shares process ids and System V memory with processes that are not its own."""
+    handed_over: tuple[str, ...] = ()
+    """The calls that somebody else makes. Then sockets are streams, which must connect first."""
 
 
 Instruction = tuple[int, int, int, int]
@@ -204,26 +223,35 @@ def _only_self(index: int) -> list[Instruction]:
     return [_argument(index), *_when_equal(0, [_return(_ALLOW)]), _refuse(errno.EPERM)]
 
 
-def _socket_families(families: Iterable[int]) -> list[Instruction]:
-    body = [_argument(0)]
+def _socket_families(families: Iterable[int], *, streams: Iterable[int] = ()) -> list[Instruction]:
+    """Allow the sockets of these families. Of those in `streams`, only streams of TCP or none."""
+    body, no = [_argument(0)], _refuse(errno.EAFNOSUPPORT)
     for family in families:
         if family == AF_NETLINK:
             routes = [_argument(2), *_when_equal(_NETLINK_ROUTE, [_return(_ALLOW)])]
-            body += _when_equal(AF_NETLINK, [*routes, _refuse(errno.EAFNOSUPPORT)])
+            body += _when_equal(AF_NETLINK, [*routes, no])
+        elif family in streams:
+            tcp = [one for number in _TCP for one in _when_equal(number, [_return(_ALLOW)])]
+            plain = _when_equal(_STREAM, [_argument(2), *tcp])
+            kind = [_argument(1), (_AND, 0, 0, _TYPE_BITS)]
+            body += _when_equal(family, [*kind, *plain, no])
         else:
             body += _when_equal(family, [_return(_ALLOW)])
-    return [*body, _refuse(errno.EAFNOSUPPORT)]
+    return [*body, no]
 
 
-def _socket_pairs(families: Iterable[int]) -> list[Instruction]:
+def _socket_pairs(*, can_send: bool) -> list[Instruction]:
     """Allow pairs of streams, which stay connected. Datagrams could be sent elsewhere."""
     datagrams = [_argument(1), *_when_any_bit(_DATAGRAM_BIT, [_refuse(errno.EAFNOSUPPORT)])]
-    return [*([] if AF_UNIX in families else datagrams), *_socket_families((AF_UNIX,))]
+    return [*([] if can_send else datagrams), *_socket_families((AF_UNIX,))]
 
 
 def _by_arguments(what: SyscallFilter) -> dict[str, list[Instruction]]:
     """Return a body that always returns, for each call whose arguments decide."""
     no, yes = _refuse(errno.EPERM), _return(_ALLOW)
+    has_own_servers = "bind" in what.handed_over
+    internet = (AF_INET, AF_INET6) if has_own_servers else ()
+    streams = (AF_UNIX, *internet) if what.handed_over else ()
     bodies = {
         "clone": [_argument(0), *_when_any_bit(_NAMESPACE_FLAGS, [no]), yes],
         # Its flags lie in memory that a filter cannot read; every libc then falls back to clone.
@@ -234,9 +262,13 @@ def _by_arguments(what: SyscallFilter) -> dict[str, list[Instruction]]:
             *_when_equal(_TIOCLINUX, [no]),
             yes,
         ],
-        "socket": _socket_families(what.families),
-        "socketpair": _socket_pairs(what.families),
+        "socket": _socket_families(what.families, streams=streams),
+        "socketpair": _socket_pairs(can_send=AF_UNIX in what.families and not what.handed_over),
+        **{name: [_return(_HAND_OVER)] for name in what.handed_over},
     }
+    if has_own_servers:
+        for name, index in _FLAGS_OF_SENDING.items():
+            bodies[name] = [_argument(index), *_when_any_bit(_FAST_OPEN, [no]), yes]
     if what.sees_others:
         bodies["setpriority"] = [_argument(0), *_when_equal(_PRIO_USER, [no]), *_only_self(1)]
         bodies |= {name: _only_self(index) for name, index in _ON_A_PID.items()}
@@ -268,20 +300,42 @@ def _pack(code: Iterable[Instruction]) -> bytes:
     return b"".join(struct.pack("=HBBI", *instruction) for instruction in code)
 
 
-def restrict_thread(what: SyscallFilter) -> None:
+def restrict_thread(what: SyscallFilter) -> int | None:
     """Put the calling thread, and all it starts, under the filter. no_new_privs must be set.
+
+    Return a handle that gets the calls which are handed over; None if there are none.
 
     For Landlock the thread is one of the processes it starts, and they could signal the whole
     process by the thread's number. So that number cannot be signalled.
     """
     code = _without_signals(get_native_id()) + build_program(what)
+    if what.handed_over:
+        return _install(code, _NEW_LISTENER | _WAIT_KILLABLE)
+    _install(code, 0)
+    return None
+
+
+def listen_for_nothing() -> int:
+    """Return a handle that gets calls of the calling thread, though none is handed over.
+
+    Raise OSError if somebody else gets its calls already."""
+    return _install(_pack([_return(_ALLOW)]), _NEW_LISTENER | _WAIT_KILLABLE)
+
+
+def name_call(number: int) -> str:
+    """Return the name of a call that is handed over."""
+    column = MACHINES[platform.machine()].column
+    return next(name for name in _WITH_ARGUMENTS if _NUMBERS[name][column] == number)
+
+
+def _install(code: bytes, flags: int) -> int:
     buffer = ctypes.create_string_buffer(code, len(code))
     head = struct.pack("@HP", len(code) // 8, ctypes.addressof(buffer))
     number = _SECCOMP_NUMBER[MACHINES[platform.machine()].column]
-    kernel.syscall(
+    return kernel.syscall(
         number,
         _SET_MODE_FILTER,
-        _ALLOW_SPECULATION,
+        _ALLOW_SPECULATION | flags,
         ctypes.create_string_buffer(head, len(head)),
     )
 

@@ -15,6 +15,7 @@ from agentcli.types.grants import Grants
 from tests.support.confined import LAYERS, Confined, confined
 
 WITH_HOST = Grants(hosts=("docs.example.org",))
+NO_CALLS = "this machine does not let us connect for commands: a named gap"
 
 
 @pytest.fixture(params=LAYERS)
@@ -123,9 +124,8 @@ with socket.socket(socket.AF_UNIX) as server:
 
 
 def test_server_in_the_temporary_directory_is_reached(place: Confined) -> None:
-    is_new = landlock_rules.version() >= landlock_rules.SOCKET_VERSION
-    if isinstance(place.sandbox, LandlockSandbox) and not is_new:
-        pytest.skip("before Linux 7.1, Landlock cannot tell which socket is whose: a named gap")
+    if not place.sandbox.reaches_sockets:
+        pytest.skip(NO_CALLS)
     ran = place.python(SERVE)
     assert (ran.code, ran.output) == (0, "hello\n")
 
@@ -145,8 +145,8 @@ def test_granted_network_does_not_open_the_persons_session(place: Confined) -> N
 def test_server_of_one_command_is_reached_by_the_next_and_by_nobody_else(
     place: Confined,
 ) -> None:
-    if isinstance(place.sandbox, LandlockSandbox) and not place.sandbox.has_network:
-        pytest.skip("without root, Landlock leaves no network at all")
+    if _has_no_network(place):
+        pytest.skip(NO_CALLS)
     serve = "python3 -m http.server 8765 --bind 127.0.0.1"
     server, output = place.start(f"echo hello > index.html; exec {serve}")
     try:
@@ -154,7 +154,7 @@ def test_server_of_one_command_is_reached_by_the_next_and_by_nobody_else(
         asked = place.run(f"{ask} http://127.0.0.1:8765/")
         assert (asked.code, asked.output) == (0, "hello\n")
         with socket.socket() as outside:
-            assert outside.connect_ex(("127.0.0.1", 8765)) != 0
+            assert (outside.connect_ex(("127.0.0.1", 8765)) != 0) is _is_private(place)
     finally:
         kill_tree(server.pid)
         server.wait()
@@ -168,39 +168,209 @@ def test_command_gets_no_descriptor_but_its_own(place: Confined) -> None:
     assert len(found.output.splitlines()) <= 4
 
 
+def _is_private(place: Confined) -> bool:
+    """Return whether commands have a network of their own."""
+    sandbox = place.sandbox
+    return not isinstance(sandbox, LandlockSandbox) or sandbox.has_private_network
+
+
 def _listen(place: Confined) -> socket.socket:
     listener = place.sandbox.listen()
     if listener is None:
-        assert isinstance(place.sandbox, LandlockSandbox) and not place.sandbox.has_network
-        pytest.skip("without root, Landlock leaves no network at all: a named gap")
+        assert _has_no_network(place)
+        pytest.skip(NO_CALLS)
     return listener
 
 
 def test_our_listener_is_reached_by_commands_and_by_nobody_else(place: Confined) -> None:
     with _listen(place) as listener:
-        address = listener.getsockname()
-        assert address == ("127.0.0.1", PROXY_PORT)
-        place.run(f"echo hello > /dev/tcp/127.0.0.1/{PROXY_PORT}")
+        address, port = listener.getsockname()
+        assert (address, port == PROXY_PORT) == ("127.0.0.1", _is_private(place))
+        place.run(f"echo hello > /dev/tcp/127.0.0.1/{port}")
         listener.settimeout(10)
         connection, _ = listener.accept()
         with connection:
             assert connection.recv(9) == b"hello\n"
+        if not _is_private(place):
+            return  # whoever connects from elsewhere has no token
         with pytest.raises(ConnectionRefusedError):
-            socket.create_connection(address, timeout=10)
+            socket.create_connection((address, port), timeout=10)
         whole = Grants(network=True)
-        ran = place.run(f"echo hello > /dev/tcp/127.0.0.1/{PROXY_PORT}", confinement=whole)
+        ran = place.run(f"echo hello > /dev/tcp/127.0.0.1/{port}", confinement=whole)
         assert ran.code != 0
 
 
 def test_command_does_not_take_the_place_of_our_listener(place: Confined) -> None:
-    with _listen(place):
-        steal = f"import socket; socket.create_server(('127.0.0.1', {PROXY_PORT}), reuse_port=True)"
+    with _listen(place) as listener:
+        port = listener.getsockname()[1]
+        steal = f"import socket; socket.create_server(('127.0.0.1', {port}), reuse_port=True)"
         assert "Address already in use" in place.run(f'python3 -c "{steal}"').output
 
 
 def test_command_with_granted_hosts_stays_in_the_private_network(place: Confined) -> None:
     _listen(place).close()
+    if not _is_private(place):
+        pytest.skip("without root, Landlock has no private network")
     look = "readlink /proc/self/ns/net"
     alone = place.run(look).output
     assert place.run(look, confinement=WITH_HOST).output == alone
     assert place.run(look, confinement=Grants(network=True)).output != alone
+
+
+BY_ALL_WAYS = """
+import ctypes, socket, sys, threading
+port = int(sys.argv[1])
+libc = ctypes.CDLL(None)
+
+
+def attempt(what):
+    try:
+        what()
+    except OSError:
+        pass
+
+
+def connect(family, host, *rest):
+    with socket.socket(family, socket.SOCK_STREAM) as out:
+        out.settimeout(5)
+        out.connect((host, port, *rest))
+        out.send(b"from the command")
+
+
+def open_fast(send):
+    with socket.socket() as out:
+        out.settimeout(5)
+        send(out)
+
+
+def by_message(out):
+    out.sendmsg([b"from the command"], [], socket.MSG_FASTOPEN, ("127.0.0.1", port))
+
+
+for host in ("127.0.0.1", "0.0.0.0", "127.255.0.1"):
+    attempt(lambda: connect(socket.AF_INET, host))
+for host in ("::1", "::", "::ffff:127.0.0.1", "::ffff:0.0.0.0"):
+    attempt(lambda: connect(socket.AF_INET6, host))
+attempt(lambda: open_fast(lambda out: out.sendto(b"x", socket.MSG_FASTOPEN, ("127.0.0.1", port))))
+attempt(lambda: open_fast(by_message))
+for kind, protocol in ((socket.SOCK_STREAM, 262), (socket.SOCK_STREAM, 132), (5, 132), (3, 255)):
+    attempt(lambda: socket.socket(socket.AF_INET, kind, protocol).connect(("127.0.0.1", port)))
+
+# An address that changes between the check and the call.
+own = socket.create_server(("127.0.0.1", 0), backlog=1000)
+ports = [own.getsockname()[1].to_bytes(2, "big"), port.to_bytes(2, "big")]
+address = ctypes.create_string_buffer(
+    socket.AF_INET.to_bytes(2, sys.byteorder) + ports[0] + bytes((127, 0, 0, 1)) + bytes(8), 16
+)
+ending = threading.Event()
+
+
+def flip():
+    while not ending.is_set():
+        address[2:4] = ports[1]
+        address[2:4] = ports[0]
+
+
+flipping = threading.Thread(target=flip)
+flipping.start()
+for _ in range(300):
+    with socket.socket() as out:
+        if libc.connect(out.fileno(), address, 16) == 0 and out.getpeername()[1] == port:
+            out.send(b"from the command")
+ending.set()
+flipping.join()
+print("tried all")
+"""
+
+
+def test_no_way_of_connecting_reaches_the_loopback_of_the_machine(place: Confined) -> None:
+    server = socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True)
+    with _listening(server) as reached:
+        ran = place.python(BY_ALL_WAYS, server.getsockname()[1])
+    assert reached == [b"own"]
+    assert _has_no_network(place) or "tried all" in ran.output
+
+
+def _has_no_network(place: Confined) -> bool:
+    return isinstance(place.sandbox, LandlockSandbox) and not place.sandbox.has_network
+
+
+LISTEN = """
+import socket, sys
+sockets = [socket.socket() for _ in range(3)]
+sockets[0].bind(("0.0.0.0", 0))
+sockets[1].bind(("", 0))
+for one in sockets:
+    one.listen()
+both = socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True)
+with socket.create_connection(("127.0.0.1", both.getsockname()[1]), timeout=5):
+    print("connected")
+print(*(one.getsockname()[0] for one in (*sockets, both)))
+"""
+
+
+def test_servers_of_commands_listen_on_a_loopback_alone(place: Confined) -> None:
+    if _has_no_network(place):
+        pytest.skip(NO_CALLS)
+    ran = place.python(LISTEN)
+    everywhere = "0.0.0.0 0.0.0.0 0.0.0.0 ::"
+    here = "127.0.0.1 127.0.0.1 127.0.0.1 ::ffff:127.0.0.1"
+    assert ran.output == f"connected\n{everywhere if _is_private(place) else here}\n"
+
+
+def test_command_does_not_share_the_port_of_a_program_of_the_user(place: Confined) -> None:
+    with socket.create_server(("127.0.0.1", 0), reuse_port=True) as server:
+        port = server.getsockname()[1]
+        share = f"import socket; socket.create_server(('127.0.0.1', {port}), reuse_port=True)"
+        for line in (
+            share,
+            share.replace("('127.0.0.1', ", "('::1', ").replace("), r", "), family=10, r"),
+        ):
+            ran = place.run(f'python3 -c "{line}"')
+            assert ran.code == 0 if _is_private(place) else "Address already in use" in ran.output
+
+
+SWAP = """
+import os, socket, sys, threading, time
+outside = sys.argv[1]
+mine = os.path.join(os.environ["TMPDIR"], "mine")
+link = os.path.join(os.environ["TMPDIR"], "link")
+server = socket.socket(socket.AF_UNIX)
+server.bind(mine)
+server.listen(1000)
+ending = threading.Event()
+
+
+def swap():
+    while not ending.is_set():
+        for target in (mine, outside):
+            os.symlink(target, link + "-new")
+            os.replace(link + "-new", link)
+
+
+os.symlink(mine, link)
+swapping = threading.Thread(target=swap)
+swapping.start()
+until, connected = time.monotonic() + 1, 0
+while time.monotonic() < until and connected < 900:
+    with socket.socket(socket.AF_UNIX) as out:
+        if out.connect_ex(link) == 0:
+            connected += 1
+            if out.getpeername() != mine:
+                out.send(b"from the command")
+ending.set()
+swapping.join()
+print("connected" if connected else "never")
+"""
+
+
+def test_link_that_is_swapped_does_not_lead_to_a_socket_outside(place: Confined) -> None:
+    if not place.sandbox.reaches_sockets:
+        pytest.skip(NO_CALLS)
+    server = socket.socket(socket.AF_UNIX)
+    server.bind(str(place.outside / "socket"))
+    server.listen()
+    with _listening(server) as reached:
+        ran = place.python(SWAP, place.outside / "socket")
+    assert ran.output == "connected\n"
+    assert reached == [b"own"]

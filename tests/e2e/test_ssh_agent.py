@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.sandbox.ssh_agent import NO_AGENT, NO_SOCKETS
-from tests.support.confined import confined
+from agentcli.sandbox.ssh_agent import NO_AGENT
+from tests.support.confined import LAYERS
 from tests.support.granted import GrantedRun, skip_without_hosts
 from tests.support.ssh import Agent, Server, run_agent, serve_ssh
 
@@ -39,11 +39,14 @@ class Remote:
         return f"log in as {getpass.getuser()} at localhost"
 
 
-@pytest.fixture
-def remote(home: Path, workspace: Path, tmp_path: Path) -> Iterator[Remote]:
+@pytest.fixture(params=LAYERS)
+def remote(
+    request: pytest.FixtureRequest, home: Path, workspace: Path, tmp_path: Path
+) -> Iterator[Remote]:
     if shutil.which("git") is None:
         pytest.skip("not installed: git")
-    skip_without_hosts("bubblewrap", tmp_path / "probe")
+    layer: str = request.param
+    skip_without_hosts(layer, tmp_path / "probe")
     repository = tmp_path / "demo.git"
     subprocess.run(["git", "init", "-q", "--bare", "-b", "main", repository], check=True)
     with (
@@ -52,7 +55,7 @@ def remote(home: Path, workspace: Path, tmp_path: Path) -> Iterator[Remote]:
     ):
         (home / ".ssh").mkdir(mode=0o700)
         (home / ".ssh/known_hosts").write_text(server.known_hosts)
-        runs = GrantedRun(layer="bubblewrap", home=home, workspace=workspace, env=agent.environment)
+        runs = GrantedRun(layer=layer, home=home, workspace=workspace, env=agent.environment)
         yield Remote(agent, server, repository, runs)
 
 
@@ -147,11 +150,17 @@ def test_without_an_agent_the_command_runs_and_the_model_knows(remote: Remote) -
     assert NO_AGENT in ran.said
 
 
-def test_landlock_says_that_the_agent_is_not_reached(
-    home: Path, workspace: Path, tmp_path: Path
-) -> None:
-    with confined("landlock", tmp_path / "probe"):
-        pass  # skipped if this layer does not work here
-    runs = GrantedRun(layer="landlock", home=home, workspace=workspace, env={})
-    ran = runs.run("ssh-add -l", 'credentials = ["ssh-agent"]')
-    assert NO_SOCKETS in ran.said
+def test_another_command_does_not_reach_the_socket(remote: Remote) -> None:
+    workspace = remote.runs.workspace
+    (workspace / "tell.sh").write_text(
+        "echo $SSH_AUTH_SOCK > new; mv new at; until [ -e seen ]; do sleep 0.02; done"
+    )
+    (workspace / "look.sh").write_text(
+        "until [ -e at ]; do sleep 0.02; done; SSH_AUTH_SOCK=$(cat at) ssh-add -l; touch seen"
+    )
+    tell = {"bash": {"command": "sh tell.sh", "background": True}}
+    look = {"bash": {"command": "sh look.sh"}}
+    rule = 'decision = "allow"\nrule = "bash(sh tell.sh)"\ncredentials = ["ssh-agent"]'
+    ran = remote.runs.run_calls([[tell], [look]], rule, "--mode", "auto")
+    assert "Error connecting to agent" in ran.said
+    assert (workspace / "at").read_text().strip()

@@ -126,12 +126,12 @@ def test_old_landlock_is_told_from_none() -> None:
 
 @linux
 def test_gaps_are_named_as_far_as_they_are_open() -> None:
-    everything = list_landlock_gaps(
-        has_view=False, has_network=False, has_shared_memory=False, is_home=True
+    names = (
+        *("has_view", "has_network", "has_private_network", "has_sockets"),
+        "has_shared_memory",
     )
-    least = list_landlock_gaps(
-        has_view=True, has_network=True, has_shared_memory=True, is_home=False
-    )
+    everything = list_landlock_gaps(**dict.fromkeys(names, False), is_home=True)
+    least = list_landlock_gaps(**dict.fromkeys(names, True), is_home=False)
     assert set(least) < set(everything)
     assert "Commands can change modes and times of your files anywhere." in everything
     is_open = "Commands can signal your other programs." in least
