@@ -6,6 +6,7 @@ import sysconfig
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cache
+from html import escape
 from itertools import islice
 from pathlib import Path
 
@@ -45,6 +46,15 @@ def _misremember(text: str, first: int) -> str | None:
     return text.replace(words[len(words) // 2], "mistaken") if words else None
 
 
+def _number(form: str) -> Drift:
+    def numbered(text: str, first: int) -> str:
+        lines = text.removesuffix("\n").split("\n")
+        end = "\n" if text.endswith("\n") else ""
+        return "\n".join(form.format(*row) for row in enumerate(lines, first)) + end
+
+    return numbered
+
+
 _STRAIGHT = str.maketrans({"“": '"', "”": '"', "‘": "'", "’": "'"})
 _PLAIN = str.maketrans({"—": "-", "–": "-", "…": "..."})
 
@@ -52,6 +62,15 @@ CALLS: dict[str, Drift] = DRIFTS | {
     "padded line numbers": lambda text, first: "\n".join(
         f"{number:6}\t{line}" for number, line in enumerate(text.split("\n"), first)
     ),
+    "line numbers with an L": _number("L{}: {}"),
+    "line numbers with a dot": _number("{}. {}"),
+    "line numbers with a bar and spaces": _number("{:4} | {}"),
+    "line numbers with a space": _number("{} {}"),
+    "a code fence": lambda text, first: "```\n" + text.removesuffix("\n") + "\n```",
+    "HTML entities": lambda text, first: escape(text),
+    "escaped quotes": lambda text, first: text.replace('"', '\\"'),
+    "blank lines dropped": lambda text, first: re.sub(r"\n[ \t]*\n", "\n", text),
+    "a blank line doubled": lambda text, first: text.replace("\n\n", "\n\n\n", 1),
     "no indentation": lambda text, first: "\n".join(map(str.lstrip, text.split("\n"))),
     "straightened quotes": lambda text, first: text.translate(_STRAIGHT),
     "plain dashes and ellipses": lambda text, first: text.translate(_PLAIN),

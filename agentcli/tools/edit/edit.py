@@ -17,6 +17,7 @@ from agentcli.tools.edit.matching import (
     match_by_lines,
     overlapping_hits,
     separate_hits,
+    take_own_blank_lines,
 )
 from agentcli.tools.edit.near import explain_not_found
 from agentcli.tools.edit.readings import Reading, other_readings
@@ -213,7 +214,10 @@ def _knows_endings(view: LfView, spans: Sequence[tuple[int, int]], request: Edit
 
 
 def _edit_tolerant(view: LfView, given: Reading, request: EditRequest) -> PlannedEdit:
-    for reading in (given, *other_readings(given)):
+    readings = [given, *other_readings(given)]
+    readings += [own for one in readings if (own := take_own_blank_lines(view, one))]
+    # A text that is there as it is read is the best evidence for that reading.
+    for reading in sorted(readings, key=lambda one: one.old not in view.text):
         found = match_by_lines(view, reading)
         if len(found.lines) > 1:
             raise make_refusal(

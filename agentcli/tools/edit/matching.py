@@ -2,8 +2,10 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import islice, pairwise
 
+from agentcli.system.diff import find_changes
 from agentcli.system.text import Splice
 from agentcli.tools.edit.drift import normalize_line
 from agentcli.tools.edit.readings import Reading
@@ -235,3 +237,58 @@ def _splice(view: LfView, wanted: _Lines, first: int) -> Splice | None:
     if not lines:
         return view.splice(start, view.start_of_line(past), "")
     return view.splice(start, start + len("\n".join(own)), "\n".join(lines))
+
+
+# Blank lines between the lines of old_text, where the file has more or fewer of them.
+
+
+def take_own_blank_lines(view: LfView, reading: Reading) -> Reading | None:
+    """Return the reading with the file's blank lines between its lines.
+
+    None if old_text differs in more than these, or if new_text changes something beside them."""
+    old, new = reading.old.split("\n"), reading.new.split("\n")
+    filled = [at for at, line in enumerate(old) if not is_blank(line)]
+    own_filled = [at for at, line in enumerate(view.lines) if not is_blank(line)]
+    starts = places([view.lines[at] for at in own_filled], [old[at] for at in filled] or [""])
+    ends = (
+        (_blank_start(old), _blank_start(old[::-1])),
+        (_blank_start(new), _blank_start(new[::-1])),
+    )
+    if len(starts) != 1 or ends[0] != ends[1]:
+        return None
+    found = own_filled[starts[0] : starts[0] + len(filled)]
+    gaps = zip(pairwise(filled), pairwise(found), strict=True)
+    different = [(gap, own) for gap, own in gaps if gap[1] - gap[0] != own[1] - own[0]]
+    kept = _map_kept_lines(old, new)
+    for (start, end), (own_start, own_end) in reversed(different):
+        first = kept.get(start, -1)
+        if any(kept.get(at) != first + at - start for at in range(start, end + 1)):
+            return None
+        own_gap = view.lines[own_start + 1 : own_end]
+        old[start + 1 : end] = own_gap
+        new[first + 1 : first + end - start] = own_gap
+    if not different:
+        return None
+    without = " and ".join(filter(None, [reading.without, "blank lines"]))
+    return replace(reading, old="\n".join(old), new="\n".join(new), without=without)
+
+
+def _map_kept_lines(old: list[str], new: list[str]) -> dict[int, int]:
+    """Return which line of new_text each line of old_text has become, where that is clear.
+
+    Lines that are replaced by as many correspond, if none is blank and none is found elsewhere."""
+    kept: dict[int, int] = {}
+    reached = new_reached = 0
+    for change in (*find_changes(old, new), None):
+        end = change.old_start if change else len(old)
+        kept |= {at: new_reached + at - reached for at in range(reached, end)}
+        if change is None:
+            break
+        replaced = range(change.old_start, change.old_end)
+        shift = change.new_start - change.old_start
+        gone, added = old[change.old_start : change.old_end], new[change.new_start : change.new_end]
+        is_found = not {*gone}.isdisjoint(new) or not {*added}.isdisjoint(old)
+        if len(gone) == len(added) and not is_found and not any(map(is_blank, gone + added)):
+            kept |= {at: at + shift for at in replaced}
+        reached, new_reached = change.old_end, change.new_end
+    return kept

@@ -1,6 +1,7 @@
-"""Other readings of an edit's arguments: with pasted line numbers, or with escapes written out.
+"""Other readings of an edit's arguments: with what was pasted around the text, or written out.
 
-A reading applies only if all of old_text has that form, and new_text has it too or not at all.
+Line numbers, the marks of a diff, a code fence, escapes, entities of HTML. A reading applies only
+if all of old_text has that form, and new_text has it too or not at all.
 """
 
 import json
@@ -14,17 +15,33 @@ from agentcli.system.text import to_lf
 from agentcli.tools.edit.typography import to_plain_typography
 from agentcli.types.fast_dataclass import dataclass
 
-_NUMBERED = {
-    mark: re.compile(rf" *(\d{{1,9}})(?: ?{re.escape(mark)}(.*))?", re.DOTALL) for mark in "\t→|:"
+_NUMBERED = (
+    compile_later(r" *(\d{1,9})(?: ?\t(.*))?"),
+    compile_later(r" *(\d{1,9})(?: ?→(.*))?"),
+)
+"""Line numbers before a mark that code does not have after numbers."""
+_NUMBERED_LIKE_CODE = (
+    compile_later(r" *[L\[]?(\d{1,9})(?: ?[]|:.)-](.*))?"),
+    compile_later(r" *[L\[]?(\d{1,9})(?:(?: ?[]|:.)-])? (.*)| ?[]|:.)-])?"),
+)
+"""Those before a mark that code has, too: they count only where the numbers fit the file."""
+_FENCE = compile_later(r"\s*```[\w+-]*\n(?P<inner>.*?)\n?```\s*", re.DOTALL)
+_ENTITIES = {
+    "&lt;": "<",
+    "&gt;": ">",
+    "&amp;": "&",
+    "&quot;": '"',
+    "&#34;": '"',
+    "&apos;": "'",
+    "&#39;": "'",
+    "&#x27;": "'",
 }
-"""The marks between a line number and its line: our own, and those of other tools."""
-_CODE_MARKS = "|:"
-"""Marks that code has after numbers as well: they count only where the numbers fit the file."""
-_ESCAPE = compile_later(r'\\(\\|n|t|")')
-_UNESCAPED = {"\\": "\\\\", "n": "\n", "t": "\t", '"': '"'}
-_OTHER_ESCAPE = compile_later(r'\\[^nt"]')
+_ENTITY = compile_later("|".join(_ENTITIES))
+_ESCAPE = compile_later(r'\\(\\|n|r|t|")')
+_UNESCAPED = {"\\": "\\\\", "n": "\n", "r": "\r", "t": "\t", '"': '"'}
+_OTHER_ESCAPE = compile_later(r'\\[^nrt"]')
 """Escapes other than those that are undone; a text with its own backslashes may have any."""
-_DOUBLED = "\\\\"
+_DOUBLED, _QUOTE = "\\\\", '\\"'
 _QUOTES = "\"'`"
 
 
@@ -41,19 +58,16 @@ class Reading:
 
 
 def other_readings(given: Reading) -> list[Reading]:
-    unescaped = list(_unescape(given.old, given.new))
-    return [
-        *unescaped,
-        *(plain for reading in (given, *unescaped) for plain in _without_numbers(reading)),
-    ]
+    plain = [given, *_unescape(given.old, given.new), *_unwrap(given.old, given.new)]
+    return [*plain[1:], *(reading for one in plain for reading in _without_numbers(one))]
 
 
 def _without_numbers(reading: Reading) -> Iterator[Reading]:
-    for mark, form in _NUMBERED.items():
+    for form in (*_NUMBERED, *_NUMBERED_LIKE_CODE):
         old, new = _strip_numbers(reading.old, form), _strip_numbers(reading.new, form)
         if old is None or not old.text.strip():
             continue
-        if new is None and any(map(form.fullmatch, reading.new.split("\n"))):
+        if new is None and any(map(form.fullmatch, filter(None, reading.new.split("\n")))):
             continue
         if new is None or new.first == old.first:
             yield Reading(
@@ -61,7 +75,7 @@ def _without_numbers(reading: Reading) -> Iterator[Reading]:
                 new.text if new else reading.new,
                 f"{reading.without} and line numbers" if reading.without else "line numbers",
                 first_line=old.first_filled,
-                needs_first_line=mark in _CODE_MARKS,
+                needs_first_line=form in _NUMBERED_LIKE_CODE,
             )
 
 
@@ -96,10 +110,45 @@ def _unescape(old: str, new: str) -> Iterator[Reading]:
     if plain_old is None or plain_old == old or plain_new is None:
         return
     plain_old, plain_new = to_lf(plain_old), to_lf(plain_new)
-    if "\n" in new and _DOUBLED in old and _DOUBLED in new:
-        return  # its newlines are real, but its backslashes may not be
+    if "\n" in new and _ESCAPE.search(new):
+        return  # its newlines are real, but its other escapes may not be
     if (_DOUBLED in old and _DOUBLED in new) or _is_sure(plain_old, new, plain_new):
         yield Reading(plain_old, plain_new, "escapes")
+
+
+def _unwrap(old: str, new: str) -> Iterator[Reading]:
+    """Yield readings without a code fence, the marks of a diff, entities or escaped quotes."""
+    if fenced := _FENCE.fullmatch(old):
+        inner = _FENCE.fullmatch(new)
+        end = "\n" if new.endswith("\n") and not inner else ""
+        if not inner or inner["inner"].strip():  # a fence around nothing may mean a blank line
+            yield Reading(fenced["inner"] + end, inner["inner"] if inner else new, "a code fence")
+    marked = _strip_marks(old, "-"), _strip_marks(new, "+")
+    if marked[0] is not None and marked[1] is not None:
+        yield Reading(marked[0], marked[1], "the marks of a diff")
+    if _ENTITY.search(old) and (plain := _undo_entities(new)) is not None:
+        yield Reading(_undo_entities(old) or "", plain, "HTML entities")
+    if "\n" not in old + new:
+        return
+    if _QUOTE in old and _DOUBLED not in old and new.count(_QUOTE) in (0, new.count('"')):
+        yield Reading(old.replace(_QUOTE, '"'), new.replace(_QUOTE, '"'), "escapes")
+
+
+def _strip_marks(text: str, mark: str) -> str | None:
+    """Return the lines of one side of a diff without their marks; None if a line has none."""
+    lines = text.removesuffix("\n").split("\n")
+    if not text or any(line[:1] not in (mark, " ", "") for line in lines):
+        return None
+    is_marked = any(line.startswith(mark) for line in lines)
+    end = "\n" if text.endswith("\n") else ""
+    return "\n".join(line[1:] for line in lines) + end if is_marked else None
+
+
+def _undo_entities(text: str) -> str | None:
+    """Return a text without entities; None if it has both entities and what they stand for."""
+    plain = _ENTITY.sub(lambda entity: _ENTITIES[entity[0]], text)
+    rest = _ENTITY.sub("", text)
+    return None if plain != text and any(char in rest for char in "<>&") else plain
 
 
 def _as_json(text: str) -> str | None:

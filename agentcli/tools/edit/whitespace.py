@@ -69,8 +69,8 @@ def _shifts(drifted: str, own: str, indents: Collection[str]) -> Iterator[Indent
 def _scaling(drifted: str, own: str, indents: Collection[str]) -> Callable[[str], bool]:
     """Return a test: an indent may be of another width, rather than shifted.
 
-    At a single depth, a shift looks the same as a width of twice or half the file's. If the file
-    has no indent as deep as the other width would give, it was a shift.
+    At a single depth, a shift looks the same as a width of twice or half the file's. It was a shift
+    if the file has the indent that a shift gives, and not the one that another width would give.
     """
     may_be = own == 2 * drifted if "  " not in indents else drifted == 2 * own
 
@@ -78,7 +78,9 @@ def _scaling(drifted: str, own: str, indents: Collection[str]) -> Callable[[str]
         if not may_be or indent == drifted or "\t" in drifted + indent:
             return False
         depth, rest = divmod(len(indent) * len(own), len(drifted))
-        return depth > 0 and not rest and " " * depth in indents
+        shifted = len(indent) + len(own) - len(drifted)
+        is_possible = depth > 0 and not rest and shifted >= 0
+        return is_possible and (" " * depth in indents or " " * shifted not in indents)
 
     return is_another_depth
 

@@ -50,6 +50,10 @@ def numbered(text: str, first: int = 4, mark: str = "\t") -> str:
     return "".join(f"{number}{mark}{line}" for number, line in lines)
 
 
+def marked(text: str, mark: str) -> str:
+    return "".join(mark + line for line in text.splitlines(keepends=True))
+
+
 def with_trails(text: str) -> str:
     return text.replace("\n", "  \n")
 
@@ -65,9 +69,8 @@ def with_trails(text: str) -> str:
         (numbered(OLD, 9), numbered(NEW, 9), "line numbers"),
         *(
             (numbered(OLD, mark=mark), numbered(NEW, mark=mark), "line numbers")
-            for mark in ("→", "|", ":", " |", " :")
+            for mark in ("→", "|", ":", " |", " :", ": ", " | ", ". ", ") ", "- ", " ")
         ),
-        (numbered(OLD, mark=": "), numbered(NEW, mark=": "), "line numbers and indentation"),
         (numbered(OLD, mark=":"), NEW, "line numbers"),
         (with_trails(OLD), with_trails(NEW), "trailing whitespace"),
         (with_trails(OLD), NEW, "trailing whitespace"),
@@ -78,6 +81,18 @@ def with_trails(text: str) -> str:
         (OLD.replace("    ", "\t"), NEW.replace("    ", "\t"), "indentation"),
         (OLD.replace(" ", "\u00a0"), NEW.replace(" ", "\u00a0"), "typographic characters"),
         (OLD.replace("\n", "\\n"), NEW.replace("\n", "\\n"), "escapes"),
+        (f"```python\n{OLD}```", f"```python\n{NEW}```", "a code fence"),
+        (f"```\n{OLD}```\n", NEW, "a code fence"),
+        (marked(OLD, "-"), marked(NEW, "+"), "the marks of a diff"),
+        (marked(OLD, "- "), marked(NEW, "+ "), "the marks of a diff and indentation"),
+        (OLD.replace(">", "&gt;"), NEW.replace(">", "&gt;"), "HTML entities"),
+        (OLD.replace(">", "&gt;"), NEW, "HTML entities"),
+        (OLD.replace("\n", "\n\n", 1), NEW.replace("\n", "\n\n", 1), "blank lines"),
+        (
+            f"```\n{numbered(OLD)}```",
+            f"```\n{numbered(NEW)}```",
+            "a code fence and line numbers",
+        ),
         (
             numbered(shifted(OLD, -4)),
             numbered(shifted(NEW, -4)),
@@ -109,6 +124,48 @@ SECOND = "x = 1\n    y()\nx = 2\n    y()\n"
 def test_numbers_before_code_are_code_unless_they_fit_the_file() -> None:
     assert "old_text is not in f" in refused("a\nb\nc\n", "7: b\n", "7: d\n")
     assert edited("a\nb\nc\n", "2: b\n", "2: d\n")[0] == "a\nd\nc\n"
+
+
+SPACED = "a = 1\n\n\nb = 2\n\nc = 3\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "wanted"),
+    [
+        ("a = 1\nb = 2\nc = 3", "a = 1\nb = 9\nc = 3", SPACED.replace("2", "9")),
+        ("a = 1\n\nb = 2", "a = 7\n\nb = 8", SPACED.replace("1", "7").replace("2", "8")),
+    ],
+)
+def test_blank_lines_between_are_the_files_own(old: str, new: str, wanted: str) -> None:
+    assert edited(SPACED, old, new) == (wanted, "blank lines")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("a = 1\nb = 2", "a = 1\nx = 0\nb = 2"),  # before the blank lines, or after them?
+        ("a = 1\n\nb = 2", "a = 1\nb = 2"),
+        ("a = 1\n\nb = 2", "b = 2\n\na = 1"),
+        ("a = 1\nb = 2\n", "a = 1\nb = 2\n\n"),
+        ("b = 2\n\n\nc = 3", "b = 2\nx = 0\n\n\nc = 3"),
+        ("\na = 1\nb = 2\n\nc = 3", "a = 1\n\nx = 0\nb = 2\n\nc = 3"),
+    ],
+)
+def test_a_change_beside_blank_lines_that_drifted_is_refused(old: str, new: str) -> None:
+    assert "Not edited" in refused(SPACED, old, new)
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new"),
+    [
+        # What is new may mean the entity, or what it stands for.
+        ("<p>a</p>\n", "&lt;p&gt;a&lt;/p&gt;", "<p>a &amp; b</p>"),
+        # Its quotes are of two kinds.
+        ('say("a")\nend\n', 'say(\\"a\\")\nend\n', 'say("b \\"c\\"")\nend\n'),
+    ],
+)
+def test_a_text_that_is_written_in_two_ways_is_refused(text: str, old: str, new: str) -> None:
+    assert "Not edited" in refused(text, old, new)
 
 
 @pytest.mark.parametrize(
