@@ -29,14 +29,29 @@ _MISSPELT = 0.85
 _NAMES_ELSEWHERE = {
     "read_file": "read view cat open_file view_file",
     "write_file": "write create create_file save_file",
-    "edit_file": "edit multi_edit replace str_replace search_replace str_replace_editor",
+    "edit_file": "edit multi_edit replace str_replace search_replace str_replace_editor "
+    "str_replace_based_edit_tool notebook_edit insert",
     "grep": "search rg ripgrep grep_search search_files search_file_content",
     "find_files": "glob ls find list_dir list_files list_directory file_search",
     "bash": "shell sh exec terminal run_shell execute_bash run_command execute_command "
-    "run_shell_command run_terminal_cmd",
+    "run_shell_command run_terminal_cmd local_shell exec_command container_exec",
     "delegate": "task agent spawn_agent subagent",
 }
 """The names of the same tools in other programs."""
+
+
+_TO_DO_OTHERWISE = {
+    **dict.fromkeys(
+        ("todowrite", "todoread", "updateplan", "todo", "exitplanmode"),
+        " Keep a plan in your own text.",
+    ),
+    **dict.fromkeys(("deletefile", "removefile"), " bash does that, with rm."),
+    **dict.fromkeys(("movefile", "renamefile", "rename"), " bash does that, with mv."),
+    **dict.fromkeys(("mkdir", "createdirectory"), " write_file makes the directories of a file."),
+    **dict.fromkeys(("python", "codeinterpreter"), " bash does that, with python3."),
+    "parallel": " Make the calls themselves, several in one reply.",
+}
+"""What to do instead of calling tools that no tool of ours is like."""
 
 
 _ASKING = frozenset(("askuser", "askuserquestion", "askfollowupquestion", "requestuserinput"))
@@ -122,7 +137,7 @@ class Toolset:
             if _to_plain(name) in _ASKING:
                 raise ToolError(NOBODY_TO_ASK, kind=ErrorKind.DENIED)
             near = _find_meant(name, self.names)
-            hint = f" Did you mean {near}?" if near else ""
+            hint = f" Did you mean {near}?" if near else _TO_DO_OTHERWISE.get(_to_plain(name), "")
             known = [spec.name for spec in self._declared[:NAMES_SHOWN]]
             more = " …" if len(self._declared) > NAMES_SHOWN else ""
             raise ToolError(

@@ -85,6 +85,7 @@ _CHECKS: Mapping[str, Callable[[str], str]] = {
     ".py": _check_python,
     ".pyi": _check_python,
     ".json": _check_json,
+    ".ipynb": _check_json,
     ".toml": _check_toml,
     ".yaml": _check_yaml,
     ".yml": _check_yaml,

@@ -288,7 +288,7 @@ class Workspace:
         hint = _hint_form(path) or (self._hint(path.relative) if path.root == self.root else "")
         if not hint and _WILDCARDS & set(path.given):
             hint = " A path has no wildcards: give them as glob, to find_files or grep."
-        return ToolError(f"No such file: {path.given}.{hint}")
+        return ToolError(f"No such file: {path.given}.{hint or _hint_parent(path)}")
 
     def _hint(self, given: str) -> str:
         near = self.find_near(given)
@@ -363,6 +363,7 @@ def _resolve(path: Path) -> Path:
 
 _ADDRESS = re.compile(r"https?://")
 _LINES_BEHIND = re.compile(r"#L?\d+(?:[-:,]L?\d+)?$")
+_VARIABLE = re.compile(r"\$\{?\w|%\w+%")
 _MODULE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
 
 
@@ -371,6 +372,8 @@ def _hint_form(path: WorkspacePath) -> str:
     given = path.given
     if _ADDRESS.match(given):
         return " It is a web address, and this tool knows only files."
+    if given.startswith("file:"):
+        return " Give the path alone, without file://."
     with suppress(OSError, ValueError):
         if (path.root / given).is_symlink():
             target = printable(os.fspath((path.root / given).readlink()))
@@ -378,6 +381,9 @@ def _hint_form(path: WorkspacePath) -> str:
         without_lines = _LINES_BEHIND.sub("", given)
         if without_lines != given and (path.root / without_lines).is_file():
             return f" Did you mean {without_lines}? Lines are chosen by fields of their own."
+        plain = re.sub(r"\\(.)", r"\1", given)
+        if plain != given and (path.root / plain).exists():
+            return f" Did you mean {plain}? A path is not quoted as for a shell."
         several = given.replace(",", " ").split()
         if len(several) > 1 and all((path.root / one).exists() for one in several):
             return " Give one path in each call."
@@ -385,6 +391,17 @@ def _hint_form(path: WorkspacePath) -> str:
         module = f"{given.replace('.', '/')}.py"
         near = closest_path(path.root, module)
         return f" Did you mean {near}?" if near and near.endswith(module) else ""
+    return ""
+
+
+def _hint_parent(path: WorkspacePath) -> str:
+    """Return which directory of a path is missing, or that it has a variable in it."""
+    if _VARIABLE.search(path.given):
+        return " Variables are not expanded in paths: bash with echo tells their values."
+    for count in range(1, len(path.parts)):
+        folder = path.root.joinpath(*path.parts[:count])
+        if not os.path.lexists(folder):
+            return f" There is no directory {printable('/'.join(path.parts[:count]))}."
     return ""
 
 

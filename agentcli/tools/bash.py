@@ -40,6 +40,8 @@ from agentcli.tools.report import (
     advise_on_timeout,
     describe_pipe,
     explain_need_for_terminal,
+    explain_no_effect,
+    explain_not_started,
     report_backgrounded,
     report_command,
     report_interrupted,
@@ -282,8 +284,10 @@ class Bash:
         pipe_codes = describe_pipe(
             call.pipe, note.pipe if note else (), returncode=ended.returncode
         )
-        if (ended.returncode > 0 or pipe_codes) and self._shells.are_confined:
-            notes += self._explain_failure(output, call)
+        if ended.returncode > 0 or pipe_codes:
+            notes += self._explain_failure(output, call, ended.returncode)
+        else:
+            notes += explain_no_effect(split_commands(call.args.command))
         return report_command(
             call.args.command,
             replace(ended, left_running=left_running),
@@ -295,8 +299,13 @@ class Bash:
             pipe=pipe_codes,
         )
 
-    def _explain_failure(self, output: BoundedOutput, call: _PendingCommand) -> tuple[str, ...]:
+    def _explain_failure(
+        self, output: BoundedOutput, call: _PendingCommand, exit_code: int
+    ) -> tuple[str, ...]:
         shown = output.finish().excerpt(limit_bytes=SCANNED_CHARS, head_bytes=SCANNED_CHARS // 4)
+        notes = explain_not_started(exit_code, shown.text)
+        if notes or not self._shells.are_confined:
+            return notes
         return explain_failure(shown.text, grants=call.setup.grants, workspace=self._root)
 
     def _store_output(self, call: _PendingCommand) -> BoundedOutput:

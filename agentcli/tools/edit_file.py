@@ -122,6 +122,13 @@ class EditFileArgs(BuiltinArguments):
         "range": "lines",
         **_TEXT_ALIASES,
     }
+    advice: ClassVar[dict[str, str]] = {
+        **dict.fromkeys(
+            ("insert_line", "insert_after", "insert", "position", "line"),
+            "to insert, give the line before as old_text, and both lines as new_text",
+        ),
+        "command": "this tool replaces text, and needs none",
+    }
 
 
 class EditFile:

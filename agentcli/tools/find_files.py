@@ -21,6 +21,7 @@ from agentcli.tools.arguments import (
 from agentcli.tools.contracts import load_spec
 from agentcli.tools.hidden import NOTHING_HIDDEN, HiddenValues
 from agentcli.tools.search import ripgrep
+from agentcli.tools.search.globs import is_literal
 from agentcli.tools.search.ripgrep import Ripgrep, SearchEnd
 from agentcli.tools.search.scope import SearchScope, build_scope, is_directory
 from agentcli.types.errors import ToolError
@@ -122,25 +123,44 @@ class FindFiles:
         named = scope.root / args.path / args.glob
         if await asyncio.to_thread(is_directory, named):
             return f" It is a directory: use {printable(args.glob).removesuffix('/')}/**."
-        wider = scope.without_ignores()
+        found = await self._find_first(scope.without_ignores())
+        if found is None:
+            return hint_glob(printable(args.glob)) or await self._hint_depth(args, scope)
+        if scope.admits(found):
+            return f" {scope.display(found)} does, but is ignored: set path to its directory."
+        return f" Case counts: did you mean {scope.display(found)}?"
+
+    async def _hint_depth(self, args: FindFilesArgs, scope: SearchScope) -> str:
+        """Return where the files of a glob with a slash are, if they are deeper, or why nowhere."""
+        first, _, _ = args.glob.removeprefix("./").partition("/")
+        head, slash, name = args.glob.rpartition("/")
+        if not slash or not first:
+            return ""
+        base = scope.root / (args.path or ".") / first
+        if is_literal(first) and not await asyncio.to_thread(is_directory, base):
+            return f" There is no directory {printable(first)}."
+        deeper = f"{head}/**/{name}"
+        wider = await asyncio.to_thread(
+            build_scope, self._workspace, path=args.path or ".", glob=deeper
+        )
+        found = await self._find_first(wider) if "**" not in args.glob else None
+        return f" There are some deeper: use {printable(deeper)}." if found else ""
+
+    async def _find_first(self, scope: SearchScope) -> bytes | None:
         found: list[bytes] = []
 
         def take(record: bytes) -> bool:
-            found.extend([record] if wider.admits(record) else [])
+            found.extend([record] if scope.admits(record) else [])
             return not found
 
         await ripgrep.run_ripgrep(
-            wider,
+            scope,
             ["--files", "--sort=path"],
             engine=self._engine.for_a_hint(),
             separator=b"\0",
             take=take,
         )
-        if not found:
-            return hint_glob(printable(args.glob))
-        if scope.admits(found[0]):
-            return f" {scope.display(found[0])} does, but is ignored: set path to its directory."
-        return f" Case counts: did you mean {scope.display(found[0])}?"
+        return found[0] if found else None
 
 
 def _limit_lines(lines: Iterable[str]) -> list[str]:
@@ -154,6 +174,7 @@ def _limit_lines(lines: Iterable[str]) -> list[str]:
     return bounded
 
 
+_SEVERAL = re.compile(r"\s|\||,[^{}]*$")
 _EXPRESSION = re.compile(r"\.\*|\\\.|^\^|\$$")
 
 
@@ -161,7 +182,7 @@ def hint_glob(glob: str) -> str:
     """Return how a glob that matches nothing may be meant, or an empty string."""
     if _EXPRESSION.search(glob):
         return " It is a glob, not a regular expression: write *.py, not .*\\.py$."
-    if " " in glob.strip():
+    if _SEVERAL.search(glob.strip()):
         return " It is one glob: several are written *.{py,md}."
     if glob.startswith("~"):
         return " ~ is not expanded, and the workspace alone is searched."

@@ -24,6 +24,7 @@ from agentcli.tools.search.pattern import (
     Pattern,
     may_be_meant_literally,
     read_as_basic,
+    read_without_frame,
     translate_pattern,
 )
 from agentcli.tools.search.ripgrep import Ripgrep, SearchEnd
@@ -91,6 +92,7 @@ class GrepArgs(BuiltinArguments):
         "file_path": "path",
         "directory": "path",
     }
+    ignored: ClassVar[frozenset[str]] = frozenset({"-n", "line_numbers"})
     advice: ClassVar[dict[str, str]] = dict.fromkeys(
         ("type", "file_type", "-t"), "give a glob, e.g. *.py"
     )
@@ -174,6 +176,13 @@ class Grep:
         same = translate_pattern(args.pattern, literal=args.literal)
         if not args.ignore_case and await self._matches(any_case, scope, same):
             return " There are matches in another case: use ignore_case=true."
+        return await self._hint_reading(args, scope)
+
+    async def _hint_reading(self, args: GrepArgs, scope: SearchScope) -> str:
+        """Return another reading of the pattern that does match, or an empty string."""
+        for reading, why in read_without_frame(args.pattern, literal=args.literal):
+            if await self._matches(args, scope, translate_pattern(reading, literal=args.literal)):
+                return f" {why}: {printable(reading)} does match."
         if args.literal:
             return ""
         readings = read_as_basic(args.pattern)

@@ -37,7 +37,7 @@ _OFFLINE = compile_later(
     r"[Nn]ame or service not known|[Tt]emporary failure in name resolution|Network is unreachable"
     r"|failed to lookup address|nodename nor servname"
 )
-_PATH = r"['\"‘(]?(/[^'\"’:\n)]*[^'\"’:\n\s)])"
+_PATH = r"['\"‘(]?(?<![\w.~])(/[^'\"’:\n)]*[^'\"’:\n\s)])"
 _READ_ONLY = (
     compile_later(rf"{_PATH}['\"’]?: Read-only file system"),
     compile_later(rf"Read-only file system:? {_PATH}"),
@@ -52,6 +52,19 @@ _ABSENT = (
     compile_later(rf"{_PATH}['\"’]?: No such file or directory"),
     compile_later(rf"No such file or directory:? {_PATH}"),
     compile_later(rf"ENOENT: no such file or directory, \w+ {_PATH}"),
+)
+_BUSY = (compile_later(rf"{_PATH}['\"’]?: Device or resource busy"),)
+_ROOT = compile_later(
+    r"\bsudo: (?:command )?not found|\bsudo: .*(?:effective uid|no new privileges)"
+    r"|are you root\?|[Yy]ou (?:must|need to) be (?:root|superuser)"
+    r"|has to be run under the root user|requires? (?:root|superuser) privileges"
+)
+_SERVICES = compile_later(
+    r"System has not been booted with systemd|Failed to connect to (?:system scope )?bus"
+)
+_OWN_LOOPBACK = compile_later(
+    r"(?:localhost|127\.0\.0\.1|::1)\b.{0,80}(?:onnection refused|ould(?:n't| not) connect)"
+    r"|(?:[Cc]onnection refused|ECONNREFUSED).{0,80}(?:localhost|127\.0\.0\.1|::1)"
 )
 _DOCKER = compile_later(
     r"[Cc]annot connect to the Docker daemon|connect to the docker API|/(?:docker|podman)\.sock"
@@ -81,6 +94,7 @@ def explain_failure(text: str, *, grants: Grants, workspace: Path) -> tuple[str,
             *(() if grants.network else _explain_network(text, grants)),
             *_explain_paths(text, grants, workspace),
             *_explain_identity(text, grants),
+            *_explain_machine(text),
         )
     )
     return tuple(notes)[:_MOST_NOTES]
@@ -97,6 +111,11 @@ def _explain_network(text: str, grants: Grants) -> Iterator[str]:
         yield _ask_for("commands reach no network", *missing)
     elif not shown and _OFFLINE.search(text) and not grants.hosts:
         yield _ask_for("commands reach no network", "network:HOST")
+    elif not shown and _OWN_LOOPBACK.search(text):
+        yield (
+            "[sandbox: localhost is that of the commands, and none of them listens there; to reach "
+            'a server of the user, ask with needs: "outside"]'
+        )
 
 
 def _is_asked_for(host: str) -> bool:
@@ -154,6 +173,19 @@ def _explain_identity(text: str, grants: Grants) -> Iterator[str]:
     for name, form in _CREDENTIALS.items():
         if name not in grants.credentials and form.search(text):
             yield _ask_for(f"commands have no credentials for {name}", f"credentials:{name}")
+
+
+def _explain_machine(text: str) -> Iterator[str]:
+    for path in _find_paths(_BUSY, text):
+        if ".git" in path.parts:
+            yield (
+                f"[{path} is protected: commands cannot write it, and nothing can grant that; "
+                "give git the setting for one command with git -c NAME=VALUE]"
+            )
+    if _ROOT.search(text):
+        yield _ask_for("commands are not root, and install nothing in the system", "outside")
+    if _SERVICES.search(text):
+        yield _ask_for("commands reach no services of the system", "outside")
 
 
 def _ask_for(refused: str, *entries: str, joined: str = ", ") -> str:

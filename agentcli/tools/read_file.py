@@ -19,7 +19,13 @@ from agentcli.tools.arguments import (
 )
 from agentcli.tools.contracts import load_spec
 from agentcli.tools.read.bigfile import read_big_excerpt
-from agentcli.tools.read.excerpt import FileExcerpt, first_index, name_binary, read_excerpt
+from agentcli.tools.read.excerpt import (
+    LINE_CHARS,
+    FileExcerpt,
+    first_index,
+    name_binary,
+    read_excerpt,
+)
 from agentcli.tools.seen import join_ranges, sha256
 from agentcli.tools.text_file import LIMIT_BYTES
 from agentcli.types.errors import ToolError
@@ -55,6 +61,7 @@ class ReadFileArgs(BuiltinArguments):
         "max_lines": "limit",
         "start": "offset",
     }
+    ignored: ClassVar[frozenset[str]] = frozenset({"encoding"})
     advice: ClassVar[dict[str, str]] = {
         **dict.fromkeys(("end", "end_line"), "give limit, the number of lines"),
         **dict.fromkeys(
@@ -232,6 +239,9 @@ def _footer(part: FileExcerpt, shown: int) -> Iterator[str]:
     elif is_cut or part.first > 1:
         total = "" if part.total is None else f" of {part.total}"
         yield f"[lines {part.first}-{last}{total}{_go_on(last + 1, is_cut)}]"
+    if part.cut and part.first > 0 and (at := min(part.cut)) < shown:
+        line = f"sed -n {part.first + at}p FILE | cut -c{LINE_CHARS + 1}-"
+        yield f"[line {part.first + at} is cut: {line} in bash shows the rest]"
     if part.ending:
         yield f"[{part.ending} line endings]"
     if part.encoding.name != "utf-8":

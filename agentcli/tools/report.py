@@ -163,6 +163,29 @@ _SCREENS = {
 }
 
 
+_NOT_EXECUTABLE = compile_later(r"(\S*/\S+): Permission denied")
+_NO_INTERPRETER = compile_later(r"cannot execute: required file not found|bad interpreter")
+_SETS_UP = frozenset({"export", "alias", "source", ".", "unset", "set", "shopt", "declare"})
+
+
+def explain_not_started(exit_code: int, text: str) -> tuple[str, ...]:
+    """Return why a program was not started, as far as its exit code and output tell."""
+    if exit_code == 126 and (found := _NOT_EXECUTABLE.search(text)):
+        return (f"[{found[1]} is not executable: run it with its interpreter, or chmod +x it]",)
+    if exit_code in (126, 127) and _NO_INTERPRETER.search(text):
+        why = "the program that its first line (#!) names is not there, or the line ends with CRLF"
+        return (f"[{why}: head -1 FILE | od -c tells]",)
+    return ()
+
+
+def explain_no_effect(commands: Sequence[str]) -> tuple[str, ...]:
+    """Return a note if simple commands only set up what does not outlast their shell."""
+    programs = {command.split(maxsplit=1)[0] for command in commands}
+    if not programs or not programs <= _SETS_UP:
+        return ()
+    return ("[this lasts for one command: put it before the next one, with &&]",)
+
+
 def advise_on_timeout(command: str) -> str:
     """Return what the model can do if the command ran too long."""
     return _FOLLOW_ADVICE if _FOLLOWS.search(command) else TIMEOUT_ADVICE

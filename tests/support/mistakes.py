@@ -65,6 +65,14 @@ def plant_project(root: Path) -> None:
     (root / "ignored/secret_word.txt").write_text("needle\n")
     (root / ".git").mkdir()
     (root / ".git/config").write_text("[core]\n")
+    (root / "a b").mkdir()
+    (root / "a b/c d.txt").write_text("spaced\n")
+    (root / "a.zip").write_bytes(b"PK\x03\x04" + bytes(40))
+    (root / "a.sqlite").write_bytes(b"SQLite format 3\0" + bytes(40))
+    (root / "tool.sh").write_text("echo hello\n")
+    for name, first in {"windows.sh": "#!/bin/sh\r", "lost.py": "#!/usr/bin/python0"}.items():
+        (root / name).write_text(f"{first}\nexit\n")
+        (root / name).chmod(0o755)
     os.mkfifo(root / "pipe")
 
 

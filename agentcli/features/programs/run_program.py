@@ -32,6 +32,7 @@ from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Json, ToolCall
 from agentcli.types.tools import Command, Dispatch, Effect, ErrorKind, Output, ToolContext, ToolSpec
 from agentcli.types.verdicts import Sandbox
+from agentcli.types.words import pluralize
 
 # The session's end of a program: receives its calls one by one, and answers each.
 
@@ -254,7 +255,7 @@ class RunProgram:
             output=printed,
             cwd=self._ground.workspace,
             timeout_s=args.timeout,
-            notes=tuple(f"[{it}]" for it in (*remarks, *note, f"{channel.made} calls")),
+            notes=tuple(f"[{it}]" for it in (*remarks, *note, pluralize(channel.made, "call"))),
             remedy="raise timeout or do less",
         )
         return replace(output, origin=", ".join(channel.origins))

@@ -68,7 +68,9 @@ class Symbols:
         args = parse_arguments(SymbolsArgs, raw)
         needed = "path" if args.find == "outline" or not (args.find or args.name) else "name"
         if not getattr(args, needed):
-            raise ToolError(f"Give {needed}.", kind=ErrorKind.INVALID_INPUT)
+            example = "src/app.py" if needed == "path" else "Parser"
+            also = "" if args.find else ", or a name to find"
+            raise ToolError(f"Give {needed}, e.g. {example}{also}.", kind=ErrorKind.INVALID_INPUT)
         return args
 
     def effect(self, args: SymbolsArgs) -> Effect:

@@ -196,10 +196,13 @@ def _hits(view: LfView, reading: Reading, request: EditRequest) -> list[int]:
     hits = overlapping_hits(view.text, reading.old)
     if len(hits) > 1:
         count = f"{len(hits)}" if len(hits) < COUNTED_HITS else f"at least {COUNTED_HITS}"
-        lines = _list_lines([view.line_at(hit) for hit in hits[: SHOWN_LINE_NUMBERS + 1]])
+        lines = list(dict.fromkeys(map(view.line_at, hits[: SHOWN_LINE_NUMBERS + 1])))
+        where, more = f"lines {_list_lines(lines)}", "surrounding lines"
+        if len(lines) == 1:
+            where, more = f"line {lines[0]}", "more of the line"
         raise make_refusal(
-            f"old_text occurs {count} times in {request.path} (lines {lines}). "
-            "Add surrounding lines, or set replace_all."
+            f"old_text occurs {count} times in {request.path} ({where}). "
+            f"Add {more}, or set replace_all."
         )
     return hits
 
@@ -214,10 +217,7 @@ def _knows_endings(view: LfView, spans: Sequence[tuple[int, int]], request: Edit
 
 
 def _edit_tolerant(view: LfView, given: Reading, request: EditRequest) -> PlannedEdit:
-    readings = [given, *other_readings(given)]
-    readings += [own for one in readings if (own := take_own_blank_lines(view, one))]
-    # A text that is there as it is read is the best evidence for that reading.
-    for reading in sorted(readings, key=lambda one: one.old not in view.text):
+    for reading in _list_readings(view, given):
         found = match_by_lines(view, reading)
         if len(found.lines) > 1:
             raise make_refusal(
@@ -227,6 +227,15 @@ def _edit_tolerant(view: LfView, given: Reading, request: EditRequest) -> Planne
         if found.splice is not None:
             return PlannedEdit(splices=(found.splice,), overlooked=found.overlooked)
     raise make_refusal(explain_not_found(view, given, path=request.path))
+
+
+def _list_readings(view: LfView, given: Reading) -> Iterator[Reading]:
+    """Yield the readings, first those whose text is in the file: that is the best evidence."""
+    readings = [given, *other_readings(given)]
+    yield from sorted(readings, key=lambda one: one.old not in view.text)
+    for reading in readings:
+        if (own := take_own_blank_lines(view, reading)) is not None:
+            yield own
 
 
 def _list_lines(line_numbers: Sequence[int]) -> str:

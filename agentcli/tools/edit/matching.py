@@ -248,15 +248,14 @@ def take_own_blank_lines(view: LfView, reading: Reading) -> Reading | None:
     None if old_text differs in more than these, or if new_text changes something beside them."""
     old, new = reading.old.split("\n"), reading.new.split("\n")
     filled = [at for at, line in enumerate(old) if not is_blank(line)]
-    own_filled = [at for at, line in enumerate(view.lines) if not is_blank(line)]
-    starts = places([view.lines[at] for at in own_filled], [old[at] for at in filled] or [""])
+    starts = places([view.lines[at] for at in view.filled], [old[at] for at in filled] or [""])
     ends = (
         (_blank_start(old), _blank_start(old[::-1])),
         (_blank_start(new), _blank_start(new[::-1])),
     )
     if len(starts) != 1 or ends[0] != ends[1]:
         return None
-    found = own_filled[starts[0] : starts[0] + len(filled)]
+    found = view.filled[starts[0] : starts[0] + len(filled)]
     gaps = zip(pairwise(filled), pairwise(found), strict=True)
     different = [(gap, own) for gap, own in gaps if gap[1] - gap[0] != own[1] - own[0]]
     kept = _map_kept_lines(old, new)

@@ -20,6 +20,7 @@ SEARCHED_LINES = 20_000
 SEARCHED_WORDS = 50
 COMMON_LINE = 50
 """The number of occurrences above which a line says nothing about the place."""
+_MOST_LEFT_OUT = 200
 _TELLING_CHARS = 12
 """The least length of a text that is hardly in a file by chance."""
 _INNER_CHARS = 4
@@ -28,6 +29,7 @@ _INNER_CHARS = 4
 _ELISION = compile_later(r"^[ \t]*(?:#|//|/\*|<!--|--|;|%)?[ \t]*(?:\.\.\.|…)", re.MULTILINE)
 _NAMES = {" ": "space", "\t": "tab"}
 _LOOK = "Is it another file? grep for a few words of it, and copy the lines you find."
+_ESCAPED_NEWLINE = compile_later(r"(?<!\\)(?:\\r)?\\n")
 _MARKERS = compile_later(r"^(?:<{5,}|>{5,}) ?(?:SEARCH|REPLACE|ORIGINAL|UPDATED)", re.MULTILINE)
 _EXPRESSION = compile_later(r"\\[wsdSWDb.()\[]|\.[*+]|\[\^")
 _EXPRESSION_CHARS, _EXPRESSION_SEARCHED_CHARS = 60, 20_000
@@ -46,6 +48,8 @@ def explain_not_found(view: LfView, reading: Reading, *, path: str) -> str:
         return f"{text} The file is empty: write_file fills it."
     if _MARKERS.search(reading.old):
         return f"{text} Give the lines between the markers alone, as old_text and as new_text."
+    if "\n" not in reading.old and _ESCAPED_NEWLINE.search(reading.old):
+        text += " It has \\n written out: send the newlines themselves."
     if _is_expression_for(reading.old, view.text):
         text += " It is taken as it is, not as a regular expression."
     closest = show_closest(view, reading.old, name="old_text")
@@ -79,6 +83,7 @@ def show_closest(view: LfView, old: str, *, name: str) -> str:
     last = min(first + min(len(old.split("\n")), SHOWN_LINES), len(view.lines))
     shown = f"Closest, line {first + 1}:\n{number_lines(view.lines[first:last], first + 1)}"
     notes = chain(
+        _list_left_out(view.lines[first:], wanted, first + 1, name),
         _list_invisible(view.lines[first:], wanted, first + 1, name),
         _list_ends(view, old, wanted, first, name),
     )
@@ -88,6 +93,21 @@ def show_closest(view: LfView, old: str, *, name: str) -> str:
 def number_lines(lines: Sequence[str], first: int) -> str:
     """Number lines as read_file does, beginning with `first`."""
     return "\n".join(f"{number}\t{_cut(line)}" for number, line in enumerate(lines, first))
+
+
+def _list_left_out(
+    lines: Sequence[str], wanted: Sequence[str], first: int, name: str
+) -> Iterator[str]:
+    """Describe lines of the file that a text goes on without, as if they were not there."""
+    own, forms = ([*map(normalize_line, part)] for part in (lines, wanted))
+    same = next((at for at, form in enumerate(forms) if own[at : at + 1] != [form]), len(forms))
+    rest = forms[same:]
+    past = next(
+        (at for at in range(same + 1, same + _MOST_LEFT_OUT) if own[at : at + len(rest)] == rest), 0
+    )
+    if same and past and any(rest):
+        lines_out = pluralize(past - same, "line")
+        yield f"[{name} leaves out {lines_out} of the file, from line {first + same}]"
 
 
 def _list_invisible(
@@ -198,7 +218,7 @@ def _find_by_lines(lines: Sequence[str], wanted: Sequence[str]) -> int | None:
 
 
 def _words(line: str) -> Iterator[str]:
-    return (word[0] for word in _WORD.finditer(line))
+    return (word[0].lower() for word in _WORD.finditer(line))
 
 
 def _find_by_words(lines: Sequence[str], wanted: Sequence[str]) -> int | None:
@@ -207,7 +227,8 @@ def _find_by_words(lines: Sequence[str], wanted: Sequence[str]) -> int | None:
     words = set(islice(_words(longest), SEARCHED_WORDS))
     best, most = None, (len(words) + 1) // 2
     for index, line in enumerate(lines[:SEARCHED_LINES]):
-        shared = sum(word in line for word in words)
+        lowered = line.lower()
+        shared = sum(word in lowered for word in words)
         if shared >= max(most, 1):
             best, most = index, shared + 1
     return best

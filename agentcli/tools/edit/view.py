@@ -11,7 +11,7 @@ from agentcli.system.diff import find_changes, split_lines
 from agentcli.system.lazy import compile_later
 from agentcli.system.text import Ending, Splice, majority_ending, to_lf
 from agentcli.tools.edit.typography import find_typography
-from agentcli.tools.edit.whitespace import BLANK
+from agentcli.tools.edit.whitespace import BLANK, is_blank
 from agentcli.types.fast_dataclass import dataclass
 
 _INDENT = compile_later(rf"\n([{BLANK}]+)")
@@ -36,6 +36,11 @@ class LfView:
         """The lines without their newlines. The text after a final newline is not a line."""
         lines = self.text.split("\n")
         return lines[:-1] if lines[-1] == "" else lines
+
+    @cached_property
+    def filled(self) -> list[int]:
+        """The indices of the lines that are not blank."""
+        return [at for at, line in enumerate(self.lines) if not is_blank(line)]
 
     @cached_property
     def style(self) -> Style:

@@ -31,7 +31,9 @@ _MARKER = compile_later(
     r"|((?:Add File|Delete File|Update File|Move to):)[ \t]*(.*))"
 )
 """A marker with any spaces around its parts."""
-_HEREDOC = compile_later(r"(?:apply_?patch)?[ \t]*<<-?[ \t]*(['\"]?)(\w+)\1")
+_HEREDOC = compile_later(
+    r"(?:apply_?patch|cat)?[ \t]*<<-?[ \t]*(['\"]?)(\w+)\1(?:[ \t]*\|[ \t]*apply_?patch)?"
+)
 _FENCE = "```"
 _NUMBERED = compile_later(r"@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@ ?(.*)")
 """The hunk header of other patch formats; its numbers are ignored."""

@@ -7,6 +7,7 @@ either ending. A pattern that names a line ending, or has `(?s)` or `[\s\S]`, ma
 """
 
 import re
+from collections.abc import Iterator
 
 from agentcli.system.lazy import compile_later
 from agentcli.types.fast_dataclass import dataclass
@@ -36,6 +37,8 @@ _TOKEN = compile_later(
     """,
     re.VERBOSE | re.DOTALL,
 )
+_PLAIN_QUOTES = frozenset("'\"")
+_ANY_QUOTES = str.maketrans({"'": "['‘’]", '"': '["“”„]'})
 _CROSSES_LINES = frozenset({"newline", "anything", "dotall"})
 
 
@@ -74,6 +77,18 @@ def read_as_basic(pattern: str) -> list[str]:
     every = _BASIC.sub(lambda token: token[1] or token[0], pattern)
     some = _BASIC.sub(lambda token: token[1] if token[1] in _TELLING else token[0], pattern)
     return list(dict.fromkeys((every, some)))
+
+
+def read_without_frame(pattern: str, *, literal: bool) -> Iterator[tuple[str, str]]:
+    """Yield what a pattern in quotes, or one for the start of a line, may mean, and why."""
+    if len(pattern) > 2 and pattern[0] == pattern[-1] and pattern[0] in "'\"`":
+        yield pattern[1:-1], "Quotes count as text"
+    if literal:
+        return
+    if pattern.startswith("^") and pattern[1:2] not in ("", "\\", " ", "(", "[", "$"):
+        yield rf"^\s*{pattern[1:]}", "Lines with it are indented"
+    if "\\" not in pattern and "[" not in pattern and not _PLAIN_QUOTES.isdisjoint(pattern):
+        yield pattern.translate(_ANY_QUOTES), "The quotes there are typographic"
 
 
 def _rewrite_token(token: re.Match[str]) -> str:

@@ -43,6 +43,14 @@ def test_network_without_a_name_is_noted_too() -> None:
         ("fatal: could not read Username for 'https://x': No such device", "credentials:git"),
         ("To get started with GitHub CLI, please run:  gh auth login", "credentials:gh"),
         ("npm error code ENEEDAUTH", "credentials:npm"),
+        ("E: Unable to acquire the dpkg frontend lock, are you root?", "outside"),
+        ("Error: This command has to be run under the root user.", "outside"),
+        ("bash: line 1: sudo: command not found", "outside"),
+        ("sudo: effective uid is not 0, is sudo installed setuid root?", "outside"),
+        ("System has not been booted with systemd as init system (PID 1).", "outside"),
+        ("Failed to connect to bus: Host is down", "outside"),
+        ("curl: (7) Failed to connect to localhost port 80: Connection refused", "outside"),
+        ("Error: connect ECONNREFUSED 127.0.0.1:5432", "outside"),
     ],
 )
 def test_what_is_closed_is_named_with_how_to_ask(text: str, entry: str) -> None:
@@ -61,8 +69,11 @@ def test_hidden_home_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     "text",
     [
         "E   assert 1 == 2",
-        "curl: (7) Failed to connect to localhost port 80: Connection refused",
         "cat: /workspace/a: No such file or directory",
+        "bash: line 1: ./tool.sh: Permission denied",
+        "bash: line 1: ../x/tool.sh: Permission denied",
+        "touch: cannot touch 'out/x': Read-only file system",
+        "rm: cannot remove '/workspace/mnt': Device or resource busy",
         "cat: /nowhere: No such file or directory",
         "cat: /workspace/a: Permission denied",
     ],
@@ -75,6 +86,12 @@ def test_protected_path_of_the_workspace_is_said_to_be_closed_for_good() -> None
     text = "touch: cannot touch '/workspace/.git/hooks/x': Read-only file system"
     (note,) = explain_failure(text, grants=NO_GRANTS, workspace=ROOT)
     assert "nothing can grant that" in note
+
+
+def test_setting_of_git_that_cannot_be_stored_can_be_given_to_one_command() -> None:
+    text = "error: could not write config file /workspace/.git/config: Device or resource busy"
+    (note,) = explain_failure(text, grants=NO_GRANTS, workspace=ROOT)
+    assert "git -c NAME=VALUE" in note
 
 
 def test_what_was_granted_is_not_asked_for() -> None:

@@ -12,6 +12,15 @@ PARSER = "src/app/parser.py"
 
 SEARCH = "<<<<<<< SEARCH\nimport os\n=======\nimport sys\n>>>>>>> REPLACE"
 TWICE = [{"old_text": "import os", "new_text": new} for new in ("import re", "import io")]
+HEREDOC = """cat <<'EOF' | apply_patch
+*** Begin Patch
+*** Update File: README.md
+@@
+-# Title
++# Other title
+*** End Patch
+EOF
+"""
 ELIDED = "import sys\n# ... rest of the file unchanged ..."
 
 MISTAKES: list[tuple[str, Any, str]] = [
@@ -125,6 +134,47 @@ MISTAKES: list[tuple[str, Any, str]] = [
     ("bash", {"command": "ls", "env": {"A": "1"}}, "begin the command with NAME=VALUE"),
     ("bash", {"command": "$ ls"}, "Send what follows it alone"),
     ("bash", {"command": "```bash\nls\n```"}, "Send the lines between ``` alone"),
+    ("read_file", {"path": r"a\ b/c\ d.txt"}, "Did you mean a b/c d.txt?"),
+    ("read_file", {"path": "file:///srv/x"}, "Give the path alone, without file://"),
+    ("read_file", {"path": "$ROOT/x.py"}, "Variables are not expanded in paths"),
+    ("read_file", {"path": "node_modules/x/index.js"}, "There is no directory node_modules."),
+    ("read_file", {"path": "src/nowhere/index.js"}, "There is no directory src/nowhere."),
+    ("read_file", {"path": "a.zip"}, "use bash with unzip -l"),
+    ("read_file", {"path": "a.sqlite"}, "use bash with python3 and its module sqlite3"),
+    ("read_file", {"path": "wide.json"}, "sed -n 1p FILE | cut -c2001- in bash"),
+    ("read_file", {"path": PARSER, "encoding": "utf-8"}, "import os"),
+    ("edit_file", {"path": "wide.json", "old_text": "xx", "new_text": "y"}, "Add more of the line"),
+    ("edit_file", {"path": PARSER, "insert_line": 3, "new_text": "x"}, "both lines as new_text"),
+    ("edit_file", {"path": PARSER, "command": "x"}, "this tool replaces text, and needs none"),
+    ("edit_file", {"path": PARSER, "old_text": "Import OS", "new_text": "x"}, "line 1:"),
+    (
+        "edit_file",
+        {"path": PARSER, "old_text": "result = []\n        return result", "new_text": "x"},
+        "[old_text leaves out 2 lines of the file, from line 7]",
+    ),
+    (
+        "edit_file",
+        {"path": "crlf.txt", "old_text": r"one\r\ntwo", "new_text": r"1\r\n2"},
+        "send the newlines themselves",
+    ),
+    ("grep", {"pattern": "'parse'"}, "Quotes count as text: parse does match"),
+    ("grep", {"pattern": "^result = "}, r"^\s*result =  does match"),
+    ("grep", {"pattern": '"quoted" text'}, "The quotes there are typographic"),
+    ("grep", {"pattern": "parse", "-n": True}, "5:"),
+    ("find_files", {"glob": "src/*.py"}, "There are some deeper: use src/**/*.py."),
+    ("find_files", {"glob": "*.py|*.md"}, "several are written *.{py,md}"),
+    ("find_files", {"glob": "*.py,*.md"}, "several are written *.{py,md}"),
+    ("find_files", {"glob": "node_modules/**/x.js"}, "There is no directory node_modules."),
+    ("bash", {"command": "./tool.sh"}, "./tool.sh is not executable: run it with its interpreter"),
+    ("bash", {"command": "./windows.sh"}, "or the line ends with CRLF"),
+    ("bash", {"command": "./lost.py"}, "names is not there"),
+    ("bash", {"command": "export A=1"}, "put it before the next one, with &&"),
+    ("TodoWrite", {"todos": []}, "Keep a plan in your own text"),
+    ("multi_tool_use.parallel", {}, "several in one reply"),
+    ("delete_file", {"path": "x"}, "bash does that, with rm"),
+    ("local_shell", {"command": "ls"}, "Did you mean bash?"),
+    ("str_replace_based_edit_tool", {}, "Did you mean edit_file?"),
+    ("apply_patch", {"patch": HEREDOC}, "Patch applied: edited README.md"),
 ]
 
 

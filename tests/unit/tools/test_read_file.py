@@ -97,7 +97,11 @@ def test_output_is_cut_at_lines_bytes_and_characters(tmp_path: Path) -> None:
     assert wide.endswith("\n[lines 1-24 of 100; continue with offset=25]")
     assert len(wide.encode()) < 50_100
     long = read(tmp_path, b"y" * 31_234)
-    assert long == f"1\t{'y' * 2000}… [line has 31234 characters]\n[no newline at the end]"
+    assert long == (
+        f"1\t{'y' * 2000}… [line has 31234 characters]\n"
+        "[line 1 is cut: sed -n 1p FILE | cut -c2001- in bash shows the rest]\n"
+        "[no newline at the end]"
+    )
 
 
 def test_details_are_of_the_file(tmp_path: Path) -> None:

@@ -223,8 +223,8 @@ def test_line_endings_are_kept(text: str, old: str, new: str, wanted: str) -> No
 @pytest.mark.parametrize(
     ("text", "old", "new", "why"),
     [
-        ("aaa", "aa", "b", "Not edited: old_text occurs 2 times in f (lines 1, 1). Add "
-         "surrounding lines, or set replace_all."),
+        ("aaa", "aa", "b", "Not edited: old_text occurs 2 times in f (line 1). Add "
+         "more of the line, or set replace_all."),
         ("x\n" * 2000, "x", "y", "Not edited: old_text occurs at least 1000 times in f (lines 1, "
          "2, 3, 4, 5, 6, 7, 8, 9, 10, …). Add surrounding lines, or set replace_all."),
         ("  a\n\ta\n", "a  \n", "b  \n", "Not edited: no exact match, and 2 places match if "
