@@ -9,7 +9,7 @@ Git itself runs programs that a repository's configuration names, whatever the c
 
 from collections.abc import Sequence
 from functools import cache
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 from agentcli.permissions.reader_options import (
     ReaderOptions,
@@ -111,15 +111,14 @@ _CONFIG_SCOPES = split_names(
 )
 
 
-_SIGNATURES = compile_later(r"%[+ -]?G|%\(\*?signature")
-"""Formats that make git run gpg, with settings that a command can have left in its home."""
+_SIGNATURES = compile_later(r"%[+ -]?G|%\(\*?signature|--sort[= ][-*]*signature")
+"""Words that make git run gpg, with settings that a command can have left in its home."""
 
 
 def git(words: Sequence[ShellWord]) -> None:
     refuse_unsafe_globs(words)
-    for word in words:
-        if _SIGNATURES.search(word.text):
-            raise Unproven(f"git with {word.text} (checks signatures, with another program)")
+    if found := _SIGNATURES.search(" ".join(word.text for word in words)):
+        raise Unproven(f"git with {found[0]} (checks signatures, with another program)")
     rest = after_global_options(words)
     if not rest or rest[0].text in ("--version", "-v"):
         if len(rest) > 1:
@@ -160,26 +159,32 @@ def _options(notation: str) -> ReaderOptions:
     return ReaderOptions.parse(notation)
 
 
+def _until(words: Sequence[ShellWord], end: str) -> list[str]:
+    return [word.text for word in takewhile(lambda word: word.text != end, words)]
+
+
 def _branch(words: Sequence[ShellWord]) -> None:
     """Raise Unproven for a name without a listing option: git would create that branch."""
     operands = _options(_BRANCH).operands(words)
-    lists = any(word.text.partition("=")[0] in _BRANCH_LISTS for word in words)
+    lists = any(text.partition("=")[0] in _BRANCH_LISTS for text in _until(words, "--"))
     if operands and not lists:
         raise Unproven(f"git branch {operands[0].text} (creates a branch)")
 
 
 def _tag(words: Sequence[ShellWord]) -> None:
     operands = _options(_TAG).operands(words)
-    if operands and not any(word.text in ("-l", "--list") for word in words):
+    if operands and not {"-l", "--list"}.intersection(_until(words, "--")):
         raise Unproven(f"git tag {operands[0].text} (creates a tag)")
 
 
 def _config(words: Sequence[ShellWord]) -> None:
+    """Raise Unproven without a listing option first: after a name, git takes it for a value."""
     refuse_globs(words)
-    _options(_CONFIG).operands(words)
-    if not words or words[0].text not in _CONFIG_GETS | _CONFIG_SCOPES:
+    operands = _options(_CONFIG).operands(words)
+    before = _until(words, operands[0].text) if operands else _until(words, "--")
+    if not before or before[0] not in _CONFIG_GETS | _CONFIG_SCOPES:
         raise Unproven("git config without --get or --list first")
-    if not any(word.text in _CONFIG_GETS for word in words):
+    if not _CONFIG_GETS.intersection(before):
         raise Unproven("git config without --get or --list")
 
 

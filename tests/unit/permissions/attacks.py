@@ -136,6 +136,13 @@ git config --add a.b c
 git config --unset a.b
 git config -e
 git config set a.b --list
+git config --local core.fsmonitor ./x --get
+git config --global alias.x '!touch y' --list
+git config --show-origin a.b -- --get
+git branch new -- --list
+git tag new -- -l
+git for-each-ref --sort=-signature:grade
+git branch --sort signature
 git reflog expire
 git reflog delete HEAD
 git symbolic-ref a b
