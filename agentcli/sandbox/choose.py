@@ -38,6 +38,8 @@ _PROBE = ("/bin/sh", "-c", '{ echo > "$1"; } 2>/dev/null && exit 3; echo > "$2"'
 _PROBE_LIMIT_S = 10.0
 _SAID_CHARS = 1000
 _CAN_READ_DENIED = "Commands can read what rules deny to read: only bubblewrap can hide it."
+_SHOWS_KEYS = "Landlock cannot hide your keys in a workspace that holds your home directory."
+_IN_A_PROJECT = "Start agentcli in the directory of a project."
 _WITHOUT = "--sandbox off, if commands may do everything that you can"
 
 
@@ -121,7 +123,7 @@ def _attempts(
     if os.path.realpath(scope.workspace) == os.sep:
         raise SettingsError(
             "The workspace is the root directory: everything would be in it.",
-            hint="Start agentcli in the directory of a project.",
+            hint=_IN_A_PROJECT,
         )
     lower_own_limits()
     paths = survey_paths(scope, environ)
@@ -184,6 +186,9 @@ def _landlock(paths: SandboxPaths, limits: CommandLimits, environ: Mapping[str, 
     if version < OLDEST_VERSION or not seccomp.is_supported():
         raise _Unusable(landlock_missing(version, OLDEST_VERSION))
     sandbox = LandlockSandbox(paths, limits=limits)
+    if sandbox.shows_keys:
+        sandbox.close()
+        raise _Unusable(Remedy(_SHOWS_KEYS, _IN_A_PROJECT))
     return _prove(sandbox, paths, lambda output: Remedy(f"Landlock failed ({output})."))
 
 
@@ -370,8 +375,8 @@ def list_landlock_gaps(
         ),
         "Commands can signal your other programs.": is_unscoped,
         "A process that sheds its marks can outlive its command.": is_unscoped,
-        "The workspace holds your home directory: commands can read your keys, and change the "
-        "records of sessions (agentcli audit shows it).": is_home,
+        "The workspace holds your home directory: commands can change the records of sessions "
+        "(agentcli audit shows it).": is_home,
         "agentcli is installed in the workspace: commands can change the packages that it uses.": (
             has_own_environment
         ),

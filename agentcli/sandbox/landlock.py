@@ -147,6 +147,11 @@ class LandlockSandbox:
         return bool(self._paths.unreadable) and not self.has_view
 
     @property
+    def shows_keys(self) -> bool:
+        """True if the workspace holds keys of the user, which only a view can hide."""
+        return not self._paths.unreadable.issuperset(self._find_hidden()) and not self.has_view
+
+    @property
     def has_shared_memory(self) -> bool:
         is_open = self.has_view or self._is_memory_unused
         return is_open and self._shows_shared_memory(Grants())
@@ -290,9 +295,14 @@ class LandlockSandbox:
         paths = self._paths
         shown = {_SHARED_MEMORY: paths.shared_memory} if self._shows_shared_memory(grants) else {}
         opened = (*list_granted(grants, paths), *list_readable(grants, paths))
-        unreadable = {*paths.unreadable, *self._granted.find_unreadable(opened)}
+        unreadable = {*self._find_hidden(), *self._granted.find_unreadable(opened)}
         denied = {path: paths.find_denied_cover(path) for path in sorted(unreadable)}
         return kernel.make_read_only_view(self._changeable(grants), replaced=shown | denied)
+
+    def _find_hidden(self) -> set[Path]:
+        """Return what is hidden, or denied by rules, where commands may read."""
+        inside = (path for path in self._paths.hidden if self._paths.workspace in path.parents)
+        return {*self._paths.unreadable, *inside}
 
     def _own(self) -> tuple[Path, ...]:
         return (*self._paths.own, self._temporary)

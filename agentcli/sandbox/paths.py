@@ -91,7 +91,7 @@ class SandboxPaths:
     protected: tuple[Path, ...]
     """Paths in the workspace that no command may change."""
     unwritable: tuple[Path, ...]
-    """The same, because rules deny it."""
+    """The same, but nothing stands in for those that are missing: what appears there is removed."""
     find_unwritable: Callable[[], tuple[Path, ...]]
     find_denied: FindDenied
     own_environment: Path | None
@@ -181,7 +181,10 @@ def survey_paths(scope: SandboxScope, environ: Mapping[str, str]) -> SandboxPath
             *_within(workspace, (private, *scope.protected)),
             *reserved.startup(),
         ),
-        unwritable=tuple(path for path in scope.unwritable if workspace in path.parents),
+        unwritable=(
+            *(path for path in scope.unwritable if workspace in path.parents),
+            *reserved.settings(),
+        ),
         find_unwritable=scope.find_unwritable,
         find_denied=scope.find_denied,
         own_environment=reserved.environment,

@@ -16,38 +16,26 @@ from typing import Literal
 
 from agentcli.system.home import home as home_of_user
 
-_SECRETS = (
-    ".ssh",
-    ".gnupg",
-    ".aws",
-    ".azure",
-    ".kube",
-    ".docker",
-    ".netrc",
-    ".git-credentials",
-    ".npmrc",
-    ".pypirc",
-    ".vault-token",
-    ".password-store",
-    ".mozilla",
-    ".cargo/credentials",
-    ".cargo/credentials.toml",
-    ".config/gcloud",
-    ".config/gh",
-    ".config/agentcli/keys.toml",
-    ".config/agentcli/logins",
-    ".config/google-chrome",
-    ".config/chromium",
-    ".config/hub",
-    ".gradle/gradle.properties",
-    ".local/share/keyrings",
-    ".m2/settings.xml",
-    ".terraform.d/credentials.tfrc.json",
-    ".bash_history",
-    ".zsh_history",
-    ".python_history",
-    ".psql_history",
-    ".node_repl_history",
+
+def _split_names(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+_SECRETS = _split_names(
+    """.ssh .gnupg .aws .azure .kube .docker .netrc .git-credentials .npmrc .pypirc .vault-token
+    .password-store .age .pgpass .my.cnf .mylogin.cnf .s3cfg .boto .oci .fly .snowsql
+    .databrickscfg .kaggle .mozilla .thunderbird .electrum .bitcoin .subversion/auth
+    .cargo/credentials .cargo/credentials.toml .gem/credentials .dbt/profiles.yml
+    .cache/huggingface/token .gradle/gradle.properties .m2/settings.xml
+    .terraform.d/credentials.tfrc.json .claude/.credentials.json .codex/auth.json
+    .gemini/oauth_creds.json .config/agentcli/keys.toml .config/agentcli/logins .config/gcloud
+    .config/gh .config/glab-cli .config/hub .config/doctl .config/hcloud .config/rclone
+    .config/op .config/sops .config/containers/auth.json .config/helm .config/ngrok
+    .config/stripe .config/anthropic .config/openai .config/github-copilot
+    .config/google-chrome .config/chromium .config/BraveSoftware .config/microsoft-edge
+    .local/share/keyrings .local/share/kwalletd .local/share/fish/fish_history
+    Library/Keychains Library/Cookies .bash_history .zsh_history .python_history .psql_history
+    .mysql_history .sqlite_history .node_repl_history .irb_history"""
 )
 _STARTUP_FILES = (
     ".bashrc",
@@ -75,6 +63,18 @@ _STARTUP_DIRECTORIES = (
     ".config/systemd",
     ".local/bin",
 )
+_SETTINGS = _split_names(
+    """.vimrc .gvimrc .exrc .emacs .tmux.conf .screenrc .inputrc .xinitrc .gdbinit .lldbinit
+    .irbrc .pryrc .Rprofile .psqlrc .sqliterc .pdbrc .pythonrc .direnvrc .hgrc .npmrc .yarnrc
+    .condarc .curlrc .wgetrc .netrc .gemrc .bazelrc .latexmkrc .mailcap .cargo/config
+    .cargo/config.toml .aws .docker .kube .vim .emacs.d .vscode .ipython .jupyter .oh-my-zsh
+    .claude .codex .gemini .cursor .pip .config/nvim .config/emacs .config/helix .config/Code
+    .config/tmux .config/zsh .config/nushell .config/kitty .config/alacritty .config/wezterm
+    .config/ghostty .config/sway .config/i3 .config/hypr .config/mise .config/direnv
+    .config/hg .config/pip .config/npm .config/opencode .local/lib .local/share/applications
+    .cargo/bin .pyenv .rbenv .nvm .asdf .volta .bun .deno bin"""
+)
+"""Settings of programs that run what these name, and directories that programs come from."""
 
 
 _SYSTEM = (
@@ -103,7 +103,7 @@ class Reserved:
         self.environment = environment if is_inside else None
         """The environment in the workspace that agentcli runs from."""
         self._hidden = _fold_all(self.secrets())
-        self._guarded = _fold_all(self.startup())
+        self._guarded = _fold_all((*self.startup(), *self.settings()))
 
     def secrets(self) -> Iterator[Path]:
         """Yield the paths that are hidden by name, whether they exist or not."""
@@ -111,8 +111,12 @@ class Reserved:
         if self._machine:
             yield from (self._machine / name for name in _STATE)
 
+    def settings(self) -> Iterator[Path]:
+        """Yield the settings of programs that are guarded, whether they exist or not."""
+        yield from (home / name for home in self._homes for name in _SETTINGS)
+
     def startup(self) -> Iterator[Path]:
-        """Yield the paths that are guarded, whether they exist or not."""
+        """Yield what runs at login and is guarded, whether it exists or not."""
         names = (*_STARTUP_FILES, *_STARTUP_DIRECTORIES)
         yield from (home / name for home in self._homes for name in names)
         if self._machine:
@@ -137,7 +141,7 @@ class Reserved:
             return "agentcli itself runs from that environment"
         if self._guarded.isdisjoint(_at_or_above(real)):
             return ""
-        return "it runs at login or belongs to the system"
+        return "it runs at login or later, or belongs to the system"
 
 
 def find_reserved(workspace: Path) -> Reserved:

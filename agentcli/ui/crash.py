@@ -31,9 +31,14 @@ def describe_crash(bug: Exception) -> tuple[str, str]:
         return what, "agentcli --debug COMMAND shows where; no report could be written"
 
 
+def describe_machine() -> str:
+    """Return the versions of Python and of the system. `platform.platform` would start `uname`."""
+    system = f"{platform.system()} {platform.release()} {platform.machine()}"
+    return f"Python {platform.python_version()}, {system}"
+
+
 def _write_report(bug: Exception) -> str:
-    machine = f"{platform.system()} {platform.release()} {platform.machine()}"  # starts no program
-    what = f"agentcli {__version__}, Python {platform.python_version()}, {machine}\n"
+    what = f"agentcli {__version__}, {describe_machine()}\n"
     with tempfile.NamedTemporaryFile(
         "w", prefix="agentcli-crash-", suffix=".txt", delete=False, encoding="utf-8"
     ) as file:

@@ -139,17 +139,35 @@ def said(name: str, given: dict[str, str]) -> dict[str, object]:
 
 
 def steps(repo: Path, base: Path) -> Iterator[tuple[str | Path, ...]]:
-    model = script(base / "script.json", [said("read_file", {"path": "a.txt"}), "Done."])
-    write = script(
-        base / "write.json", [said("write_file", {"path": "made.txt", "content": "x\n"}), "Done."]
-    )
+    read = said("read_file", {"path": "a.txt"})
+    model = script(base / "script.json", [read, "Done."])
+    make = said("write_file", {"path": "made.txt", "content": "x\n"})
+    write = script(base / "write.json", [make, said("bash", {"command": "git status"}), "Done."])
+    find = script(base / "find.json", [said("symbols", {"name": "x"}), read, "Done."])
+    (base / "tasks.jsonl").write_text('{"id": "one", "prompt": "x"}\n')
+    (base / "suite").mkdir()
+    (base / "suite/one.toml").write_text('prompt = "x"\ncheck = "true"\n[tree]\n"a" = "a"\n')
     yield "run", "--model", model, "--mode", "plan", "x"
     yield "run", "--model", model, "--mode", "plan", "-C", repo / "sub", "x"
+    yield "run", "--model", find, "--mode", "plan", "x"
     yield "run", "--model", write, "--mode", "auto", "--patch", base / "p.diff", "x"
+    for command in ("replay", "trace", "triage", "context", "stats", "prompt"):
+        yield (command,)
+    yield "view", "--no-open", "-o", base / "view.html"
+    logs = base.glob("home/.local/state/agentcli/sessions/*/log.jsonl")
+    latest = max(logs, key=lambda path: path.stat().st_mtime_ns)
+    yield "fork", latest.parent.name, "--at", "1", "y", "--model", write, "--mode", "auto"
     yield ("undo",)
     yield "review", "--model", model, "--commit", "HEAD"
     yield "review", "--model", model, "--base", "HEAD~1"
+    yield "batch", base / "tasks.jsonl", "--model", write, "--mode", "auto", "--out", base / "out"
+    yield "eval", base / "suite", "--model", model, "--out", base / "eval"
+    yield "import", "--dry-run"
     yield ("doctor",)
+    yield "doctor", "--project"
+    yield "trust", "--show"
+    yield "mcp", "list"
+    yield "policy", "explain", "bash: git status"
     yield "sessions", "list"
 
 
@@ -157,7 +175,7 @@ def test_no_command_of_ours_runs_what_is_planted(
     everything: Path, traps: Traps, tmp_path: Path, home: Path
 ) -> None:
     path = hostile.plant_programs(everything, traps)
-    env = {"PATH": path, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    env = {"PATH": path, "XDG_CACHE_HOME": str(tmp_path / "cache"), "AGENTCLI_SYMBOLS": "true"}
     ended = {}
     for step in steps(everything, tmp_path):
         ran = agentcli(*step, home=home, cwd=everything, env=env)

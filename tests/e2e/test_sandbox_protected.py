@@ -411,26 +411,29 @@ def test_links_in_a_repository_show_nothing_outside(layer: str, tmp_path: Path) 
 def test_home_directory_as_workspace_keeps_its_keys_and_its_shell(
     layer: str, tmp_path: Path
 ) -> None:
+    if layer == "landlock" and os.geteuid() != 0:
+        pytest.skip("Landlock alone cannot hide keys, and is not used")
     home = tmp_path / "workspace"
-    (home / ".ssh").mkdir(parents=True)
-    (home / ".ssh/id_ed25519").write_text("the key")
-    (home / ".netrc").write_text("the key")
+    keys = (".ssh/id_ed25519", ".netrc", ".pgpass", ".config/rclone/rclone.conf", ".my.cnf")
+    for name in keys:
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text("the key")
     (home / ".bashrc").write_text("# mine\n")
     session = home / ".local/share/agentcli/session"
     with confined(
         layer, tmp_path, environ={**os.environ, "HOME": str(home)}, session=session
     ) as place:
         (place.kept / "1.log").write_text("kept")
-        ran = place.run("touch new; echo evil >> .bashrc; cat .ssh/* .netrc; echo $HOME; cat ~/x")
+        ran = place.run(f"touch new; echo evil >> .bashrc; cat .ssh/* {' '.join(keys)}; cat ~/x")
         tampered = place.run(
             f"echo evil > {place.kept}/1.log; rm -rf {place.private}/nothing; mv .local moved;"
             f"ln -s {place.outside} {place.private}/nothing; ls -la /etc/ssl/private .ssh"
         )
         assert (home / "new").exists()
-        if layer == "landlock":
-            pytest.skip("nothing can be taken out of a writable directory: a named gap")
         assert "the key" not in ran.output
         assert (home / ".bashrc").read_text() == "# mine\n"
+        if layer == "landlock":
+            pytest.skip("records of sessions cannot be taken out of a writable directory")
         assert (place.kept / "1.log").read_text() == "kept"
         assert "secret.txt" not in tampered.output
         assert (home / ".ssh/id_ed25519").read_text() == "the key"
@@ -439,6 +442,8 @@ def test_home_directory_as_workspace_keeps_its_keys_and_its_shell(
 AT_LOGIN = (
     *(".bash_profile", ".zshenv", ".gitconfig", ".ssh/authorized_keys", ".local/bin/ls"),
     *(".config/git/config", ".config/autostart/x.desktop", ".config/systemd/user/x.service"),
+    *(".vimrc", ".config/nvim/init.lua", ".tmux.conf", ".npmrc", ".claude/settings.json"),
+    *(".local/lib/python3.11/site-packages/usercustomize.py", ".cargo/config.toml", "bin/ls"),
 )
 
 

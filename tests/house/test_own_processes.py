@@ -40,6 +40,9 @@ OF_MODULES = {
     "webbrowser": {"open", "open_new", "open_new_tab", "get"},
     "multiprocessing": {"Process", "Pool"},
     "pty": {"spawn", "fork"},
+    "platform": {"platform", "processor", "uname", "architecture"},
+    "ctypes.util": {"find_library"},
+    "uuid": {"getnode", "uuid1"},
     "os": {"system", "popen", "fork", "forkpty", "posix_spawn", "posix_spawnp", "startfile"}
     | {f"exec{end}" for end in ("l", "le", "lp", "lpe", "v", "ve", "vp", "vpe")}
     | {f"spawn{end}" for end in ("l", "le", "lp", "lpe", "v", "ve", "vp", "vpe")},
@@ -118,6 +121,7 @@ def test_only_listed_modules_start_commands_without_a_sandbox() -> None:
         "from os import posix_spawn\nposix_spawn('x', [], {})",
         "import asyncio\nasync def f():\n    await asyncio.create_subprocess_exec('x')",
         "import webbrowser\nwebbrowser.open('x')",
+        "import platform\nplatform.platform(terse=True)",
         "def f():\n    import pty\n    pty.spawn('x')",
     ],
 )

@@ -42,9 +42,29 @@ KEYS = {
     "interactive.diffFilter": "{trap}",
     "trailer.evil.command": "{trap}",
     "status.submoduleSummary": "true",
+    "filter.lfs.process": "{trap}",
+    "filter.lfs.clean": "{trap}; cat",
+    "filter.lfs.required": "true",
+    "url.ext::{trap}.insteadOf": "https://",
+    "diff.submodule": "diff",
+    "log.diffMerges": "remerge",
+    "submodule.recurse": "true",
+    "submodule.fetchJobs": "4",
+    "gc.recentObjectsHook": "{script}",
+    "difftool.evil.cmd": "{trap}",
+    "mergetool.evil.cmd": "{trap}",
+    "man.viewer": "evil",
+    "man.evil.cmd": "{trap}",
+    "browser.evil.cmd": "{trap}",
+    "web.browser": "evil",
+    "core.attributesFile": "lfs.attributes",
 }
 HOOKS = ("post-index-change", "post-checkout", "reference-transaction", "pre-commit", "fsmonitor")
-PROGRAMS = ("git", "git-remote-ext", "rg", "bwrap", "less", "sh", "ps", "ssh-keygen", "xdg-open")
+PROGRAMS = (
+    *("git", "git-remote-ext", "git-lfs", "gpg", "ssh", "ssh-keygen", "rg", "bwrap", "unshare"),
+    *("nsenter", "less", "sh", "bash", "ps", "uname", "python3", "node", "xdg-open", "stty"),
+)
+MODULES = ("sitecustomize", "usercustomize", "json", "yaml", "PIL", "tree_sitter", "typer", "ray")
 
 
 class Traps:
@@ -100,8 +120,8 @@ def settings(traps: Traps, label: str) -> str:
     """All keys, as a file of git's configuration."""
     lines = []
     for number, (key, value) in enumerate(KEYS.items()):
-        name = f"{label}-{number}-{key}"
-        section, _, variable = key.rpartition(".")
+        name = f"{label}-{number}-{key.partition('{')[0].rstrip(':')}"
+        section, _, variable = key.format(trap=traps.command(name)).rpartition(".")
         first, _, second = section.partition(".")
         filled = value.format(trap=traps.command(name), script=traps.script(name))
         quoted = filled.replace("\\", "\\\\").replace('"', '\\"')
@@ -262,10 +282,14 @@ SHAPES: dict[str, Callable[[Path, Traps], Path]] = {
 
 
 def plant_programs(repo: Path, traps: Traps) -> str:
-    """Returns a PATH on which the repository's own programs come first."""
+    """Returns a PATH on which the repository's own programs come first; plants modules, too."""
     folders = [repo / ".venv/bin", repo / "node_modules/.bin", repo / "tools", repo]
     for folder in folders:
         for name in PROGRAMS:
             traps.program(folder / name, f"program-{name}")
     (repo / ".venv/pyvenv.cfg").write_text("home = /usr\n")
+    for name in MODULES:
+        trap = f"import os\nos.system({traps.command(f'module-{name}')!r})\n"
+        for folder in (repo, repo / "sub"):
+            (folder / f"{name}.py").write_text(trap)
     return os.pathsep.join(["", ".", *map(str, folders), os.environ["PATH"]])

@@ -2,7 +2,6 @@
 
 import locale
 import os
-import platform
 import shutil
 import sys
 import tempfile
@@ -33,6 +32,7 @@ from agentcli.tools.search.ripgrep import find_ripgrep as find_ripgrep
 from agentcli.types.errors import AgentError, Exit, SettingsError
 from agentcli.types.settings import Settings
 from agentcli.types.words import format_bytes
+from agentcli.ui.crash import describe_machine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,10 +68,7 @@ def check_machine(
 
     `fault` is the error in the settings; `settings` then has only the flags.
     """
-    yield HealthCheck(
-        subject="agentcli",
-        words=f"{__version__}, Python {platform.python_version()}, {platform.platform(terse=True)}",
-    )
+    yield HealthCheck(subject="agentcli", words=f"{__version__}, {describe_machine()}")
     yield _check_model(settings)
     yield _check_state()
     yield _check_settings_file(fault)

@@ -1,4 +1,5 @@
 import errno
+import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from agentcli.sandbox.choose import (
     list_landlock_gaps,
     workspace_unwritable,
 )
+from agentcli.sandbox.landlock import OLDEST_VERSION
 from agentcli.types.errors import SettingsError
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="these layers are those of Linux")
@@ -49,6 +51,18 @@ def test_chosen_layer_is_the_first_that_works(tmp_path: Path) -> None:
     sandbox.close()
     assert sandbox.name == working[0]
     assert list((tmp_path / "ws").iterdir()) == []
+
+
+@linux
+@pytest.mark.skipif(os.geteuid() == 0, reason="root can hide keys by a view of the files")
+@pytest.mark.skipif(landlock_rules.version() < OLDEST_VERSION, reason="needs Landlock")
+def test_landlock_is_not_used_where_it_cannot_hide_keys(tmp_path: Path) -> None:
+    scope = ground(tmp_path)
+    home = {"HOME": str(scope.workspace), "PATH": os.environ["PATH"]}
+    choose_sandbox(scope, environ=home, only="landlock").close()
+    (scope.workspace / ".aws").mkdir()
+    with pytest.raises(SettingsError, match="cannot hide your keys"):
+        choose_sandbox(scope, environ=home, only="landlock")
 
 
 @linux

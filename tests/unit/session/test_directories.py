@@ -82,7 +82,7 @@ def test_link_is_added_as_what_it_leads_to(
         ("{tmp}/home", "it holds your home directory"),
         ("{tmp}/home/.ssh", "it holds the user's keys, passwords or history"),
         ("{tmp}/home/.ssh:ro", "it holds the user's keys, passwords or history"),
-        ("{tmp}/home/.local/bin", "it runs at login or belongs to the system"),
+        ("{tmp}/home/.local/bin", "it runs at login or later, or belongs to the system"),
         ("{tmp}/other/.git/hooks", "it belongs to git or to agentcli's settings"),
         ("{tmp}/own/sessions", "it holds agentcli's own settings or records"),
         ("/usr/lib", "it belongs to the system"),

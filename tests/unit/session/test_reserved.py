@@ -22,8 +22,14 @@ from agentcli.ui.repl.mentions import attach
 from tests.support.searching import ENGINES, answer, text_of
 
 MODES: tuple[Mode, ...] = ("plan", "ask", "auto-edit", "auto")
-HIDDEN = (".ssh/id_rsa", ".aws/credentials", ".netrc", ".config/gh/hosts.yml", ".bash_history")
-GUARDED = (".bashrc", ".profile", ".gitconfig", ".config/autostart/x.desktop", ".local/bin/ls")
+HIDDEN = (".ssh/id_rsa", ".netrc", ".config/gh/hosts.yml", ".bash_history", ".pgpass")
+GUARDED = (
+    ".bashrc",
+    ".gitconfig",
+    ".config/autostart/x.desktop",
+    ".vimrc",
+    ".config/nvim/init.lua",
+)
 FREE = ("work/app.py", "work/.bashrc", "work/.netrc", "notes.txt", ".sshx")
 
 

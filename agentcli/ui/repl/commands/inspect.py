@@ -2,7 +2,6 @@
 
 import asyncio
 import base64
-import platform
 import re
 import subprocess
 import time
@@ -17,6 +16,7 @@ from agentcli.system.parsing import parse_whole_number
 from agentcli.system.plain_text import show_controls
 from agentcli.types.errors import SettingsError, UsageError
 from agentcli.types.words import pluralize
+from agentcli.ui.crash import describe_machine
 from agentcli.ui.render.paint import escape
 from agentcli.ui.render.wording import format_elapsed
 from agentcli.ui.repl.commands.registry import CommandHost, SlashCommand, WrongArguments
@@ -259,10 +259,9 @@ def _feed_program(command: tuple[str, ...], text: str, workspace: Path) -> bool:
 
 async def _show_feedback(host: CommandHost, rest: str) -> None:
     paths = host.session.paths
-    system = f"Python {platform.python_version()}, {platform.platform(terse=True)}"
     host.print_table(
         [
-            ("version", f"agentcli {__version__}, {system}"),
+            ("version", f"agentcli {__version__}, {describe_machine()}"),
             ("session", paths.id),
             ("log", shorten_home(paths.log)),
             ("as HTML", f"agentcli export {paths.id} --format html"),
