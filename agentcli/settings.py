@@ -281,6 +281,7 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "web": parsing.parse_switch,
     "search": _parse_search,
     "hosted": _parse_hosted,
+    "computer": parsing.parse_switch,
     "programs": parsing.parse_switch,
     "symbols": parsing.parse_switch,
     "parallel": parsing.parse_switch,

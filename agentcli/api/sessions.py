@@ -51,6 +51,7 @@ class SessionOptions(TypedDict, total=False):
     symbols: bool
     web: bool
     search: str
+    computer: bool
     hosted: list[str]
     checks: dict[str, str]
     parallel: bool

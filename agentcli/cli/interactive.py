@@ -29,6 +29,7 @@ class InteractiveOptions:
     deny: Sequence[str]
     network: Sequence[str]
     web: bool
+    computer: bool
     policy: Path | None
     sandbox: str | None
     yolo: bool
@@ -66,6 +67,7 @@ class InteractiveOptions:
                 arguments += [f"--{name.replace('_', '-')}", value]
         arguments += ["--continue"] if self.latest else []
         arguments += ["--web"] if self.web else []
+        arguments += ["--computer"] if self.computer else []
         return [*arguments, *(["--trust-project"] if self.trust_project else [])]
 
 
@@ -176,6 +178,7 @@ def _load_settings(options: InteractiveOptions) -> "tuple[Settings, SessionPaths
         "mode": mode,
         "sandbox": options.sandbox,
         "web": options.web or None,
+        "computer": options.computer or None,
         "theme": options.theme,
         "mcp_config": options.mcp_config,
         "accessible": options.accessible or bool(os.environ.get("ACCESSIBLE")) or None,

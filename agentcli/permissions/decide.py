@@ -162,6 +162,9 @@ class PolicyDecider:
         for rule in self._rules_with("ask"):
             if rule.likeness(subject) is Likeness.YES:
                 return _make_verdict(rule, subject, decision="ask", says="requires approval")
+        if subject.caution:
+            reason = f"the provider wants you to confirm it: {subject.caution}"
+            return Verdict(decision="ask", by="rule", reason=reason)
         return _asks_about_reserved(subject)
 
     def asks_each_time(self, subject: CallSubject) -> Verdict | None:
@@ -258,8 +261,8 @@ class PolicyDecider:
             return None if mode == "auto" else self._why_command_asks(subject)
         if subject.is_search:
             return None  # the user has chosen the engine, and it is sent nothing but the query
-        if subject.host:
-            return f"no rule allows pages of {name_host(subject.host)}"
+        if subject.host or subject.page:
+            return _why_host_asks(subject)
         if effect is Effect.NETWORK:
             return "it uses the network"
         is_free = mode == "auto" or (mode == "auto-edit" and effect is Effect.WRITE)
@@ -298,6 +301,13 @@ def _asks_about_reserved(subject: CallSubject) -> Verdict | None:
     return None
 
 
+def _why_host_asks(subject: CallSubject) -> str:
+    if subject.host:
+        return f"no rule allows pages of {name_host(subject.host)}"
+    acts = " and ".join(sorted(subject.acts))
+    return f"no rule allows the browser to {acts} at {name_host(subject.page)}"
+
+
 def _add_directories(verdict: Verdict, subject: CallSubject) -> Verdict:
     """Return the verdict with what the user added to the workspace, or lets this call read."""
     if verdict.decision == "deny":
@@ -331,7 +341,10 @@ def _make_verdict(
     if rule.when == "untrusted":
         says = f"{says} while text from outside the workspace is in the conversation"
     matched = (
-        subject.command or subject.host or ", ".join(str(reach.written) for reach in subject.paths)
+        subject.command
+        or subject.host
+        or subject.page
+        or ", ".join(str(reach.written) for reach in subject.paths)
     )
     return Verdict(
         decision=decision,

@@ -32,8 +32,10 @@ from agentcli.types.verdicts import (
 )
 
 _MOST_ANSWERS = 1000
-_SUBJECTS = {"network": "command", "web": "url"}
+_SUBJECTS = {"network": "command", "web": "url", "computer": "url"}
 """What reaches for a host, by the kind of rule: a command, or the address of a page."""
+_ACTS = {"computer": "look "}
+"""What a page may do with the hosts that it reaches for itself."""
 
 
 def compute_given(grants: Grants, rules: Sequence[PermissionRule]) -> Grants:
@@ -189,10 +191,11 @@ class HostJudge:
         add_rule: Callable[[PermissionRule], None],
         ask_user: AskUser | None,
         find_command: Callable[[str], RunningCommand],
-        kind: Literal["network", "web"] = "network",
+        kind: Literal["network", "web", "computer"] = "network",
     ) -> None:
         """`decide` is the verdict of the rules. If `ask_user` is None, nobody can be asked.
-        `kind` is the kind of rule that an answer adds: for every command, or for web pages."""
+        `kind` is the kind of rule that an answer adds: for every command, for pages to fetch, or
+        for the browser."""
         self._decide = decide
         self._add_rule = add_rule
         self._ask_user = ask_user
@@ -256,7 +259,7 @@ class HostJudge:
         return answer
 
     def _name_rule(self, host: str, port: int) -> str:
-        return f"{self._kind}({_name_host(host, port)})"
+        return f"{self._kind}({_ACTS.get(self._kind, '')}{_name_host(host, port)})"
 
     def _keep(self, asked: tuple[str, str, int], verdict: Verdict) -> None:
         """Keep an answer while its command may run. Old ones are of commands that have ended."""

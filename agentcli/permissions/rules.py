@@ -10,6 +10,7 @@
     effect(execute)     every call that runs something; also write, network (not with allow)
     network(*.x.org)    a host, for every command and web_fetch; or a preset: network(python)
     web(docs.x.org)     a host, for web_fetch alone; web is every host of the public internet
+    computer(shop.org)  a host, for the browser; computer(look,click shop.org) for these actions
 
 What is allowed must match strictly, what is asked about or denied matches widely. Deny wins over
 ask, ask over judge, and judge over allow, whichever source they come from and in whatever order.
@@ -40,6 +41,7 @@ from agentcli.permissions.subject import (
 from agentcli.system.grants import covers_host, expand_hosts, gives_host
 from agentcli.system.hosts import HostPattern, is_special
 from agentcli.system.lazy import compile_later
+from agentcli.types.computer import ACTION_CLASSES, COMPUTER
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.grants import NO_GRANTS, Grants
 from agentcli.types.tools import Effect
@@ -88,6 +90,10 @@ class PermissionRule:
     """The hosts that it is about, for every command."""
     web_hosts: tuple[str, ...] = ()
     """The hosts that it is about, for pages to fetch."""
+    page_hosts: tuple[str, ...] = ()
+    """The hosts that it is about, for the browser."""
+    acts: frozenset[str] = frozenset()
+    """The classes of actions in the browser that it is about; empty for all."""
     when: When = "always"
     grants: Grants = NO_GRANTS
     """Grants beyond the workspace for a command that this rule allows."""
@@ -111,7 +117,9 @@ class PermissionRule:
             return subject.effect in self.effects or (
                 Effect.NETWORK in self.effects and bool(asks_network)
             )
-        if self.hosts or self.web_hosts:
+        if subject.page:
+            return self._touches_page(subject)
+        if self.hosts or self.web_hosts or self.page_hosts:
             return self._touches_web(subject.host)
         if self.server is None:
             return subject.tool in self.tools and not subject.server
@@ -129,6 +137,20 @@ class PermissionRule:
         """Return whether it is about pages of this host; empty if the call fetches none."""
         return bool(host) and _touches_any((*self.hosts, *self.web_hosts), host)
 
+    def _touches_page(self, subject: CallSubject) -> bool:
+        """Return whether it is about the page in the browser, and one of the actions on it."""
+        given = (*self.hosts, *self.page_hosts)
+        is_about = _touches_any(given, subject.page) if given else COMPUTER in self.tools
+        return is_about and (not self.acts or bool(self.acts & subject.acts))
+
+    def _covers_page(self, subject: CallSubject) -> bool:
+        """Return whether it allows all the actions. Hosts for commands say nothing of them."""
+        if COMPUTER not in self.tools or (self.acts and not subject.acts <= self.acts):
+            return False
+        if self.page_hosts:
+            return gives_host(Grants(hosts=self.page_hosts), subject.page)
+        return not is_special(HostPattern.parse(subject.page).host)
+
     def _covers_web(self, host: str) -> bool:
         """Return whether it allows pages of a host. One that is not public needs its own name."""
         given = (*self.hosts, *self.web_hosts)
@@ -142,6 +164,8 @@ class PermissionRule:
             return False
         if self.line is not None:
             return subject.command == self.line
+        if subject.page:
+            return self._covers_page(subject)
         if subject.host:
             return self._covers_web(subject.host)
         if subject.takes_path:
@@ -265,6 +289,9 @@ def _with_target(
         case "web":
             hosts = expand_hosts([pattern]) if pattern else ()
             return replace(rule, tools=frozenset([WEB_FETCH]), web_hosts=hosts)
+        case "computer":
+            acts, page_hosts = _parse_browsing(pattern)
+            return replace(rule, tools=frozenset([COMPUTER]), acts=acts, page_hosts=page_hosts)
         case _:
             return _with_tool(rule, name, pattern, tools=tools)
 
@@ -305,6 +332,20 @@ def _parse_hosts(rule: PermissionRule, pattern: str | None) -> tuple[str, ...]:
     if not pattern:
         raise ValueError("write network(HOST), as network(docs.example.org)")
     return expand_hosts([pattern])
+
+
+def _parse_browsing(pattern: str | None) -> tuple[frozenset[str], tuple[str, ...]]:
+    """Return the classes of actions and the hosts of `look,click docs.example.org`."""
+    words = (pattern or "").split()
+    acts = frozenset(words[0].split(",")) if words else frozenset()
+    if acts <= {*ACTION_CLASSES}:
+        words = words[1:]
+    elif len(words) > 1:
+        known = ", ".join(ACTION_CLASSES)
+        raise ValueError(f"write computer(look,click HOST), with any of {known}")
+    else:
+        acts = frozenset()
+    return acts, expand_hosts([" ".join(words)]) if words else ()
 
 
 def _server(pattern: str | None) -> tuple[str, str]:

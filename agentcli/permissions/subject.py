@@ -12,6 +12,7 @@ from agentcli.system.grants import flatten_request, parse_request
 from agentcli.system.home import expand_own_home
 from agentcli.system.lazy import compile_later
 from agentcli.system.web_address import WebAddress
+from agentcli.types.computer import COMPUTER
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.grants import NO_GRANTS, NO_REQUEST, GrantRequest, Grants
 from agentcli.types.tools import Effect
@@ -22,7 +23,9 @@ READING = frozenset(["read_file", "grep", "find_files", "symbols"])
 WEB_FETCH = "web_fetch"
 WEB_SEARCH = "web_search"
 KNOWN_TOOLS = (
-    EDITING | READING | {"bash", "delegate", "search_tools", "run_program", WEB_FETCH, WEB_SEARCH}
+    EDITING
+    | READING
+    | {"bash", "delegate", "search_tools", "run_program", WEB_FETCH, WEB_SEARCH, COMPUTER}
 )
 
 _PATCHED_FILE = compile_later(r"^\s*\*\*\*\s*(?:(?:Add|Update|Delete) File|Move to):(.+)$", re.M)
@@ -55,6 +58,12 @@ class CallSubject:
     line: ShellLine | None = None
     host: str = ""
     """The host and port of a page to fetch, as `docs.example.org:443`."""
+    page: str = ""
+    """The host and port of the page in the browser that a call acts on, or opens."""
+    acts: frozenset[str] = frozenset()
+    """The classes of the actions in the browser: look, click, type, navigate."""
+    caution: str = ""
+    """Why the provider wants the user to confirm the call; empty if it does not."""
     effect: Effect | None = None
     """The effect of the call; None if not known, as in an example."""
     request: GrantRequest = NO_REQUEST
@@ -115,6 +124,7 @@ class SubjectFactory:
         """Build a subject. `args` are parsed arguments, or the mapping to parse them from."""
         server = server_of(source)
         is_shell = tool == "bash" and not server
+        is_browser = tool == COMPUTER and not server
         command = _field(args, "command") if is_shell else ""
         paths = () if server else _paths(tool, args)
         return CallSubject(
@@ -127,6 +137,9 @@ class SubjectFactory:
             command=command,
             line=parse_line(command) if is_shell else None,
             host=_read_host(args) if tool == WEB_FETCH and not server else "",
+            page=_field(args, "page") if is_browser else "",
+            acts=frozenset(getattr(args, "acts", ())) if is_browser else frozenset(),
+            caution=_field(args, "caution") if is_browser else "",
             request=self._read_request(args) if is_shell else NO_REQUEST,
             added=self._added(),
             own=self._own,

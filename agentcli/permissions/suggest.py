@@ -113,14 +113,22 @@ def _rules(subject: CallSubject, decider: PolicyDecider, *, exactly: bool) -> It
         known_as = subject.tool.removeprefix(f"{subject.server}__")
         is_plain = re.fullmatch(r"[\w.-]+", subject.server_tool) is not None
         yield f"mcp({subject.server}:{subject.server_tool if is_plain else known_as})"
-    elif subject.host:
-        yield f"web({name_host(subject.host)})"
+    elif subject.host or subject.page:
+        yield _suggest_for_host(subject)
     elif subject.tool in EDITING:
         yield from (_suggest_for_path(reach.real, subject) for reach in subject.paths)
     elif subject.outside:
         yield from (_suggest_for_reading(reach.real) for reach in subject.outside)
     else:
         yield subject.tool if subject.tool in KNOWN_TOOLS else f"tool({subject.tool})"
+
+
+def _suggest_for_host(subject: CallSubject) -> str:
+    """Return a rule for the host. In the browser, looking is apart from changing something."""
+    if subject.host:
+        return f"web({name_host(subject.host)})"
+    only_looks = subject.acts <= {"look", "navigate"}
+    return f"computer({'look,navigate ' if only_looks else ''}{name_host(subject.page)})"
 
 
 def _suggest_for_part(uncovered: UncoveredPart, *, alone: bool, exactly: bool) -> str:

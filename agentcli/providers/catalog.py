@@ -131,6 +131,7 @@ _HOSTED: Mapping[str, frozenset[str]] = {
     "gemini-interactions": _WEB | {"code_execution"},
 }
 """The tools that providers run themselves, for their current models."""
+_COMPUTER = ("anthropic", "gemini", "gemini-interactions")
 _SEARCH_USD = {"anthropic": 0.01, "openai": 0.01, "gemini": 0.014}
 _LOADING_GPT = compile_later(r"gpt-(?:5\.[4-9]|[6-9]|\d\d)")
 _THINKING_GEMINI = compile_later(r"gemini-(?:2\.5|[3-9]|\d\d)")
@@ -210,6 +211,7 @@ def _model(provider: Provider, name: str) -> Model:
         loads_tools=provider.name in _LOADING
         and (thinks if is_messages else bool(_LOADING_GPT.match(name))),
         hosted=_find_hosted(provider, name) if thinks else frozenset(),
+        computer=thinks and _has_computer(provider, name),
         patch_tool=provider.protocol == "openai-responses" and bool(_REASONING_GPT.match(name)),
         quirks=provider.quirks | _quirks(provider, name),
         known=False,
@@ -220,6 +222,13 @@ def _find_hosted(provider: Provider, name: str) -> frozenset[str]:
     """Return the hosted tools. Gemini before 3 takes them only without tools of ours."""
     is_old = provider.protocol.startswith("gemini") and _GEMINI_BEFORE_3.search(name)
     return frozenset() if is_old else _HOSTED.get(provider.name, frozenset())
+
+
+def _has_computer(provider: Provider, name: str) -> bool:
+    """Return whether the provider has a computer tool for the model."""
+    if provider.name == "openai":
+        return bool(_LOADING_GPT.match(name))
+    return provider.name in _COMPUTER and not _GEMINI_BEFORE_3.search(name)
 
 
 def _quirks(provider: Provider, name: str) -> frozenset[str]:

@@ -56,6 +56,8 @@ class Model:
     """True if the provider can load tools when they are found, with the history unchanged."""
     hosted: frozenset[str] = frozenset()
     """The tools that the provider runs itself for this model."""
+    computer: bool = False
+    """True if the provider has a computer tool for this model, and the user wants it."""
     thinking: bool = False
     effort: str | None = None
     patch_tool: bool = False

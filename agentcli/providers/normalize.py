@@ -19,6 +19,7 @@ from agentcli.providers.arguments import replace_unpaired, replace_unpaired_json
 from agentcli.providers.dialect import Model
 from agentcli.providers.incremental import count_common_start, memoize
 from agentcli.providers.names import encode_id, encode_name
+from agentcli.types.computer import COMPUTER
 from agentcli.types.messages import (
     AssistantMessage,
     Block,
@@ -143,7 +144,7 @@ class NormalizedHistory:
     def __init__(self, model: Model) -> None:
         self.ids: Mapping[str, int] = {}
         """The ids of all calls in the latest history."""
-        self._model = model
+        self.model = model
         self._over: list[Message] = []
         """The messages of all exchanges but the last, which may still grow."""
         self._normal: list[Message] = []
@@ -156,13 +157,13 @@ class NormalizedHistory:
         *over, last = _exchanges(messages[len(self._over) :])
         for exchange in over:
             _append_exchange(
-                exchange, self._normal, times_wanted=self._times_wanted, model=self._model
+                exchange, self._normal, times_wanted=self._times_wanted, model=self.model
             )
             reply, followers = exchange
             self._over += [reply, *followers] if reply else followers
         normal, times_wanted = [*self._normal], dict(self._times_wanted)
-        _append_exchange(last, normal, times_wanted=times_wanted, model=self._model)
-        if not _awaits_reply(normal, self._model):
+        _append_exchange(last, normal, times_wanted=times_wanted, model=self.model)
+        if not _awaits_reply(normal, self.model):
             normal.append(GO_ON)
         self.ids = times_wanted
         return tuple(normal)
@@ -300,6 +301,7 @@ def prepare_request(request: Request, normal: NormalizedHistory) -> Request:
         request,
         messages=normal.normalize(request.messages),
         tools=_rename_tools(request.tools),
+        computer=normal.model.computer and any(it.name == COMPUTER for it in request.tools),
         deferred=_rename_tools(request.deferred),
         tool_choice=choice if choice in ("auto", "required", "none") else encode_name(choice),
     )
@@ -307,4 +309,7 @@ def prepare_request(request: Request, normal: NormalizedHistory) -> Request:
 
 @memoize
 def _rename_tools(specs: tuple[ToolSpec, ...]) -> tuple[ToolSpec, ...]:
-    return tuple(replace(spec, name=encode_name(spec.name)) for spec in specs)
+    """Return the tools without the one that dialects declare in their own way."""
+    return tuple(
+        replace(spec, name=encode_name(spec.name)) for spec in specs if spec.name != COMPUTER
+    )

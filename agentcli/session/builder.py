@@ -21,7 +21,12 @@ from agentcli.session.directories import Directories
 from agentcli.session.edit_checks import CHECK_TIMEOUT_S, EditChecks
 from agentcli.session.features import SessionFeature, build_session_features
 from agentcli.session.hooks import build_hooks
-from agentcli.session.model import SessionModel, open_priced_model, warn_about_hosted
+from agentcli.session.model import (
+    SessionModel,
+    open_priced_model,
+    warn_about_computer,
+    warn_about_hosted,
+)
 from agentcli.session.parts import SessionParts, build_dispatcher
 from agentcli.session.permission_gate import CallEvaluator, PermissionGate
 from agentcli.session.plugins import load_plugins
@@ -316,6 +321,7 @@ def _announce(
         ("project.untrusted", parts.project.warning if parts.project else ""),
         ("model.tool_choice", choice_warning),
         ("model.hosted", warn_about_hosted(settings, model)),
+        ("model.computer", warn_about_computer(settings, model)),
     ):
         if message:
             journal.append(Warned(code=code, message=message))

@@ -283,6 +283,9 @@ SESSION_FEATURES: Mapping[str, FeatureEntry] = {
         "agentcli.features.symbols.engine", lambda configured: configured.settings.symbols
     ),
     "web": FeatureEntry("agentcli.features.web.engine", lambda configured: configured.uses_web),
+    "computer": FeatureEntry(
+        "agentcli.features.computer.engine", lambda configured: configured.settings.computer
+    ),
     "python_tools": FeatureEntry("agentcli.features.python_tools.engine"),
     "mcp": FeatureEntry("agentcli.features.mcp.server_files"),
     "telemetry": FeatureEntry(

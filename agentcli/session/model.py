@@ -58,6 +58,8 @@ class ModelInUse:
     """True if it can be forced to call a tool."""
     hosted: frozenset[str] = frozenset()
     """The tools that its provider runs itself."""
+    computer: bool = False
+    """True if it uses the computer tool of its provider."""
     answer_schemas: bool = False
     """True if its provider enforces `Request.answer_schema`."""
     get_info: "Callable[[], Model] | None" = None
@@ -137,6 +139,7 @@ def _open_provider_model(settings: Settings) -> ModelInUse:
         patches=model.patch_tool,
         forces_calls=model.forced_tool_choice,
         hosted=model.hosted,
+        computer=model.computer,
         answer_schemas=model.answer_schemas,
         get_info=lambda: learning.model,
         wrap_attempts=wire.wrap_attempts,
@@ -183,7 +186,14 @@ def choose_model(settings: Settings) -> "tuple[Model, Provider]":
     provider = providers[model.provider]
     if settings.store:
         model = replace(model, quirks=model.quirks | {STORED})
-    return replace(model, loads_tools=_loads_tools(model, provider, settings)), provider
+    return (
+        replace(
+            model,
+            loads_tools=_loads_tools(model, provider, settings),
+            computer=model.computer and settings.computer,
+        ),
+        provider,
+    )
 
 
 def _loads_tools(model: "Model", provider: "Provider", settings: Settings) -> bool:
@@ -291,6 +301,12 @@ def warn_about_hosted(settings: Settings, model: ModelInUse) -> str:
     return f"{model.name} has no hosted {' and '.join(missing)}" if missing else ""
 
 
+def warn_about_computer(settings: Settings, model: ModelInUse) -> str:
+    """Return a warning if the user wants computer use and the model has none."""
+    is_lacking = settings.computer and not model.computer
+    return f"{model.name} has no computer tool, so it gets none" if is_lacking else ""
+
+
 class SessionModel:
     """The model of a session. The user may switch it, and so may an overload."""
 
@@ -360,6 +376,7 @@ class SessionModel:
         warnings = {
             "model.unknown": self.current.warning,
             "model.hosted": warn_about_hosted(self._settings, self.current),
+            "model.computer": warn_about_computer(self._settings, self.current),
         }
         for code, message in warnings.items():
             if message:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from agentcli.agent.dispatch import Clean
 from agentcli.agent.instructions import FindRule
@@ -24,6 +24,7 @@ from agentcli.settings import get_rules_file
 from agentcli.system.hosts import join_port
 from agentcli.system.lazy import Lazy
 from agentcli.system.private_file import unwritable_error
+from agentcli.types.computer import COMPUTER
 from agentcli.types.errors import SettingsError
 from agentcli.types.events import Emit, Fact
 from agentcli.types.grants import NO_GRANTS, Grants
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
     from agentcli.permissions.judge import PolicyJudge
     from agentcli.permissions.provenance import OriginTracker
     from agentcli.permissions.rules import PermissionRule
-    from agentcli.permissions.subject import SubjectFactory
+    from agentcli.permissions.subject import CallSubject, SubjectFactory
 
 _CALLS_KEPT = 100
 
@@ -135,6 +136,10 @@ class PermissionGate:
     async def judge_web_host(self, call_id: str, host: str, port: int) -> Verdict:
         """Return whether a page may come from another host than the one its call names."""
         return await self._web_judge(call_id, host, port, NO_GRANTS)
+
+    async def judge_page_host(self, call_id: str, host: str, port: int) -> Verdict:
+        """Return whether the page in the browser may reach a host."""
+        return await self._page_judge(call_id, host, port, NO_GRANTS)
 
     def find_refusal(self, server: str, what: str) -> str:
         """Return why a rule denies a user's own request to a server, or "" if none does."""
@@ -248,13 +253,32 @@ class PermissionGate:
 
     @cached_property
     def _web_judge(self) -> "HostJudge":
+        def build_subject(host: str, port: int) -> "CallSubject":
+            address = f"https://{join_port(host, port)}/"
+            return self._subjects.build(WEB_FETCH, {"url": address})
+
+        return self._build_page_judge("web", build_subject)
+
+    @cached_property
+    def _page_judge(self) -> "HostJudge":
+        def build_subject(host: str, port: int) -> "CallSubject":
+            subject = self._subjects.build(COMPUTER, {"page": join_port(host, port)})
+            return replace(subject, acts=frozenset(["look"]))
+
+        return self._build_page_judge("computer", build_subject)
+
+    def _build_page_judge(
+        self,
+        kind: Literal["web", "computer"],
+        build_subject: "Callable[[str, int], CallSubject]",
+    ) -> "HostJudge":
+        """Build a judge of hosts that pages lead to, each judged like a call of its own."""
         from agentcli.permissions.granting import HostJudge
 
-        decider, subjects = self._decider.get(), self._subjects
+        decider = self._decider.get()
 
         def decide(host: str, port: int, grants: Grants) -> Verdict:
-            subject = subjects.build(WEB_FETCH, {"url": f"https://{join_port(host, port)}/"})
-            subject = replace(subject, effect=Effect.NETWORK)
+            subject = replace(build_subject(host, port), effect=Effect.NETWORK)
             return decider.decide_call(subject, effect=Effect.NETWORK, mode=self.mode)
 
         return HostJudge(
@@ -262,7 +286,7 @@ class PermissionGate:
             add_rule=decider.add,
             ask_user=self.ask if self._ask_user else None,
             find_command=self._find_command,
-            kind="web",
+            kind=kind,
         )
 
     def _find_command(self, call_id: str) -> "RunningCommand":

@@ -62,7 +62,7 @@ class SandboxHost:
         self._emit = emit
         self._rules = configuration.rules
         self._sandbox = Lazy(self._choose_sandbox)
-        self._private = Lazy(self._create_private_directory)
+        self._private = Lazy(self.create_private_directory)
         self._home = Lazy(self._open_home)
         self._ripgrep: tuple[Path, ...] = ()
         """A directory for PATH with a link to our own ripgrep, and its target, if needed."""
@@ -127,13 +127,25 @@ class SandboxHost:
 
     def open_server_proxy(self, sandbox: Sandbox, server: str) -> HostLeases:
         """Return the leases of one MCP server on the hosts that its entry names."""
-        from agentcli.sandbox.proxy import NetworkProxy
 
         def emit(event: Event) -> None:
             named = replace(event, server=server) if isinstance(event, HostJudged) else event
             self._emit(named)
 
-        return NetworkProxy(sandbox.listen, emit=emit, find_upstream=find_upstream)
+        return self.open_own_proxy(sandbox, emit=emit)
+
+    def open_own_proxy(
+        self, sandbox: Sandbox, *, emit: Emit, judge_host: JudgeHost | None = None
+    ) -> HostLeases:
+        """Return the leases of one sandbox. If `judge_host` is None, the grants alone decide."""
+        from agentcli.sandbox.proxy import NetworkProxy, judge_by_grants
+
+        return NetworkProxy(
+            sandbox.listen,
+            emit=emit,
+            judge_host=judge_host or judge_by_grants,
+            find_upstream=find_upstream,
+        )
 
     def proves_read(self, command: str) -> bool:
         return self.is_confined and self.prover.reads(command)
@@ -145,11 +157,13 @@ class SandboxHost:
         readable: Sequence[Path],
         home: Path | None = None,
         environ: Mapping[str, str] = os.environ,
+        workspace: Path | None = None,
     ) -> Sandbox | None:
-        """Build a sandbox for the same workspace, or return None if the user turned it off.
+        """Build a sandbox, or return None if the user turned it off.
 
         `private` is a directory that nobody else uses, with the home in it if none is given.
-        `environ` says where programs are.
+        `environ` says where programs are. `workspace` is a directory to work in instead of the
+        session's workspace.
         Raise SettingsError if no sandbox works here."""
         if self._settings.sandbox == "off":
             return None
@@ -158,9 +172,10 @@ class SandboxHost:
         from agentcli.sandbox.limits import CommandLimits
 
         own = (get_settings_file().parent, get_trust_directory())
-        denied = DeniedPaths(self._rules, self._settings.workspace)
+        workspace = workspace or self._settings.workspace
+        denied = DeniedPaths(self._rules, workspace)
         ground = SandboxScope(
-            workspace=self._settings.workspace,
+            workspace=workspace,
             private=private,
             home=home,
             readable=tuple(readable),
@@ -250,8 +265,8 @@ class SandboxHost:
         weaker = f"commands run in a weaker sandbox: {fault}"
         self._warnings.append(Warned(code="sandbox.reduced", message=weaker))
 
-    def _create_private_directory(self) -> Path:
-        """Create the commands' temporary directory, outside what they may change."""
+    def create_private_directory(self) -> Path:
+        """Create a temporary directory for processes, outside what commands may change."""
         from tempfile import mkdtemp
 
         inside = self.paths.directory.is_relative_to(self._settings.workspace)

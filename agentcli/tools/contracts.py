@@ -16,7 +16,7 @@ USUAL = (*BUILT_IN, "delegate")
 """The tools that a session declares by default."""
 ALSO = (
     *("delegate", "search_tools", "run_program", "symbols", "web_fetch", "web_search"),
-    "ask_user",
+    *("ask_user", "computer"),
 )
 """The tools declared only if they are of use and the user has not switched them off."""
 

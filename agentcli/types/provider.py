@@ -33,6 +33,8 @@ class Request:
     parallel: bool = True
     """True if the model may make several calls in one reply."""
     output_limit_tokens: int | None = None
+    computer: bool = False
+    """True if the computer tool is among the tools and the model has one of its own for it."""
     hosted: tuple[str, ...] = ()
     """Tools that the provider runs itself. Those that the model does not have are left out."""
     answer_schema: Json = None

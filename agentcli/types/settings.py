@@ -77,6 +77,8 @@ class Settings:
     """True if the model may ask for pages of the web. Each host still needs approval or a rule."""
     search: str | None = None
     """The search engine for `web`: brave, tavily, or the address of a SearXNG server."""
+    computer: bool = False
+    """True if the model may use a browser in the sandbox, by its provider's computer tool."""
     hosted: tuple[str, ...] = ()
     """Tools that the provider runs itself, such as web_search."""
     programs: bool = False

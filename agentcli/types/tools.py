@@ -202,7 +202,21 @@ class WebPage:
     type: Literal["web_page"] = "web_page"
 
 
-Details: TypeAlias = Diff | Command | FileView | Matches | ChildTurn | Raw | Structured | WebPage
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Browsed:
+    """A browser was used."""
+
+    url: str
+    """Where the page is in the end."""
+    title: str
+    did: str
+    """What was done, in a few words."""
+    type: Literal["browsed"] = "browsed"
+
+
+Details: TypeAlias = (
+    Diff | Command | FileView | Matches | ChildTurn | Raw | Structured | WebPage | Browsed
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -134,6 +134,14 @@ Web = Annotated[
         help="Let the model read web pages. Each host needs your OK, or --allow 'web(HOST)'.",
     ),
 ]
+Computer = Annotated[
+    bool,
+    typer.Option(
+        "--computer",
+        help="Let the model use a browser in the sandbox. Each host needs your OK, or --allow"
+        " 'computer(HOST)'.",
+    ),
+]
 Policy = Annotated[
     Path | None, typer.Option("--policy", metavar="FILE", help="Load more rules from this file.")
 ]

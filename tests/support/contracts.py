@@ -34,6 +34,7 @@ FEATURES = {
     "symbols": "features/symbols",
     "web_fetch": "features/web",
     "ask_user": "features/ask_user",
+    "computer": "features/computer",
     "web_search": "features/web",
 }
 """Tools that belong to a feature, and its folder."""

@@ -8,7 +8,9 @@ import base64
 import json
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, get_args
+
+from anthropic.types import BrowserMemberName
 
 from tests.support.provider import Recorded, continues
 from tests.support.strict_loading import faults
@@ -34,6 +36,7 @@ _HOSTED = {
     "code_execution": ("code_execution_20250825", {"type", "name"}),
 }
 """The tools that the server runs itself: their type, and the fields of a declaration."""
+_TOOLSET = "browser_toolset_20260801"
 _NO_FORCED_CHOICE = ("claude-opus-5-5", "claude-fable-5")
 _USER_BLOCKS = {"text", "image", "tool_result"}
 _UNCACHED = {"thinking", "redacted_thinking"}
@@ -140,9 +143,15 @@ def _check_tools(body: Body) -> None:
         _require(choice["type"] in ("auto", "any", "tool", "none"), "tool_choice.type")
         _require(not (forced and "thinking" in body), "Thinking may not be enabled when forced")
         _require(not (forced and body["model"].startswith(_NO_FORCED_CHOICE)), "tool_choice forced")
-    names = [tool["name"] for tool in tools or []]
+    for toolset in [tool for tool in tools or [] if "name" not in tool]:
+        _require(toolset["type"] == _TOOLSET, f"tools: {toolset['type']}")
+        _require(set(toolset) <= {"type", "configs", "cache_control"}, "toolset: Extra inputs")
+        known = set(toolset.get("configs", {})) <= set(get_args(BrowserMemberName))
+        _require(known, "toolset: configs: Extra inputs are not permitted")
+    named = [tool for tool in tools or [] if "name" in tool]
+    names = [tool["name"] for tool in named]
     _require(len(names) == len(set(names)), "tools: Tool names must be unique.")
-    for tool in tools or []:
+    for tool in named:
         if "type" in tool:
             kind, keys = _HOSTED.get(tool["name"], ("", set[str]()))
             _require((tool["type"], set(tool)) == (kind, keys), f"tools.{tool['name']}: type")
@@ -233,6 +242,8 @@ def _check_assistant(
             _require(block["id"] not in seen, f"{where}: `tool_use` ids must be unique")
             _require(bool(re.fullmatch(r"[a-zA-Z0-9_-]+", block["id"])), f"{where}: id pattern")
             _require(bool(re.fullmatch(r"[a-zA-Z0-9_-]{1,128}", block["name"])), f"{where}: name")
+            if block.get("toolset_name"):
+                _require(block["name"] in get_args(BrowserMemberName), f"{where}: no such member")
             seen.add(block["id"])
             ids.append(block["id"])
         if block["type"] == "thinking":

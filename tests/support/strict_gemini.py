@@ -41,7 +41,7 @@ _FIELDS = {
     "inlineData": {"mimeType", "data"},
     "functionCall": {"id", "name", "args"},
     "functionResponse": {"id", "name", "response", "parts"},
-    "tool": {"functionDeclarations", "googleSearch", "codeExecution", "urlContext"},
+    "tool": {"functionDeclarations", "googleSearch", "codeExecution", "urlContext", "computerUse"},
     "declaration": {"name", "description", "parametersJsonSchema"},
     "toolConfig": {"functionCallingConfig", "includeServerSideToolInvocations"},
     "functionCallingConfig": {"mode", "allowedFunctionNames"},
@@ -269,7 +269,8 @@ def _check_part(part: Object, where: str) -> None:
 def _check_response(answer: Object, where: str) -> None:
     if not answer.get("name"):
         raise Complaint(f"* GenerateContentRequest.{where}.name: Name cannot be empty.")
-    if not isinstance(answer.get("response"), dict) or len(answer["response"]) != 1:
+    said = answer.get("response")
+    if not isinstance(said, dict) or len(said.keys() - {"safety_acknowledgement"}) != 1:
         raise Complaint(f"Invalid value at '{where}.response' (Struct)")
     for place, part in enumerate(answer.get("parts", [])):
         _known(part["inlineData"], "inlineData", f"{where}.parts[{place}]")
@@ -278,7 +279,8 @@ def _check_response(answer: Object, where: str) -> None:
 def _check_tools(body: Object) -> None:
     tools = [_known(tool, "tool", "tools[0]") for tool in body.get("tools", [])]
     declared = [it for tool in tools for it in tool.get("functionDeclarations", [])]
-    has_hosted = any("functionDeclarations" not in tool for tool in tools)
+    own = {"functionDeclarations", "computerUse"}  # what the service does not run itself
+    has_hosted = any(not own & tool.keys() for tool in tools)
     is_shown = body.get("toolConfig", {}).get("includeServerSideToolInvocations", False)
     if has_hosted and declared and not is_shown:
         raise Complaint(

@@ -271,6 +271,10 @@ def _check_step(step: Object, where: str) -> None:
 def _check_tools(body: Object) -> None:
     tools = body.get("tools", [])
     tools = [tool for tool in tools if tool not in [{"type": kind} for kind in _HOSTED]]
+    for computer in [tool for tool in tools if tool["type"] == "computer_use"]:
+        if computer.keys() - {"type", "environment", "excluded_predefined_functions"}:
+            raise Complaint("Unknown name in 'tools'.")
+        tools.remove(computer)
     for place, tool in enumerate(tools):
         _known(tool, "tool", f"tools[{place}]")
     config = body.get("generation_config", {})

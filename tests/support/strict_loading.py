@@ -19,7 +19,7 @@ def faults(body: Body) -> Iterator[str]:
         if tool.get("defer_loading") and "cache_control" in tool:
             name = tool["name"]
             yield f"Tool '{name}' cannot have both defer_loading=true and cache_control set."
-    declared = {tool["name"] for tool in tools}
+    declared = {tool["name"] for tool in tools if "name" in tool}
     loaded: set[str] = set()
     for block in _blocks(body["messages"]):
         for name in _referenced(block):

@@ -12,11 +12,12 @@ from tests.support.responses_streams import Object, events
 from tests.support.strict_openai import Complaint, check_head
 from tests.support.strict_responses_shapes import check_shape
 
-_CALLS = ("function_call", "custom_tool_call", "tool_search_call")
+_CALLS = ("function_call", "custom_tool_call", "tool_search_call", "computer_call")
 _ANSWERS = {
     "function_call": "function_call_output",
     "custom_tool_call": "custom_tool_call_output",
     "tool_search_call": "tool_search_output",
+    "computer_call": "computer_call_output",
 }
 
 

@@ -57,6 +57,10 @@ _FIELDS = {
     "program_output": {"type", "id", "call_id", "result", "status"},
     "web_search_call": {"type", "id", "status", "action"},
     "code_interpreter_call": {"type", "id", "status", "code", "container_id", "outputs"},
+    "computer_call": {
+        *("type", "id", "call_id", "status", "action", "actions", "pending_safety_checks"),
+    },
+    "computer_call_output": {"type", "call_id", "output", "acknowledged_safety_checks"},
 }
 _REQUIRED = {
     "message": {"role", "content"},
@@ -71,10 +75,13 @@ _REQUIRED = {
     "program_output": {"id", "call_id", "result", "status"},
     "web_search_call": {"id", "status", "action"},
     "code_interpreter_call": {"id", "status", "code", "container_id", "outputs"},
+    "computer_call": {"id", "call_id", "status", "pending_safety_checks"},
+    "computer_call_output": {"call_id", "output"},
 }
 _HOSTED: list[Object] = [
     {"type": "web_search"},
     {"type": "code_interpreter", "container": {"type": "auto"}},
+    {"type": "computer"},
 ]
 _INCLUDABLE = {
     "reasoning.encrypted_content",
@@ -174,6 +181,12 @@ def _check_ids(item: Object, where: str) -> None:
 def _check_content(item: Object, where: str) -> None:
     if item["type"] == "function_call" and not isinstance(item["arguments"], str):
         raise Complaint(f"Invalid type for '{where}.arguments': expected a string.")
+    if item["type"] == "computer_call_output":
+        shown = item["output"]
+        is_picture = shown["image_url"].startswith("data:image/")
+        if set(shown) != {"type", "image_url"} or not is_picture:
+            raise Complaint(f"Invalid value: '{where}.output'.")
+        return
     name = "output" if "output" in item else "content"
     content = item.get(name, "")
     if content == []:

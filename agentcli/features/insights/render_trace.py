@@ -45,9 +45,9 @@ from agentcli.types.spending import Spending, compute_spending
 from agentcli.types.tools import Command, ToolResult
 from agentcli.types.user_facts import AsideAnswered, EffortChanged, Rewound
 from agentcli.types.words import pluralize
+from agentcli.ui.render.hosted import describe_hosted
 from agentcli.ui.render.wording import (
     describe_decision,
-    describe_hosted,
     format_call,
     format_duration,
     format_target,

@@ -32,7 +32,8 @@ from agentcli.types.spending import NO_SPENDING, Spending, compute_spending
 from agentcli.types.tools import Command, Diff, ToolResult
 from agentcli.types.user_facts import Rewound
 from agentcli.types.verdicts import Verdict
-from agentcli.ui.render.wording import describe_decision, describe_hosted
+from agentcli.ui.render.hosted import describe_hosted
+from agentcli.ui.render.wording import describe_decision
 
 
 @dataclass(slots=True)

@@ -53,6 +53,7 @@ from agentcli.session.permission_gate import PermissionGate
 from agentcli.session.sandbox_host import SandboxHost
 from agentcli.session.secret_masking import SecretMasking, TokenNote
 from agentcli.types.checks import AnswerChecked
+from agentcli.types.computer import COMPUTER
 from agentcli.types.errors import SettingsError
 from agentcli.types.events import CallFinished, CallJudged, Event, Fact, SessionStarted, Undone
 from agentcli.types.provider import Request
@@ -202,7 +203,7 @@ class ReplayRunner:
             return "its recorded result is used"
         if name == ANSWER_TOOL:
             return "its recorded result is used: the schema was an option of that run"
-        if name in ("web_fetch", "web_search"):
+        if name in ("web_fetch", "web_search", COMPUTER):
             return "its recorded result is used: the web may have changed"
         if not has_real:
             return "no such tool here"

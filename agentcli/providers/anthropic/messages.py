@@ -6,6 +6,7 @@ cache markers move. Thinking is bound to everything before it and would be refus
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from agentcli.providers.anthropic import computer
 from agentcli.providers.anthropic.errors import error
 from agentcli.providers.anthropic.hosted import declare_hosted
 from agentcli.providers.anthropic.reply import PROTOCOL, MessagesDecoder
@@ -97,6 +98,8 @@ def encode(request: Request, model: Model) -> dict[str, Json]:
 def _list_tools(request: Request, model: Model, *, is_long: bool) -> list[Json]:
     """Return our tools, and those that the provider runs itself."""
     hosted = declare_hosted(find_hosted(request, model))
+    if request.computer:
+        hosted.append(computer.DECLARATION)
     specs = find_own_tools(request, model)
     if not specs:
         return hosted

@@ -7,11 +7,13 @@ byte for byte. What the neutral form cannot hold is stored in the block's echo.
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 
+from agentcli.providers.anthropic import computer
 from agentcli.providers.anthropic.errors import make_stream_error
 from agentcli.providers.anthropic.hosted import find_hosted_calls, find_sources
 from agentcli.providers.arguments import parse_arguments, replace_unpaired, replace_unpaired_json
 from agentcli.providers.dialect import Model
 from agentcli.providers.failures import make_cut_error
+from agentcli.types.computer import COMPUTER
 from agentcli.types.deltas import CallDelta, Delta, TextDelta, ThinkingDelta
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import (
@@ -188,16 +190,24 @@ class MessagesDecoder:
             case "redacted_thinking":
                 return Thinking(text="", echo=self._echo(growing.fields))
             case "tool_use":
-                return ToolCall(
-                    id=growing.text("id"),
-                    name=growing.text("name"),
-                    input=_arguments(growing),
-                    caller=_caller(growing.fields.get("caller")),
-                    echo=self._echo(growing.other_fields("type", "id", "name", "input")),
-                )
+                return self._call(growing)
             case _:
                 echo = self._echo(_opaque_fields(growing))
                 return Opaque(echo=echo) if echo else None
+
+    def _call(self, growing: _StreamedBlock) -> ToolCall:
+        name, given = growing.text("name"), _arguments(growing)
+        kept = growing.other_fields("type", "id", "name", "input")
+        if computer.is_member(growing.fields):
+            kept |= {"name": name, "input": given}  # it goes back as it came
+            name, given = computer.read_call(name, given)
+        return ToolCall(
+            id=growing.text("id"),
+            name=name,
+            input=given,
+            caller=_caller(growing.fields.get("caller")),
+            echo=self._echo(kept),
+        )
 
     def _echo(self, data: dict[str, Json]) -> Echo | None:
         return self._own(replace_unpaired_json(data)) if data else None
@@ -250,9 +260,8 @@ def _extend(growing: _StreamedBlock, delta: Mapping[str, Json]) -> None:
 
 
 def _call_delta(growing: _StreamedBlock, piece: str) -> CallDelta:
-    return CallDelta(
-        call_id=growing.text("id"), name=growing.text("name"), arguments=replace_unpaired(piece)
-    )
+    name = COMPUTER if computer.is_member(growing.fields) else growing.text("name")
+    return CallDelta(call_id=growing.text("id"), name=name, arguments=replace_unpaired(piece))
 
 
 def _arguments(growing: _StreamedBlock) -> Json:

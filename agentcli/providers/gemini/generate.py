@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from agentcli.providers.arguments import object_arguments
 from agentcli.providers.dialect import Model
+from agentcli.providers.gemini import computer
 from agentcli.providers.gemini.errors import error
 from agentcli.providers.gemini.generate_reply import PROTOCOL, TOKEN, GenerateDecoder
 from agentcli.providers.gemini.hosted import declare_in_generate
@@ -76,12 +77,14 @@ def encode(request: Request, model: Model) -> dict[str, Json]:
 
 def _tools(request: Request, model: Model) -> dict[str, Json]:
     hosted = declare_in_generate(find_hosted(request, model))
+    if request.computer:
+        hosted.append(computer.IN_GENERATE)
     own = find_own_tools(request, model)
     if not own:
         return {"tools": hosted} if hosted else {}
     functions: Json = {"functionDeclarations": [_declaration(tool) for tool in own]}
     config: dict[str, Json] = {"functionCallingConfig": _calling(request, model)}
-    if hosted:
+    if find_hosted(request, model):
         # The service's own calls must go back together with ours, so it must show them.
         config["includeServerSideToolInvocations"] = True
     return {"tools": [functions, *hosted], "toolConfig": config}
@@ -234,7 +237,10 @@ def _answers(
         images = [_media(block) for block in result.content if isinstance(block, Image)]
         texts = [block.text for block in result.content if isinstance(block, Text)]
         outcome = "output" if result.status == "ok" else "error"
-        answer["response"] = {outcome: "\n".join(texts) or "The image is attached."}
+        answer["response"] = {
+            outcome: "\n".join(texts) or "The image is attached.",
+            **computer.confirm(mapping(call.get("args")), result),
+        }
         if images and is_signing(model):
             answer["parts"] = list(images)
         else:

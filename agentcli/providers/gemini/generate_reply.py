@@ -11,6 +11,7 @@ from dataclasses import replace
 from agentcli.providers.arguments import object_arguments, replace_unpaired, replace_unpaired_json
 from agentcli.providers.dialect import Model
 from agentcli.providers.failures import make_cut_error
+from agentcli.providers.gemini import computer
 from agentcli.providers.gemini.errors import BLOCKED, MISSAID, make_finish_error, make_stream_error
 from agentcli.providers.gemini.hosted import find_calls_in_parts, find_grounding
 from agentcli.providers.gemini.values import (
@@ -150,6 +151,8 @@ class GenerateDecoder:
             input=normalize_numbers(arguments),
             echo=self._echo(replace_unpaired_json(part)),
         )
+        if self._model.computer:
+            made = computer.translate(made)
         self._append(made)
         shown = json.dumps(made.input, ensure_ascii=False)
         return [CallDelta(call_id=made.id, name=made.name, arguments=shown)]

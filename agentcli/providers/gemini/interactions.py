@@ -6,10 +6,12 @@ the conversation, and each request has only what is new after the reply it conti
 our side does not shorten the stored conversation.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 
 from agentcli.providers.arguments import object_arguments
 from agentcli.providers.dialect import Model
+from agentcli.providers.gemini import computer
 from agentcli.providers.gemini.errors import error
 from agentcli.providers.gemini.hosted import declare_in_interactions
 from agentcli.providers.gemini.interactions_reply import PROTOCOL, STORED, InteractionsDecoder
@@ -58,6 +60,8 @@ def encode(request: Request, model: Model) -> dict[str, Json]:
     if request.system.strip():
         body["system_instruction"] = request.system
     hosted = declare_in_interactions(find_hosted(request, model))
+    if request.computer:
+        hosted.append(computer.IN_INTERACTIONS)
     if request.tools or hosted:
         own = find_own_tools(request, model)
         body["tools"] = [*map(_declaration, own), *hosted]
@@ -203,6 +207,8 @@ def _answer(result: ToolResult, calls: Mapping[str, Mapping[str, Json]]) -> Json
     call = calls.get(result.call_id, {"id": result.call_id, "name": result.name})
     has_image = any(isinstance(block, Image) for block in result.content)
     content: list[Json] = [_content(block) for block in result.content]
+    if confirmed := computer.confirm(mapping(call.get("arguments")), result):
+        content.append({"type": "text", "text": json.dumps(confirmed)})
     texts = [block.text for block in result.content if isinstance(block, Text)]
     answer: dict[str, Json] = {
         "type": "function_result",

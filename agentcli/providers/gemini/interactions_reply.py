@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from agentcli.providers.arguments import object_arguments, replace_unpaired, replace_unpaired_json
 from agentcli.providers.dialect import Model
 from agentcli.providers.failures import make_cut_error
+from agentcli.providers.gemini import computer
 from agentcli.providers.gemini.errors import BLOCKED, make_stream_error
 from agentcli.providers.gemini.hosted import find_annotated, find_calls_in_steps
 from agentcli.providers.gemini.values import (
@@ -325,7 +326,13 @@ class InteractionsDecoder:
 
     def _content(self) -> tuple[Block, ...]:
         blocks = (step.block(self._model.name) for step in self._steps if self._is_whole(step))
-        return tuple(block for block in blocks if block is not None)
+        return tuple(
+            computer.translate(block)
+            if self._model.computer and isinstance(block, ToolCall)
+            else block
+            for block in blocks
+            if block is not None
+        )
 
     def _is_whole(self, step: InteractionStep) -> bool:
         return step.stopped or step.kind != "function_call" or self._status in _DONE

@@ -11,6 +11,7 @@ from agentcli.providers.arguments import object_arguments
 from agentcli.providers.dialect import Decoder, Model
 from agentcli.providers.hosted import find_hosted, find_own_tools
 from agentcli.providers.incremental import incremental, memoize
+from agentcli.providers.openai import computer
 from agentcli.providers.openai import errors as openai_errors
 from agentcli.providers.openai.content import (
     answer_format,
@@ -30,6 +31,7 @@ from agentcli.providers.openai.responses_items import (
 from agentcli.providers.openai.responses_reply import STORED, ResponsesDecoder
 from agentcli.providers.strict import OPENAI, build_strict_schema, with_object_root
 from agentcli.providers.tool_loading import find_hidden_tools
+from agentcli.types.computer import COMPUTER
 from agentcli.types.messages import (
     AssistantMessage,
     Echo,
@@ -159,8 +161,9 @@ def encode(request: Request, model: Model) -> dict[str, Json]:
     if request.system:
         body["instructions"] = request.system
     hosted = find_hosted(request, model)
-    if request.tools or hosted:
-        body["tools"] = [*declare_tools(request, model), *declare_hosted(hosted)]
+    own = computer.DECLARATIONS if request.computer else ()
+    if request.tools or hosted or own:
+        body["tools"] = [*declare_tools(request, model), *declare_hosted(hosted), *own]
         body["tool_choice"] = encode_choice(request.tool_choice, request.tools, model=model)
         body["parallel_tool_calls"] = request.parallel
     body |= _reasoning(request, model)
@@ -226,19 +229,27 @@ def _part(block: Text | Image) -> Json:
 def _answer_items(message: ToolMessage, reply: Message | None, *, model: Model) -> Sequence[Item]:
     calls = reply.tool_calls if isinstance(reply, AssistantMessage) else ()
     items = {call.id: _call_item(call, model) for call in calls}
-    return [_answer(result, items.get(result.call_id, {})) for result in message.results]
+    answers = [
+        item
+        for result in message.results
+        for item in _answers(result, items.get(result.call_id, {}))
+    ]
+    # What is said of a result comes after all results: none may wait for it.
+    return sorted(answers, key=lambda item: item["type"] == "message")
 
 
-def _answer(result: ToolResult, call: Item) -> Item:
+def _answers(result: ToolResult, call: Item) -> Sequence[Item]:
+    if call.get("type") == computer.CALL:
+        return computer.make_answers(result, call)
     if call.get("type") == SEARCH_CALL:
-        return {"type": FOUND, "call_id": result.call_id, "names": [*result.found]}
+        return [{"type": FOUND, "call_id": result.call_id, "names": [*result.found]}]
     answer: Item = {
         "type": f"{call.get('type', 'function_call')}_output",
         "call_id": result.call_id,
         "output": _output(result),
     }
     # A program waits for the result; `caller` tells it apart from the model.
-    return {**answer, "caller": call["caller"]} if "caller" in call else answer
+    return [{**answer, "caller": call["caller"]} if "caller" in call else answer]
 
 
 def _output(result: ToolResult) -> Json:
@@ -298,7 +309,7 @@ def _make_message(text: str, phase: Json) -> Item:
 
 def _call_item(call: ToolCall, model: Model) -> Item:
     own = _own(call.echo)
-    if own.get("type") == SEARCH_CALL:
+    if own.get("type") in (SEARCH_CALL, computer.CALL) or (call.name == COMPUTER and own):
         return {**own, "call_id": call.id}
     if own:
         return {**own, "call_id": call.id, "name": call.name}

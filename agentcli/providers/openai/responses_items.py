@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 
 from agentcli.providers.arguments import parse_arguments, replace_unpaired, replace_unpaired_json
 from agentcli.providers.dialect import Model
+from agentcli.providers.openai import computer
 from agentcli.providers.openai.content import dump_compact, restore_arguments
 from agentcli.providers.openai.hosted import INTERPRETER
+from agentcli.types.computer import COMPUTER
 from agentcli.types.deltas import CallDelta, Delta, TextDelta, ThinkingDelta
 from agentcli.types.messages import Block, Echo, Json, Opaque, Text, Thinking, ToolCall
 
@@ -42,7 +44,7 @@ class StreamedItem:
 
     @property
     def is_call(self) -> bool:
-        return self.kind in ("function_call", "custom_tool_call") or (
+        return self.kind in ("function_call", "custom_tool_call", computer.CALL) or (
             # A search that the provider runs itself is not a call to us.
             self.kind == SEARCH_CALL and self.data.get("execution") == "client"
         )
@@ -53,7 +55,14 @@ class StreamedItem:
 
     @property
     def name(self) -> str:
+        if self.is_computer:
+            return COMPUTER
         return SEARCH_TOOL if self.kind == SEARCH_CALL else read_word(self.data, "name")
+
+    @property
+    def is_computer(self) -> bool:
+        """True for a call of the computer tool, or of our function beside it."""
+        return self.kind == computer.CALL or read_word(self.data, "name") == computer.NAVIGATE
 
     @property
     def text(self) -> str:
@@ -109,6 +118,8 @@ def _tool_call(item: StreamedItem, model: Model) -> ToolCall:
         given = {PATCH_FIELD: written}
         own["input"] = written
         own.pop("status", None)  # sent with such a call, but rejected when sent back
+    if item.is_computer:
+        _, given = computer.read_call(item.data, given)
     return ToolCall(
         id=_call_id(item),
         name=item.name,

@@ -2,18 +2,19 @@
 
 import json
 import locale
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from agentcli.system.lazy import compile_later
 from agentcli.system.plain_text import show_controls
 from agentcli.types.checks import Verified
+from agentcli.types.computer import COMPUTER, describe_actions
 from agentcli.types.deltas import ServersAwaited
 from agentcli.types.events import Compacted, NoteReason, ResultsTrimmed
-from agentcli.types.messages import AssistantMessage, HostedCall, Json, ToolCall, Usage
+from agentcli.types.messages import Json, ToolCall, Usage
 from agentcli.types.spending import Spending
 from agentcli.types.tools import (
+    Browsed,
     ChildTurn,
     Command,
     Details,
@@ -102,24 +103,6 @@ def format_child_task(child: Delegation) -> str:
     return shorten_middle(show_controls(" ".join(child.task.split())), TASK_CHARS)
 
 
-def describe_hosted(message: AssistantMessage) -> Sequence[str]:
-    """Return a line for each call that the provider made itself, and for each cited page."""
-    calls = [
-        f"{call.tool} {_shorten(call.subject)}: {_format_hosted(call)}" for call in message.hosted
-    ]
-    return [*calls, *(f"source: {_shorten(f'{one.title} {one.url}')}" for one in message.sources)]
-
-
-def _format_hosted(call: HostedCall) -> str:
-    if call.error:
-        return show_controls(call.error)
-    return "ok" if call.tool != "web_search" else pluralize(call.results, "result")
-
-
-def _shorten(text: str) -> str:
-    return shorten_middle(show_controls(" ".join(text.split())), TARGET_CHARS)
-
-
 def read_subject(call: ToolCall) -> str:
     """Return the subject of a call on one line: the argument that says it, or all of them.
 
@@ -127,7 +110,9 @@ def read_subject(call: ToolCall) -> str:
     """
     given = call.input
     text = ""
-    if isinstance(given, dict):
+    if call.name == COMPUTER:
+        text = describe_actions(given)
+    elif isinstance(given, dict):
         named = next((key for key in _SUBJECT_ARGUMENTS if isinstance(given.get(key), str)), "")
         text = str(given[named]) if named else " ".join(map(_format_argument, given.items()))
         if named in ("pattern", "glob"):
@@ -189,7 +174,7 @@ def _format_size(details: Details) -> str:
             return format_match_count(found)
         case ChildTurn() as child:
             return format_child_size(child)
-        case Raw(text=text):
+        case Raw(text=text) | Browsed(url=text):
             return _first_line(text)
         case WebPage() as page:
             return f"{page.media}, {page.size_bytes:,} bytes"

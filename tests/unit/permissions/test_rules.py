@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -6,7 +7,7 @@ from agentcli.permissions.command_patterns import Likeness
 from agentcli.permissions.decide import PolicyDecider
 from agentcli.permissions.readonly import ReadProver
 from agentcli.permissions.rules import PermissionRule, RuleDecision, RuleError, parse_rule
-from agentcli.permissions.subject import SubjectFactory
+from agentcli.permissions.subject import CallSubject, SubjectFactory
 from agentcli.types.tools import Effect
 from agentcli.types.verdicts import Verdict
 from tests.unit.permissions import work
@@ -370,3 +371,56 @@ def test_reason_says_which_part_no_rule_matches(root: Path) -> None:
     assert bench.bash("ls $(pwd)").reason == (
         "it contains command substitution $(…), so no rule for a program applies"
     )
+
+
+def browse(page: str, *acts: str) -> CallSubject:
+    root = Path("/w")
+    return CallSubject(tool="computer", root=root, cwd=root, page=page, acts=frozenset(acts))
+
+
+@pytest.mark.parametrize(
+    ("rule", "allowed", "others"),
+    [
+        (
+            "computer(shop.example.org)",
+            [browse("shop.example.org:443", "click", "type")],
+            [browse("shop.example.org:8443", "look"), browse("example.org:443", "look")],
+        ),
+        (
+            "computer(look,navigate *.example.org)",
+            [browse("a.example.org:443", "look"), browse("a.example.org:80", "navigate")],
+            [browse("a.example.org:443", "look", "click")],
+        ),
+        (
+            "computer(look)",
+            [browse("x.org:443", "look")],
+            [browse("x.org:443", "click"), browse("127.0.0.1:80", "look")],
+        ),
+        ("computer", [browse("x.org:443", "type")], [browse("localhost:8000", "look")]),
+        ("network(x.org)", [], [browse("x.org:443", "look")]),
+        ("web(x.org)", [], [browse("x.org:443", "look")]),
+    ],
+)
+def test_rules_for_the_browser(
+    rule: str, allowed: list[CallSubject], others: list[CallSubject]
+) -> None:
+    allow = parse_rule(rule, "allow", source="user")
+    assert all(map(allow.permits_call, allowed))
+    assert not any(map(allow.permits_call, others))
+
+
+@pytest.mark.parametrize(
+    "rule", ["network(x.org)", "computer(type x.org)", "computer", "effect(network)"]
+)
+def test_rules_deny_the_browser_widely(rule: str) -> None:
+    deny = parse_rule(rule, "deny", source="project")
+    subject = replace(browse("x.org:8443", "click", "type"), effect=Effect.NETWORK)
+    assert deny.likeness(subject) is Likeness.YES
+    elsewhere = replace(browse("y.org:443", "click"), effect=Effect.READ)
+    assert (deny.likeness(elsewhere) is Likeness.YES) == (rule == "computer")
+
+
+@pytest.mark.parametrize("rule", ["computer(touch x.org)", "computer(look,touch x.org)"])
+def test_unknown_action_in_the_browser_is_refused(rule: str) -> None:
+    with pytest.raises(RuleError, match="look, click, type, navigate"):
+        parse_rule(rule, "allow", source="user")

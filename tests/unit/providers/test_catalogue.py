@@ -20,6 +20,7 @@ def test_known_model_has_limits_price_and_manners() -> None:
             input=4, output=20, cache_read=0.2, cache_write=5, long_cache_write=8, search=0.01
         ),
         hosted=frozenset({"web_search", "web_fetch", "code_execution"}),
+        computer=True,
         forced_tool_choice=False,
         loads_tools=True,
         thinking=True,
