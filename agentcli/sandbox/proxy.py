@@ -25,10 +25,10 @@ from agentcli.sandbox.proxy_requests import (
     MALFORMED,
     UNKNOWN,
     UNREACHABLE,
-    WRONG_NAME_ALERT,
     ProxyRequest,
     RequestRefused,
     join_head,
+    join_refusal,
     meet_client,
 )
 from agentcli.sandbox.proxy_route import (
@@ -45,7 +45,7 @@ from agentcli.sandbox.proxy_route import (
     relay,
 )
 from agentcli.sandbox.ssh_agent import AgentBrokers
-from agentcli.system.hosts import HostPattern, join_port, parse_address
+from agentcli.system.hosts import HostPattern, join_port
 from agentcli.system.resolver import resolve as resolve_by_system
 from agentcli.types.events import Emit, HostJudged
 from agentcli.types.fast_dataclass import dataclass
@@ -276,10 +276,10 @@ class NetworkProxy:
             writers.append(link.writer)
             try:
                 spoken.accept()
-                await relay(client, link, name=_require_name(request))
+                await relay(client, link, request)
             except RequestRefused as refused:
-                _record(lease, request, refused)
-                client.writer.write(WRONG_NAME_ALERT)
+                said = _record(lease, request, refused)
+                client.writer.write(refused.alert or join_refusal(said))
             finally:
                 link.writer.close()
 
@@ -382,11 +382,6 @@ def _hold_connection(lease: _Lease, client: Link) -> Iterator[list[asyncio.Strea
         yield writers
     finally:
         del lease.connections[task]
-
-
-def _require_name(request: ProxyRequest) -> str:
-    """Return the server that TLS must name: none for an address, which is granted itself."""
-    return "" if request.plain or parse_address(request.host) else request.host
 
 
 def _record(lease: _Lease, request: ProxyRequest, refused: RequestRefused) -> RequestRefused:

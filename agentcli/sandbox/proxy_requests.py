@@ -1,4 +1,4 @@
-"""What programs say to the proxy: requests of HTTP and SOCKS5, and the first words of TLS.
+"""What programs say to the proxy: requests of HTTP and SOCKS5, and the first words of a tunnel.
 
 Nothing here is trusted. Each part has a limit, and what is not understood is refused.
 """
@@ -7,6 +7,7 @@ import asyncio
 import base64
 import binascii
 import re
+from collections.abc import Iterable
 from ipaddress import ip_address
 from typing import Protocol
 
@@ -35,12 +36,16 @@ BUSY = Refusal("503 Service Unavailable", 1)
 
 
 class RequestRefused(Exception):
-    def __init__(self, refusal: Refusal, reason: str, *, advice: str = "") -> None:
-        """`advice` is for the model; empty if nothing can be done."""
+    def __init__(
+        self, refusal: Refusal, reason: str, *, advice: str = "", alert: bytes = b""
+    ) -> None:
+        """`advice` is for the model; empty if nothing can be done. `alert` says the same in a
+        tunnel of TLS."""
         super().__init__(reason)
         self.refusal = refusal
         self.reason = reason
         self.advice = advice
+        self.alert = alert
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,11 +57,13 @@ class PlainRequest:
     version: str
     fields: tuple[str, ...]
     """The header lines, without those between the client and us."""
+    is_websocket: bool = False
+    """True if the connection may go on as one of websockets."""
 
     @property
     def size_bytes(self) -> int | None:
         """The length of the body; None if it is not told in one number."""
-        sizes = [one.partition(":")[2].strip() for one in self.fields if _name(one) == _SIZE_FIELD]
+        sizes = _list_values(self.fields, _SIZE_FIELD)
         is_plain = len(sizes) == 1 and _SIZE.fullmatch(sizes[0])
         return int(sizes[0]) if is_plain else None
 
@@ -66,7 +73,13 @@ class PlainRequest:
         A proxy wants the scheme and the host as the `prefix` of the path, and `more` fields.
         """
         line = f"{self.method} {prefix}{self.path} {self.version}"
-        return join_head((line, f"Host: {authority}", *more, *self.fields, "Connection: close"))
+        ends = ["Upgrade: websocket", "Connection: Upgrade, close"]
+        return join_head(
+            (
+                *(line, f"Host: {authority}", *more, *self.fields),
+                *(ends if self.is_websocket else ["Connection: close"]),
+            )
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,27 +145,16 @@ class HttpClient:
             head = self._first + await self._reader.readuntil(b"\r\n\r\n")
         except asyncio.LimitOverrunError:
             raise RequestRefused(MALFORMED, "the head of the request is too long") from None
-        line, *fields = head.decode("latin-1").removesuffix("\r\n\r\n").split("\r\n")
-        matched = _REQUEST_LINE.fullmatch(line)
-        if not matched or not all(map(_FIELD.fullmatch, fields)):
-            raise RequestRefused(MALFORMED, "not a request of HTTP/1.1")
-        method, target, version = matched.groups()
+        method, target, version, fields = _parse_head(head)
         self._is_tunnel = method == "CONNECT"
         if self._is_tunnel:
             host, port = _parse_authority(target, None)
             return ProxyRequest(host=host, port=port, token=_find_token(fields))
         if not target.lower().startswith(_SCHEME):
             raise RequestRefused(MALFORMED, "a proxy needs http:// and a host, or CONNECT")
-        rest = target[len(_SCHEME) :]
-        end = _AUTHORITY_END.search(rest)
-        cut = end.start() if end else len(rest)
-        host, port = _parse_authority(rest[:cut], _HTTP_PORT)
-        path = rest[cut:].partition("#")[0]
+        host, port, path = _split_target(target)
         plain = PlainRequest(
-            method=method,
-            path=path if path.startswith("/") else f"/{path}",
-            version=version,
-            fields=tuple(one for one in fields if _name(one) not in _BETWEEN_US),
+            method=method, path=path, version=version, fields=_without_ours(fields)
         )
         return ProxyRequest(host=host, port=port, token=_find_token(fields), plain=plain)
 
@@ -161,16 +163,44 @@ class HttpClient:
             self._writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
 
     def refuse(self, refused: RequestRefused) -> None:
-        body = f"agentcli: {refused.reason}\n".encode()
-        asks = ['Proxy-Authenticate: Basic realm="agentcli"'] if refused.refusal is UNKNOWN else []
-        lines = (
-            f"HTTP/1.1 {refused.refusal.status}",
-            *asks,
-            "Content-Type: text/plain; charset=utf-8",
-            f"Content-Length: {len(body)}",
-            "Connection: close",
-        )
-        self._writer.write(join_head(lines) + body)
+        self._writer.write(join_refusal(refused))
+
+
+def join_refusal(refused: RequestRefused) -> bytes:
+    """Return a refusal as a response of HTTP."""
+    body = f"agentcli: {refused.reason}\n".encode()
+    asks = ['Proxy-Authenticate: Basic realm="agentcli"'] if refused.refusal is UNKNOWN else []
+    lines = (
+        f"HTTP/1.1 {refused.refusal.status}",
+        *asks,
+        "Content-Type: text/plain; charset=utf-8",
+        f"Content-Length: {len(body)}",
+        "Connection: close",
+    )
+    return join_head(lines) + body
+
+
+def _parse_head(head: bytes) -> tuple[str, str, str, list[str]]:
+    """Return method, target, version and header lines. Raise RequestRefused if it is no head."""
+    line, *fields = head.decode("latin-1").removesuffix("\r\n\r\n").split("\r\n")
+    matched = _REQUEST_LINE.fullmatch(line)
+    if not matched or not all(map(_FIELD.fullmatch, fields)):
+        raise RequestRefused(MALFORMED, "not a request of HTTP/1.1")
+    method, target, version = matched.groups()
+    return method, target, version, fields
+
+
+def _split_target(target: str) -> tuple[str, int, str]:
+    """Return the host, port and path of an address that begins with http://."""
+    rest = target[len(_SCHEME) :]
+    end = _AUTHORITY_END.search(rest)
+    cut = end.start() if end else len(rest)
+    path = rest[cut:].partition("#")[0]
+    return *_parse_authority(rest[:cut], _HTTP_PORT), path if path.startswith("/") else f"/{path}"
+
+
+def _without_ours(fields: list[str]) -> tuple[str, ...]:
+    return tuple(one for one in fields if _name(one) not in _BETWEEN_US)
 
 
 def _parse_authority(text: str, usual_port: int | None) -> tuple[str, int]:
@@ -188,8 +218,12 @@ def _name(field: str) -> str:
     return field.partition(":")[0].lower()
 
 
+def _list_values(fields: Iterable[str], name: str) -> list[str]:
+    return [one.partition(":")[2].strip() for one in fields if _name(one) == name]
+
+
 def _find_token(fields: list[str]) -> str:
-    values = [one.partition(":")[2].strip() for one in fields if _name(one) == _LOGIN_FIELD]
+    values = _list_values(fields, _LOGIN_FIELD)
     kind, _, login = values[0].partition(" ") if len(values) == 1 else ("", "", "")
     if kind.lower() != "basic":
         return ""
@@ -261,7 +295,7 @@ class SocksClient:
         return str(ip_address(await self._reader.readexactly(_ADDRESS_BYTES[kind])))
 
 
-# The first bytes of a tunnel. A ClientHello of TLS names the server that it wants.
+# The first bytes of a tunnel. TLS names the server that it wants, and so does HTTP.
 
 
 _HANDSHAKE = 0x16
@@ -271,38 +305,81 @@ _CLIENT_HELLO = 1
 _SERVER_NAME = 0
 WRONG_NAME_ALERT = b"\x15\x03\x03\x00\x02\x02\x70"
 """The alert by which a server of TLS says that it does not know the name."""
+_METHOD = compile_later(rb"[A-Za-z][A-Za-z0-9_-]*(?:[ \t]|\Z)")
+_HTTP = b"HTTP/"
 
 
 @dataclass(frozen=True, slots=True)
 class TunnelOpening:
     data: bytes
-    """The first bytes. They are to be sent on as they are."""
-    is_tls: bool = False
+    """The first bytes, after the head of a request. They are to be sent on as they are."""
+    protocol: str = ""
+    """TLS or HTTP; empty for all others."""
     server_name: str = ""
-    """The server that the client of TLS names; empty if it names none."""
+    """The server that the client names; empty if it names none."""
+    plain: PlainRequest | None = None
+    """For HTTP, the request. It is the only one of its connection."""
 
 
 async def read_opening(reader: asyncio.StreamReader) -> TunnelOpening:
-    """Read the first bytes of a tunnel, for TLS the whole ClientHello.
+    """Read the first bytes of a tunnel: for TLS the ClientHello, for HTTP the head of a request.
 
-    Raise RequestRefused if it begins as TLS and does not go on so.
+    Raise RequestRefused if it begins as one of them and does not go on so.
     """
-    try:
-        return await _read_opening(reader)
-    except ValueError as error:
-        raise RequestRefused(MALFORMED, f"TLS that is not understood: {error}") from None
-
-
-async def _read_opening(reader: asyncio.StreamReader) -> TunnelOpening:
     data = await reader.read(PIECE_BYTES)
     if data[:1] != bytes((_HANDSHAKE,)):
-        return TunnelOpening(data)
+        return await _read_plain_opening(reader, data)
+    try:
+        return await _read_hello(reader, data)
+    except ValueError as error:
+        reason = f"TLS that is not understood: {error}"
+        raise RequestRefused(MALFORMED, reason, alert=WRONG_NAME_ALERT) from None
+
+
+async def _read_plain_opening(reader: asyncio.StreamReader, data: bytes) -> TunnelOpening:
+    """Read on while it can become HTTP. Servers skip empty lines before a request."""
+    while (start := data.lstrip(b"\r\n")) == b"" or _METHOD.match(start):
+        line, is_whole, _ = start.partition(b"\n")
+        if is_whole and _HTTP not in line.upper():
+            break
+        head, is_read, rest = start.partition(b"\r\n\r\n")
+        if is_read:
+            return _open_http(head, rest)
+        if len(data) > HEAD_BYTES:
+            raise RequestRefused(MALFORMED, "the head of the request is too long")
+        more = await reader.read(PIECE_BYTES)
+        if not more:
+            break
+        data += more
+    return TunnelOpening(data)
+
+
+def _open_http(head: bytes, rest: bytes) -> TunnelOpening:
+    method, path, version, fields = _parse_head(head)
+    names = {_parse_authority(one, _HTTP_PORT)[0] for one in _list_values(fields, "host")}
+    if path.lower().startswith(_SCHEME):
+        host, _, path = _split_target(path)
+        names.add(host)
+    if len(names) > 1 or not (path == "*" or path.startswith("/")):
+        raise RequestRefused(MALFORMED, "HTTP in a tunnel must name one server")
+    upgrades = [one.lower() for one in _list_values(fields, "upgrade")]
+    plain = PlainRequest(
+        method=method,
+        path=path,
+        version=version,
+        fields=_without_ours(fields),
+        is_websocket=upgrades == ["websocket"],
+    )
+    return TunnelOpening(rest, "HTTP", names.pop() if names else "", plain)
+
+
+async def _read_hello(reader: asyncio.StreamReader, data: bytes) -> TunnelOpening:
     while (hello := _join_records(data)) is None:
         more = await reader.read(PIECE_BYTES)
         data += more
         if not more or len(data) > HEAD_BYTES:
             raise ValueError("no whole ClientHello")
-    return TunnelOpening(data, is_tls=True, server_name=_find_server_name(hello))
+    return TunnelOpening(data, "TLS", _find_server_name(hello))
 
 
 def _join_records(data: bytes) -> bytes | None:

@@ -14,6 +14,7 @@ from agentcli.sandbox.proxy_requests import (
     HEAD_BYTES,
     PIECE_BYTES,
     UNREACHABLE,
+    WRONG_NAME_ALERT,
     ProxyRequest,
     RequestRefused,
     TunnelOpening,
@@ -148,11 +149,14 @@ async def open_link(dial: Dial, addresses: Sequence[str], request: ProxyRequest)
     """Connect to a host itself, and send it the head of a plain request."""
     link = await _dial_first(dial, addresses, request.port, name=request.host)
     if request.plain:
-        authority = join_port(request.host, request.port)
-        if request.port == _HTTP_PORT:
-            authority = authority.removesuffix(f":{_HTTP_PORT}")
-        link.writer.write(request.plain.encode(authority))
+        link.writer.write(request.plain.encode(_join_authority(request)))
     return link
+
+
+def _join_authority(request: ProxyRequest) -> str:
+    """Return the host as its own server knows it."""
+    joined = join_port(request.host, request.port)
+    return joined.removesuffix(f":{_HTTP_PORT}") if request.port == _HTTP_PORT else joined
 
 
 async def open_link_upstream(upstream: UpstreamProxy, request: ProxyRequest) -> Link:
@@ -190,12 +194,12 @@ async def open_link_upstream(upstream: UpstreamProxy, request: ProxyRequest) -> 
     return link
 
 
-async def relay(client: Link, link: Link, *, name: str = "") -> None:
+async def relay(client: Link, link: Link, request: ProxyRequest) -> None:
     """Pass bytes both ways until the host has no more, or nothing passes for long.
 
     No more is read than the other side takes, so memory stays the same for any amount. If the
-    client speaks TLS, it must name the server `name`, unless that is empty. Otherwise raise
-    RequestRefused, and nothing has reached the host.
+    client of a tunnel speaks TLS or HTTP, it must name the server that it asked us for. Otherwise
+    raise RequestRefused, and nothing has reached the host.
     """
     loop = asyncio.get_running_loop()
     async with asyncio.timeout(IDLE_S) as idle:
@@ -206,7 +210,7 @@ async def relay(client: Link, link: Link, *, name: str = "") -> None:
                 idle.reschedule(until)
 
         # The host may speak first, so nothing waits for the client.
-        sending = loop.create_task(_send(client, link, name, note_activity))
+        sending = loop.create_task(_send(client, link, request, note_activity))
         receiving = loop.create_task(_pump(link.reader, client.writer, note_activity))
         try:
             await asyncio.wait((sending, receiving), return_when=asyncio.FIRST_COMPLETED)
@@ -219,17 +223,23 @@ async def relay(client: Link, link: Link, *, name: str = "") -> None:
             await asyncio.gather(sending, receiving, return_exceptions=True)
 
 
-async def _send(client: Link, link: Link, name: str, note_activity: Callable[[], None]) -> None:
-    if name:
-        link.writer.write(_check_server_name(await read_opening(client.reader), name))
+async def _send(
+    client: Link, link: Link, request: ProxyRequest, note_activity: Callable[[], None]
+) -> None:
+    # An address is granted itself, whoever is behind it.
+    if not request.plain and not parse_address(request.host):
+        link.writer.write(_check_opening(await read_opening(client.reader), request))
     await _pump(client.reader, link.writer, note_activity)
 
 
-def _check_server_name(opening: TunnelOpening, name: str) -> bytes:
-    if opening.is_tls and opening.server_name != name:
+def _check_opening(opening: TunnelOpening, request: ProxyRequest) -> bytes:
+    """Return what is sent on. Raise RequestRefused if it is meant for another server."""
+    if opening.protocol and opening.server_name != request.host:
         shown = opening.server_name or "no server"
-        raise RequestRefused(DENIED, f"TLS named {shown} instead of {name}")
-    return opening.data
+        reason = f"{opening.protocol} named {shown} instead of {request.host}"
+        raise RequestRefused(DENIED, reason, alert=b"" if opening.plain else WRONG_NAME_ALERT)
+    head = opening.plain.encode(_join_authority(request)) if opening.plain else b""
+    return head + opening.data
 
 
 async def _pump(

@@ -330,9 +330,128 @@ def test_server_that_speaks_first_is_heard() -> None:
         trial.internet.servers[DOCS_AT, 22] = server.sockets[0].getsockname()[1]
         _, (reader, writer) = await trial.tunnel(f"{DOCS}:22", trial.lease(DOCS))
         assert await reader.readline() == b"SSH-2.0-x\r\n"
-        writer.write(b"client")
-        assert await reader.read() == b"client"
+        writer.write(b"client\r\n")
+        assert await reader.read() == b"client\r\n"
         writer.close()
+
+    try_proxy(scenario)
+
+
+async def _send_in_tunnel(
+    trial: Trial, data: bytes, *, piece: int = 0, host: str = DOCS
+) -> tuple[bytes, bytes]:
+    """Return what the server got, and what the client got."""
+    server = await trial.serve("docs", DOCS_AT)
+    _, (reader, writer) = await trial.tunnel(f"{host}:80", trial.lease(host))
+    with suppress(ConnectionError):  # it may be closed before all is sent
+        for start in range(0, len(data), piece or len(data)):
+            writer.write(data[start : start + (piece or len(data))])
+            await writer.drain()
+            await asyncio.sleep(0)
+        writer.write_eof()
+    got = b""
+    with suppress(ConnectionError):
+        while more := await reader.read(65536):
+            got += more
+    writer.close()
+    return bytes(server.received), got
+
+
+def _request(*fields: str, line: str = "GET /a HTTP/1.1") -> bytes:
+    return "\r\n".join((line, *fields, "", "")).encode()
+
+
+@pytest.mark.parametrize("piece", [0, 1])
+def test_http_in_a_tunnel_reaches_the_granted_site_once(piece: int) -> None:
+    async def scenario(trial: Trial) -> None:
+        second = b"" if piece else _request(f"Host: {OTHER}", line="GET /second HTTP/1.1")
+        fields = (f"Host: {DOCS.upper()}:80", "Connection: keep-alive", "X-A: b")
+        sent, got = await _send_in_tunnel(trial, _request(*fields) + second, piece=piece)
+        head, _, rest = sent.partition(b"\r\n\r\n")
+        assert head.split(b"\r\n") == [
+            *(b"GET /a HTTP/1.1", b"Host: " + DOCS.encode(), b"X-A: b", b"Connection: close"),
+        ]
+        assert second.startswith(rest)  # a server closes before that
+        assert b"hello from docs" in got
+
+    try_proxy(scenario)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        _request(f"Host: {OTHER}"),
+        _request(f"host:{OTHER}"),
+        _request(f"Host: {DOCS}", f"Host: {OTHER}"),
+        _request(f"Host: {DOCS}", line=f"GET http://{OTHER}/ HTTP/1.1"),
+        _request(f"Host: {DOCS}", line=f"CONNECT {OTHER}:443 HTTP/1.1"),
+        b"\r\n\n\r\n" + _request(f"Host: {OTHER}"),
+        _request(f"Host: {OTHER}", line="brew /a http/1.1"),
+        _request(f"Host: {OTHER}", line="GET\t/a\tHTTP/1.1"),
+        _request(f"Host: {OTHER}").replace(b"\r\n", b"\n"),
+        _request(f"Host: {DOCS}", f" {OTHER}"),
+        _request(f"Host: {DOCS}\0{OTHER}"),
+        _request(),
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"GET /" + b"a" * 200_000,
+    ],
+    ids=[
+        *("another", "small letters", "two", "whole address", "proxy inside", "empty lines first"),
+        *("unknown method", "tabs", "bare lines", "folded", "nul", "none", "version 2", "flood"),
+    ],
+)
+@pytest.mark.parametrize("piece", [0, 7], ids=["at once", "in pieces"])
+def test_http_in_a_tunnel_for_another_site_reaches_nothing(data: bytes, piece: int) -> None:
+    async def scenario(trial: Trial) -> None:
+        sent, got = await _send_in_tunnel(trial, data, piece=piece if len(data) < 1000 else 0)
+        assert sent in (b"", data)
+        assert not sent or b"\r\n\r\n" not in sent
+        assert b"hello from docs" not in got
+
+    try_proxy(scenario)
+
+
+def test_refusal_in_a_tunnel_is_told_in_http_and_to_the_model() -> None:
+    async def scenario(trial: Trial) -> None:
+        token = trial.lease(DOCS)
+        await trial.serve("docs", DOCS_AT)
+        _, (reader, writer) = await trial.tunnel(f"{DOCS}:80", token)
+        writer.write(_request(f"Host: {OTHER}"))
+        got = await reader.read()
+        assert got.startswith(b"HTTP/1.1 403 ")
+        sentence = f"network: {DOCS}:80 was refused: HTTP named {OTHER} instead of {DOCS}"
+        assert sentence.encode() in got
+        assert trial.proxy.end(token) == (sentence,)
+        writer.close()
+
+    try_proxy(scenario)
+
+
+def test_websocket_in_a_tunnel_keeps_its_upgrade_and_others_do_not() -> None:
+    async def scenario(trial: Trial) -> None:
+        for kind, is_kept in (("websocket", True), ("h2c", False)):
+            fields = (f"Host: {DOCS}", "Connection: Upgrade", f"Upgrade: {kind}")
+            sent, _ = await _send_in_tunnel(trial, _request(*fields))
+            assert (b"Upgrade: websocket\r\nConnection: Upgrade, close" in sent) is is_kept
+            assert (b"Upgrade" in sent) is is_kept
+
+    try_proxy(scenario)
+
+
+@pytest.mark.parametrize(
+    "data", [b"SSH-2.0-x", b"0032git-upload-pack /a\0", b"\0\0\0\x08", b"EHLO a\n"]
+)
+def test_other_protocols_pass_a_tunnel_unchanged(data: bytes) -> None:
+    async def scenario(trial: Trial) -> None:
+        assert (await _send_in_tunnel(trial, data))[0] == data
+
+    try_proxy(scenario)
+
+
+def test_http_in_a_tunnel_to_a_granted_address_may_name_any_site() -> None:
+    async def scenario(trial: Trial) -> None:
+        data = _request(f"Host: {OTHER}")
+        assert (await _send_in_tunnel(trial, data, host=DOCS_AT))[0] == data
 
     try_proxy(scenario)
 

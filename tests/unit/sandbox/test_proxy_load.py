@@ -63,7 +63,7 @@ async def fetch(port: int, login: str, begun: asyncio.Barrier) -> int:
     lines = (f"CONNECT {DOCS}:443 HTTP/1.1", f"Proxy-Authorization: Basic {login}")
     writer.write("\r\n".join((*lines, "", "")).encode())
     assert b" 200 " in await reader.readuntil(b"\r\n\r\n")
-    writer.write(b"x")
+    writer.write(b"\0")
     await begun.wait()
     count = 0
     while data := await reader.read(256 * 1024):
