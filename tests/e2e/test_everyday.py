@@ -15,10 +15,14 @@ from typing import Any
 import pytest
 
 from tests.support.confined import LAYERS, confined
+from tests.support.granted import skip_without_hosts
 from tests.support.program import Ran, agentcli, script
-from tests.support.registries import CODE, GO, NPM, PACKAGES, Registries
+from tests.support.registries import CODE, CRATES, GO, NPM, PACKAGES, Registries
 
 NOBODY = 65534
+PATH = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
+NO_CALLS = "this machine does not let us connect for commands: a named gap"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,34 +41,48 @@ class Work:
         calls = [one if isinstance(one, Mapping) else {"command": one} for one in self.commands]
         return script(at, [*({"calls": [{"bash": one}]} for one in calls), "Done."])
 
-    def prepare(self, workspace: Path) -> None:
-        missing = [name for name in self.program.split() if shutil.which(name) is None]
+    def prepare(self, workspace: Path, *, path: str | None = None) -> None:
+        missing = [name for name in self.program.split() if shutil.which(name, path=path) is None]
         if missing:
             pytest.skip(f"not installed: {' '.join(missing)}")
         for name, text in self.files.items():
+            (workspace / name).parent.mkdir(parents=True, exist_ok=True)
             (workspace / name).write_text(text)
 
 
 FETCH = f"curl -fsS --max-time 20 http://{PACKAGES}/simple/hello-agent/"
 PIP = (
-    "pip3 install -q --disable-pip-version-check --retries 0 --target lib"
+    "python3 -m venv --without-pip env"
+    " && pip3 --python env install -q --disable-pip-version-check --retries 0"
     f" --index-url http://{PACKAGES}/simple --trusted-host {PACKAGES} hello-agent"
 )
 UV = f"uv pip install -q --target lib --default-index http://{PACKAGES}/simple hello-agent"
 NODE = f"npm install --no-audit --no-fund --fetch-retries 0 --registry http://{NPM} hello-agent"
+NPM_FILES = {
+    "package.json": json.dumps({"scripts": {"test": "node check.js"}}),
+    "check.js": "console.log(`tested ${require('hello-agent')}`)\n",
+}
 GO_FILES = {
     "go.mod": "module own\n\ngo 1.18\n\nrequire example.org/hello v1.0.0\n",
     "main.go": 'package main\nimport "example.org/hello"\nfunc main() { println(hello.Word) }\n',
 }
 GO_RUN = f"export GOPROXY=http://{GO} GONOSUMDB=* GOFLAGS=-mod=mod GOTOOLCHAIN=local; go run . 2>&1"
+CARGO_FILES = {
+    "Cargo.toml": '[package]\nname = "own"\nversion = "0.1.0"\nedition = "2021"\n'
+    '[dependencies]\nhello-agent = "1"\n',
+    "src/main.rs": 'fn main() { println!("{}", hello_agent::WORD) }\n',
+    ".cargo/config.toml": '[source.crates-io]\nreplace-with = "own"\n[source.own]\n'
+    f'registry = "sparse+http://{CRATES}/index/"\n[net]\nretry = 0\n',
+}
 SHOW = "cat lib/hello_agent.py"
 FETCH_PAGE = f"fetch('http://{PACKAGES}/simple/hello-agent/').then(r => r.text()).then(console.log)"
 FROM_HOSTS = (
     Work("curl", [FETCH], "hello_agent-1.0", PACKAGES),
-    Work("pip3", [f"{PIP}; {SHOW}"], 'WORD = "installed"', PACKAGES),
+    Work("python3 pip3", [f"{PIP}; env/bin/python -m hello_agent"], "installed and run", PACKAGES),
     Work("uv", [f"{UV} && {SHOW}"], 'WORD = "installed"', PACKAGES),
-    Work("npm", [f"{NODE} && cat node_modules/hello-agent/index.js"], 'exports = "installed"', NPM),
+    Work("npm", [f"{NODE} && npm test"], "tested installed", NPM, NPM_FILES),
     Work("go", [GO_RUN], "go", GO, GO_FILES),
+    Work("cargo cc", ["cargo run -q 2>&1"], "rust", CRATES, CARGO_FILES),
     Work("git", [f"git clone -q http://{CODE}/demo.git a && cat a/a.txt"], "first line", CODE),
 )
 HOOKS = """\
@@ -74,6 +92,16 @@ repos:
   - {id: look, name: look, language: system, entry: grep -n hello, files: c$}
 """
 GIT_INIT = "git init -q . && git add -A"
+CHROMIUM = "chromium --headless --no-sandbox --disable-gpu"
+SERVER = {"command": "python3 -m http.server 8931 --bind 127.0.0.1", "background": True}
+WAIT = "curl -sS --retry 50 --retry-connrefused --retry-delay 1 http://localhost:8931/page"
+PAGE = "<p id=a></p><script>document.getElementById('a').textContent = 6 * 7</script>"
+BROWSER = Work(
+    "python3 curl chromium",
+    [SERVER, f"{WAIT} -o got; {CHROMIUM} --dump-dom http://localhost:8931/page.html 2> errors"],
+    '<p id="a">42</p>',
+    files={"page": "the page\n", "page.html": PAGE},
+)
 ALONE = (
     Work(
         "make cc",
@@ -95,14 +123,16 @@ ALONE = (
         ['echo kept > "${TMPDIR:-/tmp}/note"', 'cat "$TMPDIR/note"'],
         "kept",
     ),
+    Work("python3 curl", [SERVER, WAIT], "the page", files={"page": "the page\n"}),
     Work(
-        "python3 curl",
-        [
-            {"command": "python3 -m http.server 8931 --bind 127.0.0.1", "background": True},
-            "curl -sS --retry 50 --retry-connrefused --retry-delay 1 http://localhost:8931/page",
-        ],
-        "the page",
-        files={"page": "the page\n"},
+        "pytest",
+        ["pytest -q -n 1"],
+        "1 passed",
+        files={
+            "conftest.py": "pytest_plugins = ['plugin']\n",
+            "plugin.py": "import pytest\n\n@pytest.fixture\ndef word():\n    return 'kept'\n",
+            "test_word.py": "def test_word(word):\n    assert word == 'kept'\n",
+        },
     ),
 )
 
@@ -114,12 +144,12 @@ def name(work: Work) -> str:
 def run_in(
     layer: str, work: Work, *options: str, home: Path, workspace: Path, registries: Registries
 ) -> Ran:
-    work.prepare(workspace)
+    work.prepare(workspace, path=PATH)
     return agentcli(
         *("run", "-C", workspace, "--sandbox", layer, "--mode", "auto"),
         *("--model", work.write_script(home / "script.json"), *options, "x"),
         home=home,
-        env=registries.environment,
+        env={**registries.environment, "PATH": PATH},
     )
 
 
@@ -137,8 +167,7 @@ def read_result(home: Path) -> str:
 def test_command_that_needs_a_host_is_refused_with_the_way_to_it_and_works_with_it(
     work: Work, layer: str, home: Path, workspace: Path, registries: Registries
 ) -> None:
-    if layer == "landlock" and os.geteuid() != 0:
-        pytest.skip("without root, Landlock leaves no network at all: a named gap")
+    skip_without_hosts(layer, workspace.parent / "probe")
     ran = run_in(layer, work, home=home, workspace=workspace, registries=registries)
     told = read_result(home)
     assert f"{work.host}:80 was refused" in told
@@ -159,7 +188,7 @@ def test_command_that_needs_a_host_is_refused_with_the_way_to_it_and_works_with_
 
 
 @pytest.mark.parametrize("layer", LAYERS)
-@pytest.mark.parametrize("work", ALONE, ids=name)
+@pytest.mark.parametrize("work", (*ALONE, BROWSER), ids=name)
 def test_work_of_every_day_needs_no_grant(
     work: Work, layer: str, home: Path, workspace: Path, registries: Registries
 ) -> None:
@@ -253,7 +282,7 @@ def run_as_nobody(
         cwd=home,
         env={
             "HOME": str(home),
-            "PATH": "/usr/local/bin:/usr/bin:/bin",
+            "PATH": SYSTEM_PATH,
             "PYTHONPATH": f"{root}:{packages}",
             "PYTHONDONTWRITEBYTECODE": "1",
             **(env or {}),
@@ -276,27 +305,73 @@ def nobody() -> Iterator[Path]:
         yield home
 
 
-@pytest.mark.parametrize("layer", LAYERS)
-@pytest.mark.parametrize("work", [FROM_HOSTS[0], ALONE[0], ALONE[2]], ids=name)
-def test_ordinary_user_does_the_same_work(
-    work: Work, layer: str, nobody: Path, registries: Registries, tmp_path: Path
-) -> None:
-    with confined(layer, tmp_path / "probe"):
-        pass  # skipped if this layer does not work here
+@dataclass(frozen=True, slots=True)
+class OrdinaryUser:
+    """Somebody who is not root."""
+
+    home: Path
+    python: str
+    registries: Registries
+
+    @property
+    def workspace(self) -> Path:
+        return self.home / "work"
+
+    def run(self, layer: str, work: Work, *options: str) -> "subprocess.CompletedProcess[str]":
+        work.prepare(self.workspace, path=SYSTEM_PATH)
+        for path in self.workspace.rglob("*"):
+            os.chown(path, NOBODY, NOBODY)
+        run_as = (self.python, "-m", "agentcli", "run", "-C", self.workspace)
+        return run_as_nobody(
+            self.home,
+            *(*run_as, "--sandbox", layer, "--mode", "auto"),
+            *("--model", work.write_script(self.home / "script.json"), *options, "x"),
+            env=self.registries.environment,
+        )
+
+
+@pytest.fixture
+def user(nobody: Path, registries: Registries) -> OrdinaryUser:
     python = find_python(nobody)
     if python is None:
         pytest.skip("no Python that another user could run the program with")
-    workspace = nobody / "work"
-    work.prepare(workspace)
+    return OrdinaryUser(nobody, python, registries)
+
+
+ROWS = (
+    *(("landlock", work) for work in (*FROM_HOSTS, *ALONE, BROWSER)),
+    *(("bubblewrap", work) for work in (FROM_HOSTS[0], ALONE[0], ALONE[2])),
+)
+
+
+@pytest.mark.parametrize(
+    ("layer", "work"), [pytest.param(*row, id=f"{name(row[1])}-{row[0]}") for row in ROWS]
+)
+def test_ordinary_user_does_the_same_work(
+    work: Work, layer: str, user: OrdinaryUser, tmp_path: Path
+) -> None:
+    with confined(layer, tmp_path / "probe"):
+        pass  # skipped if this layer does not work here
     network = ("--network", work.host) if work.host else ()
-    ran = run_as_nobody(
-        nobody,
-        *(python, "-m", "agentcli", "run", "-C", workspace, "--sandbox", layer, "--mode", "auto"),
-        *("--model", work.write_script(nobody / "script.json"), *network, "x"),
-        env=registries.environment,
-    )
-    told = read_result(nobody)
-    if layer == "landlock" and work.host:
-        assert "hosts cannot be granted one by one in this sandbox" in told
-    else:
-        assert work.shows in told, ran.stderr
+    ran = user.run(layer, work, *network)
+    told = read_result(user.home)
+    if "hosts cannot be granted one by one in this sandbox" in told:
+        pytest.skip(NO_CALLS)
+    if "No module named" in told or "ensurepip is not available" in told:
+        pytest.skip("the system's Python has no venv or pip")
+    assert work.shows in told, ran.stderr
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_ordinary_user_is_told_how_to_grant_a_host(
+    layer: str, user: OrdinaryUser, tmp_path: Path
+) -> None:
+    with confined(layer, tmp_path / "probe"):
+        pass  # skipped if this layer does not work here
+    ran = user.run(layer, FROM_HOSTS[0])
+    told = read_result(user.home)
+    if "refused" not in told:
+        pytest.skip(NO_CALLS)
+    assert f"the user can permit it with --network {PACKAGES}" in told
+    assert (ran.returncode, user.registries.was_asked(PACKAGES)) == (5, False)
+    assert f"fix: --network {PACKAGES}" in ran.stderr

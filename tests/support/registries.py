@@ -20,8 +20,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import urljoin, urlsplit
 
-PACKAGES, NPM, CODE, API, GO = (
-    f"{name}.example.org" for name in ("packages", "npm", "code", "api", "go")
+PACKAGES, NPM, CODE, API, GO, CRATES = (
+    f"{name}.example.org" for name in ("packages", "npm", "code", "api", "go", "crates")
 )
 GH_API = "api.github.com"
 WHEEL = "hello_agent-1.0-py3-none-any.whl"
@@ -76,6 +76,7 @@ def serve_registries(repositories: Path) -> Iterator[Registries]:
         API: _answer_user,
         GH_API: _answer_user,
         GO: _answer_go,
+        CRATES: _answer_cargo,
     }
     served: list[Asked] = []
 
@@ -149,7 +150,7 @@ def build_wheel() -> bytes:
     """Return a wheel with one module, `hello_agent`."""
     info = "hello_agent-1.0.dist-info"
     files = {
-        "hello_agent.py": 'WORD = "installed"\n',
+        "hello_agent.py": 'WORD = "installed"\nprint(WORD, "and run")\n',
         f"{info}/METADATA": "Metadata-Version: 2.1\nName: hello-agent\nVersion: 1.0\n",
         f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     }
@@ -170,16 +171,22 @@ def _answer_pip(asked: Asked) -> Answered:
     return NOT_FOUND
 
 
-def _build_npm_package() -> bytes:
-    package = json.dumps({"name": "hello-agent", "version": "1.0.0", "main": "index.js"})
-    files = {"package.json": package, "index.js": 'module.exports = "installed";\n'}
+def _pack(directory: str, files: Mapping[str, str]) -> bytes:
+    """Return a compressed archive with the files in one directory."""
     written = io.BytesIO()
     with tarfile.open(fileobj=written, mode="w:gz") as archive:
         for name, text in files.items():
-            entry = tarfile.TarInfo(f"package/{name}")
+            entry = tarfile.TarInfo(f"{directory}/{name}")
             entry.size = len(text)
             archive.addfile(entry, io.BytesIO(text.encode()))
     return written.getvalue()
+
+
+def _build_npm_package() -> bytes:
+    package = json.dumps({"name": "hello-agent", "version": "1.0.0", "main": "index.js"})
+    return _pack(
+        "package", {"package.json": package, "index.js": 'module.exports = "installed";\n'}
+    )
 
 
 _NPM_PACKAGE = _build_npm_package()
@@ -222,6 +229,34 @@ def _answer_go(asked: Asked) -> Answered:
         "v1.0.0.zip": written.getvalue(),
     }
     found = files.get(asked.path.removeprefix(f"/{_GO_MODULE}/@v/"))
+    return Answered(200, found) if found else NOT_FOUND
+
+
+_CRATE = _pack(
+    "hello-agent-1.0.0",
+    {
+        "Cargo.toml": '[package]\nname = "hello-agent"\nversion = "1.0.0"\nedition = "2021"\n',
+        "src/lib.rs": 'pub const WORD: &str = "rust";\n',
+    },
+)
+
+
+def _answer_cargo(asked: Asked) -> Answered:
+    """Serve one crate by the protocol of sparse registries."""
+    entry = {
+        "name": "hello-agent",
+        "vers": "1.0.0",
+        "deps": [],
+        "cksum": hashlib.sha256(_CRATE).hexdigest(),
+        "features": {},
+        "yanked": False,
+    }
+    files = {
+        "/index/config.json": json.dumps({"dl": f"http://{CRATES}/dl"}).encode(),
+        "/index/he/ll/hello-agent": json.dumps(entry).encode(),
+        "/dl/hello-agent/1.0.0/download": _CRATE,
+    }
+    found = files.get(asked.path)
     return Answered(200, found) if found else NOT_FOUND
 
 
