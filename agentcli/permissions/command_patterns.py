@@ -133,7 +133,7 @@ class CommandPattern:
         if self._runs_from(part.words):
             return Likeness.YES
         if not programs.may_run_others(part.argv):
-            return Likeness.NO
+            return Likeness.MAYBE if self._may_be_in_git(part.argv) else Likeness.NO
         return max([Likeness.NO, *self._inner_likenesses(part)])
 
     def _inner_likenesses(self, part: ShellPart) -> Iterator[Likeness]:
@@ -145,6 +145,8 @@ class CommandPattern:
             or (codes and self._is_mentioned(part.source))
         ):
             yield Likeness.YES
+        if any(self._may_be_in_git(part.argv[index:]) for index in range(len(part.argv))):
+            yield Likeness.MAYBE
         for code in codes:
             if _runs_shell_code(part):
                 yield self.likeness(parse_line(code), code)
@@ -152,6 +154,11 @@ class CommandPattern:
                 yield Likeness.MAYBE
         if part.program in _TAKE_WORDS_FROM_ELSEWHERE and self._is_named_in(part):
             yield Likeness.MAYBE
+
+    def _may_be_in_git(self, argv: Sequence[str]) -> bool:
+        names = programs.split_dashed_git(self.words)
+        is_git = programs.get_program_name(names[0]) == "git" and len(names) > 1
+        return is_git and programs.may_be_in_git(names[1], argv)
 
     def _is_named_in(self, part: ShellPart) -> bool:
         return any(_same_program(word, self.words[0]) for word in part.words)

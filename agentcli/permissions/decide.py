@@ -180,7 +180,7 @@ class PolicyDecider:
             return None
         for rule in (*self._rules_with("deny"), *self._rules_with("ask")):
             if rule.likeness(subject) is Likeness.MAYBE:
-                hidden_by = getattr(subject.line, "reason", "the code inside it")
+                hidden_by = getattr(subject.line, "reason", "code or an alias in it")
                 says = f"may apply: {hidden_by} hides what would run"
                 verdict = _make_verdict(rule, subject, decision="ask", says=says)
                 return replace(verdict, grants=NO_GRANTS)  # it may as well be another command

@@ -99,6 +99,31 @@ _TAKE_CODE = split_names("find fd fdfind sed awk make tar")
 _ABBREVIATE_OPTIONS = split_names("tar gtar wget git zip")
 _SHORTEST_ABBREVIATION = 2
 _DASHED_GIT = "git-"
+_GIT_COMMANDS = split_names(
+    """add am annotate apply archive backfill bisect blame branch bugreport bundle cat-file
+    check-attr check-ignore check-mailmap check-ref-format checkout checkout-index cherry
+    cherry-pick clean clone column commit commit-graph commit-tree config count-objects credential
+    credential-cache credential-store daemon describe diagnose diff diff-files diff-index diff-pairs
+    diff-tree difftool fast-export fast-import fetch fetch-pack filter-branch fmt-merge-msg
+    for-each-ref for-each-repo format-patch fsck fsck-objects gc get-tar-commit-id grep hash-object
+    help hook http-backend http-fetch http-push imap-send index-pack init init-db instaweb
+    interpret-trailers log ls-files ls-remote ls-tree mailinfo mailsplit maintenance merge
+    merge-base merge-file merge-index merge-octopus merge-one-file merge-ours merge-recursive
+    merge-resolve merge-subtree merge-tree mergetool mktag mktree multi-pack-index mv name-rev notes
+    pack-objects pack-redundant pack-refs patch-id pickaxe prune prune-packed pull push quiltimport
+    range-diff read-tree rebase receive-pack reflog refs remote remote-ext remote-fd remote-ftp
+    remote-ftps remote-http remote-https repack replace replay request-pull rerere reset restore
+    rev-list rev-parse revert rm send-email send-pack shell shortlog show show-branch show-index
+    show-ref sparse-checkout stage stash status stripspace submodule subtree switch symbolic-ref tag
+    unpack-file unpack-objects update-index update-ref update-server-info upload-archive upload-pack
+    var verify-commit verify-pack verify-tag version whatchanged worktree write-tree"""
+)
+"""The commands that git brings: no alias can have their names."""
+_GIT_OPTIONS_WITH_VALUE = frozenset(
+    {"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env", "--attr-source"}
+)
+_GIT_DOES_ALSO = {"push": split_names("send-pack http-push subtree remote-http remote-https")}
+"""Other commands of git that do the same, by the command that people know."""
 
 
 def get_program_name(word: str) -> str:
@@ -113,6 +138,19 @@ def split_dashed_git(argv: Sequence[str]) -> tuple[str, ...]:
     if not name.startswith(_DASHED_GIT):
         return tuple(argv)
     return ("git", name.removeprefix(_DASHED_GIT), *argv[1:])
+
+
+def may_be_in_git(command: str, argv: Sequence[str]) -> bool:
+    """Return whether words that run git may run this command by another name, such as an alias."""
+    words = iter(split_dashed_git(argv))
+    if get_program_name(next(words)) != "git":
+        return False
+    for word in words:
+        if word in _GIT_OPTIONS_WITH_VALUE:
+            next(words, None)
+        elif not word.startswith("-"):
+            return word not in _GIT_COMMANDS or word in _GIT_DOES_ALSO.get(command, ())
+    return False
 
 
 def runs_others(program: str) -> bool:
