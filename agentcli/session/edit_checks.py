@@ -31,6 +31,8 @@ EDITS = ("write_file", "edit_file", "apply_patch")
 LINES_MAX = 10
 LINE_CHARS = 300
 CHECK_TIMEOUT_S = 60.0
+HEADING = "New errors after this edit:"
+"""The line before the findings, after a blank one."""
 
 RunCheck: TypeAlias = Callable[[str], Awaitable[Verified]]
 
@@ -173,5 +175,5 @@ def _add_findings(output: Output, found: Sequence[str]) -> Output:
     details = output.details
     if isinstance(details, Diff):
         details = replace(details, notes=(*details.notes, *found))
-    text = "\n".join(("", "New errors after this edit:", *found))
+    text = "\n".join(("", HEADING, *found))
     return replace(output, content=(*output.content, Text(text=text)), details=details)

@@ -45,6 +45,13 @@ SESSIONS: dict[str, tuple[list[Any], list[str]]] = {
     "names of mktemp": ([bash("mktemp; mktemp -d; mktemp --suffix=.py; mktemp -p ."), "Done."], []),
     "names from a template": ([bash("mktemp log.XXXXXX; ls -d log.*"), "Done."], []),
     "a name before a long output": ([bash("mktemp; seq 20000"), "Done."], []),
+    "an edit that breaks a file": (
+        [{"calls": [{"write_file": {"path": "a.py", "content": "def f(:\n"}}]}, "Done."],
+        [],
+    ),
+    "a host that was denied": ([bash("curl -s http://host.invalid/"), "Done."], []),
+    "listing of a directory": ([bash("ls -la; ls -laF; ls -lh; mkdir x; ls -la x"), "Done."], []),
+    "the environment": ([bash("env | sort"), "Done."], []),
     "names of Python": ([bash(f'python3 -c "{PYTHON}"'), "Done."], []),
 }
 

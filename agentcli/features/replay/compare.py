@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Callable, Container, Iterable, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from difflib import unified_diff
 from typing import Any
 
 from agentcli.features.replay.recording import RecordedPaths, is_overflow
+from agentcli.session.edit_checks import EDITS, HEADING
 from agentcli.types.events import (
     CallFinished,
     CallJudged,
@@ -20,7 +21,7 @@ from agentcli.types.events import (
 )
 from agentcli.types.hidden import NOTE
 from agentcli.types.messages import Image, Text
-from agentcli.types.tools import Command, Details, ToolResult
+from agentcli.types.tools import Command, Details, Diff, ToolResult
 
 # Comparing two results without what depends on path and time.
 
@@ -45,6 +46,8 @@ _STAND_INS: tuple[tuple[str, str], ...] = (
     (r"\btmp(?:[a-z0-9_]{8}|\.[A-Za-z0-9]{10})(?!\w)", "<name>"),  # of Python and of mktemp
     (r"((?:/tmp|agentcli-<name>)/[\w-]*?[-._])[A-Za-z0-9_]{6,12}(?![\w-])", r"\1<name>"),
     (r"pytest-of-\w+/pytest-\d+", "pytest-of-<name>"),
+    (r"[\w./<>-]*/homes/[0-9a-f]{16}/home\b", "<home>"),  # what commands have for a home
+    (r"(?m)^(AGENTCLI_PROXY_LOGIN=).*$", r"\1<name>"),
     (r"\b0x[0-9a-f]{6,16}\b", "<address>"),
     (r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?", "<time>"),
     (r"\b\d\d:\d\d:\d\d(?:[.,]\d+)?\b", "<time>"),
@@ -59,6 +62,9 @@ _STAND_INS: tuple[tuple[str, str], ...] = (
         r"(?m)^([-dlbcps][-rwxsStT]{9})[.+@]? +\d+ +\S+ +\S+ +(\d+) +\S+ +\d+ +[\d:]+ ",
         r"\1 \2 <time> ",
     ),
+    (r"(?m)^d\S{9} \d+ <time> \.\.(?=/?$)", "<parent>"),  # of another directory by now
+    (r"(?m)^(d\S{9}) \d+ (?=<time> )", r"\1 <size> "),  # the file system decides it
+    (r"(?m)^total \d+(?:[.,]\d+)?[KMG]?$", "total <size>"),
 )
 _COMPILED = tuple((re.compile(pattern), stand_in) for pattern, stand_in in _STAND_INS)
 
@@ -141,15 +147,23 @@ def diff_lines(recorded: Sequence[str], again: Sequence[str]) -> str:
 def _lines(result: ToolResult, normal: Normal) -> list[str]:
     head = f"status: {result.status}{f' ({result.error})' if result.error else ''}"
     lines = [head, f"truncated: {result.truncated}"] if result.truncated else [head]
+    findings: list[str] = []
     for block in result.content:
         match block:
             case Text(text=text):
+                if result.name in EDITS:  # their checks are not run again
+                    text, _, found = text.partition(f"\n\n{HEADING}\n")
+                    findings += found.split("\n")
                 rows = normal(text).split("\n")
                 # The newest come first, and the files of a rebuilt tree have other dates.
                 lines.extend(sorted(rows) if result.name == "find_files" else rows)
             case Image(media_type=media_type, data=data):
                 lines.append(f"image: {media_type}, {len(data)} characters, {hash(data):x}")
-    return [*lines, *_details(result.details, normal)]
+    details = result.details
+    if isinstance(details, Diff):
+        kept = tuple(note for note in details.notes if note not in findings)
+        details = replace(details, notes=kept)
+    return [*lines, *_details(details, normal)]
 
 
 def _details(details: Details | None, normal: Normal) -> list[str]:

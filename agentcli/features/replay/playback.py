@@ -166,7 +166,8 @@ class RecordedCompletion(CompletionChecks):
         return ()
 
     async def check_reply(self) -> TurnEnded | None:
-        return self._playback.find_ending(*_UNMET) or DONE
+        # A host that a command was denied is not asked about again: there is no network here.
+        return self._playback.find_ending(*_UNMET, Ending.DENIED) or DONE
 
     async def check_after_calls(self) -> TurnEnded | None:
         """Return the ending if the calls were the last: the answer, or one that was denied."""
