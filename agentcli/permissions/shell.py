@@ -72,8 +72,10 @@ _IN_QUOTES = r'[^"$`\\!]|\\[^!\n]'
 _TOKEN = compile_later(
     r"(?P<blank>[ \t]+)"
     r"|(?P<comment>(?<![^ \t\n])\#[^\n]*)"
-    # Redirections to no file, with both ends free: `2>&1x` and `f2>&1` mean something else.
-    r"|(?P<redirection>(?<=[ \t])(?:(?:[12]?>|&>|<)[ \t]*/dev/null|2>&1|1?>&2)(?=[ \t\n;|&]|\Z))"
+    # Redirections that write no file, with both ends free: `2>&1x` and `f2>&1` mean something else.
+    # Bash opens a connection for names such as /dev/tcp/host/80.
+    r"|(?P<redirection>(?<=[ \t])(?:(?:[12]?>|&>|<)[ \t]*/dev/null|2>&1|1?>&2"
+    r"|<[ \t]*(?!/(?:dev|proc)/)[A-Za-z0-9_./+-]+)(?=[ \t\n;|&]|\Z))"
     r"|(?P<joiner>(?:&&|\|\||;(?![;&])|\|(?!&)|\n)[ \t\n]*)"
     rf"""|(?P<word>(?:{_BARE}|'[^']*'|"(?:{_IN_QUOTES})*")+)"""
 )

@@ -17,7 +17,14 @@ ls <> x
 ls 2> x
 ls &> x
 ls >& x
-cat < README.md
+cat < /dev/tcp/127.0.0.1/80
+cat < *.md
+cat < ~/x
+cat < $x
+cat<README.md
+cat 0< README.md
+ls <README.md>x
+bash < README.md
 cat <<< x
 ls 1>x
 ls 3>x

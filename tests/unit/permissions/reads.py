@@ -59,6 +59,8 @@ git blame -L 1,2 README.md
 git grep -n import
 git stash list
 git config --get user.name
+wc -l < README.md
+tr a-z A-Z <README.md | sort
 git --no-pager log -3
 git -C src log --oneline
 git describe --always

@@ -59,7 +59,7 @@ def test_plain_line_gives_its_words(line: str, argvs: list[tuple[str, ...]]) -> 
         ("ls >/dev/nullx", "redirection >"),
         ("ls 2>&1x", "redirection >"),
         ("ls2>&1", "redirection >"),
-        ("cat < x", "redirection <"),
+        ("cat < /dev/tcp/x/1", "redirection <"),
         ("cat << x", "here-document <<"),
         ("cat <<< x", "here-string <<<"),
         ("cat <(x)", "process substitution <(…)"),
