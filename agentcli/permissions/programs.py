@@ -64,7 +64,8 @@ _RUNNING_OPTIONS = split_names(
 )
 _RUNNING_OPTIONS_OF = {
     "git": split_names(
-        "template sendmail-cmd smtp-server to-cmd cc-cmd header-cmd httpd browser access-hook"
+        """template sendmail-cmd smtp-server to-cmd cc-cmd header-cmd httpd browser access-hook
+        authors-prog"""
     ),
     "cargo": split_names("config"),
     "mypy": split_names("python-executable"),
@@ -75,6 +76,12 @@ _RUNNING_OPTIONS_OF = {
     "rsync": split_names("daemon"),
     "pip": split_names("python"),
     "tar": split_names("files-from"),
+    "pylint": split_names("init-hook load-plugins"),
+    "prettier": split_names("plugin"),
+    "protoc": split_names("plugin"),
+    "ld": split_names("plugin"),
+    "openssl": split_names("engine provider-path"),
+    "kubectl": split_names("kubeconfig"),
 }
 """Options, by program, that make it run a file named in the words."""
 _RUNNING_LETTERS = {"tar": "IFT", "rsync": "e", "fd": "xX", "fdfind": "xX", "wget": "e", "zip": "T"}
@@ -213,7 +220,7 @@ def _running_word(program: str, argv: Sequence[str], after: int) -> str | None:
         letters = _GIT_RUNNING_LETTERS.get(argv[1], "")
     for index, word in enumerate(argv[after:], after):
         name = word.lstrip("-").partition("=")[0]
-        if program == "git" and word.startswith("ext::"):
+        if program == "git" and word.rpartition("=")[2].startswith("ext::"):
             return word
         if program == "tar" and _runs_without_dash(word, is_first=index == 1):
             return word

@@ -438,3 +438,33 @@ def test_rules_deny_the_browser_widely(rule: str) -> None:
 def test_unknown_action_in_the_browser_is_refused(rule: str) -> None:
     with pytest.raises(RuleError, match="look, click, type, navigate"):
         parse_rule(rule, "allow", source="user")
+
+
+@pytest.mark.parametrize(
+    ("rule", "command"),
+    [
+        ("git rebase", "git rebase -ixtouch main"),
+        ("git fetch", "git fetch --upload-p ./x o"),
+        ("git archive", "git archive --remote=ext::x HEAD"),
+        ("git svn", "git svn --authors-prog=x fetch"),
+        ("git pull", "git pull -sevil"),
+        ("git difftool", "git difftool -yx ./x"),
+        ("tar cf", "tar cf a b --use-com=x"),
+        ("rsync -a", "rsync -a --rsh=x a b"),
+        ("go test", "go test -exec x ./..."),
+        ("npm test", "npm test --script-shell=./x"),
+        ("cargo test", "cargo test --config build.rustc-wrapper=x"),
+        ("pylint", "pylint --init-hook=x src"),
+        ("prettier", "prettier --plugin=./x ."),
+        ("protoc", "protoc --plugin=x a.proto"),
+        ("openssl", "openssl dgst -engine x a"),
+        ("kubectl get", "kubectl get --kubeconfig=x pods"),
+        ("gcc", "gcc -wrapper x a.c"),
+        ("fd", "fd foo --exec rm"),
+    ],
+)
+def test_rule_for_a_program_does_not_reach_an_option_that_runs_another(
+    rule: str, command: str, tmp_path: Path
+) -> None:
+    bench = _Bench(tmp_path, [_rule(f"bash({rule}:*)")])
+    assert [bench.bash(line).decision for line in (f"{rule} a", command)] == ["allow", "ask"]
