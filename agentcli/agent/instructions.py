@@ -10,10 +10,12 @@ elsewhere do not speak for this project.
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
+from itertools import takewhile
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, TypeAlias
 
 from agentcli.system.agent_files import RULES, list_levels
+from agentcli.system.kinds import is_directory
 from agentcli.system.lazy import compile_later
 from agentcli.system.plain_text import show_controls
 from agentcli.system.text import NotText, decode, to_lf
@@ -106,7 +108,9 @@ class InstructionFiles:
             return []
         relative = PurePosixPath(real.relative_to(self._repository.root).as_posix())
         facts: list[ContextNote | Warned] = []
-        for folder in (*reversed(relative.parents), relative):
+        # Where a folder is missing, there is nothing below it, however long the path is.
+        folders = takewhile(self._is_folder, (*reversed(relative.parents), relative))
+        for folder in folders:
             if self._is_foreign(folder):
                 break
             if folder not in self._visited:
@@ -117,6 +121,9 @@ class InstructionFiles:
             self._known.add(place)
             facts += self._take_rules(relative)
         return facts
+
+    def _is_folder(self, path: PurePosixPath) -> bool:
+        return is_directory(self._repository.root / path)
 
     def _is_foreign(self, folder: PurePosixPath) -> bool:
         """Return whether the folder belongs to another repository, or was installed."""

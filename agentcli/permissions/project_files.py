@@ -30,7 +30,7 @@ from agentcli.system.agent_files import PERMISSIONS, list_levels
 from agentcli.system.agent_files import SERVERS as SERVER_FILES
 from agentcli.system.folder import Folder, descend
 from agentcli.system.lazy import compile_later
-from agentcli.system.text import printable
+from agentcli.system.text import escape_unprintable, printable
 from agentcli.types.errors import SettingsError
 from agentcli.types.fast_dataclass import dataclass
 
@@ -256,10 +256,6 @@ def _texts(value: Any) -> Sequence[str]:
 # Descriptions of a project's files, for the user who is asked to trust them
 
 
-_SHOWN_CHARS = 300
-_LISTED_RULES = 40
-
-
 def summarize_files(files: ProjectFiles) -> str:
     """Return a one-line summary: `settings.toml, 2 hooks, 1 server and 3 commands`."""
     counted = (
@@ -280,7 +276,7 @@ def summarize_files(files: ProjectFiles) -> str:
 
 
 def describe_files(files: ProjectFiles) -> Iterator[str]:
-    """Yield one line for everything that would be used or run."""
+    """Yield one line for everything that would be used or run, whole: an end may be the point."""
     yield from (f"problem   {problem}" for problem in files.problems)
     yield from (
         f"setting   {describe_value(key)} = {describe_value(value)}"
@@ -288,10 +284,7 @@ def describe_files(files: ProjectFiles) -> Iterator[str]:
     )
     yield from (f"hook      {line}" for line in _hooks(files))
     yield from (f"server    {line}" for line in _servers(files))
-    allowed = list(_allow_rules(files))
-    yield from (f"allow     {line}" for line in allowed[:_LISTED_RULES])
-    if len(allowed) > _LISTED_RULES:
-        yield f"allow     and {len(allowed) - _LISTED_RULES} more"
+    yield from (f"allow     {line}" for line in _allow_rules(files))
     yield from (f"command   {line}" for line in _commands(files))
     yield from (f"script    {printable(name)}" for name in files.scripts)
     yield from (f"left out  {name}: {why}" for name, why in files.foreign.left_out)
@@ -364,5 +357,4 @@ def _describe_servers(data: bytes) -> list[str]:
 def describe_value(value: Any) -> str:
     """Return a value for the user who is asked: printable, and cut if it is long."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    more = len(text) - _SHOWN_CHARS
-    return printable(text[:_SHOWN_CHARS]) + (f"… ({more} more characters)" if more > 0 else "")
+    return escape_unprintable(text)

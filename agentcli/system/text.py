@@ -137,9 +137,14 @@ def set_line_ending(text: str, ending: Ending) -> str:
 
 
 def printable(text: str) -> str:
-    """Return one line that any screen can show, with other characters as backslash escapes."""
-    shown = "".join(char if char.isprintable() else _escape(char) for char in text)
+    """Return one line of limited length that any screen can show."""
+    shown = escape_unprintable(text)
     return shown if len(shown) <= SHOWN_PATH_CHARS else shown[:SHOWN_PATH_CHARS] + "…"
+
+
+def escape_unprintable(text: str) -> str:
+    """Return one line with characters that no screen can show as backslash escapes."""
+    return "".join(char if char.isprintable() else _escape(char) for char in text)
 
 
 def _escape(char: str) -> str:

@@ -51,6 +51,14 @@ def test_a_nested_directory_is_told_of_once_when_it_is_touched(project: Path) ->
     assert told(found.collect_notes(Path("docs/y.md"))) == []
 
 
+@pytest.mark.parametrize(
+    "path", ["docs/" + "a/" * 3_000 + "x", "docs/" + "b" * 6_000, "docs/new/x"]
+)
+def test_path_that_does_not_exist_is_searched_as_far_as_it_does(path: str, project: Path) -> None:
+    write(project / "docs/AGENTS.md", "docs")
+    assert told(opened(project).collect_notes(Path(path))) == ["docs"]
+
+
 def test_all_names_of_a_directory_are_read_and_nothing_is_said_twice(project: Path) -> None:
     write(project / "AGENTS.md", "first")
     write(project / "CLAUDE.md", "@AGENTS.md\nsecond")

@@ -63,11 +63,15 @@ def test_project_is_what_executes_or_redirects(root: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize(("length", "sign"), [(300, ""), (301, "… (1 more characters)")])
-def test_long_command_is_cut_with_a_sign(root: Path, length: int, sign: str) -> None:
-    hooks = {"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "x" * length}]}]}}
+def test_all_that_would_run_is_shown_whole(root: Path) -> None:
+    command = f"echo ok {' ' * 9_000}; touch end"
+    hooks = {"hooks": {"Stop": [{"hooks": [{"type": "command", "command": command}]}]}}
     (root / ".agentcli/hooks.json").write_text(json.dumps(hooks))
-    assert f"hook      Stop: {'x' * 300}{sign}" in list(describe_files(_read(root)))
+    (root / ".agentcli/settings.toml").write_text(f'verify = "{command}"\n')
+    servers = {"mcpServers": {"one": {"command": "node", "args": ["x" * 9_000, "touch end"]}}}
+    (root / ".agentcli/mcp.json").write_text(json.dumps(servers))
+    shown = [line for line in describe_files(_read(root)) if "touch end" in line]
+    assert [line.split()[0] for line in shown] == ["setting", "hook", "server"]
 
 
 @pytest.mark.parametrize(
