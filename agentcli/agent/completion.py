@@ -43,6 +43,37 @@ FindProblem: TypeAlias = Callable[[Json], str]
 _FENCED = compile_later(r"```(?:json)?\s*\n(.*)\n\s*```", re.DOTALL)
 
 
+_TAGGED_CALL = compile_later(r"<(tool_call|function)\b[^>]*>.*</\1>$", re.DOTALL)
+
+
+def is_call_as_text(answer: str) -> bool:
+    """Return whether an answer is nothing but a tool call, or ends in a tagged one.
+
+    Weak models do that, and servers that do not know how a model writes its calls.
+    """
+    if answer.startswith("[TOOL_CALLS]") or (answer.endswith(">") and _TAGGED_CALL.search(answer)):
+        return True
+    fenced = _FENCED.fullmatch(answer) if answer.startswith("```") else None
+    text = fenced[1].strip() if fenced else answer
+    if not text.startswith(("{", "[")):
+        return False
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    calls = value if isinstance(value, list) else [value]
+    return bool(calls) and all(map(_is_written_call, calls))
+
+
+def _is_written_call(value: Json) -> bool:
+    if not isinstance(value, dict):
+        return False
+    called = value.get("function")
+    called = called if isinstance(called, dict) else value
+    arguments = called.get("arguments", called.get("parameters"))
+    return isinstance(called.get("name"), str) and isinstance(arguments, dict | str)
+
+
 class AnswerForm:
     def __init__(
         self, schema: Json, *, find_problem: FindProblem, by_call: bool, emit: Emit

@@ -11,7 +11,7 @@ from functools import partial
 from itertools import groupby
 from typing import Any, Literal, TypeAlias
 
-from agentcli.agent.completion import DONE, CompletionChecks
+from agentcli.agent.completion import DONE, CompletionChecks, is_call_as_text
 from agentcli.agent.dispatch import Dispatcher
 from agentcli.agent.journal import Journal
 from agentcli.agent.limits import Breaker, TurnLimits
@@ -151,6 +151,10 @@ CUT_OFF_IN_CALL = (
 EMPTY_REPLY = (
     "Your reply was empty. If something is left to do, do it. If not, say what you did or found."
 )
+CALL_AS_TEXT = (
+    "Your reply is a tool call written as text, so nothing was run. Call the tool itself, as tools "
+    "are called here. If nothing is left to do, say what you did or found, in words."
+)
 NOT_COMPLETE = "Not run: your reply did not end as it should."
 WRAP_UP = (
     "The limit of this run is reached. Without calling any tool, say in a few sentences what is "
@@ -202,8 +206,8 @@ class Loop:
         self._wraps_up = wraps_up
         self._steps_made = 0
         self._bad_replies = 0
-        self._is_silent = False
-        """True if the last reply was empty and the model got a note about it."""
+        self._lacks_answer = False
+        """True if the last reply was no answer, and the model got a note about it."""
         self._was_done = False
         """True if the turn was done, and the model has not yet replied to the evidence."""
 
@@ -260,7 +264,7 @@ class Loop:
             self._completion_checks.begin_turn()
         self._steps_made = 0
         self._bad_replies = 0
-        self._is_silent = False
+        self._lacks_answer = False
         self._was_done = False
 
     def _refuse_open_calls(self, error: SettingsError) -> TurnEnded:
@@ -345,8 +349,11 @@ class Loop:
 
     async def _handle_answer(self) -> TurnEnded | None:
         has_form = self._completion_checks is not None and self._completion_checks.has_form
-        if not self._journal.answer().strip() and not has_form:
-            return self._handle_empty_reply()
+        answer = "" if has_form else self._journal.answer().strip()
+        if not answer and not has_form:
+            return self._ask_again(NoteReason.EMPTY, EMPTY_REPLY, "sent two empty replies in a row")
+        if is_call_as_text(answer):
+            return self._ask_again(NoteReason.ERROR, CALL_AS_TEXT, "writes its calls as text")
         return await self._completion_checks.check_reply() if self._completion_checks else DONE
 
     async def _handle_stop(self, reply: AssistantMessage) -> TurnEnded | None:
@@ -363,7 +370,7 @@ class Loop:
 
     async def _run_calls(self, calls: Sequence[ToolCall]) -> TurnEnded | None:
         self._bad_replies = 0
-        self._is_silent = False
+        self._lacks_answer = False
         self._breaker.begin_step()
         first_fact = len(self._journal.facts)
         await run_batch(
@@ -400,16 +407,16 @@ class Loop:
             self._journal.append(ContextNote(text=note, why=NoteReason(reply.stop)))
         return None
 
-    def _handle_empty_reply(self) -> TurnEnded | None:
-        """Ask the model once more, then fail: an empty answer is not success."""
-        if self._is_silent:
+    def _ask_again(self, why: NoteReason, note: str, fault: str) -> TurnEnded | None:
+        """Ask the model for an answer once more, then fail: no answer is not success."""
+        if self._lacks_answer:
             return TurnEnded(
                 ending=Ending.PROVIDER_FAILED,
-                message="the model sent two empty replies in a row",
+                message=f"the model {fault}",
                 hint="try again, or use another model: --model",
             )
-        self._is_silent = True
-        self._journal.append(ContextNote(text=EMPTY_REPLY, why=NoteReason.EMPTY))
+        self._lacks_answer = True
+        self._journal.append(ContextNote(text=note, why=why))
         return None
 
     def _refuse_calls(self, reply: AssistantMessage, why: str) -> None:

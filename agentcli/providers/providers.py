@@ -59,7 +59,7 @@ def _local(name: str, port: int, *, base_url_env: str = "") -> Provider:
         base_url_env=base_url_env or f"{name.upper()}_BASE_URL",
         key_env=(f"{name.upper()}_API_KEY",),
         needs_key=False,
-        quirks=_OLD_CHAT,
+        quirks=_OLD_CHAT | {"no_null_content"},
         # Most local models read only text, and one image would break the whole conversation.
         images=False,
         strict_tools=False,

@@ -25,6 +25,7 @@ Quirk = Literal[
     "no_parallel_switch",
     "no_tool_choice",
     "no_effort",
+    "no_null_content",
 ]
 
 

