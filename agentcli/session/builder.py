@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agentcli import __version__
 from agentcli.agent.journal import Journal, Listener
@@ -51,6 +51,9 @@ from agentcli.types.tools import Tool, ToolSpec
 from agentcli.types.user_facts import EffortChanged
 from agentcli.types.verdicts import AskUser, CurrentMode
 
+if TYPE_CHECKING:
+    from agentcli.session.unsaved_files import EditorFiles
+
 
 def open_session(
     settings: Settings,
@@ -60,13 +63,15 @@ def open_session(
     resume: SessionPaths | None = None,
     requirements: RunRequirements | None = None,
     tools: Sequence[Tool] = (),
+    editor: "EditorFiles | None" = None,
 ) -> Session:
     """Open a new or resumed session. Raise AgentError if that is not possible.
 
     `ask_user` is None if nobody can be asked.
     `resume` is a session to continue, as `log/sessions.py` finds it.
     `requirements` must be met before a turn is done, in a run without a user.
-    `tools` are those of the program that opens the session."""
+    `tools` are those of the program that opens the session.
+    `editor` has files that may not be saved."""
     configuration = load_configuration(settings)
     settings = _choose_cache(configuration.settings, is_run=requirements is not None)
     configuration = replace(configuration, settings=settings)
@@ -100,6 +105,7 @@ def open_session(
             model=model,
             secret_masking=secret_masking,
             ask_user=ask_user,
+            editor=editor,
         )
         session = _assemble(
             parts,
@@ -131,6 +137,7 @@ def _build_parts(
     model: SessionModel,
     secret_masking: SecretMasking,
     ask_user: AskUser | None,
+    editor: "EditorFiles | None",
 ) -> SessionParts:
     """Build the parts: the permission gate with all it needs, then the tools, which need it."""
     settings, paths, emit = configuration.settings, start.paths, journal.append
@@ -157,7 +164,9 @@ def _build_parts(
         directories=directories,
     )
     toolset = Toolset(())
-    builtin_tools = BuiltinTools(settings, gate=gate, model=lambda: model.current, emit=emit)
+    builtin_tools = BuiltinTools(
+        settings, gate=gate, model=lambda: model.current, emit=emit, editor=editor
+    )
     return SessionParts(
         configuration=configuration,
         paths=paths,

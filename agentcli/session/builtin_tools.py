@@ -26,6 +26,7 @@ from agentcli.types.tools import Command, Tool, ToolResult, ToolSpec, WorkingDir
 
 if TYPE_CHECKING:
     from agentcli.session.credentials import UserCredentials
+    from agentcli.session.unsaved_files import EditorFiles, UnsavedFiles
     from agentcli.system.process_table import ProcessTable, StartedCommand
     from agentcli.system.workspace import Workspace
     from agentcli.tools.bash import Bash
@@ -44,10 +45,11 @@ class BuiltinTools:
         model: Callable[[], ModelInUse],
         emit: Emit,
         keeps_tokens: bool = False,
+        editor: "EditorFiles | None" = None,
     ) -> None:
         """`model` returns the model in use. `emit` receives an event when a background command
         ends. If `keeps_tokens` is true, a hidden value that is not found anywhere is written as
-        its token."""
+        its token. `editor` has files that may not be saved."""
         self._settings = settings
         self._gate = gate
         self._host = gate.host
@@ -55,6 +57,7 @@ class BuiltinTools:
         self._model = model
         self._emit = emit
         self._keeps_tokens = keeps_tokens
+        self._editor = editor
         self._processes = Lazy(self._build_process_table)
         self._shells = Lazy(self._build_shells)
         self._credentials = Lazy(self._build_credentials)
@@ -63,9 +66,9 @@ class BuiltinTools:
         """Yield the tools of one conversation, whose `facts` say what was shown in it."""
         seen = cache(partial(self._new_seen, facts))
         for name in BUILT_IN:
-            yield load_spec(name), partial(self._build_tool, name, seen)
+            yield load_spec(name), partial(self._load_tool, name, seen)
         if self._model().patches:
-            yield load_patch_spec(), partial(self._build_tool, "apply_patch", seen)
+            yield load_patch_spec(), partial(self._load_tool, "apply_patch", seen)
 
     def collect_notes(self) -> Sequence[ContextNote]:
         """Return notes on background commands that ended since the last call."""
@@ -123,6 +126,10 @@ class BuiltinTools:
             await asyncio.to_thread(self._shells.made.close)
         if self._processes.made:
             await self._processes.made.close()
+
+    def _load_tool(self, name: str, seen: "Callable[[], Seen]") -> Tool:
+        tool = self._build_tool(name, seen)
+        return self._unsaved.wrap_tool(tool, self.files) if self._unsaved else tool
 
     def _build_tool(self, name: str, seen: "Callable[[], Seen]") -> Tool:
         match name:
@@ -206,7 +213,16 @@ class BuiltinTools:
             hides=self._gate.hides,
             find_temporary=lambda: self._host.temporary,
             added=self._gate.get_added,
+            find_unsaved=self._unsaved.find if self._unsaved else None,
         )
+
+    @cached_property
+    def _unsaved(self) -> "UnsavedFiles | None":
+        if self._editor is None:
+            return None
+        from agentcli.session.unsaved_files import UnsavedFiles
+
+        return UnsavedFiles(self._editor)
 
     @cached_property
     def search_engine(self) -> "Ripgrep":

@@ -8,6 +8,7 @@ import errno
 import os
 import re
 import stat
+import tempfile
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -127,6 +128,14 @@ class WorkspacePath:
         return () if self.relative == "." else tuple(self.relative.split("/"))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnsavedText:
+    """What an editor has of a file, and what the file had on disk at that time."""
+
+    text: bytes
+    disk: bytes
+
+
 class Workspace:
     def __init__(
         self,
@@ -137,11 +146,13 @@ class Workspace:
         hides: Callable[[Path], bool] | None = None,
         find_temporary: Callable[[], TemporaryFiles | None] = lambda: None,
         added: Callable[[], Grants] = lambda: NO_GRANTS,
+        find_unsaved: Callable[[Path], UnsavedText | None] | None = None,
     ) -> None:
         """`protected` are paths that are not written, even if they are in the workspace.
         `hides` says which files a search must skip as if they did not exist. `find_temporary`
         returns the temporary files of commands, which tools may read and write, too. `added`
-        returns the directories that belong to the workspace by now."""
+        returns the directories that belong to the workspace by now. `find_unsaved` returns what an
+        editor has of a file, if it is not saved."""
         self.root = Path(os.path.realpath(root))
         self._reserved = find_reserved(self.root)
         self._is_denied = hides or (lambda path: False)
@@ -150,6 +161,7 @@ class Workspace:
         self._protected = tuple(Path(os.path.realpath(path)) for path in protected)
         self._find_temporary = find_temporary
         self._added = added
+        self._find_unsaved = find_unsaved or (lambda path: None)
 
     def locate(self, given: str, granted: Grants = NO_GRANTS) -> WorkspacePath:
         """Return what a path means. It need not exist. Raise ToolError if it cannot be in any root,
@@ -230,7 +242,11 @@ class Workspace:
             except ToolError:
                 os.close(handle)
                 raise
+        unsaved = self._find_unsaved(path.path)
+        if unsaved is None:
             return handle
+        os.close(handle)
+        return _open_bytes(unsaved.text)
 
     @contextmanager
     def open_folder(self, path: WorkspacePath) -> Iterator[Folder]:
@@ -243,6 +259,9 @@ class Workspace:
         Raise ToolError if the path may not be written, or does not hold what was expected.
         """
         self.require_writable(path)
+        unsaved = self._find_unsaved(path.path)
+        if unsaved is not None and expected == unsaved.text:
+            expected = unsaved.disk
         *parents, name = path.parts or (".",)
         try:
             with descend(path.root, parents, make=expected is None) as folder:
@@ -342,6 +361,14 @@ class Workspace:
             raise self.no_such_file(path) from None
         except OSError as error:
             raise _refusal(path, error) from error
+
+
+def _open_bytes(data: bytes) -> int:
+    """Return a handle for reading bytes that are in no file."""
+    with tempfile.TemporaryFile() as file:
+        file.write(data)
+        file.seek(0)
+        return os.dup(file.fileno())
 
 
 def _names_as_given(located: WorkspacePath) -> tuple[str, ...]:

@@ -47,6 +47,7 @@ from agentcli.tools.report import (
     report_interrupted,
 )
 from agentcli.tools.shells import PooledShell, ShellPool, ShellSetup
+from agentcli.types.deltas import CommandStarted
 from agentcli.types.errors import ToolError
 from agentcli.types.events import Emit, OutputStored
 from agentcli.types.fast_dataclass import dataclass
@@ -238,6 +239,7 @@ class Bash:
         since_pid = process_tree.newest_pid()
         shell, pipe = self._start(call, live)
         began = time.monotonic()
+        self._emit(CommandStarted(call_id=call.call_id, log_path=str(call.log_path)))
         if call.may_kill:
             shell.handle.answer_requests(BackgroundKiller(self._processes).answer)
         try:

@@ -75,6 +75,14 @@ class CheckStarted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CommandStarted:
+    """A call runs a command. Everything it prints goes to the file while it runs."""
+
+    call_id: str
+    log_path: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CommandEnded:
     """A background command ended. The model gets a context note before its next step."""
 
@@ -92,6 +100,7 @@ Delta: TypeAlias = (
     | RetryDelta
     | ServersAwaited
     | CheckStarted
+    | CommandStarted
     | CommandEnded
 )
 

@@ -1,7 +1,4 @@
-"""The agent's side of the Agent Client Protocol: the methods that an editor can call.
-
-The editor's terminals are not used: commands run in the sandbox, which an editor does not have.
-"""
+"""The agent's side of the Agent Client Protocol: the methods that an editor can call."""
 
 import asyncio
 import json
@@ -21,6 +18,7 @@ from acp.schema import (
     AgentCapabilities,
     AuthenticateResponse,
     AuthMethodAgent,
+    ClientCapabilities,
     CloseSessionResponse,
     ForkSessionResponse,
     HttpMcpServer,
@@ -111,12 +109,19 @@ class EditorAgent:
         """`load_settings` returns the settings of a workspace, or raises AgentError."""
         self._load_settings = load_settings
         self._client: Client | None = None
+        self._capabilities: ClientCapabilities | None = None
         self._open: dict[str, Conversation] = {}
 
     def on_connect(self, conn: Client) -> None:
         self._client = conn
 
-    async def initialize(self, protocol_version: int, **_: Any) -> InitializeResponse:
+    async def initialize(
+        self,
+        protocol_version: int,
+        client_capabilities: ClientCapabilities | None = None,
+        **_: Any,
+    ) -> InitializeResponse:
+        self._capabilities = client_capabilities
         return InitializeResponse(
             protocol_version=PROTOCOL_VERSION,
             agent_info=Implementation(name="agentcli", title="agentcli", version=__version__),
@@ -254,7 +259,10 @@ class EditorAgent:
         try:
             with write_servers_file(mcp_servers or ()) as path:
                 conversation = Conversation(
-                    self._client, replace(settings, mcp_config=path), resume=resume
+                    self._client,
+                    replace(settings, mcp_config=path),
+                    capabilities=self._capabilities,
+                    resume=resume,
                 )
         except AgentError as error:
             raise build_failure(error) from error

@@ -9,16 +9,18 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 
 from acp import RequestError
-from acp.helpers import ContentBlock, update_agent_message_text
+from acp.helpers import ContentBlock, update_agent_message_text, update_tool_call
 from acp.interfaces import Client
 from acp.schema import (
     AllowedOutcome,
+    ClientCapabilities,
     EmbeddedResourceContentBlock,
     ImageContentBlock,
     PermissionOption,
     PromptResponse,
     ResourceContentBlock,
     StopReason,
+    TerminalToolCallContent,
     TextContentBlock,
     TextResourceContents,
     ToolCallUpdate,
@@ -26,6 +28,7 @@ from acp.schema import (
 )
 
 from agentcli.agent.context_notes import PlanStep
+from agentcli.features.acp.editor import ClientFiles, CommandTerminals
 from agentcli.features.acp.options import (
     EditorUpdate,
     build_commands_update,
@@ -91,7 +94,12 @@ STOPS: dict[Ending, StopReason] = {
 
 class Conversation:
     def __init__(
-        self, client: Client, settings: Settings, *, resume: SessionPaths | None = None
+        self,
+        client: Client,
+        settings: Settings,
+        *,
+        capabilities: ClientCapabilities | None = None,
+        resume: SessionPaths | None = None,
     ) -> None:
         """Raise AgentError if the session cannot be opened."""
         self._client = client
@@ -107,9 +115,24 @@ class Conversation:
         self._prompts = PromptCommands(commands=[], problems=[], bad_skills=[])
         self._known_steps: tuple[PlanStep, ...] = ()
         self._is_open = False
+        files = ClientFiles(client, capabilities, lambda: self.id)
         self.session = open_session(
-            settings, listeners=[self._listen], ask_user=self._ask_user, resume=resume
+            settings,
+            listeners=[self._listen],
+            ask_user=self._ask_user,
+            resume=resume,
+            editor=files if files.may_read or files.may_write else None,
         )
+        self._terminals: CommandTerminals | None = None
+        if capabilities and capabilities.terminal:
+            self._terminals = CommandTerminals(
+                client,
+                get_id=lambda: self.id,
+                cwd=settings.workspace,
+                announce=self._announce_terminal,
+                stop_command=self.session.builtin_tools.kill_awaited,
+            )
+            self.session.journal.subscribe(self._terminals)
         self.session.journal.subscribe(self._listen_for_plan)
         for fact in self.session.facts:
             self._total += compute_spending(fact)
@@ -176,6 +199,8 @@ class Conversation:
         if self._announcing is not None:
             self._announcing.cancel()
         await self.session.close(Exit.DONE)
+        if self._terminals is not None:
+            await self._terminals.close()
 
     def _read_stop_reason(self, turn: "asyncio.Task[TurnEnded]") -> StopReason:
         if turn.cancelled():
@@ -208,6 +233,11 @@ class Conversation:
     def _start_sending(self) -> None:
         if self._unsent and (self._sending is None or self._sending.done()):
             self._sending = asyncio.ensure_future(self._flush())
+
+    def _announce_terminal(self, call_id: str, terminal: TerminalToolCallContent) -> None:
+        self._updates.add_terminal(call_id, terminal)
+        self._unsent.append(update_tool_call(call_id, content=[terminal]))
+        self._start_sending()
 
     def _build_session_updates(self, event: Event) -> Iterator[EditorUpdate]:
         match event:

@@ -58,8 +58,14 @@ class UpdateBuilder:
     def __init__(self, workspace: Path) -> None:
         self._workspace = workspace
         self._announced: set[str] = set()
+        self._terminals: dict[str, ToolCallContentVariant] = {}
+        """The terminal of the editor that shows a call."""
         self._has_streamed = False
         """True if the text of the current reply was shown while it streamed."""
+
+    def add_terminal(self, call_id: str, terminal: ToolCallContentVariant) -> None:
+        """Show a call by a terminal from now on, instead of its output as text."""
+        self._terminals[call_id] = terminal
 
     def build_updates(self, event: Event) -> Iterator[SessionUpdate]:
         match event:
@@ -105,7 +111,8 @@ class UpdateBuilder:
                 if verdict.decision != "deny":
                     yield update_tool_call(call.id, status="in_progress", raw_input=call.input)
             case CallProgress(call_id=call_id, text=text) if call_id in self._announced:
-                yield update_tool_call(call_id, content=[_quote_text(text)])
+                if call_id not in self._terminals:
+                    yield update_tool_call(call_id, content=[_quote_text(text)])
             case CallFinished(result=result):
                 yield from self._finish_call(result)
             case _:
@@ -133,6 +140,8 @@ class UpdateBuilder:
         )
 
     def _build_content(self, result: ToolResult) -> list[ToolCallContentVariant]:
+        if terminal := self._terminals.get(result.call_id):
+            return [terminal]
         if isinstance(result.details, Diff) and result.status == "ok":
             return build_diffs(result.details, self._workspace) or [_quote_text(result.text)]
         images = [
