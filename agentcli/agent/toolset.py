@@ -19,6 +19,7 @@ from agentcli.types.tools import ErrorKind, Tool, ToolSpec
 
 Load = Callable[[], Tool]
 
+SEARCH_TOOL = "search_tools"
 NAMES_SHOWN = 20
 """The number of tools listed in the error for a tool that does not exist."""
 
@@ -35,6 +36,7 @@ _NAMES_ELSEWHERE = {
     "find_files": "glob ls find list_dir list_files list_directory file_search",
     "bash": "shell sh exec terminal run_shell execute_bash run_command execute_command "
     "run_shell_command run_terminal_cmd local_shell exec_command container_exec",
+    "write_stdin": "send_input write_to_terminal send_keys",
     "delegate": "task agent spawn_agent subagent",
 }
 """The names of the same tools in other programs."""
@@ -121,8 +123,10 @@ class Toolset:
 
     @property
     def deferred(self) -> tuple[ToolSpec, ...]:
-        """The tools that can be found, found yet or not; the same object until one is added."""
-        return self._deferred
+        """The tools that can be found, found yet or not; the same object until one is added.
+
+        There are none without the tool that finds them."""
+        return self._deferred if SEARCH_TOOL in self._offers else ()
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:

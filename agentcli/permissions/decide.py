@@ -188,7 +188,8 @@ class PolicyDecider:
 
     def _was_seen(self, subject: CallSubject) -> bool:
         """Return whether the user has seen exactly this line and allowed it."""
-        return any(rule.line == subject.command for rule in self._rules_with("allow") if rule.line)
+        seen = (rule.line for rule in self._rules_with("allow") if rule.line)
+        return subject.line is not None and subject.command in seen
 
     def judges(self, subject: CallSubject) -> Verdict | None:
         """Return the `ask` for a call that a model must judge, even if rules or mode allow it."""
@@ -206,7 +207,8 @@ class PolicyDecider:
 
     def _allow(self, subject: CallSubject) -> Verdict | None:
         permitting = [rule for rule in self._rules_with("allow") if rule.permits_call(subject)]
-        if subject.line is not None and not self._is_confined:
+        is_command = subject.line is not None or subject.typed is not None
+        if is_command and not self._is_confined:
             # Rules rely on the sandbox. An exact line that the user has seen is their own approval.
             permitting = [rule for rule in permitting if rule.line is not None]
         elif isinstance(subject.line, PlainLine) and not permitting:
@@ -247,6 +249,8 @@ class PolicyDecider:
         return Verdict(decision="ask", by="mode", reason=reason)
 
     def why_not_reading(self, subject: CallSubject, effect: Effect) -> str | None:
+        if subject.is_poll:
+            return None  # what it prints was allowed with the command
         if subject.line is None:
             return None if effect is Effect.READ else f"{subject.tool} is not read-only"
         if not self._is_confined:
@@ -255,10 +259,8 @@ class PolicyDecider:
 
     def _why_mode_asks(self, subject: CallSubject, effect: Effect, *, mode: Mode) -> str | None:
         """Return why the mode does not allow the call; None if it does."""
-        if subject.line is not None:
-            if not self._is_confined:
-                return NO_SANDBOX
-            return None if mode == "auto" else self._why_command_asks(subject)
+        if subject.line is not None or subject.typed is not None:
+            return self._why_command_asks(subject, mode=mode)
         if subject.is_search:
             return None  # the user has chosen the engine, and it is sent nothing but the query
         if subject.host or subject.page:
@@ -273,10 +275,28 @@ class PolicyDecider:
         what = "edits need" if subject.tool in EDITING else f"{subject.tool} needs"
         return f"{what} your OK in {mode} mode"
 
-    def _why_command_asks(self, subject: CallSubject) -> str:
+    def _why_command_asks(self, subject: CallSubject, *, mode: Mode) -> str | None:
+        if not self._is_confined:
+            return NO_SANDBOX
+        if subject.typed is not None:
+            return self._why_input_asks(subject, mode=mode)
+        if mode == "auto":
+            return None
         if isinstance(subject.line, OpaqueLine):
             return f"it contains {subject.line.reason}, so no rule for a program applies"
         return "; ".join(one.reason for one in self.find_uncovered(subject))
+
+    def _why_input_asks(self, subject: CallSubject, *, mode: Mode) -> str | None:
+        """Return why the mode does not allow input for a running command; None if it does.
+
+        The user has seen the command that got more than others, and not what is typed into it."""
+        given = compute_given(subject.added, self._active)
+        more = find_missing(subject.held, given, workspace=subject.root)
+        if more != NO_GRANTS:
+            return f"it is input for a command with more than others: {more.describe_more()}"
+        if mode == "auto":
+            return None
+        return f"input for {subject.receiver or 'a command'} needs your OK in {mode} mode"
 
     def _coverage(self) -> RuleCoverage:
         return RuleCoverage(self._rules, prover=self._prover, reads_alone=self._is_confined)

@@ -47,6 +47,8 @@ class OriginTracker:
         self._logs: dict[str, str] = {}
         self._fetching: set[str] = set()
         """The calls whose commands were let through to a host."""
+        self._callers: dict[str, str] = {}
+        """The calls that started commands, by the logs of their output."""
         self.is_untrusted = False
         """True if the model has seen any text from outside the workspace."""
         for fact in facts:
@@ -74,15 +76,19 @@ class OriginTracker:
             self._logs[output.details.path] = origin
         if origin and isinstance(output.details, Command):
             self._logs[output.details.log_path] = origin
-            if output.details.background_pid is not None and not output.details.was_moved:
-                return ""  # the model has seen nothing of it yet
+            if _is_unseen(output.details):
+                return ""
         self.is_untrusted = self.is_untrusted or bool(origin)
         return origin
 
     def _origin_of_details(self, prepared: PreparedCall, output: Output) -> str:
         match output.details:
-            case Command(command=command):
-                return self._origin_of_command(command, prepared)
+            case Command(command=command, log_path=log_path):
+                # What a command prints on a terminal comes with later calls, too.
+                caller = self._callers.setdefault(log_path, prepared.call.id)
+                if caller in self._fetching:
+                    return NETWORK
+                return self._logs.get(log_path) or self._origin_of_command(command, prepared)
             case FileView(path=path) | Matches(path=path):
                 return self._origin_of_path(path)
             case _:
@@ -111,6 +117,11 @@ class OriginTracker:
             origin for log, origin in self._logs.items() if Path(log).is_relative_to(full_path)
         )
         return next(within, "")
+
+
+def _is_unseen(ran: Command) -> bool:
+    """Return whether the model has seen nothing of the output yet."""
+    return ran.background_pid is not None and not ran.was_moved and ran.terminal is None
 
 
 def _has_searched(fact: Fact) -> bool:

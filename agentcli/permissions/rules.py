@@ -34,6 +34,7 @@ from agentcli.permissions.subject import (
     EDITING,
     KNOWN_TOOLS,
     READING,
+    SHELL,
     WEB_FETCH,
     CallSubject,
     ReachedPath,
@@ -122,7 +123,9 @@ class PermissionRule:
         if self.hosts or self.web_hosts or self.page_hosts:
             return self._touches_web(subject.host)
         if self.server is None:
-            return subject.tool in self.tools and not subject.server
+            # What is typed into a command is as much an act as the command itself.
+            is_typed = subject.typed is not None and SHELL in self.tools
+            return (subject.tool in self.tools or is_typed) and not subject.server
         server, tool = self.server
         if not subject.server or not fnmatchcase(subject.server, server):
             return False
@@ -163,7 +166,7 @@ class PermissionRule:
         if self.decision != "allow" or not self.concerns(subject):
             return False
         if self.line is not None:
-            return subject.command == self.line
+            return subject.line is not None and subject.command == self.line
         if subject.page:
             return self._covers_page(subject)
         if subject.host:
@@ -177,8 +180,9 @@ class PermissionRule:
     def likeness(self, subject: CallSubject) -> Likeness:
         """Return whether the call may be what this rule asks about or denies."""
         if self.concerns(subject):
-            if self.command is not None and subject.line is not None:
-                return self.command.likeness(subject.line, subject.command)
+            line = subject.line or subject.typed
+            if self.command is not None and line is not None:
+                return self.command.likeness(line, subject.command)
             if self.path is not None:
                 touched = [
                     self._touches(reach, root) for reach in subject.paths for root in subject.roots
@@ -198,12 +202,13 @@ class PermissionRule:
 
     def _likeness_of_words(self, subject: CallSubject) -> Likeness:
         """Return the likeness of a command. A rule for a path also holds for commands naming it."""
-        if self.path is None or subject.line is None:
+        line = subject.line or subject.typed
+        if self.path is None or line is None:
             return Likeness.NO
-        if not isinstance(subject.line, PlainLine):
+        if not isinstance(line, PlainLine):
             words = re.split(r"[\s;&|<>()`'\"$]+", subject.command)
             return Likeness.MAYBE if self._names_path(words, subject) else Likeness.NO
-        for part in subject.line.parts:
+        for part in line.parts:
             if self._is_about(part) and self._names_path(part.argv[1:], subject):
                 return Likeness.YES
         return Likeness.NO

@@ -22,11 +22,12 @@ EDITING = frozenset(["edit_file", "write_file", "apply_patch"])
 READING = frozenset(["read_file", "grep", "find_files", "symbols"])
 WEB_FETCH = "web_fetch"
 WEB_SEARCH = "web_search"
-KNOWN_TOOLS = (
-    EDITING
-    | READING
-    | {"bash", "delegate", "search_tools", "run_program", WEB_FETCH, WEB_SEARCH, COMPUTER}
+SHELL = "bash"
+WRITE_STDIN = "write_stdin"
+_OTHERS = frozenset(
+    (SHELL, WRITE_STDIN, "delegate", "search_tools", "run_program", WEB_FETCH, WEB_SEARCH, COMPUTER)
 )
+KNOWN_TOOLS = EDITING | READING | _OTHERS
 
 _PATCHED_FILE = compile_later(r"^\s*\*\*\*\s*(?:(?:Add|Update|Delete) File|Move to):(.+)$", re.M)
 _MCP_SOURCE = "mcp "
@@ -56,6 +57,12 @@ class CallSubject:
     paths: tuple[ReachedPath, ...] = ()
     command: str = ""
     line: ShellLine | None = None
+    typed: ShellLine | None = None
+    """The input for a running command, as a shell would read it. `command` is its text then."""
+    receiver: str = ""
+    """The running command that gets the input."""
+    held: Grants = NO_GRANTS
+    """What that command was granted when it started."""
     host: str = ""
     """The host and port of a page to fetch, as `docs.example.org:443`."""
     page: str = ""
@@ -81,6 +88,11 @@ class CallSubject:
     def is_search(self) -> bool:
         """True if it asks the search engine that the user has configured."""
         return self.tool == WEB_SEARCH and not self.server
+
+    @property
+    def is_poll(self) -> bool:
+        """True if it sends nothing, and only waits for what a running command prints."""
+        return self.tool == WRITE_STDIN and not self.server and self.typed is None
 
     @property
     def roots(self) -> tuple[Path, ...]:
@@ -123,9 +135,11 @@ class SubjectFactory:
     def build(self, tool: str, args: Any, *, source: str = "built-in") -> CallSubject:
         """Build a subject. `args` are parsed arguments, or the mapping to parse them from."""
         server = server_of(source)
-        is_shell = tool == "bash" and not server
+        is_shell = tool == SHELL and not server
+        is_input = tool == WRITE_STDIN and not server
         is_browser = tool == COMPUTER and not server
         command = _field(args, "command") if is_shell else ""
+        typed = _field(args, "input") if is_input else ""
         paths = () if server else _paths(tool, args)
         return CallSubject(
             tool=tool,
@@ -134,8 +148,11 @@ class SubjectFactory:
             server=server,
             server_tool=server_tool_of(tool, args, server) if server else "",
             paths=tuple(self.reach(self._root / expand_own_home(text)) for text in paths),
-            command=command,
+            command=command or typed,
             line=parse_line(command) if is_shell else None,
+            typed=parse_line(typed) if typed else None,
+            receiver=_field(args, "command") if is_input else "",
+            held=getattr(args, "grants", NO_GRANTS) if is_input else NO_GRANTS,
             host=_read_host(args) if tool == WEB_FETCH and not server else "",
             page=_field(args, "page") if is_browser else "",
             acts=frozenset(getattr(args, "acts", ())) if is_browser else frozenset(),

@@ -268,7 +268,12 @@ def _add_tools(
     tools: Sequence[Tool],
 ) -> None:
     """Add all tools: the built-in ones with `own`, those of the caller, and those of features."""
-    built_in = (*parts.builtin_tools.iter_offers(lambda: parts.journal.facts), *own)
+    built_in = (
+        *parts.builtin_tools.iter_offers(
+            lambda: parts.journal.facts, declare=parts.toolset.declare
+        ),
+        *own,
+    )
     parts.toolset.add(parts.edit_checks.wrap_offers(parts.checkpoints.wrap_offers(built_in)))
     for tool in tools:
         if tool.spec.name in parts.toolset.names:

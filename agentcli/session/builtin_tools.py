@@ -5,7 +5,8 @@ import base64
 import hashlib
 import os
 import signal
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from agentcli.session.model import ModelInUse
 from agentcli.session.permission_gate import PermissionGate
 from agentcli.session.sandbox_host import find_own_paths
 from agentcli.system.lazy import Lazy
-from agentcli.tools.contracts import BUILT_IN, load_spec
+from agentcli.tools.contracts import BUILT_IN, INPUT_TOOL, load_spec
 from agentcli.tools.patch.contract import load_patch_spec
 from agentcli.types.deltas import CommandEnded
 from agentcli.types.events import ContextNote, Emit, Fact, NoteReason
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from agentcli.tools.search.ripgrep import Ripgrep
     from agentcli.tools.seen import FileLocks, Seen
     from agentcli.tools.shells import ShellPool
+    from agentcli.tools.terminals import Terminals
 
 
 class BuiltinTools:
@@ -62,11 +64,22 @@ class BuiltinTools:
         self._shells = Lazy(self._build_shells)
         self._credentials = Lazy(self._build_credentials)
 
-    def iter_offers(self, facts: Callable[[], Sequence[Fact]]) -> Iterator[tuple[ToolSpec, Load]]:
-        """Yield the tools of one conversation, whose `facts` say what was shown in it."""
+    def iter_offers(
+        self,
+        facts: Callable[[], Sequence[Fact]],
+        *,
+        declare: Callable[[Iterable[str]], None] = lambda names: None,
+    ) -> Iterator[tuple[ToolSpec, Load]]:
+        """Yield the tools of one conversation, whose `facts` say what was shown in it.
+
+        `declare` declares tools that are of use only from some call on."""
         seen = cache(partial(self._new_seen, facts))
         for name in BUILT_IN:
-            yield load_spec(name), partial(self._load_tool, name, seen)
+            if name == "bash":
+                yield load_spec(name), partial(self.build_bash, self._host.directory, declare)
+            else:
+                yield load_spec(name), partial(self._load_tool, name, seen)
+        yield replace(load_spec(INPUT_TOOL), deferred=True), self._build_input_tool
         if self._model().patches:
             yield load_patch_spec(), partial(self._load_tool, "apply_patch", seen)
 
@@ -155,12 +168,21 @@ class BuiltinTools:
                 return FindFiles(
                     workspace=self.files, engine=self.search_engine, hidden=self._hidden
                 )
-            case "apply_patch":
+            case _:
                 from agentcli.tools.apply_patch import ApplyPatch
 
                 return ApplyPatch(workspace=self.files, seen=seen(), hidden=self._hidden)
-            case _:
-                return self.build_bash(self._host.directory)
+
+    def _build_input_tool(self) -> Tool:
+        from agentcli.tools.write_stdin import WriteStdin
+
+        return WriteStdin(self._terminals, timeout_limit_s=self._settings.tool_timeout)
+
+    @cached_property
+    def _terminals(self) -> "Terminals":
+        from agentcli.tools.terminals import Terminals
+
+        return Terminals()
 
     @property
     def process_table(self) -> "ProcessTable":
@@ -183,8 +205,14 @@ class BuiltinTools:
         """Return the directories that the user added to the workspace."""
         return self._gate.get_added()
 
-    def build_bash(self, directory: WorkingDirectory | None = None) -> "Bash":
-        """Build a bash tool. If `directory` is None, it starts in the root of the workspace."""
+    def build_bash(
+        self,
+        directory: WorkingDirectory | None = None,
+        declare: Callable[[Iterable[str]], None] = lambda names: None,
+    ) -> "Bash":
+        """Build a bash tool. If `directory` is None, it starts in the root of the workspace.
+
+        `declare` declares the tool for input once a command is on a terminal."""
         from agentcli.tools.bash import Bash
 
         return Bash(
@@ -193,6 +221,8 @@ class BuiltinTools:
             out_dir=self._paths.out,
             shells=self._shells.get(),
             processes=self._processes.get(),
+            terminals=self._terminals,
+            declare_input=partial(declare, (INPUT_TOOL,)),
             directory=directory,
             proves_read=self._host.proves_read,
             clean=self._gate.secret_masking.build_output_filter,

@@ -48,6 +48,9 @@ _FIXED = {
     "DEBIAN_FRONTEND": "noninteractive",
 }
 
+UNATTENDED = ("CI", "DEBIAN_FRONTEND", "GIT_TERMINAL_PROMPT")
+"""The fixed variables by which programs know that nobody answers their questions."""
+
 _COLUMNS_MIN = 120
 """Enough for programs that refuse a narrow terminal; the model does not read in columns."""
 

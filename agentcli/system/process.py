@@ -7,6 +7,7 @@ own subprocesses wait for exactly that, so this is a plain Popen, its pidfd and 
 import asyncio
 import os
 import signal
+import struct
 import sys
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -21,8 +22,9 @@ from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.grants import Grants
 from agentcli.types.verdicts import Sandbox
 
-if sys.platform == "linux":
+if sys.platform != "win32":
     import fcntl
+    import termios
 
 T = TypeVar("T")
 
@@ -102,6 +104,8 @@ class Pipe:
             chunk = os.read(self._fd, self._chunk_bytes)
         except BlockingIOError:
             return
+        except OSError:
+            chunk = b""  # so a terminal ends that no process holds any more
         if chunk:
             if len(chunk) == CHUNK_BYTES:
                 self._enlarge()
@@ -115,6 +119,22 @@ class Pipe:
         if sys.platform == "linux":
             with suppress(OSError):
                 fcntl.fcntl(self._fd, fcntl.F_SETPIPE_SZ, LARGE_BYTES)
+
+
+_TERMINAL_ROWS, _TERMINAL_COLUMNS = 40, 120
+
+
+def open_terminal() -> tuple[int, int]:
+    """Return the two ends of a new pseudo-terminal: ours, and the one for a command."""
+    if sys.platform == "win32":
+        raise OSError("there are no pseudo-terminals on Windows itself")
+    ours, theirs = os.openpty()
+    modes = termios.tcgetattr(theirs)
+    modes[1] &= ~termios.ONLCR  # its output is stored, and lines end in a newline there
+    termios.tcsetattr(theirs, termios.TCSANOW, modes)
+    size = struct.pack("HHHH", _TERMINAL_ROWS, _TERMINAL_COLUMNS, 0, 0)
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, size)
+    return ours, theirs
 
 
 class Released(Exception):
@@ -285,6 +305,12 @@ def signal_of_death(returncode: int) -> str | None:
         return _signal_name(-returncode)
     number = returncode - 128
     return _signal_name(number) if number in range(1, 32) and number != signal.SIGPIPE else None
+
+
+def format_ending(returncode: int) -> str:
+    """Return how a process ended, in words."""
+    death = signal_of_death(returncode)
+    return f"killed by {death}" if death else f"exit code {returncode}"
 
 
 async def run_to_completion(work: Coroutine[Any, Any, T]) -> T:

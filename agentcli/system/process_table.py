@@ -18,8 +18,8 @@ from agentcli.system.process import (
     DRAIN_S,
     Pipe,
     end,
+    format_ending,
     run_to_completion,
-    signal_of_death,
     wait_for_exit,
 )
 from agentcli.types.fast_dataclass import dataclass
@@ -62,8 +62,7 @@ class FinishedCommand:
 
     @property
     def how(self) -> str:
-        death = signal_of_death(self.returncode)
-        return f"killed by {death}" if death else f"exit code {self.returncode}"
+        return format_ending(self.returncode)
 
     @property
     def note(self) -> str:
@@ -189,6 +188,12 @@ class ProcessTable:
         """Return the background commands that ended since the last call."""
         finished, self._finished = self._finished, []
         return finished
+
+    def take_remarks(self, tag: str) -> tuple[str, ...]:
+        """Return the remarks on one that ended, which is then not among those to be taken."""
+        finished = [one for one in self._finished if one.started.tag == tag]
+        self._finished = [one for one in self._finished if one.started.tag != tag]
+        return tuple(remark for one in finished for remark in one.remarks)
 
     async def close(self) -> list[StartedCommand]:
         """End everything that is still running; return the commands that this stopped."""

@@ -19,11 +19,14 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
+from agentcli.system import kinds
 from agentcli.system.lazy import compile_later
+from agentcli.system.plain_text import show_controls
 from agentcli.system.process_tree import MARK_FD
 from agentcli.types.errors import ToolError
 from agentcli.types.fast_dataclass import dataclass
-from agentcli.types.tools import ErrorKind
+from agentcli.types.grants import Grants
+from agentcli.types.tools import ErrorKind, WorkingDirectory
 
 _SYSTEM_PATH = "/bin:/usr/bin:/usr/local/bin"
 _NOTE_LIMIT_BYTES = 16_384
@@ -35,7 +38,11 @@ _REQUESTS_MAX = 100
 _CODES = compile_later(r"\b[0-9]{1,3}\b")
 
 # One line, so that bash counts the command's own lines from 1 and `set -v` shows none of this.
-_AWAIT = "read -r && unset REPLY && exec {keep}</dev/null || exit 126; SECONDS=0; "
+_AWAIT = "read -r && unset REPLY && exec {keep}{stdin} || exit 126; SECONDS=0; "
+# The first process of a session gets a terminal as its own by opening it. A shell in a namespace is
+# not the first, and one below Landlock may not open it: another program makes it that.
+_TAKE_TERMINAL = "{{ : <>{terminal} && : <>/dev/tty; }} 2>/dev/null{otherwise}; "
+_IN_OWN_SESSION = " || exec {setsid} -c -w {bash} --norc -c {evaluate} bash"
 _EVALUATE = 'exec {fd}<{script} || exit 126; eval "$(<{script})"'
 
 # The directory is noted wherever the shell can end: at exit; after the command, if that replaced
@@ -112,6 +119,76 @@ class ShellNote:
     """The exit codes of its last pipeline, if the command kept them."""
 
 
+class ShellDirectory:
+    """The directory in which the next command runs. It follows each command within the roots."""
+
+    def __init__(
+        self, directory: WorkingDirectory, *, root: Path, added: Callable[[], Grants]
+    ) -> None:
+        """`root` is the workspace. `added` returns the directories that belong to it by now."""
+        self._directory = directory
+        self._root = root
+        self._added = added
+
+    @property
+    def path(self) -> Path:
+        return self._directory.path
+
+    def return_if_lost(self) -> tuple[str, ...]:
+        """Go back to the root if the directory cannot be entered any more; return a note on it."""
+        lost, real = self._directory.path, Path(os.path.realpath(self._directory.path))
+        root = self._find_root(real)
+        if root is not None and kinds.can_be_entered(real, root):
+            self._directory.path = real
+            return ()
+        self._directory.path = self._root
+        why = "cannot be entered any more"
+        if root is None:
+            why = "leads out of the workspace now"
+        return (f"[{lost} {why}; this ran in {self._root}]",)
+
+    def follow(self, note: ShellNote | None, before: Path) -> tuple[str, ...]:
+        """Keep the directory a command ended in, if the next one may start there."""
+        if note is None or note.directory == str(before):
+            return ()
+        after = note.directory
+        directory = _find_real(after)
+        # A directory that only commands see, as in their /tmp, is outside, though not gone.
+        if after and self._find_root(Path(os.path.normpath(after))) is None:
+            why = f"{show_controls(after)} is outside the workspace"
+        elif directory is None or self._find_root(directory) is None:
+            why = "the working directory is gone"
+        else:
+            self._directory.path = directory
+            return () if directory == before else (f"[now in {self._show(directory)}]",)
+        self._directory.path = self._root
+        return (f"[{why}; the next command starts in the workspace root, {self._root}]",)
+
+    def _find_root(self, directory: Path) -> Path | None:
+        """Return the workspace or the added directory that it lies in, if any."""
+        added = self._added()
+        roots = (self._root, *added.writable, *added.readable)
+        return next((root for root in roots if directory.is_relative_to(root)), None)
+
+    def _show(self, directory: Path) -> str:
+        """Return a directory of the workspace in one line, whatever its name is."""
+        if directory == self._root:
+            return "the workspace root"
+        is_inside = directory.is_relative_to(self._root)
+        shown = directory.relative_to(self._root) if is_inside else directory
+        name = os.fsencode(shown).decode("utf-8", "replace")
+        return show_controls(name).replace("\n", "\ufffd") + "/"
+
+
+def _find_real(directory: str) -> Path | None:
+    """Return the real directory, or None if there is none. A command may report any text."""
+    try:
+        found = Path(os.path.realpath(directory))
+        return found if directory and found.is_dir() else None
+    except (OSError, ValueError):
+        return None
+
+
 class ShellHandle:
     """The connection to one shell. If it is closed before `release`, the shell ends."""
 
@@ -170,12 +247,18 @@ class ShellHandle:
 
 
 def prepare_shell(
-    *, directory: Path, name: str, notes_directory: bool, has_namespace: bool = False
+    *,
+    directory: Path,
+    name: str,
+    notes_directory: bool,
+    has_namespace: bool = False,
+    terminal: str = "",
 ) -> ShellScript:
     """Prepare a shell for a command in a new file of the directory, whose path contains `name`.
 
     A shell that notes its last directory catches signals, and may be slow to die of one.
-    `has_namespace` says that it will be alone in a namespace of processes.
+    `has_namespace` says that it will be alone in a namespace of processes. `terminal` is the path
+    of the terminal that is its output, and then its input, too; empty without one.
     """
     command_file = directory / f"{name}sh"
     look = _LOOK.format(fd=_NOTE_FD) if has_namespace else ""
@@ -183,16 +266,31 @@ def prepare_shell(
     keep = f"{_NOTE_FD}>&0 " if notes_directory else ""
     wrapper = (_AWAIT + (_EVALUATE_AND_NOTE if notes_directory else _EVALUATE)).format(
         keep=keep,
+        stdin="</dev/null",
         trap=shlex.quote(_NOTE_UNLESS_NOTED.format(quiet=_QUIET, note=note)),
         quiet=_QUIET,
         note=note,
         script=shlex.quote(str(command_file)),
         fd=MARK_FD,
     )
+    if terminal:
+        wrapper = _wrap_for_terminal(terminal, command_file)
     # Without --norc bash takes a socket on stdin for a remote login.
     return ShellScript(
         argv=(find_bash(), "--norc", "-c", wrapper, "bash"), command_file=command_file
     )
+
+
+def _wrap_for_terminal(terminal: str, command_file: Path) -> str:
+    """Return the code of a shell whose input and output are a terminal, which is its own."""
+    evaluate = _EVALUATE.format(fd=MARK_FD, script=shlex.quote(str(command_file)))
+    otherwise = ""
+    if setsid := shutil.which("setsid", path=_SYSTEM_PATH):
+        otherwise = _IN_OWN_SESSION.format(
+            setsid=setsid, bash=find_bash(), evaluate=shlex.quote(evaluate)
+        )
+    take = _TAKE_TERMINAL.format(terminal=shlex.quote(terminal), otherwise=otherwise)
+    return _AWAIT.format(keep="", stdin="<&1") + take + evaluate
 
 
 @cache

@@ -8,7 +8,7 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import ClassVar
 
-from agentcli.system import kinds, process, process_tree
+from agentcli.system import process, process_tree
 from agentcli.system.grants import flatten_request, parse_request
 from agentcli.system.output import (
     LOG_LIMIT_BYTES,
@@ -17,10 +17,9 @@ from agentcli.system.output import (
     LiveOutput,
     OutputFilter,
 )
-from agentcli.system.plain_text import show_controls
 from agentcli.system.process import Pipe, Sink
 from agentcli.system.process_table import ProcessTable
-from agentcli.system.shell import ShellNote, encode_command, name_pipe, split_commands
+from agentcli.system.shell import ShellDirectory, encode_command, name_pipe, split_commands
 from agentcli.tools.argument_faults import ArgumentFault
 from agentcli.tools.arguments import (
     ArrayCheck,
@@ -42,11 +41,13 @@ from agentcli.tools.report import (
     explain_need_for_terminal,
     explain_no_effect,
     explain_not_started,
+    find_quotation,
     report_backgrounded,
     report_command,
     report_interrupted,
 )
 from agentcli.tools.shells import PooledShell, ShellPool, ShellSetup
+from agentcli.tools.terminals import KeptCommand, TerminalOutput, Terminals
 from agentcli.types.deltas import CommandStarted
 from agentcli.types.errors import ToolError
 from agentcli.types.events import Emit, OutputStored
@@ -63,6 +64,8 @@ from agentcli.types.tools import (
     WorkingDirectory,
 )
 
+START_WAIT_S = 10.0
+"""The longest wait for the first prompt of a command on a terminal."""
 TAKEN_DOWN = "[what it left in the background ended with it; to keep it use background=true]"
 
 
@@ -81,10 +84,13 @@ class BashArgs(BuiltinArguments):
     command: str = field(metadata=argument(TextCheck(is_filled=True), "e.g. pytest -q"))
     timeout: float = field(
         default=120,
-        metadata=argument(WholeCheck(least=1, most=600), "Seconds, e.g. 300; 120 if not given"),
+        metadata=argument(WholeCheck(least=1, most=600), "Seconds, e.g. 300; default 120"),
     )
     background: bool = field(
         default=False, metadata=argument(SwitchCheck(), "e.g. true for a server")
+    )
+    terminal: bool = field(
+        default=False, metadata=argument(SwitchCheck(), "e.g. true for a debugger")
     )
     needs: list[str] = field(
         default_factory=list,
@@ -97,6 +103,9 @@ class BashArgs(BuiltinArguments):
         "timeout_s": "timeout",
         "timeout_seconds": "timeout",
         "run_in_background": "background",
+        "tty": "terminal",
+        "pty": "terminal",
+        "interactive": "terminal",
     }
     ignored: ClassVar[frozenset[str]] = frozenset({"description", "explanation"})
     advice: ClassVar[dict[str, str]] = {
@@ -137,6 +146,8 @@ class Bash:
         out_dir: Path,
         shells: ShellPool,
         processes: ProcessTable,
+        terminals: Terminals | None = None,
+        declare_input: Callable[[], None] = lambda: None,
         directory: WorkingDirectory | None = None,
         proves_read: Callable[[str], bool] = lambda command: False,
         clean: Callable[[], OutputFilter] | None = None,
@@ -144,15 +155,20 @@ class Bash:
         output_limit_bytes: int = LOG_LIMIT_BYTES,
         emit: Emit = lambda event: None,
     ) -> None:
-        """`directory` is where the next command runs, and is moved by each; if None, the tool has
-        its own. `proves_read` must be true only for a command that cannot change anything. `clean`
-        makes a filter for each output. `emit` is told of outputs that end after their results."""
+        """`terminals` are those of the session; if None, the tool has its own. `declare_input` is
+        called once there is one to send input to. `directory` is where the next command runs, and
+        is moved by each; if None, the tool has its own. `proves_read` must be true only for a
+        command that cannot change anything. `clean` makes a filter for each output. `emit` is told
+        of outputs that end after their results."""
         self._root = workspace.resolve()
-        self._added = added
-        self._directory = directory or WorkingDirectory(self._root)
+        self._directory = ShellDirectory(
+            directory or WorkingDirectory(self._root), root=self._root, added=added
+        )
         self._out_dir = out_dir.resolve()
         self._shells = shells
         self._processes = processes
+        self._terminals = terminals or Terminals()
+        self._declare_input = declare_input
         self._proves_read = proves_read
         self._clean = clean
         self._timeout_limit_s = timeout_limit_s
@@ -168,15 +184,16 @@ class Bash:
         args = parse_arguments(BashArgs, raw)
         if not args.command.strip():
             raise ToolError("Invalid input: command is blank.", kind=ErrorKind.INVALID_INPUT)
-        if fault := _find_quotation(args.command):
+        if fault := find_quotation(args.command):
             raise ToolError(f"Not run: {fault}", kind=ErrorKind.INVALID_INPUT)
-        for one in split_commands(args.command):
+        for one in () if args.terminal else split_commands(args.command):
             if why := explain_need_for_terminal(one):
                 raise ToolError(f"Not run: {why}", kind=ErrorKind.INVALID_INPUT)
         return args
 
     def effect(self, args: BashArgs) -> Effect:
-        proven = not args.background and self._proves_read(args.command)
+        is_kept = args.background or args.terminal
+        proven = not is_kept and self._proves_read(args.command)
         return Effect.READ if proven else Effect.EXECUTE
 
     async def preview(self, args: BashArgs, context: ToolContext) -> Command:
@@ -190,7 +207,11 @@ class Bash:
             credentials = await self._shells.find_credentials(context.grants)
         except OSError as error:
             raise _not_run(error) from error
+        if args.terminal:
+            self._check_terminal(context.grants)
         call = self._prepare(args, context, credentials)
+        if args.terminal:
+            return await self._keep_on_terminal(call, context.progress)
         if args.background:
             return self._start_in_background(call)
         return await self._run_to_the_end(call, context.progress)
@@ -200,15 +221,24 @@ class Bash:
         wanted = parse_kill(command)
         return wanted is not None and self._processes.signal(wanted.pids, wanted.signal)
 
+    def _check_terminal(self, grants: Grants) -> None:
+        """Raise ToolError if no terminal can be opened."""
+        if grants.outside:
+            raise ToolError(
+                "Not run: a command outside the sandbox cannot be kept on a terminal. Run it "
+                "without terminal=true."
+            )
+        self._terminals.check_number()
+
     def _may_kill(self, args: BashArgs) -> bool:
-        is_able = self._shells.are_confined and not args.background
+        is_able = self._shells.are_confined and not (args.background or args.terminal)
         return is_able and names_killer(args.command) and bool(self._processes.in_background())
 
     def _prepare(
         self, args: BashArgs, context: ToolContext, credentials: Mapping[str, str]
     ) -> _PendingCommand:
-        notes = self._return_from_lost_directory()
-        pipe = () if args.background else name_pipe(args.command)
+        notes = self._directory.return_if_lost()
+        pipe = () if args.background or args.terminal else name_pipe(args.command)
         command = encode_command(args.command, keeps_pipe=pipe != ())
         may_kill = self._may_kill(args)
         try:
@@ -280,7 +310,7 @@ class Bash:
             *call.notes,
             *map("[{}]".format, remarks),
             *([TAKEN_DOWN] if taken_down and self._shells.are_confined else []),
-            *self._move_to(note, call.cwd),
+            *self._directory.follow(note, call.cwd),
         )
         self._shells.prepare(self._directory.path, call.setup.grants)
         pipe_codes = describe_pipe(
@@ -313,7 +343,9 @@ class Bash:
     def _store_output(self, call: _PendingCommand) -> BoundedOutput:
         return BoundedOutput(call.log_path, call.log_fd, limit_bytes=self._output_limit_bytes)
 
-    def _seal_later(self, call: _PendingCommand, output: BoundedOutput, pipe: Pipe) -> None:
+    def _seal_later(
+        self, call: _PendingCommand, output: BoundedOutput | TerminalOutput, pipe: Pipe
+    ) -> None:
         """Record the hash of an output that has not ended, as soon as it has."""
 
         def report() -> None:
@@ -337,14 +369,36 @@ class Bash:
         status = f"[background pid {pid}, output in {call.log_path}; kill {pid} stops it]"
         return Output.of("\n".join((*call.notes, status)), details=details)
 
+    async def _keep_on_terminal(
+        self, call: _PendingCommand, progress: Callable[[str], None]
+    ) -> Output:
+        """Start the command on a terminal, and return what it printed until it waits for input."""
+        output = TerminalOutput(call.log_path, call.log_fd, limit_bytes=self._output_limit_bytes)
+        shell, pipe = self._start(call, output)
+        kept = KeptCommand(
+            command=call.args.command,
+            cwd=call.cwd,
+            grants=call.setup.grants,
+            call_id=call.call_id,
+            shell=shell,
+            output=output,
+        )
+        terminal = self._terminals.add(kept, processes=self._processes)
+        self._watch(shell, pipe, then=terminal.finish)
+        self._seal_later(call, output, pipe)
+        self._declare_input()
+        within_s = min(call.args.timeout, self._timeout_limit_s or START_WAIT_S, START_WAIT_S)
+        return await terminal.exchange(b"", within_s=within_s, report=progress, notes=call.notes)
+
     def _start(self, call: _PendingCommand, sink: Sink) -> tuple[PooledShell, Pipe]:
         """Start a released shell; return it and the pipe from its output to the sink."""
         try:
             shell = self._shells.take(
                 call.setup,
                 call_id=call.call_id,
-                notes_directory=not call.args.background,
+                notes_directory=not (call.args.background or call.args.terminal),
                 credentials=call.credentials,
+                on_terminal=call.args.terminal,
             )
         except OSError as error:
             sink.close()
@@ -366,11 +420,16 @@ class Bash:
             raise _not_run(error) from error
         return shell, pipe
 
-    def _watch(self, shell: PooledShell, pipe: Pipe) -> None:
+    def _watch(
+        self, shell: PooledShell, pipe: Pipe, then: Callable[[], None] = lambda: None
+    ) -> None:
         """Let the process table report when it ends, since no call waits for it."""
-        self._processes.watch(
-            shell.child, tag=shell.tag, pipe=pipe, then=lambda: self._shells.finish(shell)
-        )
+
+        def finish() -> tuple[str, ...]:
+            then()
+            return self._shells.finish(shell)
+
+        self._processes.watch(shell.child, tag=shell.tag, pipe=pipe, then=finish)
 
     def _new_log(self) -> tuple[Path, int]:
         """Create the log with the next free number; an earlier run may have used some."""
@@ -383,70 +442,7 @@ class Bash:
             except FileExistsError:
                 continue
 
-    def _return_from_lost_directory(self) -> tuple[str, ...]:
-        lost, real = self._directory.path, Path(os.path.realpath(self._directory.path))
-        root = self._find_root(real)
-        if root is not None and kinds.can_be_entered(real, root):
-            self._directory.path = real
-            return ()
-        self._directory.path = self._root
-        why = "cannot be entered any more"
-        if root is None:
-            why = "leads out of the workspace now"
-        return (f"[{lost} {why}; this ran in {self._root}]",)
-
-    def _move_to(self, note: ShellNote | None, before: Path) -> tuple[str, ...]:
-        """Keep the directory a command ended in, if the next one may start there."""
-        if note is None or note.directory == str(before):
-            return ()
-        after = note.directory
-        directory = _real(after)
-        # A directory that only commands see, as in their /tmp, is outside, though not gone.
-        if after and self._find_root(Path(os.path.normpath(after))) is None:
-            why = f"{show_controls(after)} is outside the workspace"
-        elif directory is None or self._find_root(directory) is None:
-            why = "the working directory is gone"
-        else:
-            self._directory.path = directory
-            return () if directory == before else (f"[now in {self._show_directory(directory)}]",)
-        self._directory.path = self._root
-        return (f"[{why}; the next command starts in the workspace root, {self._root}]",)
-
-    def _find_root(self, directory: Path) -> Path | None:
-        """Return the workspace or the added directory that it lies in, if any."""
-        added = self._added()
-        roots = (self._root, *added.writable, *added.readable)
-        return next((root for root in roots if directory.is_relative_to(root)), None)
-
-    def _show_directory(self, directory: Path) -> str:
-        """Return a directory of the workspace in one line, whatever its name is."""
-        if directory == self._root:
-            return "the workspace root"
-        is_inside = directory.is_relative_to(self._root)
-        shown = directory.relative_to(self._root) if is_inside else directory
-        name = os.fsencode(shown).decode("utf-8", "replace")
-        return show_controls(name).replace("\n", "\ufffd") + "/"
-
 
 def _not_run(error: OSError) -> ToolError:
     where = f" ({error.filename})" if error.filename else ""
     return ToolError(f"The command was not run: {error.strerror or error}{where}.")
-
-
-def _real(directory: str) -> Path | None:
-    """Return the real directory, or None if there is none. A command may report any text."""
-    try:
-        found = Path(os.path.realpath(directory))
-        return found if directory and found.is_dir() else None
-    except (OSError, ValueError):
-        return None
-
-
-def _find_quotation(command: str) -> str:
-    """Return what is wrong with a command that was copied with the signs around it, if any."""
-    text = command.strip()
-    if text.startswith("```"):
-        return "the command is in a Markdown fence. Send the lines between ``` alone."
-    if text.startswith("$ "):
-        return 'the command begins with the prompt "$ ". Send what follows it alone.'
-    return ""

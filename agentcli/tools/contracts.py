@@ -14,9 +14,11 @@ BUILT_IN = ("read_file", "write_file", "edit_file", "grep", "find_files", "bash"
 """The tools that are always declared."""
 USUAL = (*BUILT_IN, "delegate")
 """The tools that a session declares by default."""
+INPUT_TOOL = "write_stdin"
+"""The tool that is declared once bash keeps a command on a terminal."""
 ALSO = (
     *("delegate", "search_tools", "run_program", "symbols", "web_fetch", "web_search"),
-    *("ask_user", "computer"),
+    *("ask_user", "computer", INPUT_TOOL),
 )
 """The tools declared only if they are of use and the user has not switched them off."""
 

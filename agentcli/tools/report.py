@@ -6,7 +6,7 @@ from pathlib import Path, PurePath
 
 from agentcli.system.lazy import compile_later
 from agentcli.system.output import BoundedOutput, OutputExcerpt
-from agentcli.system.process import ProcessEnd, signal_of_death
+from agentcli.system.process import ProcessEnd, format_ending, signal_of_death
 from agentcli.types.tools import Command, ErrorKind, Output
 
 SHOWN_BYTES = 30_000
@@ -90,6 +90,38 @@ def report_backgrounded(
     )
 
 
+def report_terminal(
+    command: str,
+    *,
+    number: int,
+    output: BoundedOutput,
+    cwd: Path,
+    pid: int | None,
+    returncode: int | None,
+    ran_s: float,
+    notes: tuple[str, ...],
+) -> Output:
+    """Report what a command on a terminal printed since the last report.
+
+    `pid` is None if it has ended, with `returncode`."""
+    shown, seen = _excerpt(command, output, cwd)
+    code = returncode or 0
+    details = replace(
+        seen,
+        exit_code=code if pid is None and code >= 0 else None,
+        signal=signal_of_death(code) if pid is None else None,
+        duration_s=ran_s,
+        background_pid=pid,
+        terminal=number,
+        output_sha256="",  # the log is that of all its calls
+    )
+    status = f"terminal {number} is open, pid {pid}: write_stdin sends input, kill {pid} ends it"
+    if pid is None:
+        status = f"terminal {number} has ended: {format_ending(code)}"
+    lines = (shown.text.removesuffix("\n") or "[no output]", *_log(output), *notes, f"[{status}]")
+    return Output.of("\n".join(lines), details=details, truncated=shown.is_cut)
+
+
 def describe_pipe(names: Sequence[str], codes: Sequence[int], *, returncode: int) -> str:
     """Return the exit codes in a pipe if its last part hid that another one failed.
 
@@ -121,8 +153,7 @@ def _excerpt(command: str, output: BoundedOutput, cwd: Path) -> tuple[OutputExce
 def _status(ended: ProcessEnd, timeout_s: float, remedy: str) -> str:
     if ended.timed_out:
         return f"timed out after {timeout_s:g} s, killed; {remedy}"
-    death = signal_of_death(ended.returncode)
-    return f"killed by {death}" if death else f"exit code {ended.returncode}"
+    return format_ending(ended.returncode)
 
 
 def _error(ended: ProcessEnd) -> ErrorKind | None:
@@ -147,7 +178,7 @@ def _log(output: BoundedOutput) -> tuple[str, ...]:
     return (f"[the log is not whole: {output.log_fault}]",) if output.log_fault else ()
 
 
-# Commands that would only wait
+# Commands that would only wait, or that no shell understands
 
 
 _FOLLOWS = compile_later(r"\b(?:tail|journalctl|logs)\b[^|;&\n]*\s(?:-\w*[fF]\b|--follow)")
@@ -200,4 +231,14 @@ def explain_need_for_terminal(command: str) -> str:
         return f"{program} needs a terminal, and there is none. Use edit_file, write_file or sed."
     if program in _SCREENS and not _WITHOUT_TERMINAL.search(command):
         return f"{program} needs a terminal, and there is none: {_SCREENS[program]}."
+    return ""
+
+
+def find_quotation(command: str) -> str:
+    """Return what is wrong with a command that was copied with the signs around it, if any."""
+    text = command.strip()
+    if text.startswith("```"):
+        return "the command is in a Markdown fence. Send the lines between ``` alone."
+    if text.startswith("$ "):
+        return 'the command begins with the prompt "$ ". Send what follows it alone.'
     return ""

@@ -8,6 +8,7 @@ from the moment a command is taken until it is finished, and never by a shell th
 
 import asyncio
 import os
+import sys
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -18,6 +19,7 @@ from subprocess import Popen, TimeoutExpired
 from typing import Protocol
 
 from agentcli.system import process, process_tree
+from agentcli.system.environment import UNATTENDED
 from agentcli.system.shell import ShellHandle, ShellScript, prepare_shell
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.grants import Grants
@@ -122,13 +124,21 @@ class ShellPool:
         call_id: str,
         notes_directory: bool,
         credentials: Mapping[str, str] | None = None,
+        on_terminal: bool = False,
     ) -> PooledShell:
         """Return a shell to release at once; raise OSError if none starts.
 
         The sandbox looks after it from now on, and it may reach the hosts that are granted.
-        A shell that does not note its directory is not made ahead: few are requested.
+        A shell that does not note its directory is not made ahead: few are requested. With
+        `on_terminal` its input and output are a new terminal, and somebody answers its questions.
         """
-        find = partial(self._find_shell, setup, credentials or {}, notes_directory=notes_directory)
+        find = partial(
+            self._find_shell,
+            setup,
+            credentials or {},
+            notes_directory=notes_directory,
+            on_terminal=on_terminal,
+        )
         if self._leases is None:
             return find()
         self._leases.prepare(setup.grants)
@@ -137,14 +147,25 @@ class ShellPool:
         return shell
 
     def _find_shell(
-        self, setup: ShellSetup, credentials: Mapping[str, str], *, notes_directory: bool
+        self,
+        setup: ShellSetup,
+        credentials: Mapping[str, str],
+        *,
+        notes_directory: bool,
+        on_terminal: bool,
     ) -> PooledShell:
         while self._waiting and notes_directory:
             started = self._waiting.popleft()
             if shell := self._match(started, setup):
                 return shell
             self._dismiss(started)
-        return self._start(setup, credentials, notes_directory=notes_directory, waits=False)
+        return self._start(
+            setup,
+            credentials,
+            notes_directory=notes_directory,
+            waits=False,
+            on_terminal=on_terminal,
+        )
 
     def prepare(self, cwd: Path, grants: Grants) -> None:
         """Schedule the next shells, while nothing waits for them.
@@ -228,30 +249,35 @@ class ShellPool:
         *,
         notes_directory: bool,
         waits: bool,
+        on_terminal: bool = False,
     ) -> PooledShell:
         tag = self._new_mark(outside=setup.grants.outside)
         sandbox = self._choose_sandbox(setup)
         token, channels = self._open_lease(setup.grants)
-        script = prepare_shell(
-            directory=self._directory,
-            name=tag,
-            notes_directory=notes_directory,
-            has_namespace=sandbox is not None and sandbox.name == _WITH_NAMESPACE,
-        )
         leash = ShellHandle()
         with ExitStack() as undo, ExitStack() as given:
             if self._leases is not None:
                 undo.callback(self._leases.end, token)
             undo.callback(leash.close)
             given.callback(leash.shell_end.close)
-            output, stdout = os.pipe()
+            output, stdout = process.open_terminal() if on_terminal else os.pipe()
             undo.callback(os.close, output)
             given.callback(os.close, stdout)
+            script = prepare_shell(
+                directory=self._directory,
+                name=tag,
+                notes_directory=notes_directory,
+                has_namespace=sandbox is not None and sandbox.name == _WITH_NAMESPACE,
+                terminal=_name_terminal(stdout) if on_terminal else "",
+            )
+            variables = self._environment(tag, setup.grants)
+            if on_terminal:
+                variables = {key: variables[key] for key in variables if key not in UNATTENDED}
             child = process.start_sandboxed(
                 sandbox,
                 script.argv,
                 cwd=setup.cwd,
-                env={**self._environment(tag, setup.grants), **credentials, **channels.variables},
+                env={**variables, **credentials, **channels.variables},
                 stdin=leash.shell_end.fileno(),
                 stdout=stdout,
                 grants=setup.grants | Grants(readable=channels.readable),
@@ -273,3 +299,10 @@ class ShellPool:
             return "", CommandChannels()
         token = self._leases.new_token()
         return token, self._leases.open(token, grants)
+
+
+def _name_terminal(terminal: int) -> str:
+    """Return a path by which a command opens the terminal that is its output.
+
+    On Linux the path itself may not exist in a sandbox."""
+    return "/proc/self/fd/1" if sys.platform == "linux" else os.ttyname(terminal)

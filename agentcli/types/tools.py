@@ -113,6 +113,8 @@ class Command:
     """True if the user moved it to the background while it was awaited."""
     left_running: tuple[int, ...] = ()
     """Processes that outlived the command."""
+    terminal: int | None = None
+    """The number of the terminal that it is kept on. Then the rest is about one call of several."""
     pipe: str = ""
     """The exit codes in a pipe that hid a failure, for example `pytest 1, tail 0`."""
     type: Literal["command"] = "command"

@@ -177,7 +177,7 @@ def test_what_is_no_protocol_costs_nothing_but_itself(home: Path) -> None:
     answers, errors = exchanged(home, no_method, name_7)
     by_id = {answer["id"]: answer for answer in answers}
     assert (by_id[1]["error"]["code"], by_id[3]["error"]["code"]) == (-32601, -32602)
-    assert len(by_id[99]["result"]["tools"]) == 7
+    assert len(by_id[99]["result"]["tools"]) == 8
     assert errors == b""
 
 
@@ -221,14 +221,15 @@ def test_tools_say_which_of_them_only_read(home: Path) -> None:
     hints = {tool.name: tool.annotations for tool in listed}
     read_only = {name for name, hint in hints.items() if hint and hint.read_only_hint}
     outside = {name for name, hint in hints.items() if hint and hint.open_world_hint}
-    assert (read_only, outside) == ({"read_file", "grep", "find_files"}, {"bash", "run"})
+    assert read_only == {"read_file", "grep", "find_files"}
+    assert outside == {"bash", "write_stdin", "run"}
 
 
 def test_unknown_tool_is_named_with_those_there_are(home: Path) -> None:
     (*_, refused, _), _ = exchanged(home, called("nothing", b'"a.txt"'))
     assert refused["error"]["message"] == (
         "Unknown tool: nothing; the tools are read_file, write_file, edit_file, grep, find_files, "
-        "bash, run"
+        "bash, write_stdin, run"
     )
 
 

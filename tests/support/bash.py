@@ -11,6 +11,8 @@ from agentcli.system.environment import build_child_environment
 from agentcli.system.process_table import ProcessTable
 from agentcli.tools.bash import Bash, BashArgs
 from agentcli.tools.shells import ShellPool
+from agentcli.tools.terminals import Terminals
+from agentcli.tools.write_stdin import WriteStdin
 from agentcli.types.grants import Grants
 from agentcli.types.messages import Text
 from agentcli.types.tools import Command, Output, ToolContext, WorkingDirectory
@@ -27,6 +29,7 @@ class Session:
     workspace: Path
     out_dir: Path
     directory: WorkingDirectory
+    terminals: Terminals
     told: list[str] = field(default_factory=list)
 
     async def run(
@@ -35,10 +38,11 @@ class Session:
         *,
         timeout: int = 60,
         background: bool = False,
+        terminal: bool = False,
         grants: Grants | None = None,
     ) -> Output:
         """`grants` are the whole network and the directory above the workspace if None."""
-        args = BashArgs(command=command, timeout=timeout, background=background)
+        args = BashArgs(command=command, timeout=timeout, background=background, terminal=terminal)
         context = ToolContext(
             call_id="c",
             workspace=self.workspace,
@@ -46,6 +50,13 @@ class Session:
             grants=grants or Grants(network=True, writable=(self.workspace.parent,)),
         )
         return await self.tool.run(args, context)
+
+    async def send(self, terminal: int, text: str = "", *, timeout: int = 30) -> Output:
+        """Send input to a terminal."""
+        tool = WriteStdin(self.terminals)
+        context = ToolContext(call_id="i", workspace=self.workspace, progress=self.told.append)
+        args = tool.parse({"terminal": terminal, "input": text, "timeout": timeout})
+        return await tool.run(args, context)
 
 
 def shells_in(
@@ -77,16 +88,19 @@ def in_session(
     async def main() -> T:
         ledger = ProcessTable(confined=out is not None)
         shells = shells_in(out_dir, ledger, sandbox, leases)
-        directory = WorkingDirectory(workspace)
+        directory, terminals = WorkingDirectory(workspace), Terminals()
         tool = Bash(
             workspace=workspace,
             out_dir=out_dir,
             shells=shells,
             processes=ledger,
+            terminals=terminals,
             directory=directory,
         )
         try:
-            return await scenario(Session(tool, shells, ledger, workspace, out_dir, directory))
+            return await scenario(
+                Session(tool, shells, ledger, workspace, out_dir, directory, terminals)
+            )
         finally:
             shells.close()
             await ledger.close()

@@ -49,6 +49,7 @@ TOOL_KINDS: dict[str, ToolKind] = {
     "edit_file": "edit",
     "apply_patch": "edit",
     "bash": "execute",
+    "write_stdin": "execute",
     "run_program": "execute",
     "delegate": "think",
 }

@@ -20,7 +20,7 @@ from agentcli.session.features import SessionFeature
 from agentcli.session.model import ModelInUse
 from agentcli.session.parts import SessionParts, build_dispatcher
 from agentcli.session.tool_catalog import ToolCatalog
-from agentcli.tools.contracts import BUILT_IN, load_spec
+from agentcli.tools.contracts import BUILT_IN, INPUT_TOOL, load_spec
 from agentcli.types.errors import ToolError
 from agentcli.types.events import ContextNote, Event, Fact, SessionStarted, Warned
 from agentcli.types.tools import Effect, ErrorKind, Tool, ToolContext, ToolSpec
@@ -81,11 +81,17 @@ class ChildAgents(SessionFeature):
         """Return the tools of a role. Raise ToolError if none of those it names exists."""
         offers = [
             *self._parts.edit_checks.wrap_offers(
-                self._parts.checkpoints.wrap_offers(self._parts.builtin_tools.iter_offers(facts))
+                self._parts.checkpoints.wrap_offers(
+                    self._parts.builtin_tools.iter_offers(
+                        facts, declare=lambda names: toolset.declare(names)
+                    )
+                )
             ),
             *self._iter_foreign_offers(),
         ]
         wanted = self._list_read_tools() if role.tools is None else role.tools
+        if "bash" in wanted:
+            wanted = (*wanted, INPUT_TOOL)
         chosen = [
             one
             for one in offers

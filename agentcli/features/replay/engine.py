@@ -347,6 +347,8 @@ def _compare_calls(
         if not words and result is not None:
             words = diff_results(played.finished, result, then, now)
             sameness = "differs" if words else "same"
+            if words and played.was_on_terminal and result.status == played.finished.status:
+                sameness, words = "not re-runnable", "what a terminal shows depends on the time"
         yield ComparedCall(
             call_id=played.call.id, name=played.call.name, sameness=sameness, words=words
         )

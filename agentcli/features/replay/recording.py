@@ -57,6 +57,12 @@ class RecordedCall:
         return isinstance(details, Command) and details.was_moved
 
     @property
+    def was_on_terminal(self) -> bool:
+        """True for a command on a terminal, which shows now more and now less until it waits."""
+        details = self.finished.details if self.finished else None
+        return isinstance(details, Command) and details.terminal is not None
+
+    @property
     def output_name(self) -> str:
         """The name of the file with its whole output; empty if it is not a command."""
         details = self.finished.details if self.finished else None

@@ -44,7 +44,7 @@ USER_DENIED_AND_SAID = f"{USER_DENIED}, and said: "
 USER_RAN_IT = "the user ran it"
 """The reason in the verdict on a shell command of the user's own."""
 
-_SUBJECT_ARGUMENTS = ("command", "pattern", "glob", "path", "url", "query", "question")
+_SUBJECT_ARGUMENTS = ("command", "pattern", "glob", "path", "url", "query", "question", "input")
 """The arguments that say by themselves what a call is about, the first of them best."""
 _SEARCHED_ARGUMENTS = ("path", "glob")
 """The arguments that say where a search looks."""
@@ -212,8 +212,9 @@ def _format_command(command: Command) -> str:
 
 def format_command_ending(command: Command) -> str:
     if command.background_pid is not None:
-        by_whom = "moved to the background by you" if command.was_moved else "in the background"
-        return f"{by_whom}, pid {command.background_pid}"
+        where = f"on terminal {command.terminal}" if command.terminal else "in the background"
+        moved = "moved to the background by you" if command.was_moved else where
+        return f"{moved}, pid {command.background_pid}"
     if command.timed_out:
         return "timed out"
     if command.signal is None and command.exit_code is None:

@@ -28,6 +28,8 @@ def test_deferred_tools_are_declared_behind_the_others_once_found() -> None:
     tools.declare(["later", "gone", "later", "one"])
     assert tools.declared == (spec("one"), spec("two"), replace(later, deferred=False))
     assert tools.declared is tools.declared
+    assert not tools.deferred  # nothing can find them yet
+    tools.add([(spec("search_tools"), partial(_never, spec("search_tools")))])
     assert tools.deferred == (later,)
 
 

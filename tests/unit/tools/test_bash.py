@@ -360,13 +360,12 @@ def test_effect_is_read_only_where_that_is_proven(tmp_path: Path) -> None:
         (
             {"command": "ls", "timeout": 120_000},
             "Invalid input: timeout must be less than or equal to 600, not 120000 (Seconds, "
-            "e.g. 300; "
-            "120 if not given).",
+            "e.g. 300; default 120).",
         ),
         (
             {"command": "ls", "timeout": 0},
             "Invalid input: timeout must be greater than or equal to 1, not 0 (Seconds, e.g. 300; "
-            "120 if not given).",
+            "default 120).",
         ),
     ],
 )
