@@ -21,7 +21,14 @@ from agentcli.types.errors import AgentError, Ending, Exit, RunOutcome, UsageErr
 from agentcli.types.events import Event, Fact, TurnEnded
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Json, ToolCall, Usage
-from agentcli.types.settings import CacheChoice, SandboxChoice, Settings, ToolSearch, Transport
+from agentcli.types.settings import (
+    CacheChoice,
+    MemoryChoice,
+    SandboxChoice,
+    Settings,
+    ToolSearch,
+    Transport,
+)
 from agentcli.types.spending import NO_SPENDING, Spending, compute_spending
 from agentcli.types.verdicts import ApprovalSpan, Mode, Question, Verdict
 from agentcli.ui.images import load_named_images
@@ -49,6 +56,7 @@ class SessionOptions(TypedDict, total=False):
     command_output: int | str
     programs: bool
     symbols: bool
+    memory: MemoryChoice
     web: bool
     search: str
     computer: bool

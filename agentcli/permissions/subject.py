@@ -25,7 +25,10 @@ WEB_SEARCH = "web_search"
 SHELL = "bash"
 WRITE_STDIN = "write_stdin"
 _OTHERS = frozenset(
-    (SHELL, WRITE_STDIN, "delegate", "search_tools", "run_program", WEB_FETCH, WEB_SEARCH, COMPUTER)
+    (
+        *(SHELL, WRITE_STDIN, "delegate", "search_tools", "run_program", "recall"),
+        *(WEB_FETCH, WEB_SEARCH, COMPUTER),
+    )
 )
 KNOWN_TOOLS = EDITING | READING | _OTHERS
 

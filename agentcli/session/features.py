@@ -79,6 +79,9 @@ COMMANDS: Mapping[str, CommandEntry] = {
     ),
     "doctor": _in_feature("doctor", "Check your setup and suggest fixes."),
     "sessions": _in_feature("sessions", "List, show, search, name and delete sessions."),
+    "recall": _in_feature(
+        "recall", "Show, search, edit and delete what is remembered of sessions."
+    ),
     "caches": _in_feature("caches", "Show or clear what commands keep between sessions."),
     "fork": _in_feature("fork", "Branch a session at a turn or call and compare the results."),
     "export": _in_feature(
@@ -109,6 +112,7 @@ COMMANDS: Mapping[str, CommandEntry] = {
 
 
 TOOL_LISTS = (
+    "agentcli.features.recall.engine",
     "agentcli.features.symbols.engine",
     "agentcli.features.python_tools.engine",
     "agentcli.features.mcp.server_files",
@@ -168,6 +172,9 @@ SLASH_COMMANDS: Mapping[str, SlashEntry] = {
         "sessions", "[SESSION]", "continue another session of this project", lists_arguments=True
     ),
     "name": _slash_in_feature("sessions", "NAME", "name this session"),
+    "recall": _slash_in_feature(
+        "recall", "[WORDS | show ID | edit ID TEXT | delete ID]", "search past sessions' memories"
+    ),
     "rewind": _slash_in_feature(
         "undo",
         "[N [both|conversation|files]]",
@@ -251,6 +258,9 @@ class SessionFeature:
     async def prepare(self) -> None:
         """Do what must be done before a turn."""
 
+    async def finish_turn(self) -> None:
+        """Do what must be done after a turn that was not interrupted."""
+
     def runs_prompt(self, message: str) -> bool:
         """Return whether the message is a command of the feature that brings a prompt."""
         return False
@@ -281,6 +291,9 @@ SESSION_FEATURES: Mapping[str, FeatureEntry] = {
     "children": FeatureEntry("agentcli.features.children.engine"),
     "symbols": FeatureEntry(
         "agentcli.features.symbols.engine", lambda configured: configured.settings.symbols
+    ),
+    "recall": FeatureEntry(
+        "agentcli.features.recall.engine", lambda configured: configured.settings.memory != "off"
     ),
     "web": FeatureEntry("agentcli.features.web.engine", lambda configured: configured.uses_web),
     "computer": FeatureEntry(

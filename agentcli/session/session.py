@@ -1,7 +1,7 @@
 """A running session: the interface that front ends use, independent of how it is built."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from itertools import takewhile
 from typing import Any
@@ -157,10 +157,7 @@ class Session:
     async def continue_turn(self) -> TurnEnded:
         """Finish the turn that a fork was cut in."""
         await self._prepare_features()
-        try:
-            return await self._loop.continue_turn()
-        finally:
-            self._end_turn()
+        return await self._finish(self._loop.continue_turn())
 
     async def _prepare_turn(self, prompt: str) -> TurnEnded | None:
         """Prepare a turn. Return its end if a hook refuses it, or None if it may begin."""
@@ -177,14 +174,17 @@ class Session:
 
     async def _run_loop(self, prompt: str, attachments: Sequence[str | Image]) -> TurnEnded:
         content = (Text(text=prompt), *self._build_attachments(attachments))
-        try:
-            return await self._loop.run_turn(UserMessage(content=content))
-        finally:
-            self._end_turn()
+        return await self._finish(self._loop.run_turn(UserMessage(content=content)))
 
-    def _end_turn(self) -> None:
-        """Give up what was kept for the turn alone, however the turn ended."""
-        self.builtin_tools.stop_idle_shells()
+    async def _finish(self, turn: Awaitable[TurnEnded]) -> TurnEnded:
+        """Run a turn, and give up what was kept for it alone, however it ended."""
+        try:
+            ended = await turn
+        finally:
+            self.builtin_tools.stop_idle_shells()
+        for feature in self.features.values():
+            await feature.finish_turn()
+        return ended
 
     def add_attachments(self, message: SteeringMessage, attachments: Sequence[str | Image]) -> None:
         """Set the attachments of a message to the running turn, so that it can be sent."""

@@ -18,7 +18,7 @@ INPUT_TOOL = "write_stdin"
 """The tool that is declared once bash keeps a command on a terminal."""
 ALSO = (
     *("delegate", "search_tools", "run_program", "symbols", "web_fetch", "web_search"),
-    *("ask_user", "computer", INPUT_TOOL),
+    *("ask_user", "computer", "recall", INPUT_TOOL),
 )
 """The tools declared only if they are of use and the user has not switched them off."""
 

@@ -7,6 +7,7 @@ from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.verdicts import Mode
 
 SandboxChoice = Literal["auto", "bubblewrap", "landlock", "seatbelt", "off"]
+MemoryChoice = Literal["ask", "auto", "off"]
 CacheChoice = Literal["auto", "5m", "1h"]
 Transport = Literal["direct", "sdk"]
 ThemeChoice = Literal["auto", "dark", "light", "ansi", "none"]
@@ -84,6 +85,8 @@ class Settings:
     """Tools that the provider runs itself, such as web_search."""
     programs: bool = False
     """True if the model may write programs that call the tools: this costs a declaration."""
+    memory: MemoryChoice = "off"
+    """Whether turns are remembered for later sessions: after a question, always, or never."""
     symbols: bool = False
     """True if the model may search an index of the code: this costs a declaration."""
     parallel: bool = True

@@ -35,6 +35,7 @@ FEATURES = {
     "web_fetch": "features/web",
     "ask_user": "features/ask_user",
     "computer": "features/computer",
+    "recall": "features/recall",
     "web_search": "features/web",
 }
 """Tools that belong to a feature, and its folder."""
