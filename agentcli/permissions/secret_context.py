@@ -163,7 +163,7 @@ def _match_value(text: str, equals: int, *, is_open: bool) -> re.Match[str] | No
 
 
 def _find_passwords(text: str, start: int, *, is_open: bool = False) -> Iterator[Span]:
-    if "://" in text and (is_open or "@" in text):
+    if (is_open or "@" in text) and "://" in text:
         pattern = _compile(_OPEN_ADDRESS if is_open else _ADDRESS)
         yield from (one.span(1) for one in pattern.finditer(text, start))
 

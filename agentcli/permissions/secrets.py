@@ -288,7 +288,9 @@ class RedactedStream:
         return shown.origin(hidden) if hidden < len(shown.text) else len(text)
 
     def close(self) -> str:
-        return self._give(self._held, len(self._held), strip_controls(self._held))
+        rest = self._give(self._held, len(self._held), strip_controls(self._held))
+        self._held, self._given = "", 0
+        return rest
 
     def _give(self, text: str, stop: int, shown: StrippedText | None) -> str:
         given, end = self._redactor.mask_span(

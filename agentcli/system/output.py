@@ -8,6 +8,7 @@ import asyncio
 import codecs
 import hashlib
 import os
+import time
 from collections.abc import Callable, Iterable
 from io import StringIO
 from pathlib import Path
@@ -75,6 +76,7 @@ class BoundedOutput:
         """The reason why the log lacks the rest; empty while it holds every byte."""
         self._newlines = 0
         self._head = bytearray()
+        self._head_limit_bytes = KEPT_HEAD_BYTES
         self._tail = bytearray()
         self._log_fd = log_fd
         self._sha256 = hashlib.sha256()
@@ -83,13 +85,25 @@ class BoundedOutput:
         self.size_bytes += len(chunk)
         self._newlines += chunk.count(b"\n")
         self._write(chunk)
-        room = KEPT_HEAD_BYTES - len(self._head)
+        room = self._head_limit_bytes - len(self._head)
         if room > 0:
             self._head += chunk[:room]
             chunk = chunk[room:]
         self._tail += chunk
         if len(self._tail) > 2 * KEPT_TAIL_BYTES:
             del self._tail[:-KEPT_TAIL_BYTES]
+
+    @property
+    def is_full(self) -> bool:
+        """True if the log takes no more: from then on only the end of the output is kept."""
+        return bool(self.log_fault)
+
+    def skip(self, chunk: bytes) -> None:
+        """Count a chunk that will not be shown. What comes next does not continue what came."""
+        self.size_bytes += len(chunk)
+        self._newlines += chunk.count(b"\n")
+        self._head_limit_bytes = len(self._head)
+        self._tail.clear()
 
     def close(self) -> None:
         if self._log_fd >= 0:
@@ -270,29 +284,83 @@ def _describe_gap(*, size_bytes: int, lines: int) -> str:
 # Filtering: output is changed before it is stored, so that what was removed is stored nowhere
 
 
+FILTER_EVERY_S = 0.1
+FILTER_CONTEXT_BYTES = 64 * 1024
+"""The longest thing that a filter removes."""
+_LATEST_BYTES = KEPT_TAIL_BYTES + FILTER_CONTEXT_BYTES
+
+
 class OutputFilter(Protocol):
-    """May hold back the end of its input, and returns the rest when it is closed."""
+    """May hold back the end of its input, and returns the rest when it is closed.
+
+    What is fed after that does not continue what was fed before."""
 
     def feed(self, chunk: bytes) -> bytes: ...
 
     def close(self) -> bytes: ...
 
 
-class FilteredSink:
-    """A sink that filters its input and feeds another one."""
+class BoundedSink(Sink, Protocol):
+    """A sink that stores no more at some point, and then needs only the end of its input."""
 
-    def __init__(self, sink: Sink, by: OutputFilter) -> None:
+    @property
+    def is_full(self) -> bool: ...
+
+    def skip(self, chunk: bytes) -> None: ...
+
+
+class FilteredSink:
+    """A sink that filters its input and feeds another one.
+
+    Filtering takes longer than all the rest. When the other sink is full, only what comes last now
+    and then is filtered, and the rest is counted."""
+
+    def __init__(self, sink: BoundedSink, by: OutputFilter) -> None:
         self._sink = sink
         self._filter = by
+        self._latest = bytearray()
+        """Input that is not filtered yet, for a sink that is full."""
+        self._has_gap = False
+        """True if something before it was skipped."""
+        self._not_before = 0.0
 
     def feed(self, chunk: bytes) -> None:
-        if kept := self._filter.feed(chunk):
-            self._sink.feed(kept)
+        if not self._sink.is_full:
+            self._feed_filtered(chunk)
+            return
+        self._latest += chunk
+        if len(self._latest) > 2 * _LATEST_BYTES:
+            self._skip(len(self._latest) - _LATEST_BYTES)
+            self._has_gap = True
+        if time.monotonic() >= self._not_before:
+            self._filter_latest()
+            self._not_before = time.monotonic() + FILTER_EVERY_S
 
     def close(self) -> None:
+        self._filter_latest()
         if rest := self._filter.close():
             self._sink.feed(rest)
         self._sink.close()
+
+    def _filter_latest(self) -> None:
+        if self._has_gap:
+            self._sink.skip(self._filter.close())
+            # The first part may be the end of something to be removed. It is not shown.
+            self._filter.feed(self._skip(FILTER_CONTEXT_BYTES))
+            self._has_gap = False
+        chunk = bytes(self._latest)
+        self._latest.clear()
+        self._feed_filtered(chunk)
+
+    def _feed_filtered(self, chunk: bytes) -> None:
+        if kept := self._filter.feed(chunk):
+            self._sink.feed(kept)
+
+    def _skip(self, count: int) -> bytes:
+        skipped = bytes(self._latest[:count])
+        del self._latest[:count]
+        self._sink.skip(skipped)
+        return skipped
 
 
 # Live output: it is stored, and its latest lines are reported to the user now and then
@@ -318,6 +386,13 @@ class LiveOutput:
         if self._is_watched and self._due is None:
             when = max(self._not_before, self._loop.time())
             self._due = self._loop.call_at(when, self._report_latest)
+
+    @property
+    def is_full(self) -> bool:
+        return self._kept.is_full
+
+    def skip(self, chunk: bytes) -> None:
+        self._kept.skip(chunk)
 
     def close(self) -> None:
         self._kept.close()

@@ -13,11 +13,12 @@ from agentcli.system.grants import flatten_request, parse_request
 from agentcli.system.output import (
     LOG_LIMIT_BYTES,
     BoundedOutput,
+    BoundedSink,
     FilteredSink,
     LiveOutput,
     OutputFilter,
 )
-from agentcli.system.process import Pipe, Sink
+from agentcli.system.process import Pipe
 from agentcli.system.process_table import ProcessTable
 from agentcli.system.shell import ShellDirectory, encode_command, name_pipe, split_commands
 from agentcli.tools.argument_faults import ArgumentFault
@@ -390,7 +391,7 @@ class Bash:
         within_s = min(call.args.timeout, self._timeout_limit_s or START_WAIT_S, START_WAIT_S)
         return await terminal.exchange(b"", within_s=within_s, report=progress, notes=call.notes)
 
-    def _start(self, call: _PendingCommand, sink: Sink) -> tuple[PooledShell, Pipe]:
+    def _start(self, call: _PendingCommand, sink: BoundedSink) -> tuple[PooledShell, Pipe]:
         """Start a released shell; return it and the pipe from its output to the sink."""
         try:
             shell = self._shells.take(

@@ -69,6 +69,13 @@ class TerminalOutput:
         (self._live or self._part).feed(chunk)
         self.changed.set()
 
+    @property
+    def is_full(self) -> bool:
+        return self._part.is_full
+
+    def skip(self, chunk: bytes) -> None:
+        self._part.skip(chunk)
+
     def take(self) -> BoundedOutput:
         """Return what was printed since the last time."""
         if self._live is not None:

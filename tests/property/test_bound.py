@@ -6,9 +6,11 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentcli.system.output import BoundedOutput, OutputExcerpt, cap
+from agentcli.permissions.secrets import Redactor
+from agentcli.system.output import BoundedOutput, FilteredSink, OutputExcerpt, cap
 from agentcli.system.plain_text import to_plain_text
 from tests.support.examples import examples
+from tests.unit.permissions.test_secrets import SHAPED, VALUE
 
 TERMINAL = st.text(
     st.sampled_from("ab é😀\n\t\r\b\x1b[];?0189mKCDGP\\\x07\x00\x7f\x85\x9b\x9c\x9d\u2028"),
@@ -49,6 +51,40 @@ def test_any_chunking_gives_the_same_excerpt(
     at_once, _ = fed(data, chunk_bytes=len(data) or 1)
     assert in_chunks.finish() == at_once.finish()
     assert logged == data
+
+
+SECRETS = st.lists(
+    st.tuples(st.floats(0, 1), st.sampled_from([VALUE, *SHAPED])), min_size=1, max_size=12
+)
+
+
+@given(SECRETS, CHUNK, st.integers(0, 60_000))
+@examples(25)
+def test_output_beyond_what_is_stored_shows_its_end_without_secrets(
+    planted: list[tuple[float, str]], chunk_bytes: int, limit_bytes: int
+) -> None:
+    lines = [f"line {number} of the output" for number in range(60_000)]
+    for share, secret in planted:
+        at = int(share * (len(lines) - 1))
+        lines[at] = f"line {at} has {secret}"
+    data = "\n".join(lines).encode()
+    with tempfile.TemporaryDirectory() as name:
+        path = Path(name, "1.log")
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
+        bounded = BoundedOutput(path, handle, limit_bytes=limit_bytes)
+        sink = FilteredSink(bounded, Redactor(environ={"A_KEY": VALUE}).bytes_stream())
+        for at in range(0, len(data), chunk_bytes):
+            sink.feed(data[at : at + chunk_bytes])
+        sink.close()
+        stored = path.read_text(errors="replace")
+    shown = bounded.finish()
+    kept = "".join((*shown.head, *shown.tail))
+    assert not [secret for _, secret in planted for text in (stored, kept) if secret in text]
+    assert shown.lines == data.count(b"\n") + 1
+    whole = [line for line in shown.tail[1:] if line.startswith("line ")]
+    ends = [line.partition(" of")[0].partition(" has")[0] for line in whole]
+    assert ends == [f"line {number}" for number in range(len(lines) - len(ends), len(lines))]
+    assert len(ends) > 1000
 
 
 @given(PIECES)

@@ -6,6 +6,13 @@ class Kept:
         self.chunks: list[bytes] = []
         self.is_closed = False
 
+    @property
+    def is_full(self) -> bool:
+        return False
+
+    def skip(self, chunk: bytes) -> None:
+        raise AssertionError("nothing is skipped while there is space")
+
     def feed(self, chunk: bytes) -> None:
         self.chunks.append(chunk)
 
