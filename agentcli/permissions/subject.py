@@ -150,7 +150,10 @@ class SubjectFactory:
             cwd=self._cwd(),
             server=server,
             server_tool=server_tool_of(tool, args, server) if server else "",
-            paths=tuple(self.reach(self._root / expand_own_home(text)) for text in paths),
+            paths=tuple(
+                self.reach(self._root / expand_own_home(text), finds=tool in READING)
+                for text in paths
+            ),
             command=command or typed,
             line=parse_line(command) if is_shell else None,
             typed=parse_line(typed) if typed else None,
@@ -185,24 +188,39 @@ class SubjectFactory:
 
     def _find_real(self, paths: Iterable[Path]) -> tuple[Path, ...]:
         """Return real paths, without those in the commands' own temporary directory."""
-        return tuple(found.real for found in map(self.reach, paths) if not found.is_temporary)
+        reached = (self.reach(path, finds=True) for path in paths)
+        return tuple(found.real for found in reached if not found.is_temporary)
 
-    def reach(self, path: Path) -> ReachedPath:
+    def reach(self, path: Path, *, finds: bool = False) -> ReachedPath:
+        """Return what a path means. With `finds` it is about something that exists already: a
+        file in /tmp that no command has put there is then the user's."""
         written = Path(os.path.normpath(path))
         try:
             real = self._real_path(path)
             added = self._added()
             roots = (self._root, *added.writable, *added.readable)
             is_work = any(map(real.is_relative_to, roots))
-            is_temporary = not is_work and self._names_temporary(written)
+            is_temporary = not is_work and self._names_temporary(written, real if finds else None)
             return ReachedPath(written, real, is_temporary)
         except (OSError, ValueError, RuntimeError):
             # A loop of links or a NUL: it leads nowhere, so it is in no workspace either.
             return ReachedPath(written, real=Path(os.sep))
 
-    def _names_temporary(self, written: Path) -> bool:
+    def _names_temporary(self, written: Path, found: Path | None) -> bool:
         temporary = self._find_temporary()
-        return temporary is not None and any(map(written.is_relative_to, temporary.names))
+        if temporary is None:
+            return False
+        own = [one for one in temporary.names if written.is_relative_to(one)]
+        if not own or found is None or not os.path.lexists(found):
+            return bool(own)
+        return any(_has_contents(temporary.at / written.relative_to(one)) for one in own)
+
+
+def _has_contents(path: Path) -> bool:
+    """Return whether there is a file, or a directory with anything in it.
+
+    A directory of the user that a command was granted stays as an empty one of its name."""
+    return any(path.iterdir()) if path.is_dir() else os.path.lexists(path)
 
 
 def server_of(source: str) -> str:

@@ -137,16 +137,25 @@ def _explain_paths(text: str, grants: Grants, workspace: Path) -> Iterator[str]:
         if not _lies_in(path, writable):
             yield _explain_closed(path)
     for path in _find_paths(_ABSENT, text):
-        if path.is_relative_to(home()) and not _lies_in(path, (*writable, *grants.readable)):
-            yield _ask_for(
-                f"the user's home is hidden from commands, and so is {path}", f"read:{path}"
-            )
+        if not _lies_in(path, (*writable, *grants.readable)):
+            yield from _explain_absent(path)
+
+
+def _explain_absent(path: Path) -> Iterator[str]:
+    """Yield how to ask for what the user has, and commands do not see."""
+    if path.is_relative_to(home()):
+        yield _ask_for(f"the user's home is hidden from commands, and so is {path}", f"read:{path}")
+    elif _lies_in(path, TEMPORARY):
+        found = path if path.exists() else _find_existing(path)
+        entry = f"read:{path}" if found == path else f"write:{found}"
+        if found not in TEMPORARY:
+            yield _ask_for(f"commands have a /tmp of their own, without {found}", entry)
 
 
 def _explain_closed(path: Path) -> str:
-    if _lies_in(path, TEMPORARY):
-        return f"[{path} is closed to commands: their temporary files go to $TMPDIR]"
     directory = _find_existing(path)
+    if _lies_in(path, TEMPORARY) and directory in TEMPORARY:
+        return f"[{path} is closed to commands: their temporary files go to $TMPDIR]"
     entries = (f"write:{directory}", f"read:{directory}")
     return _ask_for(f"{path} is closed to commands", *entries, joined=" or ")
 

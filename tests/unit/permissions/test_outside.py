@@ -104,6 +104,35 @@ def test_added_directory_below_tmp_is_not_taken_for_temporary_files(
     assert factory.reach(tmp_path / "else").is_temporary
 
 
+def test_file_that_only_the_user_has_in_tmp_is_asked_about(
+    workspace: Path, notes: Path, tmp_path: Path
+) -> None:
+    own = tmp_path / "t"
+    factory = SubjectFactory(
+        workspace=workspace,
+        cwd=lambda: workspace,
+        find_temporary=lambda: TemporaryFiles(names=(tmp_path,), at=own, root=own),
+    )
+    request = {"command": "x", "needs": [f"write:{notes.parent}"]}
+
+    def reads_outside() -> tuple[bool, bool]:
+        read = factory.build("read_file", {"path": str(notes)})
+        granted = factory.build("bash", request).request.grants.writable
+        return bool(read.outside), granted == (notes.parent,)
+
+    assert reads_outside() == (True, True)
+    assert (
+        decide(build(workspace), factory.build("read_file", {"path": str(notes)})).decision == "ask"
+    )
+    # What is written anew is a file of the commands.
+    assert factory.build("write_file", {"path": str(notes)}).paths[0].is_temporary
+    as_commands_see_it = own / notes.relative_to(tmp_path)
+    as_commands_see_it.parent.mkdir(parents=True)
+    assert reads_outside() == (True, True)
+    as_commands_see_it.touch()
+    assert reads_outside() == (False, False)
+
+
 def test_directory_added_to_read_is_not_edited(workspace: Path, notes: Path) -> None:
     added = Grants(readable=(notes.parent,))
     verdict = decide(build(workspace), see(workspace, notes, "write_file", added=added))

@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from agentcli.system.temporary import TEMPORARY
 from agentcli.tools.missing_grants import explain_failure
 from agentcli.types.grants import NO_GRANTS, WITHOUT_SANDBOX, Grants
 
@@ -114,3 +115,19 @@ def test_closed_temporary_directory_is_answered_by_where_to_write() -> None:
     text = "bash: /tmp/x: Permission denied"
     (note,) = explain_failure(text, grants=NO_GRANTS, workspace=Path("/w"))
     assert "$TMPDIR" in note
+
+
+def test_what_only_the_user_has_in_tmp_is_asked_for(tmp_path: Path) -> None:
+    if not any(map(tmp_path.is_relative_to, TEMPORARY)):
+        pytest.skip("the temporary files of this test are elsewhere")
+    (tmp_path / "report").touch()
+    for name, entry in (("report", f"read:{tmp_path}/report"), ("new", f"write:{tmp_path}")):
+        text = f"cat: {tmp_path}/{name}: No such file or directory"
+        (note,) = explain_failure(text, grants=NO_GRANTS, workspace=Path("/w"))
+        assert f'with needs: "{entry}"' in note
+    assert (
+        explain_failure(
+            "cat: /tmp/no-such: No such file or directory", grants=NO_GRANTS, workspace=Path("/w")
+        )
+        == ()
+    )

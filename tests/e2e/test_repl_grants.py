@@ -1,0 +1,123 @@
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from tests.e2e.test_everyday import FROM_HOSTS, PATH
+from tests.support.confined import LAYERS, confined
+from tests.support.granted import GrantedFacts, skip_without_hosts
+from tests.support.program import session_log
+from tests.support.registries import Registries
+from tests.support.repl import answer_question, await_question, live, open_question, runs, says
+from tests.support.terminal import Term
+
+AUTO = ("--mode", "auto", "--sandbox")
+
+
+def read_facts(home: Path) -> GrantedFacts:
+    return GrantedFacts(session_log(home))
+
+
+def list_hosts(facts: GrantedFacts) -> list[tuple[str, str, str]]:
+    """Return each host that was judged, the decision, and who made it."""
+    return [
+        (one["host"], one["verdict"]["decision"], one["verdict"]["by"])
+        for one in facts.list_facts("host_judged")
+    ]
+
+
+def list_results(facts: GrantedFacts) -> list[str]:
+    results = [fact["result"] for fact in facts.list_facts("call_finished")]
+    return ["\n".join(block["text"] for block in one["content"]) for one in results]
+
+
+def answer_when_asked(term: Term, about: str, letter: str) -> str:
+    """Answer the question about something. Return the screen with the question."""
+    open_question(term)
+    term.wait(about)
+    await_question(term)
+    shown = "\n".join(term.screen())
+    answer_question(term, letter)
+    term.wait_for(lambda: not term.shows("[n] no"), "the question is answered")
+    return shown
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_everyday_work_is_granted_with_one_key_each(
+    layer: str, tmp_path: Path, registries: Registries
+) -> None:
+    skip_without_hosts(layer, tmp_path / "probe")
+    works = [one for one in FROM_HOSTS if all(map(find_program, one.program.split()))]
+    replies = [runs(str(one.commands[0]), f"toolu_{at}") for at, one in enumerate(works)]
+    files = {name: text for one in works for name, text in one.files.items()}
+    with live(
+        tmp_path,
+        [*replies, says("The end.")],
+        arguments=(*AUTO, layer),
+        files=files,
+        env={**registries.environment, "PATH": PATH, "NO_PROXY": "127.0.0.1"},
+        cols=120,
+        rows=40,
+    ) as session:
+        term = session.term
+        term.wait("auto · claude-")
+        term.send("go")
+        for work in works:
+            answer_when_asked(term, f"{work.host}:80", "y")
+        term.wait("The end.")
+        facts = read_facts(session.home)
+    for work, result in zip(works, list_results(facts), strict=True):
+        assert work.shows in result
+    # The same host is asked about anew for each command.
+    assert list_hosts(facts) == [(work.host, "allow", "user") for work in works]
+
+
+def find_program(name: str) -> bool:
+    return shutil.which(name, path=PATH) is not None
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[Path]:
+    """A directory that no command may write by itself."""
+    with TemporaryDirectory(prefix="agentcli-else-", dir="/var/tmp") as directory:
+        yield Path(directory).resolve()
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_failed_command_is_offered_again_with_its_grant_which_ends_with_it(
+    layer: str, tmp_path: Path, elsewhere: Path
+) -> None:
+    with confined(layer, tmp_path / "probe"):
+        pass  # skipped if this layer does not work here
+    need = f"write:{elsewhere}"
+    replies = [
+        runs(f"echo ran >> count; touch {elsewhere}/a", "toolu_1"),
+        runs(f"touch {elsewhere}/a", "toolu_2", needs=[need, "reason:the report goes there"]),
+        runs(f"touch {elsewhere}/b", "toolu_3"),
+        runs(f"touch {elsewhere}/b", "toolu_4", needs=["outside", "reason:it must be"]),
+        runs(f"touch {elsewhere}/c", "toolu_5"),
+        says("The end."),
+    ]
+    arguments = (*AUTO, layer)
+    with live(tmp_path, replies, arguments=arguments, cols=120, rows=40) as session:
+        term = session.term
+        term.wait("auto · claude-")
+        term.send("go")
+        shown = answer_when_asked(term, f"can also write {elsewhere}", "y")
+        assert "the report goes there" in shown
+        assert f"with can also write {elsewhere}" in shown  # what a lasting answer would store
+        shown = answer_when_asked(term, "no sandbox: runs as you", "y")
+        assert "it must be" in shown
+        assert "touch:*" not in shown  # never for more than the exact command
+        term.wait("The end.")
+        facts, project = read_facts(session.home), session.project
+        assert (project / "count").read_text() == "ran\n"
+    first, granted, _, outside, _ = list_results(facts)
+    assert f'needs: "{need}"' in first
+    assert "exit code 0" in granted and "exit code 0" in outside
+    assert sorted(path.name for path in elsewhere.iterdir()) == ["a", "b"]
+    given = [one["verdict"].get("grants", {}) for one in facts.list_facts("call_judged")]
+    assert [one.get("writable", []) for one in given] == [[], [str(elsewhere)], [], [], []]
+    assert [one.get("outside", False) for one in given] == [False, False, False, True, False]
