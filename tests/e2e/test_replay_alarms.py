@@ -86,3 +86,18 @@ def test_outputs_keep_their_numbers_after_a_call_that_was_interrupted(
     again = agentcli("replay", "--check", out.parent.name, home=home)
     assert again.code == 0, again.out
     assert "(1 not re-runnable, 3 same)" in again.out
+
+
+@pytest.mark.parametrize("kept", [3, 6, 9, 11, 13])
+def test_session_that_was_killed_and_resumed_raises_no_alarm(
+    kept: int, home: Path, workspace: Path
+) -> None:
+    calls = [{"bash": {"command": f"echo {n}"}} for n in range(3)]
+    model = script(home / "s.json", [{"calls": [*calls, {"grep": {"pattern": "x"}}]}, "Done."])
+    run = ["run", "-C", str(workspace), "--mode", "auto", "--model"]
+    agentcli(*run, model, "go", home=home)
+    log = session_log(home)
+    log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:kept]))
+    resumed = agentcli(*run, script(home / "s.json", ["On."]), "--continue", "go on", home=home)
+    again = agentcli("replay", "--check", log.parent.name, home=home)
+    assert (resumed.code, again.code) == (0, 0), resumed.err + again.out

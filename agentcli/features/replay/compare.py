@@ -1,13 +1,14 @@
 """The flow of a session as lines: what happened in which order, without what was said."""
 
 import re
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import fields, replace
 from difflib import unified_diff
 from typing import Any
 
 from agentcli.features.replay.recording import RecordedPaths, is_overflow
 from agentcli.session.edit_checks import EDITS, HEADING
+from agentcli.types.errors import Ending
 from agentcli.types.events import (
     CallFinished,
     CallJudged,
@@ -21,7 +22,7 @@ from agentcli.types.events import (
 )
 from agentcli.types.hidden import NOTE
 from agentcli.types.messages import Image, Text
-from agentcli.types.tools import Command, Details, Diff, ToolResult
+from agentcli.types.tools import Command, Details, Diff, ErrorKind, ToolResult
 
 # Comparing two results without what depends on path and time.
 
@@ -198,7 +199,7 @@ def describe_flow(
     lines: list[str] = []
     order: list[str] = []
     pending: list[tuple[int, str]] = []
-    for fact in facts:
+    for fact in _drop_unstarted(facts):
         call_id = _call_id(fact)
         if call_id is not None and call_id.rpartition(".")[0] in order:
             continue  # a call of a program: the program's result is compared, and that covers it
@@ -217,6 +218,34 @@ def describe_flow(
             order = [call.id for call in fact.message.tool_calls]
     lines.extend(text for _, text in sorted(pending, key=lambda one: one[0]))
     return lines
+
+
+def _drop_unstarted(facts: Iterable[Fact]) -> Iterator[Fact]:
+    """Yield the facts without what an interruption left over.
+
+    That is the notes for a request that was not sent, and the results of calls that never began."""
+    notes: list[ContextNote] = []
+    judged: set[str] = set()
+    for fact in facts:
+        match fact:
+            case ContextNote():
+                notes.append(fact)
+                continue
+            case TurnEnded(ending=Ending.CANCELLED):
+                notes.clear()
+            case CallJudged(call=call):
+                judged.add(call.id)
+            case CallFinished(result=result) if result.error is ErrorKind.CANCELLED:
+                if result.call_id not in judged:
+                    continue
+            case ModelReplied():
+                judged.clear()
+            case _:
+                pass
+        yield from notes
+        notes.clear()
+        yield fact
+    yield from notes
 
 
 def _call_id(fact: Fact) -> str | None:

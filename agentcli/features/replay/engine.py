@@ -361,7 +361,7 @@ def _classify_call(
 
     If the explanation is empty, they have to be compared.
     """
-    if again is None:
+    if again is None and not (played.was_interrupted and played.judged is None):
         return "differs", "it was not called again"
     return "not re-runnable", played.why_not_again or stubbed
 

@@ -166,8 +166,8 @@ class RecordedCompletion(CompletionChecks):
         return ()
 
     async def check_reply(self) -> TurnEnded | None:
-        # A host that a command was denied is not asked about again: there is no network here.
-        return self._playback.find_ending(*_UNMET, Ending.DENIED) or DONE
+        # A host that was denied is not asked about again, and a process is not killed again.
+        return self._playback.find_ending(*_UNMET, Ending.DENIED, Ending.CANCELLED) or DONE
 
     async def check_after_calls(self) -> TurnEnded | None:
         """Return the ending if the calls were the last: the answer, or one that was denied."""
