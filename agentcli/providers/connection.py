@@ -365,7 +365,12 @@ class _ReceivedReply:
                 if event.get("type") == ACCEPTED:
                     self.request_id = str(event["request_id"])
                     continue
-                shown = self.decoder.feed(event)
+                try:
+                    shown = self.decoder.feed(event)
+                except ProviderError:
+                    if _is_complete(self.decoder):
+                        break  # an error after the end of the reply
+                    raise
                 deltas += shown
                 is_progress |= any(map(_says_something, shown)) or self._is_new(event)
         finally:

@@ -301,13 +301,14 @@ def _message(body: Json) -> str:
             return json.dumps(body, ensure_ascii=False) if body else ""
 
 
+_TITLE = compile_later(r"<(?:title|h1)\b[^>]*>([^<]*)", re.I)
+_TAG = compile_later(r"\s*<(?:[!?]|[a-z][a-z0-9]*[\s/>])", re.I)
+
+
 def _title(page: str) -> str:
-    _, _, after = page.partition("<title")
-    if not after:
-        _, _, after = page.partition("<TITLE")
-    return after.partition(">")[2].partition("<")[0].strip()
+    found = _TITLE.search(page)
+    return found[1].strip() if found else ""
 
 
 def _is_page(text: str) -> bool:
-    start = text[:1000].lstrip().lower()
-    return start.startswith(("<!doctype", "<html", "<head", "<?xml"))
+    return _TAG.match(text) is not None
