@@ -247,7 +247,7 @@ class ProviderConnection:
         try:
             await self._take_all(events, received)
         except ConnectionBroken as broken:
-            if broken.kind is not ProviderErrorKind.CUT or not _is_complete(received.decoder):
+            if broken.kind is not ProviderErrorKind.CUT or not received.is_complete:
                 raise  # otherwise it broke after the end of the reply
 
     async def _take_all(
@@ -261,7 +261,7 @@ class ProviderConnection:
         try:
             async with asyncio.timeout(self._timeouts.taken_on_s) as patience, aclosing(events):
                 async for together in events:
-                    if not together and _is_complete(received.decoder):
+                    if not together and received.is_complete:
                         return  # the reply is complete, although the connection is still open
                     if received.take(together):
                         patience.reschedule(loop.time() + limit_s)
@@ -353,6 +353,14 @@ class _ReceivedReply:
         """The kinds of events so far that showed nothing, by their values of `_PART_OF_REPLY`."""
         self._pieces: list[str] = []
 
+    @property
+    def is_complete(self) -> bool:
+        try:
+            self.decoder.message()
+        except ProviderError:
+            return False
+        return True
+
     def take(self, events: Sequence[Event]) -> bool:
         """Show the deltas of these events; return whether the reply made progress.
 
@@ -365,12 +373,9 @@ class _ReceivedReply:
                 if event.get("type") == ACCEPTED:
                     self.request_id = str(event["request_id"])
                     continue
-                try:
-                    shown = self.decoder.feed(event)
-                except ProviderError:
-                    if _is_complete(self.decoder):
-                        break  # an error after the end of the reply
-                    raise
+                if (event.get("type") == "error" or event.get("error")) and self.is_complete:
+                    break  # an error after the end of the reply
+                shown = self.decoder.feed(event)
                 deltas += shown
                 is_progress |= any(map(_says_something, shown)) or self._is_new(event)
         finally:
@@ -422,14 +427,6 @@ def _says_something(delta: Delta) -> bool:
             return bool(piece)
         case _:
             return True
-
-
-def _is_complete(decoder: Decoder) -> bool:
-    try:
-        decoder.message()
-    except ProviderError:
-        return False
-    return True
 
 
 def _is_continued(messages: Sequence[Message]) -> bool:

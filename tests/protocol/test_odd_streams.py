@@ -16,11 +16,12 @@ from agentcli.providers.transport import open_provider
 from agentcli.types.errors import ProviderError, ProviderErrorKind
 from agentcli.types.messages import AssistantMessage, Text, UserMessage
 from agentcli.types.provider import Request
+from tests.support import responses_streams
 from tests.support.anthropic_fixtures import MODEL
 from tests.support.gemini_fixtures import BASH, READ_FILE, model
 from tests.support.openai_fixtures import CHAT, RESPONSES
-from tests.support.provider import Provider, Reply, answer, page, stream
-from tests.support.voices import VOICES, Voice
+from tests.support.provider import Provider, Reply, answer, page, sse, stream
+from tests.support.voices import VOICES, Responses, Voice
 
 MODELS: Mapping[str, Model] = {
     "Anthropic": MODEL,
@@ -198,3 +199,19 @@ def test_attempt_that_cannot_succeed_is_made_once(voice: type[Voice]) -> None:
         with pytest.raises(ProviderError) as raised:
             asyncio.run(ask(voice, [reply, again]))
         assert (raised.value.kind, words in str(raised.value)) == (kind, True), name
+
+
+@pytest.mark.parametrize(
+    ("code", "attempts"),
+    [("invalid_image", 1), ("invalid_prompt", 1), ("server_error", 2), ("rate_limit_exceeded", 2)],
+)
+def test_reply_that_failed_is_no_reply(code: str, attempts: int) -> None:
+    events = responses_streams.events([])
+    failed = {**events[-1]["response"], "status": "failed", "error": {"code": code, "message": "m"}}
+    body = sse([*events[:-1], {**events[-1], "type": "response.failed", "response": failed}])
+    again = Responses().says(1, TEXT, ())
+    if attempts > 1:
+        assert contents(asyncio.run(ask(Responses, [stream(body), again]))[0]) == (TEXT, [])
+    else:
+        with pytest.raises(ProviderError, match="m"):
+            asyncio.run(ask(Responses, [stream(body), again]))
