@@ -1,19 +1,16 @@
-"""A client that nobody here wrote, where it is installed: `npm install -g acpx`."""
+"""A client that nobody here wrote: acpx from npm."""
 
 import asyncio
-import shutil
+import json
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.support.mcp_install import installed
 from tests.support.processes import running, unique_seconds, until
 from tests.support.program import PROGRAM, environment, script
-
-ACPX = shutil.which("acpx")
-
-pytestmark = pytest.mark.skipif(ACPX is None, reason="the npm package acpx is not on the PATH")
 
 
 class Client:
@@ -27,7 +24,7 @@ class Client:
         model = script(tmp_path / "s.json", replies)
         agent = " ".join([str(PROGRAM), "acp", "--model", model, *options])
         # What it leaves waiting for the next command ends by itself.
-        self._start = [str(ACPX), "--ttl", "1", "--agent", agent]
+        self._start = [installed("acpx"), "--ttl", "1", "--agent", agent]
 
     def begin(self, *words: str) -> "subprocess.Popen[str]":
         return subprocess.Popen(
@@ -46,7 +43,11 @@ class Client:
 
 
 @pytest.mark.parametrize(
-    ("answer", "text"), [("--approve-all", "x = 2\n"), ("--deny-all", "x = 1\n")]
+    ("answer", "text"),
+    [
+        ("--approve-all", "x = 2\n"),
+        pytest.param("--deny-all", "x = 1\n", marks=pytest.mark.soak),
+    ],
 )
 def test_acpx_drives_a_session(answer: str, text: str, tmp_path: Path) -> None:
     edit = {"path": "a.py", "old_text": "x = 1", "new_text": "x = 2"}
@@ -63,6 +64,7 @@ def test_acpx_drives_a_session(answer: str, text: str, tmp_path: Path) -> None:
     assert (client.work / "a.py").read_text() == text
 
 
+@pytest.mark.soak
 def test_acpx_cancels_a_command(tmp_path: Path) -> None:
     sleeping = f"sleep {unique_seconds()}"
     client = Client(tmp_path, [{"calls": [{"bash": {"command": sleeping}}]}, "Never."])
@@ -74,3 +76,22 @@ def test_acpx_cancels_a_command(tmp_path: Path) -> None:
         out, _ = prompt.communicate(timeout=60)
     assert out.rstrip().endswith("[done] cancelled")
     assert running(sleeping) == []
+
+
+def test_acpx_gets_a_plan(tmp_path: Path) -> None:
+    client = Client(tmp_path, ["1. Change x\n2. Test it"], "--mode", "plan")
+    lines = client.run("--format", "json", "exec", "plan it").splitlines()
+    said = [json.loads(line).get("params", {}).get("update", {}) for line in lines]
+    (plan,) = [update for update in said if update.get("sessionUpdate") == "plan"]
+    assert [one["status"] for one in plan["entries"]] == ["pending", "pending"]
+
+
+@pytest.mark.soak
+def test_acpx_loads_a_session_whose_agent_has_ended(tmp_path: Path) -> None:
+    client = Client(tmp_path, ["One."])
+    client.run("sessions", "new")
+    said = client.run("prompt", "one")  # by an agent of its own
+    assert "session/load" in said
+    assert "One." in said
+    (log,) = client.home.glob(".local/state/agentcli/sessions/*/log.jsonl")
+    assert "session_resumed" in log.read_text()

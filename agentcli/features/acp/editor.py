@@ -26,6 +26,7 @@ READ_LIMIT_S = 3.0
 WRITE_LIMIT_S = 10.0
 SHOWN_AFTER_S = 0.5
 """A command that ends sooner is shown as text alone."""
+SETTLED_AFTER_S = 2.0
 TERMINAL_BYTES = 1_000_000
 
 _FAILURES = (RequestError, ConnectionError, TimeoutError)
@@ -104,8 +105,8 @@ class CommandTerminals:
         self._announce = announce
         self._stop_command = stop_command
         self._ends: dict[str, Path] = {}
-        """For each running command the file that says how it ended."""
-        self._finished: set[str] = set()
+        """For each command the file that says how it ended."""
+        self._finished: dict[str, asyncio.Event] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._directory = TemporaryDirectory(prefix="agentcli-acp-")
 
@@ -113,20 +114,25 @@ class CommandTerminals:
         match event:
             case CommandStarted(call_id=call_id, log_path=log_path):
                 end = Path(self._directory.name, f"{len(self._ends)}.end")
-                self._ends[call_id] = end
+                self._ends[call_id], self._finished[call_id] = end, asyncio.Event()
                 task = asyncio.ensure_future(self._show(call_id, Path(log_path), end))
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
             case CallFinished(result=result) if result.call_id in self._ends:
-                self._finished.add(result.call_id)
                 details = result.details
                 code = details.exit_code if isinstance(details, Command) else None
                 end = self._ends[result.call_id]
                 whole = end.with_suffix(".new")
                 whole.write_text(str(code or 0))
                 whole.replace(end)
+                self._finished[result.call_id].set()
             case _:
                 pass
+
+    async def settle(self) -> None:
+        """Wait until the terminals have shown the last output and are released, not for long."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=SETTLED_AFTER_S)
 
     async def close(self) -> None:
         for task in self._tasks:
@@ -135,8 +141,9 @@ class CommandTerminals:
         self._directory.cleanup()
 
     async def _show(self, call_id: str, log: Path, end: Path) -> None:
-        await asyncio.sleep(SHOWN_AFTER_S)
-        if call_id in self._finished:
+        finished = self._finished[call_id]
+        with suppress(TimeoutError):
+            await asyncio.wait_for(finished.wait(), SHOWN_AFTER_S)
             return
         session_id = self._get_id()
         with suppress(*_FAILURES):  # then it is shown as text
@@ -153,7 +160,7 @@ class CommandTerminals:
                 await self._client.wait_for_terminal_exit(
                     session_id=session_id, terminal_id=made.terminal_id
                 )
-                if call_id not in self._finished:
+                if not finished.is_set():
                     self._stop_command()
             finally:
                 await self._client.release_terminal(
