@@ -43,6 +43,7 @@ from agentcli.permissions.hook_process import (
     post_hook,
     run_hook,
 )
+from agentcli.system.lazy import compile_later
 from agentcli.types.errors import SettingsError
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Json, ToolCall
@@ -50,6 +51,7 @@ from agentcli.types.tools import Output, PreparedCall
 from agentcli.types.verdicts import Delegation, Reaction
 
 TIMEOUT_S = 60.0
+_PROJECT = compile_later(r"\$\{((?:AGENTCLI|CLAUDE)_PROJECT_DIR)\}")
 
 After: TypeAlias = Callable[[PreparedCall, Output], Awaitable[Reaction | None]]
 
@@ -336,16 +338,21 @@ class HookRunner:
                 hook.url, body=stdin, headers=hook.headers, timeout_s=hook.timeout_s
             )
             return parse_answer(hook.event, ran, clean=ground.clean)
+        own = build_project_variables(hook.project) if hook.project else {}
+        env = ground.env | own | dict(hook.variables)
         ran = await run_hook(
-            hook.command,
+            hook.command if isinstance(hook.command, str) else _fill_words(hook.command, env),
             stdin=stdin,
             cwd=hook.project or ground.cwd,
-            env=ground.env
-            | (build_project_variables(hook.project) if hook.project else {})
-            | dict(hook.variables),
+            env=env,
             timeout_s=hook.timeout_s,
         )
         return parse_answer(hook.event, ran, clean=ground.clean)
+
+
+def _fill_words(words: tuple[str, ...], env: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the words of a program, for which no shell fills in the project's directory."""
+    return tuple(_PROJECT.sub(lambda found: env.get(found[1], ""), word) for word in words)
 
 
 def _apply_change(

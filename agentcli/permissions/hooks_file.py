@@ -40,15 +40,15 @@ OTHER_EVENTS = frozenset(
     )
 )
 """Events of other agents that have no meaning here. None of them checks a call."""
-OTHER_TYPES = ("prompt", "agent", "mcp_tool")
-"""Types of other agents that ask a model or a server. They cannot run here."""
+ASKING: tuple[HookEvent, ...] = ("PreToolUse", "PermissionRequest")
+"""Events before a call. A hook that cannot run makes the user be asked, so no check is lost."""
 
 _MISSPELT = 0.85
 """The similarity from which an unknown event is taken for a misspelt deciding event."""
 _TOP = ("hooks", "description", "$schema")
 _GROUP = ("matcher", "hooks", "description")
 _ENTRY = (
-    *("type", "command", "shell", "timeout", "description", "statusMessage"),
+    *("type", "command", "args", "shell", "timeout", "description", "statusMessage"),
     *("if", "url", "headers", "allowedEnvVars"),
 )
 _VARIABLE = compile_later(r"\$\{?(\w+)\}?")
@@ -142,21 +142,31 @@ class _HooksParser:
         if not isinstance(command, str) or not command.strip() or "\0" in command:
             self._complain(event, f"a hook of {event} has no command", event)
             return None
-        shell = entry.get("shell") or "sh"
-        if shell not in _SHELLS or "args" in entry:
+        words = self._words(command, entry)
+        if words is None:
             message = f"a hook of {event} is not a command line for {' or '.join(_SHELLS)}"
-            self._complain(event, message, "args" if "args" in entry else "shell")
-            return None
+            near = "args" if "args" in entry else "shell"
+            return self._failing_hook(event, matcher, message, near, why="it cannot run here")
         self._note_unknown(entry, _ENTRY, f"a hook of {event}")
         return Hook(
             event=event,
-            command=command if shell == "sh" else (shell, "-c", command),
+            command=words,
             matcher=matcher,
             condition=self._condition(event, entry),
             timeout_s=self._timeout(event, entry),
             where=f"{self.path}:{self._line(command)}",
             project=self.project,
         )
+
+    def _words(self, command: str, entry: Mapping[str, Any]) -> str | tuple[str, ...] | None:
+        """Return a line for the shell, or the words of a program; None if it is neither."""
+        shell, args = entry.get("shell") or "sh", entry.get("args")
+        if "args" in entry:
+            is_list = isinstance(args, list) and all(isinstance(one, str) for one in args)
+            return (command, *args) if isinstance(args, list) and is_list else None
+        if shell not in _SHELLS:
+            return None
+        return command if shell == "sh" else (str(shell), "-c", command)
 
     def _http_hook(self, event: HookEvent, matcher: str, entry: Mapping[str, Any]) -> Hook | None:
         url, headers = entry.get("url"), entry.get("headers") or {}
@@ -183,20 +193,28 @@ class _HooksParser:
         )
 
     def _hook_of_other_type(self, event: HookEvent, matcher: str, kind: object) -> Hook | None:
-        """Return a hook that always fails, where a check would be lost; otherwise warn."""
+        """Return a hook that always fails, where a check would be lost; otherwise warn.
+
+        Raise SettingsError for a misspelt type of a check: nobody else would notice it."""
         message = f"a hook of {event} has the type {kind!r}, but only command and http hooks run"
-        if kind not in OTHER_TYPES:
+        if get_close_matches(str(kind).lower(), ("command", "http"), n=1):
             self._complain(event, message, kind)
-        elif event in ("PreToolUse", "PermissionRequest"):
-            self._warn(f"{message}; you are asked about the calls that it would check", kind)
-            problem = f"its type {kind} cannot run here"
-            where = f"{self.path}:{self._line(kind)}"
-            return Hook(
-                event=event, problem=problem, matcher=matcher, where=where, project=self.project
-            )
-        else:
+        if event not in ASKING:
             self._warn(f"{message}; it does not run", kind)
-        return None
+            return None
+        why = f"its type {kind} cannot run here"
+        return self._failing_hook(event, matcher, message, kind, why=why)
+
+    def _failing_hook(
+        self, event: HookEvent, matcher: str, message: str, near: object, *, why: str
+    ) -> Hook | None:
+        """Return a hook that makes the user be asked about a call; for other events, complain."""
+        if event not in ASKING:
+            self._complain(event, message, near)
+            return None
+        self._warn(f"{message}; you are asked about the calls that it would check", near)
+        where = f"{self.path}:{self._line(near)}"
+        return Hook(event=event, problem=why, matcher=matcher, where=where, project=self.project)
 
     def _condition(self, event: HookEvent, entry: Mapping[str, Any]) -> str:
         """Return the rule that a call must match. One that is not understood holds for all."""

@@ -9,8 +9,10 @@ from typing import Any, ClassVar
 
 import pytest
 
+from agentcli.agent.children import CHILD_INSTRUCTIONS
 from agentcli.log.reader import read_log
 from agentcli.types.events import CallFinished, CallJudged, ContextNote, HookRan, TurnEnded, Warned
+from tests.support import anthropic_streams as anthropic
 from tests.support.processes import running, unique_seconds
 from tests.support.program import (
     Ran,
@@ -20,6 +22,8 @@ from tests.support.program import (
     session_log,
     write_fork_command,
 )
+from tests.support.provider import Provider, Recorded, Reply
+from tests.support.repl import live, runs, says
 
 KEY = "sk-ant-api03-0123456789abcdef0123456789"
 
@@ -383,3 +387,75 @@ def test_hook_can_be_an_address(home: Path, workspace: Path) -> None:
         ("failed", "the hook ended with exit code 1 HTTP 500 Internal Server Error"),
         ("rejected", "the server says no"),
     ]
+
+
+def delegating(home: Path, workspace: Path, *child: str) -> Ran:
+    """A run whose model delegates once. The child gives these replies."""
+    left = list(child)
+    parent = [
+        anthropic.calls(anthropic.call("toolu_1", "delegate", {"task": "look"})),
+        anthropic.says("Done."),
+    ]
+
+    def reply(request: Recorded) -> Reply:
+        is_childs = CHILD_INSTRUCTIONS in str(request.json["messages"])
+        return anthropic.says(left.pop(0)) if is_childs else parent.pop(0)
+
+    with Provider([reply] * 9) as provider:
+        env = {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": provider.base_url}
+        return agentcli("run", "-C", workspace, "--model", "opus", "go", home=home, env=env)
+
+
+def test_hook_at_the_end_of_a_child_sends_it_back(home: Path, workspace: Path) -> None:
+    said = 'said=$(cat); echo "$said" >> child.jsonl'
+    done = 'case "$said" in *\'active": true\'*) exit 0;; esac'
+    hook(home, "SubagentStop", f"{said}; {done}; echo look again >&2; exit 2")
+    assert delegating(home, workspace, "Nothing.", "Found it.").code == 0
+    (finished,) = of(home, CallFinished)
+    assert "Found it." in finished.result.text
+    told = [json.loads(line) for line in (workspace / "child.jsonl").read_text().splitlines()]
+    assert [one["stop_hook_active"] for one in told] == [False, True]
+    assert {one["agent_task"] for one in told} == {"look"}
+
+
+def test_hook_before_a_summary_can_refuse_it(home: Path, workspace: Path, tmp_path: Path) -> None:
+    hook(home, "PreCompact", "cat > compact.json; echo not now >&2; exit 2", matcher="manual")
+    with live(tmp_path, [says("Hi."), says("A summary.")], env={"TERM": "dumb"}) as session:
+        session.term.send("hello")
+        session.term.wait("Hi.")
+        session.term.send("/compact")
+        session.term.wait("not now")
+        assert len(session.model.bodies) == 1
+        told = json.loads((session.project / "compact.json").read_text())
+    assert (told["hook_event_name"], told["trigger"]) == ("PreCompact", "manual")
+
+
+def test_hooks_learn_of_a_question_and_can_answer_it(home: Path, tmp_path: Path) -> None:
+    hook(home, "Notification", "cat > notified.json", matcher="permission_prompt")
+    verdicts = (
+        'case "$(cat)" in *"touch one"*) echo \'{"hookSpecificOutput": {"hookEventName": '
+        '"PermissionRequest", "decision": {"behavior": "allow"}}}\';; esac'
+    )
+    hook(home, "PermissionRequest", verdicts, matcher="Bash")
+    replies = [runs("touch one"), runs("touch two", "toolu_2"), says("Done.")]
+    with live(tmp_path, replies, env={"TERM": "dumb"}) as session:
+        session.term.send("go")
+        session.term.wait("touch two")
+        answered, asked = session.project / "one", session.project / "notified.json"
+        session.term.wait_for(lambda: answered.exists() and asked.exists(), "the hooks ran")
+        assert not (session.project / "two").exists()
+        told = json.loads(asked.read_text())
+    assert told["notification_type"] == "permission_prompt"
+    assert "permission to use bash" in told["message"]
+
+
+def test_hooks_of_an_event_run_at_the_same_time_and_as_programs(
+    home: Path, workspace: Path
+) -> None:
+    # Each of the two waits for the other. The second is a program with words, without a shell.
+    wait = "for n in $(seq 1 200); do [ -e {other} ] && exit 0; sleep 0.05; done; exit 9"
+    hook(home, "SessionStart", f"touch a; {wait.format(other='b')}")
+    hook(home, "SessionStart", f'touch "$1"; {wait.format(other="a")}', args=["b"])
+    assert run(home, workspace).code == 0
+    decisions = [one.decision for one in of(home, HookRan)]
+    assert decisions == ["observed", "observed"]

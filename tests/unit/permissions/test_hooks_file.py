@@ -66,7 +66,7 @@ def _one(**fields: Any) -> Any:
         (_text({"Stop": [{"hooks": [3]}]}), ":3: Stop must be a list"),
         (_text({"PreToolUse": [{"matcher": 3, "hooks": []}]}), ":5: the matcher of PreToolUse"),
         (_text({"PreToolUse": [{"matcher": "(", "hooks": []}]}), "not a regular expression"),
-        (_text(_one(type="shell")), ":7: a hook of Stop has the type 'shell', but only command"),
+        (_text(_one(type="comand")), ":7: a hook of Stop has the type 'comand', but only command"),
         (_text(_one(type="http", url="ftp://x")), "a hook of Stop has no http:// or https:// url"),
         (_text(_one(type="http", url="http://x", headers={"A": 1})), "headers of a hook of Stop"),
         (_text(_one(command="")), "a hook of Stop has no command"),
@@ -76,7 +76,7 @@ def _one(**fields: Any) -> Any:
             _text(_one(shell="powershell")),
             ":9: a hook of Stop is not a command line for sh or bash",
         ),
-        (_text(_one(args=["x"])), ":9: a hook of Stop is not a command line for sh or bash"),
+        (_text(_one(args="x")), ":9: a hook of Stop is not a command line for sh or bash"),
     ],
 )
 def test_file_that_would_lose_a_check_is_refused_with_its_line(text: str, message: str) -> None:
@@ -100,6 +100,7 @@ def _last(**fields: Any) -> Any:
         (_text({"SubagentStart": []}), ":3: unknown hook event SubagentStart", 0),
         (_text({"BeforeModel": []}), ":3: unknown hook event BeforeModel", 0),
         (_text(_one(type="prompt")), ":7: a hook of Stop has the type 'prompt', but only", 0),
+        (_text(_one(type="wasm")), ":7: a hook of Stop has the type 'wasm', but only", 0),
         (_text({"Stop": [{"matchers": "", "hooks": []}]}), "did you mean matcher?", 0),
         (_text(_one(timeot=3)), "a hook of Stop has timeot, which has no effect here; did", 1),
         (_text(_one(**{"if": "Bash(rm *)"})), "if has no effect on a hook of Stop", 1),
@@ -142,13 +143,19 @@ def test_line_for_bash_is_run_by_it() -> None:
     assert hook.command == ("bash", "-c", "a")
 
 
-def test_check_of_another_type_is_one_that_fails() -> None:
-    text = _text(
-        {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "prompt", "prompt": "ok?"}]}]}
-    )
+@pytest.mark.parametrize(
+    ("entry", "problem"),
+    [
+        ({"type": "prompt", "prompt": "ok?"}, "its type prompt cannot run here"),
+        ({"type": "wasm", "module": "x"}, "its type wasm cannot run here"),
+        ({"command": "x", "shell": "powershell"}, "it cannot run here"),
+    ],
+)
+def test_check_that_cannot_run_is_one_that_fails(entry: dict[str, str], problem: str) -> None:
+    text = _text({"PreToolUse": [{"matcher": "Bash", "hooks": [entry]}]})
     found = parse_hooks(text, PATH)
 
-    assert [hook.problem for hook in found.hooks] == ["its type prompt cannot run here"]
+    assert [hook.problem for hook in found.hooks] == [problem]
     assert "you are asked about the calls that it would check" in found.warnings[0]
 
 
