@@ -267,6 +267,8 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "mode": parsing.parse_choice(*get_args(Mode)),
     "max_turns": parsing.parse_whole,
     "max_cost": parsing.parse_amount,
+    "agent_max_cost": parsing.parse_amount,
+    "agents_max": parsing.parse_whole,
     "strict_cost": parsing.parse_switch,
     "max_tokens": parsing.parse_whole,
     "timeout": parsing.parse_seconds,

@@ -33,6 +33,25 @@ CAUTION = 1.5
 """The safety factor for our token estimate, since vocabularies differ between models."""
 
 
+class Share:
+    """A part of a budget that is set aside for one agent before it starts."""
+
+    def __init__(self, cost_usd: float) -> None:
+        self.cap_usd = cost_usd
+        self.spent_usd = 0.0
+        self.reserved_usd = 0.0
+        """The most that its requests in flight may cost."""
+
+    @property
+    def left_usd(self) -> float:
+        return self.cap_usd - self.spent_usd - self.reserved_usd
+
+    @property
+    def unspent_usd(self) -> float:
+        """The part that no request has used or reserved."""
+        return max(0.0, self.left_usd)
+
+
 class Budget:
     def __init__(
         self,
@@ -49,18 +68,58 @@ class Budget:
         self._reserved: list[tuple[int, float]] = []
         """The most tokens and money that each request in flight may cost."""
         self._released = asyncio.Event()
+        self._shares: list[Share] = []
 
     def wrap_provider(
-        self, provider: ModelProvider, *, price: Price, output_limit: OutputLimit
+        self,
+        provider: ModelProvider,
+        *,
+        price: Price,
+        output_limit: OutputLimit,
+        share: Share | None = None,
     ) -> ModelProvider:
-        """Return the provider, limited to this budget; the provider itself if there is no cap."""
-        if self._cost_cap_usd is None and self._token_cap is None:
-            return provider
-        return _BudgetedProvider(provider, self, price=price, output_limit=output_limit)
+        """Return the provider, limited to this budget and to a share of it, if one is given.
 
-    def spend(self, usage: Usage, price: Price) -> None:
-        self._cost_usd += price(usage) or 0.0
+        It is the provider itself if there is no cap."""
+        if self._cost_cap_usd is None and self._token_cap is None and share is None:
+            return provider
+        return _BudgetedProvider(
+            provider, self, price=price, output_limit=output_limit, share=share
+        )
+
+    def open_share(self, cost_usd: float) -> Share:
+        """Set money aside for an agent. Raise ProviderError if there is not that much left."""
+        left_usd = self._find_left_usd(None)
+        if left_usd is not None and cost_usd > left_usd:
+            raise ProviderError(
+                f"${cost_usd:g} for another agent is more than is left: "
+                f"{self._estimate_prefix}${max(0.0, left_usd):.4f} of ${self._cost_cap_usd:g}",
+                kind=ProviderErrorKind.COST_CAP,
+                hint="raise --max-cost",
+            )
+        share = Share(cost_usd)
+        self._shares.append(share)
+        return share
+
+    def close_share(self, share: Share) -> None:
+        """Give back what an agent did not spend."""
+        self._shares.remove(share)
+        self._released.set()
+
+    def spend(self, usage: Usage, price: Price, share: Share | None = None) -> None:
+        cost_usd = price(usage) or 0.0
+        self._cost_usd += cost_usd
         self._used += usage
+        if share is not None:
+            share.spent_usd += cost_usd
+
+    def _find_left_usd(self, share: Share | None) -> float | None:
+        """Return what a request of this share, or of none, may cost; None without a cap."""
+        others_usd = sum(one.unspent_usd for one in self._shares if one is not share)
+        reserved_usd = sum(usd for _, usd in self._reserved)
+        cap = self._cost_cap_usd
+        left = [cap - self._cost_usd - reserved_usd - others_usd] if cap is not None else []
+        return min([*left, *([share.left_usd] if share else [])], default=None)
 
     @property
     def _tokens(self) -> int:
@@ -72,34 +131,45 @@ class Budget:
 
     @asynccontextmanager
     async def admit(
-        self, prompt_tokens: int, wanted_tokens: int, price: Price
+        self,
+        prompt_tokens: int,
+        wanted_tokens: int,
+        price: Price,
+        share: Share | None = None,
     ) -> AsyncIterator[int]:
         """Reserve the worst-case cost of one request and yield its reply limit.
 
         The limit is at most `wanted_tokens`. Raise ProviderError if the budget is too small."""
-        allowed = min(wanted_tokens, await self._wait_for_allowance(prompt_tokens, price))
+        limit = await self._wait_for_allowance(prompt_tokens, price, share)
+        allowed = min(wanted_tokens, limit)
         worst = (prompt_tokens + allowed, _worst_usd(prompt_tokens, allowed, price))
         self._reserved.append(worst)
+        if share is not None:
+            share.reserved_usd += worst[1]
         try:
             yield allowed
         finally:
             self._reserved.remove(worst)
+            if share is not None:
+                share.reserved_usd -= worst[1]
             self._released.set()
 
-    async def _wait_for_allowance(self, prompt_tokens: int, price: Price) -> int:
+    async def _wait_for_allowance(
+        self, prompt_tokens: int, price: Price, share: Share | None
+    ) -> int:
         while True:
             try:
-                return self._reply_limit(prompt_tokens, price)
+                return self._reply_limit(prompt_tokens, price, share)
             except ProviderError:
-                if not self._reserved:
+                if not self._reserved and (share is not None or not self._shares):
                     raise
             self._released.clear()
             await self._released.wait()
 
-    def _reply_limit(self, prompt_tokens: int, price: Price) -> int:
+    def _reply_limit(self, prompt_tokens: int, price: Price, share: Share | None) -> int:
         return min(
             self._reply_within_tokens(prompt_tokens),
-            self._reply_within_cost(prompt_tokens, price),
+            self._reply_within_cost(prompt_tokens, price, share),
         )
 
     def _reply_within_tokens(self, prompt_tokens: int) -> int:
@@ -117,24 +187,29 @@ class Budget:
             )
         return room
 
-    def _reply_within_cost(self, prompt_tokens: int, price: Price) -> int:
-        cap, prompt_usd = self._cost_cap_usd, _prompt_usd(prompt_tokens, price)
-        if cap is None or prompt_usd is None:
+    def _reply_within_cost(self, prompt_tokens: int, price: Price, share: Share | None) -> int:
+        left_usd, prompt_usd = self._find_left_usd(share), _prompt_usd(prompt_tokens, price)
+        if left_usd is None or prompt_usd is None:
             return UNLIMITED
         with_reply_usd = _worst_usd(prompt_tokens, SHORTEST_REPLY_TOKENS, price)
-        left_usd = cap - self._cost_usd - sum(usd for _, usd in self._reserved)
         if with_reply_usd > left_usd:
-            raise ProviderError(
-                f"the limit of ${cap:g} is reached: "
-                f"{self._estimate_prefix}${self._cost_usd:.4f} is spent "
-                f"in this session, and the next request could cost ${with_reply_usd:.4f}",
-                kind=ProviderErrorKind.COST_CAP,
-                hint="raise --max-cost",
-            )
+            raise self._build_cost_error(with_reply_usd, share)
         per_token_usd = (with_reply_usd - prompt_usd) / SHORTEST_REPLY_TOKENS
         if per_token_usd <= 0:
             return UNLIMITED
         return math.floor((left_usd - prompt_usd) / per_token_usd)
+
+    def _build_cost_error(self, next_usd: float, share: Share | None) -> ProviderError:
+        cap_usd = share.cap_usd if share else self._cost_cap_usd
+        spent_usd = share.spent_usd if share else self._cost_usd
+        return ProviderError(
+            f"the limit of ${cap_usd:g} is reached: "
+            f"{self._estimate_prefix}${spent_usd:.4f} is spent "
+            f"{'by this agent' if share else 'in this session'}, "
+            f"and the next request could cost ${next_usd:.4f}",
+            kind=ProviderErrorKind.COST_CAP,
+            hint="raise agent_max_cost" if share else "raise --max-cost",
+        )
 
 
 UNLIMITED = 2**53
@@ -142,19 +217,26 @@ UNLIMITED = 2**53
 
 class _BudgetedProvider:
     def __init__(
-        self, provider: ModelProvider, budget: Budget, *, price: Price, output_limit: OutputLimit
+        self,
+        provider: ModelProvider,
+        budget: Budget,
+        *,
+        price: Price,
+        output_limit: OutputLimit,
+        share: Share | None,
     ) -> None:
         self._provider = provider
         self._budget = budget
         self._price = price
         self._output_limit = output_limit
+        self._share = share
         self._size = RequestSize(count=estimate, caution=CAUTION)
 
     async def send(self, request: Request, on_delta: OnDelta) -> AssistantMessage:
         prompt_tokens = self._size.measure(request)
         wanted = request.output_limit_tokens or self._output_limit() or UNKNOWN_OUTPUT_TOKENS
         price = _price_long_writes(self._price) if is_kept_long(request) else self._price
-        async with self._budget.admit(prompt_tokens, wanted, price) as allowed:
+        async with self._budget.admit(prompt_tokens, wanted, price, self._share) as allowed:
             if allowed < wanted:
                 request = replace(request, output_limit_tokens=allowed)
             return await self._send_and_charge(request, on_delta)
@@ -162,11 +244,11 @@ class _BudgetedProvider:
     async def _send_and_charge(self, request: Request, on_delta: OnDelta) -> AssistantMessage:
         def charge_delta(delta: Delta) -> None:
             if isinstance(delta, AttemptBrokenOff):
-                self._budget.spend(delta.usage, self._price)
+                self._budget.spend(delta.usage, self._price, self._share)
             on_delta(delta)
 
         reply = await self._provider.send(request, charge_delta)
-        self._budget.spend(reply.usage, self._price)
+        self._budget.spend(reply.usage, self._price, self._share)
         self._size.learn(request, reply.usage)
         return reply
 

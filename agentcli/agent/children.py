@@ -4,14 +4,15 @@ A child's requests count against its parent's budget, and its calls pass the sam
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from agentcli.agent.journal import Journal
 from agentcli.agent.loop import Loop
+from agentcli.system.process import run_to_completion
 from agentcli.types.answers import AnswerParts
 from agentcli.types.errors import Ending, RunOutcome, ToolError
 from agentcli.types.events import (
@@ -40,6 +41,12 @@ CHILD_INSTRUCTIONS = (
     "Find out what is asked, then answer in a few sentences, with the paths and line numbers that "
     "prove it. Say so if you did not find it."
 )
+WORKER_INSTRUCTIONS = (
+    "You are an agent in a git worktree of your own, a copy of the user's files: another agent "
+    "gives you a task, and nobody answers questions. Make the change, check it, then say in a few "
+    "sentences what you did and what you did not check. Do not commit or push: the user gets your "
+    "changes as a patch."
+)
 INTERRUPTED = TurnEnded(ending=Ending.CANCELLED, message="it was interrupted")
 
 
@@ -60,6 +67,10 @@ class Role:
     """The model that it uses; empty for the session's model for child agents."""
     effort: str = ""
     """How much that model thinks; empty for what the model is set to."""
+    is_isolated: bool = False
+    """True if it works in a git worktree of its own, and its changes become a patch."""
+    is_background: bool = False
+    """True if it works beside the session, which does not wait for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,8 +81,15 @@ class Child:
     log_path: Path
     read_log_head: Callable[[], str]
     """Return the hash of the last record of the child's log."""
-    close: Callable[[], None]
-    """Close the log; nothing more is recorded afterwards."""
+    close: Callable[[], Coroutine[Any, Any, None]]
+    """End its processes and close the log; nothing more is recorded afterwards."""
+
+    def open_turn(self, role: Role, task: str) -> Awaitable[TurnEnded]:
+        """Record its instructions and begin its turn."""
+        general = WORKER_INSTRUCTIONS if role.is_isolated else CHILD_INSTRUCTIONS
+        opening = f"{general}\n\n{role.instructions}".strip()
+        self.journal.append(ContextNote(text=opening, why=NoteReason.ROLE))
+        return self.loop.run_turn(UserMessage(content=(Text(text=task),)))
 
 
 class OpenChild(Protocol):
@@ -106,39 +124,39 @@ class ChildRunner:
             return await self._run(task, role, context)
 
     async def _run(self, task: str, role: Role, context: ToolContext) -> Output:
-        watch = _ChildProgress(context.progress)
+        watch = ChildProgress(context.progress)
         child = self._open_child(role, task, listen=watch, context=context)
-        opening = f"{CHILD_INSTRUCTIONS}\n\n{role.instructions}".strip()
         try:
-            child.journal.append(ContextNote(text=opening, why=NoteReason.ROLE))
-            ended = await child.loop.run_turn(UserMessage(content=(Text(text=task),)))
+            ended = await child.open_turn(role, task)
             return watch.build_output(role, ended, child)
         except asyncio.CancelledError:
             # The cancellation carries the output, for the record of the call.
             raise asyncio.CancelledError(watch.build_output(role, INTERRUPTED, child)) from None
         finally:
-            child.close()
+            await run_to_completion(child.close())
 
 
-class _ChildProgress:
+class ChildProgress:
     """The progress of a child, reported to the user, and the totals for its result."""
 
     def __init__(self, progress: Callable[[str], None]) -> None:
         self._progress = progress
         self._calls = 0
-        self._spending = NO_SPENDING
+        self.spending = NO_SPENDING
+        self.doing = ""
+        """Its latest call, in a few words."""
         self._said = AnswerParts()
         self._origin = ""
 
     def __call__(self, event: Event) -> None:
-        self._spending += compute_spending(event)
+        self.spending += compute_spending(event)
         self._said(event)
         match event:
             case CallJudged(call=call):
                 self._calls += 1
                 target = next(iter(call.input.values()), "") if isinstance(call.input, dict) else ""
-                doing = " ".join(f"{call.name} {target}".split())
-                self._progress(f"call {self._calls}: {doing[:STATUS_CHARS]}\n")
+                self.doing = " ".join(f"{call.name} {target}".split())[:STATUS_CHARS]
+                self._progress(f"call {self._calls}: {self.doing}\n")
             case CallFinished(result=result):
                 self._origin = self._origin or result.origin
             case _:
@@ -171,8 +189,8 @@ class _ChildProgress:
             role=role,
             ending=ended.ending,
             calls=self._calls,
-            usage=self._spending.usage,
-            cost_usd=self._spending.cost_usd,
+            usage=self.spending.usage,
+            cost_usd=self.spending.cost_usd,
             log_path=str(child.log_path),
             log_head=child.read_log_head(),
         )

@@ -16,6 +16,7 @@ from agentcli.agent.dispatch import Dispatcher
 from agentcli.agent.journal import Journal
 from agentcli.agent.limits import Breaker, TurnLimits
 from agentcli.agent.model_client import ModelClient
+from agentcli.types.agents import PatchDecided
 from agentcli.types.errors import (
     Ending,
     ProviderError,
@@ -122,6 +123,8 @@ def _find_denied(fact: Fact) -> tuple[str, str, Verdict] | None:
             return call.id, call.name, verdict
         case HostJudged(credential="", server="", verdict=Verdict(by="nobody") as verdict):
             return fact.call_id, f"{fact.host}:{fact.port}", verdict
+        case PatchDecided(agent=number, verdict=Verdict(by="nobody") as verdict):
+            return f"agent-{number}", f"the patch of agent {number}", verdict
         case SignatureJudged(verdict=Verdict(by="nobody") as verdict):
             return fact.call_id, "ssh-agent", verdict
         case _:

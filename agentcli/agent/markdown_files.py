@@ -20,6 +20,8 @@ from agentcli.system.plain_text import show_controls
 from agentcli.types.events import ContextNote, NoteReason, Warned
 
 LISTED_CHARS = 16_000
+ISOLATED = "worktree"
+"""The isolation of a role that works in a git worktree of its own."""
 INHERITING = ("claude", "opencode")
 """The programs whose roles have all tools of their parent if they name none."""
 
@@ -143,7 +145,7 @@ def build_skills_note(skills: Iterable[Skill]) -> ContextNote:
 
 _ROLE_KEYS = (
     *("tools", "disallowedTools", "disallowed-tools", "disable", "model", "effort", "mode"),
-    "prompt",
+    *("prompt", "isolation", "background"),
 )
 _TOOL_NAMES: Mapping[str, Sequence[str]] = {
     "read_file": ("read", "notebookread", "view", "readfile", "read_many_files", "cat"),
@@ -203,7 +205,10 @@ def read_role(path: Path, *, tools: Collection[str], inherits: bool = False) -> 
     fields = described.fields
     if fields.get("disable") is True:
         raise InvalidFile("it is disabled")
-    chosen = _choose_tools(fields, known=tools, inherits=inherits)
+    isolation = read_words(fields.get("isolation"))
+    is_isolated = isolation == ISOLATED
+    chosen = _choose_tools(fields, known=tools, inherits=inherits or is_isolated)
+    unknown = [f"isolation {isolation}"] if isolation and not is_isolated else []
     model = read_words(fields.get("model"))
     return Role(
         name=described.name,
@@ -211,16 +216,26 @@ def read_role(path: Path, *, tools: Collection[str], inherits: bool = False) -> 
         instructions=described.body,
         tools=chosen.tools,
         without=chosen.without,
-        left_out=(*chosen.left_out, *described.list_unknown(_ROLE_KEYS)),
+        left_out=(*chosen.left_out, *unknown, *described.list_unknown(_ROLE_KEYS)),
         model="" if model.lower() in _OWN_MODEL else model,
         effort=read_words(fields.get("effort")),
+        is_isolated=is_isolated,
+        is_background=fields.get("background") is True,
     )
 
 
 def build_roles_note(roles: Iterable[Role]) -> ContextNote:
-    lines = [f"- {role.name}: {role.description}" for role in roles]
+    lines = [f"- {role.name}: {role.description}{_describe_place(role)}" for role in roles]
     listed = "\n".join(limit_lines(lines))
     return ContextNote(text=f"Roles for delegate:\n{listed}", why=NoteReason.INSTRUCTIONS)
+
+
+def _describe_place(role: Role) -> str:
+    words = [
+        *(["works beside you; you get a note when it ends"] if role.is_background else []),
+        *(["in a worktree, its changes come as a patch"] if role.is_isolated else []),
+    ]
+    return f" ({', '.join(words)})" if words else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

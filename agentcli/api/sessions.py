@@ -46,6 +46,8 @@ class SessionOptions(TypedDict, total=False):
     mode: Mode
     max_turns: int
     max_cost: float
+    agent_max_cost: float
+    agents_max: int
     strict_cost: bool
     max_tokens: int
     timeout: float | str

@@ -14,6 +14,7 @@ from agentcli.log.order import check_order, is_closed
 from agentcli.log.reader import LoadedLog, LogFault, read_valid_part
 from agentcli.log.turns import is_in_turn
 from agentcli.log.writer import read_lines, verify_seal
+from agentcli.types.agents import AgentEnded
 from agentcli.types.checks import Verified
 from agentcli.types.errors import SettingsError
 from agentcli.types.events import CallFinished, Entry, Fact, OutputStored, SessionForked
@@ -92,11 +93,8 @@ def _children(path: Path, entries: Sequence[Entry]) -> tuple[list[LogFault], lis
     faults: list[LogFault] = []
     notes: list[str] = []
     for entry in entries:
-        fact = entry.fact
-        if not isinstance(fact, CallFinished) or not isinstance(fact.result.details, ChildTurn):
-            continue
-        child = fact.result.details
-        if not child.log_path:
+        child = _find_child(entry.fact)
+        if child is None or not child.log_path:
             continue  # a server asked the model: there is no log
         log = path.parent / "out" / Path(child.log_path).name
         if not log.is_file():
@@ -114,6 +112,17 @@ def _children(path: Path, entries: Sequence[Entry]) -> tuple[list[LogFault], lis
             reason = f"out/{log.name} was replaced, or its end is missing"
             faults.append(LogFault(line=entry.seq, reason=reason))
     return faults, notes
+
+
+def _find_child(fact: Fact) -> ChildTurn | None:
+    """Return the turn of a child agent that a fact reports."""
+    match fact:
+        case CallFinished(result=ToolResult(details=ChildTurn() as child)):
+            return child
+        case AgentEnded(turn=turn):
+            return turn
+        case _:
+            return None
 
 
 def _check_outputs(directory: Path, entries: Sequence[Entry]) -> tuple[list[LogFault], list[str]]:

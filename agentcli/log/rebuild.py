@@ -106,8 +106,8 @@ def copy_with_old_files(
     write_entries(old, store, into)
 
 
-def repeat_undo(undone: Undone, store: ObjectStore, root: Path) -> None:
-    """Repeat below `root` what the user undid or redid in the workspace."""
+def repeat_undo(undone: Undone | Checkpointed, store: ObjectStore, root: Path) -> None:
+    """Repeat below `root` what the user undid, redid or merged in the workspace."""
     if undone.root:
         return
     changes = find_differences(store, undone.before, undone.after)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentcli import __version__
@@ -20,7 +21,7 @@ from agentcli.session.context_sources import ContextSources, build_context_sourc
 from agentcli.session.directories import Directories
 from agentcli.session.edit_checks import CHECK_TIMEOUT_S, EditChecks
 from agentcli.session.features import SessionFeature, build_session_features
-from agentcli.session.hooks import build_hooks
+from agentcli.session.hooks import SessionHooks, build_hooks
 from agentcli.session.model import (
     SessionModel,
     open_priced_model,
@@ -44,12 +45,12 @@ from agentcli.session.start import SessionStart, close_unfinished, open_existing
 from agentcli.session.tool_catalog import ToolCatalog
 from agentcli.system import garbage
 from agentcli.types.errors import UsageError
-from agentcli.types.events import SessionResumed, SessionStarted, Warned
+from agentcli.types.events import ContextNote, SessionResumed, SessionStarted, Warned
 from agentcli.types.rewinds import list_effective_facts
 from agentcli.types.settings import Settings
 from agentcli.types.tools import Tool, ToolSpec
 from agentcli.types.user_facts import EffortChanged
-from agentcli.types.verdicts import AskUser, CurrentMode
+from agentcli.types.verdicts import AskUser, CurrentMode, Mode
 
 if TYPE_CHECKING:
     from agentcli.session.unsaved_files import EditorFiles
@@ -100,7 +101,8 @@ def open_session(
         )
         parts = _build_parts(
             configuration,
-            start,
+            start.paths,
+            is_resumed=bool(start.entries),
             journal=journal,
             model=model,
             secret_masking=secret_masking,
@@ -129,10 +131,15 @@ def _choose_cache(settings: Settings, *, is_run: bool) -> Settings:
     return replace(settings, cache="5m" if is_run else "1h")
 
 
+_MODES_BESIDE: Mapping[Mode, Mode] = {"ask": "auto-edit"}
+"""The modes of agents in a directory of their own: no edit there touches the user's files."""
+
+
 def _build_parts(
     configuration: Configuration,
-    start: SessionStart,
+    paths: SessionPaths,
     *,
+    is_resumed: bool,
     journal: Journal,
     model: SessionModel,
     secret_masking: SecretMasking,
@@ -140,7 +147,7 @@ def _build_parts(
     editor: "EditorFiles | None",
 ) -> SessionParts:
     """Build the parts: the permission gate with all it needs, then the tools, which need it."""
-    settings, paths, emit = configuration.settings, start.paths, journal.append
+    settings, emit = configuration.settings, journal.append
     mode = CurrentMode(value=settings.mode)
     hooks = build_hooks(
         configuration,
@@ -148,7 +155,7 @@ def _build_parts(
         emit=emit,
         clean=secret_masking.clean,
         mode=mode,
-        is_resumed=bool(start.entries),
+        is_resumed=is_resumed,
     )
     directories = Directories(settings, own=find_own_paths(paths), emit=emit)
     gate = PermissionGate(
@@ -163,6 +170,25 @@ def _build_parts(
         facts=journal.facts,
         directories=directories,
     )
+
+    def open_beside(workspace: Path, own: Journal) -> SessionParts:
+        return _build_parts(
+            replace(
+                configuration,
+                settings=replace(
+                    settings, workspace=workspace, mode=_MODES_BESIDE.get(gate.mode, gate.mode)
+                ),
+                rules=(*configuration.rules, *gate.agreed_rules),
+            ),
+            paths,
+            is_resumed=False,
+            journal=own,
+            model=model,
+            secret_masking=secret_masking,
+            ask_user=gate.ask if ask_user else None,
+            editor=None,
+        )
+
     toolset = Toolset(())
     builtin_tools = BuiltinTools(
         settings, gate=gate, model=lambda: model.current, emit=emit, editor=editor
@@ -191,6 +217,7 @@ def _build_parts(
         ),
         directories=directories,
         child_listeners=[],
+        open_beside=open_beside,
     )
 
 
@@ -240,7 +267,7 @@ def _assemble(
         limits=TurnLimits(steps=parts.settings.max_turns, wall_s=parts.settings.timeout),
         parallel=parts.settings.parallel,
         collect_notes=steering.collect_notes,
-        find_unfinished=parts.hooks.find_unfinished,
+        find_unfinished=partial(_find_unfinished, parts.hooks, tuple(features.values())),
         completion_checks=completion.checks,
         on_deny=requirements.on_deny if requirements else "continue",
         wraps_up=requirements is not None and requirements.wraps_up,
@@ -258,6 +285,14 @@ def _assemble(
         features=features,
         preparation=preparation,
     )
+
+
+async def _find_unfinished(
+    hooks: SessionHooks, features: Sequence[SessionFeature]
+) -> Sequence[ContextNote]:
+    """Return notes on work that remains. Hooks are asked if nothing else does."""
+    notes = [note for feature in features for note in await feature.find_unfinished()]
+    return notes or await hooks.find_unfinished()
 
 
 def _add_tools(
@@ -313,7 +348,7 @@ def _announce(
         "tools_sha256": toolset.hash_specs(),
     }
     if start.entries:
-        repaired = (*start.repaired, *close_unfinished(journal, start.lost))
+        repaired = (*start.repaired, *close_unfinished(journal, start.lost, start.lost_agents))
         journal.append(SessionResumed(**terms, repaired=repaired))
     else:
         journal.append(SessionStarted(**terms))

@@ -206,6 +206,12 @@ SLASH_COMMANDS: Mapping[str, SlashEntry] = {
     "add-dir": _slash_in_feature(
         "directories", "[DIR[:ro]]", "work in another directory too, or only read it"
     ),
+    "agents": _slash_in_feature(
+        "children",
+        "[N | stop N | stop all]",
+        "the agents beside you: their state, cost and patches",
+        lists_arguments=True,
+    ),
     "worktree": _slash_in_feature(
         "worktree",
         "[NAME | merge | keep | discard]",
@@ -253,6 +259,14 @@ class SessionFeature:
 
     def collect_notes(self) -> "Sequence[ContextNote]":
         """Return what the model needs to know before its next reply."""
+        return ()
+
+    def describe_activity(self) -> str:
+        """Return what it does beside the turns, in a few words for the toolbar."""
+        return ""
+
+    async def find_unfinished(self) -> "Sequence[ContextNote]":
+        """Return notes on work that remains when the model says that it is done."""
         return ()
 
     async def prepare(self) -> None:

@@ -25,7 +25,7 @@ from agentcli.types.spending import Spending
 from agentcli.types.user_facts import EffortChanged
 
 if TYPE_CHECKING:
-    from agentcli.agent.budget import Budget
+    from agentcli.agent.budget import Budget, Share
     from agentcli.providers.dialect import Model
     from agentcli.providers.providers import Provider
 
@@ -274,12 +274,19 @@ def open_priced_model(settings: Settings) -> ModelInUse:
     return model
 
 
-def _apply_budget(budget: "Budget | None", model: ModelInUse) -> ModelInUse:
+def _apply_budget(
+    budget: "Budget | None", model: ModelInUse, share: "Share | None" = None
+) -> ModelInUse:
     """Return the model with the budget around every attempt; unchanged without a budget."""
     if budget is None:
         return model
     return model.wrap_provider(
-        partial(budget.wrap_provider, price=model.price, output_limit=lambda: model.output_tokens)
+        partial(
+            budget.wrap_provider,
+            price=model.price,
+            output_limit=lambda: model.output_tokens,
+            share=share,
+        )
     )
 
 
@@ -355,6 +362,30 @@ class SessionModel:
     def _open_limited(self, name: str) -> ModelInUse:
         opened = open_priced_model(replace(self._settings, model=name, effort=None))
         return _apply_budget(self._budget, opened)
+
+    def open_share(self) -> "Share | None":
+        """Set aside what one agent may cost, if the user limits that. Raise ProviderError."""
+        if self._settings.agent_max_cost is None:
+            return None
+        if self._budget is None:
+            from agentcli.agent.budget import Budget
+
+            self._budget = Budget()
+        return self._budget.open_share(self._settings.agent_max_cost)
+
+    def close_share(self, share: "Share | None") -> None:
+        if share is not None and self._budget is not None:
+            self._budget.close_share(share)
+
+    def open_alone(self, name: str, share: "Share | None") -> ModelInUse:
+        """Open a model with a connection of its own, for an agent beside the session.
+
+        An empty name is the model for child agents. Raise SettingsError."""
+        is_script = self.current.name.startswith(f"{SCRIPT}/")
+        own = self._settings.model if is_script else self.current.name
+        wanted = name or self._settings.small_model or own
+        opened = open_priced_model(replace(self._settings, model=wanted))
+        return _apply_budget(self._budget, opened, share)
 
     async def close(self) -> None:
         for model in (self.current, *filter(None, self._others.values())):

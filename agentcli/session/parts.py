@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import TypeAlias
 
 from agentcli.agent.compaction import Compactor
@@ -48,6 +49,8 @@ class SessionParts:
     directories: Directories
     child_listeners: list[BuildChildListener]
     """What features add to hear the events of each child agent."""
+    open_beside: "Callable[[Path, Journal], SessionParts]"
+    """Build the parts of an agent that works in another directory, with a journal of its own."""
 
     @property
     def settings(self) -> Settings:

@@ -16,13 +16,16 @@ from agentcli.log.lock import SessionLock
 from agentcli.log.paths import SessionPaths, create_session_paths
 from agentcli.log.turns import is_in_turn
 from agentcli.log.writer import FIRST_PREV, LogWriter
+from agentcli.types.agents import AgentEnded, AgentStarted
 from agentcli.types.errors import UNANSWERED, Ending, SettingsError
 from agentcli.types.events import (
     CallFinished,
     CallJudged,
+    ContextNote,
     Entry,
     Fact,
     ModelReplied,
+    NoteReason,
     SessionForked,
     SessionResumed,
     SessionStarted,
@@ -53,12 +56,15 @@ class SessionStart:
     repaired: tuple[str, ...] = ()
     lost: tuple[ChildTurn, ...] = ()
     """Child agents that were killed with their parent, so that no result mentions them."""
+    lost_agents: tuple[AgentEnded, ...] = ()
+    """Background agents that were killed with it."""
 
     @property
     def spent(self) -> Spending:
         """All spending of this session so far. A fork's origin has paid for the copied part."""
         own = own_facts([entry.fact for entry in self.entries])
-        return sum_spending(own) + sum(map(spent_by_child, self.lost), NO_SPENDING)
+        turns = (*self.lost, *(agent.turn for agent in self.lost_agents))
+        return sum_spending(own) + sum(map(spent_by_child, turns), NO_SPENDING)
 
 
 def open_new(sessions: Path | None) -> SessionStart:
@@ -82,7 +88,9 @@ def open_existing(paths: SessionPaths) -> SessionStart:
             )
         repaired = _move_unfinished_line(paths, recorded)
         paths.out.mkdir(mode=0o700, exist_ok=True)
-        lost = tuple(_find_lost_children(paths, recorded.entries))
+        own = own_facts([entry.fact for entry in recorded.entries])
+        lost_agents = tuple(_find_lost_agents(paths, own))
+        lost = tuple(_find_lost_children(paths, own))
     except OSError as error:
         lock.release()
         raise SettingsError(
@@ -102,6 +110,7 @@ def open_existing(paths: SessionPaths) -> SessionStart:
         last_hash=recorded.last_hash,
         repaired=repaired,
         lost=lost,
+        lost_agents=lost_agents,
     )
 
 
@@ -119,17 +128,34 @@ def add_fact(paths: SessionPaths, fact: Fact) -> None:
         start.lock.release()
 
 
-def close_unfinished(journal: Journal, lost: Sequence[ChildTurn] = ()) -> tuple[str, ...]:
+def close_unfinished(
+    journal: Journal,
+    lost: Sequence[ChildTurn] = (),
+    lost_agents: Sequence[AgentEnded] = (),
+) -> tuple[str, ...]:
     """Close the records that the previous process left open. Return what was repaired.
 
     `lost` are child agents that were at work; the results of their calls say what they used.
+    `lost_agents` were at work in the background.
     A fork was cut on purpose: its turn stays open, to be continued."""
     from agentcli.log.order import is_closed
 
     if _is_fresh_fork(journal.facts):
         return ()
     was_closed = is_closed(journal.facts)
-    return (*end_open_turn(journal, lost), *(() if was_closed else ("it was not closed",)))
+    return (
+        *end_open_turn(journal, lost),
+        *(_record_lost_agent(journal, agent) for agent in lost_agents),
+        *(() if was_closed else ("it was not closed",)),
+    )
+
+
+def _record_lost_agent(journal: Journal, lost: AgentEnded) -> str:
+    """Record what became of a background agent. Return it for the user."""
+    journal.append_silently(lost)
+    note = f"[Agent {lost.agent} did not finish: {lost.message}.]"
+    journal.append_silently(ContextNote(text=note, why=NoteReason.BACKGROUND))
+    return f"agent {lost.agent} did not finish: {lost.message}"
 
 
 def end_open_turn(journal: Journal, lost: Sequence[ChildTurn] = ()) -> tuple[str, ...]:
@@ -146,30 +172,50 @@ def end_open_turn(journal: Journal, lost: Sequence[ChildTurn] = ()) -> tuple[str
     return (*done, "its last turn had no end")
 
 
-def _find_lost_children(paths: SessionPaths, entries: Sequence[Entry]) -> Iterator[ChildTurn]:
-    """Yield the child agents whose logs no result of this session names."""
-    from agentcli.log.reader import read_valid_part
-
-    own = own_facts([entry.fact for entry in entries])
+def _find_lost_children(paths: SessionPaths, own: Sequence[Fact]) -> Iterator[ChildTurn]:
+    """Yield the child agents whose logs no fact of this session names."""
     results = [fact.result for fact in own if isinstance(fact, CallFinished)]
     known = {
-        Path(one.details.log_path).name for one in results if isinstance(one.details, ChildTurn)
+        *(one.details.log_path for one in results if isinstance(one.details, ChildTurn)),
+        *(fact.log_path for fact in own if isinstance(fact, AgentStarted)),
     }
+    names = {Path(path).name for path in known}
     for log in paths.child_logs():
-        if log.name in known:
-            continue
-        recorded = read_valid_part(log)
-        facts = [entry.fact for entry in recorded.entries]
-        spent = sum_spending(facts)
-        yield ChildTurn(
-            role="",
-            ending=Ending.CANCELLED,
-            calls=sum(isinstance(fact, CallJudged) for fact in facts),
-            usage=spent.usage,
-            cost_usd=spent.cost_usd,
-            log_path=str(log),
-            log_head=recorded.last_hash if recorded.last_seq else "",
-        )
+        if log.name not in names:
+            yield _build_lost_turn(log)
+
+
+def _find_lost_agents(paths: SessionPaths, own: Sequence[Fact]) -> Iterator[AgentEnded]:
+    """Yield the ends of background agents that were killed with the session."""
+    ended = {fact.agent for fact in own if isinstance(fact, AgentEnded)}
+    for fact in own:
+        if isinstance(fact, AgentStarted) and fact.agent not in ended:
+            log = paths.out / Path(fact.log_path).name
+            where = f"; its changes are in the worktree {fact.worktree}" if fact.worktree else ""
+            yield AgentEnded(
+                agent=fact.agent,
+                turn=replace(_build_lost_turn(log), role=fact.role),
+                message=f"agentcli ended while it was at work{where}",
+                was_lost=True,
+            )
+
+
+def _build_lost_turn(log: Path) -> ChildTurn:
+    """Return the turn of a child agent, as far as its log goes."""
+    from agentcli.log.reader import read_valid_part
+
+    recorded = read_valid_part(log)
+    facts = [entry.fact for entry in recorded.entries]
+    spent = sum_spending(facts)
+    return ChildTurn(
+        role="",
+        ending=Ending.CANCELLED,
+        calls=sum(isinstance(fact, CallJudged) for fact in facts),
+        usage=spent.usage,
+        cost_usd=spent.cost_usd,
+        log_path=str(log),
+        log_head=recorded.last_hash if recorded.last_seq else "",
+    )
 
 
 def _move_unfinished_line(paths: SessionPaths, recorded: "LoadedLog") -> tuple[str, ...]:

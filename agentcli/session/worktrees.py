@@ -7,16 +7,17 @@ The user's index, branch and uncommitted edits are never touched by anything els
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from agentcli.log.checkpoint.changes import ChangedFile, describe_changes
 from agentcli.log.checkpoint.keep import find_store
 from agentcli.log.checkpoint.scan import WorkspaceScan, WorkspaceTooLarge
 from agentcli.log.checkpoint.store import ObjectStore
-from agentcli.log.checkpoint.trees import capture_paths, find_differences
+from agentcli.log.checkpoint.trees import capture_paths, find_differences, write_state
 from agentcli.log.checkpoint.undo import (
     PathOutcome,
     StateChange,
@@ -31,6 +32,7 @@ from agentcli.session.project import load_project, revoke_trust
 from agentcli.system.git import (
     Checkout,
     add_worktree,
+    apply_patch,
     find_checkout,
     list_changed_paths,
     remove_worktree,
@@ -91,14 +93,12 @@ class MergeReport:
 
 
 class Worktrees:
-    """The worktrees of the repository around a directory of the user's."""
+    """The worktrees that were made from the repository around a directory."""
 
     def __init__(self, workspace: Path, *, sessions: Path | None = None) -> None:
-        """`workspace` may also be in a worktree. Raise SettingsError without a repository."""
+        """Raise SettingsError if there is no repository, or no commit."""
         self._sessions = sessions or sessions_directory()
-        self.current = find_worktree(workspace)
-        checkout = self.current.checkout if self.current else workspace
-        self._checkout = find_checkout(checkout)
+        self._checkout = find_checkout(workspace)
         self._directory = worktrees_directory(self._checkout.root)
 
     @property
@@ -208,12 +208,14 @@ class Worktrees:
         record: Callable[[Checkpointed], None],
         session: str,
         after: str = "",
+        base: str = "",
         root: str | None = None,
     ) -> MergeReport:
         """Merge the changes into the user's files; a conflict leaves a file as the user has it.
 
         `record` gets the fact by which it can be undone, before the first file is touched.
-        `session` is the one that keeps the states. `after` is the state to merge, if not today's.
+        `session` is the one that keeps the states. `after` is the state to merge, if not today's,
+        and `base` the one it began with, if not that of the worktree.
         `root` is the checkout's name in the fact: empty if it is the session's workspace.
         """
         store = self._find_store(worktree)
@@ -237,9 +239,29 @@ class Worktrees:
             )
 
         # To undo the way from the new state back to the base is to apply it.
-        change = StateChange(before=after, after=worktree.base)
+        change = StateChange(before=after, after=base or worktree.base)
         result = undo_changes(store, worktree.checkout, [change], announce=announce)
         return MergeReport(result=result, **_name_states(states))
+
+    def edit_state(self, worktree: Worktree, patch: str, paths: Sequence[bytes]) -> tuple[str, str]:
+        """Return states of these paths: as the worktree began, and with a patch applied to that.
+
+        Raise SettingsError if the patch cannot be applied."""
+        store = self._find_store(worktree)
+        with TemporaryDirectory(prefix="agentcli-patch-") as directory, store.batch_writes():
+            scratch = Path(directory)
+            empty = store.put("tree", b"")
+            began = {one.path: one.after for one in find_differences(store, empty, worktree.base)}
+            write_entries({path: began.get(path) for path in paths}, store, scratch)
+            before = write_state(store, capture_paths(store, tuple(paths), scratch))
+            apply_patch(patch, scratch)
+            after = write_state(store, capture_paths(store, tuple(paths), scratch))
+        return before, after
+
+    def list_paths(self, worktree: Worktree, after: str) -> list[bytes]:
+        """Return the paths that differ between the beginning of a worktree and a later state."""
+        store = self._find_store(worktree)
+        return [one.path for one in find_differences(store, worktree.base, after)]
 
     def save_conflicts(self, worktree: Worktree, report: MergeReport, directory: Path) -> Path:
         """Write each conflict into a directory, with markers around what differs. Return it."""
@@ -307,13 +329,19 @@ def find_worktree(workspace: Path) -> Worktree | None:
     return None
 
 
+def open_worktrees(workspace: Path, *, sessions: Path | None = None) -> Worktrees:
+    """Return the worktrees of the user's checkout, also from within one of them."""
+    within = find_worktree(workspace)
+    return Worktrees(within.checkout if within else workspace, sessions=sessions)
+
+
 def enter_worktree(
     workspace: Path, name: str, *, sessions: Path | None = None
 ) -> tuple[Worktree, list[str]]:
     """Return the worktree with this name, and what the user should know of it if it is new.
 
     An empty name is a new one. Raise SettingsError or UsageError."""
-    trees = Worktrees(workspace, sessions=sessions)
+    trees = open_worktrees(workspace, sessions=sessions)
     known = {one.name for one in trees.list_all()}
     opened = trees.open(name)
     return opened, [] if opened.name in known else trees.describe_surprises(opened)

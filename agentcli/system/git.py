@@ -318,6 +318,22 @@ def remove_worktree(tree: Path, *, root: Path) -> None:
     run_git("worktree", "prune", cwd=root)
 
 
+def apply_patch(patch: str, directory: Path) -> None:
+    """Apply a patch to the files of a directory outside any repository. Raise SettingsError."""
+    env = _environment(directory) | _ALONE | _as_environment(_OURS)
+    ran = own_process.run(
+        ["git", "apply", "--recount", "--whitespace=nowarn", "-"],
+        beside=directory,
+        cwd=directory,
+        env=env | {"GIT_CEILING_DIRECTORIES": str(directory.parent)},
+        given=patch.encode("utf-8", "surrogateescape"),
+        timeout_s=TIME_LIMIT_S,
+    )
+    if ran.returncode:
+        last_line = ran.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
+        raise SettingsError(f"the patch cannot be applied: {''.join(last_line)}")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Repository:
     own: Path

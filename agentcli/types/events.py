@@ -8,6 +8,7 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import Literal, TypeAlias
 
+from agentcli.types.agents import AgentEnded, AgentStarted, PatchDecided
 from agentcli.types.checks import AnswerChecked, ClaimsChecked, GoalChanged, Verified
 from agentcli.types.deltas import Delta
 from agentcli.types.errors import Ending
@@ -401,6 +402,9 @@ Fact: TypeAlias = (
     | SignatureJudged
     | CallFinished
     | OutputStored
+    | AgentStarted
+    | AgentEnded
+    | PatchDecided
     | HookRan
     | Checkpointed
     | Undone

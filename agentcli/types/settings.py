@@ -55,6 +55,10 @@ class Settings:
     """The limit of model requests in one turn of a conversation."""
     max_cost: float | None = None
     """The limit in USD for a whole session."""
+    agent_max_cost: float | None = None
+    """The limit in USD for one background agent, set aside before it starts."""
+    agents_max: int = 10
+    """The most background agents at a time."""
     strict_cost: bool = False
     """True if a model without a known price may not be used under `max_cost`."""
     max_tokens: int | None = None

@@ -5,6 +5,7 @@ Every figure of tokens and money shown to a user or a program is a sum of `compu
 
 from collections.abc import Iterable, Sequence
 
+from agentcli.types.agents import AgentEnded
 from agentcli.types.events import (
     CallFinished,
     Compacted,
@@ -90,6 +91,8 @@ def compute_spending(event: Event) -> Spending:
             return _build_spending(usage, cost_usd, requests=1)
         case CallFinished(result=result) if isinstance(result.details, ChildTurn):
             return spent_by_child(result.details)
+        case AgentEnded(turn=turn):
+            return spent_by_child(turn)
         case _:
             return NO_SPENDING
 

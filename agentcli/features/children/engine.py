@@ -3,11 +3,13 @@
 Each has its own loop and log, and shares the session's permission gate and limits.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from agentcli import __version__
 from agentcli.agent.journal import Journal
@@ -20,14 +22,25 @@ from agentcli.session.features import SessionFeature
 from agentcli.session.model import ModelInUse
 from agentcli.session.parts import SessionParts, build_dispatcher
 from agentcli.session.tool_catalog import ToolCatalog
+from agentcli.system.lazy import Lazy
 from agentcli.tools.contracts import BUILT_IN, INPUT_TOOL, load_spec
+from agentcli.types.agents import AgentStarted
 from agentcli.types.errors import ToolError
-from agentcli.types.events import ContextNote, Event, Fact, SessionStarted, Warned
-from agentcli.types.tools import Effect, ErrorKind, Tool, ToolContext, ToolSpec
+from agentcli.types.events import (
+    ContextNote,
+    Event,
+    Fact,
+    SessionStarted,
+    TurnEnded,
+    TurnStarted,
+    Warned,
+)
+from agentcli.types.tools import Effect, ErrorKind, Output, Tool, ToolContext, ToolSpec
 from agentcli.types.verdicts import Delegation
 
 if TYPE_CHECKING:
     from agentcli.agent.children import Child, ChildRunner, Role
+    from agentcli.features.children.background import BackgroundAgents
 
 STEPS_MAX = 40
 WALL_S = 900.0
@@ -43,11 +56,14 @@ class ChildAgents(SessionFeature):
     def __init__(self, parts: SessionParts) -> None:
         self._parts = parts
         self._roles: list[Role] = []
+        self._agents = Lazy(self._build_agents)
+        self.listeners = (self._on_event,)
 
     def build_start_notes(self) -> list[ContextNote | Warned]:
         """Return the context notes about the available roles, and warnings."""
         self._roles, facts = load_roles(self._parts.settings, tools=self._parts.toolset.specs)
-        return facts
+        started = any(isinstance(fact, AgentStarted) for fact in self._parts.journal.facts)
+        return [*facts, *(self.agents.build_warnings() if started else ())]
 
     def iter_offers(self) -> Iterator[Offer]:
         yield load_spec("delegate"), self._build_delegate
@@ -57,13 +73,61 @@ class ChildAgents(SessionFeature):
         from agentcli.features.children.delegate import Delegate
 
         children = ChildRunner(self._roles, open_child=self._open_child)
-        return Delegate(run_child=children.run, effect_of=partial(self._find_effect, children))
+        return Delegate(
+            run_child=partial(self._run_child, children),
+            effect_of=partial(self._find_effect, children),
+        )
+
+    async def _run_child(
+        self, children: "ChildRunner", task: str, name: str, context: ToolContext
+    ) -> Output:
+        role = children.find_role(name)
+        if role.is_background:
+            return await self.agents.start(task, self._isolate(role), context)
+        if role.is_isolated:
+            return await self.agents.run(task, role, context)
+        return await children.run(task, name, context)
 
     def _find_effect(self, children: "ChildRunner", name: str) -> Effect:
-        """Return the effect of a role. A child that only reads may run in parallel with others."""
-        names = children.find_role(name).tools
-        is_reading = names is None or set(names) <= set(self._list_read_tools())
-        return Effect.READ if is_reading else Effect.EXECUTE
+        """Return the effect of a role. A child that only reads may run in parallel with others.
+
+        One that works beside the session changes nothing before its patch is approved."""
+        role = children.find_role(name)
+        return Effect.READ if role.is_background or self._is_reading(role) else Effect.EXECUTE
+
+    def _is_reading(self, role: "Role") -> bool:
+        return role.tools is None or set(role.tools) <= set(self._list_read_tools())
+
+    def _isolate(self, role: "Role") -> "Role":
+        """Return the role; what works beside the session changes files only in a worktree."""
+        return role if self._is_reading(role) else replace(role, is_isolated=True)
+
+    @property
+    def agents(self) -> "BackgroundAgents":
+        """The agents that work beside the session."""
+        return self._agents.get()
+
+    def _build_agents(self) -> "BackgroundAgents":
+        from agentcli.features.children.background import BackgroundAgents
+
+        return BackgroundAgents(self._parts, open_child=self._open_child)
+
+    def _on_event(self, event: Event) -> None:
+        if isinstance(event, TurnStarted | TurnEnded) and self._agents.made:
+            self._agents.made.note_turn(is_running=isinstance(event, TurnStarted))
+
+    def describe_activity(self) -> str:
+        return self._agents.made.describe_activity() if self._agents.made else ""
+
+    def collect_notes(self) -> Sequence[ContextNote]:
+        return self._agents.made.collect_notes() if self._agents.made else ()
+
+    async def find_unfinished(self) -> Sequence[ContextNote]:
+        return await self._agents.made.find_unfinished() if self._agents.made else ()
+
+    async def close(self) -> None:
+        if self._agents.made:
+            await self._agents.made.close()
 
     def _list_read_tools(self) -> tuple[str, ...]:
         from agentcli.agent.children import READ_TOOLS
@@ -77,18 +141,14 @@ class ChildAgents(SessionFeature):
             if is_foreign(spec):
                 yield replace(spec, deferred=False), partial(toolset.resolve, spec.name)
 
-    def _build_toolset(self, role: "Role", facts: Callable[[], Sequence[Fact]]) -> Toolset:
+    def _build_toolset(
+        self, parts: SessionParts, role: "Role", facts: Callable[[], Sequence[Fact]]
+    ) -> Toolset:
         """Return the tools of a role. Raise ToolError if none of those it names exists."""
-        offers = [
-            *self._parts.edit_checks.wrap_offers(
-                self._parts.checkpoints.wrap_offers(
-                    self._parts.builtin_tools.iter_offers(
-                        facts, declare=lambda names: toolset.declare(names)
-                    )
-                )
-            ),
-            *self._iter_foreign_offers(),
-        ]
+        own = parts.builtin_tools.iter_offers(facts, declare=lambda names: toolset.declare(names))
+        if parts is self._parts:  # else the whole worktree can be refused or discarded
+            own = parts.checkpoints.wrap_offers(own)
+        offers = [*parts.edit_checks.wrap_offers(own), *self._iter_foreign_offers()]
         wanted = self._list_read_tools() if role.tools is None else role.tools
         if "bash" in wanted:
             wanted = (*wanted, INPUT_TOOL)
@@ -106,28 +166,37 @@ class ChildAgents(SessionFeature):
         return toolset
 
     def _open_child(
-        self, role: "Role", task: str, *, listen: Callable[[Event], None], context: ToolContext
+        self,
+        role: "Role",
+        task: str,
+        *,
+        listen: Callable[[Event], None],
+        context: ToolContext,
+        workspace: Path | None = None,
+        model: ModelInUse | None = None,
     ) -> "Child":
+        """Open a child. One with a workspace of its own has its own sandbox and processes."""
         from agentcli.agent.children import Child
 
         limits = TurnLimits(steps=_limit_steps(context.steps_left), wall_s=WALL_S)
-        toolset = self._build_toolset(role, lambda: journal.facts)
-        parts, gate = self._parts, self._parts.gate
-        breaker = Breaker()
-        instructions = ProjectInstructions(parts.settings, find_rule=gate.find_read_rule)
-        log = LogWriter(parts.paths.new_child_log())
+        own_parts = self._parts
+        log = LogWriter(own_parts.paths.new_child_log())
         journal = Journal(
-            f"{parts.paths.id}/{log.path.stem}",
+            f"{own_parts.paths.id}/{log.path.stem}",
             record=log.append,
             listeners=(
                 listen,
-                instructions,
-                *(build(role.name, context.call_id) for build in parts.child_listeners),
+                *(build(role.name, context.call_id) for build in own_parts.child_listeners),
             ),
-            mask=gate.secret_masking.build_event_mask(),
+            mask=own_parts.gate.secret_masking.build_event_mask(),
         )
+        parts = own_parts if workspace is None else own_parts.open_beside(workspace, journal)
+        toolset = self._build_toolset(parts, role, lambda: journal.facts)
+        instructions = ProjectInstructions(parts.settings, find_rule=parts.gate.find_read_rule)
+        journal.subscribe(instructions)
         child = Delegation(child_id=journal.session, role=role.name, task=task)
-        model = self._choose_model(role)
+        model = model or self._choose_model(role)
+        breaker = Breaker()
         loop = Loop(
             model_client=parts.build_model_client(
                 toolset, journal=journal, model=(lambda: model) if model else None
@@ -136,7 +205,7 @@ class ChildAgents(SessionFeature):
             dispatcher=build_dispatcher(
                 toolset,
                 settings=parts.settings,
-                gate=gate,
+                gate=parts.gate,
                 journal=journal,
                 breaker=breaker,
                 hooks=parts.hooks,
@@ -149,24 +218,32 @@ class ChildAgents(SessionFeature):
             find_unfinished=parts.hooks.build_child_check(child),
             wraps_up=True,
         )
-        self._record_start(journal, toolset, instructions, model or parts.model.current)
-        directory = gate.host.directory
-        before = directory.path
-        if "bash" in toolset.names:  # it works alone then, and begins in the root
-            directory.path = parts.settings.workspace
-
-        def close() -> None:
-            if "bash" in toolset.names:
-                directory.path = before
-            log.close()
-
+        self._record_start(parts, journal, toolset, instructions, model or parts.model.current)
         return Child(
             journal=journal,
             loop=loop,
             log_path=log.path,
             read_log_head=lambda: log.head,
-            close=close,
+            close=self._begin_in_root(toolset, log)
+            if parts is own_parts
+            else partial(_close_beside, parts, log),
         )
+
+    def _begin_in_root(
+        self, toolset: Toolset, log: LogWriter
+    ) -> Callable[[], Coroutine[Any, Any, None]]:
+        """Let a child that shares the session's commands begin in the root. Return its close."""
+        directory = self._parts.gate.host.directory
+        before = directory.path
+        if "bash" in toolset.names:  # it works alone then
+            directory.path = self._parts.settings.workspace
+
+        async def close() -> None:
+            if "bash" in toolset.names:
+                directory.path = before
+            log.close()
+
+        return close
 
     def _choose_model(self, role: "Role") -> ModelInUse | None:
         """Return the model of a role, or None for the session's own, whichever that is then."""
@@ -178,6 +255,7 @@ class ChildAgents(SessionFeature):
 
     def _record_start(
         self,
+        parts: SessionParts,
         journal: Journal,
         toolset: Toolset,
         instructions: ProjectInstructions,
@@ -187,9 +265,9 @@ class ChildAgents(SessionFeature):
             SessionStarted(
                 session=journal.session,
                 version=__version__,
-                workspace=str(self._parts.settings.workspace),
+                workspace=str(parts.settings.workspace),
                 model=model.name,
-                mode=self._parts.gate.mode,
+                mode=parts.gate.mode,
                 tools=toolset.names,
                 tools_sha256=toolset.hash_specs(),
             )
@@ -197,6 +275,14 @@ class ChildAgents(SessionFeature):
         for note in instructions.build_start_notes():
             if isinstance(note, ContextNote):  # problems with them are in the parent's log
                 journal.append(note)
+
+
+async def _close_beside(parts: SessionParts, log: LogWriter) -> None:
+    """Close what a child with a workspace of its own has opened."""
+    async with AsyncExitStack() as last_first:  # each runs, even if others fail
+        last_first.callback(log.close)
+        last_first.callback(parts.gate.close)
+        last_first.push_async_callback(parts.builtin_tools.close)
 
 
 def _matches_name(spec: ToolSpec, name: str) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from agentcli.agent.request_size import count_result_tokens
+from agentcli.types.agents import AgentEnded
 from agentcli.types.events import (
     CallFinished,
     Compacted,
@@ -27,6 +28,7 @@ YOUR_MESSAGES = "your messages"
 SUMMARIES = "summaries"
 EVALUATIONS = "evaluations"
 ASIDES = "asides"
+AGENTS = "background agents"
 THIS_SESSION = "this session"
 TURNS_SHOWN = 10
 PROMPT_CHARS = 40
@@ -100,6 +102,8 @@ def _name_causes(fact: Fact, causes: Sequence[str]) -> Sequence[str]:
     match fact:
         case CallFinished(result=result):
             return [result.name]
+        case AgentEnded():
+            return [AGENTS]
         case Compacted():
             return [SUMMARIES]
         case AsideAnswered():
@@ -115,6 +119,8 @@ def _name_agent(fact: Fact) -> str:
         case CallFinished(result=result) if isinstance(result.details, ChildTurn):
             role = result.details.role
             return f"child agents ({role})" if role else "child agents"
+        case AgentEnded(agent=number, turn=turn):
+            return f"agent {number} ({turn.role})" if turn.role else f"agent {number}"
         case _:
             return THIS_SESSION
 

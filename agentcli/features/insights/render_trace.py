@@ -9,6 +9,12 @@ from agentcli.features.insights.transcript import describe_undo
 from agentcli.log.sessions import find_log
 from agentcli.system.hosts import join_port
 from agentcli.system.plain_text import show_controls
+from agentcli.types.agents import (
+    AgentEnded,
+    AgentStarted,
+    PatchDecided,
+    describe_agent_fact,
+)
 from agentcli.types.checks import GoalChanged, Verified
 from agentcli.types.events import (
     CallFinished,
@@ -332,6 +338,9 @@ _RENDERERS: dict[type[Fact], Callable[..., str]] = {
     Compacted: lambda fact: (
         f"  summary  of {fact.tokens_before} tokens · {_format_usage(compute_spending(fact))}"
     ),
+    AgentStarted: lambda fact: f"  agent    {describe_agent_fact(fact)}",
+    AgentEnded: lambda fact: f"  agent    {describe_agent_fact(fact)}",
+    PatchDecided: lambda fact: f"  agent    {describe_agent_fact(fact)}",
     Checkpointed: _render_changes,
     Undone: _render_undo,
     Rewound: describe_undo,

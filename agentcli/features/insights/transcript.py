@@ -8,6 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from agentcli.types.agents import (
+    AgentEnded,
+    AgentStarted,
+    PatchDecided,
+    describe_agent_fact,
+)
 from agentcli.types.checks import Verified
 from agentcli.types.events import (
     CallFinished,
@@ -209,7 +215,13 @@ def _note(fact: Fact) -> str:
         case SessionForked(origin=origin):
             return f"Forked from the session {origin}"
         case _:
-            return ""
+            return _note_agent(fact)
+
+
+def _note_agent(fact: Fact) -> str:
+    if isinstance(fact, AgentStarted | AgentEnded | PatchDecided):
+        return describe_agent_fact(fact)
+    return ""
 
 
 # Words that both renderings share: targets, verdicts, outcomes, totals

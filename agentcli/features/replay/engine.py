@@ -7,7 +7,7 @@ import asyncio
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -33,6 +33,7 @@ from agentcli.features.replay.playback import (
     RecordedCompletion,
     RecordedJudge,
     RecordedTool,
+    Repeat,
 )
 from agentcli.features.replay.recording import (
     PathRelocation,
@@ -55,7 +56,15 @@ from agentcli.session.secret_masking import SecretMasking, TokenNote
 from agentcli.types.checks import AnswerChecked
 from agentcli.types.computer import COMPUTER
 from agentcli.types.errors import SettingsError
-from agentcli.types.events import CallFinished, CallJudged, Event, Fact, SessionStarted, Undone
+from agentcli.types.events import (
+    CallFinished,
+    CallJudged,
+    Checkpointed,
+    Event,
+    Fact,
+    SessionStarted,
+    Undone,
+)
 from agentcli.types.provider import Request
 from agentcli.types.settings import SandboxChoice, Settings
 from agentcli.types.tools import Tool, ToolResult, ToolSpec
@@ -131,17 +140,14 @@ class ReplayRunner:
         self.stubbed: dict[str, str] = {}
         """The tools that answer from the recording, and why."""
 
-    async def play(
-        self, turns: Sequence[RecordedTurn], *, undo: Callable[[Undone], None]
-    ) -> list[Fact]:
-        """Return the facts of this run. `undo` repeats what the user undid between turns."""
+    async def play(self, turns: Sequence[RecordedTurn], *, repeat: Repeat) -> list[Fact]:
+        """Return the facts of this run. `repeat` repeats what the user undid between turns, and
+        the merges of patches."""
         journal = Journal("replay", record=lambda entry: None, listeners=[self._playback])
         loop = self._build_loop(journal)
         try:
             for turn in turns:
-                self._playback.begin(turn)
-                for undone in turn.undone:
-                    undo(undone)
+                self._playback.begin(turn, repeat=repeat)
                 for rewound in turn.rewound:
                     journal.append(rewound)
                 for note in self._relocate.relocate_notes(turn.notes):
@@ -285,12 +291,12 @@ def replay_session(paths: SessionPaths, options: ReplayOptions) -> ReplayResult:
         _add_other_outputs(paths.out, here.out, turns)
         store = find_store(Path(started.workspace), paths.directory.parent)
         # A recording from another machine comes without the states that an undo restored.
-        undo = (
+        repeat = (
             partial(repeat_undo, store=store, root=workspace)
             if store.directory.is_dir()
             else _skip_undo
         )
-        again = asyncio.run(stage.play(turns, undo=undo))
+        again = asyncio.run(stage.play(turns, repeat=repeat))
         then = build_normalizer(places)
         now = build_normalizer(RecordedPaths(workspaces=(str(workspace),), sessions=(here.id,)))
         cut = {number for number, turn in enumerate(turns, start=1) if turn.was_cut}
@@ -318,7 +324,7 @@ def _add_other_outputs(recorded: Path, here: Path, turns: Sequence[RecordedTurn]
             shutil.copyfile(path, here / path.name)
 
 
-def _skip_undo(undone: Undone) -> None:
+def _skip_undo(undone: Undone | Checkpointed) -> None:
     """Do nothing: the comparison of the calls that follow will show the difference."""
 
 

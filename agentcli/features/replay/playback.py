@@ -6,9 +6,9 @@ reply only, because ids may repeat.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from agentcli.agent.completion import DONE, CompletionChecks
 from agentcli.agent.journal import Journal
@@ -22,7 +22,15 @@ from agentcli.features.replay.recording import (
 from agentcli.types.checks import Verified
 from agentcli.types.deltas import TextDelta
 from agentcli.types.errors import Ending, ProviderError, ProviderErrorKind, ToolError
-from agentcli.types.events import CallFinished, ContextNote, Event, ModelFailed, TurnEnded
+from agentcli.types.events import (
+    CallFinished,
+    Checkpointed,
+    ContextNote,
+    Event,
+    ModelFailed,
+    TurnEnded,
+    Undone,
+)
 from agentcli.types.grants import NO_GRANTS
 from agentcli.types.messages import AssistantMessage, Json, ToolCall
 from agentcli.types.provider import OnDelta, Request
@@ -38,6 +46,8 @@ from agentcli.types.tools import (
 )
 from agentcli.types.verdicts import Preview, Verdict
 
+Repeat: TypeAlias = Callable[[Undone | Checkpointed], None]
+
 
 class Playback:
     """The recording during its replay: a provider, and the calls of its latest reply."""
@@ -49,6 +59,7 @@ class Playback:
         self._latest: RecordedReply | None = None
         self._finished: set[str] = set()
         self._news = asyncio.Event()
+        self._repeat: Repeat = lambda fact: None
 
     def __call__(self, event: Event) -> None:
         """Note the calls that finish in this run."""
@@ -56,9 +67,13 @@ class Playback:
             self._finished.add(event.result.call_id)
             self._news.set()
 
-    def begin(self, turn: RecordedTurn) -> None:
+    def begin(self, turn: RecordedTurn, *, repeat: Repeat) -> None:
+        """Begin a turn. `repeat` repeats what was done to the files other than by its calls."""
         self._replies = list(turn.replies)
         self._ended = turn.ended
+        self._repeat = repeat
+        for fact in turn.undone:
+            repeat(fact)
 
     def collect_notes(self) -> Sequence[ContextNote]:
         """Return the context notes that the recorded model got before the next reply."""
@@ -76,6 +91,8 @@ class Playback:
             raise self._build_stop()
         self._latest = self._next()
         self._finished.clear()
+        for merged in self._latest.merged:
+            self._repeat(merged)
         match self._latest.outcome:
             case ModelFailed() as failed:
                 raise _failure(failed)

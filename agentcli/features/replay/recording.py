@@ -11,6 +11,7 @@ from agentcli.types.errors import Ending, ProviderErrorKind
 from agentcli.types.events import (
     CallFinished,
     CallJudged,
+    Checkpointed,
     ContextNote,
     Entry,
     Fact,
@@ -98,6 +99,8 @@ class RecordedReply:
     notes: list[ContextNote] = field(default_factory=list)
     """The context notes before it, from the user or about background commands."""
     calls: list[RecordedCall] = field(default_factory=list)
+    merged: list[Checkpointed] = field(default_factory=list)
+    """The patches of other agents that were merged before it."""
 
 
 @dataclass(slots=True)
@@ -105,8 +108,8 @@ class RecordedTurn:
     message: UserMessage
     notes: list[ContextNote] = field(default_factory=list)
     """The context notes before the turn: instructions, and words of the user."""
-    undone: list[Undone] = field(default_factory=list)
-    """The undos and redos of the user before the turn."""
+    undone: list[Undone | Checkpointed] = field(default_factory=list)
+    """The undos and redos of the user, and the merges of patches, before the turn."""
     rewound: list[Rewound] = field(default_factory=list)
     """The rewinds of the user before the turn."""
     replies: list[RecordedReply] = field(default_factory=list)
@@ -131,14 +134,14 @@ class _BeforeTurn:
     """What happened since the last turn, or within it since the last reply."""
 
     notes: list[ContextNote] = field(default_factory=list)
-    undone: list[Undone] = field(default_factory=list)
+    undone: list[Undone | Checkpointed] = field(default_factory=list)
     rewound: list[Rewound] = field(default_factory=list)
 
-    def add(self, fact: ContextNote | Undone | Rewound) -> None:
+    def add(self, fact: ContextNote | Undone | Checkpointed | Rewound) -> None:
         match fact:
             case ContextNote():
                 self.notes.append(fact)
-            case Undone():
+            case Undone() | Checkpointed():
                 self.undone.append(fact)
             case Rewound():
                 self.rewound.append(fact)
@@ -162,12 +165,14 @@ def split_turns(entries: Iterable[Entry]) -> list[RecordedTurn]:
                 before = _BeforeTurn()
             case Undone() | Rewound() | ContextNote() as one:
                 before.add(one)
+            case Checkpointed() as one if not turns or not _has_call(turns[-1], one.call_id):
+                before.add(one)
             case TurnEnded() as ended if turns:
                 turns[-1].ended = ended
                 before.notes.clear()
             case ModelReplied(message=outcome) | (ModelFailed() as outcome) if turns:
-                turns[-1].replies.append(_reply(outcome, before.notes))
-                before.notes.clear()
+                turns[-1].replies.append(_reply(outcome, before))
+                before = _BeforeTurn(rewound=before.rewound)
             case fact if turns:
                 _add_to_call(turns[-1], fact)
             case _:
@@ -175,13 +180,18 @@ def split_turns(entries: Iterable[Entry]) -> list[RecordedTurn]:
     return turns
 
 
-def _reply(outcome: AssistantMessage | ModelFailed, notes: list[ContextNote]) -> RecordedReply:
+def _has_call(turn: RecordedTurn, call_id: str) -> bool:
+    return any(one.call.id == call_id for reply in turn.replies for one in reply.calls)
+
+
+def _reply(outcome: AssistantMessage | ModelFailed, before: _BeforeTurn) -> RecordedReply:
     calls = outcome.tool_calls if isinstance(outcome, AssistantMessage) else ()
     return RecordedReply(
         outcome,
         # Without the notes that the loop writes by itself, and will write again.
-        notes=[one for one in notes if one.why not in (NoteReason.LENGTH, NoteReason.ERROR)],
+        notes=[one for one in before.notes if one.why not in (NoteReason.LENGTH, NoteReason.ERROR)],
         calls=[RecordedCall(call) for call in calls],
+        merged=[one for one in before.undone if isinstance(one, Checkpointed)],
     )
 
 

@@ -11,7 +11,13 @@ from agentcli.features.worktree.engine import (
     iter_conflict_lines,
     merge_worktree,
 )
-from agentcli.session.worktrees import Worktree, Worktrees, enter_worktree, find_worktree
+from agentcli.session.worktrees import (
+    Worktree,
+    Worktrees,
+    enter_worktree,
+    find_worktree,
+    open_worktrees,
+)
 from agentcli.system.home import shorten_home
 from agentcli.system.plain_text import show_controls
 from agentcli.types.errors import AgentError, Exit, UsageError
@@ -83,7 +89,7 @@ def render_end(ended: WorktreeEnd) -> Iterator[str]:
 
 
 def show_worktrees(workspace: Path) -> Exit:
-    trees = Worktrees(workspace.resolve())
+    trees = open_worktrees(workspace.resolve())
     for one in trees.list_all():
         _say(render_worktree(trees, one))
     if not trees.list_all():
@@ -92,7 +98,7 @@ def show_worktrees(workspace: Path) -> Exit:
 
 
 def merge_by_name(workspace: Path, name: str) -> Exit:
-    trees = Worktrees(workspace.resolve())
+    trees = open_worktrees(workspace.resolve())
     worktree = trees.find(name)
     ended = merge_worktree(trees, worktree, find_record(trees, worktree))
     for line in render_end(ended):
@@ -101,7 +107,7 @@ def merge_by_name(workspace: Path, name: str) -> Exit:
 
 
 def discard_by_name(workspace: Path, name: str, *, is_confirmed: bool) -> Exit:
-    trees = Worktrees(workspace.resolve())
+    trees = open_worktrees(workspace.resolve())
     worktree = trees.find(name)
     changed = len(trees.find_changes(worktree))
     if changed and not is_confirmed:

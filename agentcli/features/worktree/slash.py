@@ -11,7 +11,14 @@ from agentcli.features.worktree.engine import (
     merge_worktree,
 )
 from agentcli.features.worktree.render import render_end, render_worktree
-from agentcli.session.worktrees import RESERVED_NAMES, Worktree, Worktrees, enter_worktree
+from agentcli.session.worktrees import (
+    RESERVED_NAMES,
+    Worktree,
+    Worktrees,
+    enter_worktree,
+    find_worktree,
+    open_worktrees,
+)
 from agentcli.types.errors import UsageError
 from agentcli.types.words import pluralize
 from agentcli.ui.render.paint import escape
@@ -30,29 +37,27 @@ def list_worktree_arguments(host: CommandHost) -> Sequence[tuple[str, str]]:
 
 
 async def run_worktree(host: CommandHost, rest: str) -> None:
-    trees = Worktrees(host.settings.workspace, sessions=host.settings.sessions)
+    settings = host.settings
+    trees = open_worktrees(settings.workspace, sessions=settings.sessions)
+    current = find_worktree(settings.workspace)
     if not rest or rest == "list":
-        _show(host, trees)
+        _show(host, trees, current)
         return
     if host.is_busy:
         raise UsageError("a turn is running", hint="stop it with esc, then try again")
     if rest in RESERVED_NAMES:
-        if trees.current is None:
+        if current is None:
             raise UsageError("this session is in no worktree", hint="/worktree NAME")
-        await _end(host, trees, trees.current, rest)
+        await _end(host, trees, current, rest)
         return
-    if trees.current is not None:
-        raise UsageError(
-            f"this session is in the worktree {trees.current.name}", hint="/worktree keep"
-        )
-    settings = host.settings
+    if current is not None:
+        raise UsageError(f"this session is in the worktree {current.name}", hint="/worktree keep")
     worktree, surprises = enter_worktree(settings.workspace, rest, sessions=settings.sessions)
     host.say("\n".join(map(escape, (f"Worktree {worktree.name}", *surprises))), "dim")
     _move(host, worktree.workspace)
 
 
-def _show(host: CommandHost, trees: Worktrees) -> None:
-    current = trees.current
+def _show(host: CommandHost, trees: Worktrees, current: Worktree | None) -> None:
     if current is not None:
         host.say(escape(f"In the worktree {render_worktree(trees, current)}"))
         host.print_table([(f"/worktree {name}", what) for name, what in ACTIONS.items()])

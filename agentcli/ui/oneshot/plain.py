@@ -6,6 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from agentcli.system.plain_text import show_controls
+from agentcli.types.agents import (
+    AgentEnded,
+    AgentStarted,
+    PatchDecided,
+    describe_agent_fact,
+)
 from agentcli.types.answers import AnswerParts
 from agentcli.types.checks import Verified
 from agentcli.types.deltas import RetryDelta, ServersAwaited
@@ -161,6 +167,8 @@ class ProgressRenderer:
                 self._say(describe_context_note(text, why))
             case Warned(message=message):
                 self._say(f"warning: {show_controls(message)}")
+            case AgentStarted() | AgentEnded() | PatchDecided():
+                self._say(show_controls(describe_agent_fact(event)))
             case FileAttached(name=name, size_bytes=size_bytes):
                 self._say(f"attached {show_controls(name)} ({size_bytes} bytes)")
             case RetryDelta():

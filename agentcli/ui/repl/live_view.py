@@ -52,6 +52,8 @@ class ToolbarFigures:
     """How far the accepted plan is carried out."""
     branch: str = ""
     background: int = 0
+    activities: tuple[str, ...] = ()
+    """What features do beside the turns."""
     own_status: str = ""
 
 
@@ -77,6 +79,7 @@ def build_fields(figures: ToolbarFigures) -> list[ToolbarField]:
         found.append(("dim", figures.branch))
     if figures.background:
         found.append(("dim", f"{figures.background} bg"))
+    found += [("accent", activity) for activity in figures.activities]
     if figures.own_status:
         found.append(("dim", figures.own_status))
     return found
@@ -283,6 +286,9 @@ class LiveView:
             plan=session.plan_tracker.progress,
             branch=options.branch.name,
             background=state.count_background(),
+            activities=tuple(
+                filter(None, (one.describe_activity() for one in session.features.values()))
+            ),
             own_status=state.own_status,
         )
 

@@ -8,6 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from agentcli.system.plain_text import to_plain_text
+from agentcli.types.agents import (
+    AgentEnded,
+    AgentStarted,
+    PatchDecided,
+    describe_agent_fact,
+)
 from agentcli.types.checks import Verified
 from agentcli.types.deltas import (
     CallDelta,
@@ -149,6 +155,8 @@ class LiveTranscript:
                 self.add(self._apply_style(describe_shortening(event), "dim"))
             case Warned(message=message):
                 self.say(transcript_blocks.render_warning(self._use_paint(), message))
+            case AgentStarted() | AgentEnded() | PatchDecided():
+                self.add(self._apply_style(f"  {escape(describe_agent_fact(event))}", "dim"))
             case FileAttached() | ServerAsked():
                 self.add(transcript_blocks.render_server_event(self._use_paint(), event))
             case _:

@@ -22,6 +22,10 @@ from tests.support.session import Bench, FunctionTool, Reply, bench, call, reply
 LOG = Path("child.jsonl")
 
 
+async def close_nothing() -> None:
+    return None
+
+
 class Family:
     """Children whose replies are given, and what was shown of them."""
 
@@ -43,7 +47,7 @@ class Family:
             loop=made.loop,
             log_path=LOG,
             read_log_head=lambda: "",
-            close=lambda: None,
+            close=close_nothing,
         )
 
     def run(self, task: str = "Where is it?", role: str = "") -> Output:
@@ -147,7 +151,7 @@ def test_only_so_many_children_work_at_the_same_time() -> None:
             loop=made.loop,
             log_path=LOG,
             read_log_head=lambda: "",
-            close=lambda: None,
+            close=close_nothing,
         )
 
     async def all_of_them() -> list[Output]:
@@ -170,6 +174,9 @@ def test_interrupted_child_sends_what_became_of_it_along() -> None:
         await asyncio.Event().wait()
         return "never"
 
+    async def close() -> None:
+        closed.append(True)
+
     def open_child(
         role: Role, task: str, *, listen: Callable[[Event], None], context: ToolContext
     ) -> Child:
@@ -180,7 +187,7 @@ def test_interrupted_child_sends_what_became_of_it_along() -> None:
             loop=made.loop,
             log_path=LOG,
             read_log_head=lambda: "",
-            close=lambda: closed.append(True),
+            close=close,
         )
 
     async def interrupted() -> Output:

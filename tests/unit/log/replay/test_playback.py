@@ -56,7 +56,7 @@ def turns(*facts: Fact) -> list[RecordedTurn]:
 
 def playing(turn: RecordedTurn) -> Playback:
     playback = Playback(NOWHERE)
-    playback.begin(turn)
+    playback.begin(turn, repeat=lambda fact: None)
     return playback
 
 

@@ -1,0 +1,295 @@
+import json
+import re
+import shutil
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentcli.agent.children import WORKER_INSTRUCTIONS
+from agentcli.log.audit import audit_log
+from agentcli.providers.catalog import cost_usd, resolve
+from agentcli.types.messages import Usage
+from tests.support import anthropic_streams as anthropic
+from tests.support.program import Ran, agentcli, session_log
+from tests.support.provider import Provider, Recorded, Reply, sse, stream
+from tests.support.repl import KEY, git, says
+
+pytestmark = pytest.mark.usefixtures("verified_logs")
+
+Answer = Callable[[Recorded], Reply]
+USAGE = {"input_tokens": 1000, "output_tokens": 100}
+ROLE = """---
+name: worker
+description: changes things
+isolation: worktree
+background: true
+---
+Be quick.
+"""
+SHARED = "".join(f"line {number}\n" for number in range(200))
+
+
+def is_agents(request: Recorded) -> bool:
+    return WORKER_INSTRUCTIONS in str(request.json["messages"])
+
+
+def find_number(request: Recorded) -> int:
+    found = re.search(r"change number (\d+)", str(request.json["messages"]))
+    assert found
+    return int(found[1])
+
+
+def count_replies(request: Recorded) -> int:
+    return sum(message["role"] == "assistant" for message in request.json["messages"])
+
+
+def priced(*blocks: Any) -> Reply:
+    reason = "end_turn" if len(blocks) == 1 and blocks[0][0]["type"] == "text" else "tool_use"
+    final = {"output_tokens": USAGE["output_tokens"]}
+    events = anthropic.events(list(blocks), stop_reason=reason, usage=USAGE, final_usage=final)
+    return stream(sse(events))
+
+
+def change(request: Recorded) -> Reply:
+    """Each agent changes a line of a file that all of them change, and makes a file of its own."""
+    number = find_number(request)
+    match count_replies(request):
+        case 0:
+            read = {"path": "shared.txt"}
+            return priced(anthropic.call(f"toolu_{number}_0", "read_file", read))
+        case 1:
+            edit = {
+                "path": "shared.txt",
+                "old_text": f"line {10 * number}\n",
+                "new_text": f"line {10 * number} by agent {number}\n",
+            }
+            write = {"path": f"new/{number}.txt", "content": f"{number}\n"}
+            return priced(
+                anthropic.call(f"toolu_{number}_1", "edit_file", edit),
+                anthropic.call(f"toolu_{number}_2", "write_file", write),
+            )
+        case _:
+            return priced(anthropic.text(f"Changed line {10 * number}."))
+
+
+def delegates(*numbers: int, role: str = "worker") -> Reply:
+    return priced(
+        *(
+            anthropic.call(
+                f"toolu_d{number}", "delegate", {"task": f"change number {number}", "role": role}
+            )
+            for number in numbers
+        )
+    )
+
+
+class Crew:
+    def __init__(self, home: Path, workspace: Path) -> None:
+        self.home, self.workspace = home, workspace
+        (workspace / "shared.txt").write_text(SHARED)
+        self.write_role(ROLE)
+        git(workspace, "init", "-q")
+        git(workspace, "add", ".")
+        git(workspace, "commit", "-q", "-m", "one")
+
+    def write_role(self, text: str) -> None:
+        folder = self.workspace / ".agentcli" / "agents"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "worker.md").write_text(text)
+
+    def run(
+        self,
+        agent: Answer,
+        *parent: Reply,
+        flags: tuple[str, ...] = (),
+        mode: str = "auto-edit",
+        settings: dict[str, str] | None = None,
+    ) -> Ran:
+        left, lock = list(parent), threading.Lock()
+
+        def reply(request: Recorded) -> Reply:
+            if is_agents(request):
+                return agent(request)
+            with lock:
+                return left.pop(0)
+
+        with Provider([reply] * 1000) as provider:
+            env = {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": provider.base_url}
+            env |= {f"AGENTCLI_{key.upper()}": value for key, value in (settings or {}).items()}
+            options = ("--model", "opus", "--mode", mode, "--trust-project", *flags)
+            ran = agentcli("run", "-C", self.workspace, *options, "go", home=self.home, env=env)
+            self.bodies = provider.bodies
+        return ran
+
+    def facts(self, kind: str) -> list[dict[str, Any]]:
+        facts = [json.loads(line)["fact"] for line in session_log(self.home).open()]
+        return [fact for fact in facts if fact["type"] == kind]
+
+    def trees(self) -> list[Path]:
+        return sorted(self.home.rglob("agentcli-worktrees/*/*.json"))
+
+
+@pytest.fixture
+def crew(home: Path, workspace: Path) -> Crew:
+    return Crew(home, workspace)
+
+
+def price(requests: int) -> float:
+    usage = Usage(input_tokens=1000, output_tokens=100)
+    return requests * (cost_usd(resolve("opus"), usage) or 0.0)
+
+
+def test_ten_agents_at_once_lose_no_edit_and_cost_what_the_provider_counts(crew: Crew) -> None:
+    (crew.workspace / "shared.txt").write_text(SHARED.replace("line 5\n", "line 5 uncommitted\n"))
+    ran = crew.run(
+        change, delegates(*range(1, 11)), priced(anthropic.text("Wait.")), says("All done.")
+    )
+    assert ran.code == 0, ran.err
+    lines = (crew.workspace / "shared.txt").read_text().splitlines()
+    assert [lines[10 * number] for number in range(1, 11)] == [
+        f"line {10 * number} by agent {number}" for number in range(1, 11)
+    ]
+    assert lines[5] == "line 5 uncommitted" and len(lines) == 200
+    assert sorted(path.name for path in (crew.workspace / "new").iterdir()) == sorted(
+        f"{number}.txt" for number in range(1, 11)
+    )
+    ended = crew.facts("agent_ended")
+    assert len(ended) == 10 and {one["turn"]["ending"] for one in ended} == {"done"}
+    assert sum(one["turn"]["cost_usd"] for one in ended) == pytest.approx(price(30))
+    assert [one["verdict"]["decision"] for one in crew.facts("patch_decided")] == ["allow"] * 10
+    assert crew.trees() == []
+    assert audit_log(session_log(crew.home)).status == "intact"
+
+
+def test_limits_of_number_and_money_hold_before_an_agent_starts(crew: Crew) -> None:
+    """Each agent would read on for ever; nine cannot start, or the tenth."""
+
+    def read_on(request: Recorded) -> Reply:
+        count = count_replies(request)
+        arguments = {"path": "shared.txt", "offset": count + 1}
+        return priced(anthropic.call(f"toolu_r{count}", "read_file", arguments))
+
+    ran = crew.run(
+        read_on,
+        delegates(*range(1, 11)),
+        priced(anthropic.text("Wait.")),
+        says("All ended."),
+        flags=("--max-cost", "1.00"),
+        settings={"agent_max_cost": "0.30", "agents_max": "8"},
+    )
+    assert ran.code == 0, ran.err
+    results = [fact["result"] for fact in crew.facts("call_finished")]
+    started = [one for one in results if one["status"] == "ok"]
+    refused = [one["content"][0]["text"] for one in results if one["status"] != "ok"]
+    assert len(started) == 3 and len(refused) == 7
+    assert all("is more than is left" in text for text in refused)
+    spent = [one["turn"]["cost_usd"] for one in crew.facts("agent_ended")]
+    assert len(spent) == 3 and max(spent) <= 0.30
+    assert min(spent) > 0.15  # what is left is less than one more request may cost
+    by_agents = sum(is_agents_body(body) for body in crew.bodies)
+    assert sum(spent) == pytest.approx(price(by_agents))
+    assert price(len(crew.bodies)) <= 1.00
+    assert {one["max_cost_usd"] for one in crew.facts("agent_started")} == {0.3}
+
+
+def is_agents_body(body: Any) -> bool:
+    return WORKER_INSTRUCTIONS in str(body["messages"])
+
+
+def test_number_of_agents_is_limited_and_none_starts_another(crew: Crew) -> None:
+    crew.write_role(ROLE.replace("background", "tools: '*'\nbackground"))
+    ran = crew.run(
+        change,
+        delegates(1, 2, 3),
+        priced(anthropic.text("Wait.")),
+        says("Done."),
+        settings={"agents_max": "2"},
+    )
+    assert ran.code == 0, ran.err
+    refused = [
+        fact["result"]["content"][0]["text"]
+        for fact in crew.facts("call_finished")
+        if fact["result"]["status"] != "ok"
+    ]
+    assert [text.startswith("2 agents can work at a time") for text in refused] == [True]
+    tools = [
+        {tool["name"] for tool in body["tools"]} for body in crew.bodies if is_agents_body(body)
+    ]
+    assert tools and all("edit_file" in names and "delegate" not in names for names in tools)
+
+
+def test_agents_that_change_the_same_line_lose_neither_change(crew: Crew) -> None:
+    def same(request: Recorded) -> Reply:
+        number = find_number(request)
+        text = f"{SHARED}by agent {number}\n"
+        if count_replies(request) == 0:
+            return priced(anthropic.call("toolu_r", "read_file", {"path": "shared.txt"}))
+        if count_replies(request) == 1:
+            edit = {"path": "shared.txt", "old_text": "line 7\n", "new_text": f"{number}\n"}
+            return priced(anthropic.call("toolu_e", "edit_file", edit))
+        return priced(anthropic.text(text[-20:]))
+
+    ran = crew.run(same, delegates(1, 2), priced(anthropic.text("Wait.")), says("Done."))
+    assert ran.code == 0, ran.err
+    first, second = crew.facts("patch_decided")
+    assert first["paths"] == ["shared.txt"] and "conflicts" not in first
+    assert second["conflicts"] == ["shared.txt"] and "paths" not in second
+    assert (crew.workspace / "shared.txt").read_text() == SHARED.replace("line 7\n", "1\n")
+    (kept,) = crew.trees()
+    tree = Path(json.loads(kept.read_text())["tree"])
+    assert (tree / "shared.txt").read_text() == SHARED.replace("line 7\n", "2\n")
+    saved = session_log(crew.home).parent / "conflicts" / "agent-2"
+    assert "<<<<<<< yours\n1\n=======\n2\n>>>>>>> agent-" in "".join(
+        path.read_text() for path in saved.iterdir()
+    )
+    assert "Not merged, because of conflicts: shared.txt." in str(crew.bodies[-1])
+
+
+def test_patch_that_nobody_can_approve_is_kept_and_shows_in_the_exit_code(crew: Crew) -> None:
+    ran = crew.run(change, delegates(1), priced(anthropic.text("Wait.")), says("Done."), mode="ask")
+    assert ran.code == 5, ran.err
+    assert "the patch of agent 1 was denied" in ran.err
+    assert (crew.workspace / "shared.txt").read_text() == SHARED
+    patch = session_log(crew.home).parent / "out" / "agent-1.patch"
+    assert "+line 10 by agent 1\n" in patch.read_text()
+    (kept,) = crew.trees()
+    merged = agentcli("worktree", "merge", kept.stem, "-C", crew.workspace, home=crew.home)
+    assert merged.code == 0, merged.err
+    assert "line 10 by agent 1\n" in (crew.workspace / "shared.txt").read_text()
+
+
+def test_merged_patch_is_undone_and_the_session_replays(crew: Crew) -> None:
+    reads = priced(anthropic.call("toolu_p", "read_file", {"path": "shared.txt"}))
+    ran = crew.run(change, delegates(1, 2), priced(anthropic.text("Wait.")), reads, says("Done."))
+    assert ran.code == 0, ran.err
+    ran = crew.run(change, delegates(3), says("Wait."), flags=("--continue", "--max-turns", "2"))
+    again = crew.run(change, reads, says("Read."), flags=("--continue",))
+    assert again.code == 0, again.err
+    replayed = agentcli("replay", session_log(crew.home).parent.name, home=crew.home)
+    assert replayed.code == 0, replayed.out + replayed.err
+    for _ in range(2):
+        undone = agentcli("undo", "-C", crew.workspace, home=crew.home)
+        assert undone.code == 0, undone.err
+    assert (crew.workspace / "shared.txt").read_text() == SHARED
+    assert not (crew.workspace / "new").exists()
+
+
+def test_isolated_role_that_is_not_in_the_background_is_waited_for(crew: Crew) -> None:
+    crew.write_role(ROLE.replace("background: true\n", ""))
+    ran = crew.run(change, delegates(1), says("Done."), mode="auto")
+    assert ran.code == 0, ran.err
+    (result,) = [fact["result"] for fact in crew.facts("call_finished")]
+    assert "its patch is merged" in result["content"][0]["text"]
+    assert "line 10 by agent 1\n" in (crew.workspace / "shared.txt").read_text()
+
+
+def test_without_git_an_agent_says_why_it_does_not_start(crew: Crew) -> None:
+    shutil.rmtree(crew.workspace / ".git")
+    ran = crew.run(change, delegates(1), says("It cannot."))
+    assert ran.code == 0, ran.err
+    (result,) = [fact["result"] for fact in crew.facts("call_finished")]
+    assert "is not in a git repository" in result["content"][0]["text"]
+    assert crew.facts("agent_started") == []
