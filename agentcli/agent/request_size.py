@@ -7,7 +7,7 @@ from operator import is_
 from typing import TypeAlias
 
 from agentcli.system.tokens import estimate, estimate_fast
-from agentcli.types.messages import Image, Text, Thinking, ToolCall, Usage
+from agentcli.types.messages import Document, Image, Text, Thinking, ToolCall, Usage
 from agentcli.types.provider import Message, Request
 from agentcli.types.tools import ToolMessage, ToolResult, ToolSpec
 
@@ -107,5 +107,7 @@ def _count_block_tokens(block: object, count: Count) -> int:
             return count(name + json.dumps(given, ensure_ascii=False))
         case Image():
             return IMAGE_TOKENS
+        case Document(text=text, pages=pages):
+            return count(text) + IMAGE_TOKENS * pages  # a page is read as text and seen
         case _:
             return 0

@@ -15,7 +15,7 @@ from typing import Any
 from agentcli.permissions.secrets import RedactedStream, Redactor
 from agentcli.types.deltas import CallDelta, CallProgress, CommandEnded, TextDelta, ThinkingDelta
 from agentcli.types.events import Event
-from agentcli.types.messages import Echo, Image, Opaque
+from agentcli.types.messages import Document, Echo, Image, Opaque
 
 _NO_TEXT = frozenset(("type", "id", "call_id", "role", "protocol", "session"))
 
@@ -109,7 +109,8 @@ class EventMasking:
 
 @cache
 def _text_fields(of: type) -> tuple[str, ...]:
-    return tuple(field.name for field in fields(of) if field.name not in _NO_TEXT)
+    files = ("data",) if of is Document else ()
+    return tuple(field.name for field in fields(of) if field.name not in (*_NO_TEXT, *files))
 
 
 def _find_stream(piece: Piece | None) -> tuple[type, str]:

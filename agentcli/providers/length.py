@@ -4,7 +4,15 @@ import json
 from collections.abc import Iterator, Sequence
 
 from agentcli.system.tokens import estimate
-from agentcli.types.messages import AssistantMessage, Image, Text, Thinking, ToolCall, UserMessage
+from agentcli.types.messages import (
+    AssistantMessage,
+    Document,
+    Image,
+    Text,
+    Thinking,
+    ToolCall,
+    UserMessage,
+)
 from agentcli.types.provider import Message, Request
 from agentcli.types.tools import ToolMessage, ToolSpec
 
@@ -69,5 +77,5 @@ def iterate_parts(message: Message) -> Iterator[str | Image]:
                 yield from map(_convert_part, result.content)
 
 
-def _convert_part(part: Text | Image) -> str | Image:
-    return part.text if isinstance(part, Text) else part
+def _convert_part(part: Text | Image | Document) -> str | Image:
+    return part if isinstance(part, Image) else part.text

@@ -11,7 +11,7 @@ the longer one's normal form: caches stay warm, and thinking that is bound to it
 valid.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias, TypeGuard, TypeVar
 
@@ -23,6 +23,7 @@ from agentcli.types.computer import COMPUTER
 from agentcli.types.messages import (
     AssistantMessage,
     Block,
+    Document,
     Echo,
     Image,
     Opaque,
@@ -38,14 +39,19 @@ from agentcli.types.tools import ErrorKind, ToolMessage, ToolResult, ToolSpec
 
 
 T = TypeVar("T", bound=Block | AssistantMessage | ToolResult)
+B = TypeVar("B", bound=Text | Image | Document)
 
+DOCUMENT_PROTOCOLS = frozenset({"anthropic", "openai-responses", "gemini", "gemini-interactions"})
+"""The protocols that have a place for the file of a PDF."""
+_UNSEEN = "This model cannot see it."
 NO_OUTPUT = "(no output)"
 NO_TEXT = "(empty message)"
 IMAGE_MEDIA_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 
 
 def clean_result(result: ToolResult, call_id: str, *, name: str, model: Model) -> ToolResult:
-    content = _clean_content(result.content, model) or (Text(text=NO_OUTPUT),)
+    shown = (show_image(one, model) if isinstance(one, Image) else one for one in result.content)
+    content = _clean_texts(shown) or (Text(text=NO_OUTPUT),)
     found = tuple(map(encode_name, result.found))
     return replace_values(result, call_id=call_id, name=name, content=content, found=found)
 
@@ -60,17 +66,17 @@ def replace_values(record: T, **values: Any) -> T:
 
 
 def clean_user(message: UserMessage, model: Model) -> UserMessage:
-    content = _clean_content(message.content, model) or (Text(text=NO_TEXT),)
+    shown = (_show_block(one, model) for one in message.content)
+    content = _clean_texts(shown) or (Text(text=NO_TEXT),)
     return message if content == message.content else UserMessage(content=content)
 
 
-def _clean_content(content: Sequence[Text | Image], model: Model) -> tuple[Text | Image, ...]:
-    visible = (show_image(block, model) if isinstance(block, Image) else block for block in content)
+def _clean_texts(blocks: Iterable[B]) -> tuple[B, ...]:
     return tuple(
         replace_values(block, text=replace_unpaired(block.text), echo=None)
         if isinstance(block, Text)
         else block
-        for block in visible
+        for block in blocks
         if not isinstance(block, Text) or block.text.strip()
     )
 
@@ -78,7 +84,24 @@ def _clean_content(content: Sequence[Text | Image], model: Model) -> tuple[Text 
 def show_image(image: Image, model: Model) -> Text | Image:
     if model.images and image.media_type in IMAGE_MEDIA_TYPES:
         return image
-    return Text(text=f"[An image ({image.media_type}) was here. This model cannot see it.]")
+    return Text(text=f"[An image ({image.media_type}) was here. {_UNSEEN}]")
+
+
+def _show_block(block: Text | Image | Document, model: Model) -> Text | Image | Document:
+    match block:
+        case Image():
+            return show_image(block, model)
+        case Document():
+            return show_document(block, model)
+        case _:
+            return block
+
+
+def show_document(document: Document, model: Model) -> Text | Document:
+    """Return a document for models that take such files, and its text for others."""
+    if document.data and model.images and model.protocol in DOCUMENT_PROTOCOLS:
+        return document
+    return Text(text=document.text or f"[{document.name} was here, without text. {_UNSEEN}]")
 
 
 def clean_reply(message: AssistantMessage, model: Model) -> AssistantMessage:

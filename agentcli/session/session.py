@@ -31,7 +31,7 @@ from agentcli.types.events import (
     Warned,
 )
 from agentcli.types.fast_dataclass import dataclass
-from agentcli.types.messages import Content, Image, Text, UserMessage
+from agentcli.types.messages import Attachment, Content, Image, Text, UserMessage
 from agentcli.types.rewinds import list_effective_facts
 from agentcli.types.user_facts import Rewound
 from agentcli.types.verdicts import Mode
@@ -140,7 +140,7 @@ class Session:
         """Return whether it is /SERVER:PROMPT with the arguments that needs, and not a command."""
         return any(feature.runs_prompt(message) for feature in self.features.values())
 
-    async def run_turn(self, prompt: str, *, attachments: Sequence[str | Image] = ()) -> TurnEnded:
+    async def run_turn(self, prompt: str, *, attachments: Sequence[Attachment] = ()) -> TurnEnded:
         """Run a turn. `attachments` go with the prompt, such as files that it mentions.
 
         Fetch from servers the resources that the prompt mentions, or the prompt that it runs.
@@ -150,7 +150,7 @@ class Session:
         fetched = [part for one in self.features.values() for part in await one.fetch(prompt)]
         return await self._run_loop(prompt, (*attachments, *fetched))
 
-    async def repeat_turn(self, prompt: str, *, attachments: Sequence[str | Image]) -> TurnEnded:
+    async def repeat_turn(self, prompt: str, *, attachments: Sequence[Attachment]) -> TurnEnded:
         """Run a turn again with the attachments it had."""
         return await self._prepare_turn(prompt) or await self._run_loop(prompt, attachments)
 
@@ -172,7 +172,7 @@ class Session:
         for feature in self.features.values():
             await feature.prepare()
 
-    async def _run_loop(self, prompt: str, attachments: Sequence[str | Image]) -> TurnEnded:
+    async def _run_loop(self, prompt: str, attachments: Sequence[Attachment]) -> TurnEnded:
         content = (Text(text=prompt), *self._build_attachments(attachments))
         return await self._finish(self._loop.run_turn(UserMessage(content=content)))
 
@@ -186,16 +186,16 @@ class Session:
             await feature.finish_turn()
         return ended
 
-    def add_attachments(self, message: SteeringMessage, attachments: Sequence[str | Image]) -> None:
+    def add_attachments(self, message: SteeringMessage, attachments: Sequence[Attachment]) -> None:
         """Set the attachments of a message to the running turn, so that it can be sent."""
         message.attachments = self._build_attachments(attachments)
 
-    def _build_attachments(self, parts: Sequence[str | Image]) -> Content:
+    def _build_attachments(self, parts: Sequence[Attachment]) -> Content:
         if not self.model.images and any(isinstance(part, Image) for part in parts):
             blind = f"{self.model.name} cannot see images; it gets a note instead"
             self.journal.append(Warned(code="model.images", message=blind))
         return tuple(
-            part if isinstance(part, Image) else Text(text=self.clean(part)) for part in parts
+            Text(text=self.clean(part)) if isinstance(part, str) else part for part in parts
         )
 
     def clean(self, text: str) -> str:
@@ -286,7 +286,7 @@ class InterruptibleTurn:
     def is_running(self) -> bool:
         return self._running is not None
 
-    async def run(self, prompt: str, *, attachments: Sequence[str | Image] = ()) -> TurnEnded:
+    async def run(self, prompt: str, *, attachments: Sequence[Attachment] = ()) -> TurnEnded:
         """Run a turn and return its end, also after an interrupt. When cancelled, stop it."""
         self._is_interrupted = False
         turn = self._session.run_turn(prompt, attachments=attachments)

@@ -34,7 +34,7 @@ from agentcli.tools.edit.edit import (
 from agentcli.tools.edit.near import SHOWN_LINES, number_lines
 from agentcli.tools.hidden import NOTHING_HIDDEN, HiddenValues
 from agentcli.tools.seen import Seen, carry_over, count_lines, sha256
-from agentcli.tools.text_file import FileRewrite, TextFile, encode_text, load_text
+from agentcli.tools.text_file import FileRewrite, TextFile, load_text
 from agentcli.types.errors import ToolError
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Json
@@ -194,7 +194,7 @@ class EditFile:
         change = compare_spliced(before.text, found.splices, path=located.given)
         return FileRewrite(
             before=before.data,
-            after=encode_text(text, encoding=before.encoding, path=located),
+            after=before.encode(text, path=located),
             summary=_describe_all(located, found)
             if args.replace_all and not args.edits and not args.lines
             else _describe(located, found, change, text),
@@ -209,7 +209,10 @@ class EditFile:
                 encoding=before.encoding.name,
                 notes=change.notes,
             ),
-            lines=carry_over(before.text, found.splices, self._seen.lines(located.path, digest)),
+            # The outputs of changed cells are gone, so the lines of a notebook may have moved.
+            lines=()
+            if before.is_notebook
+            else carry_over(before.text, found.splices, self._seen.lines(located.path, digest)),
         )
 
     def _load(self, located: WorkspacePath) -> TextFile:

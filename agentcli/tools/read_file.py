@@ -1,4 +1,4 @@
-"""read_file: numbered lines of a text file, the entries of a directory, or an image."""
+"""read_file: numbered lines of a text or a notebook, a directory's entries, a PDF, an image."""
 
 import asyncio
 import os
@@ -8,6 +8,10 @@ from dataclasses import field
 from typing import BinaryIO, ClassVar
 
 from agentcli.system.images import READ_BYTES, ImageRefused, decode_picture, image_type
+from agentcli.system.notebook import LIMIT_BYTES as NOTEBOOK_BYTES
+from agentcli.system.notebook import NotNotebook, is_notebook_name, show_notebook
+from agentcli.system.pdf import MAGIC, PdfRefused, read_pdf
+from agentcli.system.pdf import READ_BYTES as PDF_BYTES
 from agentcli.system.text import NotText, printable
 from agentcli.system.workspace import Workspace, WorkspacePath
 from agentcli.tools.arguments import (
@@ -36,9 +40,9 @@ from agentcli.types.tools import Effect, FileView, LineRanges, Output, ToolConte
 LIMIT_LINES = 2000
 LIMIT_OUTPUT_BYTES = 50_000
 LIMIT_ENTRIES = 500
+LIMIT_PAGES = 50
 MAGIC_BYTES = 16
 AT_ONCE_BYTES = 256 * 1024
-PDF = b"%PDF-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +108,9 @@ class ReadFile:
             return None
         with self._open(located) as file:
             head = _head(file)
-            return None if image_type(head) else _no_image(located, file, head, args=args)
+            if image_type(head) or head.startswith(MAGIC):
+                return None
+            return _no_image(located, file, head, args=args)
 
     def _read(self, located: WorkspacePath, args: ReadFileArgs) -> Output:
         found = self._workspace.stat(located)
@@ -167,16 +173,51 @@ def _head(file: BinaryIO) -> bytes:
 
 def _no_image(located: WorkspacePath, file: BinaryIO, head: bytes, *, args: ReadFileArgs) -> Output:
     size_bytes = os.fstat(file.fileno()).st_size
+    if head.startswith(MAGIC):
+        return _read_pages(located, file.read(PDF_BYTES + 1), args)
     try:
-        if head.startswith(PDF):
-            raise NotText("it is a PDF")
         return _text(located, file, size_bytes=size_bytes, args=args)
     except NotText:
         return _binary(located, size_bytes, head)
 
 
+def _read_pages(located: WorkspacePath, data: bytes, args: ReadFileArgs) -> Output:
+    """Return pages of a PDF: for it, offset and limit count pages."""
+    first = max(1, args.offset)
+    try:
+        found = read_pdf(data, first=first, last=first + min(args.limit, LIMIT_PAGES) - 1)
+    except PdfRefused as error:
+        raise ToolError(
+            f"{located.given} {error}. Tell the user, or use bash with pdftotext."
+        ) from error
+    pages = list(
+        _within(
+            f"[page {number} of {found.count}]\n{text or '[no text: it is an image]'}"
+            for number, text in enumerate(found.texts, first)
+        )
+    ) or [found.text[:LIMIT_OUTPUT_BYTES]]
+    last = first + len(pages) - 1
+    is_cut = last < found.count
+    notes = [f"[pages {first}-{last} of {found.count}{_go_on(last + 1, is_cut)}]"]
+    if not found.has_text:
+        notes.append("[its pages are images; the user can show them with an @ before the path]")
+    return Output.of(
+        "\n".join([*pages, *notes]),
+        details=FileView(
+            path=located.given,
+            media="pdf",
+            size_bytes=len(data),
+            first_line=first,
+            last_line=last,
+            total_lines=found.count,
+            sha256=sha256(data),
+        ),
+        truncated=is_cut,
+    )
+
+
 def _text(located: WorkspacePath, file: BinaryIO, *, size_bytes: int, args: ReadFileArgs) -> Output:
-    part, digest = _excerpt(file, size_bytes=size_bytes, args=args)
+    part, digest = _excerpt(located, file, size_bytes=size_bytes, args=args)
     rows = list(_within(f"{number}\t{line}" for number, line in enumerate(part.lines, part.first)))
     return Output.of(
         "\n".join([*rows, *_footer(part, len(rows))]),
@@ -200,9 +241,21 @@ def _find_shown(part: FileExcerpt, count: int) -> LineRanges:
     return join_ranges((part.first + at,) * 2 for at in range(count) if at not in part.cut)
 
 
-def _excerpt(file: BinaryIO, *, size_bytes: int, args: ReadFileArgs) -> tuple[FileExcerpt, str]:
+def _excerpt(
+    located: WorkspacePath, file: BinaryIO, *, size_bytes: int, args: ReadFileArgs
+) -> tuple[FileExcerpt, str]:
     """Return the lines, and the hash of the file if all of it was read."""
     limit = min(args.limit, LIMIT_LINES)
+    if is_notebook_name(located.given) and size_bytes:
+        data = file.read(NOTEBOOK_BYTES + 1)
+        try:
+            cells = show_notebook(data).encode("utf-8", "replace")
+        except NotNotebook as error:
+            if len(data) > LIMIT_BYTES:
+                raise ToolError(f"{located.given} {error}.") from None
+            file.seek(0)  # it is shown as the text that it is
+        else:
+            return read_excerpt(cells, offset=args.offset, limit=limit), sha256(data)
     if size_bytes <= LIMIT_BYTES:
         data = _whole(file, size_bytes)
         return read_excerpt(data, offset=args.offset, limit=limit), sha256(data)

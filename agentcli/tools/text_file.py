@@ -7,6 +7,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeAlias
 
+from agentcli.system.notebook import LIMIT_BYTES as NOTEBOOK_BYTES
+from agentcli.system.notebook import (
+    NotNotebook,
+    is_notebook_name,
+    rewrite_notebook,
+    show_notebook,
+)
 from agentcli.system.process import run_to_completion
 from agentcli.system.text import UTF8, Encoding, NotText, decode
 from agentcli.system.workspace import Workspace, WorkspacePath
@@ -82,13 +89,29 @@ LIMIT_BYTES = 10 * 1024 * 1024
 class TextFile:
     data: bytes
     text: str
+    """For a notebook, its cells."""
     encoding: Encoding
+    is_notebook: bool = False
+
+    def encode(self, text: str, *, path: WorkspacePath) -> bytes:
+        """Return the bytes of a new text for this file. Raise ToolError if there are none."""
+        if not self.is_notebook or text.lstrip().startswith("{"):
+            return encode_text(text, encoding=self.encoding, path=path)
+        try:
+            return rewrite_notebook(self.data, text)
+        except NotNotebook as error:
+            raise ToolError(f"Not written: {path.given} {error}.") from None
 
 
 def load_text(workspace: Workspace, path: WorkspacePath) -> TextFile:
-    """Load a text file; raise ToolError if it is absent, binary or too large."""
+    """Load a text file, a notebook as its cells.
+
+    Raise ToolError if it is absent, binary or too large."""
+    is_notebook = is_notebook_name(path.given)
     with os.fdopen(workspace.open_file(path), "rb") as file:
-        data = file.read(LIMIT_BYTES + 1)
+        data = file.read((NOTEBOOK_BYTES if is_notebook else LIMIT_BYTES) + 1)
+    if is_notebook and (found := _load_notebook(data, path)):
+        return found
     if len(data) > LIMIT_BYTES:
         raise ToolError(
             f"{path.given} is larger than 10 MB, too large to change as text. Use sed in bash."
@@ -98,6 +121,17 @@ def load_text(workspace: Workspace, path: WorkspacePath) -> TextFile:
     except NotText as reason:
         raise ToolError(f"{path.given} is binary: {reason}. Change it with bash.") from None
     return TextFile(data=data, text=text, encoding=encoding)
+
+
+def _load_notebook(data: bytes, path: WorkspacePath) -> TextFile | None:
+    """Return the cells of a notebook; None if it is to be changed as text, since it is none."""
+    try:
+        text = show_notebook(data)
+    except NotNotebook as error:
+        if len(data) > LIMIT_BYTES:
+            raise ToolError(f"{path.given} {error}.") from None
+        return None
+    return TextFile(data=data, text=text, encoding=UTF8, is_notebook=True)
 
 
 def encode_text(text: str, *, encoding: Encoding = UTF8, path: WorkspacePath) -> bytes:

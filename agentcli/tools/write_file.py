@@ -138,7 +138,7 @@ def _unseen(located: WorkspacePath, before: TextFile, gaps: LineRanges) -> str:
 def _rewrite(located: WorkspacePath, before: TextFile | None, text: str) -> FileRewrite:
     encoding = UTF8 if before is None else before.encoding
     data = None if before is None else before.data
-    after = encode_text(text, encoding=encoding, path=located)
+    after = before.encode(text, path=located) if before else encode_text(text, path=located)
     change = compare(
         before.text if before else "", text, path=located.given, created=before is None
     )

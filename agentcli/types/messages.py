@@ -38,6 +38,20 @@ class Image:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """Pages of a PDF that the user attached: as a file, and as text for models that take none."""
+
+    name: str
+    data: str
+    """The file with these pages alone, in base64; empty if it could not be made."""
+    text: str
+    """The text of the pages; empty if they are images."""
+    pages: int
+    media_type: str = "application/pdf"
+    type: Literal["document"] = "document"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Thinking:
     text: str
     """May be empty: some providers send only what must be echoed."""
@@ -67,7 +81,9 @@ class Opaque:
 
 
 Block: TypeAlias = Text | Thinking | ToolCall | Opaque
-Content: TypeAlias = tuple[Text | Image, ...]
+Content: TypeAlias = tuple[Text | Image | Document, ...]
+Attachment: TypeAlias = str | Image | Document
+"""What goes to the model besides the words of a message."""
 
 Stop = Literal[
     "end",  # the model is done

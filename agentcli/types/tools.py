@@ -122,14 +122,15 @@ class Command:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileView:
-    """A file, a directory or an image was read."""
+    """A file, a directory, an image or pages of a PDF were read."""
 
     path: str
-    media: Literal["text", "directory", "image", "binary"]
+    media: Literal["text", "directory", "image", "binary", "pdf"]
     size_bytes: int
     first_line: int = 0
     last_line: int = 0
     total_lines: int | None = None
+    """Of a PDF, these three count pages."""
     encoding: str = ""
     sha256: str = ""
     """The hash of the whole file, if all of it was read."""

@@ -12,10 +12,11 @@ from urllib.parse import unquote
 
 from agentcli.system.home import expand_home
 from agentcli.system.images import ENDINGS, ImageRefused, load_picture
+from agentcli.system.pdf import READ_BYTES, PdfRefused, read_pdf
 from agentcli.system.plain_text import show_controls
 from agentcli.types.errors import UsageError
 from agentcli.types.fast_dataclass import dataclass
-from agentcli.types.messages import Image
+from agentcli.types.messages import Attachment, Document
 
 IMAGES_MAX = 10
 """The most images in one message."""
@@ -25,6 +26,13 @@ PASTED_TEXT_CHARS = 2000
 A longer one is a log or a file, not a dragged path.
 """
 NOT_ATTACHED = "not attached: "
+PDF_PAGES_MAX = 100
+"""The most pages in one message: providers take no more."""
+PDF_FILE_CHARS = 20_000_000
+"""The longest file in base64. Providers take about 30 MB in all, and the rest must fit."""
+PDF_ENDING = ".pdf"
+PAGE_RANGE = r"[:#](\d+)(?:-(\d+))?$"
+"""The pages, or the lines, at the end of a mention: `spec.pdf#3-5`."""
 
 # Compiled on first use: most runs need none of these.
 _MENTION = r'(?<![^\s(])@(?:"(?P<quoted>[^"\n]+)"|(?P<bare>[^\s"]+))'
@@ -41,7 +49,7 @@ _TRAILING_PUNCTUATION = ".,;:)!?"
 class Attachments:
     """Parts that go to the model besides the message, and notes about them for the user."""
 
-    parts: tuple[str | Image, ...] = ()
+    parts: tuple[Attachment, ...] = ()
     notes: tuple[str, ...] = ()
 
     def __add__(self, other: "Attachments") -> "Attachments":
@@ -71,9 +79,33 @@ def attach_image(path: Path, name: str) -> Attachments:
     return Attachments(parts=(label, picture.image), notes=(f"attached {label}",))
 
 
-def report_not_attached(shown: str, why: str) -> Attachments:
+def attach_pdf(path: Path, name: str, pages: tuple[int, int] | None) -> Attachments:
+    """Read pages of a PDF, or all that a provider takes of it. This takes a moment."""
+    shown = show_controls(name)
+    first, last = pages or (1, PDF_PAGES_MAX)
+    try:
+        data = path.read_bytes() if path.stat().st_size <= READ_BYTES else b""
+        found = read_pdf(data, first=first, last=min(last, first + PDF_PAGES_MAX - 1))
+    except OSError as error:
+        return report_not_attached(shown, f"cannot be read: {error.strerror}", kind="PDF")
+    except PdfRefused as error:
+        return report_not_attached(shown, str(error), kind="PDF")
+    if len(found.file) > PDF_FILE_CHARS and not found.has_text:
+        return report_not_attached(shown, "is too large; name fewer pages", kind="PDF")
+    some = f"page {first}" if found.last == first else f"pages {first}-{found.last}"
+    label = f"[{shown} · {some} of {found.count}]"
+    document = Document(
+        name=shown,
+        data=found.file if len(found.file) <= PDF_FILE_CHARS else "",
+        text=found.text if found.has_text else "",
+        pages=len(found.texts),
+    )
+    return Attachments(parts=(label, document), notes=(f"attached {label}",))
+
+
+def report_not_attached(shown: str, why: str, *, kind: str = "image") -> Attachments:
     return Attachments(
-        parts=(f"[The image {shown} could not be attached: it {why}.]",),
+        parts=(f"[The {kind} {shown} could not be attached: it {why}.]",),
         notes=(f"{NOT_ATTACHED}{shown} {why}",),
     )
 
@@ -83,7 +115,7 @@ def report_too_many(name: str) -> Attachments:
     return report_not_attached(show_controls(name), why)
 
 
-def load_named_images(paths: Sequence[Path]) -> tuple[str | Image, ...]:
+def load_named_images(paths: Sequence[Path]) -> tuple[Attachment, ...]:
     """Load the images named on a command line, each after its label.
 
     Raise UsageError if one cannot be loaded: whoever names an image wants it to be seen.
@@ -92,7 +124,7 @@ def load_named_images(paths: Sequence[Path]) -> tuple[str | Image, ...]:
         raise UsageError(
             f"{len(paths)} images are too many", hint=f"{IMAGES_MAX} may go with one prompt"
         )
-    parts: list[str | Image] = []
+    parts: list[Attachment] = []
     for path in paths:
         try:
             picture = load_picture(path)
@@ -103,13 +135,29 @@ def load_named_images(paths: Sequence[Path]) -> tuple[str | Image, ...]:
 
 
 def attach_mentioned_images(text: str, workspace: Path) -> Attachments:
-    """Attach the images of the workspace that a prompt mentions, and no others.
+    """Attach the images and PDFs of the workspace that a prompt mentions, and no others.
 
     The prompt may not have been typed by the user.
     """
-    named = [name for name in find_mentions(text) if is_image_name(name)]
+    mentions = find_mentions(text)
+    named = [name for name in mentions if is_image_name(name)]
     there = [name for name in named if os.path.lexists(workspace / name)]
-    return _attach_all((workspace / name, name, workspace) for name in there)
+    attached = _attach_all((workspace / name, name, workspace) for name in there)
+    for name in mentions:
+        plain, pages = split_range(name)
+        path = workspace / plain
+        if plain.lower().endswith(PDF_ENDING) and path.is_file() and not leads_out(path, workspace):
+            attached += attach_pdf(path, plain, pages)
+    return attached
+
+
+def split_range(written: str) -> tuple[str, tuple[int, int] | None]:
+    """Return a mention without the lines or pages at its end, and these."""
+    found = re.search(PAGE_RANGE, written)
+    if found is None:
+        return written, None
+    first = max(1, int(found[1][:9]))
+    return written[: found.start()], (first, max(first, int((found[2] or found[1])[:9])))
 
 
 def attach_pasted_images(text: str) -> Attachments:

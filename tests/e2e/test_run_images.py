@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support import anthropic_streams as anthropic
+from tests.support.pdf import make_pdf
 from tests.support.pictures import png
 from tests.support.program import Ran, agentcli, session_log
 from tests.support.provider import Provider, answer, sse, stream
@@ -138,3 +139,15 @@ def test_model_that_takes_no_images_is_told_that_there_is_one(home: Path) -> Non
     assert "warning: vllm/qwen cannot see images; it gets a note instead" in ran.err
     asked = json.dumps(provider.bodies[0], ensure_ascii=False)
     assert "An image (image/png) was here. This model cannot see it." in asked
+
+
+def test_pages_that_the_prompt_mentions_go_as_a_document(provider: Provider, home: Path) -> None:
+    pytest.importorskip("pypdf", reason="pypdf is not installed")
+    (home / "work" / "spec.pdf").write_bytes(make_pdf("One", "Two"))
+    ran = run(provider, home, "what says @spec.pdf#2?")
+    assert ran.code == 0, ran.err
+    prompt, label, document = asked(provider)
+    assert (prompt, label) == (text("what says @spec.pdf#2?"), text("[spec.pdf · page 2 of 2]"))
+    assert (document["type"], document["title"]) == ("document", "spec.pdf")
+    again = agentcli("replay", "--check", session_log(home).parent.name, home=home)
+    assert again.code == 0, again.out

@@ -38,7 +38,7 @@ _HOSTED = {
 """The tools that the server runs itself: their type, and the fields of a declaration."""
 _TOOLSET = "browser_toolset_20260801"
 _NO_FORCED_CHOICE = ("claude-opus-5-5", "claude-fable-5")
-_USER_BLOCKS = {"text", "image", "tool_result"}
+_USER_BLOCKS = {"text", "image", "document", "tool_result"}
 _UNCACHED = {"thinking", "redacted_thinking"}
 
 
@@ -273,6 +273,9 @@ def _check_part(part: Body, *, where: str) -> None:
         source = part["source"]
         _require(source["media_type"].startswith("image/"), f"{where}: media_type")
         base64.b64decode(source["data"], validate=True)
+    if part["type"] == "document":
+        _require(part["source"]["media_type"] == "application/pdf", f"{where}: media_type")
+        base64.b64decode(part["source"]["data"], validate=True)
 
 
 def _check_cache(body: Body) -> None:

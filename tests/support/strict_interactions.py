@@ -39,6 +39,7 @@ _FIELDS = {
     "code_execution_result": {"type", "call_id", "result", "is_error", "signature"},
     "text": {"type", "text", "annotations"},
     "image": {"type", "data", "mime_type"},
+    "document": {"type", "data", "mime_type"},
     "tool": {"type", "name", "description", "parameters"},
     "generation_config": {
         "max_output_tokens",
@@ -55,6 +56,7 @@ _REQUIRED = {
     "function_result": {"call_id", "name", "result"},
     "text": {"text"},
     "image": {"data", "mime_type"},
+    "document": {"data", "mime_type"},
     "tool": {"type", "name", "parameters"},
 }
 _HOSTED = ("google_search", "code_execution", "url_context")

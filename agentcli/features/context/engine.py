@@ -32,7 +32,7 @@ from agentcli.types.events import (
     SessionStarted,
     TurnStarted,
 )
-from agentcli.types.messages import Image, Json, Text, UserMessage
+from agentcli.types.messages import Document, Image, Json, Text, UserMessage
 from agentcli.types.provider import Message, Request
 from agentcli.types.settings import Settings
 from agentcli.types.tools import ToolMessage, ToolSpec
@@ -92,7 +92,7 @@ class FirstRequest:
     notes_after: tuple[ContextNote, ...]
     takes_images: bool
 
-    def build_request(self, prompt: str, attachments: Sequence[Text | Image]) -> Request:
+    def build_request(self, prompt: str, attachments: Sequence[Text | Image | Document]) -> Request:
         turn = TurnStarted(message=UserMessage(content=(Text(text=prompt), *attachments)))
         return Request(
             model=self.settings.model or "",
@@ -133,7 +133,7 @@ def build_first_request(settings: Settings) -> FirstRequest:
 
 
 def encode_first_request(
-    settings: Settings, prompt: str, attachments: Sequence[Text | Image]
+    settings: Settings, prompt: str, attachments: Sequence[Text | Image | Document]
 ) -> dict[str, Json]:
     """Return the request in the model's own protocol. Raise AgentError if there is no model."""
     if (settings.model or "").startswith(f"{SCRIPT}/"):

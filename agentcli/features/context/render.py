@@ -16,7 +16,7 @@ from agentcli.features.context.engine import (
 )
 from agentcli.system.plain_text import show_controls
 from agentcli.system.tokens import estimate
-from agentcli.types.messages import Image, Text
+from agentcli.types.messages import Attachment, Document, Image, Text
 from agentcli.types.settings import Settings
 from agentcli.ui.oneshot.prompt import read_images
 from agentcli.ui.report import ReportLine, render_bar, write_report
@@ -87,7 +87,7 @@ def show_prompt(settings: Settings, prompt: str, *, as_json: bool) -> None:
     sys.stdout.write(f"# total: about {total} tokens\n")
 
 
-def _shorten_image(part: str | Image) -> Text | Image:
+def _shorten_image(part: Attachment) -> Text | Image | Document:
     """Return an image with only its beginning and its cost, for display."""
     if isinstance(part, str):
         return Text(text=part)
@@ -96,7 +96,7 @@ def _shorten_image(part: str | Image) -> Text | Image:
 
 
 def _list_parts(
-    parts: FirstRequest, prompt: str, attachments: Sequence[Text | Image]
+    parts: FirstRequest, prompt: str, attachments: Sequence[Text | Image | Document]
 ) -> Iterator[tuple[str, str, int]]:
     yield "system prompt", parts.system, estimate(parts.system)
     for spec in parts.toolset.declared:

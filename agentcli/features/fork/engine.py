@@ -33,7 +33,7 @@ from agentcli.types.events import (
     TurnEnded,
     TurnStarted,
 )
-from agentcli.types.messages import Image, Text, ToolCall, UserMessage
+from agentcli.types.messages import Attachment, Text, ToolCall, UserMessage
 from agentcli.types.settings import Settings
 from agentcli.types.tools import Effect, ToolResult
 from agentcli.types.verdicts import Verdict
@@ -246,7 +246,7 @@ async def _run_continuation(session: Session, cut: ForkPoint, changes: ForkChang
     return await session.repeat_turn(prompt, attachments=attached)
 
 
-def _split_message(message: UserMessage | None) -> list[str | Image]:
+def _split_message(message: UserMessage | None) -> list[Attachment]:
     """Return the text of a message and its attachments."""
     content = message.content if message else (Text(text=""),)
     return [block.text if isinstance(block, Text) else block for block in content]

@@ -26,7 +26,7 @@ from agentcli.features.insights.transcript import (
     verdict,
 )
 from agentcli.system.plain_text import to_plain_text
-from agentcli.types.messages import Image, Text
+from agentcli.types.messages import Content, Image
 from agentcli.types.tools import Command, Diff, ToolResult
 from agentcli.ui.html_page import build_facts, build_page, quote
 
@@ -170,7 +170,7 @@ def _diff_line(line: str) -> str:
     return f'<span class="{kind}">{quote(line)}\n</span>' if kind else f"{quote(line)}\n"
 
 
-def _content(content: tuple[Text | Image, ...]) -> Iterator[str]:
+def _content(content: Content) -> Iterator[str]:
     for block in content:
         yield _image(block) if isinstance(block, Image) else quote(block.text)
 

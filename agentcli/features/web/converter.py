@@ -1,10 +1,10 @@
 """A separate program: it reads a page on stdin and writes what a model can be shown to stdout.
 
 It is separate because untrusted pages may crash, hang or use up memory. Then only this process
-ends. Called with `html ADDRESS` or `pdf`. The output is one JSON object: title, text and notes.
+ends. Called with the address of a page in HTML. The output is one JSON object: title, text and
+notes.
 """
 
-import io
 import json
 import re
 import sys
@@ -18,11 +18,10 @@ from urllib.parse import urljoin
 MEMORY_BYTES = 3_000_000_000
 STACK_BYTES = 256 * 1024 * 1024
 NESTING = 9000
-PDF_PAGES = 300
 LEAST_CHARS = 200
 """The least text of a page's main part, and of a page that is not made by scripts."""
 MISSING_LIBRARY = 3
-"""The exit code if the library for this kind of page is not installed."""
+"""The exit code if the library is not installed."""
 
 _DROPPED = ("script", "style", "template", "noscript", "svg", "iframe", "object", "canvas", "head")
 _AROUND = ("nav", "footer", "aside")
@@ -33,11 +32,10 @@ _BLANK_LINES = re.compile(r"\n{3,}")
 _LINE_ENDS = re.compile(r"[ \t]+\n")
 
 
-def main(kind: str, address: str) -> int:
+def main(address: str) -> int:
     _limit_memory()
-    data = sys.stdin.buffer.read()
     try:
-        found = convert_pdf(data) if kind == "pdf" else convert_html(data.decode(), address)
+        found = convert_html(sys.stdin.buffer.read().decode(), address)
     except ImportError as error:
         sys.stderr.write(str(error))
         return MISSING_LIBRARY
@@ -165,29 +163,6 @@ def _tidy(text: str) -> str:
     return _BLANK_LINES.sub("\n\n", _LINE_ENDS.sub("\n", text)).strip()
 
 
-def convert_pdf(data: bytes) -> dict[str, Any]:
-    """Return the text of a PDF, page by page."""
-    from pypdf import PdfReader
-    from pypdf.errors import PyPdfError
-
-    notes: list[str] = []
-    pieces: list[str] = []
-    title = ""
-    try:
-        reader = PdfReader(io.BytesIO(data))
-        title = str((reader.metadata and reader.metadata.title) or "")[:300]
-        count = len(reader.pages)
-        for number, page in enumerate(reader.pages[:PDF_PAGES], 1):
-            pieces.append(f"[page {number} of {count}]\n{page.extract_text().strip()}")
-        if count > PDF_PAGES:
-            notes.append(f"only the first {PDF_PAGES} of {count} pages were read")
-    except (PyPdfError, ValueError, KeyError, TypeError, RecursionError, AttributeError) as error:
-        notes.append(f"the PDF is broken ({type(error).__name__})")
-    if pieces and not any(piece.partition("\n")[2].strip() for piece in pieces):
-        notes.append("it has no text: its pages are images")
-    return {"title": title, "text": "\n\n".join(pieces), "notes": notes}
-
-
 def _limit_memory() -> None:
     if sys.platform == "win32":
         return
@@ -197,16 +172,16 @@ def _limit_memory() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
 
 
-def run_with_deep_stack(kind: str, address: str) -> int:
+def run_with_deep_stack(address: str) -> int:
     """Run in a thread that takes deep nesting. Return 1 if it did not come to an end."""
     codes: list[int] = []
     sys.setrecursionlimit(NESTING)
     threading.stack_size(STACK_BYTES)
-    worker = threading.Thread(target=lambda: codes.append(main(kind, address)))
+    worker = threading.Thread(target=lambda: codes.append(main(address)))
     worker.start()
     worker.join()
     return codes[0] if codes else 1
 
 
 if __name__ == "__main__":
-    sys.exit(run_with_deep_stack(sys.argv[1], sys.argv[2]))
+    sys.exit(run_with_deep_stack(sys.argv[1]))

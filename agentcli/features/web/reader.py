@@ -11,10 +11,12 @@ from agentcli.features.web.converter import MISSING_LIBRARY
 from agentcli.system import own_process
 from agentcli.system.images import ImageRefused, decode_picture, image_type
 from agentcli.system.output import group_digits
+from agentcli.system.pdf import LibraryMissing, PdfRefused, read_pdf
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Image
 
 CONVERT_S = 60.0
+PDF_PAGES = 300
 MARKUP_BYTES = 1_000_000
 """The most of a page's markup that is converted. Its text is far shorter."""
 
@@ -57,7 +59,7 @@ def read_page(
     media = _find_media(page)
     body = page.body
     if media == "application/pdf":
-        return _read_converted(body, media, "pdf", str(page.address))
+        return _read_pdf(body, media)
     if image_type(body[:16]):
         return _read_image(body, media, takes_images=takes_images)
     if not _TEXTS.fullmatch(media) and media not in _HTML:
@@ -68,7 +70,7 @@ def read_page(
         if len(markup) > markup_bytes:
             notes += (f"only the first {group_digits(markup_bytes)} bytes were read",)
             markup = markup[:markup_bytes].decode("utf-8", "ignore").encode()
-        return _read_converted(markup, media, "html", str(page.address), notes)
+        return _read_converted(markup, media, str(page.address), notes)
     if "json" in media:
         text, more = _indent_json(text)
         notes += more
@@ -130,13 +132,26 @@ def _indent_json(text: str) -> tuple[str, tuple[str, ...]]:
         return text, ("it is not valid JSON",)
 
 
-def _read_converted(
-    data: bytes, media: str, kind: str, address: str, notes: tuple[str, ...] = ()
-) -> PageText:
+def _read_pdf(body: bytes, media: str) -> PageText:
+    try:
+        pages = read_pdf(body, last=PDF_PAGES)
+    except LibraryMissing:
+        return PageText(media=media, notes=("to read it: pip install pypdf",), file=body)
+    except PdfRefused as error:
+        return PageText(media=media, notes=(f"it {error}",), file=body)
+    notes: tuple[str, ...] = (f"it {pages.fault}",) if pages.fault else ()
+    if pages.last < pages.count:
+        notes += (f"only the first {pages.last} of {pages.count} pages were read",)
+    if not pages.has_text:
+        notes += ("it has no text: its pages are images",)
+    return PageText(text=pages.text, title=pages.title, media=media, notes=notes)
+
+
+def _read_converted(data: bytes, media: str, address: str, notes: tuple[str, ...] = ()) -> PageText:
     script = Path(__file__).with_name("converter.py")
     try:
         ran = own_process.run(
-            [*own_process.build_python_command(script), kind, address],
+            [*own_process.build_python_command(script), address],
             beside=None,
             given=data,
             timeout_s=CONVERT_S,
@@ -145,10 +160,8 @@ def _read_converted(
         notes += (f"it was not converted within {CONVERT_S:g} s",)
         return PageText(media=media, notes=notes, file=data)
     if ran.returncode == MISSING_LIBRARY:
-        library = "pypdf" if kind == "pdf" else "markdownify"
-        return PageText(
-            media=media, notes=(*notes, f"to read it: pip install {library}"), file=data
-        )
+        missing = "to read it: pip install markdownify"
+        return PageText(media=media, notes=(*notes, missing), file=data)
     if ran.returncode:
         return PageText(media=media, notes=(*notes, "it could not be converted"), file=data)
     found = json.loads(ran.stdout)

@@ -25,6 +25,7 @@ from agentcli.providers.tool_loading import find_hidden_tools
 from agentcli.types.messages import (
     AssistantMessage,
     Block,
+    Document,
     Image,
     Json,
     Opaque,
@@ -279,10 +280,12 @@ def _result(result: ToolResult) -> dict[str, Json]:
     return block | {"is_error": True} if result.status == "error" else block
 
 
-def _encode_part(part: Text | Image) -> dict[str, Json]:
+def _encode_part(part: Text | Image | Document) -> dict[str, Json]:
     if isinstance(part, Text):
         return {"type": "text", "text": part.text}
     source: Json = {"type": "base64", "media_type": part.media_type, "data": part.data}
+    if isinstance(part, Document):
+        return {"type": "document", "source": source, "title": part.name}
     return {"type": "image", "source": source}
 
 

@@ -31,6 +31,7 @@ from agentcli.providers.normalize import is_own
 from agentcli.providers.strict import answer_schema, with_object_root
 from agentcli.types.messages import (
     AssistantMessage,
+    Document,
     Image,
     Json,
     Text,
@@ -173,12 +174,12 @@ def _parts(message: Message, before: Message | None, *, model: Model) -> list[Js
             return _answers(message.results, calls, model=model)
 
 
-def _make_part(block: Text | Image) -> Json:
+def _make_part(block: Text | Image | Document) -> Json:
     return {"text": block.text} if isinstance(block, Text) else _media(block)
 
 
-def _media(image: Image) -> Json:
-    return {"inlineData": {"mimeType": image.media_type, "data": image.data}}
+def _media(media: Image | Document) -> Json:
+    return {"inlineData": {"mimeType": media.media_type, "data": media.data}}
 
 
 def _reply(message: AssistantMessage, model: Model) -> list[Json]:

@@ -28,7 +28,15 @@ from agentcli.providers.incremental import incremental, memoize
 from agentcli.providers.names import encode_name
 from agentcli.providers.normalize import is_own
 from agentcli.providers.strict import answer_schema, with_object_root
-from agentcli.types.messages import AssistantMessage, Image, Json, Text, ToolCall, UserMessage
+from agentcli.types.messages import (
+    AssistantMessage,
+    Document,
+    Image,
+    Json,
+    Text,
+    ToolCall,
+    UserMessage,
+)
 from agentcli.types.provider import Message, Request
 from agentcli.types.tools import ToolMessage, ToolResult, ToolSpec
 
@@ -169,10 +177,10 @@ def _steps(message: Message, before: Message | None, model: Model) -> list[Json]
             return [_answer(result, on_wire) for result in message.results]
 
 
-def _content(block: Text | Image) -> Json:
+def _content(block: Text | Image | Document) -> Json:
     if isinstance(block, Text):
         return {"type": "text", "text": block.text}
-    return {"type": "image", "mime_type": block.media_type, "data": block.data}
+    return {"type": block.type, "mime_type": block.media_type, "data": block.data}
 
 
 def _reply(message: AssistantMessage, model: Model) -> list[Json]:

@@ -36,6 +36,8 @@ from agentcli.providers.strict import OPENAI, build_strict_schema, with_object_r
 from agentcli.system.lazy import compile_later
 from agentcli.types.messages import (
     AssistantMessage,
+    Content,
+    Document,
     Image,
     Json,
     Text,
@@ -165,9 +167,9 @@ def _messages(message: Message, before: Message | None, model: Model) -> Sequenc
             return [*map(_answer, message.results), *_images(message.results)]
 
 
-def _content(content: Sequence[Text | Image]) -> Json:
+def _content(content: Sequence[Text | Image] | Content) -> Json:
     if any(isinstance(block, Image) for block in content):
-        return [_part(block) for block in content]
+        return [_part(block) for block in content if not isinstance(block, Document)]
     # The templates of local models take a string; not all of them take parts.
     return "\n\n".join(block.text for block in content if isinstance(block, Text))
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from agentcli.providers.arguments import parse_arguments
 from agentcli.providers.dialect import Model
 from agentcli.providers.strict import OPENAI_ANSWER, answer_schema, to_strict
-from agentcli.types.messages import Image, Json, Text
+from agentcli.types.messages import Document, Image, Json, Text
 from agentcli.types.provider import Request
 from agentcli.types.tools import ToolResult
 
@@ -14,8 +14,8 @@ _ANSWER = "answer"
 _FAILED = "Error: "
 
 
-def data_url(image: Image) -> str:
-    return f"data:{image.media_type};base64,{image.data}"
+def data_url(media: Image | Document) -> str:
+    return f"data:{media.media_type};base64,{media.data}"
 
 
 def result_text(result: ToolResult) -> str:

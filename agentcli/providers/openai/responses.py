@@ -34,6 +34,8 @@ from agentcli.providers.tool_loading import find_hidden_tools
 from agentcli.types.computer import COMPUTER
 from agentcli.types.messages import (
     AssistantMessage,
+    Content,
+    Document,
     Echo,
     Image,
     Json,
@@ -214,16 +216,18 @@ def _items(message: Message, before: Message | None, model: Model) -> Sequence[I
             return _answer_items(message, before, model=model)
 
 
-def _parts(content: Sequence[Text | Image]) -> list[Json]:
+def _parts(content: Sequence[Text | Image] | Content) -> list[Json]:
     return [_part(block) for block in content]
 
 
-def _part(block: Text | Image) -> Json:
+def _part(block: Text | Image | Document) -> Json:
     match block:
         case Text():
             return {"type": "input_text", "text": block.text}
         case Image():
             return {"type": "input_image", "image_url": data_url(block), "detail": "auto"}
+        case Document():
+            return {"type": "input_file", "filename": block.name, "file_data": data_url(block)}
 
 
 def _answer_items(message: ToolMessage, reply: Message | None, *, model: Model) -> Sequence[Item]:

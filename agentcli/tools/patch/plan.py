@@ -134,7 +134,7 @@ def _apply_hunks(
     text = splice(file.text, splices)
     if text == file.text:
         raise ToolError(f"{path.given} has all of this already.")
-    after = encode_text(text, encoding=file.encoding, path=path)
+    after = file.encode(text, path=path)
     comparison = compare_spliced(file.text, splices, path=path.given)
     return file.data, after, comparison, tuple(splices)
 

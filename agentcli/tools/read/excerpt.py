@@ -107,7 +107,6 @@ _BINARIES = (
     (b"\xcf\xfa\xed\xfe", "Mach-O executable"),
     (b"\xca\xfe\xba\xbe", "Java class or Mach-O executable"),
     (b"\0asm", "WebAssembly module"),
-    (b"%PDF-", "PDF document: use bash with pdftotext"),
     (b"PK\x03\x04", "zip archive: use bash with unzip -l, or unzip -p FILE MEMBER"),
     (b"\x1f\x8b", "gzip data: use bash with zcat, or tar -tzf for an archive"),
     (b"BZh", "bzip2 data: use bash with bzcat, or tar -tjf for an archive"),

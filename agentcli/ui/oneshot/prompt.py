@@ -13,7 +13,7 @@ from pathlib import Path
 
 from agentcli.system.output import cap
 from agentcli.types.errors import UsageError
-from agentcli.types.messages import Image, Json
+from agentcli.types.messages import Attachment, Json
 from agentcli.ui.images import NOT_ATTACHED, attach_mentioned_images, load_named_images
 
 PROMPT_LIMIT_BYTES = 1024 * 1024
@@ -66,7 +66,7 @@ def read_stdin_attachment() -> tuple[str, ...]:
     return (f"<stdin>\n{text}\n</stdin>",)
 
 
-def read_images(prompt: str, named: Sequence[Path], workspace: Path) -> tuple[str | Image, ...]:
+def read_images(prompt: str, named: Sequence[Path], workspace: Path) -> tuple[Attachment, ...]:
     """Load the images.
 
     Named ones must exist; ones that the prompt mentions are attached if possible.

@@ -16,7 +16,7 @@ from agentcli.session.requirements import RunRequirements
 from agentcli.settings import load_settings
 from agentcli.types.errors import RunOutcome, UsageError
 from agentcli.types.fast_dataclass import dataclass
-from agentcli.types.messages import Image, Json
+from agentcli.types.messages import Attachment, Json
 from agentcli.types.provider import ToolChoice
 from agentcli.types.settings import Settings
 from agentcli.ui.oneshot.plain import format_answer
@@ -106,7 +106,7 @@ class OneShotTask:
 
     settings: Settings
     prompt: str
-    attachments: tuple[str | Image, ...] = ()
+    attachments: tuple[Attachment, ...] = ()
     requirements: RunRequirements = field(default_factory=RunRequirements)
     resume: SessionPaths | None = None
 

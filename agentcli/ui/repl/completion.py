@@ -19,6 +19,7 @@ from agentcli.session.features import PromptMenu
 from agentcli.system.git import list_paths
 from agentcli.system.plain_text import show_controls
 from agentcli.types.errors import SettingsError
+from agentcli.ui.images import split_range
 from agentcli.ui.repl.state import ReplState
 
 if TYPE_CHECKING:
@@ -81,7 +82,6 @@ def _count_gaps(query: str, name: Sequence[str] | str) -> int | None:
 FILES_MAX = 100_000
 REFRESH_AFTER_S = 5.0
 
-LINE_RANGE = re.compile(r":(\d+)(?:-(\d+))?$")
 _TYPED_MENTION = re.compile(r'(?:^|(?<=[\s(]))@("?)([^\s"]*|(?<=")[^"\n]*)$')
 
 
@@ -97,7 +97,7 @@ class WorkspaceFiles:
         if time.monotonic() - self._listed_at > REFRESH_AFTER_S:
             self._paths = await asyncio.to_thread(list_files, self._workspace)
             self._listed_at = time.monotonic()
-        name = LINE_RANGE.sub("", typed)
+        name, _ = split_range(typed)
         return find_best(name, self._paths) if name else self._paths[:50]
 
 

@@ -12,6 +12,9 @@ from pathlib import Path
 
 from agentcli.system.home import expand_home
 from agentcli.system.images import image_type
+from agentcli.system.notebook import LIMIT_BYTES as NOTEBOOK_BYTES
+from agentcli.system.notebook import NotNotebook, is_notebook_name, show_notebook
+from agentcli.system.pdf import MAGIC
 from agentcli.system.plain_text import show_controls
 from agentcli.system.reserved import find_reserved
 from agentcli.types.messages import Image
@@ -22,13 +25,14 @@ from agentcli.ui.images import (
     Attachments,
     attach_image,
     attach_pasted_images,
+    attach_pdf,
     find_mentions,
     is_image_name,
     leads_out,
     report_not_attached,
     report_too_many,
+    split_range,
 )
-from agentcli.ui.repl.completion import LINE_RANGE
 
 ATTACHED_BYTES_MAX = 100_000
 """The most bytes attached of one file."""
@@ -75,7 +79,7 @@ def _report_missing(written: str, workspace: Path) -> Attachments | None:
 
     Then it was somebody's name, a word of a programming language, or a server's resource.
     """
-    name = LINE_RANGE.sub("", written)
+    name, _ = split_range(written)
     if ":" in name or not _names_a_file(name):
         return None
     path = workspace / expand_home(name)
@@ -101,12 +105,12 @@ def _attach_image(written: str, workspace: Path) -> Attachments | None:
 
 def _attach_path(written: str, workspace: Path, added: Sequence[Path]) -> Attachments | None:
     """Return the attachment, or None if there is no such file and so no mention."""
-    lines = LINE_RANGE.search(written)
+    plain, line_range = split_range(written)
     path = _resolve_inside(written, workspace, added)
-    if path is None and lines:
-        path = _resolve_inside(written[: lines.start()], workspace, added)
-    elif lines:
-        lines = None  # the colon is part of the file name
+    if path is None and line_range:
+        path = _resolve_inside(plain, workspace, added)
+    elif line_range:
+        line_range = None  # the colon is part of the file name
     if path is None:
         return None
     is_inside = path.is_relative_to(workspace)
@@ -119,7 +123,7 @@ def _attach_path(written: str, workspace: Path, added: Sequence[Path]) -> Attach
             return _build_attachment(
                 f"{name}/", "\n".join(names), f"attached {name}/ ({len(names)} names)"
             )
-        return _attach_file(path, name, _parse_line_range(lines))
+        return _attach_file(path, name, line_range)
     except OSError as error:
         return _build_note(f"not attached: {show_controls(name)} ({error.strerror})")
 
@@ -129,12 +133,23 @@ def _attach_file(path: Path, name: str, line_range: tuple[int, int] | None) -> A
     if not path.is_file():
         return _build_note(f"not attached: {shown} (not a regular file)")
     with path.open("rb") as file:
-        data = file.read(READ_BYTES_MAX)
+        data = file.read(NOTEBOOK_BYTES + 1 if is_notebook_name(name) else READ_BYTES_MAX)
     if image_type(data[:16]):
         return attach_image(path, name)
+    if data.startswith(MAGIC):
+        return attach_pdf(path, name, line_range)
     if b"\0" in data[:8192]:
         return _build_note(f"not attached: {shown} (not text)")
-    rows = data.decode("utf-8", "replace").splitlines()
+    if not is_notebook_name(name):
+        return _attach_rows(data.decode("utf-8", "replace").splitlines(), name, line_range)
+    try:
+        return _attach_rows(show_notebook(data).splitlines(), name, line_range)
+    except NotNotebook as error:
+        return _build_note(f"{NOT_ATTACHED}{shown} {error}")
+
+
+def _attach_rows(rows: list[str], name: str, line_range: tuple[int, int] | None) -> Attachments:
+    shown = show_controls(name)
     first, last = line_range or (1, len(rows))
     kept: list[str] = []
     size = 0
@@ -152,13 +167,6 @@ def _attach_file(path: Path, name: str, line_range: tuple[int, int] | None) -> A
     else:
         note = f"attached {shown} ({len(kept)} {'line' if len(kept) == 1 else 'lines'})"
     return _build_attachment(name, "\n".join(kept), note)
-
-
-def _parse_line_range(lines: re.Match[str] | None) -> tuple[int, int] | None:
-    if lines is None:
-        return None
-    first = max(1, int(lines[1][:9]))
-    return first, max(first, int((lines[2] or lines[1])[:9]))
 
 
 def _resolve_inside(written: str, workspace: Path, added: Sequence[Path]) -> Path | None:

@@ -11,6 +11,7 @@ from agentcli.tools.text_file import LIMIT_BYTES
 from agentcli.types.messages import Image, Text
 from agentcli.types.tools import Effect, FileView
 from tests.support.files import bench, refusal, text_of
+from tests.support.pdf import make_pdf
 from tests.support.pictures import image, png
 
 
@@ -177,7 +178,6 @@ def test_an_image_that_cannot_be_decoded_is_refused(tmp_path: Path) -> None:
     [
         (b"\x7fELF\0" + b"x" * 48_208, "binary file, 48 213 bytes (ELF executable)"),
         (b"a\0b", "binary file, 3 bytes (use bash with file, strings or xxd)"),
-        (b"%PDF-1.7\n", "binary file, 9 bytes (PDF document: use bash with pdftotext)"),
         (b"\xff\xfea", "binary file, 3 bytes (use bash with file, strings or xxd)"),
     ],
 )
@@ -307,3 +307,15 @@ def test_a_sparse_giant_costs_no_more_than_its_end(tmp_path: Path) -> None:
         "1\tstart\n[lines 1-1; continue with offset=2]"
     )
     assert "… [line has more than 6" in text_of(bench(tmp_path).read("giant"))
+
+
+def test_pdf_is_read_by_page(tmp_path: Path) -> None:
+    pytest.importorskip("pypdf", reason="pypdf is not installed")
+    data = make_pdf("One", "", "Three")
+    assert read(tmp_path, data, offset=2, limit=1) == (
+        "[page 2 of 3]\n[no text: it is an image]\n[pages 2-2 of 3; continue with offset=3]\n"
+        "[its pages are images; the user can show them with an @ before the path]"
+    )
+    whole = read(tmp_path, data)
+    assert whole.startswith("[page 1 of 3]\nOne\n[page 2 of 3]\n")
+    assert whole.endswith("[page 3 of 3]\nThree\n[pages 1-3 of 3]")

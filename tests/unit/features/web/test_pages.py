@@ -1,12 +1,12 @@
-import io
 from pathlib import Path
 
 import pytest
 
 from agentcli.features.web.client import FetchedPage
-from agentcli.features.web.converter import convert_html, convert_pdf
+from agentcli.features.web.converter import convert_html
 from agentcli.features.web.reader import PageText, read_page
 from agentcli.system.web_address import WebAddress
+from tests.support.pdf import make_pdf
 
 ADDRESS = "https://docs.example/guide/"
 LONG = "Words that fill a page. " * 20
@@ -126,41 +126,17 @@ def test_long_page_is_converted_up_to_a_limit_in_a_process_of_its_own() -> None:
     assert "| 100 | cell |" in found.text
 
 
-def make_pdf(text: str) -> bytes:
-    """The smallest PDF with a line of text."""
-    drawing = f"BT /F1 12 Tf 10 10 Td ({text}) Tj ET".encode()
-    objects = [
-        b"<</Type/Catalog/Pages 2 0 R>>",
-        b"<</Type/Pages/Kids[3 0 R]/Count 1>>",
-        b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 99 99]/Contents 4 0 R"
-        b"/Resources<</Font<</F1 5 0 R>>>>>>",
-        b"<</Length %d>>stream\n%s\nendstream" % (len(drawing), drawing),
-        b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>",
-    ]
-    out = io.BytesIO(b"%PDF-1.4\n")
-    out.seek(0, io.SEEK_END)
-    places = []
-    for number, one in enumerate(objects, 1):
-        places.append(out.tell())
-        out.write(b"%d 0 obj%s endobj\n" % (number, one))
-    start = out.tell()
-    out.write(b"xref\n0 6\n0000000000 65535 f \n")
-    out.write(b"".join(b"%010d 00000 n \n" % place for place in places))
-    out.write(b"trailer<</Size 6/Root 1 0 R>>\nstartxref\n%d\n%%%%EOF" % start)
-    return out.getvalue()
-
-
 def test_pdf_is_read_page_by_page() -> None:
     pytest.importorskip("pypdf", reason="pypdf is not installed")
-    assert convert_pdf(make_pdf("Hello there"))["text"] == "[page 1 of 1]\nHello there"
+    assert read(make_pdf("Hello there")).text == "[page 1 of 1]\nHello there"
 
 
 @pytest.mark.parametrize("damage", [slice(0, 60), slice(0, 200), slice(9, None)])
 def test_broken_pdf_is_said(damage: slice) -> None:
     pytest.importorskip("pypdf", reason="pypdf is not installed")
     data = b"%PDF-1.4\n" + make_pdf("Hello there")[damage]
-    found = convert_pdf(data)
-    assert found["notes"] or "Hello" in found["text"]
+    found = read(data)
+    assert found.notes or "Hello" in found.text
 
 
 def test_pdf_is_known_by_its_first_bytes_and_kept_if_it_cannot_be_read(tmp_path: Path) -> None:

@@ -1,0 +1,67 @@
+"""A separate program: it reads a PDF on stdin and writes some of its pages to stdout.
+
+It is separate because untrusted files may crash, hang or use up memory. Then only this process
+ends. Called with the first and the last page. The output is one JSON object.
+"""
+
+import base64
+import io
+import json
+import sys
+from contextlib import suppress
+from typing import Any
+
+try:
+    from pypdf import PdfReader, PdfWriter
+    from pypdf.errors import DependencyError, PyPdfError
+except ImportError:
+    sys.exit(3)  # `pdf.py` knows what that means
+
+if sys.platform != "win32":
+    import resource
+
+MEMORY_BYTES = 3_000_000_000
+
+
+def main(first: int, last: int) -> None:
+    _limit_memory()
+    sys.stdout.write(json.dumps(read_pages(sys.stdin.buffer.read(), first, last)))
+
+
+def read_pages(data: bytes, first: int, last: int) -> dict[str, Any]:
+    """Return the text of these pages, a file with them alone, and what is wrong, if anything."""
+    found: dict[str, Any] = {"title": "", "count": 0, "texts": [], "file": "", "fault": ""}
+    try:
+        reader = PdfReader(io.BytesIO(data))
+        if reader.is_encrypted and not reader.decrypt(""):
+            return found | {"fault": "is encrypted: without its password nobody can read it"}
+        found["title"] = str((reader.metadata and reader.metadata.title) or "")[:300]
+        found["count"] = len(reader.pages)
+        for page in reader.pages[first - 1 : last]:
+            found["texts"].append(page.extract_text().strip())
+        if first > 1 or last < found["count"] or reader.is_encrypted:
+            found["file"] = _write_pages(reader, first, last)
+    except DependencyError:
+        found["fault"] = "is encrypted in a way that needs more: pip install cryptography"
+    except (PyPdfError, ValueError, KeyError, TypeError, RecursionError, AttributeError) as error:
+        found["fault"] = f"is broken ({type(error).__name__})"
+    return found
+
+
+def _write_pages(reader: PdfReader, first: int, last: int) -> str:
+    writer, written = PdfWriter(), io.BytesIO()
+    for page in reader.pages[first - 1 : last]:
+        writer.add_page(page)
+    writer.write(written)
+    return base64.b64encode(written.getvalue()).decode("ascii")
+
+
+def _limit_memory() -> None:
+    if sys.platform == "win32":
+        return
+    with suppress(ValueError, OSError):  # a lower limit is set already, or none can be
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]))
