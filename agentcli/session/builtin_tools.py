@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from agentcli.agent.toolset import Load
 from agentcli.session.context_sources import find_readable_folders
+from agentcli.session.features import load_outliner
 from agentcli.session.model import ModelInUse
 from agentcli.session.permission_gate import PermissionGate
 from agentcli.session.sandbox_host import find_own_paths
@@ -149,7 +150,11 @@ class BuiltinTools:
             case "read_file":
                 from agentcli.tools.read_file import ReadFile
 
-                return ReadFile(workspace=self.files, images=lambda: self._model().images)
+                return ReadFile(
+                    workspace=self.files,
+                    images=lambda: self._model().images,
+                    outline=load_outliner(self._settings, self),
+                )
             case "write_file":
                 from agentcli.tools.write_file import WriteFile
 

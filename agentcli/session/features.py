@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 if TYPE_CHECKING:
     from agentcli.agent.journal import Listener
     from agentcli.agent.toolset import Load
+    from agentcli.session.builtin_tools import BuiltinTools
     from agentcli.session.configuration import Configuration
     from agentcli.session.parts import SessionParts
+    from agentcli.tools.read_file import OutlineFile
     from agentcli.types.events import ContextNote, Warned
     from agentcli.types.messages import Image
+    from agentcli.types.settings import Settings
     from agentcli.types.tools import ToolSpec
 
 
@@ -321,6 +324,16 @@ SESSION_FEATURES: Mapping[str, FeatureEntry] = {
     ),
 }
 """The features that add tools or listeners to a session, in the order of their tools."""
+
+
+def load_outliner(settings: "Settings", tools: "BuiltinTools") -> "OutlineFile | None":
+    """Load what outlines large files for read_file, or return None if it is not turned on."""
+    if not settings.symbols:
+        return None
+    built: OutlineFile | None = import_module("agentcli.features.symbols.engine").build_outliner(
+        settings, tools
+    )
+    return built
 
 
 def build_session_features(parts: "SessionParts") -> Mapping[str, SessionFeature]:

@@ -3,9 +3,9 @@
 import asyncio
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import field
-from typing import BinaryIO, ClassVar
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from dataclasses import field, replace
+from typing import BinaryIO, ClassVar, TypeAlias
 
 from agentcli.system.images import READ_BYTES, ImageRefused, decode_picture, image_type
 from agentcli.system.notebook import LIMIT_BYTES as NOTEBOOK_BYTES
@@ -43,6 +43,10 @@ LIMIT_ENTRIES = 500
 LIMIT_PAGES = 50
 MAGIC_BYTES = 16
 AT_ONCE_BYTES = 256 * 1024
+OUTLINE_LINES = 80
+
+OutlineFile: TypeAlias = Callable[[WorkspacePath], Awaitable[Sequence[str]]]
+"""Returns what a file defines, a line for each with its line numbers; none if that is unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,10 +80,18 @@ class ReadFileArgs(BuiltinArguments):
 
 
 class ReadFile:
-    def __init__(self, *, workspace: Workspace, images: Callable[[], bool]) -> None:
-        """`images` returns whether the current model accepts images."""
+    def __init__(
+        self,
+        *,
+        workspace: Workspace,
+        images: Callable[[], bool],
+        outline: OutlineFile | None = None,
+    ) -> None:
+        """`images` returns whether the current model accepts images. `outline` is for files that
+        are too large to be shown whole; None for no outlines."""
         self._workspace = workspace
         self._images = images
+        self._outline = outline
 
     @property
     def spec(self) -> ToolSpec:
@@ -99,6 +111,8 @@ class ReadFile:
         output = self._read_small(path, args)
         if output is None:
             output = await asyncio.to_thread(self._read, path, args)
+        if self._outline is not None and _is_first_part(args, output):
+            output = _add_outline(output, await self._outline(path))
         return output
 
     def _read_small(self, located: WorkspacePath, args: ReadFileArgs) -> Output | None:
@@ -163,6 +177,25 @@ class ReadFile:
                 path=located.given, media="image", size_bytes=len(data), sha256=sha256(data)
             ),
         )
+
+
+def _is_first_part(args: ReadFileArgs, output: Output) -> bool:
+    """Return whether it is the start of a text that the model wanted whole and is too large."""
+    is_text = isinstance(output.details, FileView) and output.details.media == "text"
+    return is_text and output.truncated and args.offset == 1 and args.limit >= LIMIT_LINES
+
+
+def _add_outline(output: Output, outline: Sequence[str]) -> Output:
+    """Return the output with an outline of the file; of a long one, the outermost definitions."""
+    depth = max((len(line) - len(line.lstrip()) for line in outline), default=0)
+    while len(outline) > OUTLINE_LINES and depth:
+        outline = [line for line in outline if len(line) - len(line.lstrip()) < depth]
+        depth -= 1
+    if not outline:
+        return output
+    lines = [*outline[:OUTLINE_LINES], *(["..."] if len(outline) > OUTLINE_LINES else [])]
+    note = "\n".join(["", "[outline of the whole file, by lines]", *lines])
+    return replace(output, content=(*output.content, Text(text=note)))
 
 
 def _head(file: BinaryIO) -> bytes:

@@ -120,3 +120,36 @@ def test_file_that_the_parser_crashes_on_costs_only_itself(code: Path) -> None:
     assert ask(tool, name="third") == "src/third.py:1: def third(): pass"
     with pytest.raises(ToolError, match="without symbols: the parser crashed on it"):
         ask(tool, path="src/lib.py")
+
+
+def test_read_of_a_large_file_ends_with_its_outline(code: Path, home: Path, tmp_path: Path) -> None:
+    body = "\n".join(f"    def m{number}(self):\n        pass\n" for number in range(60))
+    filler = "# filler\n" * 2000
+    (code / "big.py").write_text(f"class Big:\n{body}\n{filler}\ndef last():\n    pass\n")
+    (code / "long.txt").write_text("word\n" * 3000)
+    reads = [
+        {"read_file": {"path": "big.py"}},
+        {"read_file": {"path": "big.py", "offset": 100}},
+        {"read_file": {"path": "big.py", "limit": 10}},
+        {"read_file": {"path": "long.txt"}},
+        {"read_file": {"path": "src/app.py"}},
+    ]
+    results = {}
+    for symbols in ("true", "false"):
+        model = script(tmp_path / "s.json", [{"calls": reads}, "Done."])
+        ran = agentcli(
+            *("run", "--model", model, "-o", "stream-json", "go"),
+            home=home,
+            cwd=code,
+            env={"AGENTCLI_SYMBOLS": symbols},
+        )
+        found = {
+            one["id"]: one["model_text"] for one in ran.events if one["type"] == "tool.finished"
+        }
+        results[symbols] = [found[name] for name in sorted(found)]
+    with_outline, without = results["true"], results["false"]
+    whole, note = with_outline[0].split("\n\n[outline of the whole file, by lines]\n")
+    assert whole == without[0]
+    assert note.splitlines()[:2] == ["1-180 class Big", "  2-3 function m0"]
+    assert note.splitlines()[-1] == "2183-2184 function last"
+    assert with_outline[1:] == without[1:]

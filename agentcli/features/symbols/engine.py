@@ -1,20 +1,25 @@
 """The index of the code base, if the user has enabled it with `symbols = true`."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentcli.agent.toolset import Load
 from agentcli.session.features import SessionFeature
 from agentcli.session.project import Project
+from agentcli.system.lazy import Lazy
 from agentcli.tools.contracts import load_spec
 from agentcli.types.events import Warned
 from agentcli.types.settings import Settings
 from agentcli.types.tools import Tool, ToolSpec
 
 if TYPE_CHECKING:
+    from agentcli.features.symbols.indexer import Indexer
+    from agentcli.session.builtin_tools import BuiltinTools
     from agentcli.session.parts import SessionParts
+    from agentcli.system.workspace import WorkspacePath
+    from agentcli.tools.read_file import OutlineFile
 
 MISSING = "symbols = true needs tree-sitter: install agentcli with the extra symbols"
 
@@ -42,18 +47,37 @@ class SymbolsFeature(SessionFeature):
         return ((spec, self._build_tool) for spec in self._specs)
 
     def _build_tool(self) -> Tool:
-        from agentcli.features.symbols.index import SymbolIndex
-        from agentcli.features.symbols.indexer import Indexer
         from agentcli.features.symbols.symbols import Symbols
 
         tools, root = self._parts.builtin_tools, self._parts.settings.workspace
-        return Symbols(
-            Indexer(
-                index=SymbolIndex(_get_index_path(root), root=root),
-                workspace=tools.files,
-                engine=tools.search_engine,
-            )
-        )
+        return Symbols(_build_indexer(tools, root))
+
+
+def build_outliner(settings: Settings, tools: "BuiltinTools") -> "OutlineFile | None":
+    """Build what outlines large files for read_file, or return None if it is not wanted."""
+    if not settings.symbols or not _is_installed():
+        return None
+
+    async def outline(path: "WorkspacePath") -> Sequence[str]:
+        from agentcli.features.symbols.symbols import indent
+
+        if path.root != tools.files.root:
+            return ()
+        return indent(await indexer.get().outline_file(os.fsencode(path.relative)))
+
+    indexer = Lazy(lambda: _build_indexer(tools, settings.workspace))
+    return outline
+
+
+def _build_indexer(tools: "BuiltinTools", root: Path) -> "Indexer":
+    from agentcli.features.symbols.index import SymbolIndex
+    from agentcli.features.symbols.indexer import Indexer
+
+    return Indexer(
+        index=SymbolIndex(_get_index_path(root), root=root),
+        workspace=tools.files,
+        engine=tools.search_engine,
+    )
 
 
 def _is_installed() -> bool:

@@ -6,6 +6,7 @@ reading, which is then known to have no symbols.
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from agentcli.features.symbols import parser
-from agentcli.features.symbols.index import StaleFiles, SymbolIndex
+from agentcli.features.symbols.index import Definition, StaleFiles, SymbolIndex
 from agentcli.system import own_process
 from agentcli.system.process import run_to_completion
 from agentcli.system.workspace import Workspace
@@ -53,6 +54,16 @@ class Indexer:
                 listed = await self._list_files()
                 stale = await asyncio.to_thread(self.index.update_list, listed, stale)
             return await self._read(stale, progress, until)
+
+    async def outline_file(self, path: bytes) -> Sequence[Definition]:
+        """Return what one file defines, without the index. Empty if that is unknown."""
+        if Path(os.fsdecode(path)).suffix.lower() not in parser.GRAMMARS:
+            return ()
+        (parsed,) = await self._parse([path])
+        return [
+            Definition(path=path, name=name, kind=kind, line=line, last_line=last)
+            for name, kind, line, last in parsed.get("definitions", ())
+        ]
 
     async def _read(self, stale: StaleFiles, progress: Callable[[str], None], until: float) -> int:
         left = stale.changed

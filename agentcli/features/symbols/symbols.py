@@ -117,7 +117,7 @@ class Symbols:
             raise ToolError(f"{path.given} is not in the index: {why}. Use read_file or grep.")
         if error:
             raise ToolError(f"{path.given} is in the index without symbols: {error}.")
-        yield from _indent(self._index.outline(name)) or [f"{path.given} defines nothing."]
+        yield from indent(self._index.outline(name)) or [f"{path.given} defines nothing."]
 
     def _show_definitions(self, name: str) -> Iterator[str]:
         *scope, last = name.replace("::", ".").split(".")
@@ -170,7 +170,7 @@ class Symbols:
             return file.read(parser.LIMIT_BYTES).decode("utf-8", "replace").split("\n")
 
 
-def _indent(definitions: Iterable[Definition]) -> list[str]:
+def indent(definitions: Iterable[Definition]) -> list[str]:
     """Return one line for each, indented by the definitions around it."""
     around: list[int] = []
     lines: list[str] = []
