@@ -5,6 +5,9 @@ import ssl
 import subprocess
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
+from functools import reduce
+from itertools import combinations
+from operator import or_
 from pathlib import Path
 
 import pytest
@@ -221,6 +224,55 @@ def _prepare_files(directory: Path) -> None:
     subprocess.run(["git", "-C", str(bare), "update-server-info"], check=True)
     page = '<a href="demo-1.0-py3-none-any.whl">demo-1.0-py3-none-any.whl</a>'
     (directory / "simple/demo/index.html").write_text(page, encoding="utf-8")
+
+
+PROBE = """
+: 2> /dev/null > /dev/tcp/127.0.0.1/{port} && echo network
+{curl} http://{docs}/ 2> /dev/null | grep -q hello && echo hosts
+{{ echo x > {write}/file; }} 2> /dev/null && [ -e {write}/here ] && echo writable
+cat {read}/file 2> /dev/null && echo readable
+cat {secret} > /dev/null 2>&1 && echo outside
+true
+"""
+
+
+def test_kernel_gives_exactly_what_the_grants_say_in_every_combination(
+    any_place: Place, tmp_path: Path
+) -> None:
+    write, read, secret = (tmp_path / name for name in ("write", "read", "secret"))
+    for directory in (write, read):
+        directory.mkdir()
+        (directory / "here").touch()
+    (read / "file").touch()
+    secret.write_text("secret")
+    kinds: dict[str, Grants] = {
+        "network": Grants(network=True),
+        "hosts": GRANTED,
+        "writable": Grants(writable=(write,)),
+        "readable": Grants(readable=(read,)),
+        "outside": Grants(outside=True),
+    }
+    chosen = [names for count in range(5) for names in combinations(list(kinds)[:4], count)]
+
+    async def scenario(session: Session, internet: Internet, events: list[Event]) -> None:
+        await _serve(internet, "docs", DOCS_AT)
+        server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        paths = {"write": write, "read": read, "secret": secret}
+        probe = PROBE.format(port=port, curl=CURL, docs=DOCS, **paths)
+        for names in (*chosen, ("outside",)):
+            grants = reduce(or_, (kinds[name] for name in names), NOTHING)
+            found = set(text(await session.run(probe, grants=grants)).split("\n"))
+            expected = set(names)
+            if "outside" in names:
+                expected |= {"network", "writable", "readable"}
+            elif "network" in names:
+                # It does not go through the proxy, which alone knows the name.
+                expected -= {"hosts"}
+            assert found & set(kinds) == expected, names
+        server.close()
+
+    any_place.try_commands(scenario)
 
 
 PROGRAMS = {

@@ -21,7 +21,7 @@ from agentcli.permissions.judge import PolicyJudge
 from agentcli.permissions.rules import PermissionRule, parse_rule
 from agentcli.system.grants import find_missing
 from agentcli.types.events import CallJudged, Event
-from agentcli.types.grants import NO_GRANTS, WITHOUT_SANDBOX, Grants
+from agentcli.types.grants import CREDENTIALS, NO_GRANTS, WITHOUT_SANDBOX, Grants
 from agentcli.types.messages import Json, ToolCall
 from agentcli.types.tools import Command, Output, ToolContext
 from agentcli.types.verdicts import MODES, ApprovalSpan, CurrentMode, Mode, Question, Verdict
@@ -40,13 +40,14 @@ GIVEN = st.builds(
     hosts=st.sampled_from([(), ("a.example",), ("*.b.example", "a.example:8080")]),
     writable=st.sampled_from([(), PATHS[:1]]),
     readable=st.sampled_from([(), PATHS]),
-    credentials=st.sampled_from([(), ("git",)]),
+    credentials=st.sampled_from([(), ("git",), ("ssh-agent", "gh"), ("npm",)]),
     outside=st.booleans(),
 )
 COMMANDS = ("make x", "make x && touch y", "ls -l", "ls | make x", "echo $x", "touch y")
 ENTRIES = (
     *("network:a.example", "network:x.b.example", "network:c.example", "network:all"),
-    *("write:/usr/share", "read:/usr/lib", "credentials:git", "outside", "reason:because"),
+    *("write:/usr/share", "read:/usr/lib", "outside", "reason:because"),
+    *(f"credentials:{name}" for name in CREDENTIALS),
 )
 
 
