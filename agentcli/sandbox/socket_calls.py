@@ -40,7 +40,7 @@ _ANSWER = struct.Struct("=QqiI")
 _CONTINUE = 1
 _PIDFD_GETFD = 438
 _MOST_ADDRESS_BYTES = 128
-_MOST_AT_ONCE = 16
+_MOST_AT_ONCE = 64
 _MOST_SERVERS = 1024
 _FIRST_FREE_PORT = 1024
 _TCP_TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))

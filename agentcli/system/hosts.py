@@ -47,7 +47,10 @@ class HostPattern:
         """
         host, port = split_port(text)
         if not host.startswith("*"):
-            return cls(host=parse_host(host), port=port)
+            found = parse_host(host)
+            if (address := parse_address(found)) and address.is_unspecified:
+                raise ValueError(f"{text}: no address of a host; for your own write localhost:8080")
+            return cls(host=found, port=port)
         domain = host.removeprefix("*.")
         if domain == host or "*" in domain:
             raise ValueError(
