@@ -31,7 +31,6 @@ from agentcli.types.verdicts import (
     Verdict,
 )
 
-_MOST_ANSWERS = 1000
 _SUBJECTS = {"network": "command", "web": "url", "computer": "url"}
 """What reaches for a host, by the kind of rule: a command, or the address of a page."""
 _ACTS = {"computer": "look "}
@@ -182,7 +181,10 @@ class RunningCommand:
 
 
 class HostJudge:
-    """Judges the hosts that commands reach for, each once per command, one at a time."""
+    """Judges the hosts that commands reach for, one at a time.
+
+    Nothing is kept by the id of a call: an agent and its child may use the same one. Whoever asks
+    keeps the verdict for its command."""
 
     def __init__(
         self,
@@ -201,7 +203,6 @@ class HostJudge:
         self._ask_user = ask_user
         self._find_command = find_command
         self._kind = kind
-        self._answers: dict[tuple[str, str, int], Verdict] = {}
         self._one_at_a_time = asyncio.Lock()
 
     async def __call__(self, call_id: str, host: str, port: int, grants: Grants) -> Verdict:
@@ -219,21 +220,19 @@ class HostJudge:
             remedy = way if self._kind == "network" else f"--allow {shlex.quote(rule)}"
             return _deny_unattended(verdict, remedy)
         async with self._one_at_a_time:
-            asked = call_id, host, port
-            if asked not in self._answers:
-                # The answer to the previous question may have been "for the whole session".
-                now = self._decide(host, port, grants)
-                is_open = now.decision == "ask"
-                self._keep(asked, await self._ask(asked, now) if is_open else now)
-            return self._answers[asked]
+            # The answer to the previous question may have been "for the whole session".
+            now = self._decide(host, port, grants)
+            if now.decision != "ask":
+                return now
+            return await self._ask(self._ask_user, call_id, host, port, verdict=now)
 
-    async def _ask(self, asked: tuple[str, str, int], verdict: Verdict) -> Verdict:
-        assert self._ask_user is not None
-        call_id, host, port = asked
+    async def _ask(
+        self, ask_user: AskUser, call_id: str, host: str, port: int, *, verdict: Verdict
+    ) -> Verdict:
         running = self._find_command(call_id)
         rule = self._name_rule(host, port)
         is_asked_always = verdict.by == "rule"
-        answer = await self._ask_user(
+        answer = await ask_user(
             Question(
                 call=ToolCall(
                     id=call_id,
@@ -260,12 +259,6 @@ class HostJudge:
 
     def _name_rule(self, host: str, port: int) -> str:
         return f"{self._kind}({_ACTS.get(self._kind, '')}{_name_host(host, port)})"
-
-    def _keep(self, asked: tuple[str, str, int], verdict: Verdict) -> None:
-        """Keep an answer while its command may run. Old ones are of commands that have ended."""
-        self._answers[asked] = verdict
-        if len(self._answers) > _MOST_ANSWERS:
-            del self._answers[next(iter(self._answers))]
 
 
 class SignatureJudge:

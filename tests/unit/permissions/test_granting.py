@@ -382,16 +382,11 @@ def test_host_in_disguise_is_denied(host: str, tmp_path: Path) -> None:
     assert reach(host_judge(court_of(tmp_path), Person([])), "c1", host).decision == "deny"
 
 
-def test_answer_once_holds_for_that_command_alone(tmp_path: Path) -> None:
-    person = Person([ONCE, NO])
+def test_answer_once_is_not_kept_for_another_command_even_with_the_same_id(tmp_path: Path) -> None:
+    person = Person([ONCE, NO, NO])
     judge = host_judge(court_of(tmp_path), person)
-
-    async def reach_in_parallel() -> list[Verdict]:
-        return await asyncio.gather(*(judge("c1", HOST, 443, NO_GRANTS) for _ in range(5)))
-
-    assert {one.decision for one in asyncio.run(reach_in_parallel())} == {"allow"}
-    judge = host_judge(court_of(tmp_path), person)
-    assert reach(judge, "c2", HOST).decision == "deny"
+    decisions = [reach(judge, call_id, HOST).decision for call_id in ("c1", "c1", "c2")]
+    assert decisions == ["allow", "deny", "deny"]
     first = person.questions[0]
     assert first.call.input == {"host": f"{HOST}:443", "command": "make c1"}
     assert first.suggestion.rules == (f"network({HOST})",)
