@@ -8,6 +8,7 @@ import pytest
 
 from agentcli.sandbox.choose import SandboxScope, choose_sandbox
 from agentcli.types.errors import SettingsError
+from tests.support.confined import LAYERS, confined
 from tests.support.program import agentcli, script
 
 
@@ -93,3 +94,30 @@ def test_failure_for_want_of_a_grant_says_how_to_ask(
     text = finished["result"]["content"][0]["text"]
     # The proxy names the option; without one, the name of the host is not resolved.
     assert entry in text.replace("network:docs", "network docs"), text
+
+
+LIMITS = 'command_processes = 30\ncommand_memory = "200MB"\ncommand_disk = "100MB"\n'
+GREEDY = {
+    "command_processes": "for i in $(seq 60); do sleep 60 & done; wait",
+    "command_memory": "python3 -c 'x = bytearray(300_000_000); import time; time.sleep(60)'",
+    "command_disk": "head -c 500M /dev/zero > big; sleep 60",
+}
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_limit_of_a_setting_stops_a_command_and_is_named_in_its_result(
+    layer: str, home: Path, workspace: Path, tmp_path: Path
+) -> None:
+    with confined(layer, tmp_path / "probe"):
+        pass  # skipped if this layer does not work here
+    settings = home / ".config/agentcli/settings.toml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text(LIMITS)
+    calls = [{"calls": [{"bash": {"command": line}}]} for line in GREEDY.values()]
+    model = script(home / "s.json", [*calls, "ok"])
+    options = ("--sandbox", layer, "--mode", "auto")
+    agentcli("run", "-C", workspace, "--model", model, *options, "x", home=home)
+    results = [one["result"]["content"][0]["text"] for one in facts(home, "call_finished")]
+    for name, text in zip(GREEDY, results, strict=True):
+        assert "[Stopped: " in text
+        assert f"The limit is the setting {name}." in text

@@ -5,11 +5,12 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from tests.e2e.test_everyday import FROM_HOSTS, PATH
+from tests.e2e.test_children import builder, delegates, family
+from tests.e2e.test_everyday import FETCH, FROM_HOSTS, PATH
 from tests.support.confined import LAYERS, confined
 from tests.support.granted import GrantedFacts, skip_without_hosts
 from tests.support.program import session_log
-from tests.support.registries import Registries
+from tests.support.registries import PACKAGES, Registries
 from tests.support.repl import answer_question, await_question, live, open_question, runs, says
 from tests.support.terminal import Term
 
@@ -121,3 +122,31 @@ def test_failed_command_is_offered_again_with_its_grant_which_ends_with_it(
     given = [one["verdict"].get("grants", {}) for one in facts.list_facts("call_judged")]
     assert [one.get("writable", []) for one in given] == [[], [str(elsewhere)], [], [], []]
     assert [one.get("outside", False) for one in given] == [False, False, False, True, False]
+
+
+def test_host_that_was_given_once_is_asked_about_anew_for_a_child_with_the_same_call_id(
+    tmp_path: Path, registries: Registries
+) -> None:
+    skip_without_hosts("bubblewrap", tmp_path / "probe")
+    (tmp_path / "home").mkdir()
+    builder(tmp_path / "home")
+    said = [runs(FETCH, "toolu_7"), says("Fetched.")]
+    script = family(
+        lambda request: said.pop(0),
+        *(runs(FETCH, "toolu_7"), delegates("fetch", role="builder"), says("The end.")),
+    )
+    with live(
+        tmp_path,
+        script,
+        arguments=(*AUTO, "bubblewrap"),
+        env={**registries.environment, "NO_PROXY": "127.0.0.1"},
+        cols=120,
+        rows=40,
+    ) as session:
+        term = session.term
+        term.wait("auto · claude-")
+        term.send("go")
+        answer_when_asked(term, f"{PACKAGES}:80", "y")
+        assert "child agent builder" in answer_when_asked(term, "? network", "n")
+        term.wait("The end.")
+    assert len([one for one in registries.asked if one.host == PACKAGES]) == 1
