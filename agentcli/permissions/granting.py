@@ -17,6 +17,7 @@ from agentcli.permissions.subject import CallSubject
 from agentcli.system.grants import covers_host, find_missing, gives_host
 from agentcli.system.home import home
 from agentcli.system.hosts import USUAL_PORTS, HostPattern, join_port, parse_host
+from agentcli.system.protected import is_protected
 from agentcli.system.reserved import find_reserved
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.grants import NO_GRANTS, WITHOUT_SANDBOX, Grants
@@ -128,6 +129,8 @@ def _why_not_given(path: Path, *, writes: bool, own: Sequence[Path]) -> str:
         return "agentcli keeps its settings or records there"
     if why := reserved.why_hidden(path) or (reserved.why_guarded(path) if writes else ""):
         return why
+    if writes and is_protected(path, path.parts):
+        return "it belongs to git or to agentcli's settings"
     held = (*reserved.secrets(), *(reserved.startup() if writes else ()))
     if any(one.is_relative_to(path) and one.exists() for one in held):
         return "it contains keys or files that run at login; name what is needed in it"

@@ -288,6 +288,16 @@ def test_own_directories_are_refused(tmp_path: Path) -> None:
         assert "settings or records" in refused.reason
 
 
+def test_settings_of_git_in_another_directory_are_refused(tmp_path: Path) -> None:
+    hooks = tmp_path / "library/.git/hooks"
+    hooks.mkdir(parents=True)
+    for path in (hooks, hooks.parent):
+        assert "belongs to git" in _refuse(tmp_path, f"write:{path}").reason
+    person = Person([ONCE])
+    court = court_of(tmp_path / "work", person=person)
+    assert court.hear("bash", command="make", needs=[f"read:{hooks}"]).grants.readable == (hooks,)
+
+
 def test_question_shows_where_a_link_leads(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
