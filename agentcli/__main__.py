@@ -49,12 +49,20 @@ def _run(arguments: list[str]) -> int:
         _give_up_output()  # the reader has closed its end
         return 128 + 13
     except Exception as bug:  # noqa: BLE001 - the last resort: two lines and a report
-        from agentcli.ui.crash import report_crash
-
         if isinstance(bug, OSError):
             _give_up_output()
-        return report_crash(bug, is_debugging="--debug" in arguments)
+        return _report(bug, is_debugging="--debug" in arguments)
     return code
+
+
+def _report(bug: Exception, *, is_debugging: bool) -> int:
+    try:
+        from agentcli.ui.crash import report_crash
+
+        return report_crash(bug, is_debugging=is_debugging)
+    except (MemoryError, ImportError, OSError):
+        os.write(2, b"error: not enough memory\n  fix: raise ulimit -v, then run it again\n")
+        return 3
 
 
 def _dispatch(arguments: list[str]) -> int:

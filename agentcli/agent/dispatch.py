@@ -18,7 +18,7 @@ from agentcli.agent.toolset import Toolset
 from agentcli.system.output import cap
 from agentcli.system.plain_text import escape_controls
 from agentcli.types.deltas import CallProgress
-from agentcli.types.errors import AgentError, ToolError
+from agentcli.types.errors import AgentError, ToolError, lacks_memory
 from agentcli.types.events import CallFinished, CallJudged, Emit, HookRan
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Image, Json, Text, ToolCall
@@ -125,7 +125,9 @@ class Dispatcher:
             raise
         except AgentError:
             raise  # nothing can be recorded, or no command can run here: the turn is over
-        except Exception as error:  # noqa: BLE001 - the tool boundary: failures are data
+        except Exception as error:  # the tool boundary: failures are data
+            if lacks_memory(error):
+                raise  # no other call would go better: the turn is over
             message = f"{type(error).__name__}: {error}"
             result = self._build_error(prepared.call, ErrorKind.FAILED, message)
         return self._record(prepared.call, result, began)  # 7 record

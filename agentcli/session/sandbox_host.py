@@ -249,8 +249,9 @@ class SandboxHost:
         is_usable = os.access(own, os.X_OK) and not own.is_relative_to(workspace)
         if not is_usable or which(own.name, path=clean_path(os.environ, workspace)):
             return ()
-        directory.mkdir()
-        (directory / own.name).symlink_to(own)
+        directory.mkdir(exist_ok=True)
+        with suppress(FileExistsError):  # of an attempt before, which lacked memory
+            (directory / own.name).symlink_to(own)
         return (directory, own)
 
     def _warn_own_environment(self) -> None:

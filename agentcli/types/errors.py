@@ -190,9 +190,22 @@ class RecordError(SettingsError):
     """A fact cannot be recorded, so nothing may go on."""
 
 
+def lacks_memory(error: BaseException) -> bool:
+    """Return whether an error of Python means that there is no memory, also for a thread."""
+    match error:
+        case MemoryError():
+            return True
+        case RuntimeError():
+            return "can't start new thread" in str(error)
+        case ImportError():
+            return "failed to map segment" in str(error) or "allocate memory" in str(error)
+        case _:
+            return False
+
+
 def explain_shortage(error: BaseException) -> SettingsError | None:
     """Return what the user can do if the machine has no more files, memory or disk; else None."""
-    if isinstance(error, MemoryError):
+    if lacks_memory(error):
         return SettingsError("not enough memory", hint=_FREE_MEMORY)
     match error:
         case OSError(errno=errno.EMFILE | errno.ENFILE):

@@ -48,6 +48,7 @@ _STAND_INS: tuple[tuple[str, str], ...] = (
     (r"((?:/tmp|agentcli-<name>)/[\w-]*?[-._])[A-Za-z0-9_]{6,12}(?![\w-])", r"\1<name>"),
     (r"pytest-of-\w+/pytest-\d+", "pytest-of-<name>"),
     (r"[\w./<>-]*/homes/[0-9a-f]{16}/home\b", "<home>"),  # what commands have for a home
+    (r"(?m)^\[the log is not whole: .*\]\n", ""),  # such as on a disk that was full
     (r"(?m)^(AGENTCLI_PROXY_LOGIN=).*$", r"\1<name>"),
     (r"\b0x[0-9a-f]{6,16}\b", "<address>"),
     (r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?", "<time>"),

@@ -38,6 +38,8 @@ def _fail(number: int) -> OSError:
         (_fail(errno.ENFILE), "error: too many open files\n  fix: ulimit -n 4096"),
         (_fail(errno.ENOMEM), "error: not enough memory\n  fix: end other programs"),
         (MemoryError(), "error: not enough memory\n  fix: end other programs"),
+        (RuntimeError("can't start new thread"), "error: not enough memory\n"),
+        (ImportError("x.so: failed to map segment from shared object"), "error: not enough mem"),
         (_fail(errno.ENOSPC), "error: cannot write the output: No space left on device\n"),
     ],
 )
