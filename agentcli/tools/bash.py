@@ -305,8 +305,8 @@ class Bash:
         remarks = self._shells.finish(shell)
         left_running = self._processes.finish(shell.tag, left_running=ended.left_running, pipe=pipe)
         self._seal_later(call, output, pipe)
-        has_jobs = note is not None and note.has_jobs
-        taken_down = has_jobs and not (left_running or ended.timed_out)
+        has_left = bool(ended.left_running) or (note is not None and note.has_jobs)
+        taken_down = has_left and not (left_running or ended.timed_out)
         notes = (
             *call.notes,
             *map("[{}]".format, remarks),

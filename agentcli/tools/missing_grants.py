@@ -129,10 +129,8 @@ def _is_asked_for(host: str) -> bool:
 def _explain_paths(text: str, grants: Grants, workspace: Path) -> Iterator[str]:
     writable = (workspace, *grants.writable)
     for path in _find_paths(_READ_ONLY, text):
-        if path.is_relative_to(workspace):
-            yield f"[{path} is protected: commands cannot write it, and nothing can grant that]"
-        elif not _lies_in(path, grants.writable):
-            yield _ask_for(f"{path} is read-only for commands", f"write:{_find_existing(path)}")
+        if not _lies_in(path, grants.writable):
+            yield _explain_read_only(path, workspace)
     for path in _find_paths(_DENIED, text):
         if not _lies_in(path, writable):
             yield _explain_closed(path)
@@ -150,6 +148,14 @@ def _explain_absent(path: Path) -> Iterator[str]:
         entry = f"read:{path}" if found == path else f"write:{found}"
         if found not in TEMPORARY:
             yield _ask_for(f"commands have a /tmp of their own, without {found}", entry)
+
+
+def _explain_read_only(path: Path, workspace: Path) -> str:
+    if path.is_relative_to(workspace):
+        return f"[{path} is protected: commands cannot write it, and nothing can grant that]"
+    if _lies_in(path, TEMPORARY):
+        return _explain_closed(path)
+    return _ask_for(f"{path} is read-only for commands", f"write:{_find_existing(path)}")
 
 
 def _explain_closed(path: Path) -> str:
@@ -193,6 +199,8 @@ def _explain_machine(text: str) -> Iterator[str]:
             )
     if _ROOT.search(text):
         yield _ask_for("commands are not root, and install nothing in the system", "outside")
+    if "Address family not supported" in text:
+        yield _ask_for("this sandbox has no sockets of that kind, bubblewrap has", "outside")
     if _SERVICES.search(text):
         yield _ask_for("commands reach no services of the system", "outside")
 

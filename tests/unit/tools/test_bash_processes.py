@@ -335,15 +335,16 @@ def test_sandboxed_command_cannot_signal_anything_else_by_us(tmp_path: Path) -> 
         ("sleep 0.01 & wait; set -f; echo a", False),
     ],
 )
+@pytest.mark.parametrize("layer", ["bubblewrap", "landlock"])
 def test_what_is_left_behind_in_any_way_is_said_to_end(
-    tmp_path: Path, command: str, is_said: bool
+    tmp_path: Path, layer: str, command: str, is_said: bool
 ) -> None:
     async def scenario(session: Session) -> None:
         output = await session.run(command)
         said = f"{TAKEN_DOWN}\n" if is_said else ""
         assert text(output) == f"a\n{said}[exit code 0]"
 
-    with confined("bubblewrap", tmp_path) as ground:
+    with confined(layer, tmp_path) as ground:
         in_session(tmp_path, scenario, ground.sandbox, out=ground.kept)
 
 
