@@ -165,12 +165,16 @@ class ModelClient:
         )
 
     async def compact(self, wanted: str = "") -> bool:
-        """Compact between two turns, at the user's request. `wanted` is what to keep above all."""
-        if self._compactor is None:
-            return False
+        """Compact between two turns, at the user's request. `wanted` is what to keep above all.
+
+        Return False if it failed, or if the model has not replied yet."""
         model = self._model()
+        request = self._build_request(model)
+        has_replies = any(isinstance(one, AssistantMessage) for one in request.messages)
+        if self._compactor is None or not has_replies:
+            return False
         return await self._compactor.compact(
-            self._build_request(model),
+            request,
             by=self._list_summarisers(model),
             wanted=wanted,
             trigger="manual",

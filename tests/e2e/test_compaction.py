@@ -81,6 +81,8 @@ def test_person_shortens_a_conversation_and_has_all_of_it_back(tmp_path: Path) -
     with live(tmp_path, script, env={"TERM": "dumb"}, rows=40) as session:
         term = session.term
         term.wait("/help lists the commands")
+        term.send("/compact")
+        term.wait("nothing to compact yet")
         term.send("first question")
         term.wait("The first answer.")
         term.send("/compact")

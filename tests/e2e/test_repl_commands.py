@@ -129,6 +129,8 @@ def test_commands_that_only_look_all_work(tmp_path: Path) -> None:
             "/memory add --project Tests run with make": "AGENTS.md: Tests run with make",
             "/compact --bogus": "unknown argument --bogus",
             "/compact --undo": "nothing to restore",
+            "/init --help": "Usage: /init",
+            "/context all": "Usage: /context",
             "/mcp restart": "Usage: /mcp [NAME | restart NAME]",
             "/bg stop": "Usage: /bg [stop PID]",
             "/show ²": "Usage: /show N [--model]",

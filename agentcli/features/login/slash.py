@@ -41,7 +41,7 @@ async def run_login(host: CommandHost, rest: str) -> None:
 async def _ask_provider(host: CommandHost, key: str) -> Provider:
     name, known = guess_provider(key), find_providers_with_key(host.settings)
     if name not in known:
-        name = (await host.ask(f"Which provider is it for? ({', '.join(known)})")).lower()
+        name = (await host.ask(f"Which provider is this key for? ({', '.join(known)})")).lower()
     return choose_provider(name, host.settings)
 
 

@@ -83,10 +83,11 @@ async def edit_text(text: str, *, suffix: str, workspace: Path) -> str | None:
 
 async def ask_line(question: str, *, hidden: bool = False) -> str:
     """Return what the user types on a line of its own, or an empty string for nothing."""
-    # Text written to `sys.stdout` waits until the terminal is handed back.
-    os.write(1, f"{question} ".encode("utf-8", "replace"))
     stdin = sys.stdin.fileno()
+    # The echo is off before the question shows: a key may be pasted at once.
     with hide_typing(stdin) if hidden else nullcontext():
+        # Text written to `sys.stdout` waits until the terminal is handed back.
+        os.write(1, f"{question} ".encode("utf-8", "replace"))
         return (await LineReader(stdin).read_line() or "").strip()
 
 

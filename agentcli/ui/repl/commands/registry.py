@@ -143,7 +143,7 @@ ListArguments = Callable[[CommandHost], Sequence[tuple[str, str]]]
 class SlashCommand:
     name: str
     usage: str
-    """The arguments of the command, as help shows them."""
+    """The arguments of the command, as help shows them. Empty if it takes none."""
     help: str
     run: RunCommand
     list_arguments: ListArguments | None = None
@@ -229,6 +229,8 @@ class CommandRegistry:
         assert command is not None, line
         usage = f"/{command.name} {command.usage}".strip()
         try:
+            if rest and not command.usage:
+                raise WrongArguments
             await command.run(host, rest)
         except WrongArguments:
             host.say(f"Usage: {usage}", "dim")

@@ -38,7 +38,8 @@ def _build_slash_command(prompt: PromptCommand) -> SlashCommand:
         host.send(command.build_prompt(rest))
 
     shown = f"{prompt.source}: {show_controls(command.description)}"
-    return SlashCommand(name=command.name, usage=show_controls(command.usage), help=shown, run=run)
+    usage = show_controls(command.usage) or "[TEXT]"
+    return SlashCommand(name=command.name, usage=usage, help=shown, run=run)
 
 
 # Commands of features, which are imported when they are used
