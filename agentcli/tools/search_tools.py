@@ -129,6 +129,12 @@ class SearchTools:
         found = _take_fitting([specs[name] for name in Ranking(texts).best(args.query, FOUND_MOST)])
         names = tuple(spec.name for spec in found)
         details = Raw(text="\n".join(names))
+        if not specs:
+            return Output.of(
+                "No tools can be found yet: their servers are still starting. A note tells you "
+                "when they are ready. Go on without them until then.",
+                details=details,
+            )
         if not found:
             sources = ", ".join(dict.fromkeys(spec.source for spec in specs.values()))
             return Output.of(

@@ -1,5 +1,5 @@
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -44,11 +44,11 @@ def test_ranking_of_nothing_finds_nothing() -> None:
     assert list(Ranking({}).best("x", 3)) == []
 
 
-def search(query: str) -> tuple[Output, list[str]]:
+def search(query: str, descriptions: Mapping[str, str] = DESCRIPTIONS) -> tuple[Output, list[str]]:
     declared: list[str] = []
     specs = [
         ToolSpec(name=name, description=text, schema={}, source=f"mcp {name.split('__')[0]}")
-        for name, text in DESCRIPTIONS.items()
+        for name, text in descriptions.items()
     ]
 
     def declare(names: Sequence[str]) -> None:
@@ -83,3 +83,10 @@ def test_search_without_a_fit_says_what_there_is() -> None:
             "shop. Try other words."
         ),
     )
+
+
+def test_search_before_any_server_is_ready_says_so() -> None:
+    output, declared = search("pay an invoice", {})
+    (text,) = output.content
+    assert isinstance(text, Text) and "still starting" in text.text
+    assert declared == []
