@@ -1,8 +1,9 @@
 """Translation of calls into the names that common agent hooks use, and of changes back into ours.
 
 A hook gets a call under the common names: `Bash`, `Edit`, `file_path`, `mcp__SERVER__TOOL`. It gets
-our names only if its matcher was written for our name and for no common one. A patch is passed
-once for each file, since a hook looks at one path.
+our names only if its matcher was written for our name and for no common one, or if it matches every
+tool and its script tests our names and no common ones. A patch is passed once for each file, since
+a hook looks at one path.
 """
 
 import math
@@ -58,6 +59,19 @@ def may_ever_fit(matcher: str, names: Iterable[str]) -> bool:
     if _LIST.fullmatch(matcher):
         return any(_OF_A_SERVER.match(word) for word in _words(matcher))
     return "__" in matcher
+
+
+_OUR_NAMES = compile_later(
+    r"""\b(?:edit_file|write_file|read_file|find_files|apply_patch)\b|(["'])bash\1|\bbash\)|=\s+bash\b"""
+)
+_COMMON_NAMES = compile_later(
+    r"\b(?:Bash|Edit|MultiEdit|Write|Read|Grep|Glob|Task|file_path|old_string|new_string)\b"
+)
+
+
+def tests_our_names(text: str) -> bool:
+    """Return whether the text of a hook names our tools, and neither tools nor fields of others."""
+    return bool(_OUR_NAMES.search(text)) and not _COMMON_NAMES.search(text)
 
 
 def _words(matcher: str) -> list[str]:
@@ -196,10 +210,14 @@ class HookCallView:
         return _own_value(self.call.tool, own, value)
 
 
-def tell_call(matcher: str, call: OwnCall, *, root: Path) -> Sequence[HookCallView]:
-    """Return the call under the names of a hook with this matcher; empty if it does not match."""
+def tell_call(
+    matcher: str, call: OwnCall, *, root: Path, is_ours: bool = False
+) -> Sequence[HookCallView]:
+    """Return the call under the names of a hook with this matcher; empty if it does not match.
+
+    `is_ours` is True if the hook tests our names."""
     meant = [name for name in call.common_names if fits(matcher, name)]
-    if _means_ours(matcher, call, meant):
+    if _means_ours(matcher, call, meant) or (is_ours and is_catch_all(matcher)):
         return [HookCallView(call=call, tool_name=call.tool, tool_input=call.input)]
     if not meant:
         return ()

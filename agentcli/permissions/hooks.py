@@ -87,6 +87,8 @@ class Hook:
     """The plugin that brought it."""
     variables: tuple[tuple[str, str], ...] = ()
     """Further variables of its environment."""
+    is_ours: bool = False
+    """True if it tests our names of tools. It gets them if its matcher does not decide."""
 
     def __post_init__(self) -> None:
         if self.event not in get_args(HookEvent):
@@ -241,7 +243,8 @@ class HookRunner:
         if hook.condition and not self._ground.fits_condition(hook.condition, prepared):
             return ()
         ground = self._ground
-        return tell_call(hook.matcher, ground.own_call(prepared, given), root=ground.cwd)
+        own = ground.own_call(prepared, given)
+        return tell_call(hook.matcher, own, root=ground.cwd, is_ours=hook.is_ours)
 
     def _details(
         self, call: ToolCall, telling: HookCallView, child: Delegation | None

@@ -9,6 +9,7 @@ import json
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field
 from difflib import get_close_matches
 from pathlib import Path
@@ -18,12 +19,16 @@ from urllib.parse import urlsplit
 from agentcli.permissions.claude_settings import parse_claude_rule
 from agentcli.permissions.foreign_files import parse_json
 from agentcli.permissions.hook_answer import HookEvent
-from agentcli.permissions.hook_names import fits
+from agentcli.permissions.hook_names import fits, tests_our_names
 from agentcli.permissions.hooks import ABOUT_TOOLS, TIMEOUT_S, WITH_MATCHER, Hook
+from agentcli.system.kinds import is_file
 from agentcli.system.lazy import compile_later
 from agentcli.types.errors import SettingsError
 from agentcli.types.fast_dataclass import dataclass
 
+BETWEEN_WORDS = compile_later(r"[\s;&|<>()`'\"=]+")
+"""What separates the words of a command line that may be paths."""
+ROOT_NAME = compile_later(r"\$\{?(?:AGENTCLI|CLAUDE)_PROJECT_DIR\}?")
 LONGEST_TIMEOUT_S = 3600
 LAST_TIMEOUT_S = 5.0
 """The default time limit at the end of a session, where the user waits for the program to exit."""
@@ -53,6 +58,7 @@ _ENTRY = (
 )
 _VARIABLE = compile_later(r"\$\{?(\w+)\}?")
 _SHELLS = ("sh", "bash")
+_SCRIPT_CHARS = 200_000
 _HOW = (
     'write {"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": '
     '[{"type": "command", "command": "./check.sh"}]}]}}'
@@ -156,6 +162,7 @@ class _HooksParser:
             timeout_s=self._timeout(event, entry),
             where=f"{self.path}:{self._line(command)}",
             project=self.project,
+            is_ours=tests_our_names("\n".join(_read_texts(command, self.project))),
         )
 
     def _words(self, command: str, entry: Mapping[str, Any]) -> str | tuple[str, ...] | None:
@@ -305,3 +312,14 @@ def _fill_header(text: str, names: Collection[str]) -> str:
         lambda found: os.environ.get(found[1], "") if found[1] in names else "", text
     )
     return "".join(filled.splitlines())
+
+
+def _read_texts(command: str, project: Path | None) -> Iterator[str]:
+    """Yield a command line and the scripts that it names."""
+    yield command
+    for word in BETWEEN_WORDS.split(command):
+        named = ROOT_NAME.sub(str(project or ""), word)
+        path = (project or Path()) / os.path.expanduser(named)  # noqa: PTH111 - need not be a name
+        if named and is_file(path):
+            with suppress(OSError), path.open(encoding="utf-8", errors="replace") as script:
+                yield script.read(_SCRIPT_CHARS)

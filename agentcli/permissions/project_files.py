@@ -25,7 +25,7 @@ from agentcli.permissions.foreign_files import (
     read_foreign_files,
     read_object,
 )
-from agentcli.permissions.hooks_file import parse_hooks
+from agentcli.permissions.hooks_file import BETWEEN_WORDS, ROOT_NAME, parse_hooks
 from agentcli.system.agent_files import PERMISSIONS, list_levels
 from agentcli.system.agent_files import SERVERS as SERVER_FILES
 from agentcli.system.folder import Folder, descend
@@ -53,8 +53,6 @@ _RUNNER = compile_later(
 _SCRIPT_SUFFIXES = frozenset(
     [".sh", ".bash", ".zsh", ".py", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl", ".php", ".lua"]
 )
-_BETWEEN_WORDS = compile_later(r"[\s;&|<>()`'\"=]+")
-_ROOT_NAME = compile_later(r"\$\{?(?:AGENTCLI|CLAUDE)_PROJECT_DIR\}?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,7 +174,7 @@ class _ProjectReader:
         """Return the repository's own scripts that hooks and servers would run: name and hash."""
         found: dict[str, str] = {}
         for base, word, is_run in sorted(set(named)):
-            path = Path(os.path.realpath(base / _ROOT_NAME.sub(str(base), word)))
+            path = Path(os.path.realpath(base / ROOT_NAME.sub(str(base), word)))
             # `Path.is_file` raises for a word that is too long for a name.
             is_file = os.path.isfile(path)  # noqa: PTH113
             if not path.is_relative_to(top) or not is_file:
@@ -220,7 +218,7 @@ def _words_of_commands(document: Any, base: Path) -> Iterator[tuple[Path, str, b
     texts = _texts(document)
     yield from ((base, *word) for word in _with_runner(texts))
     for text in texts:
-        words = filter(None, _BETWEEN_WORDS.split(text))
+        words = filter(None, BETWEEN_WORDS.split(text))
         yield from ((base, *word) for word in _with_runner(words))
         with suppress(ValueError):  # a quote that is never closed
             yield from ((base, *word) for word in _with_runner(filter(None, shlex.split(text))))

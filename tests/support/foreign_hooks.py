@@ -1,7 +1,7 @@
 """Hooks of the shapes that public ones have, each with calls it must stop and calls it must not.
 
 They test the names of other agents (`Bash`, `file_path`, `mcp__SERVER__TOOL`) and know nothing of
-ours.
+ours; the first few test ours and nothing else.
 """
 
 from dataclasses import dataclass, field
@@ -38,6 +38,33 @@ class ForeignHook:
 
 
 BEFORE = (
+    ForeignHook(
+        name="rm-blocker-with-our-names",
+        program=PYTHON
+        + 'if data["tool_name"] == "bash" and "rm -rf" in data["tool_input"]["command"]:\n'
+        + "    sys.exit(2)\n",
+        stops=(REMOVE,),
+        passes=(LIST, READ),
+    ),
+    ForeignHook(
+        name="rm-blocker-with-our-names-in-bash",
+        matcher="*",
+        program=BASH
+        + '[ "$(jq -r .tool_name <<<"$input")" = bash ] || exit 0\n'
+        + 'jq -r .tool_input.command <<<"$input" | grep -q "rm -rf" && exit 2\nexit 0\n',
+        stops=(REMOVE,),
+        passes=(LIST, READ),
+        needs=("bash", "jq"),
+    ),
+    ForeignHook(
+        name="guard-of-files-with-our-names",
+        matcher=None,
+        program=PYTHON
+        + 'if data["tool_name"] in ("read_file", "write_file"):\n'
+        + '    sys.exit(2 if data["tool_input"]["path"].endswith(".env") else 0)\n',
+        stops=(READ_ENV, WRITE_ENV),
+        passes=(READ, WRITE, LIST),
+    ),
     ForeignHook(
         name="rm-blocker-in-python",
         program=PYTHON
