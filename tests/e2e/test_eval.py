@@ -74,6 +74,16 @@ SUITE = {
     "unprepared": RIGHT.replace("[tree]", 'setup = "exit 3"\n[tree]', 1),
     "lacking": RIGHT.replace('language = "text"', 'needs = ["no-such-program"]'),
     "invalid": "prompt = 7",
+    "missing": RIGHT.replace('[tree]\n"b.txt" = "begin"', "").replace(
+        "language", 'tree = "nowhere"\nlanguage'
+    ),
+}
+
+
+FILLS = "while :; do head -c 3000000 /dev/zero >> big; sleep 0.05; done"
+FILLING = {
+    "fills": RIGHT.replace("check = 'grep -q yes a.txt", f"check = '{FILLS}"),
+    "fills-first": RIGHT.replace("[tree]", f'setup = "{FILLS}"\n[tree]', 1),
 }
 
 
@@ -85,11 +95,11 @@ class Ground:
 
     def write(self, *names: str) -> None:
         for name in names:
-            (self.suite / f"{name}.toml").write_text(SUITE[name])
+            (self.suite / f"{name}.toml").write_text({**SUITE, **FILLING}[name])
 
-    def run(self, *options: str, out: str = "out") -> Ran:
-        words = ("eval", self.suite, "--out", out, "--sandbox", "off")
-        return agentcli(*words, *options, home=self.home)
+    def run(self, *options: str, out: str = "out", sandbox: str = "off", **env: str) -> Ran:
+        words = ("eval", self.suite, "--out", out, "--sandbox", sandbox)
+        return agentcli(*words, *options, home=self.home, env=env)
 
     def report(self, out: str = "out") -> dict[str, Any]:
         report: dict[str, Any] = json.loads((self.home / out / "eval.json").read_text())
@@ -109,6 +119,7 @@ def test_what_is_wrong_with_a_task_is_named_and_the_rest_goes_on(ground: Ground)
     ground.write(*SUITE)
     ran = ground.run("--play", "solution")
     assert ran.code == 2
+    assert "error: invalid task missing: " in ran.err
     assert "error: invalid task invalid: prompt: Input should be a valid string\n" in ran.err
     assert "skipped lacking: needs no-such-program, which is not installed\n" in ran.err
     report = ground.report()
@@ -123,6 +134,22 @@ def test_what_is_wrong_with_a_task_is_named_and_the_rest_goes_on(ground: Ground)
     page = (ground.home / "out/report.html").read_text()
     assert "no result after 0.5 s" in page
     assert "<script" not in page
+
+
+@pytest.mark.layer("landlock")
+def test_commands_that_fill_the_disk_are_stopped_and_the_rest_goes_on(ground: Ground) -> None:
+    ground.write("fills", "fills-first", "right")
+    limit = {"AGENTCLI_COMMAND_DISK": "20M"}
+    assert ground.run("--play", "solution", sandbox="landlock", **limit).code == 0
+    report = ground.report()
+    assert failures(report) == {
+        "fills": "check was stopped",
+        "fills-first": "setup failed",
+        "right": None,
+    }
+    page = (ground.home / "out/report.html").read_text()
+    assert page.count("The limit is the setting command_disk.") == 2
+    assert not list(ground.home.rglob("big"))
 
 
 def test_attempts_are_not_made_twice_and_two_runs_are_compared(ground: Ground) -> None:

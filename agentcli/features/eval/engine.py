@@ -117,6 +117,7 @@ class Evaluation:
             ran = await self._run_command(task.setup, base, timeout_s=SETUP_TIMEOUT_S)
             if ran.exit_code != 0:
                 self._failed_setups[task.id] = ran.describe(SETUP_TIMEOUT_S)
+                shutil.rmtree(base, ignore_errors=True)  # it may have filled the disk
                 return
         is_ready.touch()
 
@@ -176,10 +177,10 @@ class Evaluation:
         if (known := _load_attempt(stored, key)) is not None:
             return known
         attempt = await self._check_tree(task, done)
+        if done.get("tree"):  # first: it may have filled the disk
+            shutil.rmtree(done["tree"], ignore_errors=True)
         stored.parent.mkdir(exist_ok=True)
         _write_json(stored, {"key": key, **asdict(attempt)})
-        if done.get("tree"):
-            shutil.rmtree(done["tree"], ignore_errors=True)
         return attempt
 
     async def _check_tree(self, task: SuiteTask, done: Json) -> Attempt:
@@ -197,8 +198,7 @@ class Evaluation:
             return _build_attempt(done)
         message = ran.describe(task.check_timeout_s)
         if ran.exit_code is None or ran.exit_code in NOT_STARTED:
-            failure: FailureClass = "check timed out" if ran.timed_out else "check did not start"
-            return _build_attempt(done, failure=failure, message=message)
+            return _build_attempt(done, failure=ran.failure, message=message)
         if done["status"] in ("ok", "failed"):
             return _build_attempt(done, failure="wrong", message=message)
         return _build_attempt(done, failure=done["status"], message=_find_error(done))
@@ -213,7 +213,7 @@ class Evaluation:
             *("--verify", command, "--tool-timeout", str(timeout_s)),
             *(["--add-dir", f"{reads}:ro"] if reads else []),
             *(["--sandbox", self._plan.sandbox] if self._plan.sandbox else []),
-            *("-o", "json", "-q", "--no-annotations"),
+            *("-o", "stream-json", "-q", "--no-annotations"),
         )
         # Their sessions are no sessions of the user.
         env = {**os.environ, "XDG_STATE_HOME": str(self._plan.out / "state")}
@@ -227,28 +227,40 @@ class Evaluation:
 class CommandRun:
     exit_code: int | None
     """None if the command did not start or did not end."""
-    timed_out: bool = False
+    failure: FailureClass = "check did not start"
+    """Why there is no exit code."""
     message: str = ""
 
     def describe(self, timeout_s: float) -> str:
-        if self.timed_out:
+        if self.failure == "check timed out":
             return f"no result after {timeout_s:g} s"
         code = "" if self.exit_code is None else f"exit code {self.exit_code}"
         return ": ".join(part for part in (code, self.message) if part)
 
 
 def _read_run(out: bytes, err: bytes) -> CommandRun:
-    try:
-        result = json.loads(out)
-        (ran,) = result["verify"]
-    except (ValueError, KeyError, TypeError):
+    checks = [row for row in map(_parse_row, out.splitlines()) if row.get("type") == "verify"]
+    if not checks:
         lines = err.decode("utf-8", "replace").strip().splitlines()
         return CommandRun(exit_code=None, message=lines[0] if lines else "it did not start")
-    return CommandRun(
-        exit_code=ran["exit_code"],
-        timed_out=ran["exit_code"] is None and ran["duration_ms"] > 0,
-        message=_read_last_line(ran.get("log")),
-    )
+    ran = checks[-1]
+    if ran["exit_code"] is not None:
+        return CommandRun(exit_code=ran["exit_code"], message=_read_last_line(ran.get("log")))
+    # The last lines of the output say how the command ended.
+    how = [line.strip("[]") for line in ran["output"].splitlines() if line.startswith("[")]
+    if ran["duration_ms"] == 0:
+        return CommandRun(exit_code=None, message=how[-1] if how else "it did not start")
+    if how and how[-1].startswith("timed out"):
+        return CommandRun(exit_code=None, failure="check timed out")
+    return CommandRun(exit_code=None, failure="check was stopped", message=": ".join(how[-2:]))
+
+
+def _parse_row(line: bytes) -> Json:
+    try:
+        row = json.loads(line)
+    except ValueError:
+        return {}
+    return row if isinstance(row, dict) else {}
 
 
 def _read_last_line(log: str | None) -> str:

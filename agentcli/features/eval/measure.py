@@ -15,6 +15,7 @@ FailureClass = Literal[
     "error",
     "setup failed",
     "check timed out",
+    "check was stopped",
     "check did not start",
 ]
 """Why an attempt did not pass. `wrong` if the agent was done and the check says no."""
