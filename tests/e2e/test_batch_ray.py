@@ -160,7 +160,6 @@ def test_lost_node_loses_no_task_and_nodes_need_nothing_of_ours(tmp_path: Path) 
     unpacked = list((tmp_path / "node-home/.cache/agentcli/nodes").glob("*.subdirectory"))
     assert [path.read_text() for path in unpacked] == ["sub"]
     assert not list((tmp_path / "home/.cache/agentcli").glob("nodes/*"))
-    assert not list((tmp_path / "node-home/.cache/agentcli/trees").glob("*/t*"))
 
 
 @pytest.mark.soak
@@ -184,13 +183,15 @@ def test_killed_workers_and_driver_leave_one_result_for_each_task(
         batch.communicate(timeout=60)
         before = {path: path.read_bytes() for path in out.glob("tasks/*/done.json")}
         wait_until(lambda: not find_workers(tmp_path))
+        assert [path for path, done in before.items() if json.loads(done)["status"] != "ok"] == []
         again = fleet.start("ray", environ, *options)
         _, err = again.communicate(timeout=4500)
-        assert again.returncode == 0, err
+        failed = [line for line in err.splitlines() if " ok " not in line]
+        assert again.returncode == 0, failed
         assert f"{len(before)} of {tasks} tasks are already done\n" in err
         assert fleet.start("local", environ, "--workers", "2").wait(2500) == 0
     results = fleet.read_results("ray")
-    assert {one["status"] for one in results.values()} == {"ok"}
+    assert [one for one in results.values() if one["status"] != "ok"] == []
     assert len({one["session"] for one in results.values()}) == tasks
     assert all(path.read_bytes() == content for path, content in before.items())
     fleet.assert_same_records("local", "ray")

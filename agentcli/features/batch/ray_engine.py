@@ -187,7 +187,7 @@ def run_on_node(job: NodeJob) -> NodeResult:
     directory = user_cache_path("agentcli", appauthor=False) / "nodes"
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     with FileLock(directory / f"{job.key}.lock"):
-        trees = TaskTrees(_unpack_source(job, directory), out=_name_batch(directory))
+        trees = TaskTrees(_unpack_source(job, directory), out=_name_attempt(directory))
         tree = trees.make(job.name)
     try:
         with TemporaryDirectory(prefix="agentcli-") as temporary:
@@ -209,9 +209,12 @@ def _unpack_source(job: NodeJob, directory: Path) -> Path:
     return root / subdirectory.read_text(encoding="utf-8")
 
 
-def _name_batch(directory: Path) -> Path:
-    """Return a name for the trees of this batch: an earlier one may not have ended here."""
-    return directory / str(ray.get_runtime_context().get_job_id())
+def _name_attempt(directory: Path) -> Path:
+    """Return a name for the tree of this attempt alone.
+
+    If a worker is killed, its run goes on until it writes to nobody, and still uses its tree.
+    """
+    return directory / str(ray.get_runtime_context().get_task_id())
 
 
 def _run_in_tree(job: NodeJob, tree: Path, temporary: Path) -> NodeResult:

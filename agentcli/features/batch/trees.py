@@ -66,6 +66,8 @@ class TaskTrees:
     def remove(self, name: str) -> None:
         with self._one_at_a_time:
             self._remove(self._directory / name)
+        with suppress(OSError):  # other tasks have theirs in it
+            self._directory.rmdir()
 
     def get_workspace(self, name: str) -> Path:
         """Return the path, in the directory of this name, of the workspace."""
