@@ -1,6 +1,7 @@
 """action.yml and the GitLab template, each step run by a shell as a runner would."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -12,7 +13,9 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.support import anthropic_streams as anthropic
 from tests.support.program import environment, script, write_fork_command
+from tests.support.provider import Provider
 
 ROOT = Path(__file__).parents[2]
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text())
@@ -34,6 +37,7 @@ class Runner:
 
     home: Path
     workspace: Path
+    limit_s: float = 110.0
     outputs: dict[str, dict[str, str]] = field(default_factory=dict)
     printed: str = ""
 
@@ -77,7 +81,7 @@ class Runner:
             ),
             capture_output=True,
             text=True,
-            timeout=110,
+            timeout=self.limit_s,
         )
         self.printed += ran.stdout + ran.stderr
         if "id" in step:
@@ -134,6 +138,23 @@ def test_action_runs_a_task_and_hands_its_results_on(runner: Runner) -> None:
     assert "edit(docs/**)" in json.dumps(settings)
     assert [path.name for path in runner.workspace.iterdir()] == ["made.txt"]
     assert runner.installed[-1] == str(ROOT), "installed from the commit of the action"
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(900)
+def test_action_installs_itself_with_a_real_pip(home: Path, workspace: Path) -> None:
+    runner = Runner(home=home, workspace=workspace, limit_s=800.0)
+    registry = ("PIP_", "SSL_", "REQUESTS_")
+    env = {name: value for name, value in os.environ.items() if name.startswith(registry)}
+    made = anthropic.call("c1", "write_file", {"path": "made.txt", "content": "made\n"})
+    replies = [anthropic.calls(made), *[anthropic.says("Made.")] * 2]
+    inputs = {"prompt": "make it", "model": "opus", "mode": "auto-edit", "python": sys.executable}
+    with Provider(replies) as provider:
+        env |= {"ANTHROPIC_BASE_URL": provider.base_url, "ANTHROPIC_API_KEY": "sk-test-0123456"}
+        assert runner.run(inputs, **env) == 0, runner.printed
+    assert runner.read_output("answer") == "Made."
+    assert (runner.workspace / "made.txt").read_text() == "made\n"
+    assert (runner.home / "agentcli-venv/bin/agentcli").is_file()
 
 
 def test_action_fails_as_the_run_does(runner: Runner) -> None:

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.program import environment, script
+from tests.support import anthropic_streams as anthropic
+from tests.support.program import environment
+from tests.support.provider import Provider
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/guides/install.md").read_text(encoding="utf-8")
@@ -21,9 +23,9 @@ REGISTRY = ("UV_", "PIP_", "SSL_", "REQUESTS_")
 """How variables begin by which a machine reaches its registry."""
 
 
-def run(*words: str | Path, home: Path) -> str:
+def run(*words: str | Path, home: Path, **more: str) -> str:
     own = {name: value for name, value in os.environ.items() if name.startswith(REGISTRY)}
-    environ = environment(home, **own)
+    environ = environment(home, **own, **more)
     environ["PATH"] = f"{home}/.local/bin:{environ['PATH']}"
     ran = subprocess.run(words, cwd=home, env=environ, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
@@ -51,26 +53,41 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
+def find_python(version: str) -> str:
+    """Return a Python of this version; skip if this machine has none."""
+    if shutil.which("uv") is None:
+        pytest.skip("needs uv")
+    words = ["uv", "python", "find", "--no-python-downloads", "--no-project", version]
+    ran = subprocess.run(words, capture_output=True, text=True)
+    if ran.returncode:
+        pytest.skip(f"needs Python {version}")
+    return ran.stdout.strip()
+
+
+@pytest.mark.parametrize("version", ["3.11", "3.12", "3.13", "3.14"])
 @pytest.mark.parametrize("kind", ["wheel", "repository"])
 @pytest.mark.parametrize("program", ["pipx", "uv", "uvx"])
 def test_install_line_gives_a_program_that_does_a_task(
-    program: str, kind: str, wheel: Path, home: Path
+    program: str, kind: str, version: str, wheel: Path, home: Path
 ) -> None:
     if shutil.which(program) is None:
         pytest.skip(f"needs {program}")
     source = str(wheel) if kind == "wheel" else f"git+{ROOT.as_uri()}"
     (line,) = re.findall(rf"^({program} .*?)  +#", PAGE, re.MULTILINE)
-    words = line.replace("SOURCE", source).split()
-    edit = {"calls": [{"write_file": {"path": "made.txt", "content": "made\n"}}]}
-    model = script(home / "s.json", [edit, "Done.", "Done."])
-    task = ("run", "--mode", "auto-edit", "--model", model, "x")
-    if program == "uvx":
-        run(*words[:-1], *task, home=home)
-    else:
-        run(*words, home=home)
-        run("agentcli", *task, home=home)
-        update = run("agentcli", "update", home=home)
-        assert ("commit " in update) == (kind == "repository")
+    words = line.replace("SOURCE", f"--python {find_python(version)} {source}").split()
+    words = ["uvx", *words[2:4], "--from", *words[4:]] if program == "uvx" else words
+    made = anthropic.call("c1", "write_file", {"path": "made.txt", "content": "made\n"})
+    replies = [anthropic.calls(made), *[anthropic.says("Done.")] * 2]
+    task = ("run", "--mode", "auto-edit", "--model", "opus", "make it")
+    with Provider(replies) as provider:
+        model = {"ANTHROPIC_BASE_URL": provider.base_url, "ANTHROPIC_API_KEY": "sk-test-0123456"}
+        if program == "uvx":
+            run(*words[:-1], *task, home=home, **model)
+        else:
+            run(*words, home=home)
+            run("agentcli", *task, home=home, **model)
+            update = run("agentcli", "update", home=home)
+            assert ("commit " in update) == (kind == "repository")
     assert (home / "made.txt").read_text() == "made\n"
 
 

@@ -8,6 +8,7 @@ import io
 import os
 import shutil
 import tarfile
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
