@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 
@@ -312,10 +312,12 @@ def remove_worktree(tree: Path, *, root: Path) -> None:
     """Remove a linked worktree with all that is in it, however little of it was made."""
     if not tree.exists():
         return
-    with suppress(SettingsError):  # one that is half made is removed as a plain directory
+    try:
         run_git("worktree", "remove", "--force", "--force", str(tree), cwd=root)
-    shutil.rmtree(tree, ignore_errors=True)
-    run_git("worktree", "prune", cwd=root)
+        shutil.rmtree(tree, ignore_errors=True)
+    except SettingsError:  # one that is half made is removed as a plain directory
+        shutil.rmtree(tree, ignore_errors=True)
+        run_git("worktree", "prune", cwd=root)
 
 
 def apply_patch(patch: str, directory: Path) -> None:

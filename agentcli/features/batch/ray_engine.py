@@ -184,21 +184,33 @@ def run_on_node(job: NodeJob) -> NodeResult:
             f"{job.version}",
             hint="install the same version on every node",
         )
-    directory = user_cache_path("agentcli", appauthor=False) / "nodes"
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with FileLock(directory / f"{job.key}.lock"):
-        trees = TaskTrees(_unpack_source(job, directory), out=_name_attempt(directory))
-        tree = trees.make(job.name)
+    # An attempt has a tree of its own. If a worker is killed, its run goes on until it writes to
+    # nobody, and still uses its tree.
+    trees = _open_source(job).with_output(Path(str(ray.get_runtime_context().get_task_id())))
     try:
         with TemporaryDirectory(prefix="agentcli-") as temporary:
-            return _run_in_tree(job, tree, Path(temporary))
+            return _run_in_tree(job, trees.make(job.name), Path(temporary))
     finally:
+        trees.remove(job.name)
+
+
+_SOURCES: dict[str, TaskTrees] = {}
+"""The sources that this process has used."""
+
+
+def _open_source(job: NodeJob) -> TaskTrees:
+    """Return the trees of the source, which is fetched and unpacked once for each node."""
+    if job.key not in _SOURCES:
+        directory = user_cache_path("agentcli", appauthor=False) / "nodes"
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         with FileLock(directory / f"{job.key}.lock"):
-            trees.remove(job.name)
+            workspace = _unpack_source(job, directory)
+        _SOURCES[job.key] = TaskTrees(workspace, out=directory)
+    return _SOURCES[job.key]
 
 
 def _unpack_source(job: NodeJob, directory: Path) -> Path:
-    """Return the workspace that the trees are made from. It is fetched once for each node."""
+    """Return the workspace that the trees are made from."""
     root = directory / job.key
     subdirectory = directory / f"{job.key}.subdirectory"
     if not subdirectory.exists():
@@ -207,14 +219,6 @@ def _unpack_source(job: NodeJob, directory: Path) -> Path:
         source.unpack(root)
         subdirectory.write_text(source.subdirectory, encoding="utf-8")
     return root / subdirectory.read_text(encoding="utf-8")
-
-
-def _name_attempt(directory: Path) -> Path:
-    """Return a name for the tree of this attempt alone.
-
-    If a worker is killed, its run goes on until it writes to nobody, and still uses its tree.
-    """
-    return directory / str(ray.get_runtime_context().get_task_id())
 
 
 def _run_in_tree(job: NodeJob, tree: Path, temporary: Path) -> NodeResult:

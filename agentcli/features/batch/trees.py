@@ -34,16 +34,18 @@ class TaskTrees:
 
     _one_at_a_time = Lock()
 
-    def __init__(self, workspace: Path, *, out: Path) -> None:
+    def __init__(self, workspace: Path, *, out: Path, checkout: Checkout | None = None) -> None:
+        """`repository` is its root and commit, if they are known."""
         self._workspace = workspace
         self._out = out
         key = hashlib.sha256(os.fsencode(out)).hexdigest()[:12]
         self._directory = user_cache_path("agentcli", appauthor=False) / "trees" / key
-        try:
-            self._checkout = find_checkout(workspace)
-        except SettingsError:
-            self._checkout = Checkout(root=workspace, commit="", workspace=workspace)
+        self._checkout = checkout or _find_checkout(workspace)
         self.commit = self._checkout.commit
+
+    def with_output(self, out: Path) -> "TaskTrees":
+        """Return trees of the same source, in directories of their own."""
+        return TaskTrees(self._workspace, out=out, checkout=self._checkout)
 
     @property
     def lacks_changes(self) -> bool:
@@ -146,3 +148,11 @@ class PackedSource:
             with _OwnArchive(fileobj=io.BytesIO(self.content)) as tar:
                 tar.extractall(root)
         (root / self.subdirectory).mkdir(parents=True, exist_ok=True)
+
+
+def _find_checkout(workspace: Path) -> Checkout:
+    """Return the repository around the workspace; without a commit, the workspace alone."""
+    try:
+        return find_checkout(workspace)
+    except SettingsError:
+        return Checkout(root=workspace, commit="", workspace=workspace)
