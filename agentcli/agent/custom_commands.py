@@ -75,7 +75,7 @@ def read_commands(
     bad: list[str] = []
     for file, text in sorted(texts.items()):
         path = PurePosixPath(file)
-        name = ":".join(path.with_suffix("").parts)
+        name = ":".join(path.with_suffix("").parts).removesuffix(".prompt")
         read = read_toml_command if path.suffix.lower() == ".toml" else read_command
         if path.name.lower() == "readme.md":
             continue

@@ -27,18 +27,26 @@ if TYPE_CHECKING:
     from agentcli.agent.rule_files import RuleFile
 
 NAMES = (
+    "AGENTS.override.md",
     "AGENTS.md",
+    "AGENT.md",
     "CLAUDE.md",
     "CLAUDE.local.md",
     ".claude/CLAUDE.md",
     "GEMINI.md",
     ".github/copilot-instructions.md",
     ".cursorrules",
+    ".windsurfrules",
+    ".clinerules",
+    ".roorules",
+    ".junie/guidelines.md",
+    "WARP.md",
+    ".rules",
 )
 """The names of instruction files of a directory. All are read; what two of them say, only once."""
-NAMES_OF_OTHERS = frozenset((".github/copilot-instructions.md", ".cursorrules"))
+NAMES_OF_OTHERS = frozenset(NAMES[NAMES.index(".github/copilot-instructions.md") :])
 """Those that were written for one other program, and may be orders about its answers."""
-FOLDERS_OF_OTHERS = (".cursor/", ".github/")
+FOLDERS_OF_OTHERS = tuple(f"{folder}/" for folder in RULES if not folder.startswith(".claude"))
 FOREIGN_FOLDERS = frozenset(("node_modules", "site-packages", "vendor", "third_party", ".git"))
 """Directories whose contents somebody else wrote."""
 LIMIT_BYTES = 32_000
@@ -136,7 +144,8 @@ class InstructionFiles:
     ) -> Iterator[ContextNote | Warned]:
         for name in NAMES:
             place = str(folder / name)
-            if os.path.lexists(root.root / place):
+            is_folder = name in RULES and (root.root / place).is_dir()
+            if os.path.lexists(root.root / place) and not is_folder:
                 text = self._read(root, place, within=()).strip()
                 shown = (
                     place

@@ -22,7 +22,7 @@ from agentcli.types.events import ContextNote, NoteReason, Warned
 LISTED_CHARS = 16_000
 ISOLATED = "worktree"
 """The isolation of a role that works in a git worktree of its own."""
-INHERITING = ("claude", "opencode")
+INHERITING = ("claude", "opencode", "cursor", "gemini", "github")
 """The programs whose roles have all tools of their parent if they name none."""
 
 
@@ -201,7 +201,7 @@ def read_role(path: Path, *, tools: Collection[str], inherits: bool = False) -> 
     """Read one role; raise InvalidFile if it cannot be used.
 
     `inherits` is True if a role that names no tools has all tools of its parent."""
-    described = read_front_matter(path, default_name=path.stem)
+    described = read_front_matter(path, default_name=path.stem.removesuffix(".agent"))
     fields = described.fields
     if fields.get("disable") is True:
         raise InvalidFile("it is disabled")

@@ -1,10 +1,10 @@
-"""Instructions for certain files, from `.claude/rules`, `.cursor/rules` and `.github/instructions`.
+"""Instructions for certain files, from `.claude/rules`, `.cursor/rules` and folders like them.
 
 Their front matter says when they hold: always, for files that match, or when the model asks for
 them by their description. One that only a user can mention is not sent.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
@@ -18,7 +18,7 @@ from agentcli.agent.front_matter import (
     read_words,
     split_front_matter,
 )
-from agentcli.system.agent_files import is_inside, walk_files
+from agentcli.system.agent_files import RULES, is_inside, walk_files
 from agentcli.system.lazy import compile_later
 from agentcli.system.plain_text import show_controls
 from agentcli.types.events import ContextNote, NoteReason
@@ -29,7 +29,15 @@ LISTED_LIMIT = 50
 GLOBS_LIMIT = 50
 BRACES_LIMIT = 3
 _BRACES = compile_later(r"\{([^{}]*)\}")
-_GLOB_KEYS = ("globs", "paths", "applyTo", "apply_to")
+_GLOB_KEYS = ("globs", "paths", "applyTo", "apply_to", "fileMatchPattern")
+_WHEN: Mapping[str, Applies] = {
+    "always_on": "always",
+    "always": "always",
+    "model_decision": "on request",
+    "auto": "on request",
+    "manual": "by mention",
+}
+"""The values of `trigger` and `inclusion`, by which some agents say when a rule holds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,9 +51,10 @@ class RuleFile:
 
     @property
     def folder(self) -> PurePosixPath:
-        """The directory that it speaks for: the one with `.claude`, `.cursor` or `.github`."""
+        """The directory that it speaks for: the one with `.claude`, `.cursor` and the like."""
         parts = PurePosixPath(self.path).parts
-        at = next(at for at, part in enumerate(parts) if part in (".claude", ".cursor", ".github"))
+        names = [PurePosixPath(folder).parts[0] for folder in RULES]
+        at = next(at for at, part in enumerate(parts) if part in names)
         return PurePosixPath(*parts[:at])
 
     def covers(self, path: PurePosixPath) -> bool:
@@ -91,6 +100,9 @@ def _choose_when(
     path: str, fields: dict[str, Any], *, globs: tuple[str, ...], description: str
 ) -> Applies:
     always = fields.get("alwaysApply")
+    written = _WHEN.get(read_words(fields.get("trigger") or fields.get("inclusion")))
+    if written is not None:
+        return "by mention" if written == "on request" and not description else written
     if always is True or any(glob in ("*", "**", "**/*") for glob in globs):
         return "always"
     if globs:

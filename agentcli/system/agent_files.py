@@ -5,27 +5,90 @@ read. A listing is bounded, sorted, and never leaves the directory that it was a
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from agentcli.system.home import config_home, home
 
-SKILLS = (".agentcli/skills", ".agents/skills", ".claude/skills")
+SKILLS = (
+    *(".agentcli/skills", ".agents/skills", ".claude/skills", ".codex/skills", ".cursor/skills"),
+    *(".gemini/skills", ".github/skills", ".opencode/skill", ".opencode/skills"),
+)
 """Folders with one folder for each skill. The first of two skills with one name wins."""
-ROLES = (".agentcli/agents", ".claude/agents", ".opencode/agent", ".opencode/agents")
+ROLES = (
+    *(".agentcli/agents", ".claude/agents", ".opencode/agent", ".opencode/agents"),
+    *(".cursor/agents", ".gemini/agents", ".github/agents"),
+)
 COMMANDS = (
     ".claude/commands",
     ".codex/prompts",
     ".opencode/command",
     ".opencode/commands",
     ".gemini/commands",
+    ".cursor/commands",
+    ".github/prompts",
 )
 """Folders with prompts of other agents. Those of agentcli are in `.agentcli/commands`."""
 SERVERS = (".mcp.json", ".cursor/mcp.json", ".vscode/mcp.json")
 PERMISSIONS = (".claude/settings.json", ".claude/settings.local.json")
 """Files with rules and hooks."""
-RULES = (".claude/rules", ".cursor/rules", ".github/instructions")
+RULES = (
+    *(".claude/rules", ".cursor/rules", ".github/instructions", ".windsurf/rules", ".clinerules"),
+    *(".roo/rules", ".kilocode/rules", ".kiro/steering", ".amazonq/rules", ".continue/rules"),
+    *(".trae/rules", ".augment/rules"),
+)
 """Folders with instructions for certain files."""
+NOT_READ: Mapping[str, str] = {
+    **dict.fromkeys(
+        (
+            *(".codex/config.toml", ".gemini/settings.json", "opencode.json", "opencode.jsonc"),
+            *(".opencode/opencode.json", ".continue/config.yaml", ".zed/settings.json"),
+            *(
+                ".aider.conf.yml",
+                ".roomodes",
+                ".kiro/settings",
+                ".roo/mcp.json",
+                ".amp/settings.json",
+            ),
+        ),
+        "settings of another program; for its servers: agentcli mcp add",
+    ),
+    **dict.fromkeys(
+        (
+            ".cursor/hooks.json",
+            ".codex/hooks.json",
+            ".github/hooks",
+            ".kiro/hooks",
+            ".windsurf/hooks.json",
+        ),
+        "hooks in another form; write them to .agentcli/hooks.json",
+    ),
+    **dict.fromkeys(
+        (
+            *(".opencode/plugin", ".opencode/plugins", ".opencode/tool", ".gemini/extensions"),
+            *(".claude-plugin/plugin.json", ".claude-plugin/marketplace.json", ".agents/plugins"),
+        ),
+        "for plugins: agentcli plugins install",
+    ),
+    **dict.fromkeys(
+        (
+            *(".claude/output-styles", ".github/chatmodes", ".windsurf/workflows", ".kiro/specs"),
+            *(".opencode/mode", ".opencode/themes", ".kilocodemodes", ".goosehints", "replit.md"),
+        ),
+        "it has no meaning here",
+    ),
+    **dict.fromkeys(
+        (
+            ".cursorignore",
+            ".cursorindexingignore",
+            ".geminiignore",
+            ".codeiumignore",
+            ".aiderignore",
+        ),
+        "to keep files from the model: a deny rule such as read(secrets/**)",
+    ),
+}
+"""Files and folders of other agents that are not read, each with the reason."""
 PROMPT_SUFFIXES = (".md", ".toml")
 FILES_LIMIT = 300
 DEPTH_LIMIT = 5

@@ -5,6 +5,9 @@ places and names that the agents read.
 """
 
 from collections.abc import Iterator, Mapping
+from pathlib import PurePosixPath
+
+from agentcli.system.agent_files import NOT_READ
 
 HEADERS: Mapping[str, str] = {
     "plain": "---\nname: {name}\ndescription: Does {name}\n---\n",
@@ -86,6 +89,11 @@ RULE_HEADERS: Mapping[str, str] = {
     "paths": "---\npaths:\n  - src/api/**\n  - '**/*.sql'\n---\n",
     "apply-to": "---\napplyTo: '**/*.ts,**/*.tsx'\n---\n",
     "broken": "---\nglobs: **/*.rs\nalwaysApply: false\n---\n",
+    "trigger-glob": "---\ntrigger: glob\nglobs: '*.go'\n---\n",
+    "trigger-always": "---\ntrigger: always_on\n---\n",
+    "trigger-model": "---\ntrigger: model_decision\ndescription: For APIs\n---\n",
+    "inclusion-match": '---\ninclusion: fileMatch\nfileMatchPattern: ["**/*.ts"]\n---\n',
+    "inclusion-auto": "---\ninclusion: auto\nname: x\ndescription: When it fits\n---\n",
 }
 PROMPTS: Mapping[str, str] = {
     "plain": 'prompt = "Do it."',
@@ -109,10 +117,7 @@ def list_corpus() -> Iterator[tuple[str, str]]:
             yield f".claude/agents/agent-{name}.md", text
             yield f".claude/commands/{'git/' if at else ''}command-{name}.md", text
             yield f".opencode/agent/other-{name}.md", text
-    for shape, header in RULE_HEADERS.items():
-        yield f".cursor/rules/{shape}.mdc", f"{header}Use tabs in {shape}.\n"
-        yield f".claude/rules/deep/{shape}.md", f"{header}Use blanks in {shape}.\n"
-        yield f".github/instructions/{shape}.instructions.md", f"{header}Be brief in {shape}.\n"
+    yield from _list_rules()
     for shape, text in PROMPTS.items():
         yield f".gemini/commands/more/{shape}.toml", text
     for shape in ("plain", "colon", "none", "hint"):
@@ -120,3 +125,20 @@ def list_corpus() -> Iterator[tuple[str, str]]:
         yield f".codex/prompts/{shape}.md", text
         yield f".opencode/command/{shape}.md", text
         yield f".agents/skills/shared-{shape}/SKILL.md", text
+        yield f".cursor/commands/cursor-{shape}.md", text
+        yield f".github/prompts/github-{shape}.prompt.md", text
+        yield f".github/agents/github-{shape}.agent.md", text
+        yield f".codex/skills/codex-{shape}/SKILL.md", text
+    for name in ("AGENTS.override.md", ".windsurfrules", ".junie/guidelines.md", "WARP.md"):
+        yield name, f"Said in {name}.\n"
+    for name in NOT_READ:
+        yield name if "." in PurePosixPath(name).name[1:] else f"{name}/x.md", "{}"
+
+
+def _list_rules() -> Iterator[tuple[str, str]]:
+    for shape, header in RULE_HEADERS.items():
+        yield f".cursor/rules/{shape}.mdc", f"{header}Use tabs in {shape}.\n"
+        yield f".claude/rules/deep/{shape}.md", f"{header}Use blanks in {shape}.\n"
+        yield f".github/instructions/{shape}.instructions.md", f"{header}Be brief in {shape}.\n"
+        for folder in (".windsurf/rules", ".clinerules", ".roo/rules", ".kiro/steering"):
+            yield f"{folder}/{shape}.md", f"{header}Be kind in {folder} {shape}.\n"

@@ -4,6 +4,9 @@ One row for each file or definition: what it is, where it is, and whether it is 
 trust, or is left out, with the reason.
 """
 
+import json
+import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
@@ -11,7 +14,13 @@ from typing import Literal, NamedTuple
 
 from agentcli.agent.custom_commands import read_commands
 from agentcli.agent.front_matter import InvalidFile, NamedFile, read_text
-from agentcli.agent.instructions import NAMES, InstructionFiles
+from agentcli.agent.instructions import (
+    ALL_LIMIT_BYTES,
+    FOREIGN_FOLDERS,
+    LIMIT_BYTES,
+    NAMES,
+    InstructionFiles,
+)
 from agentcli.agent.markdown_files import (
     SourceFolder,
     inherits_tools,
@@ -20,7 +29,7 @@ from agentcli.agent.markdown_files import (
     read_role,
     read_skill,
 )
-from agentcli.agent.rule_files import find_rule_files
+from agentcli.agent.rule_files import RuleFile, find_rule_files
 from agentcli.permissions.claude_settings import ClaudeSettings
 from agentcli.permissions.foreign_files import get_servers, read_object
 from agentcli.permissions.project_files import describe_hooks
@@ -34,9 +43,15 @@ from agentcli.session.plugins import iter_commands, load_plugins
 from agentcli.session.project import Project, load_project
 from agentcli.settings import get_settings_file
 from agentcli.system.agent_files import (
+    COMMANDS,
+    NOT_READ,
+    PERMISSIONS,
     PROMPT_SUFFIXES,
+    ROLES,
     RULES,
     SERVERS,
+    SKILLS,
+    is_inside,
     list_levels,
     list_user_folders,
     list_user_instructions,
@@ -51,6 +66,7 @@ from agentcli.types.settings import Settings
 
 State = Literal["used", "waits for trust", "left out"]
 _WORDS_CHARS = 400
+FOLDERS_LIMIT = 20_000
 
 
 class SourceRow(NamedTuple):
@@ -88,14 +104,17 @@ def _format_rows(rows: Sequence[SourceRow]) -> Iterator[str]:
 def collect_rows(settings: Settings) -> Iterator[SourceRow]:
     """Yield a row for everything that is read, waits or is left out. Raise SettingsError."""
     project = load_project(settings.workspace, trust_project=settings.trust_project)
-    yield from _list_instructions(settings, project)
-    yield from _list_rule_files(settings)
+    facts = _collect_instructions(settings, project)
+    yield from _list_instructions(settings, facts)
+    yield from _list_rule_files(settings, facts)
     yield from _list_skills(settings)
     yield from _list_roles(settings)
     yield from _list_own_commands()
     yield from _list_plugins()
     if project is not None:
         yield from _list_project(project, settings.workspace)
+    yield from _list_unread(settings.workspace)
+    yield from _list_nested(settings.workspace)
 
 
 def _show_path(path: Path, workspace: Path) -> str:
@@ -103,7 +122,9 @@ def _show_path(path: Path, workspace: Path) -> str:
     return str(path.relative_to(top)) if path.is_relative_to(top) else shorten_home(path)
 
 
-def _list_instructions(settings: Settings, project: Project | None) -> Iterator[SourceRow]:
+def _collect_instructions(
+    settings: Settings, project: Project | None
+) -> Sequence[ContextNote | Warned]:
     rules = load_rules(settings, project)
     files = InstructionFiles(
         settings.workspace,
@@ -111,13 +132,24 @@ def _list_instructions(settings: Settings, project: Project | None) -> Iterator[
         other_user_directories=list_user_instructions(),
         find_rule=build_rule_finder(rules, settings.workspace),
     )
-    facts = files.build_start_notes()
-    said = [fact.text.partition("\n")[0] for fact in facts if isinstance(fact, ContextNote)]
+    return files.build_start_notes()
+
+
+def _list_said(facts: Sequence[ContextNote | Warned]) -> list[str]:
+    """Return the headings of what is sent, which name the file."""
+    return [fact.text.partition("\n")[0] for fact in facts if isinstance(fact, ContextNote)]
+
+
+def _list_instructions(
+    settings: Settings, facts: Sequence[ContextNote | Warned]
+) -> Iterator[SourceRow]:
+    said = _list_said(facts)
     warned = [fact.message for fact in facts if isinstance(fact, Warned)]
     levels = list_levels(settings.workspace)
     folders = (get_settings_file().parent, *list_user_instructions(), *reversed(levels))
     for path in (folder / name for folder in folders for name in NAMES):
-        if not path.exists() and not path.is_symlink():
+        is_folder = path.name in RULES and path.is_dir()
+        if is_folder or (not path.exists() and not path.is_symlink()):
             continue
         relative = path.relative_to(levels[-1]) if path.is_relative_to(levels[-1]) else path
         names = {str(path), str(relative), path.name}
@@ -128,17 +160,42 @@ def _list_instructions(settings: Settings, project: Project | None) -> Iterator[
         yield SourceRow("instructions", path.name, _show_path(path, settings.workspace), state, why)
 
 
-def _list_rule_files(settings: Settings) -> Iterator[SourceRow]:
+def _list_rule_files(
+    settings: Settings, facts: Sequence[ContextNote | Warned]
+) -> Iterator[SourceRow]:
+    said = _list_said(facts)
     levels = list_levels(settings.workspace)
     for folder in (level.relative_to(levels[-1]) / name for level in levels for name in RULES):
+        yield from _list_links_out(levels[-1], folder)
         for rule in find_rule_files(levels[-1], PurePosixPath(folder)):
             when = {"always": "always", "files": f"for {', '.join(rule.globs)}"}
             note = when.get(rule.applies, "the model reads it when it fits")
-            is_left_out = rule.applies == "by mention"
-            if is_left_out:
-                note = "it holds only where a user mentions it"
-            name = Path(rule.path).name
-            yield SourceRow("rule", name, rule.path, "left out" if is_left_out else "used", note)
+            if (levels[-1] / rule.path).stat().st_size > LIMIT_BYTES:
+                note += f"; only its first {LIMIT_BYTES} bytes"
+            why_not = _explain_unused(rule, levels[-1], said)
+            state: State = "left out" if why_not else "used"
+            yield SourceRow("rule", Path(rule.path).name, rule.path, state, why_not or note)
+
+
+def _list_links_out(root: Path, folder: Path) -> Iterator[SourceRow]:
+    names = [folder, *(folder / name for name in walk_files(root / folder, (".md", ".mdc")))]
+    for name in names:
+        if os.path.lexists(root / name) and not is_inside(root / name, root):
+            why = "it is a link that leads out of the repository"
+            yield SourceRow("rule", name.name, str(name), "left out", why)
+
+
+def _explain_unused(rule: RuleFile, root: Path, said: Sequence[str]) -> str:
+    """Return why a rule is not sent; empty if it is, or will be."""
+    if rule.applies == "by mention":
+        return "it holds only where a user mentions it"
+    try:
+        read_text(root / rule.path)
+    except InvalidFile as why:
+        return str(why)
+    if rule.applies == "always" and not any(f"from {rule.path};" in line for line in said):
+        return f"it is empty, says what another file says, or is beyond {ALL_LIMIT_BYTES} bytes"
+    return ""
 
 
 def _list_skills(settings: Settings) -> Iterator[SourceRow]:
@@ -276,6 +333,43 @@ def _list_project(project: Project, workspace: Path) -> Iterator[SourceRow]:
         yield SourceRow("file", Path(name).name, name, "left out", why)
 
 
+def _list_unread(workspace: Path) -> Iterator[SourceRow]:
+    levels = list_levels(workspace)
+    for level in levels:
+        found = [(name, why) for name, why in NOT_READ.items() if os.path.lexists(level / name)]
+        found += [
+            (name, "it is a link that leads out of the repository")
+            for name in (*SKILLS, *ROLES)
+            if os.path.lexists(level / name) and not is_inside(level / name, levels[-1])
+        ]
+        for name, why in found:
+            where = _show_path(level / name, workspace)
+            yield SourceRow("file", Path(name).name, where, "left out", why)
+
+
+def _list_nested(workspace: Path) -> Iterator[SourceRow]:
+    """Yield what directories below the workspace bring, a bounded number of them looked at."""
+    looked_at = 0
+    for directory, folders, _ in os.walk(workspace):
+        place = Path(directory)
+        kept = (one for one in folders if one not in FOREIGN_FOLDERS and not one.startswith("."))
+        folders[:] = sorted(one for one in kept if not os.path.lexists(place / one / ".git"))
+        looked_at += 1
+        if looked_at > FOLDERS_LIMIT:
+            return
+        if place == workspace:
+            continue
+        shown = _show_path(place, workspace)
+        for name in (*NAMES, *RULES):
+            if os.path.lexists(place / name):
+                note = f"when a file in {shown} is worked on"
+                yield SourceRow("instructions", Path(name).name, f"{shown}/{name}", "used", note)
+        for name in (*SKILLS, *ROLES, *COMMANDS, *SERVERS, *PERMISSIONS):
+            if os.path.lexists(place / name):
+                why = f"it holds for a session in {shown}"
+                yield SourceRow("file", Path(name).name, f"{shown}/{name}", "left out", why)
+
+
 def _list_claude_settings(claude: ClaudeSettings, where: str, state: State) -> Iterator[SourceRow]:
     for rule in claude.rules:
         yield SourceRow("permission", str(rule), where, "used")
@@ -298,6 +392,9 @@ def _list_servers(project: Project, state: State) -> Iterator[SourceRow]:
             winner = first.setdefault(name, file)
             if winner != file:
                 yield SourceRow("server", name, file, "left out", f"{winner} wins")
+            elif needed := re.findall(r"\$\{input:\w+\}", json.dumps(entry)):
+                why = f"only an editor can ask for {needed[0]}"
+                yield SourceRow("server", name, file, "left out", why)
             elif isinstance(entry, dict) and (entry.get("command") or _get_address(entry)):
                 shown = _get_address(entry) or str(entry["command"])
                 yield SourceRow("server", name, file, state, shown)
