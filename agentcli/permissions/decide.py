@@ -47,12 +47,14 @@ class PolicyDecider:
         is_untrusted: Callable[[], bool] = lambda: False,
         own: Sequence[Path] = (),
         asks_outside: bool = False,
+        keeps_sandbox: bool = False,
     ) -> None:
         """`is_confined` means that commands run in a sandbox, or that the user turned it off. If
         they do not, none runs without approval. `has_sandbox` is False in both of these cases.
         `is_untrusted` tells whether text from outside the workspace is in the conversation. `own`
         are agentcli's directories, which no command is granted. `asks_outside` means that there is
-        a user to ask about reading a path outside the workspace, which otherwise fails."""
+        a user to ask about reading a path outside the workspace, which otherwise fails.
+        `keeps_sandbox` means that no command may run outside of it."""
         self._rules = list(rules)
         self._prover = prover
         self._is_confined = is_confined
@@ -60,6 +62,7 @@ class PolicyDecider:
         self._own = own
         self._is_untrusted = is_untrusted
         self._asks_outside = asks_outside
+        self._keeps_sandbox = keeps_sandbox
 
     @property
     def session_rules(self) -> tuple[PermissionRule, ...]:
@@ -111,7 +114,9 @@ class PolicyDecider:
         return (
             self._deny(subject)
             or self._deny_in_plan(subject, effect, mode=mode)
-            or refuse_request(subject, self._active, own=self._own)
+            or refuse_request(
+                subject, self._active, own=self._own, keeps_sandbox=self._keeps_sandbox
+            )
         )
 
     def denies_reading(self, path: ReachedPath, *, root: Path) -> bool:

@@ -94,12 +94,19 @@ def find_asking_rule(
 
 
 def refuse_request(
-    subject: CallSubject, rules: Sequence[PermissionRule], *, own: Sequence[Path]
+    subject: CallSubject,
+    rules: Sequence[PermissionRule],
+    *,
+    own: Sequence[Path],
+    keeps_sandbox: bool = False,
 ) -> Verdict | None:
     """Return the denial of a request that no user should be asked about, or None.
 
-    `own` are agentcli's directories: whoever writes there gives themselves any grant."""
+    `own` are agentcli's directories: whoever writes there gives themselves any grant.
+    `keeps_sandbox` is True if the policy of the machine lets no command out of the sandbox."""
     asked = find_missing(subject.request.grants, subject.added, workspace=subject.root)
+    if keeps_sandbox and asked.outside:
+        return _deny("the policy of this machine keeps commands in the sandbox")
     return _refuse_hosts(asked, rules) or _refuse_paths(asked, own)
 
 

@@ -6,11 +6,17 @@ project can tighten all of it; what it may choose besides needs the user's trust
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentcli.agent.instructions import FindRule
-from agentcli.session.managed import apply_managed, load_managed_hooks, load_managed_rules
+from agentcli.session.managed import (
+    apply_managed,
+    keeps_sandbox,
+    load_managed_hooks,
+    load_managed_rules,
+)
 from agentcli.session.plugins import load_plugin_hooks, load_plugins
 from agentcli.session.project import (
     Project,
@@ -82,17 +88,33 @@ class Configuration:
         return build_rule_finder(self.rules, self.settings.workspace)
 
 
-def load_configuration(settings: Settings) -> Configuration:
+def load_configuration(settings: Settings, *, uses_project: bool = True) -> Configuration:
     """Load what the machine, the user and the project configure, besides `settings`.
 
     Raise SettingsError if a file cannot be read or understood."""
-    project = load_project(settings.workspace, trust_project=settings.trust_project)
+    project = (
+        load_project(settings.workspace, trust_project=settings.trust_project)
+        if uses_project
+        else None
+    )
     settings = apply_managed(apply_project(settings, project))
     return Configuration(settings=settings, rules=load_rules(settings, project), project=project)
 
 
 def load_rules(settings: Settings, project: Project | None = None) -> "tuple[PermissionRule, ...]":
-    """Return the rules of the machine, the user, `--policy`, the command line and the project."""
+    """Return the rules of the machine, the user, `--policy`, the command line and the project.
+
+    None of them leads out of a sandbox that the machine's policy wants."""
+    rules = _load_all_rules(settings, project)
+    if not keeps_sandbox(settings):
+        return rules
+    return tuple(
+        replace(rule, grants=replace(rule.grants, outside=False)) if rule.grants.outside else rule
+        for rule in rules
+    )
+
+
+def _load_all_rules(settings: Settings, project: Project | None) -> "tuple[PermissionRule, ...]":
     own = get_rules_file()
     theirs = (*load_managed_rules(), *load_project_rules(project, settings.workspace))
     given = settings.policy or settings.allow or settings.deny or settings.network

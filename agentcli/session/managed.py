@@ -63,6 +63,22 @@ def _choose(key: str, managed: Any, own: Any) -> Any:
     return managed
 
 
+def keeps_sandbox(settings: Settings) -> bool:
+    """Return whether the policy lets nothing run outside the sandbox."""
+    return bool(dict(settings.managed).get("sandbox", "off") != "off")
+
+
+def require_permitted_model(settings: Settings, name: str) -> None:
+    """Raise SettingsError for a model besides those that the policy names, if it sets the model."""
+    managed = dict(settings.managed)
+    named = [managed.get(key) for key in ("model", "small_model", "evaluator", "fallback")]
+    if "model" in managed and name not in named:
+        raise SettingsError(
+            f"the policy of this machine sets the model: {managed['model']}",
+            hint="agentcli doctor",
+        )
+
+
 def load_managed_rules(directory: Path | None = None) -> "tuple[PermissionRule, ...]":
     """Return the managed rules. Raise SettingsError."""
     path = (directory or get_managed_directory()) / RULES

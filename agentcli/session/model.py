@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from platformdirs import user_cache_path
 
+from agentcli.session.managed import require_permitted_model
 from agentcli.types.errors import AgentError, MissingKeyError, SettingsError
 from agentcli.types.events import Emit, Fact, ModelChanged, Warned
 from agentcli.types.fast_dataclass import dataclass
@@ -360,6 +361,7 @@ class SessionModel:
             return None
 
     def _open_limited(self, name: str) -> ModelInUse:
+        require_permitted_model(self._settings, name)
         opened = open_priced_model(replace(self._settings, model=name, effort=None))
         return _apply_budget(self._budget, opened)
 
@@ -384,6 +386,8 @@ class SessionModel:
         is_script = self.current.name.startswith(f"{SCRIPT}/")
         own = self._settings.model if is_script else self.current.name
         wanted = name or self._settings.small_model or own
+        if wanted != own:
+            require_permitted_model(self._settings, wanted)
         opened = open_priced_model(replace(self._settings, model=wanted))
         return _apply_budget(self._budget, opened, share)
 
@@ -394,11 +398,7 @@ class SessionModel:
     async def use(self, name: str) -> None:
         """Switch the model. Raise SettingsError if it cannot be opened; the model stays then."""
         before = self.current
-        if "model" in dict(self._settings.managed) and name != self._settings.model:
-            raise SettingsError(
-                f"the policy of this machine sets the model: {self._settings.model}",
-                hint="agentcli doctor",
-            )
+        require_permitted_model(self._settings, name)
         wanted = replace(self._settings, model=name, effort=before.effort)
         self.current = _apply_budget(self._budget, open_priced_model(wanted))
         self._emit(ModelChanged(model=self.current.name))

@@ -17,6 +17,7 @@ from agentcli.agent.instructions import FindRule
 from agentcli.session.configuration import WEB_FETCH, Configuration, build_rule_finder
 from agentcli.session.context_sources import find_readable_folders
 from agentcli.session.directories import Directories
+from agentcli.session.managed import keeps_sandbox
 from agentcli.session.model import SessionModel
 from agentcli.session.sandbox_host import SandboxHost, find_own_paths
 from agentcli.session.secret_masking import SecretMasking
@@ -328,6 +329,7 @@ class PermissionGate:
             is_untrusted=lambda: self._provenance.is_untrusted,
             own=find_own_paths(self.host.paths),
             asks_outside=self.can_ask,
+            keeps_sandbox=keeps_sandbox(self._settings),
         )
 
     @cached_property

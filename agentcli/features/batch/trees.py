@@ -35,9 +35,9 @@ class TaskTrees:
     _one_at_a_time = Lock()
 
     def __init__(self, workspace: Path, *, out: Path, checkout: Checkout | None = None) -> None:
-        """`repository` is its root and commit, if they are known."""
-        self._workspace = workspace
         """`checkout` is its repository, if that is known."""
+        self._workspace = workspace
+        self._out = out
         key = hashlib.sha256(os.fsencode(out)).hexdigest()[:12]
         self._directory = user_cache_path("agentcli", appauthor=False) / "trees" / key
         self._checkout = checkout or _find_checkout(workspace)

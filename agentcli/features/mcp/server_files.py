@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agentcli.session.managed import apply_managed, keeps_sandbox
 from agentcli.session.plugins import build_server_table, get_data_directory, load_plugins
 from agentcli.session.project import Project, get_trust_directory
 from agentcli.settings import get_servers_file
@@ -96,7 +97,15 @@ def read_entries(settings: Settings, project: Project | None) -> "Entries | None
         parse_foreign_entries(data, path=path, environ=os.environ, disabled=disabled)
         for path, data in foreign.items()
     ]
-    return join_entries(read)
+    return _confine(join_entries(read), settings)
+
+
+def _confine(found: "Entries", settings: Settings) -> "Entries":
+    """Return the servers, all in the sandbox if the policy of the machine keeps it."""
+    if not keeps_sandbox(apply_managed(settings)):
+        return found
+    servers = tuple(replace(server, is_confined=True) for server in found.servers)
+    return replace(found, servers=servers)
 
 
 def _parse_plugin_servers(plugin: "PluginFiles") -> "Entries":

@@ -19,7 +19,7 @@ from agentcli.features.mcp.entries import (
 from agentcli.features.mcp.server_files import read_entries
 from agentcli.features.mcp.servers import Servers
 from agentcli.log.paths import SessionPaths
-from agentcli.session.configuration import Configuration, load_rules
+from agentcli.session.configuration import load_configuration
 from agentcli.session.permission_gate import PermissionGate
 from agentcli.session.project import Project
 from agentcli.session.sandbox_host import SandboxHost
@@ -118,7 +118,8 @@ async def open_server(settings: Settings, entry: ServerEntry) -> AsyncIterator[S
     with tempfile.TemporaryDirectory(prefix="agentcli-mcp-") as directory:
         paths = SessionPaths(id="visit", directory=Path(directory))
         paths.out.mkdir()
-        configuration = Configuration(settings=settings, rules=load_rules(settings))
+        configuration = load_configuration(settings, uses_project=False)
+        settings = configuration.settings
         gate = PermissionGate(
             configuration,
             SandboxHost(configuration, paths, emit=_ignore_event),

@@ -48,7 +48,7 @@ from agentcli.log.paths import SessionPaths
 from agentcli.log.reader import read_log
 from agentcli.log.rebuild import rebuild_at, repeat_undo
 from agentcli.session.builtin_tools import BuiltinTools
-from agentcli.session.configuration import Configuration, load_rules
+from agentcli.session.configuration import load_configuration
 from agentcli.session.model import ModelInUse
 from agentcli.session.permission_gate import PermissionGate
 from agentcli.session.sandbox_host import SandboxHost
@@ -111,13 +111,16 @@ class ReplayRunner:
         self._tools = started.tools
         self._playback = Playback(relocate)
         self._recorded_judge = RecordedJudge(self._playback, relocate)
-        self._settings = Settings(
-            workspace=workspace,
-            mode=_parse_mode(started.mode),
-            sandbox=options.sandbox,
-            policy=options.policy,
+        configuration = load_configuration(
+            Settings(
+                workspace=workspace,
+                mode=_parse_mode(started.mode),
+                sandbox=options.sandbox,
+                policy=options.policy,
+            ),
+            uses_project=False,
         )
-        configuration = Configuration(settings=self._settings, rules=load_rules(self._settings))
+        self._settings = configuration.settings
         self._gate = PermissionGate(
             configuration,
             SandboxHost(configuration, paths, emit=_ignore_event),
