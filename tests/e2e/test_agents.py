@@ -1,6 +1,7 @@
 import json
 import re
 import shutil
+import subprocess
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -13,9 +14,11 @@ from agentcli.log.audit import audit_log
 from agentcli.providers.catalog import cost_usd, resolve
 from agentcli.types.messages import Usage
 from tests.support import anthropic_streams as anthropic
-from tests.support.program import Ran, agentcli, session_log
+from tests.support.processes import running, unique_seconds
+from tests.support.program import PROGRAM, Ran, agentcli, environment, session_log
 from tests.support.provider import Provider, Recorded, Reply, sse, stream
-from tests.support.repl import KEY, git, says
+from tests.support.repl import KEY, answer_question, git, live, says
+from tests.support.terminal import until
 
 pytestmark = pytest.mark.usefixtures("verified_logs")
 
@@ -293,3 +296,123 @@ def test_without_git_an_agent_says_why_it_does_not_start(crew: Crew) -> None:
     (result,) = [fact["result"] for fact in crew.facts("call_finished")]
     assert "is not in a git repository" in result["content"][0]["text"]
     assert crew.facts("agent_started") == []
+
+
+def reply_as(agent: Answer, *parent: Reply) -> Answer:
+    left, lock = list(parent), threading.Lock()
+
+    def reply(request: Recorded) -> Reply:
+        if is_agents(request):
+            return agent(request)
+        with lock:
+            return left.pop(0)
+
+    return reply
+
+
+def make_repository(project: Path) -> None:
+    for words in (("init", "-q"), ("add", "."), ("commit", "-q", "-m", "one")):
+        git(project, *words)
+
+
+FILES = {"shared.txt": SHARED, ".agentcli/agents/worker.md": ROLE}
+TRUST = ("--trust-project",)
+
+
+def test_patch_is_asked_about_accepted_and_undone_in_a_session(tmp_path: Path) -> None:
+    (tmp_path / "project").mkdir()
+    reply = reply_as(change, delegates(1), says("It works beside us."), says("I know."))
+    with live(tmp_path, [reply] * 50, files=FILES, arguments=TRUST, cols=120, rows=40) as it:
+        make_repository(it.project)
+        it.term.ready()
+        it.term.send("start one")
+        it.term.wait("It works beside us.")
+        it.term.wait("? apply_patch")
+        assert it.term.shows("+ line 10 by agent 1")
+        assert it.term.shows("? apply_patch new/1.txt, shared.txt")
+        answer_question(it.term, "y")
+        it.term.wait("agent 1: its patch is merged: ")
+        assert "line 10 by agent 1\n" in (it.project / "shared.txt").read_text()
+        it.term.send("/agents")
+        it.term.wait("patch merged")
+        it.term.send("and now?")
+        it.term.wait("I know.")
+        assert "Agent 1 (worker): its patch is merged: new" in str(it.model.bodies[-1])
+        it.term.send("/undo")
+        it.term.wait("Undid change")
+        assert (it.project / "shared.txt").read_text() == SHARED
+
+
+def test_stopped_agent_leaves_no_process_and_its_patch_waits(tmp_path: Path) -> None:
+    (tmp_path / "project").mkdir()
+    seconds = unique_seconds()
+
+    def sleep(request: Recorded) -> Reply:
+        if count_replies(request) == 0:
+            write = {"path": "half.txt", "content": "half\n"}
+            return priced(anthropic.call("toolu_w", "write_file", write))
+        return priced(anthropic.call("toolu_s", "bash", {"command": f"sleep {seconds}"}))
+
+    reply = reply_as(sleep, delegates(1), says("Started."))
+    arguments = (*TRUST, "--mode", "auto", "--sandbox", "off")
+    with live(tmp_path, [reply] * 50, files=FILES, arguments=arguments) as it:
+        make_repository(it.project)
+        it.term.wait("auto, no sandbox")
+        it.term.send("start one")
+        it.term.wait("Started.")
+        it.term.wait_for(lambda: running(f"sleep {seconds}"), "it runs a command")
+        it.term.wait("1 agent $0.01")
+        it.term.send("/agents")
+        it.term.wait("1 worker  running")
+        it.term.send("/mode ask")
+        it.term.wait("Ask mode")
+        it.term.send("/agents stop 1")
+        it.term.wait("Stopped agent 1 (worker).")
+        assert running(f"sleep {seconds}") == []
+        it.term.wait("? apply_patch")
+        answer_question(it.term, "n")
+        it.term.wait("its patch was refused")
+        assert not (it.project / "half.txt").exists()
+        (patch,) = it.home.rglob("out/agent-1.patch")
+        assert "+half\n" in patch.read_text()
+
+
+def test_killed_with_its_agents_a_session_says_what_became_of_them(crew: Crew) -> None:
+    def stall(request: Recorded) -> Reply:
+        if count_replies(request) < 2:
+            return change(request)
+        return says("Never.").but(stall_before_headers=True)
+
+    reply = reply_as(stall, delegates(1, 2), priced(anthropic.text("Wait.")))
+    with Provider([reply] * 100) as provider:
+        env = {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": provider.base_url}
+        options = ("--model", "opus", "--mode", "auto-edit", "--trust-project")
+        process = subprocess.Popen(
+            [PROGRAM, "run", "-C", crew.workspace, *options, "go"],
+            env=environment(crew.home, **env),
+            stderr=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+        )
+        done = "new/[12].txt"
+        until(
+            lambda: len([*crew.home.rglob(f"agentcli-worktrees/*/*/{done}")]) == 2,
+            "both agents have changed their files",
+        )
+        until(lambda: sum(map(is_agents_body, provider.bodies)) == 6, "both wait for the model")
+        process.kill()
+        process.wait()
+    assert (crew.workspace / "shared.txt").read_text() == SHARED
+    ran = crew.run(change, says("I see."), flags=("--continue",))
+    assert ran.code == 0, ran.err
+    for number in (1, 2):
+        assert f"agent {number} did not finish: agentcli ended while it was at work" in ran.err
+        assert f"[Agent {number} did not finish: agentcli ended" in str(crew.bodies[-1])
+    lost = crew.facts("agent_ended")
+    assert [one["was_lost"] for one in lost] == [True, True]
+    assert sum(one["turn"]["cost_usd"] for one in lost) == pytest.approx(price(4))
+    assert audit_log(session_log(crew.home)).status == "intact"
+    for kept in crew.trees():
+        merged = agentcli("worktree", "merge", kept.stem, "-C", crew.workspace, home=crew.home)
+        assert merged.code == 0, merged.out + merged.err
+    text = (crew.workspace / "shared.txt").read_text()
+    assert "line 10 by agent 1\n" in text and "line 20 by agent 2\n" in text

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from agentcli.log.audit import audit_log
+from tests.support import anthropic_streams as anthropic
 from tests.support.program import PROGRAM, Ran, agentcli, environment, script, session_log
+from tests.support.repl import live
 from tests.support.terminal import until
 
 BASE = "".join(f"line {number}\n" for number in range(1, 13))
@@ -231,3 +233,57 @@ def test_merge_that_is_killed_loses_nothing_and_can_be_finished_and_undone(
     for _ in range(2):
         assert agentcli("undo", "-C", repository, session, home=home).code == 0
     assert {(repository / name).read_text() for name in names} == {mine}
+
+
+def test_session_moves_into_a_worktree_and_back(tmp_path: Path) -> None:
+    write = {"path": "new.txt", "content": "new\n"}
+    replies = [
+        anthropic.calls(anthropic.call("toolu_1", "write_file", write)),
+        anthropic.says("Written."),
+        anthropic.says("I remember."),
+    ]
+    files = {"a.txt": BASE}
+    with live(tmp_path, replies, files=files, arguments=("--mode", "auto-edit")) as it:
+        for words in (("init", "-q"), ("add", "."), ("commit", "-q", "-m", "one")):
+            git(it.project, *words)
+        it.term.wait("auto-edit · claude-")
+        it.term.send("/worktree")
+        it.term.wait("Not in a worktree.")
+        it.term.send("/worktree fix")
+        it.term.wait("agentcli/fix")
+        it.term.wait("auto-edit · claude-")
+        it.term.send("write it")
+        it.term.wait("Written.")
+        assert not (it.project / "new.txt").exists()
+        it.term.send("/worktree merge")
+        it.term.wait_for((it.project / "new.txt").exists, "it is merged")
+        it.term.wait_gone("agentcli/fix")
+        it.term.send("and?")
+        it.term.wait("I remember.")
+        assert "write it" in str(it.model.bodies[-1])
+        it.term.send("/undo")
+        it.term.wait("Undid")
+        assert not (it.project / "new.txt").exists()
+    assert list_trees(tmp_path / "home") == []
+
+
+def test_quitting_in_a_worktree_asks_what_becomes_of_it(tmp_path: Path) -> None:
+    write = {"path": "new.txt", "content": "new\n"}
+    replies = [
+        anthropic.calls(anthropic.call("toolu_1", "write_file", write)),
+        anthropic.says("Written."),
+    ]
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "a.txt").write_text(BASE)
+    for words in (("init", "-q"), ("add", "."), ("commit", "-q", "-m", "one")):
+        git(tmp_path / "project", *words)
+    with live(tmp_path, replies, arguments=("--mode", "auto-edit", "-w")) as it:
+        it.term.wait("auto-edit · claude-")
+        it.term.send("write it")
+        it.term.wait("Written.")
+        it.term.send("/quit")
+        it.term.wait("Worktree work-1 has 1 changed file. [k]eep [m]erge [d]iscard")
+        it.term.send("m")
+        it.term.gone()
+        assert (it.project / "new.txt").read_text() == "new\n"
+    assert list_trees(tmp_path / "home") == []

@@ -28,6 +28,8 @@ class BackgroundAgent:
     ended: AgentEnded | None = None
     decided: PatchDecided | None = None
     running: "asyncio.Task[None] | None" = field(default=None, repr=False)
+    asking: "asyncio.Task[None] | None" = field(default=None, repr=False)
+    """The question about its patch, from its end until the user has answered."""
 
     @property
     def name(self) -> str:
@@ -36,7 +38,7 @@ class BackgroundAgent:
     @property
     def is_asked(self) -> bool:
         """True while the user is asked about its patch, or will be as soon as a turn ends."""
-        return self.running is not None and not self.running.done()
+        return self.asking is not None and not self.asking.done()
 
     @property
     def is_active(self) -> bool:

@@ -156,8 +156,10 @@ class BackgroundAgents:
         """Stop all agents. Their worktrees stay as long as they hold changes."""
         self._is_closing = True
         for agent in self.agents.values():
-            if agent.running is not None:
-                await self.stop(agent)
+            await self.stop(agent)
+            if agent.asking is not None:
+                agent.asking.cancel()
+                await asyncio.wait([agent.asking])
 
     async def stop(self, agent: BackgroundAgent) -> None:
         """End an agent and its processes. What it changed so far is its patch."""
@@ -285,8 +287,12 @@ class BackgroundAgents:
         finally:
             await run_to_completion(self._end(agent, role, child, ended, model=model, share=share))
         if agent.state == "waiting" and offers_patch and not self._is_closing:
-            await self._idle.wait()
-            await self.decide(agent)
+            agent.asking = asyncio.ensure_future(self._offer(agent))
+
+    async def _offer(self, agent: BackgroundAgent) -> None:
+        """Ask about a patch as soon as no turn runs."""
+        await self._idle.wait()
+        await self.decide(agent)
 
     async def _end(
         self,

@@ -69,7 +69,9 @@ class PatchTool:
         return load_patch_spec()
 
     def build_call(self, call_id: str) -> ToolCall:
-        return ToolCall(id=call_id, name=self.spec.name, input={"patch": self._patch.text})
+        shown = ", ".join(self._patch.paths)
+        given: Json = {"path": shown, "patch": self._patch.text}
+        return ToolCall(id=call_id, name=self.spec.name, input=given)
 
     def parse(self, raw: Json) -> AgentPatchArgs:
         """Return the patch with its files. Raise ToolError if an edited one names others."""

@@ -340,6 +340,9 @@ class ApprovalPrompt:
             await self._wait_until_idle()
             pending.opened, pending.is_wanted = True, self._open_now.is_set()
             self._terminal.redraw()
+            while not answer.done():  # where no turn runs, nothing else draws that keys count now
+                await asyncio.wait([answer], timeout=GRACE_S)
+                self._terminal.redraw()
             return await answer
         finally:
             self._state.pending = None
