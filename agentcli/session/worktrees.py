@@ -85,7 +85,8 @@ class MergeReport:
 
     @property
     def merged(self) -> list[str]:
-        return [one.path for one in self.result.done]
+        """The files that were changed."""
+        return [one.path for one in self.result.done if not one.is_directory]
 
     @property
     def conflicts(self) -> tuple[PathOutcome, ...]:

@@ -22,6 +22,7 @@ PARTS = (
     "first_call",
     "turns",
     "parallel",
+    "agents",
     "streaming",
     "repl",
     "bash",

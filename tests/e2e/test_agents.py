@@ -337,7 +337,7 @@ def test_patch_is_asked_about_accepted_and_undone_in_a_session(tmp_path: Path) -
         it.term.wait("patch merged")
         it.term.send("and now?")
         it.term.wait("I know.")
-        assert "Agent 1 (worker): its patch is merged: new" in str(it.model.bodies[-1])
+        assert "Agent 1 (worker): its patch is merged: new/1.txt" in str(it.model.bodies[-1])
         it.term.send("/undo")
         it.term.wait("Undid change")
         assert (it.project / "shared.txt").read_text() == SHARED
@@ -416,3 +416,26 @@ def test_killed_with_its_agents_a_session_says_what_became_of_them(crew: Crew) -
         assert merged.code == 0, merged.out + merged.err
     text = (crew.workspace / "shared.txt").read_text()
     assert "line 10 by agent 1\n" in text and "line 20 by agent 2\n" in text
+
+
+def test_patch_is_merged_as_the_user_edits_it(tmp_path: Path) -> None:
+    (tmp_path / "project").mkdir()
+    editor = tmp_path / "editor"
+    editor.write_text("#!/bin/sh\nsed -i 's/^+line 10 by agent 1/+line 10 by us/' \"$1\"\n")
+    editor.chmod(0o755)
+    reply = reply_as(change, delegates(1), says("It works beside us."))
+    env = {"EDITOR": str(editor)}
+    with live(
+        tmp_path, [reply] * 50, files=FILES, arguments=TRUST, cols=120, rows=40, env=env
+    ) as it:
+        make_repository(it.project)
+        it.term.ready()
+        it.term.send("start one")
+        it.term.wait("? apply_patch")
+        (it.project / "shared.txt").write_text(SHARED.replace("line 90\n", "line ninety\n"))
+        answer_question(it.term, "m")
+        it.term.wait("its patch, edited by the user, is merged")
+        expected = SHARED.replace("line 90\n", "line ninety\n")
+        expected = expected.replace("line 10\n", "line 10 by us\n")
+        assert (it.project / "shared.txt").read_text() == expected
+        assert (it.project / "new" / "1.txt").read_text() == "1\n"

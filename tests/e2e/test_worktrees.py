@@ -81,6 +81,7 @@ def test_run_in_a_worktree_is_merged_with_what_the_user_did_meanwhile(
     merged = worktree(home, repository, "merge", "fix")
 
     assert merged.code == 0, merged.out + merged.err
+    assert f"Merged 3 files into {repository}: a.txt, b.txt, new/c.txt\n" in merged.out
     both = BASE.replace("line 2\n", "line two\n").replace("line 11\n", "line eleven\n")
     assert (repository / "a.txt").read_text() == both
     assert (repository / "new" / "c.txt").read_text() == "c\n"

@@ -59,7 +59,7 @@ async def run_worktree(host: CommandHost, rest: str) -> None:
 
 def _show(host: CommandHost, trees: Worktrees, current: Worktree | None) -> None:
     if current is not None:
-        host.say(escape(f"In the worktree {render_worktree(trees, current)}"))
+        host.say(escape(f"In the worktree {' '.join(render_worktree(trees, current).split())}"))
         host.print_table([(f"/worktree {name}", what) for name, what in ACTIONS.items()])
         return
     lines = [render_worktree(trees, one) for one in trees.list_all()]

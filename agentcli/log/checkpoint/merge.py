@@ -51,7 +51,8 @@ def mark_conflicts(base: bytes, *, mine: bytes, theirs: bytes, name: str) -> byt
         if not group.sides[0] or not group.sides[1] or own == other:
             marked += own if group.sides[0] else other
         else:
-            marked += ("<<<<<<< yours\n", *own, "=======\n", *other, f">>>>>>> {name}\n")
+            marked += ("<<<<<<< yours\n", *_end_line(own), "=======\n", *_end_line(other))
+            marked.append(f">>>>>>> {name}\n")
         at = end
     return "".join((*marked, *lines[at:])).encode("latin-1")
 
@@ -78,15 +79,18 @@ def _group_overlapping(sides: Sequence[Sequence[_Edit]]) -> list[_EditGroup]:
 
 
 def _apply_edits(lines: Sequence[str], edits: Sequence[_Edit], start: int, end: int) -> list[str]:
-    """Return the lines [start, end) of the base with the edits; the last one ends in a newline."""
+    """Return the lines [start, end) of the base with the edits."""
     applied: list[str] = []
     for edit in edits:
         applied += (*lines[start : edit.start], *edit.lines)
         start = edit.end
-    applied += lines[start:end]
-    if applied and not applied[-1].endswith("\n"):
-        applied[-1] += "\n"
-    return applied
+    return [*applied, *lines[start:end]]
+
+
+def _end_line(lines: Sequence[str]) -> list[str]:
+    """Return the lines; the last one ends, so that a marker can follow."""
+    is_open = bool(lines) and not lines[-1].endswith("\n")
+    return [*lines[:-1], f"{lines[-1]}\n"] if is_open else [*lines]
 
 
 def _lines(text: bytes) -> list[str]:

@@ -49,6 +49,7 @@ class PathOutcome:
     """For a conflict, why the path stays as it is."""
     before: StoredEntry | None = None
     """For a conflict, the state it would have got."""
+    is_directory: bool = False
     now: StoredEntry | None = None
     base: StoredEntry | None = None
     """For a conflict, the state on disk, and the one that both sides began with."""
@@ -225,7 +226,8 @@ def _outcome(step: UndoStep, staying: Collection[bytes]) -> PathOutcome:
         change = "restored"
     elif step.now.id == step.wanted.id:
         change = "permissions"
-    return PathOutcome(path=_display_path(step.path), change=change)
+    is_directory = any(entry is not None and entry.is_dir for entry in (step.now, step.wanted))
+    return PathOutcome(path=_display_path(step.path), change=change, is_directory=is_directory)
 
 
 def _display_path(path: bytes) -> str:

@@ -8,7 +8,6 @@ from typing import Protocol
 from agentcli.system.plain_text import show_controls
 from agentcli.types.agents import (
     AgentEnded,
-    AgentStarted,
     PatchDecided,
     describe_agent_fact,
 )
@@ -167,7 +166,7 @@ class ProgressRenderer:
                 self._say(describe_context_note(text, why))
             case Warned(message=message):
                 self._say(f"warning: {show_controls(message)}")
-            case AgentStarted() | AgentEnded() | PatchDecided():
+            case AgentEnded() | PatchDecided():
                 self._say(show_controls(describe_agent_fact(event)))
             case FileAttached(name=name, size_bytes=size_bytes):
                 self._say(f"attached {show_controls(name)} ({size_bytes} bytes)")

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from agentcli.system.plain_text import to_plain_text
 from agentcli.types.agents import (
     AgentEnded,
-    AgentStarted,
     PatchDecided,
     describe_agent_fact,
 )
@@ -155,7 +154,7 @@ class LiveTranscript:
                 self.add(self._apply_style(describe_shortening(event), "dim"))
             case Warned(message=message):
                 self.say(transcript_blocks.render_warning(self._use_paint(), message))
-            case AgentStarted() | AgentEnded() | PatchDecided():
+            case AgentEnded() | PatchDecided():
                 self.add(self._apply_style(f"  {escape(describe_agent_fact(event))}", "dim"))
             case FileAttached() | ServerAsked():
                 self.add(transcript_blocks.render_server_event(self._use_paint(), event))

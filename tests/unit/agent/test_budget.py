@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from agentcli.agent.budget import SHORTEST_REPLY_TOKENS, UNKNOWN_OUTPUT_TOKENS, Budget
+from agentcli.agent.budget import SHORTEST_REPLY_TOKENS, UNKNOWN_OUTPUT_TOKENS, Budget, Share
 from agentcli.types.deltas import AttemptBrokenOff
 from agentcli.types.errors import EXIT_OF_ENDING, Ending, Exit, ProviderError, ProviderErrorKind
 from agentcli.types.messages import AssistantMessage, Text, Usage, UserMessage
@@ -179,3 +179,42 @@ def test_request_that_waited_in_vain_is_not_sent() -> None:
     assert isinstance(first, AssistantMessage)
     assert isinstance(second, ProviderError)
     assert (second.kind, len(wire.requests)) == (ProviderErrorKind.TOKEN_CAP, 1)
+
+
+def test_share_is_set_aside_before_it_is_spent_and_given_back_after() -> None:
+    budget = Budget(cost_usd=10.0)
+    shares = [budget.open_share(4.0), budget.open_share(4.0)]
+    with pytest.raises(ProviderError, match=r"is more than is left: \$2.0000 of \$10") as caught:
+        budget.open_share(2.5)
+    assert caught.value.kind is ProviderErrorKind.COST_CAP
+
+    async def send(share: Share | None, replies: int) -> list[AssistantMessage]:
+        wire = ListWire([reply("x", usage=Usage(output_tokens=1500)) for _ in range(replies)])
+        budgeted = budget.wrap_provider(
+            wire, price=a_dollar_per_thousand, output_limit=lambda: 1500, share=share
+        )
+        return [await budgeted.send(REQUEST, lambda delta: None) for _ in range(replies)]
+
+    asyncio.run(send(shares[0], 1))
+    assert shares[0].left_usd == pytest.approx(2.5)
+    with pytest.raises(ProviderError, match=r"the limit of \$4 is reached: .*by this agent"):
+        asyncio.run(send(shares[0], 2))  # the second of these could cost more than what is left
+    budget.close_share(shares[0])
+    budget.close_share(shares[1])
+    assert budget.open_share(7.0).left_usd == 7.0
+
+
+def test_request_of_the_session_waits_for_what_an_agent_gives_back() -> None:
+    async def wait_for_share() -> AssistantMessage:
+        budget = Budget(cost_usd=4.0)
+        share = budget.open_share(3.0)
+        budgeted = budget.wrap_provider(
+            ListWire([reply("sent")]), price=a_dollar_per_thousand, output_limit=lambda: 1500
+        )
+        sent = asyncio.ensure_future(budgeted.send(REQUEST, lambda delta: None))
+        await asyncio.sleep(0)
+        assert not sent.done()
+        budget.close_share(share)
+        return await sent
+
+    assert asyncio.run(wait_for_share()).text == "sent"

@@ -112,3 +112,14 @@ def test_the_first_of_a_name_wins_and_the_others_are_named(tmp_path: Path) -> No
         f"{bad}: it has neither a description nor a text",
         f"two roles of one name: scout: {own} wins over {theirs}",
     ]
+
+
+def test_role_in_a_worktree_or_in_the_background(tmp_path: Path) -> None:
+    text = "---\ndescription: d\nisolation: worktree\nbackground: true\n---\n"
+    made = read_role(role(tmp_path, "fixer", text), tools=TOOLS)
+    assert (made.is_isolated, made.is_background, made.tools) == (True, True, ("*",))
+    assert "works beside you" in build_roles_note([made]).text
+    text = "---\ndescription: d\nisolation: container\nbackground: maybe\n---\n"
+    made = read_role(role(tmp_path, "other", text), tools=TOOLS)
+    assert (made.is_isolated, made.is_background, made.tools) == (False, False, None)
+    assert made.left_out == ("isolation container",)

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from agentcli.log.checkpoint.keep import CheckpointKeeper
-from agentcli.log.checkpoint.merge import merge_three_way
+from agentcli.log.checkpoint.merge import mark_conflicts, merge_three_way
 from agentcli.log.checkpoint.store import ObjectStore
 from agentcli.log.checkpoint.undo import StateChange, UndoResult, undo_changes
 from tests.support.actions import KeepsAll
@@ -27,6 +27,12 @@ from tests.support.actions import KeepsAll
 def test_merge(base: bytes, mine: bytes, theirs: bytes, merged: bytes | None) -> None:
     assert merge_three_way(base, mine=mine, theirs=theirs) == merged
     assert merge_three_way(base, mine=theirs, theirs=mine) == merged
+    marked = mark_conflicts(base, mine=mine, theirs=theirs, name="fix")
+    is_text = not any(b"\0" in text for text in (base, mine, theirs))
+    if merged is not None or not is_text:
+        assert marked == (merged or b"")
+    else:
+        assert b"<<<<<<< yours\n" in marked and marked.endswith((b">>>>>>> fix\n", b"b\n"))
 
 
 class Ground:
