@@ -6,12 +6,19 @@ get its name and the reason, and nothing else happens.
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from urllib.parse import unquote
 
 from agentcli.system.home import expand_home
-from agentcli.system.images import ENDINGS, ImageRefused, load_picture
+from agentcli.system.images import (
+    ENDINGS,
+    ImageRefused,
+    Picture,
+    decode_picture,
+    load_picture,
+)
 from agentcli.system.pdf import READ_BYTES, PdfRefused, read_pdf
 from agentcli.system.plain_text import show_controls
 from agentcli.types.errors import UsageError
@@ -70,9 +77,18 @@ def is_image_name(name: str) -> bool:
 
 def attach_image(path: Path, name: str) -> Attachments:
     """Read and decode an image. This takes a moment."""
+    return _attach_picture(partial(load_picture, path), name)
+
+
+def attach_image_data(data: bytes, name: str) -> Attachments:
+    """Decode an image that is in memory. This takes a moment."""
+    return _attach_picture(partial(decode_picture, data), name)
+
+
+def _attach_picture(load: Callable[[], Picture], name: str) -> Attachments:
     shown = show_controls(name)
     try:
-        picture = load_picture(path)
+        picture = load()
     except ImageRefused as error:
         return report_not_attached(shown, str(error))
     label = picture.label(shown)

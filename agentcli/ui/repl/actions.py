@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping
 
+from agentcli.system.clipboard import ClipboardRefused, read_clipboard_image
 from agentcli.types.errors import AgentError
 from agentcli.types.verdicts import MODES
 from agentcli.types.words import pluralize
@@ -12,6 +13,7 @@ from agentcli.ui.repl.approval import ApprovalPrompt, PendingPlan
 from agentcli.ui.repl.commands.registry import CommandHost, is_slash_command
 from agentcli.ui.repl.composer import SHELL, Composer
 from agentcli.ui.repl.external import Handover
+from agentcli.ui.repl.mentions import CLIPBOARD
 from agentcli.ui.repl.screen import LiveScreen
 from agentcli.ui.repl.session_manager import SessionManager
 from agentcli.ui.repl.state import ReplState
@@ -62,6 +64,7 @@ class Actions:
             "down": self.move_down,
             "editor": self.open_editor,
             "transcript": self.open_transcript,
+            "paste_image": self.paste_image,
             "background": self.move_to_background,
             "redraw": self._terminal.repaint,
             "suspend": self._terminal.suspend,
@@ -75,6 +78,21 @@ class Actions:
             self._answers.keys.paste(data)
         else:
             self._composer.paste(data)
+
+    def paste_image(self) -> None:
+        """Keep the image in the clipboard, and mention it in the input."""
+        self._terminal.run_task(self._paste_image())
+
+    async def _paste_image(self) -> None:
+        try:
+            data = await asyncio.to_thread(read_clipboard_image, self._state.settings.workspace)
+        except ClipboardRefused as error:
+            self._terminal.show_notice(f"Not attached: {error}.")
+            return
+        name = f"{CLIPBOARD}-{len(self._state.pasted) + 1}"
+        self._state.pasted[name] = data
+        self._composer.buffer.insert_text(f"@{name} ")
+        self._terminal.redraw()
 
     def refuse(self) -> None:
         """Say no to the open question and stop the turn."""

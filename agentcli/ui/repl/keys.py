@@ -95,6 +95,12 @@ TABLE: tuple[KeyRow, ...] = (
         action="transcript", keys=(("c-o",),), label="Ctrl-O", does="show the transcript in a pager"
     ),
     KeyRow(
+        action="paste_image",
+        keys=(("c-v",), ("escape", "v")),
+        label="Ctrl-V, Alt-V",
+        does="attach the image in the clipboard",
+    ),
+    KeyRow(
         action="background",
         keys=(("c-b",),),
         label="Ctrl-B",

@@ -7,9 +7,10 @@ directories added to it can be mentioned, and images anywhere.
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from agentcli.system.clipboard import ClipboardRefused, read_clipboard_image
 from agentcli.system.home import expand_home
 from agentcli.system.images import image_type
 from agentcli.system.notebook import LIMIT_BYTES as NOTEBOOK_BYTES
@@ -24,6 +25,7 @@ from agentcli.ui.images import (
     PASTED_TEXT_CHARS,
     Attachments,
     attach_image,
+    attach_image_data,
     attach_pasted_images,
     attach_pdf,
     find_mentions,
@@ -36,6 +38,9 @@ from agentcli.ui.images import (
 
 ATTACHED_BYTES_MAX = 100_000
 """The most bytes attached of one file."""
+CLIPBOARD = "clipboard"
+"""`@clipboard` is the image in the clipboard."""
+NOTHING_PASTED: Mapping[str, bytes] = {}
 READ_BYTES_MAX = 20_000_000
 """The most bytes read of one file. The rest is not read, not even to count its lines."""
 
@@ -49,20 +54,39 @@ _ENDINGS = """
 """The endings of files named without a folder. Decorators look like such names."""
 
 
-def attach(text: str, workspace: Path, added: Sequence[Path] = ()) -> Attachments:
+def attach(
+    text: str,
+    workspace: Path,
+    added: Sequence[Path] = (),
+    pasted: Mapping[str, bytes] = NOTHING_PASTED,
+) -> Attachments:
     """Attach mentioned files, and images whose paths were pasted. Takes a moment.
 
-    `added` are directories that the user added to the workspace."""
+    `added` are directories that the user added to the workspace. `pasted` are images that came
+    from the clipboard, by the names of their mentions."""
     attached = Attachments()
     for written in find_mentions(text):
         is_full = sum(isinstance(part, Image) for part in attached.parts) >= IMAGES_MAX
         if is_full and is_image_name(written):
             return attached + report_too_many(written)
-        found = _attach_mentioned(written, workspace, added)
+        found = (
+            _attach_clipboard(written, workspace, pasted)
+            if written == CLIPBOARD or written in pasted
+            else _attach_mentioned(written, workspace, added)
+        )
         if found is None and len(text) <= PASTED_TEXT_CHARS:
             found = _report_missing(written, workspace)
         attached += found or Attachments()
     return attached + attach_pasted_images(text)
+
+
+def _attach_clipboard(written: str, workspace: Path, pasted: Mapping[str, bytes]) -> Attachments:
+    """Attach an image that was pasted before, or the one that is in the clipboard now."""
+    try:
+        data = pasted[written] if written in pasted else read_clipboard_image(workspace)
+    except ClipboardRefused as error:
+        return _build_note(f"{NOT_ATTACHED}{error}")
+    return attach_image_data(data, written)
 
 
 def _attach_mentioned(written: str, workspace: Path, added: Sequence[Path]) -> Attachments | None:

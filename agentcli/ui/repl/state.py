@@ -109,6 +109,8 @@ class ReplState:
     """The question to the user, whether it is open yet or waits."""
     queue: list[str] = field(default_factory=list)
     """The messages sent while a turn was running. They wait for its end."""
+    pasted: dict[str, bytes] = field(default_factory=dict)
+    """Images from the clipboard, by the names of their mentions."""
     own_status: str = ""
     """What the user's own command says for the toolbar."""
     shell_output: str = ""

@@ -92,7 +92,11 @@ class Turns:
         self, steered: "SteeringMessage", session: "Session", renderer: "TranscriptRenderer"
     ) -> None:
         attached = await asyncio.to_thread(
-            attach, steered.text, session.settings.workspace, session.directories.roots
+            attach,
+            steered.text,
+            session.settings.workspace,
+            session.directories.roots,
+            self._state.pasted,
         )
         renderer.transcript.hold_notes(steered.text, attached.notes)
         session.add_attachments(steered, attached.parts)
@@ -208,7 +212,11 @@ class Turns:
         following = ""
         try:
             attached = await asyncio.to_thread(
-                attach, text, self._state.settings.workspace, session.directories.roots
+                attach,
+                text,
+                self._state.settings.workspace,
+                session.directories.roots,
+                self._state.pasted,
             )
             for note in attached.notes:
                 renderer.transcript.add(renderer.apply_style(f"  {note}", "dim"))
