@@ -17,6 +17,7 @@ from agentcli.system import parsing
 from agentcli.types.errors import SettingsError, UsageError
 from agentcli.types.settings import (
     HOSTED_TOOLS,
+    THEME_CHOICES,
     CacheChoice,
     CustomProvider,
     DiffColors,
@@ -26,7 +27,6 @@ from agentcli.types.settings import (
     Quirk,
     SandboxChoice,
     Settings,
-    ThemeChoice,
     ToolSearch,
     Transport,
 )
@@ -37,6 +37,23 @@ RawValues = Mapping[str, Any]
 
 def get_settings_file() -> Path:
     return user_config_path("agentcli", appauthor=False) / "settings.toml"
+
+
+def find_theme_file(name: str) -> Path:
+    """Return the file of a theme of the user's own, whether or not it exists."""
+    return get_settings_file().parent / "themes" / f"{name}.toml"
+
+
+def list_theme_files() -> list[str]:
+    """Return the names of the themes of the user's own."""
+    return sorted(path.stem for path in find_theme_file("").parent.glob("*.toml") if path.stem)
+
+
+def _parse_theme(value: Any) -> str:
+    if value in THEME_CHOICES or (isinstance(value, str) and value in list_theme_files()):
+        return str(value)
+    folder = find_theme_file("").parent
+    raise ValueError(f"one of {', '.join(THEME_CHOICES)}, or a file in {folder} without .toml")
 
 
 def get_rules_file() -> Path:
@@ -310,7 +327,7 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "directories": _parse_directories,
     "mcp_config": parsing.parse_path,
     "mcp_wait": parsing.parse_seconds,
-    "theme": parsing.parse_choice(*get_args(ThemeChoice)),
+    "theme": _parse_theme,
     "diff_colors": parsing.parse_choice(*get_args(DiffColors)),
     "statusline": parsing.parse_text,
     "notify": parsing.parse_choice(*get_args(Notify)),

@@ -195,7 +195,20 @@ def _load_settings(options: InteractiveOptions) -> "tuple[Settings, SessionPaths
         mask=options.mask,
         trust_project=options.trust_project,
     )
+    _check_theme(settings.theme)
     return settings, past.paths if past else None
+
+
+def _check_theme(name: str) -> None:
+    """Raise SettingsError if the user's own theme has a fault; say which of it is hard to read."""
+    from agentcli.types.settings import THEME_CHOICES
+
+    if name in THEME_CHOICES:
+        return
+    from agentcli.ui.render.theme_files import load_theme
+
+    for warning in load_theme(name).warnings:
+        sys.stderr.write(f"warning: theme {name}: {warning}\n")
 
 
 def _pick_session(workspace: Path) -> str:

@@ -10,7 +10,8 @@ SandboxChoice = Literal["auto", "bubblewrap", "landlock", "seatbelt", "off"]
 MemoryChoice = Literal["ask", "auto", "off"]
 CacheChoice = Literal["auto", "5m", "1h"]
 Transport = Literal["direct", "sdk"]
-ThemeChoice = Literal["auto", "dark", "light", "ansi", "none"]
+THEME_CHOICES = ("auto", "dark", "light", "ansi", "none")
+"""The themes beside those in files of the user's own."""
 DiffColors = Literal["green-red", "blue-orange"]
 ToolSearch = Literal["auto", "own", "provider"]
 Notify = Literal["off", "bell", "desktop"]
@@ -150,7 +151,7 @@ class Settings:
     for the first time."""
     trust_project: bool = False
     """True if this run uses what the repository brings, even if it was not trusted before."""
-    theme: ThemeChoice = "auto"
+    theme: str = "auto"
     diff_colors: DiffColors = "green-red"
     statusline: str | None = None
     """A command whose first line of output is shown in the toolbar."""

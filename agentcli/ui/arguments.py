@@ -173,7 +173,7 @@ WorktreeName = Annotated[
 ]
 ThemeName = Annotated[
     str | None,
-    typer.Option("--theme", metavar="auto|dark|light|ansi|none", help="Colour theme."),
+    typer.Option("--theme", metavar="auto|dark|light|ansi|none|NAME", help="Colour theme."),
 ]
 Color = Annotated[
     str | None,

@@ -70,7 +70,7 @@ _REVERSED = Style(reverse=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Theme:
-    name: ThemeName
+    name: str
     dim: Style = PLAIN
     strong: Style = _BOLD
     accent: Style = _BOLD
@@ -98,23 +98,29 @@ class Theme:
         return self.syntax[kind]
 
 
-def _build_syntax(
-    *, keyword: str, name: str, kind: str, string: str, number: str, comment: str
-) -> dict[_TokenType, Style]:
-    styles = {
-        keyword: (Token.Keyword, Token.Operator.Word, Token.Name.Tag, Token.Generic.Heading),
-        name: (Token.Name.Function, Token.Name.Attribute, Token.Name.Decorator),
-        kind: (
-            Token.Name.Class,
-            Token.Name.Builtin,
-            Token.Name.Exception,
-            Token.Keyword.Type,
-        ),
-        string: (Token.Literal.String, Token.Literal.Scalar, Token.Generic.Inserted),
-        number: (Token.Literal.Number, Token.Keyword.Constant),
-        comment: (Token.Comment,),
+SYNTAX_PARTS = ("keyword", "name", "kind", "string", "number", "comment")
+_SYNTAX_TOKENS: dict[str, tuple[_TokenType, ...]] = {
+    "keyword": (Token.Keyword, Token.Operator.Word, Token.Name.Tag, Token.Generic.Heading),
+    "name": (Token.Name.Function, Token.Name.Attribute, Token.Name.Decorator),
+    "kind": (
+        Token.Name.Class,
+        Token.Name.Builtin,
+        Token.Name.Exception,
+        Token.Keyword.Type,
+    ),
+    "string": (Token.Literal.String, Token.Literal.Scalar, Token.Generic.Inserted),
+    "number": (Token.Literal.Number, Token.Keyword.Constant),
+    "comment": (Token.Comment,),
+}
+
+
+def build_syntax(styles: Mapping[str, str]) -> dict[_TokenType, Style]:
+    """Return the styles of tokens, from those of the parts in `SYNTAX_PARTS`."""
+    return {
+        token: Style.parse(style)
+        for part, style in styles.items()
+        for token in _SYNTAX_TOKENS[part]
     }
-    return {token: Style.parse(style) for style, tokens in styles.items() for token in tokens}
 
 
 DARK = Theme(
@@ -131,13 +137,15 @@ DARK = Theme(
     added_word=Style.parse("#ffffff on #1f5c35"),
     removed=Style.parse("#e6e6e6 on #3a1618"),
     removed_word=Style.parse("#ffffff on #74262b"),
-    syntax=_build_syntax(
-        keyword="#5fb0e8",
-        name="#4ecdb6",
-        kind="#7cc4ff",
-        string="#d9c46a",
-        number="#c9a7f5",
-        comment="#9a9fa6",
+    syntax=build_syntax(
+        {
+            "keyword": "#5fb0e8",
+            "name": "#4ecdb6",
+            "kind": "#7cc4ff",
+            "string": "#d9c46a",
+            "number": "#c9a7f5",
+            "comment": "#9a9fa6",
+        }
     ),
     syntax_in_diffs=True,
 )
@@ -156,13 +164,15 @@ LIGHT = Theme(
     added_word=Style.parse("#101010 on #a9e3b8"),
     removed=Style.parse("#1f1f1f on #fdeaea"),
     removed_word=Style.parse("#101010 on #f6b8b8"),
-    syntax=_build_syntax(
-        keyword="#0b5cad",
-        name="#00695c",
-        kind="#1f5f8b",
-        string="#7a5c00",
-        number="#7a2bb0",
-        comment="#5f6368",
+    syntax=build_syntax(
+        {
+            "keyword": "#0b5cad",
+            "name": "#00695c",
+            "kind": "#1f5f8b",
+            "string": "#7a5c00",
+            "number": "#7a2bb0",
+            "comment": "#5f6368",
+        }
     ),
     syntax_in_diffs=True,
 )
@@ -181,13 +191,15 @@ ANSI = Theme(
     added_word=Style.parse("bold green"),
     removed=Style.parse("red"),
     removed_word=Style.parse("bold red"),
-    syntax=_build_syntax(
-        keyword="cyan",
-        name="blue",
-        kind="bright_blue",
-        string="yellow",
-        number="magenta",
-        comment="dim",
+    syntax=build_syntax(
+        {
+            "keyword": "cyan",
+            "name": "blue",
+            "kind": "bright_blue",
+            "string": "yellow",
+            "number": "magenta",
+            "comment": "dim",
+        }
     ),
 )
 
@@ -247,9 +259,10 @@ def build_theme(
     if depth == "none" or name == "none":
         return NONE
     theme = ANSI if depth == "16" else THEMES[name]
-    styles = _BLUE_ORANGE[theme.name] if diff == "blue-orange" else None
+    known = next(one for one in THEMES if THEMES[one] is theme)
+    styles = _BLUE_ORANGE[known] if diff == "blue-orange" else None
     if depth == "256":
-        styles = _CUBE.get((theme.name, diff), styles)
+        styles = _CUBE.get((known, diff), styles)
     if styles is None:
         return theme
     added, added_word, removed, removed_word = map(Style.parse, styles)
@@ -276,13 +289,16 @@ def choose_theme(
     *,
     color: ColorWhen = "auto",
     diff: DiffColors = "green-red",
+    own: Theme | None = None,
 ) -> tuple[Theme, ColorDepth]:
     """Return the theme and the colour depth for a terminal.
 
     `setting` is auto or the name of a theme; `background` is None if the terminal did not report
-    it.
+    it. `own` is a theme of the user's own, for terminals with enough colours.
     """
     depth = find_color_depth(environ, is_tty=is_tty, color=color)
+    if own is not None and depth in ("truecolor", "256"):
+        return own, depth
     named = next((name for name in THEMES if name == setting), None)
     return build_theme(
         named or _choose_theme_name(background, environ), depth=depth, diff=diff

@@ -11,10 +11,11 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from agentcli.types.events import FileAttached, ServerAsked
-from agentcli.types.settings import Settings
+from agentcli.types.settings import THEME_CHOICES, Settings
 from agentcli.ui.render.markdown import MarkdownStream
 from agentcli.ui.render.paint import LAYOUT, Paint, escape, wrap_whole_words
 from agentcli.ui.render.theme import ColorDepth, ColorWhen, Theme, choose_theme, parse_colour
+from agentcli.ui.render.theme_files import load_theme
 from agentcli.ui.render.wording import describe_context_note, format_elapsed, is_ascii
 from agentcli.ui.repl.status import shorten_end
 
@@ -57,6 +58,7 @@ class ScreenPainter:
         self.theme, self.depth = self._choose_theme()
 
     def _choose_theme(self) -> tuple[Theme, ColorDepth]:
+        is_ours = self.theme_name in THEME_CHOICES
         return choose_theme(
             self.theme_name,
             self._background,
@@ -64,6 +66,7 @@ class ScreenPainter:
             True,
             color=self._color,
             diff=self._diff_colors,
+            own=None if is_ours else load_theme(self.theme_name).theme,
         )
 
     def _build_paint(self) -> Paint:

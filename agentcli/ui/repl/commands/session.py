@@ -5,13 +5,14 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from agentcli.agent.instructions import NAMES
-from agentcli.settings import get_settings_file
+from agentcli.settings import find_theme_file, get_settings_file, list_theme_files
 from agentcli.system.home import shorten_home
 from agentcli.types.errors import UsageError
 from agentcli.types.events import NoteReason, TurnStarted
 from agentcli.types.settings import Settings
 from agentcli.types.verdicts import MODES
 from agentcli.ui.render.paint import escape
+from agentcli.ui.render.theme_files import load_theme
 from agentcli.ui.repl.commands.registry import CommandHost, SlashCommand, WrongArguments
 from agentcli.ui.repl.picker import PickerRow
 
@@ -129,13 +130,18 @@ async def _quit(host: CommandHost, rest: str) -> None:
 # Commands about the look of the session and the editing mode
 
 
-THEME_CHOICES = {
+_OUR_THEMES = {
     "auto": "dark or light, by the background of your terminal",
     "dark": "for a dark background",
     "light": "for a light background",
     "ansi": "the 16 colours of your terminal",
     "none": "no colours",
 }
+
+
+def _list_themes() -> dict[str, str]:
+    """Return the themes with a description, those of the user's files last."""
+    return _OUR_THEMES | {name: shorten_home(find_theme_file(name)) for name in list_theme_files()}
 
 
 def list_look_commands() -> list[SlashCommand]:
@@ -145,7 +151,7 @@ def list_look_commands() -> list[SlashCommand]:
             usage="[NAME]",
             help="show or change the colors",
             run=_change_theme,
-            list_arguments=lambda host: list(THEME_CHOICES.items()),
+            list_arguments=lambda host: list(_list_themes().items()),
             works_alone=True,
         ),
         SlashCommand(name="vim", usage="", help="turn vi mode on or off", run=_toggle_vi),
@@ -159,19 +165,25 @@ def list_look_commands() -> list[SlashCommand]:
 
 
 async def _change_theme(host: CommandHost, rest: str) -> None:
-    if rest not in THEME_CHOICES:
+    themes = _list_themes()
+    if rest not in themes:
         if rest:
-            raise UsageError(f"no theme {rest}", hint=f"/theme {' | '.join(THEME_CHOICES)}")
-        rows = [PickerRow(label=name, preview=THEME_CHOICES[name]) for name in THEME_CHOICES]
+            raise UsageError(f"no theme {rest}", hint=f"/theme {' | '.join(themes)}")
+        rows = [PickerRow(label=name, preview=themes[name]) for name in themes]
+        names = list(themes)
+        used = host.renderer.theme_name
         chosen = await host.choose(
-            "Theme", rows, selected=list(THEME_CHOICES).index(host.renderer.theme_name)
+            "Theme", rows, selected=names.index(used) if used in names else 0
         )
         if chosen is None:
             return
         rest = rows[chosen].label
+    warnings = () if rest in _OUR_THEMES else load_theme(rest).warnings
     host.renderer.use_theme(rest)
     host.apply_theme()
     host.say(f'Theme: {rest} (to keep it: theme = "{rest}" in settings.toml)', "dim")
+    for warning in warnings:
+        host.say(f"{rest}: {warning}", "warning")
 
 
 async def _toggle_vi(host: CommandHost, rest: str) -> None:
