@@ -104,8 +104,8 @@ def hide_typing(terminal: int) -> Iterator[None]:
         termios.tcsetattr(terminal, termios.TCSADRAIN, before)
 
 
-async def page_text(text: str, *, workspace: Path) -> None:
-    await asyncio.to_thread(_run_pager, text, workspace)
+async def page_text(text: str, *, line: int = 1, workspace: Path) -> None:
+    await asyncio.to_thread(_run_pager, text, line, workspace)
 
 
 def _run_editor(text: str, suffix: str, workspace: Path) -> str | None:
@@ -128,7 +128,7 @@ def _run_editor(text: str, suffix: str, workspace: Path) -> str | None:
             return None
 
 
-def _run_pager(text: str, workspace: Path) -> None:
+def _run_pager(text: str, line: int, workspace: Path) -> None:
     command = os.environ.get("PAGER") or "less"
     environ = {
         **own_process.user_environment(workspace),
@@ -136,8 +136,11 @@ def _run_pager(text: str, workspace: Path) -> None:
         "LESSCHARSET": "utf-8",
     }
     try:
+        words = shlex.split(command)
+        if line > 1 and Path(words[0]).name in ("less", "more", "most"):
+            words.append(f"+{line}")
         pager = own_process.start(
-            shlex.split(command),
+            words,
             beside=workspace,
             env=environ,
             stdin=subprocess.PIPE,
@@ -171,8 +174,10 @@ class Handover:
             lambda: edit_text(text, suffix=suffix, workspace=self._workspace)
         )
 
-    async def page(self, text: str) -> None:
-        await self._terminal.hand_over(lambda: page_text(text, workspace=self._workspace))
+    async def page(self, text: str, *, line: int = 1) -> None:
+        await self._terminal.hand_over(
+            lambda: page_text(text, line=line, workspace=self._workspace)
+        )
 
     async def ask(self, question: str, *, hidden: bool = False) -> str:
         """Return what the user types, or an empty string for nothing or a cancelled question."""

@@ -288,8 +288,8 @@ class LineMode:
         if text and text.strip():
             self.send(text.strip())
 
-    async def page(self, text: str) -> None:
-        self._write(text)
+    async def page(self, text: str, *, line: int = 1) -> None:
+        self._write(text.split("\n", line - 1)[-1])
 
     async def renew(self, *, resume: "SessionPaths | None" = None) -> None:
         before = self.session

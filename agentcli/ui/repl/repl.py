@@ -268,8 +268,8 @@ class Repl:
     async def edit(self) -> None:
         await self._actions.edit_in_editor()
 
-    async def page(self, text: str) -> None:
-        await self._handover.page(text)
+    async def page(self, text: str, *, line: int = 1) -> None:
+        await self._handover.page(text, line=line)
 
     async def renew(self, *, resume: "SessionPaths | None" = None) -> None:
         await self._turns.close()

@@ -13,15 +13,18 @@ from agentcli.system import own_process
 from agentcli.system.git import PLAIN_DIFF, run_git
 from agentcli.system.home import shorten_home
 from agentcli.system.parsing import parse_whole_number
-from agentcli.system.plain_text import show_controls
+from agentcli.system.plain_text import show_controls, to_plain_text
 from agentcli.types.errors import SettingsError, UsageError
 from agentcli.types.words import pluralize
 from agentcli.ui.crash import describe_machine
 from agentcli.ui.render.paint import escape
 from agentcli.ui.render.wording import format_elapsed
 from agentcli.ui.repl.commands.registry import CommandHost, SlashCommand, WrongArguments
+from agentcli.ui.repl.picker import PickerRow
 
 UNTRACKED_SHOWN = 20
+FOUND_MAX = 200
+"""The most lines that a search lists, the last ones."""
 
 
 def list_inspect_commands() -> list[SlashCommand]:
@@ -49,6 +52,9 @@ def list_inspect_commands() -> list[SlashCommand]:
             run=_toggle_thinking,
             list_arguments=lambda host: [("on", ""), ("off", "")],
         ),
+        SlashCommand(
+            name="find", usage="WORDS", help="search the transcript", run=_find_in_transcript
+        ),
         SlashCommand(name="config", usage="", help="show the settings", run=_show_config),
         SlashCommand(
             name="copy",
@@ -67,6 +73,34 @@ def list_inspect_commands() -> list[SlashCommand]:
             run=_show_feedback,
         ),
     ]
+
+
+async def _find_in_transcript(host: CommandHost, rest: str) -> None:
+    """List the lines with all the words, and show the transcript from the chosen one on."""
+    words = rest.lower().split()
+    if not words:
+        raise WrongArguments
+    text = host.renderer.transcript.render_full()
+    lines = to_plain_text(text).split("\n")
+    found = [
+        at
+        for at, line in enumerate(lines)
+        if all(word in line.lower() for word in words) and not line.startswith("> /find ")
+    ]
+    if not found:
+        raise UsageError(f"nothing in the transcript has: {rest}", hint="/find OTHER WORDS")
+    found = found[-FOUND_MAX:]
+    rows = [
+        PickerRow(
+            label=lines[at].strip(),
+            preview="\n".join(lines[max(0, at - 2) : at + 3]),
+        )
+        for at in found
+    ]
+    title = f"{pluralize(len(found), 'line')} with {rest}"
+    chosen = await host.choose(title, rows, selected=len(rows) - 1)
+    if chosen is not None:
+        await host.page(text, line=found[chosen] + 1)
 
 
 async def _show_card(host: CommandHost, rest: str) -> None:

@@ -114,8 +114,8 @@ class CommandHost(Protocol):
         """Open the input in the user's editor."""
         ...
 
-    async def page(self, text: str) -> None:
-        """Show a long text in the user's pager."""
+    async def page(self, text: str, *, line: int = 1) -> None:
+        """Show a long text in the user's pager, from a line on if the pager can."""
         ...
 
     async def renew(self, *, resume: "SessionPaths | None" = None) -> None:
