@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -51,8 +52,10 @@ class Indexer:
         async with self._lock:
             stale = await asyncio.to_thread(self.index.compare)
             if stale.must_list:
+                began_ns = time.time_ns()
                 listed = await self._list_files()
-                stale = await asyncio.to_thread(self.index.update_list, listed, stale)
+                update = partial(self.index.update_list, listed, stale, began_ns=began_ns)
+                stale = await asyncio.to_thread(update)
             return await self._read(stale, progress, until)
 
     async def outline_file(self, path: bytes) -> Sequence[Definition]:

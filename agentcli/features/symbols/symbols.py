@@ -4,8 +4,9 @@ import asyncio
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field
+from itertools import groupby
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
 from agentcli.features.symbols import parser
 from agentcli.features.symbols.index import Definition
@@ -54,6 +55,21 @@ class SymbolsArgs(BuiltinArguments):
     }
 
 
+class _Hit(NamedTuple):
+    """A place in a file that a query found."""
+
+    path: bytes
+    line: int
+    last_line: int
+
+
+class _Answer(NamedTuple):
+    lines: list[str]
+    """The lines that are shown."""
+    total: int
+    files: int
+
+
 class Symbols:
     def __init__(self, indexer: Indexer) -> None:
         self._indexer = indexer
@@ -82,30 +98,39 @@ class Symbols:
     async def run(self, args: SymbolsArgs, context: ToolContext) -> Output:
         left = await self._indexer.refresh(context.progress)
         find = args.find or ("definition" if args.name else "outline")
-        lines = await asyncio.to_thread(self._find, find, args)
-        shown = lines[:LINES_MOST]
-        text = [*shown, *([f"[first {len(shown)} of {len(lines)}]"] if shown != lines else [])]
+        found = await asyncio.to_thread(self._find, find, args)
+        is_cut = found.total > len(found.lines)
+        text = [*found.lines, *([f"[first {LINES_MOST} of {found.total}]"] if is_cut else [])]
         if left:
             text.append(f"[{left} files are not read yet: call again for the whole answer]")
         details = Matches(
             target=args.name or find,
             path=args.path or ".",
-            matches=len(lines),
-            files=len({line.partition(":")[0] for line in lines}),
-            more=shown != lines or bool(left),
+            matches=found.total,
+            files=found.files,
+            more=is_cut or bool(left),
             engine="symbols",
         )
         return Output.of("\n".join(text), details=details, truncated=details.more)
 
-    def _find(self, find: str, args: SymbolsArgs) -> list[str]:
-        match find:
-            case "outline":
-                return list(self._outline(args.path))
-            case "definition":
-                found = self._show_definitions(args.name)
-            case _:
-                found = self._show_references(args.name)
-        return list(found) or [self._say_nothing(args.name)]
+    def _find(self, find: str, args: SymbolsArgs) -> _Answer:
+        """Return the first lines of the answer. Files of the others are not even opened."""
+        if find == "outline":
+            lines = list(self._outline(args.path))
+            return _Answer(lines=lines[:LINES_MOST], total=len(lines), files=1)
+        is_definition = find == "definition"
+        hits = [
+            hit
+            for hit in (self._find_definitions if is_definition else self._find_references)(
+                args.name
+            )
+            if self._is_shown(hit.path)
+        ]
+        return _Answer(
+            lines=[*self._show(hits[:LINES_MOST])] or [self._say_nothing(args.name)],
+            total=len(hits),
+            files=len({hit.path for hit in hits}),
+        )
 
     def _outline(self, given: str) -> Iterator[str]:
         path = self._workspace.locate(given)
@@ -119,12 +144,11 @@ class Symbols:
             raise ToolError(f"{path.given} is in the index without symbols: {error}.")
         yield from indent(self._index.outline(name)) or [f"{path.given} defines nothing."]
 
-    def _show_definitions(self, name: str) -> Iterator[str]:
+    def _find_definitions(self, name: str) -> Iterator[_Hit]:
         *scope, last = name.replace("::", ".").split(".")
         for one in self._index.find_definitions(last):
-            if self._is_shown(one.path) and self._is_inside(one, scope):
-                last_line = f"-{one.last_line}" if one.last_line > one.line else ""
-                yield f"{_show(one.path)}:{one.line}{last_line}: {self._get_line(one)}"
+            if self._is_inside(one, scope):
+                yield _Hit(one.path, one.line, one.last_line)
 
     def _is_inside(self, one: Definition, scope: Sequence[str]) -> bool:
         """Return whether it is in a definition or a file of this name, if one is asked for."""
@@ -137,16 +161,20 @@ class Symbols:
         }
         return scope[-1] in around or scope[-1] == Path(os.fsdecode(one.path)).stem
 
-    def _show_references(self, name: str) -> Iterator[str]:
+    def _find_references(self, name: str) -> Iterator[_Hit]:
         last = name.replace("::", ".").rpartition(".")[2]
         defined = {(one.path, one.line) for one in self._index.find_definitions(last)}
         for mention in self._index.find_mentions(last):
-            if not self._is_shown(mention.path):
-                continue
-            source = self._read_lines(mention.path)
             for line in mention.lines:
                 if (mention.path, line) not in defined:
-                    yield f"{_show(mention.path)}:{line}: {_cut(source, line)}"
+                    yield _Hit(mention.path, line, line)
+
+    def _show(self, hits: Sequence[_Hit]) -> Iterator[str]:
+        for path, in_file in groupby(hits, key=lambda hit: hit.path):
+            source = self._read_lines(path)
+            for hit in in_file:
+                last_line = f"-{hit.last_line}" if hit.last_line > hit.line else ""
+                yield f"{_show(path)}:{hit.line}{last_line}: {_cut(source, hit.line)}"
 
     def _say_nothing(self, name: str) -> str:
         near = self._index.find_similar(name.rpartition(".")[2], SIMILAR_MOST)
@@ -156,9 +184,6 @@ class Symbols:
     def _is_shown(self, path: bytes) -> bool:
         hides = self._workspace.hides
         return hides is None or not hides(self._workspace.root / os.fsdecode(path))
-
-    def _get_line(self, one: Definition) -> str:
-        return _cut(self._read_lines(one.path), one.line)
 
     def _read_lines(self, path: bytes) -> Sequence[str]:
         """Return the lines of a file; none if it was removed meanwhile."""
