@@ -326,11 +326,15 @@ def _asks_about_reserved(subject: CallSubject) -> Verdict | None:
     return None
 
 
+_ACTS = {"look": "look at", "click": "click at", "type": "type at", "navigate": "open"}
+"""The classes of actions in the browser, as words before a host."""
+
+
 def _why_host_asks(subject: CallSubject) -> str:
     if subject.host:
         return f"no rule allows pages of {name_host(subject.host)}"
-    acts = " and ".join(sorted(subject.acts))
-    return f"no rule allows the browser to {acts} at {name_host(subject.page)}"
+    acts = " and ".join(_ACTS[act] for act in sorted(subject.acts))
+    return f"no rule allows the browser to {acts} {name_host(subject.page)}"
 
 
 def _add_directories(verdict: Verdict, subject: CallSubject) -> Verdict:

@@ -40,10 +40,10 @@ _SHOWN_CHARS = 60
 
 
 def describe_actions(given: Json) -> str:
-    """Return what a call does in the browser, in a few words, from its input."""
+    """Return what a call does in the browser, in a few words; empty if its input says nothing."""
     actions = given.get("actions") if isinstance(given, dict) else None
     found = [one for one in actions if isinstance(one, dict)] if isinstance(actions, list) else []
-    return ", ".join(map(_describe_action, found)) or "look"
+    return ", ".join(map(_describe_action, found))
 
 
 def _describe_action(given: Mapping[str, Json]) -> str:

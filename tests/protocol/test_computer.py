@@ -25,6 +25,7 @@ from agentcli.types.tools import Browsed, ToolResult
 from tests.support import anthropic_streams as blocks
 from tests.support import responses_streams
 from tests.support.chromium import BROWSER
+from tests.support.program import agentcli, script
 from tests.support.provider import Reply, sse, stream
 from tests.support.voices import (
     Anthropic,
@@ -299,7 +300,7 @@ def test_denied_host_is_not_opened_by_any_way(
     assert "only addresses that begin with https:// or http://" in file.text
     assert f"localhost:{port} was refused: rule deny" in away.text
     assert home.error is None
-    assert "no rule allows the browser to click at" in click.text
+    assert f"no rule allows the browser to click at 127.0.0.1:{port}" in click.text
     assert f"--allow 'computer(127.0.0.1:{port})'" in click.text
     assert look.error is None
     assert other.error == "denied"
@@ -319,3 +320,29 @@ def test_missing_parts_are_one_warning_and_the_session_goes_on(
     (warned,) = (event for event in events if isinstance(event, Warned))
     assert warned.message.startswith("computer = true needs ")
     assert "browser_toolset" not in json.dumps(providers.requests(claude))
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed")
+@pytest.mark.skipif(find_spec("playwright") is None, reason="no Playwright is installed")
+@pytest.mark.parametrize(
+    ("sandbox", "why"),
+    [
+        ("off", "The browser runs in the sandbox only, and it is turned off."),
+        pytest.param(
+            "landlock", "The browser needs bubblewrap:", marks=pytest.mark.layer("landlock")
+        ),
+    ],
+)
+def test_browser_never_runs_without_its_sandbox(
+    sandbox: str, why: str, home: Path, workspace: Path
+) -> None:
+    look = {"computer": {"actions": [{"action": "screenshot"}]}}
+    model = script(home / "s.json", [{"calls": [look]}, "Done."])
+    ran = agentcli(
+        *("run", "--computer", "--sandbox", sandbox, "--model", model, "-o", "stream-json", "go"),
+        home=home,
+        cwd=workspace,
+    )
+    (finished,) = [one for one in ran.events if one["type"] == "tool.finished"]
+    assert finished["model_text"].startswith(why)
+    assert ran.code == 0

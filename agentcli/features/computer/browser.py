@@ -37,6 +37,11 @@ LINE_BYTES = 8_000_000
 START_S = 60.0
 ANSWER_S = 120.0
 
+NEEDS_BUBBLEWRAP = (
+    "The browser needs bubblewrap: in this sandbox it cannot run, or not be held to single hosts."
+)
+_WITHOUT_SOCKETS = "landlock"
+"""The sandbox that denies the local sockets that a browser needs."""
 _CHILD = Path(__file__).with_name("child.py")
 
 JudgePageHost = Callable[[str, str, int], Awaitable[Verdict]]
@@ -161,9 +166,7 @@ class SandboxedBrowser:
         token = leases.new_token()
         variables = leases.open(token, NO_GRANTS).variables
         if "HTTPS_PROXY" not in variables:
-            raise ToolError(
-                "The browser needs bubblewrap: no other sandbox can hold it to single hosts."
-            )
+            raise ToolError(NEEDS_BUBBLEWRAP)
         leases.begin(token, call_id=self._call_id, grants=NO_GRANTS)
         try:
             running = await self._launch(token, variables)
@@ -185,6 +188,9 @@ class SandboxedBrowser:
         )
         if sandbox is None:
             raise ToolError("The browser runs in the sandbox only, and it is turned off.")
+        if sandbox.name == _WITHOUT_SOCKETS:
+            sandbox.close()
+            raise ToolError(NEEDS_BUBBLEWRAP)
         return sandbox
 
     def _open_leases(self) -> HostLeases:

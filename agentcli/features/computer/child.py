@@ -18,7 +18,10 @@ from playwright.sync_api import Error, Page, Playwright, sync_playwright
 
 IMAGE_BYTES = 1_000_000
 """A larger picture is taken again as JPEG."""
-LOAD_MS = 20_000
+OPEN_MS = 60_000
+"""The longest wait for the answer of a host, about which a user may be asked first."""
+LOAD_MS = 5_000
+"""The longest wait for the rest of a page, which is then shown as it is."""
 SETTLE_MS = 250
 """The time that a page gets to react to an action before it is looked at."""
 QUALITIES = (80, 50, 20)
@@ -49,7 +52,7 @@ class Browser:
             screen=size,
             accept_downloads=False,
         )
-        self._context.set_default_timeout(LOAD_MS)
+        self._context.set_default_timeout(OPEN_MS)
         self._context.on("page", self._watch)
         self._page = self._context.new_page()
 
@@ -98,10 +101,10 @@ class Browser:
             "type": lambda given: self._page.keyboard.type(given["text"]),
             "key": self._key,
             "hold_key": self._hold_key,
-            "navigate": lambda given: self._page.goto(given["url"], wait_until="load"),
-            "back": lambda given: self._page.go_back(wait_until="load"),
-            "forward": lambda given: self._page.go_forward(wait_until="load"),
-            "reload": lambda given: self._page.reload(wait_until="load"),
+            "navigate": lambda given: self._page.goto(given["url"], wait_until="commit"),
+            "back": lambda given: self._page.go_back(wait_until="commit"),
+            "forward": lambda given: self._page.go_forward(wait_until="commit"),
+            "reload": lambda given: self._page.reload(wait_until="commit"),
         }
         steps[action["action"]](action)
         return None
@@ -159,7 +162,7 @@ class Browser:
         """Wait until the page has reacted, for a while. What loads for longer is shown as it is."""
         with suppress(Error):
             self._page.wait_for_timeout(SETTLE_MS)
-            self._page.wait_for_load_state("load", timeout=LOAD_MS / 4)
+            self._page.wait_for_load_state("load", timeout=LOAD_MS)
 
     def _show(self, region: "dict[str, float] | None") -> dict[str, Any]:
         try:

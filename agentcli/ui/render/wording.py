@@ -109,10 +109,10 @@ def read_subject(call: ToolCall) -> str:
     The text is unchanged: it may still contain what would act on a terminal.
     """
     given = call.input
-    text = ""
-    if call.name == COMPUTER:
-        text = describe_actions(given)
-    elif isinstance(given, dict):
+    text = describe_actions(given) if call.name == COMPUTER else ""
+    if text:
+        return text
+    if isinstance(given, dict):
         named = next((key for key in _SUBJECT_ARGUMENTS if isinstance(given.get(key), str)), "")
         text = str(given[named]) if named else " ".join(map(_format_argument, given.items()))
         if named in ("pattern", "glob"):

@@ -16,7 +16,7 @@ from agentcli.settings import get_rules_file
 from agentcli.system.home import shorten_home
 from agentcli.types.grants import NO_GRANTS
 from agentcli.types.messages import Json
-from agentcli.types.tools import Command, Diff
+from agentcli.types.tools import Browsed, Command, Diff
 from agentcli.types.verdicts import Question
 from agentcli.ui.render.card import build_shell_highlighter
 from agentcli.ui.render.diff import render_diff
@@ -247,7 +247,9 @@ def render_call(pending: PendingApproval, paint: Paint) -> list[str]:
         case Command(command=command):
             return _render_command(command, pending, paint)
         case _:
-            form, given = pending.question.form, _list_arguments(pending.question)
+            form, given = pending.question.form, [*_list_arguments(pending.question)]
+            if isinstance(pending.question.preview, Browsed):
+                given.insert(0, ("page", pending.question.preview.url))
             is_question = form is not None and form.kind == "question"
             shown = "\n".join(str(text) if is_question else f"{key}={text}" for key, text in given)
             return _wrap_rows(
