@@ -385,10 +385,9 @@ class SessionModel:
         An empty name is the model for child agents. Raise SettingsError."""
         is_script = self.current.name.startswith(f"{SCRIPT}/")
         own = self._settings.model if is_script else self.current.name
-        wanted = name or self._settings.small_model or own
-        if wanted != own:
-            require_permitted_model(self._settings, wanted)
-        opened = open_priced_model(replace(self._settings, model=wanted))
+        if other := name or self._settings.small_model:
+            require_permitted_model(self._settings, other)
+        opened = open_priced_model(replace(self._settings, model=other or own))
         return _apply_budget(self._budget, opened, share)
 
     async def close(self) -> None:
