@@ -93,3 +93,37 @@ def test_broken_log_is_named_and_the_rest_is_read(home: Path, workspace: Path) -
     assert str(log) in ran.err
     assert "of 2 sessions: 0 would differ" in ran.out
     assert agentcli("policy", "test", "--runs", "soon", home=home).code == 2
+
+
+GIVES = '[[rule]]\ndecision = "allow"\nrule = "bash(touch:*)"\n'
+
+
+def test_grants_are_explained_recorded_and_put_before_changed_rules(
+    home: Path, workspace: Path
+) -> None:
+    rules = home / ".config/agentcli/rules.toml"
+    rules.write_text(f'{GIVES}network = ["docs.example.org"]\ncredentials = ["git"]\n')
+    explained = agentcli("policy", "explain", "-C", workspace, "bash: touch a", home=home)
+    assert "network: docs.example.org, credentials: git" in explained.out
+    model = script(home / "s.json", [{"calls": [{"bash": {"command": "touch a"}}]}, "ok"])
+    agentcli("run", "-C", workspace, "--model", model, "x", home=home)
+
+    rules.write_text(f'{GIVES}network = ["other.example.net"]\n')
+    changed = agentcli("policy", "test", "--runs", "30d", home=home)
+
+    assert "1 would differ" in changed.out
+    assert "docs.example.org" in changed.out
+    assert "other.example.net" in changed.out
+
+
+def test_presets_are_listed_and_can_be_named(home: Path, workspace: Path) -> None:
+    listed = agentcli("policy", "presets", home=home)
+    assert listed.code == 0
+    rows = dict(line.split(maxsplit=1) for line in listed.out.splitlines() if line.strip())
+    assert {"python", "node", "rust", "go", "git"} <= set(rows)
+    assert "pypi.org" in rows["python"]
+    options = ("--network", "python", "--allow", "bash(touch:*)")
+    ran = agentcli("policy", "explain", "-C", workspace, *options, "bash: touch a", home=home)
+    assert "pypi.org files.pythonhosted.org" in ran.out
+    without = agentcli("policy", "explain", "-C", workspace, "bash: touch a", home=home)
+    assert "pypi.org" not in without.out

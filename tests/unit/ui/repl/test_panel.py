@@ -4,12 +4,14 @@ import re
 from collections.abc import Iterator
 
 import pytest
+from rich.style import Style
 
+from agentcli.types.grants import Grants
 from agentcli.types.messages import ToolCall
 from agentcli.types.tools import Command, Diff, Effect
 from agentcli.types.verdicts import Delegation, Question, RuleSuggestion, Verdict
 from agentcli.ui.render.paint import Paint
-from agentcli.ui.render.theme import NONE
+from agentcli.ui.render.theme import ANSI, NONE
 from agentcli.ui.repl.approval import PendingApproval
 from agentcli.ui.repl.approval_panel import ROOMY_COLUMNS, CommandContext, render_panel
 
@@ -169,3 +171,28 @@ def test_low_panel_shows_the_changed_lines_of_a_diff_rather_than_the_others(
     assert "line 4" in text
     assert "line four" in text
     assert "lines" in text
+
+
+@pytest.mark.parametrize(
+    ("grants", "style", "words"),
+    [
+        (Grants(outside=True), ANSI.failed, "with: no sandbox: runs as you"),
+        (Grants(network=True), ANSI.warning, "with: sandboxed, whole network"),
+    ],
+)
+def test_grants_stand_out_and_no_sandbox_is_red(
+    grants: Grants, style: Style, words: str, loop: asyncio.AbstractEventLoop
+) -> None:
+    question = Question(
+        call=ToolCall(id="c1", name="bash", input={"command": "make"}),
+        effect=Effect.EXECUTE,
+        preview=Command(command="make", cwd="/w"),
+        verdict=Verdict(decision="ask", by="mode", reason="it asks for more", grants=grants),
+    )
+    paint = Paint(columns=100, rows=40, theme=ANSI, color="16")
+    asked = PendingApproval(question=question, answer=loop.create_future())
+    shown = render_panel(asked, paint, context=PLACE, rows=30, takes_keys=True)
+    (row,) = [row for row in shown if words in row]
+    before = paint.apply_style("|", style).partition("|")[0]
+    assert row.partition(words)[0].endswith(f"{before}  ")
+    assert "red" in str(ANSI.failed)
