@@ -256,8 +256,7 @@ class LandlockSandbox:
     def _domain(self, grants: Grants) -> _LandlockDomain:
         if grants not in self._domains:
             has_network = grants.network or self._network is not None
-            # Who has the whole network connects for itself, unless it needs a socket of ours.
-            calls = self._calls if not grants.network or grants.credentials else None
+            calls = self._calls
             families = (
                 *(_INTERNET if has_network else _STREAMS if calls else ()),
                 *((seccomp.AF_UNIX,) if calls else ()),

@@ -107,8 +107,8 @@ print(urllib.request.urlopen(f"http://localhost:{server.server_port}/hello").rea
 
 
 def test_server_of_a_command_is_reached_by_it(place: Confined) -> None:
-    if place.sandbox.name == "landlock" and os.geteuid() != 0:
-        pytest.skip("only root can have a private network without a user namespace: a named gap")
+    if isinstance(place.sandbox, LandlockSandbox) and not place.sandbox.has_network:
+        pytest.skip("this machine does not let us connect for commands: a named gap")
     (place.workspace / "hello").write_text("hello")
     ran = place.python(LOOPBACK)
     assert (ran.code, ran.output.splitlines()[-1]) == (0, "hello")
