@@ -120,3 +120,17 @@ def test_command_that_failed_last_is_the_first_warning(home: Path, workspace: Pa
     assert found[:2] == [("warning", "command"), ("warning", "cut")]
     assert "exit code 2" in told["findings"][0]["what"]
     assert sum(check == "cut" for _, check in found) == 1
+
+
+def test_command_that_failed_in_the_background_is_named(home: Path, workspace: Path) -> None:
+    replies = [
+        {"calls": [{"bash": {"command": "exit 3", "background": True}}]},
+        {"calls": [{"bash": {"command": "sleep 600", "background": True}}]},
+        {"calls": [{"bash": {"command": "pkill -f 'sleep 600'; sleep 0.3"}}]},
+        "Done.",
+    ]
+    model = script(home / "s.json", replies)
+    agentcli("run", "-C", workspace, "--mode", "auto", "--model", model, "go", home=home)
+    told = json.loads(agentcli("triage", session_log(home), "-o", "json", home=home).out)
+    found = [one["what"] for one in told["findings"] if one["check"] == "background"]
+    assert found == ["bash exit 3 ended with exit code 3, in the background"]

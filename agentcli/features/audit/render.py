@@ -11,6 +11,7 @@ from agentcli.log.sessions import find_log
 from agentcli.system import own_process
 from agentcli.system.plain_text import show_controls
 from agentcli.types.errors import Exit, SettingsError, UsageError
+from agentcli.types.words import pluralize
 
 # A head signed with the user's own key, by the program that the key belongs to.
 
@@ -175,7 +176,7 @@ def _render_audit(found: AuditResult, stored_head: LogHead | None, signed: str) 
     if faults:
         return ["BROKEN", *faults, *([f"and {more} more"] if more else []), *found.notes]
     return [
-        f"{'intact' if found.is_closed else 'INCOMPLETE'}: {found.records} records",
+        f"{'intact' if found.is_closed else 'INCOMPLETE'}: {pluralize(found.records, 'record')}",
         *([signed] if signed else []),
         *found.notes,
         _describe_proof(found),

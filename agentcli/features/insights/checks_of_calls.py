@@ -15,7 +15,9 @@ from agentcli.features.insights.finding import (
 )
 from agentcli.features.insights.trace import TracedCall
 from agentcli.system.command_outcome import describe_failure, name_check
+from agentcli.system.lazy import compile_later
 from agentcli.types.errors import Ending
+from agentcli.types.events import ContextNote, NoteReason
 from agentcli.types.messages import Json
 from agentcli.types.tools import Command, ErrorKind, FileView, Matches
 from agentcli.types.verdicts import Verdict
@@ -181,6 +183,30 @@ def find_failed_commands(case: TriageCase) -> Iterator[TriageFinding]:
                 what=f"{name_call(call.call)} ended with {failure}",
                 why="no later run of the same program succeeded",
                 fix="check whether the answer mentions it; read its output in the trace",
+            )
+
+
+_ENDED_IN_BACKGROUND = compile_later(
+    r"background pid (\d+) ended after \S+ s: (exit code [1-9]\d*)"
+)
+
+
+def find_failed_background(case: TriageCase) -> Iterator[TriageFinding]:
+    """Find commands that failed in the background. One that was killed was stopped on purpose."""
+    started = {
+        details.background_pid: call
+        for call in case.trace.calls
+        if call.finished and isinstance(details := call.finished.result.details, Command)
+    }
+    for record, note in case.trace.facts(ContextNote):
+        found = note.why == NoteReason.BACKGROUND and _ENDED_IN_BACKGROUND.search(note.text)
+        if found and (call := started.get(int(found[1]))):
+            yield TriageFinding(
+                level=Level.WARNING,
+                record=record,
+                what=f"{name_call(call.call)} ended with {found[2]}, in the background",
+                why="what was started after it may have counted on it",
+                fix="read its output in the trace",
             )
 
 

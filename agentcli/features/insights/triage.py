@@ -14,6 +14,7 @@ LINE_CHARS = 300
 
 CHECKS: dict[str, Check] = {
     "command": checks_of_calls.find_failed_commands,
+    "background": checks_of_calls.find_failed_background,
     "damage": checks_of_endings.find_damage,
     "crash": checks_of_endings.find_crash,
     "ending": checks_of_endings.find_bad_ending,

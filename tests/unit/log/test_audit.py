@@ -112,7 +112,7 @@ def test_log_that_was_cut_off_is_not_verified(
     path.write_bytes(b"".join(lines[:count]))
     assert verify_log(str(path), head=None, key=None, as_json=False) == 7
     told = capsys.readouterr().out
-    assert told.startswith(f"INCOMPLETE: {count} records")
+    assert told.startswith(f"INCOMPLETE: {count} record")
     assert "every call has one result" not in told
     if count:
         write_head(str(path), tmp_path / "head")
