@@ -164,6 +164,9 @@ def test_changed_content_is_not_used_until_it_is_agreed_to(
     assert plugins(home, "list").out == before
     assert "updated review-tools" in plugins(home, "update", "--yes").out
     assert (len(copies(home)), plugins(home, "list").out == before) == (1, False)
+    shutil.rmtree(claude)
+    gone = plugins(home, "update")
+    assert (gone.code, "review-tools could not be updated" in gone.out) == (3, True)
 
 
 def test_portable_plugin_brings_skills_and_a_server_with_its_own_data(

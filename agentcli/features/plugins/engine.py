@@ -86,6 +86,7 @@ def install_plugin(files: PluginFiles, record: PluginRecord) -> None:
         if not root.is_dir() or hash_content(root) != record.sha256:
             shutil.rmtree(root, ignore_errors=True)
             _copy_content(files.root, root)
+        get_data_directory(record.name).mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise SettingsError(f"cannot write {root}: {error.strerror}", hint="df -h") from error
     save_record(record)

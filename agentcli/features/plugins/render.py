@@ -29,7 +29,7 @@ from agentcli.session.plugins import PluginRecord, iter_commands, list_records
 from agentcli.system.home import shorten_home
 from agentcli.system.plain_text import show_controls
 from agentcli.tools.contracts import BUILT_IN
-from agentcli.types.errors import Exit, SettingsError
+from agentcli.types.errors import Exit, SettingsError, UsageError
 
 HASH_SHOWN = 16
 
@@ -49,19 +49,31 @@ def install(source: str, *, path: str, ref: str, yes: bool) -> Exit:
 
 def update(name: str, *, yes: bool) -> Exit:
     """Fetch one plugin, or all, anew. A changed content needs the user's agreement again."""
-    for record in [find_record(name)] if name else list_records():
-        with fetch_plugin(record.source, path=record.path, ref=record.ref) as fetched:
-            found = replace(fetched.record, name=record.name, is_enabled=record.is_enabled)
-            if found.sha256 == record.sha256:
-                install_plugin(fetched.files, found)  # brings back a copy that was changed
-                _say(f"{record.name} is up to date")
-                continue
-            _say(f"update     {record.name}, {_describe_hash(record.sha256)} before")
-            _say_all(_describe_fetched(fetched))
-            if _agree(fetched.files, "Use this version?", yes=yes):
-                install_plugin(fetched.files, found)
-                _say(f"updated {record.name}")
-    return Exit.DONE
+    if name:
+        _update_one(find_record(name), yes=yes)
+        return Exit.DONE
+    outcome = Exit.DONE
+    for record in list_records():
+        try:
+            _update_one(record, yes=yes)
+        except (SettingsError, UsageError) as error:
+            _say(f"{record.name} could not be updated: {error}")
+            outcome = Exit.SETTINGS
+    return outcome
+
+
+def _update_one(record: PluginRecord, *, yes: bool) -> None:
+    with fetch_plugin(record.source, path=record.path, ref=record.ref) as fetched:
+        found = replace(fetched.record, name=record.name, is_enabled=record.is_enabled)
+        if found.sha256 == record.sha256:
+            install_plugin(fetched.files, found)  # brings back a copy that was changed
+            _say(f"{record.name} is up to date")
+            return
+        _say(f"update     {record.name}, {_describe_hash(record.sha256)} before")
+        _say_all(_describe_fetched(fetched))
+        if _agree(fetched.files, "Use this version?", yes=yes):
+            install_plugin(fetched.files, found)
+            _say(f"updated {record.name}")
 
 
 def enable(name: str, *, yes: bool) -> Exit:
