@@ -176,6 +176,7 @@ CHANGED = (
 )
 DEPARTING = " Where it turns out to be wrong, say so before you do otherwise."
 TICKING = " When a step is done, write a line with [x] and its number beside your next call: [x] 1"
+_STEPS_DONE = "Steps of the plan that are done: "
 STEPS_LIMIT = 50
 STEP_CHARS = 300
 
@@ -223,6 +224,8 @@ class PlanTracker:
         self._mode = ""
         self._said = AnswerParts()
         self._is_noted = False
+        self._owes_steps = False
+        """True if the model has to be told which steps are done."""
         for fact in past:
             self(fact)
 
@@ -233,8 +236,8 @@ class PlanTracker:
                 self._mode = mode
             case ContextNote():
                 self._handle_note(event)
-            case Compacted() if self._mode == "plan":
-                self._is_noted = False
+            case Compacted():
+                self._handle_summary()
             case TurnStarted():
                 self._begin_turn()
             case ModelReplied(message=message) if self._texts:
@@ -268,6 +271,12 @@ class PlanTracker:
         """How far the plan is carried out: `plan 2/5`; empty if there are no steps."""
         return f"plan {len(self._done)}/{len(self._texts)}" if self._texts else ""
 
+    def _handle_summary(self) -> None:
+        """Say again what a summary may have lost: the mode, and which steps are done."""
+        if self._mode == "plan":
+            self._is_noted = False
+        self._owes_steps = bool(self._done)
+
     def _begin_turn(self) -> None:
         self.proposed = self.asked = ""
         if len(self._done) == len(self._texts):
@@ -288,11 +297,15 @@ class PlanTracker:
                 self._done = self._done - {number} if mark == " " else self._done | {number}
 
     def collect_notes(self) -> Sequence[ContextNote]:
-        """Return the note about plan mode that the model needs before its next reply."""
+        """Return the notes on the plan and its mode that the model needs before its next reply."""
+        due = []
+        if self._owes_steps:
+            numbers = ", ".join(map(str, sorted(self._done)))
+            due.append(f"{_STEPS_DONE}{numbers} of {len(self._texts)}.")
         is_planning = self._mode == "plan"
-        if is_planning == self._is_noted or (is_planning and not self._wants_plan):
-            return ()
-        return (ContextNote(text=BEGINS if is_planning else ENDS, why=NoteReason.PLAN_MODE),)
+        if is_planning != self._is_noted and not (is_planning and not self._wants_plan):
+            due.append(BEGINS if is_planning else ENDS)
+        return [ContextNote(text=text, why=NoteReason.PLAN_MODE) for text in due]
 
     def build_accepted_note(self, plan: str) -> ContextNote:
         """Build the note for an accepted plan, unchanged or as the user changed it."""
@@ -308,6 +321,8 @@ class PlanTracker:
             steps = parse_steps(self.accepted)
             self._texts, self._done = steps if len(steps) > 1 else (), frozenset()
             self._is_noted = False
+        elif note.text.startswith(_STEPS_DONE):
+            self._owes_steps = False
         elif note.why == NoteReason.PLAN_MODE:
             self._is_noted = note.text.startswith(_PLANNING)
 

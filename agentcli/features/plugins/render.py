@@ -1,5 +1,6 @@
 """What a plugin brings and would run, shown before the user agrees to it."""
 
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -32,6 +33,7 @@ from agentcli.tools.contracts import BUILT_IN
 from agentcli.types.errors import Exit, SettingsError, UsageError
 
 HASH_SHOWN = 16
+_PASSWORD = re.compile(r"//([^/:@]*):[^/@]*@")
 
 
 def install(source: str, *, path: str, ref: str, yes: bool) -> Exit:
@@ -110,7 +112,8 @@ def list_plugins() -> Exit:
 
 
 def _describe_source(record: PluginRecord) -> str:
-    place = record.source if record.commit else shorten_home(Path(record.source))
+    url = _PASSWORD.sub(r"//\1:***@", record.source)
+    place = url if record.commit else shorten_home(Path(record.source))
     commit = f" at {record.commit[:12]}" if record.commit else ""
     return " ".join(filter(None, (place, record.path))) + commit
 

@@ -186,6 +186,9 @@ def test_steps_of_the_accepted_plan_are_ticked_off_by_the_model() -> None:
         states.append("".join(step.state[0] for step in planning.steps))
     assert states == ["ipp", "dip", "ddi", "dip", "dip", "ddi"]
     assert planning.progress == "plan 2/3"
+    planning(Compacted(summary="short", tokens_before=9))
+    assert told_by(planning) == ["Steps of the plan that are done: 1, 2 of 3."]
+    assert told_by(planning) == []
     planning(replied("[x] 3"))
     assert planning.progress == "plan 3/3"
     planning(asked("Thanks."))
