@@ -335,16 +335,16 @@ class ApprovalPrompt:
     ) -> T:
         self._state.pending = pending
         self._open_now.clear()
+        # Where no turn runs, nothing else draws that keys count by now.
+        ticks = asyncio.ensure_future(self._terminal.redraw_regularly(GRACE_S))
         try:
             self._terminal.redraw()
             await self._wait_until_idle()
             pending.opened, pending.is_wanted = True, self._open_now.is_set()
             self._terminal.redraw()
-            while not answer.done():  # where no turn runs, nothing else draws that keys count now
-                await asyncio.wait([answer], timeout=GRACE_S)
-                self._terminal.redraw()
             return await answer
         finally:
+            ticks.cancel()
             self._state.pending = None
             self._terminal.redraw()
 

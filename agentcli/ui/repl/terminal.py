@@ -340,6 +340,11 @@ class Terminal:
             self.notice = ""
             self.redraw()
 
+    async def redraw_regularly(self, every_s: float) -> None:
+        while True:
+            await asyncio.sleep(every_s)
+            self.redraw()
+
     def redraw(self) -> None:
         """Draw now, or as soon as the last frame was shown for long enough."""
         if self._next_frame is None and self._app is not None and self._app.is_running:
