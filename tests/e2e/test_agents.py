@@ -439,3 +439,18 @@ def test_patch_is_merged_as_the_user_edits_it(tmp_path: Path) -> None:
         expected = expected.replace("line 10\n", "line 10 by us\n")
         assert (it.project / "shared.txt").read_text() == expected
         assert (it.project / "new" / "1.txt").read_text() == "1\n"
+
+
+def test_patch_in_line_mode_waits_until_the_user_asks_for_it(tmp_path: Path) -> None:
+    (tmp_path / "project").mkdir()
+    reply = reply_as(change, delegates(1), says("It works beside us."))
+    with live(tmp_path, [reply] * 50, files=FILES, arguments=TRUST, env={"ACCESSIBLE": "1"}) as it:
+        make_repository(it.project)
+        it.term.wait("/help lists the commands")
+        it.term.send("start one")
+        it.term.wait("its patch waits (2 files +2 -1)")
+        it.term.send("/agents 1")
+        it.term.wait("or type what to do instead")
+        it.term.send("y")
+        it.term.wait("agent 1: its patch is merged")
+        assert "line 10 by agent 1\n" in (it.project / "shared.txt").read_text()

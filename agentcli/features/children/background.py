@@ -98,7 +98,9 @@ class BackgroundAgents:
 
     async def start(self, task: str, role: Role, context: ToolContext) -> Output:
         """Start an agent and return at once. Raise ToolError if a limit does not permit it."""
-        agent = await self._start(task, role, context, offers_patch=self._parts.gate.can_ask)
+        # In whole lines, a question would take the line that the user is typing.
+        offers_patch = self._parts.gate.can_ask and not self._parts.settings.accessible
+        agent = await self._start(task, role, context, offers_patch=offers_patch)
         ends = "Its changes will come as a patch." if role.is_isolated else ""
         text = f"Started {agent.name} beside you. You get a note when it ends. {ends}".strip()
         return Output.of(text, details=Raw(text=f"{agent.name} started: /agents"))
