@@ -196,6 +196,10 @@ SLASH_COMMANDS: Mapping[str, SlashEntry] = {
     "btw": _slash_in_feature(
         "context", "QUESTION", "ask something aside; the conversation does not get it"
     ),
+    "commit": _slash_in_feature(
+        "commit", "[MESSAGE]", "commit what the session changed, with a drafted message"
+    ),
+    "pr": _slash_in_feature("commit", "", "draft the text of a pull request"),
     "context": _slash_in_feature("context", "", "show context usage"),
     "tools": _slash_in_feature("context", "", "list the tools of the model"),
     "cost": _slash_in_feature("insights", "", "show token usage and cost"),
