@@ -376,10 +376,12 @@ class Terminal:
     def notify(self, how: Notify, text: str) -> None:
         """Draw the user's attention, as they want it: not at all, by the bell, or on the desktop.
 
-        Terminals know one of two sequences for a notification of the desktop."""
+        Terminals know one of three sequences for a notification of the desktop."""
         match how:
             case "bell":
                 self.output.bell()
+            case "desktop" if os.environ.get("TERM") == "xterm-kitty":
+                self.write_raw(f"\x1b]99;;agentcli: {text}\x1b\\")
             case "desktop" if _knows_osc_777(os.environ):
                 self.write_raw(f"\x1b]777;notify;agentcli;{text}\x1b\\")
             case "desktop":
