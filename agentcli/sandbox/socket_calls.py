@@ -22,7 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
-from threading import Thread
+from threading import Thread, get_native_id
 
 from agentcli.sandbox import kernel, seccomp
 from agentcli.types.fast_dataclass import dataclass
@@ -206,11 +206,14 @@ def is_supported() -> bool:
     if scope > _FROM_PARENTS:
         return False
     with ThreadPoolExecutor(max_workers=1) as thread:
-        return thread.submit(_can_listen).result()
+        return thread.submit(_try_calls).result()
 
 
-def _can_listen() -> bool:
+def _try_calls() -> bool:
+    """Make each call that a container may forbid, in a thread that ends at once."""
     try:
+        with socket.socket() as own:
+            _take_socket(get_native_id(), own.fileno()).close()
         kernel.forbid_new_privileges()
         os.close(seccomp.listen_for_nothing())
     except OSError:
