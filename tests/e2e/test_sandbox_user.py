@@ -40,6 +40,7 @@ def usable_python(home: str) -> str | None:
     return None
 
 
+@pytest.mark.timeout(300)  # it runs four files of tests
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 @pytest.mark.skipif(shutil.which("setpriv") is None, reason="setpriv is not installed")
 def test_attacks_fail_for_an_ordinary_user_too() -> None:
@@ -52,6 +53,8 @@ def test_attacks_fail_for_an_ordinary_user_too() -> None:
             home,
             *(python, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider"),
             *("--basetemp", f"{home}/base"),
+            # An ordinary user uses the same programs in test_everyday.
+            *("-k", "not usual_programs"),
             *("tests/e2e/test_sandbox_attacks.py", "tests/e2e/test_sandbox_sockets.py"),
             *("tests/e2e/test_sandbox_kept_mounts.py", "tests/e2e/test_sandbox_grants.py"),
             "tests/e2e/test_sandbox_put_back.py::test_repository_that_cannot_be_written_does_not_matter",
