@@ -58,10 +58,14 @@ _ROOT = compile_later(
     r"\bsudo: (?:command )?not found|\bsudo: .*(?:effective uid|no new privileges)"
     r"|are you root\?|[Yy]ou (?:must|need to) be (?:root|superuser)"
     r"|has to be run under the root user|requires? (?:root|superuser) privileges"
+    r"|cannot lock /etc/|RTNETLINK answers: Operation not permitted|su: Authentication failure"
+    r"|changing ownership of .*: (?:Operation not permitted|Invalid argument)"
 )
 _SERVICES = compile_later(
     r"System has not been booted with systemd|Failed to connect to (?:system scope )?bus"
+    r"|connection to server on socket \S+ failed|local \S+ server through socket"
 )
+_MAVEN = compile_later(r"Could not create local repository at (/\S+)")
 _OWN_LOOPBACK = compile_later(
     r"(?:localhost|127\.0\.0\.1|::1)\b.{0,80}(?:onnection refused|ould(?:n't| not) connect)"
     r"|(?:[Cc]onnection refused|ECONNREFUSED).{0,80}(?:localhost|127\.0\.0\.1|::1)"
@@ -197,8 +201,11 @@ def _explain_machine(text: str) -> Iterator[str]:
                 f"[{path} is protected: commands cannot write it, and nothing can grant that; "
                 "give git the setting for one command with git -c NAME=VALUE]"
             )
+    if found := _MAVEN.search(text):
+        own = "mvn -Dmaven.repo.local=$HOME/.m2/repository"
+        yield f"[{found[1]} is closed to commands: {own} uses their own home]"
     if _ROOT.search(text):
-        yield _ask_for("commands are not root, and install nothing in the system", "outside")
+        yield _ask_for("commands are not root, and change nothing of the system", "outside")
     if "Address family not supported" in text:
         yield _ask_for("this sandbox has no sockets of that kind, bubblewrap has", "outside")
     if _SERVICES.search(text):

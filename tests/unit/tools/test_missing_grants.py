@@ -50,6 +50,11 @@ def test_network_without_a_name_is_noted_too() -> None:
         ("sudo: effective uid is not 0, is sudo installed setuid root?", "outside"),
         ("System has not been booted with systemd as init system (PID 1).", "outside"),
         ("Failed to connect to bus: Host is down", "outside"),
+        ("useradd: cannot lock /etc/passwd; try again later.", "outside"),
+        ("RTNETLINK answers: Operation not permitted", "outside"),
+        ("chown: changing ownership of 'a': Invalid argument", "outside"),
+        ('psql: error: connection to server on socket "/run/x/.s.PGSQL.5432" failed', "outside"),
+        ("Can't connect to local MySQL server through socket '/run/mysqld.sock' (2)", "outside"),
         ("OSError: [Errno 97] Address family not supported by protocol", "outside"),
         ("curl: (7) Failed to connect to localhost port 80: Connection refused", "outside"),
         ("Error: connect ECONNREFUSED 127.0.0.1:5432", "outside"),
@@ -94,6 +99,12 @@ def test_protected_path_of_the_workspace_is_said_to_be_closed_for_good() -> None
 def test_temporary_file_is_sent_where_commands_have_theirs(why: str) -> None:
     (note,) = explain_failure(f"bash: /tmp/x: {why}", grants=NO_GRANTS, workspace=ROOT)
     assert "go to $TMPDIR" in note
+
+
+def test_repository_of_maven_can_be_in_the_home_of_commands() -> None:
+    text = "[ERROR] Could not create local repository at /root/.m2/repository -> [Help 1]"
+    (note,) = explain_failure(text, grants=NO_GRANTS, workspace=ROOT)
+    assert "-Dmaven.repo.local=$HOME/.m2/repository" in note
 
 
 def test_setting_of_git_that_cannot_be_stored_can_be_given_to_one_command() -> None:
