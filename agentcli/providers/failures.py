@@ -72,6 +72,10 @@ def describe_reason(error: ProviderError, *, shown_chars: int) -> str:
     return words
 
 
+_SHORTEST_KEY = 8
+"""A shorter key is a word for a server that wants none, and may be any part of a sentence."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailureExplainer:
     provider: Provider
@@ -121,7 +125,10 @@ class FailureExplainer:
         )
 
     def remove_key(self, text: str) -> str:
-        return text.replace(self.key.value, self.key.tail) if self.key else text
+        """Return the text without the key."""
+        if self.key is None or len(self.key.value) < _SHORTEST_KEY:
+            return text
+        return text.replace(self.key.value, self.key.tail)
 
     def _is_local(self) -> bool:
         return not self.provider.needs_key and not self.provider.platform

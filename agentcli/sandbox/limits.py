@@ -285,7 +285,7 @@ class CommandWatch:
                 most = self._limits.disk_bytes or int(before * _DISK_SHARE)
                 if before - now > most and not one.reason:
                     filled = f"{_format_size(most)} of disk"
-                    one.reason = _stop_reason("while it ran, there was used", filled, "disk")
+                    one.reason = _stop_reason("while it ran, programs used", filled, "disk")
                     kill_tree(one.process.pid)
 
     def _look(self, running: list[_WatchedCommand]) -> None:

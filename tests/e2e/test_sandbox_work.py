@@ -363,7 +363,7 @@ def test_command_that_fills_the_disk_is_stopped(layer: str, target: str, tmp_pat
         step = f"head -c 4000000 /dev/urandom >> {target}; sleep 0.05"
         ran = place.run(f"for i in $(seq 60); do {step}; done; echo survived")
         [told] = ran.told
-        assert told.startswith("Stopped: while it ran, there was used more than 20 MiB of disk.")
+        assert told.startswith("Stopped: while it ran, programs used more than 20 MiB of disk.")
         assert "survived" not in ran.output
 
 

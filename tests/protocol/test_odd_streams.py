@@ -215,3 +215,22 @@ def test_reply_that_failed_is_no_reply(code: str, attempts: int) -> None:
     else:
         with pytest.raises(ProviderError, match="m"):
             asyncio.run(ask(Responses, [stream(body), again]))
+
+
+@pytest.mark.parametrize("key", ["e", "none", "server", "secret-0123"])
+def test_key_is_removed_from_errors_unless_it_is_any_short_word(key: str) -> None:
+    said = f"the server refuses {key}."
+    with Provider([answer({"error": {"message": said}}, status=400)]) as provider:
+        connection = open_provider(
+            CHAT, key=Key(value=key, source="test"), base_url=provider.base_url, environ={}
+        )
+        request = Request(
+            model=CHAT.name,
+            system="",
+            messages=(UserMessage(content=(Text(text="hi"),)),),
+            tools=(),
+        )
+        with pytest.raises(ProviderError) as raised:
+            asyncio.run(connection.send(request, lambda delta: None))
+    assert "the server refuses" in str(raised.value)
+    assert ("secret-0123" in str(raised.value)) is False
