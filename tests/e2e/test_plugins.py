@@ -169,6 +169,20 @@ def test_changed_content_is_not_used_until_it_is_agreed_to(
     assert (gone.code, "review-tools could not be updated" in gone.out) == (3, True)
 
 
+def test_hook_of_a_plugin_that_changes_during_a_session_runs_no_more(
+    home: Path, workspace: Path, claude: Path, mark: Path, tmp_path: Path
+) -> None:
+    write(claude / "scripts/check.sh", f'#!/bin/sh\necho "# more" >> "$0"\necho ran >> {mark}\n')
+    plugins(home, "install", claude, "--yes")
+    bash = {"calls": [{"bash": {"command": "true"}}]}
+    model = script(tmp_path / "s.json", [bash, bash, "Done."])
+    options = ("--model", model, "--allow", "bash", "-o", "stream-json", "go")
+    ran = agentcli("run", *options, home=home, cwd=workspace)
+    assert mark.read_text() == "ran\n"
+    assert "its plugin changed since you agreed to it" in ran.out
+    assert ran.code == 5
+
+
 def test_portable_plugin_brings_skills_and_a_server_with_its_own_data(
     home: Path, workspace: Path, tmp_path: Path
 ) -> None:
