@@ -92,19 +92,24 @@ def find_plugin_name(text: str) -> str:
 
 
 def list_content(root: Path) -> Iterator[str]:
-    """Yield the files and links below a directory by name, without git's own, sorted.
+    """Yield the files and links below a directory by name, without git's own, in a fixed order.
 
-    Raise SettingsError if they are too many to be trusted as a whole."""
-    found = 0
-    for directory, folders, names in os.walk(root):
-        links = [one for one in folders if Path(directory, one).is_symlink()]
-        folders[:] = sorted(one for one in folders if one != ".git" and one not in links)
-        for name in sorted([*names, *links]):
-            found += name != ".git"
+    Raise SettingsError if they are too many to be trusted as a whole, or OSError."""
+    waiting, found = [""], 0
+    while waiting:
+        folder = waiting.pop()
+        with os.scandir(f"{root}/{folder}") as entries:
+            inside = sorted(entries, key=lambda entry: entry.name)
+        for entry in inside:
+            if entry.name == ".git":
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                waiting.append(f"{folder}{entry.name}/")
+                continue
+            found += 1
             if found > FILES_LIMIT:
                 raise SettingsError(f"{root} has more than {FILES_LIMIT} files")
-            if name != ".git":
-                yield os.path.relpath(f"{directory}/{name}", root)
+            yield f"{folder}{entry.name}"
 
 
 def hash_content(root: Path) -> str:

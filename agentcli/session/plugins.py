@@ -126,7 +126,8 @@ def _read_once(root: Path, stamp: tuple[object, ...]) -> "PluginFiles":
 def _stamp_content(root: Path) -> tuple[object, ...]:
     from agentcli.permissions.plugin_files import list_content
 
-    found = ((name, (root / name).lstat()) for name in list_content(root))
+    # Not with a Path: there may be thousands, at every start.
+    found = ((name, os.lstat(f"{root}/{name}")) for name in list_content(root))
     return tuple(
         (name, one.st_ino, one.st_size, one.st_mode, one.st_ctime_ns) for name, one in found
     )
