@@ -115,9 +115,10 @@ def list_changed_paths(cwd: Path) -> list[str]:
     options = ("--name-only", "--relative", "--no-renames", "--ignore-submodules=all", "-z")
     with prepare_git("diff", *PLAIN_DIFF, *options, "HEAD", cwd=cwd) as (command, env):
         names = _run(command, cwd=cwd, env=env).split(b"\0")
+    others = list_paths("--others", "--exclude-standard", cwd=cwd)
     return [
         *(os.fsdecode(name) for name in names if name),
-        *list_paths("--others", "--exclude-standard", cwd=cwd),
+        *(path for path in others if not path.endswith("/")),  # a repository of its own
     ]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agentcli.agent.children import WORKER_INSTRUCTIONS
+from agentcli.agent.children import CHILD_INSTRUCTIONS, WORKER_INSTRUCTIONS
 from agentcli.log.audit import audit_log
 from agentcli.providers.catalog import cost_usd, resolve
 from agentcli.types.messages import Usage
@@ -454,3 +454,57 @@ def test_patch_in_line_mode_waits_until_the_user_asks_for_it(tmp_path: Path) -> 
         it.term.send("y")
         it.term.wait("agent 1: its patch is merged")
         assert "line 10 by agent 1\n" in (it.project / "shared.txt").read_text()
+
+
+@pytest.mark.parametrize("layer", ["bubblewrap", "landlock"])
+def test_command_of_an_agent_reaches_its_own_worktree_alone(crew: Crew, layer: str) -> None:
+    target = crew.workspace / "shared.txt"
+    command = f"echo mine > own.txt; echo theirs > {target}; git status --short"
+
+    def write(request: Recorded) -> Reply:
+        if count_replies(request) == 0:
+            return priced(anthropic.call("toolu_b", "bash", {"command": command}))
+        return priced(anthropic.text("Done."))
+
+    ran = crew.run(
+        write,
+        delegates(1),
+        priced(anthropic.text("Wait.")),
+        says("Done."),
+        mode="auto",
+        flags=("--sandbox", layer),
+    )
+    assert ran.code == 0, ran.err
+    assert target.read_text() == SHARED
+    assert (crew.workspace / "own.txt").read_text() == "mine\n"
+    (log,) = session_log(crew.home).parent.glob("out/child-1.jsonl")
+    (result,) = [
+        json.loads(line)["fact"]["result"]
+        for line in log.open()
+        if json.loads(line)["fact"]["type"] == "call_finished"
+    ]
+    assert "?? own.txt" in result["content"][0]["text"]
+
+
+def test_agent_that_only_reads_works_beside_the_session_without_a_worktree(crew: Crew) -> None:
+    crew.write_role(ROLE.replace("isolation: worktree", "tools: read_file"))
+    shutil.rmtree(crew.workspace / ".git")
+
+    def look(request: Recorded) -> Reply:
+        if count_replies(request) == 0:
+            return priced(anthropic.call("toolu_r", "read_file", {"path": "shared.txt"}))
+        return priced(anthropic.text("It has 200 lines."))
+
+    parent = iter([delegates(1), priced(anthropic.text("Wait.")), says("Done.")])
+
+    def reply(request: Recorded) -> Reply:
+        is_child = CHILD_INSTRUCTIONS in str(request.json["messages"])
+        return look(request) if is_child else next(parent)
+
+    with Provider([reply] * 20) as provider:
+        env = {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": provider.base_url}
+        options = ("--model", "opus", "--trust-project")
+        ran = agentcli("run", "-C", crew.workspace, *options, "go", home=crew.home, env=env)
+        assert "[Agent 1 (worker) ended: It has 200 lines.]" in str(provider.bodies[-1])
+    assert (ran.code, ran.out) == (0, "Done.\n"), ran.err
+    assert crew.trees() == [] and "worktree" not in crew.facts("agent_started")[0]
