@@ -508,3 +508,53 @@ def test_agent_that_only_reads_works_beside_the_session_without_a_worktree(crew:
         assert "[Agent 1 (worker) ended: It has 200 lines.]" in str(provider.bodies[-1])
     assert (ran.code, ran.out) == (0, "Done.\n"), ran.err
     assert crew.trees() == [] and "worktree" not in crew.facts("agent_started")[0]
+
+
+def test_agent_of_a_session_in_a_worktree_changes_that_worktree(crew: Crew) -> None:
+    parent = (delegates(1), priced(anthropic.text("Wait.")), says("Done."))
+    ran = crew.run(change, *parent, flags=("-w", "fix"))
+    assert ran.code == 0, ran.err
+    assert "worktree fix: 2 files changed, kept" in ran.err
+    assert (crew.workspace / "shared.txt").read_text() == SHARED
+    merged = agentcli("worktree", "merge", "fix", "-C", crew.workspace, home=crew.home)
+    assert merged.code == 0, merged.err
+    assert "line 10 by agent 1\n" in (crew.workspace / "shared.txt").read_text()
+    assert crew.trees() == []
+
+
+def test_merge_of_a_patch_that_is_killed_is_offered_again_and_undone(crew: Crew) -> None:
+    names = [f"f{number:03}.txt" for number in range(60)]
+    for name in names:
+        (crew.workspace / name).write_text(SHARED)
+    git(crew.workspace, "add", ".")
+    git(crew.workspace, "commit", "-q", "-m", "many")
+
+    def change_all(request: Recorded) -> Reply:
+        if count_replies(request) == 0:
+            command = "for f in f*.txt; do sed -i 's/^line 7$/line seven/' $f; done"
+            return priced(anthropic.call("toolu_b", "bash", {"command": command}))
+        return priced(anthropic.text("Done."))
+
+    reply = reply_as(change_all, delegates(1), priced(anthropic.text("Wait.")), says("Done."))
+    with Provider([reply] * 100) as provider:
+        env = {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": provider.base_url}
+        options = ("--model", "opus", "--mode", "auto", "--sandbox", "off", "--trust-project")
+        process = subprocess.Popen(
+            [PROGRAM, "run", "-C", crew.workspace, *options, "go"],
+            env=environment(crew.home, **env),
+            stderr=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+        )
+        first = crew.workspace / names[0]
+        until(lambda: "seven" in first.read_text(), "the first file is merged", every_s=0.002)
+        process.kill()
+        process.wait()
+    new = SHARED.replace("line 7\n", "line seven\n")
+    assert {(crew.workspace / name).read_text() for name in names} <= {SHARED, new}
+    assert crew.facts("patch_decided") == [] and len(crew.facts("checkpointed")) == 1
+    ran = crew.run(change, says("I see."), flags=("--continue",))
+    assert "the patch of agent 1 (worker) waits for your decision" in ran.err
+    assert audit_log(session_log(crew.home)).status == "intact"
+    undone = agentcli("undo", "-C", crew.workspace, home=crew.home)
+    assert undone.code == 0, undone.err
+    assert {(crew.workspace / name).read_text() for name in names} == {SHARED}

@@ -12,6 +12,8 @@ from tests.support.program import PROGRAM, Ran, agentcli, environment, script, s
 from tests.support.repl import live
 from tests.support.terminal import until
 
+pytestmark = pytest.mark.usefixtures("verified_logs")
+
 BASE = "".join(f"line {number}\n" for number in range(1, 13))
 
 

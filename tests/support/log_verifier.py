@@ -15,7 +15,7 @@ SEAL = re.compile(rb',"hash":"([0-9a-f]{64})"\}\Z')
 ROW = re.compile(r"^\| `(\w+)` \| `?(.*?)`? \|$", re.MULTILINE)
 FIELD = re.compile(r"(\w+): (.+?)(?: = (.+?))?(?:, (?=\w+: )|$)")
 LEAVE_OPEN = ("cancelled", "time_limit", "internal")
-AFTERWARDS = ("session_named", "undone", "context_note")
+AFTERWARDS = ("session_named", "undone", "checkpointed", "context_note")
 
 
 class Violation(Exception):
