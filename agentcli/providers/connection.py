@@ -23,6 +23,7 @@ from agentcli.providers.failures import (
     describe_reason,
     to_failure,
 )
+from agentcli.providers.hosted import drop_rejected
 from agentcli.providers.http.body import RequestBody
 from agentcli.providers.http.sockets import (
     ACCEPTED,
@@ -197,21 +198,24 @@ class ProviderConnection:
             except (HttpError, ConnectionBroken, ProviderError) as error:
                 if isinstance(error, ProviderError) and not error.was_sent:
                     raise
-                if isinstance(error, HttpError) and self._adapt(error, screen):
+                if isinstance(error, HttpError) and self._adapt(error, wired, screen):
                     continue
                 await self._wait(self._failure(error), attempt=attempt, screen=screen)
                 attempt += 1
 
-    def _adapt(self, error: HttpError, screen: "_AttemptProgress") -> bool:
+    def _adapt(self, error: HttpError, wired: Request, screen: "_AttemptProgress") -> bool:
         """Change how requests are written, if that is what the server wants. Say so."""
         translated = self._dialect.error(error.status, error.headers, error.body)
-        if self._quirks is None or translated.kind is not ProviderErrorKind.REJECTED:
+        if translated.kind is not ProviderErrorKind.REJECTED:
             return False
-        quirk = self._quirks.learn(error, self._sent)
-        if not quirk:
-            return False
-        self.model = replace(self.model, quirks=self.model.quirks | {quirk})
-        reason = f"{translated}. Adapting to the server (quirk {quirk})"
+        if quirk := self._quirks.learn(error, self._sent) if self._quirks else "":
+            self.model = replace(self.model, quirks=self.model.quirks | {quirk})
+            reason = f"{translated}. Adapting to the server (quirk {quirk})"
+        else:
+            self.model, rejected = drop_rejected(self.model, wired, str(translated))
+            if not rejected:
+                return False
+            reason = f"{translated}. Going on without {rejected}"
         screen.show(
             RetryDelta(
                 reason=self._explain.remove_key(reason),

@@ -1,4 +1,10 @@
-"""The tools of a request that the provider runs itself, and ours without those of the same name."""
+"""The tools that a provider has of its own: which of them a request declares.
+
+Most are run by the provider itself. A provider that rejects one is asked again without it.
+"""
+
+import re
+from dataclasses import replace
 
 from agentcli.providers.dialect import Model
 from agentcli.providers.incremental import memoize
@@ -12,6 +18,33 @@ _SEPARATOR = "\n"
 def find_hosted(request: Request, model: Model) -> list[str]:
     """Return the hosted tools that are asked for and that the model has."""
     return [name for name in request.hosted if name in model.hosted]
+
+
+def has_computer(request: Request, model: Model) -> bool:
+    """Return whether the provider's own computer tool is declared."""
+    return request.computer and model.computer
+
+
+_NAMES = {
+    "web_search": re.compile(r"web_search|google_?search", re.IGNORECASE),
+    "web_fetch": re.compile(r"web_fetch|url_?context", re.IGNORECASE),
+    "code_execution": re.compile(r"code_?execution|code_?interpreter", re.IGNORECASE),
+}
+_COMPUTER_NAMES = re.compile(r"\bcomputer|browser_toolset", re.IGNORECASE)
+"""What providers call these tools when they reject them."""
+
+
+def drop_rejected(model: Model, request: Request, message: str) -> tuple[Model, str]:
+    """Return the model without the tools that an error message names, and their names.
+
+    Only tools that the request declares count. The names are empty if none of them is meant."""
+    rejected = {name for name in find_hosted(request, model) if _NAMES[name].search(message)}
+    is_computer = has_computer(request, model) and bool(_COMPUTER_NAMES.search(message))
+    left = replace(
+        model, hosted=model.hosted - rejected, computer=model.computer and not is_computer
+    )
+    names = [*sorted(rejected), *(["computer"] if is_computer else [])]
+    return left, " and ".join(names)
 
 
 def find_own_tools(request: Request, model: Model) -> tuple[ToolSpec, ...]:

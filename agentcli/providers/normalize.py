@@ -167,7 +167,7 @@ class NormalizedHistory:
     def __init__(self, model: Model) -> None:
         self.ids: Mapping[str, int] = {}
         """The ids of all calls in the latest history."""
-        self.model = model
+        self._model = model
         self._over: list[Message] = []
         """The messages of all exchanges but the last, which may still grow."""
         self._normal: list[Message] = []
@@ -180,13 +180,13 @@ class NormalizedHistory:
         *over, last = _exchanges(messages[len(self._over) :])
         for exchange in over:
             _append_exchange(
-                exchange, self._normal, times_wanted=self._times_wanted, model=self.model
+                exchange, self._normal, times_wanted=self._times_wanted, model=self._model
             )
             reply, followers = exchange
             self._over += [reply, *followers] if reply else followers
         normal, times_wanted = [*self._normal], dict(self._times_wanted)
-        _append_exchange(last, normal, times_wanted=times_wanted, model=self.model)
-        if not _awaits_reply(normal, self.model):
+        _append_exchange(last, normal, times_wanted=times_wanted, model=self._model)
+        if not _awaits_reply(normal, self._model):
             normal.append(GO_ON)
         self.ids = times_wanted
         return tuple(normal)
@@ -324,7 +324,7 @@ def prepare_request(request: Request, normal: NormalizedHistory) -> Request:
         request,
         messages=normal.normalize(request.messages),
         tools=_rename_tools(request.tools),
-        computer=normal.model.computer and any(it.name == COMPUTER for it in request.tools),
+        computer=any(it.name == COMPUTER for it in request.tools),
         deferred=_rename_tools(request.deferred),
         tool_choice=choice if choice in ("auto", "required", "none") else encode_name(choice),
     )

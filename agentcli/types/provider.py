@@ -34,7 +34,7 @@ class Request:
     """True if the model may make several calls in one reply."""
     output_limit_tokens: int | None = None
     computer: bool = False
-    """True if the computer tool is among the tools and the model has one of its own for it."""
+    """True if the computer tool is among the tools. Dialects that have one declare their own."""
     hosted: tuple[str, ...] = ()
     """Tools that the provider runs itself. Those that the model does not have are left out."""
     answer_schema: Json = None

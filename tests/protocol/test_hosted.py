@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,13 +12,14 @@ import pytest
 from agentcli.log.reader import read_log
 from agentcli.providers.anthropic.hosted import find_hosted_calls
 from agentcli.session.builder import open_session
+from agentcli.types.deltas import RetryDelta
 from agentcli.types.errors import Ending
 from agentcli.types.events import CallFinished, Event, ModelReplied, TurnEnded, Warned
 from agentcli.types.messages import HostedCall, Json, WebSource
 from agentcli.types.settings import Settings
 from tests.support import anthropic_streams as blocks
 from tests.support import responses_streams
-from tests.support.provider import Reply, sse, stream
+from tests.support.provider import Recorded, Reply, sse, stream
 from tests.support.voices import (
     Anthropic,
     Chat,
@@ -234,14 +235,19 @@ async def converse(
 
 
 def converse_with(
-    settings: Settings, voices: list[Voice], script: list[Reply], monkeypatch: pytest.MonkeyPatch
+    settings: Settings,
+    voices: list[Voice],
+    script: list[Reply],
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    complaints: Sequence[str] = (),
 ) -> tuple[Choir, list[Event], Path]:
     events: list[Event] = []
     with choir(list(dict.fromkeys(voices)), script) as providers:
         for name, value in providers.environ.items():
             monkeypatch.setenv(name, value)
         ended, log = asyncio.run(converse(settings, voices, events))
-    assert providers.server.complaints == []
+    assert providers.server.complaints == [*complaints]
     assert {turn.ending for turn in ended} == {Ending.DONE}, ended
     return providers, events, log
 
@@ -314,3 +320,35 @@ def test_failed_call_names_its_error() -> None:
     assert calls == (
         HostedCall(tool="web_search", subject="q", results=1, error="max_uses_exceeded"),
     )
+
+
+REJECTIONS = {
+    "anthropic": "tools.7: web_search_20250305 is not enabled for this organization",
+    "responses": "Tool 'web_search' is not supported with this model.",
+    "gemini": "Tool use with google_search is unsupported",
+    "interactions": "google_search: disabled",
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_provider_that_rejects_a_tool_is_asked_again_without_it(
+    name: str, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case, rejection = CASES[name], REJECTIONS[name]
+    voice = case.voice()
+    searching, executing = case.tools
+    accept = voice.check
+
+    def check(request: Recorded) -> str | None:
+        return rejection if searching in request.json["tools"] else accept(request)
+
+    script = [voice.says(8, "Go.", [("read_file", READ)]), voice.says(9, "Done.", [])]
+    voice.check = check
+    providers, events, _ = converse_with(
+        settings, [voice], script, monkeypatch, complaints=[rejection]
+    )
+    bodies = providers.requests(voice)
+    assert [searching in body["tools"] for body in bodies] == [True, False, False]
+    assert all(executing in body["tools"] for body in bodies)
+    (retried,) = [event for event in events if isinstance(event, RetryDelta)]
+    assert retried.reason.endswith("Going on without web_search")

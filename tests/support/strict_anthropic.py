@@ -84,7 +84,10 @@ class StrictAnthropic:
     def _check_prefix(self, body: Body) -> None:
         if self._before is None:
             return
-        for key in ("model", "system", "tools", "thinking", "max_tokens", "output_config"):
+        # A forced call excludes thinking, so it may come and go with one.
+        is_forced = any(map(_forces_call, (self._before, body)))
+        keys = ("model", "system", "tools", "max_tokens", "output_config")
+        for key in (*keys, *(() if is_forced else ("thinking",))):
             same = continues(key, _unmarked(self._before.get(key)), _unmarked(body.get(key)))
             _require(same, f"{key} changed in the middle of a conversation")
         if any(tool.get("defer_loading") for tool in body.get("tools", [])):
@@ -92,6 +95,10 @@ class StrictAnthropic:
             _require(same, "tools changed, though all that can be found is declared")
         sent, now = _unmarked(self._before["messages"]), _unmarked(body["messages"])
         _require(now[: len(sent)] == sent, "earlier messages changed: the prefix is not the same")
+
+
+def _forces_call(body: Body) -> bool:
+    return body.get("tool_choice", {}).get("type") in ("any", "tool")
 
 
 def _require(is_fine: bool, message: str) -> None:

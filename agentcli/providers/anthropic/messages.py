@@ -12,7 +12,7 @@ from agentcli.providers.anthropic.hosted import declare_hosted
 from agentcli.providers.anthropic.reply import PROTOCOL, MessagesDecoder
 from agentcli.providers.arguments import object_arguments
 from agentcli.providers.dialect import Model
-from agentcli.providers.hosted import find_hosted, find_own_tools
+from agentcli.providers.hosted import find_hosted, find_own_tools, has_computer
 from agentcli.providers.incremental import incremental, memoize
 from agentcli.providers.strict import (
     ANTHROPIC,
@@ -99,7 +99,7 @@ def encode(request: Request, model: Model) -> dict[str, Json]:
 def _list_tools(request: Request, model: Model, *, is_long: bool) -> list[Json]:
     """Return our tools, and those that the provider runs itself."""
     hosted = declare_hosted(find_hosted(request, model))
-    if request.computer:
+    if has_computer(request, model):
         hosted.append(computer.DECLARATION)
     specs = find_own_tools(request, model)
     if not specs:

@@ -24,7 +24,7 @@ from agentcli.providers.gemini.values import (
     thinking_level,
     write_call,
 )
-from agentcli.providers.hosted import find_hosted, find_own_tools
+from agentcli.providers.hosted import find_hosted, find_own_tools, has_computer
 from agentcli.providers.incremental import incremental, join_runs, memoize
 from agentcli.providers.names import encode_name
 from agentcli.providers.normalize import is_own
@@ -78,7 +78,7 @@ def encode(request: Request, model: Model) -> dict[str, Json]:
 
 def _tools(request: Request, model: Model) -> dict[str, Json]:
     hosted = declare_in_generate(find_hosted(request, model))
-    if request.computer:
+    if has_computer(request, model):
         hosted.append(computer.IN_GENERATE)
     own = find_own_tools(request, model)
     if not own:

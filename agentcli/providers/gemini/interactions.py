@@ -23,7 +23,7 @@ from agentcli.providers.gemini.values import (
     thinking_level,
     write_call,
 )
-from agentcli.providers.hosted import find_hosted, find_own_tools
+from agentcli.providers.hosted import find_hosted, find_own_tools, has_computer
 from agentcli.providers.incremental import incremental, memoize
 from agentcli.providers.names import encode_name
 from agentcli.providers.normalize import is_own
@@ -68,7 +68,7 @@ def encode(request: Request, model: Model) -> dict[str, Json]:
     if request.system.strip():
         body["system_instruction"] = request.system
     hosted = declare_in_interactions(find_hosted(request, model))
-    if request.computer:
+    if has_computer(request, model):
         hosted.append(computer.IN_INTERACTIONS)
     if request.tools or hosted:
         own = find_own_tools(request, model)

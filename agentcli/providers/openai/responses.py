@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from agentcli.providers.arguments import object_arguments
 from agentcli.providers.dialect import Decoder, Model
-from agentcli.providers.hosted import find_hosted, find_own_tools
+from agentcli.providers.hosted import find_hosted, find_own_tools, has_computer
 from agentcli.providers.incremental import incremental, memoize
 from agentcli.providers.openai import computer
 from agentcli.providers.openai import errors as openai_errors
@@ -163,7 +163,7 @@ def encode(request: Request, model: Model) -> dict[str, Json]:
     if request.system:
         body["instructions"] = request.system
     hosted = find_hosted(request, model)
-    own = computer.DECLARATIONS if request.computer else ()
+    own = computer.DECLARATIONS if has_computer(request, model) else ()
     if request.tools or hosted or own:
         body["tools"] = [*declare_tools(request, model), *declare_hosted(hosted), *own]
         body["tool_choice"] = encode_choice(request.tool_choice, request.tools, model=model)
