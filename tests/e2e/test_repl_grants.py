@@ -11,8 +11,16 @@ from tests.support.confined import LAYERS, confined
 from tests.support.granted import GrantedFacts, skip_without_hosts
 from tests.support.program import session_log
 from tests.support.registries import PACKAGES, Registries
-from tests.support.repl import answer_question, await_question, live, open_question, runs, says
-from tests.support.terminal import Term
+from tests.support.repl import (
+    Live,
+    answer_question,
+    await_question,
+    live,
+    open_question,
+    runs,
+    says,
+)
+from tests.support.terminal import PyteTerm
 
 AUTO = ("--mode", "auto", "--sandbox")
 
@@ -34,14 +42,22 @@ def list_results(facts: GrantedFacts) -> list[str]:
     return ["\n".join(block["text"] for block in one["content"]) for one in results]
 
 
-def answer_when_asked(term: Term, about: str, letter: str) -> str:
+def count_answers(home: Path) -> int:
+    facts = read_facts(home)
+    judged = [*facts.list_facts("host_judged"), *facts.list_facts("call_judged")]
+    return sum(one["verdict"]["by"] == "user" for one in judged)
+
+
+def answer_when_asked(session: Live[PyteTerm], about: str, letter: str) -> str:
     """Answer the question about something. Return the screen with the question."""
+    term = session.term
     open_question(term)
     term.wait(about)
     await_question(term)
     shown = "\n".join(term.screen())
+    before = count_answers(session.home)
     answer_question(term, letter)
-    term.wait_for(lambda: not term.shows("[n] no"), "the question is answered")
+    term.wait_for(lambda: count_answers(session.home) > before, "the question is answered")
     return shown
 
 
@@ -66,7 +82,8 @@ def test_everyday_work_is_granted_with_one_key_each(
         term.wait("auto · claude-")
         term.send("go")
         for work in works:
-            answer_when_asked(term, f"{work.host}:80", "y")
+            asked = f"? network {str(work.commands[0])[:12]}"
+            assert f"{work.host}:80" in answer_when_asked(session, asked, "y")
         term.wait("The end.")
         facts = read_facts(session.home)
     for work, result in zip(works, list_results(facts), strict=True):
@@ -106,10 +123,10 @@ def test_failed_command_is_offered_again_with_its_grant_which_ends_with_it(
         term = session.term
         term.wait("auto · claude-")
         term.send("go")
-        shown = answer_when_asked(term, f"can also write {elsewhere}", "y")
+        shown = answer_when_asked(session, f"can also write {elsewhere}", "y")
         assert "the report goes there" in shown
         assert f"with can also write {elsewhere}" in shown  # what a lasting answer would store
-        shown = answer_when_asked(term, "no sandbox: runs as you", "y")
+        shown = answer_when_asked(session, "no sandbox: runs as you", "y")
         assert "it must be" in shown
         assert "touch:*" not in shown  # never for more than the exact command
         term.wait("The end.")
@@ -146,7 +163,7 @@ def test_host_that_was_given_once_is_asked_about_anew_for_a_child_with_the_same_
         term = session.term
         term.wait("auto · claude-")
         term.send("go")
-        answer_when_asked(term, f"{PACKAGES}:80", "y")
-        assert "child agent builder" in answer_when_asked(term, "? network", "n")
+        answer_when_asked(session, f"{PACKAGES}:80", "y")
+        assert "child agent builder" in answer_when_asked(session, "? network", "n")
         term.wait("The end.")
     assert len([one for one in registries.asked if one.host == PACKAGES]) == 1
