@@ -196,19 +196,11 @@ class Checkout:
 def find_checkout(workspace: Path) -> Checkout:
     """Return the repository around a directory. Raise SettingsError that says what is missing."""
     try:
-        root = Path(run_git("rev-parse", "--show-toplevel", cwd=workspace).rstrip("\n")).resolve()
+        found = run_git("rev-parse", "--show-toplevel", "HEAD^{commit}", cwd=workspace)
     except SettingsError as error:
-        if error.hint == NO_GIT_HINT:
-            raise
-        raise SettingsError(
-            f"{workspace} is not in a git repository", hint=f"git -C {workspace} init"
-        ) from error
-    try:
-        commit = run_git("rev-parse", "--verify", "HEAD^{commit}", cwd=workspace).strip()
-    except SettingsError as error:
-        raise SettingsError(
-            f"the repository {root} has no commit yet", hint=f"git -C {root} commit"
-        ) from error
+        raise _explain_missing(workspace, error) from error
+    top, _, commit = found.rstrip("\n").rpartition("\n")
+    root = Path(top).resolve()
     checkout = Checkout(root=root, commit=commit, workspace=workspace)
     if workspace != root:
         try:
@@ -219,6 +211,19 @@ def find_checkout(workspace: Path) -> Checkout:
                 hint=f"git -C {root} commit",
             ) from error
     return checkout
+
+
+def _explain_missing(workspace: Path, error: SettingsError) -> SettingsError:
+    """Return what is missing around a directory: git, a repository or a commit."""
+    if error.hint == NO_GIT_HINT:
+        return error
+    try:
+        root = run_git("rev-parse", "--show-toplevel", cwd=workspace).rstrip("\n")
+    except SettingsError:
+        return SettingsError(
+            f"{workspace} is not in a git repository", hint=f"git -C {workspace} init"
+        )
+    return SettingsError(f"the repository {root} has no commit yet", hint=f"git -C {root} commit")
 
 
 def add_worktree(tree: Path, commit: str, *, root: Path, branch: str = "") -> None:

@@ -3,10 +3,12 @@
 import asyncio
 import re
 from dataclasses import dataclass, replace
+from functools import partial
 
 from agentcli.log.checkpoint.changes import ChangedFile
 from agentcli.session.parts import SessionParts
 from agentcli.session.worktrees import Worktree, Worktrees
+from agentcli.system.lazy import Lazy
 from agentcli.tools.patch.contract import load_patch_spec
 from agentcli.types.errors import ToolError, UsageError
 from agentcli.types.events import Checkpointed
@@ -128,6 +130,7 @@ class PatchMerger:
 
     def __init__(self, parts: SessionParts) -> None:
         self._parts = parts
+        self._trees = Lazy(partial(open_trees, parts))
 
     async def find(self, number: int, worktree: str, state: str) -> AgentPatch | None:
         """Return the patch of an agent, and store it as a file beside the log.
@@ -154,7 +157,7 @@ class PatchMerger:
             asyncio.run_coroutine_threadsafe(self._append(fact), loop).result()
 
         def merge() -> PatchOutcome:
-            trees, tree = open_trees(self._parts), patch.worktree
+            trees, tree = self._trees.get(), patch.worktree
             base, after = tree.base, patch.state
             if verdict.decision == "modify":
                 edited = PatchTool(patch).parse(verdict.input).patch
@@ -182,7 +185,7 @@ class PatchMerger:
         self._parts.journal.append(fact)
 
     def _read(self, number: int, worktree: str, state: str) -> AgentPatch | None:
-        trees = open_trees(self._parts)
+        trees = self._trees.get()
         try:
             tree = trees.find(worktree)
         except UsageError:
@@ -198,7 +201,7 @@ class PatchMerger:
         return patch
 
     def _remove(self, worktree: str) -> None:
-        trees = open_trees(self._parts)
+        trees = self._trees.get()
         trees.remove(trees.find(worktree), keeps_commits=False)
 
 
