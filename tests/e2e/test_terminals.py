@@ -1,11 +1,13 @@
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support import anthropic_streams as anthropic
-from tests.support.program import agentcli, script, session_log
+from tests.support.processes import running, unique_seconds
+from tests.support.program import PROGRAM, agentcli, environment, script, session_log
 from tests.support.repl import live, runs, says
 from tests.support.terminal import alive, until
 
@@ -57,48 +59,39 @@ def test_changes_by_input_are_undone_replayed_and_audited(home: Path, workspace:
     assert not (workspace / "new.txt").exists()
 
 
-RULES = {
-    "a command that a rule denies is denied as input": (
-        ["--mode", "auto", "--deny", "bash(git push:*)"],
-        "git push origin\n",
-        "forbids it",
+AUTO = ["--mode", "auto"]
+NEEDS_OK = "input for python3 -q needs your OK in ask mode"
+RULES: dict[str, tuple[list[str], dict[str, str]]] = {
+    "what rules deny as a command or a path is denied as input": (
+        [*AUTO, "--deny", "bash(git push:*)", "--deny", "read(**/.env)"],
+        {
+            "git push origin\n": "forbids it",
+            "cat .env\n": "forbids it",
+            "echo «secret:0123abcd»\n": "would get the token itself",
+        },
     ),
-    "a path that a rule denies is denied as input": (
-        ["--mode", "auto", "--deny", "read(**/.env)"],
-        "cat .env\n",
-        "forbids it",
-    ),
-    "input may be denied by its own name": (
-        ["--mode", "auto", "--deny", "write_stdin"],
-        "echo hi\n",
-        "forbids it",
-    ),
-    "input needs a yes where a command does": (
-        ["--allow", "bash(python3 -q)"],
-        "ls\n",
-        "input for python3 -q needs your OK in ask mode",
+    "input is denied by its own name": (
+        [*AUTO, "--deny", "write_stdin"],
+        {"echo hi\n": "forbids it"},
     ),
     "a rule for a command allows no input": (
         ["--allow", "bash(python3 -q)", "--allow", "bash(make lint)"],
-        "make lint\n",
-        "input for python3 -q needs your OK in ask mode",
-    ),
-    "a token of a hidden value is not sent": (
-        ["--mode", "auto"],
-        "echo «secret:0123abcd»\n",
-        "would get the token itself",
+        {"ls\n": NEEDS_OK, "make lint\n": NEEDS_OK},
     ),
 }
 
 
 @pytest.mark.parametrize("name", RULES)
 def test_input_is_judged_like_a_command(name: str, home: Path, workspace: Path) -> None:
-    options, text, why = RULES[name]
-    model = script(home / "s.json", [start("python3 -q"), send(text), send("", timeout=1), "Done."])
+    options, texts = RULES[name]
+    replies = [start("python3 -q"), *map(send, texts), send("", timeout=1), "Done."]
+    model = script(home / "s.json", replies)
     agentcli("run", "-C", workspace, *options, "--model", model, "go", home=home)
-    started, refused, polled = finished(home)
-    assert (started["status"], refused["status"]) == ("ok", "error")
-    assert why in shown(refused)
+    started, *refused, polled = finished(home)
+    assert started["status"] == "ok"
+    for result, why in zip(refused, texts.values(), strict=True):
+        assert result["status"] == "error"
+        assert why in shown(result)
     assert polled["status"] == ("error" if "write_stdin" in options else "ok")
 
 
@@ -156,3 +149,14 @@ def test_question_is_answered_in_a_session(tmp_path: Path, cols: int, rows: int)
         term.key("c-d")
         assert term.code() == 0
         until(lambda: not alive(pid), "the command ended with the session")
+
+
+def test_command_on_a_terminal_ends_if_the_session_is_killed(home: Path, workspace: Path) -> None:
+    seconds = unique_seconds()
+    waits = f"printf '> '; touch begun; sleep {seconds}"
+    model = script(home / "s.json", [start(waits), send("", timeout=600), "Done."])
+    argv = [str(PROGRAM), "run", "-C", str(workspace), "--mode", "auto", "--model", model]
+    with subprocess.Popen([*argv, "go"], cwd=home, env=environment(home)) as process:
+        until((workspace / "begun").exists, "the command runs")
+        process.kill()
+    until(lambda: not running(f"sleep {seconds}"), "the command has ended")
