@@ -129,13 +129,15 @@ def _clean_block(block: Block, message: AssistantMessage, *, model: Model) -> Bl
 
 def _clean_call(call: ToolCall, message: AssistantMessage, *, model: Model) -> ToolCall:
     is_kept = is_by(message, model) and call.id and call.id.isprintable()
+    # A provider's own computer tool may be off by now. Then its calls are those of a function.
+    keeps_echo = is_own(call.echo, model) and (model.computer or call.name != COMPUTER)
     return replace_values(
         call,
         # The model that made an id gets it back unchanged, whatever its alphabet.
         id=call.id if is_kept else encode_id(call.id),
         name=encode_name(call.name),
         input=replace_unpaired_json(call.input),
-        echo=call.echo if is_own(call.echo, model) else None,
+        echo=call.echo if keeps_echo else None,
     )
 
 

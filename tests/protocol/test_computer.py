@@ -299,7 +299,7 @@ def test_denied_host_is_not_opened_by_any_way(
     assert f"rule deny network(localhost:{port})" in opened.text
     assert "only addresses that begin with https:// or http://" in file.text
     assert f"localhost:{port} was refused: rule deny" in away.text
-    assert home.error is None
+    assert home.error is None, home.text
     assert f"no rule allows the browser to click at 127.0.0.1:{port}" in click.text
     assert f"--allow 'computer(127.0.0.1:{port})'" in click.text
     assert look.error is None

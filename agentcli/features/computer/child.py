@@ -101,13 +101,22 @@ class Browser:
             "type": lambda given: self._page.keyboard.type(given["text"]),
             "key": self._key,
             "hold_key": self._hold_key,
-            "navigate": lambda given: self._page.goto(given["url"], wait_until="commit"),
+            "navigate": self._navigate,
             "back": lambda given: self._page.go_back(wait_until="commit"),
             "forward": lambda given: self._page.go_forward(wait_until="commit"),
             "reload": lambda given: self._page.reload(wait_until="commit"),
         }
         steps[action["action"]](action)
         return None
+
+    def _navigate(self, action: Action) -> None:
+        try:
+            self._page.goto(action["url"], wait_until="commit")
+        except Error as failure:
+            # The error page of an earlier address may come late, in the place of the new page.
+            if "interrupted by another navigation" not in failure.message:
+                raise
+            self._page.goto(action["url"], wait_until="commit")
 
     def _move(self, action: Action) -> None:
         if action.get("x") is not None and action.get("y") is not None:

@@ -1,5 +1,6 @@
 """Calls of the providers' computer tools as actions of ours; the SDKs are the referees."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,10 +14,12 @@ from pydantic import TypeAdapter
 
 from agentcli.features.computer.computer import ComputerArgs
 from agentcli.providers.anthropic import computer as anthropic_tool
+from agentcli.providers.catalog import resolve
 from agentcli.providers.gemini import computer as gemini_tool
+from agentcli.providers.normalize import normalize
 from agentcli.providers.openai import computer as openai_tool
 from agentcli.tools.arguments import parse_arguments
-from agentcli.types.messages import Image, Text, ToolCall
+from agentcli.types.messages import AssistantMessage, Echo, Image, Text, ToolCall, UserMessage
 from agentcli.types.tools import ErrorKind, ToolResult
 
 Object = dict[str, Any]
@@ -182,3 +185,17 @@ def test_screenshots_go_back_with_confirmed_checks(error: ErrorKind | None) -> N
     given: Any = {"safety_decision": {"decision": "require_confirmation", "explanation": "Odd."}}
     assert gemini_tool.read_caution(given) == "Odd."
     assert bool(gemini_tool.confirm(given, result)) == (error is not ErrorKind.DENIED)
+
+
+@pytest.mark.parametrize("is_on", [True, False])
+def test_calls_are_those_of_a_function_once_the_tool_is_off(is_on: bool) -> None:
+    model = replace(resolve("opus"), computer=is_on)
+    echo = Echo(protocol=model.protocol, model=model.name, data={"toolset_name": "browser"})
+    call = ToolCall(id="toolu_1", name="computer", input={"actions": []}, echo=echo)
+    message = AssistantMessage(
+        content=(call,), stop="tool_calls", protocol=model.protocol, model=model.name
+    )
+    said = UserMessage(content=(Text(text="go"),))
+    kept = normalize([said, message], model)[1]
+    assert isinstance(kept, AssistantMessage)
+    assert kept.tool_calls[0].echo == (echo if is_on else None)
