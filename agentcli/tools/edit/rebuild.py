@@ -4,6 +4,7 @@ The input is the file's lines, the same lines as the model remembers them, and t
 instead. The result is certain, or there is none.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Literal
@@ -184,7 +185,7 @@ def rebuild_lines(
         case "drifted" if _is_flat([*old, *new]) and not _is_flat(own) and _opens_block(new):
             return None  # all indentation was lost, also that of the block
         case "drifted":
-            result = _merge_lines(known, new, learn_line_map(known, style))
+            result = _merge_lines(known, new, _retain_copies(known, learn_line_map(known, style)))
         case "own":
             result = _merge_lines([LinePair(line, line) for line in own], new, _verbatim)
         case None:
@@ -200,6 +201,18 @@ def rebuild_lines(
 
 def _pair_lines(own: Sequence[str], old: Sequence[str]) -> list[LinePair]:
     return [LinePair(drifted, line) for drifted, line in zip(old, own, strict=True)]
+
+
+def _retain_copies(known: Sequence[LinePair], meant: LineMap) -> LineMap:
+    """Return a map that also knows added lines which repeat one of the old ones.
+
+    If the file has typographic characters there, they are meant in the copy, too."""
+    owns: dict[str, set[str]] = defaultdict(set)
+    for line in known:
+        if to_plain_typography(line.own.rstrip(BLANK)) == line.drifted.rstrip(BLANK):
+            owns[line.drifted].add(line.own)
+    copies = {drifted: own.pop() for drifted, own in owns.items() if len(own) == 1}
+    return lambda line, replaced: copies.get(line) or meant(line, replaced)
 
 
 def _merge_lines(

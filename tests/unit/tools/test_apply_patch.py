@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agentcli.permissions.subject import find_patched_paths
@@ -288,6 +288,11 @@ edits = st.lists(
 
 @examples(200)
 @given(old=typographic, changes=edits, context_lines=st.integers(0, 3))
+@example(
+    old=["b – c"] * 3,
+    changes=[(1, "new"), (4, "new"), (4, "new"), (0, "new")],
+    context_lines=3,
+)
 def test_patch_in_plain_characters_keeps_those_of_the_file_or_is_refused(
     old: list[str], changes: list[tuple[int, str]], context_lines: int
 ) -> None:
