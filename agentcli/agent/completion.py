@@ -15,7 +15,7 @@ from agentcli.agent.journal import Journal
 from agentcli.system.lazy import compile_later
 from agentcli.types.checks import AnswerChecked, GoalChanged, Verified
 from agentcli.types.deltas import CheckStarted
-from agentcli.types.errors import Ending
+from agentcli.types.errors import LIMITS, Ending
 from agentcli.types.events import (
     CallFinished,
     CallJudged,
@@ -180,7 +180,7 @@ RunCheck: TypeAlias = Callable[[str], Awaitable[Verified]]
 
 DONE = TurnEnded(ending=Ending.DONE)
 
-_LIMITS = (Ending.STEP_LIMIT, Ending.COST_LIMIT, Ending.TOKEN_LIMIT, Ending.REPEATED, Ending.LENGTH)
+_NOT_FINISHED = LIMITS | {Ending.REPEATED, Ending.LENGTH}
 
 
 class CompletionChecks:
@@ -273,7 +273,7 @@ class CompletionChecks:
 
     def convert_limit_ending(self, ended: TurnEnded) -> TurnEnded:
         """Return a failed check as the ending if a limit was reached while a check fails."""
-        if self._failing is None or ended.ending not in _LIMITS:
+        if self._failing is None or ended.ending not in _NOT_FINISHED:
             return ended
         return TurnEnded(
             ending=Ending.VERIFY_FAILED,

@@ -18,6 +18,7 @@ from agentcli.agent.limits import Breaker, TurnLimits
 from agentcli.agent.model_client import ModelClient
 from agentcli.types.agents import PatchDecided
 from agentcli.types.errors import (
+    LIMITS,
     Ending,
     ProviderError,
     RecordError,
@@ -169,7 +170,7 @@ FindUnfinished: TypeAlias = Callable[[], Awaitable[Sequence[ContextNote]]]
 OnDeny: TypeAlias = Literal["fail", "continue", "ignore"]
 """On a denial when nobody can be asked: end the turn, fail at its end, or only record it."""
 
-_WRAP_UP_ENDINGS = (Ending.STEP_LIMIT, Ending.COST_LIMIT, Ending.TOKEN_LIMIT, Ending.REPEATED)
+_WRAP_UP_ENDINGS = LIMITS | {Ending.REPEATED}
 
 
 async def _find_nothing() -> Sequence[ContextNote]:

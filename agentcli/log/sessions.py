@@ -27,7 +27,7 @@ class SessionSummary:
     started: str = ""
     """UTC, ISO 8601."""
     last: str = ""
-    """The time of the last record."""
+    """The time of the last record, in UTC."""
     turns: int = 0
     ending: str = ""
     """The ending of the last turn; empty while one is running, or if the process died in it."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentcli.settings import check_values, read_toml
 from agentcli.types.errors import SettingsError
-from agentcli.types.settings import Settings
+from agentcli.types.settings import LIMITS, Settings
 from agentcli.types.verdicts import MODES
 
 if TYPE_CHECKING:
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 SETTINGS = "settings.toml"
 RULES = "rules.toml"
 HOOKS = "hooks.json"
-LIMITS = ("max_turns", "max_cost", "max_tokens", "timeout", "tool_timeout", "calls_per_minute")
-"""The settings of which the lower value holds."""
 
 
 def get_managed_directory() -> Path:

@@ -17,7 +17,7 @@ from agentcli.settings import check_values, get_settings_file
 from agentcli.system.agent_files import COMMANDS, PERMISSIONS, SERVERS, list_levels
 from agentcli.types.errors import SettingsError
 from agentcli.types.fast_dataclass import dataclass
-from agentcli.types.settings import Settings
+from agentcli.types.settings import LIMITS, Settings
 from agentcli.types.verdicts import MODES
 
 if TYPE_CHECKING:
@@ -29,8 +29,10 @@ if TYPE_CHECKING:
 
 DIRECTORY = ".agentcli"
 
-LIMITS = ("max_turns", "max_cost", "timeout", "calls_per_minute")
-MAY_SET = ("model", "effort", "mode", "verify", *LIMITS)
+MAY_SET = (
+    *("model", "effort", "mode", "verify"),
+    *("max_turns", "max_cost", "timeout", "calls_per_minute"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -108,11 +108,13 @@ class FindFiles:
         )
         if len(lines) < len(dated):
             lines.append(f"[first {len(lines)} of {len(dated)} files; narrow the glob]")
-        lines = lines or [await self._nothing(args, scope, finish)]
+        lines = lines or [await self._explain_nothing(args, scope, finish)]
         lines += (f"[{note}]" for note in finish.notes())
         return Output.of("\n".join(lines), details=details, truncated=details.more)
 
-    async def _nothing(self, args: FindFilesArgs, scope: SearchScope, finish: SearchEnd) -> str:
+    async def _explain_nothing(
+        self, args: FindFilesArgs, scope: SearchScope, finish: SearchEnd
+    ) -> str:
         text = f"No files match {printable(args.glob)} in {scope.where}"
         if finish.timed_out:
             raise ToolError(f"{text} so far: {next(finish.notes())}.", kind=ErrorKind.TIMEOUT)

@@ -143,7 +143,7 @@ class Grep:
         if finish.failed:
             raise _make_refusal(args, finish.message)
         lines = [*found.lines(), *(f"[{note}]" for note in found.notes())]
-        lines = lines or [await self._nothing(args, scope, finish)]
+        lines = lines or [await self._explain_nothing(args, scope, finish)]
         lines += (f"[{note}]" for note in finish.notes())
         details = Matches(
             target=args.pattern,
@@ -155,7 +155,7 @@ class Grep:
         )
         return Output.of("\n".join(lines), details=details, truncated=details.more)
 
-    async def _nothing(self, args: GrepArgs, scope: SearchScope, finish: SearchEnd) -> str:
+    async def _explain_nothing(self, args: GrepArgs, scope: SearchScope, finish: SearchEnd) -> str:
         text = f"No matches for {printable(args.pattern)} in {scope.where}"
         text += f" ({printable(args.glob)})" if args.glob else ""
         if finish.timed_out:

@@ -291,10 +291,9 @@ _ENDING_OF_KIND: dict[ProviderErrorKind, Ending] = {
     ProviderErrorKind.TOKEN_CAP: Ending.TOKEN_LIMIT,
 }
 
-UNANSWERED = frozenset(_ENDING_OF_KIND.values()) - {
-    Ending.REFUSED,
-    Ending.COST_LIMIT,
-    Ending.TOKEN_LIMIT,
-}
+LIMITS = frozenset((Ending.STEP_LIMIT, Ending.COST_LIMIT, Ending.TOKEN_LIMIT))
+"""The endings at a limit that the user set on requests or spending."""
+
+UNANSWERED = frozenset(_ENDING_OF_KIND.values()) - LIMITS - {Ending.REFUSED}
 """The endings of a prompt that may be sent again. Nobody refused it, and it is within the limits
 that the user set."""

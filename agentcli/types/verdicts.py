@@ -83,6 +83,9 @@ SPAN_WORDS: dict[ApprovalSpan, str] = {
     "session": "for this session",
     "always": "always",
 }
+LASTING: frozenset[ApprovalSpan | None] = frozenset(("session", "always"))
+"""The spans of approvals that become rules: `permissions/judge` adds them for calls, `granting` for
+hosts and signatures, and `decide` holds them until the session ends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +109,7 @@ class Verdict:
     @property
     def is_lasting(self) -> bool:
         """True for an approval of more than this one call: it becomes a rule of the session."""
-        return self.decision == "allow" and self.lasts in ("session", "always")
+        return self.decision == "allow" and self.lasts in LASTING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

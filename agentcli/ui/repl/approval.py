@@ -4,8 +4,7 @@ It waits for a message that is being written, and ignores keys for a moment afte
 Nothing is selected, and it accepts no yes to what was not shown.
 
 To add an answer: a row here. What a key does beyond giving a verdict is in `answers`. How long an
-answer lasts is `Verdict.lasts`: `permissions/judge` (calls) and `granting` (hosts) add the rules of
-a lasting one to `decide`, and `Session` ends what holds for a turn alone.
+answer lasts is `Verdict.lasts`; `LASTING` beside it says who keeps a lasting one.
 """
 
 import asyncio
@@ -18,6 +17,7 @@ from typing import Literal, TypeVar
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Json, ToolCall
 from agentcli.types.verdicts import (
+    LASTING,
     ApprovalSpan,
     Decision,
     Mode,
@@ -66,7 +66,7 @@ class AnswerChoice:
 
     @property
     def is_lasting(self) -> bool:
-        return self.lasts not in (None, "once")
+        return self.lasts in LASTING
 
 
 CALL_ANSWERS = (
