@@ -26,6 +26,8 @@ from agentcli.types.events import ContextNote, NoteReason, Warned
 if TYPE_CHECKING:
     from agentcli.agent.rule_files import RuleFile
 
+OWN_NAME = "AGENTS.md"
+"""The file for instructions that most agents read."""
 NAMES = (
     "AGENTS.override.md",
     "AGENTS.md",

@@ -261,5 +261,9 @@ def test_hidden_file_that_is_replaced_is_not_read(tmp_path: Path) -> None:
         until(home / "begun")
         (home / "new").write_text("the new key")
         (home / "new").rename(home / ".netrc")
-        assert [one.split(":")[0] for one in end(place, started)] == ["Stopped"]
-        assert "the new key" not in place.run("cat .netrc").output
+        stopped, put_back = end(place, started)
+        assert stopped.startswith("Stopped: ")
+        assert ".netrc was changed" in put_back and (home / ".netrc").read_text() == "the old key"
+        saved = Path(put_back.rsplit(" ", 1)[-1].rstrip("."))
+        assert saved.read_text() == "the new key"
+        assert "key" not in place.run("cat .netrc").output

@@ -38,7 +38,8 @@ def answers(home: Path, workspace: Path, calls: Calls, *options: str) -> list[st
         async with open_server(Settings(workspace=workspace), entry) as servers:
             names = [tool.name for tool in await servers.list_tools(entry)]
             assert names == [
-                *("read_file", "write_file", "edit_file", "grep", "find_files", "bash", "run")
+                *("read_file", "write_file", "edit_file", "grep", "find_files", "bash"),
+                *("write_stdin", "run"),
             ]
             told = []
             for name, given in calls:

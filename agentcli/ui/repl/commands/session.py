@@ -4,7 +4,7 @@ import errno
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from agentcli.agent.instructions import NAMES
+from agentcli.agent.instructions import NAMES, OWN_NAME
 from agentcli.settings import find_theme_file, get_settings_file, list_theme_files
 from agentcli.system.home import shorten_home
 from agentcli.types.errors import UsageError
@@ -257,10 +257,11 @@ def _split_scope(text: str) -> tuple[str, str]:
 
 
 def _find_memory_files(settings: Settings) -> Mapping[str, Path]:
-    project = (settings.workspace / name for name in NAMES)
+    own = settings.workspace / OWN_NAME
+    project = (own, *(settings.workspace / name for name in NAMES))
     return {
-        "project": next((path for path in project if path.exists()), settings.workspace / NAMES[0]),
-        "user": get_settings_file().with_name(NAMES[0]),
+        "project": next((path for path in project if path.exists()), own),
+        "user": get_settings_file().with_name(OWN_NAME),
     }
 
 
