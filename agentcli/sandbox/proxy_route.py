@@ -50,6 +50,8 @@ Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 Dial = Callable[[str, int], Awaitable[Streams]]
 """Connects to an address and a port; raises OSError if that fails."""
 
+_OF_CONNECTIONS = (b"connection", b"keep-alive", b"proxy-connection")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpstreamProxy:
@@ -210,8 +212,9 @@ async def relay(client: Link, link: Link, request: ProxyRequest) -> None:
                 idle.reschedule(until)
 
         # The host may speak first, so nothing waits for the client.
-        sending = loop.create_task(_send(client, link, request, note_activity))
-        receiving = loop.create_task(_pump(link.reader, client.writer, note_activity))
+        exchange = _Exchange(is_http=request.plain is not None)
+        sending = loop.create_task(_send(client, link, request, exchange, note_activity))
+        receiving = loop.create_task(_receive(client, link, exchange, note_activity))
         try:
             await asyncio.wait((sending, receiving), return_when=asyncio.FIRST_COMPLETED)
             if not receiving.done():
@@ -223,13 +226,45 @@ async def relay(client: Link, link: Link, request: ProxyRequest) -> None:
             await asyncio.gather(sending, receiving, return_exceptions=True)
 
 
+@dataclass(slots=True, kw_only=True)
+class _Exchange:
+    is_http: bool
+    """True once it is known that the client asks by plain HTTP."""
+
+
 async def _send(
-    client: Link, link: Link, request: ProxyRequest, note_activity: Callable[[], None]
+    client: Link,
+    link: Link,
+    request: ProxyRequest,
+    exchange: _Exchange,
+    note_activity: Callable[[], None],
 ) -> None:
     # An address is granted itself, whoever is behind it.
     if not request.plain and not parse_address(request.host):
-        link.writer.write(_check_opening(await read_opening(client.reader), request))
+        opening = await read_opening(client.reader)
+        exchange.is_http = opening.plain is not None
+        link.writer.write(_check_opening(opening, request))
     await _pump(client.reader, link.writer, note_activity)
+
+
+async def _receive(
+    client: Link, link: Link, exchange: _Exchange, note_activity: Callable[[], None]
+) -> None:
+    first = await link.reader.read(1)
+    if first and exchange.is_http:
+        first = _announce_close(first + await _read_head(link.reader))
+    client.writer.write(first)
+    await _pump(link.reader, client.writer, note_activity)
+
+
+async def _read_head(reader: asyncio.StreamReader) -> bytes:
+    """Read the head of a reply; what there is of it if it is cut off, nothing if it is too long."""
+    try:
+        return await reader.readuntil(b"\r\n\r\n")
+    except asyncio.IncompleteReadError as cut:
+        return cut.partial
+    except asyncio.LimitOverrunError:
+        return b""
 
 
 def _check_opening(opening: TunnelOpening, request: ProxyRequest) -> bytes:
@@ -251,3 +286,15 @@ async def _pump(
         await writer.drain()
     if writer.can_write_eof():
         writer.write_eof()
+
+
+def _announce_close(head: bytes) -> bytes:
+    """Return the head of a reply with the word that no other follows on this connection.
+
+    Not every server says so. A client that is not told sends its next request into the end."""
+    line, *fields = head.split(b"\r\n")
+    is_last = not line.partition(b" ")[2].startswith(b"1")  # 101 goes on as another protocol
+    if not is_last or not head.endswith(b"\r\n\r\n"):
+        return head
+    kept = [one for one in fields if one.partition(b":")[0].strip().lower() not in _OF_CONNECTIONS]
+    return b"\r\n".join((line, b"Connection: close", *kept))

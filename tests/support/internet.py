@@ -85,7 +85,8 @@ class WebServer:
                 received.extend(data)
                 if b"\r\n\r\n" in received:
                     lines = [f"Location: {location}"] if location else []
-                    head = [f"HTTP/1.1 {302 if location else 200} X", *lines, "Connection: close"]
+                    status = f"HTTP/1.1 {302 if location else 200} X"
+                    head = [status, *lines, "Connection: keep-alive"]  # and closes all the same
                     body = f"hello from {name}"
                     size = f"Content-Length: {len(body)}"
                     writer.write("\r\n".join([*head, size, "", body]).encode())

@@ -35,6 +35,7 @@ def test_granted_host_is_reached_by_plain_http() -> None:
             f"http://{DOCS}/a?b#c", token, "X-Own: 1", "Connection: keep-alive"
         )
         assert answer.endswith("hello from docs")
+        assert "\r\nConnection: close\r\n" in answer and "keep-alive" not in answer
         lines = server.received.decode().split("\r\n")
         assert lines[:2] == ["GET /a?b HTTP/1.1", f"Host: {DOCS}"]
         assert "X-Own: 1" in lines
@@ -373,6 +374,7 @@ def test_http_in_a_tunnel_reaches_the_granted_site_once(piece: int) -> None:
         ]
         assert second.startswith(rest)  # a server closes before that
         assert b"hello from docs" in got
+        assert b"\r\nConnection: close\r\n" in got and b"keep-alive" not in got
 
     try_proxy(scenario)
 
