@@ -54,6 +54,22 @@ class SessionLock:
         os.close(self._fd)
 
 
+def lock_output(out: Path, what: str) -> SessionLock:
+    """Make a directory for results, and lock it. `what` is the kind of work that writes there.
+
+    Raise SettingsError if that is not possible."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        (out / ".gitignore").write_text("*\n", encoding="utf-8")
+        return SessionLock(out)
+    except SessionInUse as error:
+        raise SettingsError(
+            f"another {what} is writing to {out}", hint="wait for it, or use another --out"
+        ) from error
+    except OSError as error:
+        raise SettingsError(f"cannot write to {out}: {error.strerror}", hint="--out DIR") from error
+
+
 def is_held(directory: Path) -> bool:
     """Return whether a process has the session now."""
     try:

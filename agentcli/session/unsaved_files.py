@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from agentcli.system.text import majority_ending, set_line_ending
 from agentcli.system.workspace import UnsavedText
 from agentcli.types.errors import ToolError
-from agentcli.types.messages import Json
-from agentcli.types.tools import Details, Effect, Output, Tool, ToolContext, ToolSpec
+from agentcli.types.tools import Details, Effect, Output, Tool, ToolContext, WrappedTool
 
 if TYPE_CHECKING:
     from agentcli.system.workspace import Workspace
@@ -87,23 +86,13 @@ def _fit(text: str, disk: bytes) -> bytes:
     return (mark + set_line_ending(plain, majority_ending(written))).encode()
 
 
-class _EditorTool:
+class _EditorTool(WrappedTool):
     """A tool that reads or changes files, with the editor asked before and told afterwards."""
 
     def __init__(self, tool: Tool, files: UnsavedFiles, workspace: "Workspace") -> None:
-        self._tool = tool
+        super().__init__(tool)
         self._files = files
         self._workspace = workspace
-
-    @property
-    def spec(self) -> ToolSpec:
-        return self._tool.spec
-
-    def parse(self, raw: Json) -> Any:
-        return self._tool.parse(raw)
-
-    def effect(self, args: Any) -> Effect:
-        return self._tool.effect(args)
 
     async def preview(self, args: Any, context: ToolContext) -> Details | None:
         await self._files.refresh(self._locate(args))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from agentcli.features.batch.tasks import Task, TaskLimits
 from agentcli.features.batch.trees import TaskTrees
-from agentcli.log.lock import SessionInUse, SessionLock
+from agentcli.log.lock import lock_output
 from agentcli.system.process import run_to_completion, signal_of_death
 from agentcli.types.errors import Ending, RunOutcome, SettingsError
 
@@ -205,7 +205,7 @@ class Batch:
         self._engine = engine
         self._tasks = tasks
         self._listener = listener
-        self._lock = _lock_output(plan.out)
+        self._lock = lock_output(plan.out, "batch")
         self.trees = TaskTrees(plan.workspace, out=plan.out)
         self._trees_elsewhere: dict[Path, TaskTrees] = {}
         """Those of tasks that have a workspace of their own."""
@@ -376,19 +376,6 @@ def _open_store(url: str) -> "ResultStore":
     except ImportError as error:
         raise SettingsError(f"cannot open {url}: {error}", hint="pip install fsspec") from error
     return ResultStore(url)
-
-
-def _lock_output(out: Path) -> SessionLock:
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        (out / ".gitignore").write_text("*\n", encoding="utf-8")
-        return SessionLock(out)
-    except SessionInUse as error:
-        raise SettingsError(
-            f"another batch is writing to {out}", hint="wait for it, or use another --out"
-        ) from error
-    except OSError as error:
-        raise SettingsError(f"cannot write to {out}: {error.strerror}", hint="--out DIR") from error
 
 
 def _parse_event(line: bytes) -> Result:

@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from agentcli.features.eval.measure import Attempt, FailureClass, TaskScore
 from agentcli.features.eval.suite import FileSet, Suite, SuiteTask, list_files, write_files
-from agentcli.log.lock import SessionInUse, SessionLock
+from agentcli.log.lock import lock_output
 from agentcli.system.git import add_worktree, run_git
 from agentcli.types.errors import SettingsError, UsageError
 
@@ -57,7 +57,7 @@ class Evaluation:
     def __init__(self, plan: EvalPlan) -> None:
         """Raise SettingsError if another evaluation writes to the same directory."""
         self._plan = plan
-        self._lock = _lock_output(plan.out)
+        self._lock = lock_output(plan.out, "evaluation")
         self._slots = asyncio.Semaphore(plan.workers)
         self._failed_setups: dict[str, str] = {}
         self._ready = plan.out / "ready.json"
@@ -350,19 +350,6 @@ async def _start(
             with suppress(ProcessLookupError):
                 process.send_signal(signal.SIGINT)
             await process.wait()
-
-
-def _lock_output(out: Path) -> SessionLock:
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        (out / ".gitignore").write_text("*\n", encoding="utf-8")
-        return SessionLock(out)
-    except SessionInUse as error:
-        raise SettingsError(
-            f"another evaluation is writing to {out}", hint="wait for it, or use another --out"
-        ) from error
-    except OSError as error:
-        raise SettingsError(f"cannot write to {out}: {error.strerror}", hint="--out DIR") from error
 
 
 def _write_json(path: Path, value: Json) -> None:
