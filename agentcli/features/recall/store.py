@@ -16,30 +16,42 @@ VERSION = 1
 _WAIT_S = 10.0
 """The longest wait for another session that writes."""
 
-_SCHEMA = """
-CREATE TABLE entry (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
-    session TEXT, workspace TEXT, at TEXT, asked TEXT, files TEXT, learned TEXT
-);
-CREATE INDEX entry_workspace ON entry (workspace);
-CREATE VIRTUAL TABLE words USING fts5 (
-    asked, files, learned, content = 'entry', content_rowid = 'id'
-);
-CREATE TRIGGER entry_added AFTER INSERT ON entry BEGIN
-    INSERT INTO words (rowid, asked, files, learned)
-    VALUES (new.id, new.asked, new.files, new.learned);
-END;
-CREATE TRIGGER entry_deleted AFTER DELETE ON entry BEGIN
-    INSERT INTO words (words, rowid, asked, files, learned)
-    VALUES ('delete', old.id, old.asked, old.files, old.learned);
-END;
-CREATE TRIGGER entry_changed AFTER UPDATE ON entry BEGIN
-    INSERT INTO words (words, rowid, asked, files, learned)
-    VALUES ('delete', old.id, old.asked, old.files, old.learned);
-    INSERT INTO words (rowid, asked, files, learned)
-    VALUES (new.id, new.asked, new.files, new.learned);
-END;
-"""
+_SCHEMA = (
+    """
+    CREATE TABLE entry (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        session TEXT, workspace TEXT, at TEXT, asked TEXT, files TEXT, learned TEXT
+    )
+    """,
+    """
+    CREATE INDEX entry_workspace ON entry (workspace)
+    """,
+    """
+    CREATE VIRTUAL TABLE words USING fts5 (
+        asked, files, learned, content = 'entry', content_rowid = 'id'
+    )
+    """,
+    """
+    CREATE TRIGGER entry_added AFTER INSERT ON entry BEGIN
+        INSERT INTO words (rowid, asked, files, learned)
+        VALUES (new.id, new.asked, new.files, new.learned);
+    END
+    """,
+    """
+    CREATE TRIGGER entry_deleted AFTER DELETE ON entry BEGIN
+        INSERT INTO words (words, rowid, asked, files, learned)
+        VALUES ('delete', old.id, old.asked, old.files, old.learned);
+    END
+    """,
+    """
+    CREATE TRIGGER entry_changed AFTER UPDATE ON entry BEGIN
+        INSERT INTO words (words, rowid, asked, files, learned)
+        VALUES ('delete', old.id, old.asked, old.files, old.learned);
+        INSERT INTO words (rowid, asked, files, learned)
+        VALUES (new.id, new.asked, new.files, new.learned);
+    END
+    """,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,16 +173,28 @@ class MemoryStore:
 
     def _prepare(self, store: sqlite3.Connection) -> None:
         store.execute("PRAGMA secure_delete = ON")
-        version = store.execute("PRAGMA user_version").fetchone()[0]
-        if version == VERSION:
+        if _read_version(store) == VERSION:
             return
-        tables: Any = store.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-        if version or tables:
-            raise sqlite3.DatabaseError(f"it has version {version}, and this agentcli {VERSION}")
-        store.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = {VERSION}; COMMIT")
+        with store:
+            store.execute("BEGIN IMMEDIATE")
+            version = _read_version(store)  # another process may have made it meanwhile
+            tables: Any = store.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+            if version != VERSION and (version or tables):
+                raise sqlite3.DatabaseError(
+                    f"it has version {version}, and this agentcli {VERSION}"
+                )
+            if version != VERSION:
+                for statement in _SCHEMA:
+                    store.execute(statement)
+                store.execute(f"PRAGMA user_version = {VERSION}")
 
     def _explain(self, why: str) -> SettingsError:
         return SettingsError(
             f"the memory of past sessions cannot be used: {why}",
             hint=f"mv {self._path} {self._path}.old",
         )
+
+
+def _read_version(store: sqlite3.Connection) -> int:
+    version: int = store.execute("PRAGMA user_version").fetchone()[0]
+    return version

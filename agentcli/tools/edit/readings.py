@@ -121,8 +121,9 @@ def _unwrap(old: str, new: str) -> Iterator[Reading]:
     if fenced := _FENCE.fullmatch(old):
         inner = _FENCE.fullmatch(new)
         end = "\n" if new.endswith("\n") and not inner else ""
-        if not inner or inner["inner"].strip():  # a fence around nothing may mean a blank line
-            yield Reading(fenced["inner"] + end, inner["inner"] if inner else new, "a code fence")
+        meant = inner["inner"] if inner else new
+        if meant.strip():  # nothing may mean a blank line, or none at all
+            yield Reading(fenced["inner"] + end, meant, "a code fence")
     marked = _strip_marks(old, "-"), _strip_marks(new, "+")
     if marked[0] is not None and marked[1] is not None:
         yield Reading(marked[0], marked[1], "the marks of a diff")
