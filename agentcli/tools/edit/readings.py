@@ -25,6 +25,7 @@ _NUMBERED_LIKE_CODE = (
     compile_later(r" *[L\[]?(\d{1,9})(?:(?: ?[]|:.)-])? (.*)| ?[]|:.)-])?"),
 )
 """Those before a mark that code has, too: they count only where the numbers fit the file."""
+_FENCE_MARK = "```"
 _FENCE = compile_later(r"\s*```[\w+-]*\n(?P<inner>.*?)\n?```\s*", re.DOTALL)
 _ENTITIES = {
     "&lt;": "<",
@@ -122,7 +123,8 @@ def _unwrap(old: str, new: str) -> Iterator[Reading]:
         inner = _FENCE.fullmatch(new)
         end = "\n" if new.endswith("\n") and not inner else ""
         meant = inner["inner"] if inner else new
-        if meant.strip():  # nothing may mean a blank line, or none at all
+        # Further fences may be of the file itself. Nothing may mean a blank line, or none at all.
+        if meant.strip() and _FENCE_MARK not in fenced["inner"] + meant:
             yield Reading(fenced["inner"] + end, meant, "a code fence")
     marked = _strip_marks(old, "-"), _strip_marks(new, "+")
     if marked[0] is not None and marked[1] is not None:

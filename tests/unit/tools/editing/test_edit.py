@@ -109,6 +109,18 @@ def test_a_drifted_call_does_what_the_exact_one_would(old: str, new: str, overlo
     assert edited(CODE, old, new) == (WANTED, overlooked)
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("```\n## Title\n```", ""),
+        ("\n```sh\nmake\n```\n\n\n", "\n```sh\nmake\n```\nmore\n\n"),
+        ("\n```sh\nmake\n```\n\n\n", "\n```sh\nmake\n```\n```sh\nmore\n```\n"),
+    ],
+)
+def test_fence_that_may_be_of_the_file_itself_is_not_taken_off(old: str, new: str) -> None:
+    assert refused("# Page\n\n## Title\n\n```sh\nmake\n```\n\nEnd.\n", old, new)
+
+
 REPEATED = "x = 1\n    y()\n" * 3
 
 
