@@ -31,6 +31,8 @@ T = TypeVar("T")
 CHUNK_BYTES = 64 * 1024
 LARGE_BYTES = 512 * 1024
 """The pipe of an output that fills the usual one: each turn of reader and writer costs."""
+ENDING_S = 0.2
+"""How long what a command has started may outlive it and still count as its own."""
 DRAIN_S = 0.2
 
 Steps = tuple[tuple[int, float], ...]
@@ -235,13 +237,16 @@ async def run(
             left = await end(child, tag=tag, steps=AFTER_TIMEOUT)
         duration_s = time.monotonic() - began
         await pipe.drain(DRAIN_S)
+        if not timed_out:
+            left = process_tree.find_survivors(
+                tag, shell_pid=child.pid, since_pid=since_pid or child.pid, ran_s=duration_s
+            )
+        if left:  # what is about to end, such as a `>(cat)`, was not left behind
+            known = {pid: process_tree.start_time(pid) for pid in left}
+            left = await process_tree.wait_until_gone(known, within_s=ENDING_S)
     except asyncio.CancelledError:
         await run_to_completion(_interrupt(child, tag=tag, pipe=pipe))
         raise
-    if not timed_out:
-        left = process_tree.find_survivors(
-            tag, shell_pid=child.pid, since_pid=since_pid or child.pid, ran_s=duration_s
-        )
     return ProcessEnd(
         returncode=_returncode(child),
         timed_out=timed_out,

@@ -145,13 +145,16 @@ async def kill_all(tag: str, *, known: Mapping[int, str]) -> list[int]:
     return found
 
 
-async def wait_until_gone(known: Mapping[int, str], *, within_s: float) -> None:
-    """Wait briefly until none of the processes known by their start time is left."""
+async def wait_until_gone(known: Mapping[int, str], *, within_s: float) -> list[int]:
+    """Wait briefly until none of the processes known by their start time is left.
+
+    Return those that are."""
     deadline = time.monotonic() + within_s
-    while time.monotonic() < deadline:
-        if not _find_living(known):
-            return
+    while living := _find_living(known):
+        if time.monotonic() >= deadline:
+            return living
         await asyncio.sleep(LOOK_EVERY_S)
+    return []
 
 
 def _find_living(known: Mapping[int, str]) -> list[int]:
