@@ -28,8 +28,6 @@ from agentcli.types.messages import Text, UserMessage
 from agentcli.types.spending import NO_SPENDING, compute_spending
 from agentcli.types.tools import ChildTurn, ErrorKind, Output, ToolContext
 
-READ_TOOLS = ("read_file", "grep", "find_files")
-"""The built-in tools of a role that names none."""
 EVERY_TOOL = "*"
 """Stands for all tools of the parent."""
 ANSWER_CHARS = 8_000

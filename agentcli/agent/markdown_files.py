@@ -18,6 +18,7 @@ from agentcli.agent.front_matter import (
 from agentcli.system.agent_files import is_inside, walk_files
 from agentcli.system.plain_text import show_controls
 from agentcli.types.events import ContextNote, NoteReason, Warned
+from agentcli.types.own_tools import find_own_tools
 
 LISTED_CHARS = 16_000
 ISOLATED = "worktree"
@@ -147,21 +148,6 @@ _ROLE_KEYS = (
     *("tools", "disallowedTools", "disallowed-tools", "disable", "model", "effort", "mode"),
     *("prompt", "isolation", "background"),
 )
-_TOOL_NAMES: Mapping[str, Sequence[str]] = {
-    "read_file": ("read", "notebookread", "view", "readfile", "read_many_files", "cat"),
-    "grep": ("search", "grep_search", "codebase_search", "search_file_content", "ripgrep"),
-    "find_files": ("glob", "ls", "list", "list_dir", "list_directory", "file_search"),
-    "bash": (
-        *("bashoutput", "killshell", "killbash", "shell", "terminal", "execute", "runcommands"),
-        *("run_terminal_cmd", "run_shell_command", "run_command", "runinterminal"),
-    ),
-    "edit_file": ("edit", "multiedit", "notebookedit", "replace", "search_replace", "editfiles"),
-    "apply_patch": ("edit", "multiedit", "patch", "replace"),
-    "write_file": ("write", "create_file", "createfile"),
-    "web_fetch": ("webfetch", "fetch"),
-    "web_search": ("websearch", "google_web_search"),
-}
-"""The names that other programs use for the same tools, in lower case."""
 _OWN_MODEL = ("", "inherit", "default", "auto")
 """The models of such a file that are the session's own."""
 
@@ -282,7 +268,4 @@ def translate_tool(name: str, known: Collection[str]) -> tuple[str, ...]:
         return (plain,)
     if "__" in plain:  # a tool of a server, which may be known later
         return (plain.removeprefix("mcp__"),)
-    word = plain.lower()
-    return tuple(
-        ours for ours, names in _TOOL_NAMES.items() if ours in known and word in (ours, *names)
-    )[:1]
+    return tuple(find_own_tools(plain, known))[:1]

@@ -15,6 +15,7 @@ from dataclasses import replace
 from difflib import get_close_matches
 
 from agentcli.types.errors import ToolError
+from agentcli.types.own_tools import find_own_tools, to_plain
 from agentcli.types.tools import ErrorKind, Tool, ToolSpec
 
 Load = Callable[[], Tool]
@@ -26,21 +27,6 @@ NAMES_SHOWN = 20
 
 _MISSPELT = 0.85
 """The least likeness of a misspelt name; two names of real tools may be 0.78 alike."""
-
-_NAMES_ELSEWHERE = {
-    "read_file": "read view cat open_file view_file",
-    "write_file": "write create create_file save_file",
-    "edit_file": "edit multi_edit replace str_replace search_replace str_replace_editor "
-    "str_replace_based_edit_tool notebook_edit insert",
-    "grep": "search rg ripgrep grep_search search_files search_file_content",
-    "find_files": "glob ls find list_dir list_files list_directory file_search",
-    "bash": "shell sh exec terminal run_shell execute_bash run_command execute_command "
-    "run_shell_command run_terminal_cmd local_shell exec_command container_exec",
-    "write_stdin": "send_input write_to_terminal send_keys",
-    "delegate": "task agent spawn_agent subagent",
-}
-"""The names of the same tools in other programs."""
-
 
 _TO_DO_OTHERWISE = {
     **dict.fromkeys(
@@ -66,26 +52,15 @@ NOBODY_TO_ASK = (
 
 def _find_meant(name: str, names: Sequence[str]) -> str | None:
     """Return the tool of these names that is meant by a name, or None if none is close."""
-    plain = {_to_plain(one): one for one in reversed(names)}
-    asked = _to_plain(name)
-    aliases = {
-        _to_plain(alias): one
-        for one, written in _NAMES_ELSEWHERE.items()
-        for alias in written.split()
-        if one in names
-    }
+    plain = {to_plain(one): one for one in reversed(names)}
+    asked = to_plain(name)
+    if meant := plain.get(asked) or next(find_own_tools(name, names), None):
+        return meant
     of_servers = [one for one in names if one.endswith(f"__{name}")]
-    if asked in plain or asked in aliases:
-        return plain.get(asked) or aliases[asked]
     if len(of_servers) == 1:
         return of_servers[0]
     near = get_close_matches(asked, plain, n=1, cutoff=_MISSPELT)
     return plain[near[0]] if near else None
-
-
-def _to_plain(name: str) -> str:
-    """Return a name without its case, its separators and a namespace such as `functions.`."""
-    return name.rpartition(".")[2].lower().replace("_", "").replace("-", "")
 
 
 class Toolset:
@@ -138,10 +113,10 @@ class Toolset:
 
     def resolve(self, name: str) -> Tool:
         if name not in self._offers:
-            if _to_plain(name) in _ASKING:
+            if to_plain(name) in _ASKING:
                 raise ToolError(NOBODY_TO_ASK, kind=ErrorKind.DENIED)
             near = _find_meant(name, self.names)
-            hint = f" Did you mean {near}?" if near else _TO_DO_OTHERWISE.get(_to_plain(name), "")
+            hint = f" Did you mean {near}?" if near else _TO_DO_OTHERWISE.get(to_plain(name), "")
             known = [spec.name for spec in self._declared[:NAMES_SHOWN]]
             more = " …" if len(self._declared) > NAMES_SHOWN else ""
             raise ToolError(

@@ -22,7 +22,7 @@ from agentcli.permissions.granting import (
 from agentcli.permissions.readonly import ReadProver
 from agentcli.permissions.rules import PermissionRule, RuleDecision
 from agentcli.permissions.shell import OpaqueLine, PlainLine
-from agentcli.permissions.subject import EDITING, CallSubject, ReachedPath
+from agentcli.permissions.subject import CallSubject, ReachedPath
 from agentcli.system.grants import find_missing
 from agentcli.system.home import home as home_of_user
 from agentcli.system.kinds import exists
@@ -30,6 +30,7 @@ from agentcli.system.protected import is_protected
 from agentcli.system.reserved import find_reserved
 from agentcli.system.web_address import name_host
 from agentcli.types.grants import NO_GRANTS, Grants
+from agentcli.types.own_tools import EDITING
 from agentcli.types.tools import Effect
 from agentcli.types.verdicts import Mode, Verdict
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from agentcli.permissions.path_patterns import PathPattern
 from agentcli.permissions.rules import PermissionRule
-from agentcli.permissions.subject import EDITING, READING
 from agentcli.types.errors import SettingsError
+from agentcli.types.own_tools import EDITING, READING
 
 MOST_PATHS = 500
 _MOST_ENTRIES = 300_000

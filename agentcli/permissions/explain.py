@@ -4,19 +4,13 @@ import json
 
 from agentcli.permissions.decide import PolicyDecider
 from agentcli.permissions.shell import OpaqueLine
-from agentcli.permissions.subject import (
-    EDITING,
-    KNOWN_TOOLS,
-    READING,
-    WEB_FETCH,
-    CallSubject,
-    SubjectFactory,
-)
+from agentcli.permissions.subject import KNOWN_TOOLS, WEB_FETCH, CallSubject, SubjectFactory
 from agentcli.permissions.suggest import find_remedy, suggest_rules
 from agentcli.system.grants import flatten_request, parse_request
 from agentcli.types.errors import UsageError
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Json
+from agentcli.types.own_tools import EDITING, READING
 from agentcli.types.tools import Effect
 from agentcli.types.verdicts import Mode, RuleSuggestion, Verdict
 

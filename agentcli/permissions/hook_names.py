@@ -18,6 +18,7 @@ from agentcli.permissions.subject import KNOWN_TOOLS, find_patched_paths
 from agentcli.system.lazy import compile_later
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Json
+from agentcli.types.own_tools import EDITING, OWN_TOOLS, READING
 
 # Matchers: which names they match, by the common rule
 
@@ -79,14 +80,7 @@ def _words(matcher: str) -> list[str]:
 
 
 COMMON_NAMES: Mapping[str, Sequence[str]] = {
-    "bash": ("Bash",),
-    "edit_file": ("Edit", "MultiEdit"),
-    "write_file": ("Write",),
-    "apply_patch": ("Edit", "Write", "MultiEdit"),
-    "read_file": ("Read",),
-    "grep": ("Grep",),
-    "find_files": ("Glob",),
-    "delegate": ("Task", "Agent"),
+    **{name: tool.hook_names for name, tool in OWN_TOOLS.items() if tool.hook_names},
     "exit": ("prompt_input_exit",),
 }
 """Common names of tools and of ways a session ends. The first is used unless the matcher names
@@ -117,7 +111,6 @@ _FIELDS: Mapping[str, Mapping[str, str]] = {
 }
 _COMMON_TEXTS = {"old": "old_string", "new": "new_string", "rep": "replace_all"}
 """The common names of the fields of one of several edits, by how all of their names begin."""
-_WITH_PATH = ("edit_file", "write_file", "read_file", "grep", "find_files")
 _WITHOUT_MEANING: Mapping[str, Sequence[str]] = {
     "bash": ("description",),
     "delegate": ("description",),
@@ -302,7 +295,7 @@ def _files_of_text(tool_input: Json, patch: str) -> Sequence[TouchedFile]:
 
 
 def _common_value(tool: str, own: str, value: Json, root: Path) -> Json:
-    if own == "path" and tool in _WITH_PATH and isinstance(value, str) and value:
+    if own == "path" and tool in EDITING | READING and isinstance(value, str) and value:
         return _absolute(value, root)
     if (tool, own) == ("bash", "timeout") and isinstance(value, int):
         return value * 1000

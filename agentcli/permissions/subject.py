@@ -15,22 +15,15 @@ from agentcli.system.web_address import WebAddress
 from agentcli.types.computer import COMPUTER
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.grants import NO_GRANTS, NO_REQUEST, GrantRequest, Grants
+from agentcli.types.own_tools import EDITING, OWN_TOOLS, READING
 from agentcli.types.tools import Effect
 from agentcli.types.verdicts import TemporaryFiles
 
-EDITING = frozenset(["edit_file", "write_file", "apply_patch"])
-READING = frozenset(["read_file", "grep", "find_files", "symbols"])
 WEB_FETCH = "web_fetch"
 WEB_SEARCH = "web_search"
 SHELL = "bash"
 WRITE_STDIN = "write_stdin"
-_OTHERS = frozenset(
-    (
-        *(SHELL, WRITE_STDIN, "delegate", "search_tools", "run_program", "recall"),
-        *(WEB_FETCH, WEB_SEARCH, COMPUTER),
-    )
-)
-KNOWN_TOOLS = EDITING | READING | _OTHERS
+KNOWN_TOOLS = frozenset(OWN_TOOLS)
 
 _PATCHED_FILE = compile_later(r"^\s*\*\*\*\s*(?:(?:Add|Update|Delete) File|Move to):(.+)$", re.M)
 _MCP_SOURCE = "mcp "
@@ -246,7 +239,7 @@ def _paths(tool: str, args: Any) -> Sequence[str]:
         return find_patched_paths(args)
     if tool not in EDITING | READING:
         return []
-    path = _field(args, "path") or ("." if tool in ("grep", "find_files", "symbols") else "")
+    path = _field(args, "path") or OWN_TOOLS[tool].default_path
     glob = _field(args, "glob")
     return [path, *([f"{path}/{glob}"] if glob and tool == "grep" else [])] if path else []
 

@@ -16,11 +16,12 @@ from agentcli.permissions.decide import PolicyDecider
 from agentcli.permissions.reader_options import split_names
 from agentcli.permissions.rules import RuleError, parse_rule
 from agentcli.permissions.shell import OpaqueLine, PlainLine, ShellPart
-from agentcli.permissions.subject import EDITING, KNOWN_TOOLS, CallSubject
+from agentcli.permissions.subject import KNOWN_TOOLS, CallSubject
 from agentcli.system.grants import format_grants
 from agentcli.system.lazy import compile_later
 from agentcli.system.web_address import name_host
 from agentcli.types.grants import NO_GRANTS, Grants
+from agentcli.types.own_tools import EDITING
 from agentcli.types.verdicts import RuleSuggestion
 
 _ANY_WORDS_ARE_FINE = split_names(

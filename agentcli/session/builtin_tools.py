@@ -17,12 +17,13 @@ from agentcli.session.model import ModelInUse
 from agentcli.session.permission_gate import PermissionGate
 from agentcli.session.sandbox_host import find_own_paths
 from agentcli.system.lazy import Lazy
-from agentcli.tools.contracts import BUILT_IN, INPUT_TOOL, load_spec
+from agentcli.tools.contracts import INPUT_TOOL, load_spec
 from agentcli.tools.patch.contract import load_patch_spec
 from agentcli.types.deltas import CommandEnded
 from agentcli.types.events import ContextNote, Emit, Fact, NoteReason
 from agentcli.types.grants import Grants
 from agentcli.types.messages import Image, Text
+from agentcli.types.own_tools import BUILT_IN
 from agentcli.types.settings import Settings
 from agentcli.types.tools import Command, Tool, ToolResult, ToolSpec, WorkingDirectory
 
@@ -173,10 +174,12 @@ class BuiltinTools:
                 return FindFiles(
                     workspace=self.files, engine=self.search_engine, hidden=self._hidden
                 )
-            case _:
+            case "apply_patch":
                 from agentcli.tools.apply_patch import ApplyPatch
 
                 return ApplyPatch(workspace=self.files, seen=seen(), hidden=self._hidden)
+            case _:
+                raise KeyError(name)
 
     def _build_input_tool(self) -> Tool:
         from agentcli.tools.write_stdin import WriteStdin

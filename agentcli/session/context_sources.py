@@ -21,10 +21,10 @@ from agentcli.system.agent_files import (
     list_user_instructions,
 )
 from agentcli.system.lazy import compile_later
-from agentcli.tools.contracts import BUILT_IN
 from agentcli.types.events import CallFinished, CallJudged, ContextNote, Event, Fact, Warned
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import ToolCall
+from agentcli.types.own_tools import BUILT_IN
 from agentcli.types.settings import Settings
 from agentcli.types.tools import Command, ToolResult, ToolSpec
 

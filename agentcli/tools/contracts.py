@@ -8,20 +8,13 @@ import json
 from functools import cache
 from pathlib import Path
 
+from agentcli.types.own_tools import BUILT_IN
 from agentcli.types.tools import ToolSpec
 
-BUILT_IN = ("read_file", "write_file", "edit_file", "grep", "find_files", "bash")
-"""The tools that are always declared."""
 USUAL = (*BUILT_IN, "delegate")
 """The tools that a session declares by default."""
 INPUT_TOOL = "write_stdin"
 """The tool that is declared once bash keeps a command on a terminal."""
-ALSO = (
-    *("delegate", "search_tools", "run_program", "symbols", "web_fetch", "web_search"),
-    *("ask_user", "computer", "recall", INPUT_TOOL),
-)
-"""The tools declared only if they are of use and the user has not switched them off."""
-
 _SHIPPED = Path(__file__).with_name("contracts.json")
 
 

@@ -4,7 +4,8 @@ import pytest
 from splintr import Tokenizer
 
 from agentcli.system.tokens import estimate
-from agentcli.tools.contracts import BUILT_IN, load_spec
+from agentcli.tools.contracts import load_spec
+from agentcli.types.own_tools import BUILT_IN
 from tests.support.contracts import (
     HELP,
     INPUT_SCHEMA,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.tools.contracts import BUILT_IN
+from agentcli.types.own_tools import BUILT_IN
 
 ROOT = Path(__file__).parents[2]
 TOP_LEVEL = {

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from agentcli.cli.help_pages import COLUMNS, build_page_name
 from agentcli.cli.program import app
 from agentcli.tools.arguments import BuiltinArguments, build_schema
-from agentcli.tools.contracts import ALSO, BUILT_IN
+from agentcli.types.own_tools import OWN_TOOLS
 from agentcli.ui.oneshot.stream_input import MESSAGES
 from tests.support.log_page import write_fields_section
 
@@ -86,7 +86,7 @@ def dumped(value: Any) -> str:
 
 
 def write() -> None:
-    contracts = {name: generated(name) for name in (*BUILT_IN, *ALSO)}
+    contracts = {name: generated(name) for name in OWN_TOOLS if name != "apply_patch"}
     SHIPPED.write_text(dumped(contracts), encoding="utf-8")
     SNAPSHOTS.mkdir(parents=True, exist_ok=True)
     for name, contract in contracts.items():

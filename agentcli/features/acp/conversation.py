@@ -41,7 +41,6 @@ from agentcli.features.acp.options import (
 from agentcli.features.acp.updates import (
     AUTH_REQUIRED,
     INTERNAL_ERROR,
-    TOOL_KINDS,
     UpdateBuilder,
     build_error,
     build_failure,
@@ -71,6 +70,7 @@ from agentcli.types.events import (
     TurnEnded,
     Warned,
 )
+from agentcli.types.own_tools import get_kind
 from agentcli.types.rewinds import list_effective_facts
 from agentcli.types.settings import Settings
 from agentcli.types.spending import NO_SPENDING, compute_spending
@@ -291,7 +291,7 @@ class Conversation:
             tool_call=ToolCallUpdate(
                 tool_call_id=call.id,
                 title=format_title(call, question.child),
-                kind=TOOL_KINDS.get(call.name, "other"),
+                kind=get_kind(call.name),
                 status="pending",
                 raw_input=call.input,
                 content=build_preview(question, self._workspace) or None,

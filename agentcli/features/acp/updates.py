@@ -22,7 +22,7 @@ from acp.helpers import (
     update_tool_call,
     update_user_message_text,
 )
-from acp.schema import ToolCallLocation, ToolKind
+from acp.schema import ToolCallLocation
 
 from agentcli.types.deltas import CallProgress, TextDelta, ThinkingDelta
 from agentcli.types.errors import AgentError, MissingKeyError, UsageError
@@ -35,24 +35,11 @@ from agentcli.types.events import (
     TurnStarted,
 )
 from agentcli.types.messages import Image, Text, Thinking, ToolCall
+from agentcli.types.own_tools import get_kind
 from agentcli.types.tools import Command, Details, Diff, FileView, Matches, ToolResult
 from agentcli.types.verdicts import Delegation, Question
 from agentcli.ui.render.patch import DiffLine, read_patch
 from agentcli.ui.render.wording import format_child_name, format_child_task, format_target
-
-TOOL_KINDS: dict[str, ToolKind] = {
-    "read_file": "read",
-    "grep": "search",
-    "find_files": "search",
-    "symbols": "search",
-    "write_file": "edit",
-    "edit_file": "edit",
-    "apply_patch": "edit",
-    "bash": "execute",
-    "write_stdin": "execute",
-    "run_program": "execute",
-    "delegate": "think",
-}
 
 
 class UpdateBuilder:
@@ -125,7 +112,7 @@ class UpdateBuilder:
             yield start_tool_call(
                 call.id,
                 format_title(call),
-                kind=TOOL_KINDS.get(call.name, "other"),
+                kind=get_kind(call.name),
                 status="pending",
                 raw_input=call.input,
                 locations=self._locate_input(call),

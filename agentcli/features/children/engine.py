@@ -23,7 +23,7 @@ from agentcli.session.model import ModelInUse
 from agentcli.session.parts import SessionParts, build_dispatcher
 from agentcli.session.tool_catalog import ToolCatalog
 from agentcli.system.lazy import Lazy
-from agentcli.tools.contracts import BUILT_IN, INPUT_TOOL, load_spec
+from agentcli.tools.contracts import INPUT_TOOL, load_spec
 from agentcli.types.agents import AgentStarted
 from agentcli.types.errors import ToolError
 from agentcli.types.events import (
@@ -35,6 +35,7 @@ from agentcli.types.events import (
     TurnStarted,
     Warned,
 )
+from agentcli.types.own_tools import BUILT_IN, USUAL_READING
 from agentcli.types.tools import Effect, ErrorKind, Output, Tool, ToolContext, ToolSpec
 from agentcli.types.verdicts import Delegation
 
@@ -130,9 +131,10 @@ class ChildAgents(SessionFeature):
             await self._agents.made.close()
 
     def _list_read_tools(self) -> tuple[str, ...]:
-        from agentcli.agent.children import READ_TOOLS
-
-        return (*READ_TOOLS, *(spec.name for spec in self._parts.toolset.specs if spec.only_reads))
+        return (
+            *USUAL_READING,
+            *(spec.name for spec in self._parts.toolset.specs if spec.only_reads),
+        )
 
     def _iter_foreign_offers(self) -> Iterator[Offer]:
         """Yield the parent's tools of servers and the user's own."""

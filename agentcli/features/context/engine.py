@@ -20,7 +20,7 @@ from agentcli.session.project import Project
 from agentcli.session.tool_catalog import ToolCatalog
 from agentcli.settings import load_settings
 from agentcli.system.tokens import estimate
-from agentcli.tools.contracts import BUILT_IN, load_spec
+from agentcli.tools.contracts import load_spec
 from agentcli.tools.patch.contract import load_patch_spec
 from agentcli.types.errors import SettingsError, UsageError
 from agentcli.types.events import (
@@ -33,6 +33,7 @@ from agentcli.types.events import (
     TurnStarted,
 )
 from agentcli.types.messages import Document, Image, Json, Text, UserMessage
+from agentcli.types.own_tools import BUILT_IN
 from agentcli.types.provider import Message, Request
 from agentcli.types.settings import Settings
 from agentcli.types.tools import ToolMessage, ToolSpec

@@ -59,9 +59,9 @@ from agentcli.system.agent_files import (
 )
 from agentcli.system.home import shorten_home
 from agentcli.system.plain_text import show_controls
-from agentcli.tools.contracts import BUILT_IN
 from agentcli.types.errors import Exit
 from agentcli.types.events import ContextNote, Warned
+from agentcli.types.own_tools import BUILT_IN
 from agentcli.types.settings import Settings
 
 State = Literal["used", "waits for trust", "left out"]

@@ -16,8 +16,9 @@ from agentcli.log.lock import is_held
 from agentcli.log.paths import sessions_directory
 from agentcli.log.sessions import find_log
 from agentcli.system.plain_text import show_controls
-from agentcli.tools.contracts import BUILT_IN, load_spec
+from agentcli.tools.contracts import load_spec
 from agentcli.types.errors import Exit, UsageError
+from agentcli.types.own_tools import BUILT_IN
 from agentcli.types.words import pluralize
 from agentcli.ui.report import ReportLine, render_bar, takes_blocks, write_report
 from agentcli.ui.tally import build_cost_json

@@ -30,12 +30,12 @@ from mcp_types import (
 from pydantic import ValidationError
 
 from agentcli import __version__
-from agentcli.agent.children import READ_TOOLS
 from agentcli.features.mcp.faults import silence_library_log, summarize_error
 from agentcli.features.mcp.stdio import Incoming, MessageFilter
 from agentcli.features.mcp.tool_server import ToolServer
 from agentcli.types.errors import Exit
 from agentcli.types.messages import Image, Json, Text
+from agentcli.types.own_tools import EDITING, USUAL_READING
 from agentcli.types.settings import Settings
 from agentcli.types.tools import ToolResult, ToolSpec
 
@@ -84,7 +84,7 @@ def _parse_loosely(line: str) -> Any:
 # agentcli as a server: our tools for other programs, over stdin and stdout
 
 
-FILE_TOOLS = frozenset({*READ_TOOLS, "write_file", "edit_file", "apply_patch"})
+FILE_TOOLS = frozenset({*USUAL_READING, *EDITING})
 """The tools that touch nothing but files of the workspace."""
 
 Show: TypeAlias = Callable[[str], None]
@@ -165,8 +165,8 @@ class _ProgressReports:
 def _declare(spec: ToolSpec) -> Tool:
     """Return the declaration, with hints from which a client may decide whether to ask."""
     hints = {
-        "readOnlyHint": spec.name in READ_TOOLS,
-        "destructiveHint": spec.name not in READ_TOOLS,
+        "readOnlyHint": spec.name in USUAL_READING,
+        "destructiveHint": spec.name not in USUAL_READING,
         "openWorldHint": spec.name not in FILE_TOOLS,
     }
     return Tool.model_validate(

@@ -29,8 +29,8 @@ from agentcli.permissions.project_files import describe_hooks, describe_value
 from agentcli.session.plugins import PluginRecord, iter_commands, list_records
 from agentcli.system.home import shorten_home
 from agentcli.system.plain_text import show_controls
-from agentcli.tools.contracts import BUILT_IN
 from agentcli.types.errors import Exit, SettingsError, UsageError
+from agentcli.types.own_tools import BUILT_IN
 
 HASH_SHOWN = 16
 _PASSWORD = re.compile(r"//([^/:@]*):[^/@]*@")

@@ -9,13 +9,14 @@ from agentcli.agent.instructions import InstructionFiles
 from agentcli.permissions.decide import PolicyDecider
 from agentcli.permissions.policy import rules_from_options
 from agentcli.permissions.readonly import ReadProver, build_path_lookup
-from agentcli.permissions.subject import EDITING, SubjectFactory
+from agentcli.permissions.subject import SubjectFactory
 from agentcli.system.reserved import Reserved
 from agentcli.system.workspace import Workspace
 from agentcli.tools.find_files import FindFiles
 from agentcli.tools.grep import Grep
 from agentcli.tools.search.ripgrep import Ripgrep
 from agentcli.types.errors import ToolError
+from agentcli.types.own_tools import EDITING
 from agentcli.types.tools import Effect
 from agentcli.types.verdicts import Mode
 from agentcli.ui.repl.mentions import attach

@@ -8,7 +8,7 @@ import pytest
 from agentcli.features.insights.finding import Level, TriageCase, TriageFinding
 from agentcli.features.insights.trace import build_trace
 from agentcli.features.insights.triage import CHECKS, run_checks
-from agentcli.tools.contracts import BUILT_IN, load_spec
+from agentcli.tools.contracts import load_spec
 from agentcli.types.checks import AnswerChecked, Claim, ClaimsChecked, Verified
 from agentcli.types.errors import Ending
 from agentcli.types.events import (
@@ -28,6 +28,7 @@ from agentcli.types.events import (
     Warned,
 )
 from agentcli.types.messages import AssistantMessage, Json, Stop, Text, ToolCall, Usage, UserMessage
+from agentcli.types.own_tools import BUILT_IN
 from agentcli.types.tools import (
     Command,
     Details,
