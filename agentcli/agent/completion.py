@@ -15,7 +15,7 @@ from agentcli.agent.journal import Journal
 from agentcli.system.lazy import compile_later
 from agentcli.types.checks import AnswerChecked, GoalChanged, Verified
 from agentcli.types.deltas import CheckStarted
-from agentcli.types.errors import LIMITS, Ending
+from agentcli.types.errors import LIMIT_ENDINGS, Ending
 from agentcli.types.events import (
     CallFinished,
     CallJudged,
@@ -180,7 +180,7 @@ RunCheck: TypeAlias = Callable[[str], Awaitable[Verified]]
 
 DONE = TurnEnded(ending=Ending.DONE)
 
-_NOT_FINISHED = LIMITS | {Ending.REPEATED, Ending.LENGTH}
+_NOT_FINISHED = LIMIT_ENDINGS | {Ending.REPEATED, Ending.LENGTH}
 
 
 class CompletionChecks:

@@ -18,7 +18,7 @@ from agentcli.agent.limits import Breaker, TurnLimits
 from agentcli.agent.model_client import ModelClient
 from agentcli.types.agents import PatchDecided
 from agentcli.types.errors import (
-    LIMITS,
+    LIMIT_ENDINGS,
     Ending,
     ProviderError,
     RecordError,
@@ -170,7 +170,7 @@ FindUnfinished: TypeAlias = Callable[[], Awaitable[Sequence[ContextNote]]]
 OnDeny: TypeAlias = Literal["fail", "continue", "ignore"]
 """On a denial when nobody can be asked: end the turn, fail at its end, or only record it."""
 
-_WRAP_UP_ENDINGS = LIMITS | {Ending.REPEATED}
+_WRAP_UP_ENDINGS = LIMIT_ENDINGS | {Ending.REPEATED}
 
 
 async def _find_nothing() -> Sequence[ContextNote]:

@@ -150,7 +150,7 @@ class ModelClient:
         """Try to fix the cause and return whether the next attempt may succeed."""
         if error.kind is ProviderErrorKind.OVERFLOW:
             return await self.shrink_conversation()
-        if not error.is_temporary or self._fall_back is None or self._asked is None:
+        if not error.may_fall_back or self._fall_back is None or self._asked is None:
             return False
         return await self._fall_back(self._asked.name)
 

@@ -19,6 +19,7 @@ def is_example(value: str) -> bool:
 
 class SecretShape(NamedTuple):
     prefix: str
+    """The literal that it begins with."""
     characters: str
     """The characters that may continue it, as a pattern."""
     rest: str
@@ -43,6 +44,8 @@ class SecretShape(NamedTuple):
 _KEY = "[A-Za-z0-9_-]"
 _ALNUM = "[A-Za-z0-9]"
 
+# A row must match SHORTEST_TOKEN characters or more in all, only TOKEN_CHARACTERS: no other text is
+# searched. A test holds every row to it.
 SHAPES: tuple[SecretShape, ...] = (
     *(SecretShape(prefix, _KEY, f"{_KEY}{{16,}}+") for prefix in ("sk-", "sk_live_", "rk_live_")),
     *(SecretShape(f"gh{kind}_", _ALNUM, f"{_ALNUM}{{20,}}+") for kind in "pousr"),
@@ -58,7 +61,7 @@ SHAPES: tuple[SecretShape, ...] = (
     SecretShape("eyJ", _KEY, rf"{_KEY}{{8,}}+\.{_KEY}{{8,}}+(?:\.{_KEY}*+)+"),
 )
 
-_TOKEN_CHARACTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-"
+TOKEN_CHARACTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-"
 _BEGUN_PREFIXES = frozenset(
     shape.prefix[:size] for shape in SHAPES for size in range(1, len(shape.prefix))
 )
@@ -82,13 +85,13 @@ _LONGEST_HEADER = 80
 _LONGEST_BLOCK = 16 * 1024
 
 
-_SHORTEST_TOKEN = b"k" * 15
-_AS_RUNS = bytes(ord("k") if chr(code) in _TOKEN_CHARACTERS else 0 for code in range(256))
+SHORTEST_TOKEN = 15
+_AS_RUNS = bytes(ord("k") if chr(code) in TOKEN_CHARACTERS else 0 for code in range(256))
 
 
 def _may_hold_token(text: str) -> bool:
     """Return whether a run of characters is as long as the shortest key: a fast first check."""
-    return _SHORTEST_TOKEN in text.encode("utf-8", "surrogatepass").translate(_AS_RUNS)
+    return b"k" * SHORTEST_TOKEN in text.encode("utf-8", "surrogatepass").translate(_AS_RUNS)
 
 
 def find_spans(text: str, start: int) -> Iterator[Span]:
@@ -111,7 +114,7 @@ def find_open_secret(text: str) -> int:
 
 def _open_token(text: str) -> int:
     """Return where an incomplete key may begin. Keys have no blanks: only the last run counts."""
-    start = len(text.rstrip(_TOKEN_CHARACTERS))
+    start = len(text.rstrip(TOKEN_CHARACTERS))
     run = text[start:]
     if not run:
         return start

@@ -60,7 +60,7 @@ def to_failure(
         retry_after_s=error.retry_after_s,
     )
     advice = should_retry.strip().lower()
-    is_retried = advice == "true" or (advice != "false" and error.is_temporary)
+    is_retried = advice == "true" or (advice != "false" and error.may_be_retried)
     return AttemptFailure(error=error, attempts=ATTEMPTS if is_retried else 1)
 
 
@@ -98,7 +98,7 @@ class FailureExplainer:
                 hint and error.status is None and self._is_local()
             ):
                 hint = f"check that {self.provider.name} is running"
-            case _ if error.is_temporary:
+            case _ if error.may_be_retried:
                 hint = hint or LATER
             case ProviderErrorKind.OVERFLOW:
                 hint = hint or "shorten the prompt, or start a new session"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentcli.settings import check_values, read_toml
 from agentcli.types.errors import SettingsError
-from agentcli.types.settings import LIMITS, Settings
+from agentcli.types.settings import LOWERABLE, Settings
 from agentcli.types.verdicts import MODES
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def apply_managed(settings: Settings, directory: Path | None = None) -> Settings
 def _choose(key: str, managed: Any, own: Any) -> Any:
     if key == "mode":
         return min(managed, own, key=MODES.index)
-    if key in LIMITS and own is not None:
+    if key in LOWERABLE and own is not None:
         return min(managed, own)
     if key == "sandbox" and managed == "auto" and own != "off":
         return own

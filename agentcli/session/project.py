@@ -17,7 +17,7 @@ from agentcli.settings import check_values, get_settings_file
 from agentcli.system.agent_files import COMMANDS, PERMISSIONS, SERVERS, list_levels
 from agentcli.types.errors import SettingsError
 from agentcli.types.fast_dataclass import dataclass
-from agentcli.types.settings import LIMITS, Settings
+from agentcli.types.settings import LOWERABLE, Settings
 from agentcli.types.verdicts import MODES
 
 if TYPE_CHECKING:
@@ -281,7 +281,7 @@ def _find_refusals(wanted: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def _choose_stricter(key: str, wanted: Any, *, own: Any) -> Any:
     if key == "mode":
         return min(wanted, own, key=MODES.index)
-    if key in LIMITS and own is not None:
+    if key in LOWERABLE and own is not None:
         return min(wanted, own)
     return wanted
 

@@ -270,6 +270,7 @@ async def run_command_check(
         duration_s=round(ran.duration_s, 3),
         log_path=ran.log_path,
         output_sha256=ran.output_sha256,
+        timed_out=ran.timed_out,
     )
 
 

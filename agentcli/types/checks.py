@@ -40,6 +40,8 @@ class Verified:
     """The hash of the file with all of its output."""
     base: BaseCheck | None = None
     """The same check with its own files as they were; None if the run changed none of them."""
+    timed_out: bool = False
+    """True if it was stopped at its time limit."""
     type: Literal["verified"] = "verified"
 
     @property

@@ -226,16 +226,18 @@ class ProviderErrorKind(StrEnum):
     """The reason why there is no reply, as far as it decides what happens next.
 
     To add a kind:
-    1. here, with a row in `_ENDING_OF_KIND`, and in `_TEMPORARY` if another attempt may help. For
-       an exit code of its own, also a row in `Ending`, `Exit` and the tables below them;
+    1. here, with a row in `_ENDING_OF_KIND`, in `_RETRIED` if another attempt may help, and in
+       `_FALLING_BACK` if another model may answer. For an exit code of its own, also a row in
+       `Ending`, `Exit` and the tables below them;
     2. in `providers/failures.py`, its HTTP status (`_KIND_OF_STATUS`) and its hint for the user
        (`explain_final`);
     3. in `providers/PROTOCOL/errors.py`, what the provider calls it, if the status does not say.
 
     Nothing else has to change: the loop, retries, fallback models, the log and all front ends go by
-    the ending and `is_temporary`. Only OVERFLOW, CREDENTIALS and RATE_LIMITED have a cure of their
-    own. `features/insights/checks_of_endings` may advise on a new ending, and
-    `features/acp/conversation` may name it to editors.
+    the ending, `may_be_retried` and `may_fall_back`. Only OVERFLOW, CREDENTIALS and RATE_LIMITED
+    have a cure of their own. `features/insights/checks_of_endings` may advise on a new ending,
+    `features/acp/conversation` may name it to editors, and `ui/tally.build_error_json` names the
+    kind for PROVIDER_FAILED only.
     """
 
     CREDENTIALS = "credentials"  # no key, a rejected key, no permission, no money
@@ -267,16 +269,22 @@ class ProviderError(AgentError):
         self.ending = _ENDING_OF_KIND[kind]
 
     @property
-    def is_temporary(self) -> bool:
-        """Return whether another attempt, or another model, may help."""
-        return self.kind in _TEMPORARY
+    def may_be_retried(self) -> bool:
+        """True if the same request may succeed later."""
+        return self.kind in _RETRIED
+
+    @property
+    def may_fall_back(self) -> bool:
+        """True if the fallback model may answer where this one does not."""
+        return self.kind in _FALLING_BACK
 
     @property
     def was_sent(self) -> bool:
         return self.kind not in (ProviderErrorKind.COST_CAP, ProviderErrorKind.TOKEN_CAP)
 
 
-_TEMPORARY = (ProviderErrorKind.RATE_LIMITED, ProviderErrorKind.UNAVAILABLE, ProviderErrorKind.CUT)
+_RETRIED = (ProviderErrorKind.RATE_LIMITED, ProviderErrorKind.UNAVAILABLE, ProviderErrorKind.CUT)
+_FALLING_BACK = _RETRIED
 
 _ENDING_OF_KIND: dict[ProviderErrorKind, Ending] = {
     ProviderErrorKind.CREDENTIALS: Ending.MISCONFIGURED,
@@ -291,9 +299,9 @@ _ENDING_OF_KIND: dict[ProviderErrorKind, Ending] = {
     ProviderErrorKind.TOKEN_CAP: Ending.TOKEN_LIMIT,
 }
 
-LIMITS = frozenset((Ending.STEP_LIMIT, Ending.COST_LIMIT, Ending.TOKEN_LIMIT))
+LIMIT_ENDINGS = frozenset((Ending.STEP_LIMIT, Ending.COST_LIMIT, Ending.TOKEN_LIMIT))
 """The endings at a limit that the user set on requests or spending."""
 
-UNANSWERED = frozenset(_ENDING_OF_KIND.values()) - LIMITS - {Ending.REFUSED}
+UNANSWERED = frozenset(_ENDING_OF_KIND.values()) - LIMIT_ENDINGS - {Ending.REFUSED}
 """The endings of a prompt that may be sent again. Nobody refused it, and it is within the limits
 that the user set."""

@@ -29,7 +29,7 @@ Quirk = Literal[
     "no_effort",
     "no_null_content",
 ]
-LIMITS = ("max_turns", "max_cost", "max_tokens", "timeout", "tool_timeout", "calls_per_minute")
+LOWERABLE = ("max_turns", "max_cost", "max_tokens", "timeout", "tool_timeout", "calls_per_minute")
 """The settings of which the lower value holds, if a project or the policy of a machine has one."""
 
 

@@ -75,6 +75,13 @@ class Spending:
 NO_SPENDING = Spending()
 
 
+PAID = (
+    *("model_replied", "tokens_spent", "compacted", "aside_answered"),
+    *("call_finished", "agent_ended"),
+)
+"""The types of the facts that may cost: all others cost nothing."""
+
+
 def compute_spending(event: Event) -> Spending:
     match event:
         case ModelReplied():

@@ -10,6 +10,7 @@ from pydantic import Field, TypeAdapter
 from agentcli.log.writer import to_json
 from agentcli.types.events import Fact
 from agentcli.types.messages import Echo, ToolCall
+from agentcli.types.spending import NO_SPENDING, PAID, compute_spending
 from agentcli.types.tools import Structured
 from agentcli.types.verdicts import Verdict
 from tests.support.examples import examples
@@ -51,3 +52,9 @@ facts: st.SearchStrategy[Fact] = st.one_of([built(of) for of in get_args(Fact)])
 def test_every_fact_survives_the_log(fact: Fact) -> None:
     text = json.dumps(to_json(fact), ensure_ascii=False)
     assert reader.validate_python(json.loads(text)) == fact
+
+
+@examples(100)
+@given(fact=facts)
+def test_facts_that_cost_are_of_the_types_that_may(fact: Fact) -> None:
+    assert compute_spending(fact) == NO_SPENDING or fact.type in PAID

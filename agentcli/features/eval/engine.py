@@ -250,7 +250,7 @@ def _read_run(out: bytes, err: bytes) -> CommandRun:
     how = [line.strip("[]") for line in ran["output"].splitlines() if line.startswith("[")]
     if ran["duration_ms"] == 0:
         return CommandRun(exit_code=None, message=how[-1] if how else "it did not start")
-    if how and how[-1].startswith("timed out"):
+    if ran["timed_out"]:
         return CommandRun(exit_code=None, failure="check timed out")
     return CommandRun(exit_code=None, failure="check was stopped", message=": ".join(how[-2:]))
 

@@ -14,12 +14,11 @@ from typing import Any
 
 from agentcli.log.reader import parse_fact
 from agentcli.log.writer import read_lines
-from agentcli.types.spending import NO_SPENDING, Spending, compute_spending
+from agentcli.types.spending import NO_SPENDING, PAID, Spending, compute_spending
 
 _NAMING = ("session_started", "session_resumed", "model_changed")
 """The records that say which model answers from there on."""
-_PAID = ("model_replied", "tokens_spent", "compacted", "aside_answered")
-_COUNTED = (*_NAMING, *_PAID, "turn_started", "call_judged", "call_finished")
+_COUNTED = (*_NAMING, *PAID, "turn_started", "call_judged")
 _TYPE_FIELDS = tuple(f'"type":"{name}"'.encode() for name in _COUNTED)
 
 
@@ -119,8 +118,9 @@ def _count(sums: DaySums, fact: dict[str, Any]) -> None:
 
 
 def _spent(fact: dict[str, Any]) -> Spending:
-    details = _inside(_inside(fact, "result"), "details")
-    if fact.get("type") not in _PAID and details.get("type") != "child_turn":
+    if fact.get("type") not in PAID:
+        return NO_SPENDING
+    if "result" in fact and _inside(_inside(fact, "result"), "details").get("type") != "child_turn":
         return NO_SPENDING
     try:
         return compute_spending(parse_fact(fact))

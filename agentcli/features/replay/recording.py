@@ -7,7 +7,7 @@ from pathlib import PurePath
 from typing import Any
 
 from agentcli.system.hosts import join_port
-from agentcli.types.errors import LIMITS, Ending, ProviderErrorKind
+from agentcli.types.errors import LIMIT_ENDINGS, Ending, ProviderErrorKind
 from agentcli.types.events import (
     CallFinished,
     CallJudged,
@@ -33,7 +33,7 @@ from agentcli.types.tools import Command, ErrorKind, ToolResult
 from agentcli.types.user_facts import Rewound
 from agentcli.types.verdicts import Verdict
 
-_AT_A_LIMIT = LIMITS | {Ending.TIME_LIMIT}
+_AT_A_LIMIT = LIMIT_ENDINGS | {Ending.TIME_LIMIT}
 
 
 @dataclass(slots=True)

@@ -311,6 +311,7 @@ def _build_check(run: Verified) -> JsonRow:
         "cmd": run.command,
         "attempt": run.attempt,
         "exit_code": run.exit_code,
+        "timed_out": run.timed_out,
         "duration_ms": round(run.duration_s * 1000),
         "output": run.output,
         "log": run.log_path or None,

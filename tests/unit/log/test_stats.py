@@ -8,6 +8,8 @@ import pytest
 from agentcli.features.insights.render import render_bars, render_stats
 from agentcli.features.insights.usage import DaySums, UsageStats
 from agentcli.log.writer import to_json
+from agentcli.types.agents import AgentEnded
+from agentcli.types.errors import Ending
 from agentcli.types.events import CallFinished, Compacted, ModelReplied, TokensSpent
 from agentcli.types.messages import AssistantMessage, Usage
 from agentcli.types.spending import Spending
@@ -68,6 +70,19 @@ def test_requests_and_calls_are_added_up(tmp_path: Path) -> None:
     )
     assert stats.total.cache_share == 0.3
     assert (stats.sessions, dict(stats.tools), dict(stats.models)) == (1, {"bash": 1}, {"m/n": 2})
+
+
+def test_agents_beside_a_session_are_added_up(tmp_path: Path) -> None:
+    turn = ChildTurn(
+        role="",
+        ending=Ending.DONE,
+        calls=1,
+        usage=Usage(output_tokens=4),
+        cost_usd=0.5,
+        log_path="",
+    )
+    ended = record("2026-01-01", **to_json(AgentEnded(agent=1, turn=turn)))
+    assert stats_of(tmp_path, ended).total.spending.known_usd == 0.5
 
 
 def test_days_without_anything_have_their_place(tmp_path: Path) -> None:

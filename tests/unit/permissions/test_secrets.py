@@ -5,8 +5,12 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from agentcli.permissions.secret_shapes import SHAPES, SHORTEST_TOKEN, TOKEN_CHARACTERS, SecretShape
 from agentcli.permissions.secrets import LONGEST_HELD_BACK, Redactor
+from tests.support.examples import examples
 from tests.support.hidden import starred
 
 VALUE = "p@ss/w0rd+with=signs&more"
@@ -249,3 +253,14 @@ def test_part_of_a_value_beside_a_cut_is_masked(shown: str) -> None:
 def test_part_of_a_value_that_nobody_cut_is_text() -> None:
     redactor = Redactor(environ={"API_KEY": "supersecretvalue12345"})
     assert redactor.mask("a supersecret idea… of value") == "a supersecret idea… of value"
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.prefix)
+@examples(20)
+@given(data=st.data())
+def test_every_shape_is_long_enough_and_of_known_characters(
+    shape: SecretShape, data: st.DataObject
+) -> None:
+    rest = data.draw(st.from_regex(re.compile(shape.rest, re.ASCII), fullmatch=True))
+    assert len(shape.prefix + rest) >= SHORTEST_TOKEN
+    assert set(shape.prefix + rest) <= set(TOKEN_CHARACTERS)

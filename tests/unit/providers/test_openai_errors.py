@@ -130,4 +130,4 @@ def test_failed_response_is_sent_again_only_if_that_may_help() -> None:
     codes = set(get_args(sdk.ResponseError.model_fields["code"].annotation))
     assert codes > TRANSIENT_CODES
     made = {code: make_stream_error({"code": code, "message": "No."}) for code in codes}
-    assert {code for code in codes if made[code].is_temporary} == TRANSIENT_CODES
+    assert {code for code in codes if made[code].may_be_retried} == TRANSIENT_CODES
