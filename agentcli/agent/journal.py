@@ -24,7 +24,6 @@ from agentcli.types.events import (
     ModelReplied,
     OutputStored,
     SignatureJudged,
-    TurnStarted,
 )
 from agentcli.types.messages import ToolCall, UserMessage
 from agentcli.types.provider import Message
@@ -53,8 +52,8 @@ class Journal:
         record, which this version may not know."""
         self.session = session
         self.facts: list[Fact] = []
-        self.turn_times: list[str] = []
-        """The time at which each turn began."""
+        self.times: list[str] = []
+        """The time of each of the facts."""
         self._record = record
         self._listeners = list(listeners)
         self._mask = mask
@@ -120,8 +119,7 @@ class Journal:
     def _apply(self, entry: Entry, *, original: Event | None = None) -> None:
         self._seq = entry.seq
         self.facts.append(entry.fact)
-        if isinstance(entry.fact, TurnStarted):
-            self.turn_times.append(entry.at)
+        self.times.append(entry.at)
         # A reply goes back to its model unmasked: the model knows it, and signatures stay valid.
         fact = original if isinstance(original, ModelReplied) else entry.fact
         self._history.add(fact)

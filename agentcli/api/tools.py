@@ -23,7 +23,7 @@ from agentcli.types.messages import Json, Text
 from agentcli.types.tools import Effect, Output, ToolContext, ToolSpec
 
 if TYPE_CHECKING:
-    from agentcli.tools.schema import Arguments
+    from agentcli.tools.python_arguments import Arguments
 
 EffectName: TypeAlias = Literal["read", "write", "execute", "network"]
 
@@ -55,7 +55,7 @@ class FunctionTool:
 
     @cached_property
     def spec(self) -> ToolSpec:
-        from agentcli.tools.schema import schema_of
+        from agentcli.tools.python_arguments import schema_of
 
         schema = schema_of(self._arguments)
         if nested := self._arguments.model_json_schema().get("$defs"):
@@ -65,7 +65,7 @@ class FunctionTool:
         )
 
     def parse(self, raw: Json) -> "Arguments":
-        from agentcli.tools.schema import parse
+        from agentcli.tools.python_arguments import parse
 
         return parse(self._arguments, raw)
 
@@ -100,7 +100,7 @@ class FunctionTool:
         """The model of the arguments, made when the tool is first declared."""
         from pydantic import create_model
 
-        from agentcli.tools.schema import Arguments
+        from agentcli.tools.python_arguments import Arguments
 
         fields: dict[str, Any] = {
             one.name: (

@@ -129,7 +129,7 @@ class ProviderConnection:
         socket: Socket,
         provider: Provider,
         key: Key | None = None,
-        patience: RetryPolicy | None = None,
+        retry_policy: RetryPolicy | None = None,
         timeouts: Timeouts | None = None,
         learning: LearnedModel | None = None,
         quirks: "QuirkLearner | None" = None,
@@ -146,7 +146,7 @@ class ProviderConnection:
         self._body_text = RequestBody()
         self._limited: ModelProvider = _SingleAttempts(self._send_once, socket.close)
         self._explain = FailureExplainer(provider=provider, model=model, key=key)
-        self._patience = patience or RetryPolicy()
+        self._retry_policy = retry_policy or RetryPolicy()
         self._normal = NormalizedHistory(model)
         self._hurried: asyncio.Event | None = None
 
@@ -205,7 +205,7 @@ class ProviderConnection:
 
     def _adapt(self, error: HttpError, wired: Request, screen: "_AttemptProgress") -> bool:
         """Change how requests are written, if that is what the server wants. Say so."""
-        translated = self._dialect.error(error.status, error.headers, error.body)
+        translated = self._dialect.read_error(error.status, error.headers, error.body)
         if translated.kind is not ProviderErrorKind.REJECTED:
             return False
         if quirk := self._quirks.learn(error, self._sent) if self._quirks else "":
@@ -278,7 +278,7 @@ class ProviderConnection:
 
     def _failure(self, error: HttpError | ConnectionBroken | ProviderError) -> AttemptFailure:
         if isinstance(error, HttpError):
-            translated = self._dialect.error(error.status, error.headers, error.body)
+            translated = self._dialect.read_error(error.status, error.headers, error.body)
             return to_failure(translated, should_retry=error.headers.get("x-should-retry", ""))
         return to_failure(error)
 
@@ -289,8 +289,8 @@ class ProviderConnection:
         error = failure.error
         if attempt >= failure.attempts:
             raise self._explain.explain_final(error, attempts=attempt) from None
-        wait_s = self._patience.choose_wait_s(error.retry_after_s, attempt=attempt)
-        limit_s = self._patience.max_wait_s
+        wait_s = self._retry_policy.choose_wait_s(error.retry_after_s, attempt=attempt)
+        limit_s = self._retry_policy.max_wait_s
         if wait_s > limit_s:
             raise self._explain.explain_long_wait(error, max_wait_s=limit_s) from None
         self._hurried = asyncio.Event()

@@ -30,7 +30,7 @@ def open_provider(
     transport: SocketKind = "direct",
     environ: Mapping[str, str] | None = None,
     timeouts: Timeouts | None = None,
-    patience: RetryPolicy | None = None,
+    retry_policy: RetryPolicy | None = None,
     learning: LearnedModel | None = None,
     quirks_file: Path | None = None,
 ) -> ProviderConnection:
@@ -55,7 +55,7 @@ def open_provider(
         socket=socket,
         provider=provider,
         key=good_key,
-        patience=patience,
+        retry_policy=retry_policy,
         timeouts=timeouts,
         learning=learning,
         quirks=_build_learner(model, address, quirks_file),

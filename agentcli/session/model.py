@@ -121,7 +121,7 @@ def _open_provider_model(settings: Settings) -> ModelInUse:
         provider=provider,
         transport=settings.transport,
         timeouts=Timeouts.silent_for(settings.stall_timeout),
-        patience=RetryPolicy(max_wait_s=settings.max_wait),
+        retry_policy=RetryPolicy(max_wait_s=settings.max_wait),
         learning=learning,
         quirks_file=user_cache_path("agentcli", appauthor=False) / "quirks.json",
     )

@@ -29,10 +29,7 @@ if TYPE_CHECKING:
 
 DIRECTORY = ".agentcli"
 
-MAY_SET = (
-    *("model", "effort", "mode", "verify"),
-    *("max_turns", "max_cost", "timeout", "calls_per_minute"),
-)
+MAY_SET = ("model", "effort", "mode", "verify", *LOWERABLE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

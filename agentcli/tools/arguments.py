@@ -1,7 +1,8 @@
 """Arguments of the built-in tools: declared field by field, checked, and explained if wrong.
 
 Values are taken as loosely as pydantic takes them, whose import takes longer than most commands.
-The tests compare the two. Tools of the user's own declare theirs with pydantic (`tools/schema`).
+The tests compare the two. Tools of the user's own declare theirs with pydantic
+(`tools/python_arguments`).
 """
 
 import re

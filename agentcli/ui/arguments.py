@@ -123,8 +123,8 @@ Network = Annotated[
     typer.Option(
         "--network",
         metavar="HOST",
-        help="Let commands reach this host, e.g. docs.example.org, '*.example.com', or a preset: "
-        "python, node, rust, go, git (repeatable).",
+        help="Let commands reach this host, e.g. docs.example.org, '*.example.com', or a preset "
+        "such as python (agentcli policy presets lists them; repeatable).",
     ),
 ]
 Web = Annotated[

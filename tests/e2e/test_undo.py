@@ -1,4 +1,5 @@
 import json
+import re
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -118,10 +119,9 @@ def test_dry_run_and_list_change_nothing(home: Path, workspace: Path) -> None:
         "  new/b.txt: removed",
     ]
     listed = agentcli("undo", "-C", workspace, "--list", home=home)
-    assert listed.out.splitlines() == [
-        "   1  turn 1  write_file new/b.txt",
-        "      new, new/b.txt",
-    ]
+    change, paths = listed.out.splitlines()
+    assert re.fullmatch(r"   1  \d\d:\d\d  turn 1  write_file new/b.txt", change)
+    assert paths == "      new, new/b.txt"
     assert (session_log(home).read_bytes(), files(workspace)) == (log, found)
 
 

@@ -16,8 +16,8 @@ from agentcli.tools.bash import BashArgs
 from agentcli.tools.edit_file import EditFileArgs
 from agentcli.tools.find_files import FindFilesArgs
 from agentcli.tools.grep import GrepArgs
+from agentcli.tools.python_arguments import Arguments, parse
 from agentcli.tools.read_file import ReadFileArgs
-from agentcli.tools.schema import Arguments, parse
 from agentcli.tools.search_tools import SearchToolsArgs
 from agentcli.tools.write_file import WriteFileArgs
 from agentcli.types.errors import ToolError

@@ -74,7 +74,7 @@ def connected(provider: Provider) -> ProviderConnection:
         key=Key(value="sk-ant-test-0123456789", source="ANTHROPIC_API_KEY"),
         base_url=provider.base_url,
         environ={},
-        patience=RetryPolicy(waits_s=(0.0,)),
+        retry_policy=RetryPolicy(waits_s=(0.0,)),
     )
 
 

@@ -81,7 +81,7 @@ def conversation(
             key=Key(value="test-key", source="a test"),
             base_url=provider.base_url,
             environ={},
-            patience=RetryPolicy(waits_s=(0.0,)),
+            retry_policy=RetryPolicy(waits_s=(0.0,)),
         )
         for prompt in prompts:
             history.append(said(prompt))

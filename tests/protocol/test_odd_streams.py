@@ -153,7 +153,7 @@ async def ask(voice: type[Voice], script: list[Reply]) -> tuple[AssistantMessage
             key=Key(value="sk-test-0123456789", source="test"),
             base_url=provider.base_url,
             environ={},
-            patience=RetryPolicy(waits_s=(0.0,)),
+            retry_policy=RetryPolicy(waits_s=(0.0,)),
         )
         request = Request(
             model=asked.name,

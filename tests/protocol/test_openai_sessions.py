@@ -28,7 +28,7 @@ def opened(model: Model, provider: Provider) -> ProviderConnection:
         key=Key(value="sk-test-0123456789", source="test"),
         base_url=provider.base_url,
         environ={},
-        patience=RetryPolicy(waits_s=(0.0,)),
+        retry_policy=RetryPolicy(waits_s=(0.0,)),
     )
 
 

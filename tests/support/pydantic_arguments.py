@@ -24,7 +24,7 @@ from agentcli.tools.arguments import (
     WholeCheck,
     WrongValue,
 )
-from agentcli.tools.schema import Arguments
+from agentcli.tools.python_arguments import Arguments
 
 
 def build_twin(of: type[BuiltinArguments]) -> type[Arguments]:

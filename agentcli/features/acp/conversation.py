@@ -55,6 +55,7 @@ from agentcli.system.images import ImageRefused, decode_picture
 from agentcli.system.plain_text import show_controls
 from agentcli.types import messages
 from agentcli.types.errors import (
+    LIMIT_ENDINGS,
     AgentError,
     Ending,
     Exit,
@@ -79,15 +80,14 @@ from agentcli.types.verdicts import ANSWER_FIELD, Question, RuleSuggestion, Serv
 from agentcli.ui.streams import write_err
 
 STOPS: dict[Ending, StopReason] = {
+    **dict.fromkeys(LIMIT_ENDINGS, "max_turn_requests"),
     Ending.DONE: "end_turn",
     Ending.CANCELLED: "cancelled",
     Ending.REFUSED: "refusal",
     Ending.LENGTH: "max_tokens",
     Ending.OVERFLOW: "max_tokens",
     Ending.TOKEN_LIMIT: "max_tokens",
-    Ending.STEP_LIMIT: "max_turn_requests",
     Ending.TIME_LIMIT: "max_turn_requests",
-    Ending.COST_LIMIT: "max_turn_requests",
     Ending.REPEATED: "max_turn_requests",
 }
 

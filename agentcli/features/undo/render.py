@@ -22,7 +22,8 @@ from agentcli.log.reader import read_valid_part
 from agentcli.log.sessions import choose_session
 from agentcli.system.plain_text import show_controls
 from agentcli.types.errors import Exit, UsageError
-from agentcli.ui.render.wording import format_target
+from agentcli.types.events import Entry
+from agentcli.ui.render.wording import format_clock, format_target
 
 PATHS_SHOWN = 3
 OUTCOMES_SHOWN = 40
@@ -56,9 +57,13 @@ class UndoRequest:
 
 def show_changes(session: str | None, workspace: Path) -> Exit:
     recorded = read_valid_part(choose_session(session, workspace).paths.log)
-    for line in render_changes(build_undo_stack(entry.fact for entry in recorded.entries)):
+    for line in render_changes(_build_stack(recorded.entries)):
         sys.stdout.write(line + "\n")
     return Exit.DONE
+
+
+def _build_stack(entries: Sequence[Entry]) -> UndoStack:
+    return build_undo_stack((one.fact for one in entries), (one.at for one in entries))
 
 
 def undo_or_redo(session: str | None, workspace: Path, request: UndoRequest) -> Exit:
@@ -83,9 +88,9 @@ def apply_request(undoing: UndoManager, request: UndoRequest) -> UndoReport | No
     if request.redo:
         if not stack.redoable:
             return None
-        return undoing.redo(stack.redoable[-1], rehearsal=request.dry_run)
+        return undoing.redo(stack.redoable[-1], dry_run=request.dry_run)
     changes = _select_changes(stack, request)
-    return undoing.undo(changes, rehearsal=request.dry_run) if changes else None
+    return undoing.undo(changes, dry_run=request.dry_run) if changes else None
 
 
 def _select_changes(stack: UndoStack, request: UndoRequest) -> Sequence[RecordedChange]:
@@ -113,7 +118,7 @@ def render_changes(stack: UndoStack) -> Iterator[str]:
             if each.call
             else show_controls(each.fact.call_id)
         )
-        yield f"{each.number:>4}  turn {each.turn}  {call}{state}"
+        yield f"{each.number:>4}  {format_clock(each.at)}  turn {each.turn}  {call}{state}"
         yield f"      {_format_paths(each)}"
 
 

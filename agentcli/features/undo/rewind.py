@@ -74,7 +74,11 @@ def list_paths(changes: Sequence[RecordedChange]) -> list[str]:
 def list_targets(session: Session) -> list[RewindTarget]:
     """Return the messages in effect, the latest last."""
     stack = build_undo(session).build_stack()
-    times = session.journal.turn_times
+    times = [
+        at
+        for fact, at in zip(session.facts, session.journal.times, strict=True)
+        if isinstance(fact, TurnStarted)
+    ]
     targets: list[RewindTarget] = []
     for turn, fact in number_effective_facts(session.facts):
         match fact:

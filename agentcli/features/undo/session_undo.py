@@ -25,7 +25,6 @@ from agentcli.types.events import (
     CallJudged,
     Checkpointed,
     ContextNote,
-    Emit,
     Fact,
     NoteReason,
     SessionResumed,
@@ -54,6 +53,8 @@ class RecordedChange:
     """The workspace, or the added directory, that it was made in."""
     call: ToolCall | None
     """The call; None if the log does not have it."""
+    at: str
+    """When it was made."""
     fact: Checkpointed
 
 
@@ -89,13 +90,14 @@ class UndoStack:
         )
 
 
-def build_undo_stack(facts: Iterable[Fact]) -> UndoStack:
+def build_undo_stack(facts: Iterable[Fact], times: Iterable[str]) -> UndoStack:
+    """Return the changes and undos among the facts. `times` are those of the facts."""
     changes: list[RecordedChange] = []
     standing: set[int] = set()
     redoable: dict[str, Undone] = {}
     calls: dict[str, ToolCall] = {}
     turn, prompt, workspace = 0, "", Path()
-    for fact in facts:
+    for fact, at in zip(facts, times, strict=True):
         match fact:
             case SessionStarted() | SessionResumed():
                 workspace = Path(fact.workspace)
@@ -113,6 +115,7 @@ def build_undo_stack(facts: Iterable[Fact]) -> UndoStack:
                         prompt=prompt[:PROMPT_CHARS],
                         workspace=Path(fact.root) if fact.root else workspace,
                         call=calls.get(fact.call_id),
+                        at=at,
                         fact=fact,
                     )
                 )
@@ -148,9 +151,8 @@ class UndoReport:
 class UndoManager:
     def __init__(
         self,
-        facts: Sequence[Fact],
+        journal: Journal,
         *,
-        emit: Emit,
         paths: SessionPaths,
         end_turn: Callable[[], object] | None = None,
         moved_to: Path | None = None,
@@ -161,56 +163,55 @@ class UndoManager:
         `moved_to` is the workspace now, if that is not where the session worked.
         `tells_model` is False if the model forgets the changes, too.
         """
-        self._facts = facts
-        self._emit = emit
+        self._journal = journal
         self._paths = paths
         self._end_turn = end_turn
         self._moved_to = moved_to
         self._tells_model = tells_model
 
     def build_stack(self) -> UndoStack:
-        return build_undo_stack(self._facts)
+        return build_undo_stack(self._journal.facts, self._journal.times)
 
-    def undo(self, changes: Sequence[RecordedChange], *, rehearsal: bool = False) -> UndoReport:
-        """Undo exactly these changes. With `rehearsal` only report what would happen."""
+    def undo(self, changes: Sequence[RecordedChange], *, dry_run: bool = False) -> UndoReport:
+        """Undo exactly these changes. With `dry_run` only report what would happen."""
         latest_first = tuple(sorted(changes, key=lambda each: -each.number))
         undo_id, roots = self._make_id(), dict.fromkeys(each.fact.root for each in latest_first)
         reports = [
             self._undo_in_root(
                 [each for each in latest_first if each.fact.root == root],
                 undo_id if index == 0 else f"{undo_id}.{index + 1}",
-                rehearsal=rehearsal,
+                dry_run=dry_run,
             )
             for index, root in enumerate(roots)
         ]
         return _merge_reports(reports, latest_first)
 
     def _undo_in_root(
-        self, changes: Sequence[RecordedChange], undo_id: str, *, rehearsal: bool
+        self, changes: Sequence[RecordedChange], undo_id: str, *, dry_run: bool
     ) -> UndoReport:
         states = [StateChange(before=c.fact.before, after=c.fact.after) for c in changes]
-        result = self._apply(changes, states, rehearsal=rehearsal)
+        result = self._apply(changes, states, dry_run=dry_run)
         report = UndoReport(action="undo", changes=tuple(changes), result=result)
-        return self._record(report, rehearsal, undo_id=undo_id)
+        return self._record(report, dry_run, undo_id=undo_id)
 
-    def redo(self, undone: Undone, *, rehearsal: bool = False) -> UndoReport:
+    def redo(self, undone: Undone, *, dry_run: bool = False) -> UndoReport:
         """Redo what an undo reverted, in all roots."""
         stack, base = self.build_stack(), undone.id.partition(".")[0]
         together = [one for one in stack.redoable if one.id.partition(".")[0] == base]
-        reports = [self._redo_in_root(one, rehearsal=rehearsal) for one in together]
+        reports = [self._redo_in_root(one, dry_run=dry_run) for one in together]
         return _merge_reports(reports, [each for one in reports for each in one.changes])
 
-    def _redo_in_root(self, undone: Undone, *, rehearsal: bool) -> UndoReport:
+    def _redo_in_root(self, undone: Undone, *, dry_run: bool) -> UndoReport:
         changes = tuple(c for c in self.build_stack().changes if c.number in undone.numbers)
         states = [StateChange(before=undone.before, after=undone.after)]
-        result = self._apply(changes, states, rehearsal=rehearsal)
+        result = self._apply(changes, states, dry_run=dry_run)
         report = UndoReport(action="redo", changes=changes, result=result)
-        return self._record(report, rehearsal, undo_id=self._make_id(), of=undone.id)
+        return self._record(report, dry_run, undo_id=self._make_id(), of=undone.id)
 
     def _apply(
-        self, changes: Sequence[RecordedChange], states: Sequence[StateChange], *, rehearsal: bool
+        self, changes: Sequence[RecordedChange], states: Sequence[StateChange], *, dry_run: bool
     ) -> UndoResult:
-        if self._end_turn is None and is_in_turn(self._facts):
+        if self._end_turn is None and is_in_turn(self._journal.facts):
             raise UsageError("a turn is running", hint="stop it first, or wait for its end")
         store = self._find_store(changes)
         first = changes[0]
@@ -221,7 +222,7 @@ class UndoManager:
                 hint="name the directory it was moved to: agentcli undo -C DIR …",
             )
         try:
-            return undo_changes(store, root, states, dry_run=rehearsal)
+            return undo_changes(store, root, states, dry_run=dry_run)
         except OSError as error:
             raise SettingsError(
                 f"cannot use the stored states in {store.directory}: {error.strerror}",
@@ -229,12 +230,12 @@ class UndoManager:
             ) from error
 
     def _make_id(self) -> str:
-        return f"undo-{1 + sum(isinstance(fact, Undone) for fact in self._facts)}"
+        return f"undo-{1 + sum(isinstance(fact, Undone) for fact in self._journal.facts)}"
 
     def _record(
-        self, report: UndoReport, rehearsal: bool, *, undo_id: str, of: str = ""
+        self, report: UndoReport, dry_run: bool, *, undo_id: str, of: str = ""
     ) -> UndoReport:
-        if rehearsal:
+        if dry_run:
             return report
         if self._end_turn is not None:
             self._end_turn()
@@ -254,10 +255,10 @@ class UndoManager:
             of=of,
             root=report.changes[0].fact.root,
         )
-        self._emit(fact)
+        self._journal.append(fact)
         if self._tells_model:
             note = _format_note(fact, report)
-            self._emit(ContextNote(text=note, why=NoteReason(report.action)))
+            self._journal.append(ContextNote(text=note, why=NoteReason(report.action)))
         return replace(report, saved=saved)
 
     def _find_store(self, changes: Sequence[RecordedChange]) -> ObjectStore:
@@ -280,8 +281,7 @@ def open_closed_session(paths: SessionPaths, moved_to: Path | None) -> Iterator[
             taken.session, record=log.append, past_entries=taken.entries, last_seq=taken.last_seq
         )
         yield UndoManager(
-            journal.facts,
-            emit=journal.append,
+            journal,
             paths=paths,
             end_turn=partial(end_open_turn, journal),
             moved_to=moved_to,
@@ -336,9 +336,4 @@ def _format_paths(paths: Sequence[str]) -> str:
 
 def build_undo(session: Session, *, tells_model: bool = True) -> UndoManager:
     """Return the undo and redo of a running session. Do not use it while a turn is running."""
-    return UndoManager(
-        session.facts,
-        emit=session.journal.append,
-        paths=session.paths,
-        tells_model=tells_model,
-    )
+    return UndoManager(session.journal, paths=session.paths, tells_model=tells_model)

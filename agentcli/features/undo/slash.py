@@ -1,7 +1,6 @@
 """Slash commands that undo, redo and rewind."""
 
 from collections.abc import Sequence
-from datetime import datetime
 
 from agentcli.features.undo.render import (
     UndoRequest,
@@ -24,7 +23,7 @@ from agentcli.system.parsing import parse_whole_number
 from agentcli.types.errors import UsageError
 from agentcli.types.words import pluralize
 from agentcli.ui.render.paint import escape
-from agentcli.ui.render.wording import format_cost
+from agentcli.ui.render.wording import format_clock, format_cost
 from agentcli.ui.repl.commands.registry import CommandHost, WrongArguments
 from agentcli.ui.repl.picker import PickerRow
 
@@ -80,16 +79,9 @@ def _build_row(target: RewindTarget) -> PickerRow:
     label = " · ".join(filter(None, (prompt, files, cost)))
     preview = [", ".join(target.paths), *target.warnings]
     return PickerRow(
-        label=f"{target.turn:>3}  {_format_time(target.at)}  {label}",
+        label=f"{target.turn:>3}  {format_clock(target.at)}  {label}",
         preview="\n".join(filter(None, preview)),
     )
-
-
-def _format_time(at: str) -> str:
-    try:
-        return f"{datetime.fromisoformat(at).astimezone():%H:%M}"
-    except ValueError:
-        return "  ?  "
 
 
 async def _choose_scope(

@@ -28,8 +28,8 @@ _KIND_OF_TYPE = {
 _OVERFLOW = compile_later(r"prompt is too long|exceeds? (the )?context|long context", re.I)
 
 
-def error(status: int, headers: Mapping[str, str], body: Json) -> ProviderError:
-    """Return an HTTP error as a sentence."""
+def read_error(status: int, headers: Mapping[str, str], body: Json) -> ProviderError:
+    """Return the error of an HTTP answer, with its kind and hint."""
     kind = _classify(body)
     if kind is None or kind is ProviderErrorKind.REJECTED:
         kind = kind_of_status(status)

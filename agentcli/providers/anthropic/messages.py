@@ -7,7 +7,7 @@ cache markers move. Thinking is bound to everything before it and would be refus
 from collections.abc import Iterable, Mapping, Sequence
 
 from agentcli.providers.anthropic import computer
-from agentcli.providers.anthropic.errors import error
+from agentcli.providers.anthropic.errors import read_error
 from agentcli.providers.anthropic.hosted import declare_hosted
 from agentcli.providers.anthropic.reply import PROTOCOL, MessagesDecoder
 from agentcli.providers.arguments import object_arguments
@@ -37,7 +37,7 @@ from agentcli.types.messages import (
 from agentcli.types.provider import Message, Request, ToolChoice, is_kept_long
 from agentcli.types.tools import ToolMessage, ToolResult, ToolSpec
 
-__all__ = ["HISTORY_KEY", "PROTOCOL", "decoder", "encode", "error", "headers", "path"]
+__all__ = ["HISTORY_KEY", "PROTOCOL", "decoder", "encode", "headers", "path", "read_error"]
 
 HISTORY_KEY = "messages"
 VERSION = "2026-10-21"

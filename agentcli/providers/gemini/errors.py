@@ -111,7 +111,7 @@ _DELAY = compile_later(r"(\d+(?:\.\d+)?)s")
 _SPENT_HINT = "the quota is used up; wait for the reset, raise it, or use another model"
 
 
-def error(status: int, headers: Mapping[str, str], body: Json) -> ProviderError:
+def read_error(status: int, headers: Mapping[str, str], body: Json) -> ProviderError:
     """Return an HTTP error as a sentence. `body` may be a list of one, as in answers to streams."""
     fault, text = find_fault(body), summarize_body(body)
     kind = _classify(fault, text) or kind_of_status(status)
@@ -132,7 +132,7 @@ def make_stream_error(fault: Json) -> ProviderError:
     wrapped: Json = {"error": fault}
     code = find_fault(wrapped).get("code")
     if isinstance(code, int) and code >= 400:
-        return error(code, {}, wrapped)
+        return read_error(code, {}, wrapped)
     text = (fault and summarize_body(wrapped)) or "Gemini reported an unknown error"
     otherwise = (
         ProviderErrorKind.REJECTED if string(code) in _OURS else ProviderErrorKind.UNAVAILABLE

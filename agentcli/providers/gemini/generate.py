@@ -12,7 +12,7 @@ from urllib.parse import quote
 from agentcli.providers.arguments import object_arguments
 from agentcli.providers.dialect import Model
 from agentcli.providers.gemini import computer
-from agentcli.providers.gemini.errors import error
+from agentcli.providers.gemini.errors import read_error
 from agentcli.providers.gemini.generate_reply import PROTOCOL, TOKEN, GenerateDecoder
 from agentcli.providers.gemini.hosted import declare_in_generate
 from agentcli.providers.gemini.values import (
@@ -41,7 +41,7 @@ from agentcli.types.messages import (
 from agentcli.types.provider import Message, Request
 from agentcli.types.tools import ToolMessage, ToolResult, ToolSpec
 
-__all__ = ["HISTORY_KEY", "PROTOCOL", "decoder", "encode", "error", "headers", "path"]
+__all__ = ["HISTORY_KEY", "PROTOCOL", "decoder", "encode", "headers", "path", "read_error"]
 
 HISTORY_KEY = "contents"
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from agentcli.providers.arguments import object_arguments
 from agentcli.providers.dialect import Model
 from agentcli.providers.gemini import computer
-from agentcli.providers.gemini.errors import error
+from agentcli.providers.gemini.errors import read_error
 from agentcli.providers.gemini.hosted import declare_in_interactions
 from agentcli.providers.gemini.interactions_reply import PROTOCOL, STORED, InteractionsDecoder
 from agentcli.providers.gemini.values import (
@@ -40,7 +40,7 @@ from agentcli.types.messages import (
 from agentcli.types.provider import Message, Request
 from agentcli.types.tools import ToolMessage, ToolResult, ToolSpec
 
-__all__ = ["HISTORY_KEY", "PROTOCOL", "decoder", "encode", "error", "headers", "path"]
+__all__ = ["HISTORY_KEY", "PROTOCOL", "decoder", "encode", "headers", "path", "read_error"]
 
 HISTORY_KEY = "input"
 

@@ -10,7 +10,6 @@ from operator import and_
 
 from agentcli.providers.dialect import Decoder, Model
 from agentcli.providers.incremental import incremental, join_runs, memoize
-from agentcli.providers.openai import errors as openai_errors
 from agentcli.providers.openai.chat_calls import ARGUMENTS, EXTRA
 from agentcli.providers.openai.chat_quirks import (
     MAX_COMPLETION_TOKENS,
@@ -32,6 +31,7 @@ from agentcli.providers.openai.content import (
     result_text,
     service_tier,
 )
+from agentcli.providers.openai.errors import read_error
 from agentcli.providers.strict import OPENAI, build_strict_schema, with_object_root
 from agentcli.system.lazy import compile_later
 from agentcli.types.messages import (
@@ -48,7 +48,7 @@ from agentcli.types.messages import (
 from agentcli.types.provider import Message, Request, ToolChoice
 from agentcli.types.tools import ToolMessage, ToolResult, ToolSpec
 
-__all__ = ["HISTORY_KEY", "PROTOCOL", "decoder", "encode", "error", "headers", "path"]
+__all__ = ["HISTORY_KEY", "PROTOCOL", "decoder", "encode", "headers", "path", "read_error"]
 
 HISTORY_KEY = "messages"
 
@@ -58,8 +58,6 @@ _NO_EFFORT_FROM = (5, 6)
 """The first version of GPT that refuses tools in this protocol unless the effort is none."""
 
 _GPT = compile_later(r"gpt-(\d+)(?:\.(\d+))?(?![\w])")
-
-error = openai_errors.error
 
 
 def decoder(model: Model) -> Decoder:

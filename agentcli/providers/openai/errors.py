@@ -84,8 +84,8 @@ _NEEDS_RESPONSES = compile_later(r"/v1/responses")
 _NO_TOOLS = compile_later(r"does not support (?:tools|function)", re.I)
 
 
-def error(status: int, headers: Mapping[str, str], body: Json) -> ProviderError:
-    """Return an HTTP error as a sentence."""
+def read_error(status: int, headers: Mapping[str, str], body: Json) -> ProviderError:
+    """Return the error of an HTTP answer, with its kind and hint."""
     text = summarize_body(body)
     kind = _classify(find_fault(body), text) or kind_of_status(status)
     asked_s = read_wait_s(headers)

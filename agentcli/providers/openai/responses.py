@@ -12,7 +12,6 @@ from agentcli.providers.dialect import Decoder, Model
 from agentcli.providers.hosted import find_hosted, find_own_tools, has_computer
 from agentcli.providers.incremental import incremental, memoize
 from agentcli.providers.openai import computer
-from agentcli.providers.openai import errors as openai_errors
 from agentcli.providers.openai.content import (
     answer_format,
     data_url,
@@ -21,6 +20,7 @@ from agentcli.providers.openai.content import (
     result_text,
     service_tier,
 )
+from agentcli.providers.openai.errors import read_error
 from agentcli.providers.openai.hosted import declare_hosted, list_included
 from agentcli.providers.openai.responses_items import (
     PATCH_FIELD,
@@ -122,7 +122,7 @@ def encode_choice(choice: ToolChoice, tools: Sequence[ToolSpec], *, model: Model
     return {"type": "custom" if is_custom else "function", "name": choice}
 
 
-__all__ = ["HISTORY_KEY", "PROTOCOL", "decoder", "encode", "error", "headers", "path"]
+__all__ = ["HISTORY_KEY", "PROTOCOL", "decoder", "encode", "headers", "path", "read_error"]
 
 HISTORY_KEY = "input"
 
@@ -130,8 +130,6 @@ LEAST_OUTPUT_TOKENS = 16
 CACHE_KEY_CHARS = 64
 
 PATCH_TOOL = "apply_patch"
-
-error = openai_errors.error
 
 
 def decoder(model: Model) -> Decoder:

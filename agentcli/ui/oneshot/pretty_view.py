@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from agentcli.types.events import CallFinished, CallJudged
 from agentcli.types.messages import ToolCall
-from agentcli.ui.render.card import CardState, render_header
+from agentcli.ui.render.card_header import CardState, render_header
 from agentcli.ui.render.cards import CardRenderer
 from agentcli.ui.render.markdown import MarkdownStream
 from agentcli.ui.render.paint import Paint

@@ -17,7 +17,7 @@ from agentcli.types.events import CallFinished, CallJudged
 from agentcli.types.messages import Image, ToolCall
 from agentcli.types.tools import ChildTurn, Command, Diff, ErrorKind, FileView, Matches, Raw
 from agentcli.types.words import pluralize
-from agentcli.ui.render.card import (
+from agentcli.ui.render.card_header import (
     Card,
     CardState,
     build_shell_highlighter,
@@ -269,8 +269,10 @@ class CardRenderer:
         paint = self._paint
         took = format_duration(elapsed_s) if elapsed_s >= 60 else f"{elapsed_s:.0f}s"
         if call.name == CHILD_TOOL:
-            facts = [took, *to_plain_text(last_lines).strip().split("\n")[-1:]]
-            lines, _ = render_header(CardState.RUNNING, call.name, read_subject(call), facts, paint)
+            remarks = [took, *to_plain_text(last_lines).strip().split("\n")[-1:]]
+            lines, _ = render_header(
+                CardState.RUNNING, call.name, read_subject(call), remarks, paint
+            )
             return paint.render_lines(lines)
         lines, _ = render_header(CardState.RUNNING, call.name, read_subject(call), [took], paint)
         latest = to_plain_text(last_lines).rstrip("\n").split("\n")[-LAST_LINES:]

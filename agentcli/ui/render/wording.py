@@ -1,4 +1,4 @@
-"""One finished call as one line of plain words, from its typed details alone."""
+"""Phrases that several front ends share: calls, decisions, notes, time, tokens, money."""
 
 import json
 import locale
@@ -326,6 +326,14 @@ def format_age(at: str) -> str:
         if seconds >= length_s:
             return f"{int(seconds // length_s)}{unit} ago"
     return "just now"
+
+
+def format_clock(at: str) -> str:
+    """Return the time of day here, as in `14:05`; `  ?  ` if it cannot be parsed."""
+    try:
+        return f"{datetime.fromisoformat(at).astimezone():%H:%M}"
+    except ValueError:
+        return "  ?  "
 
 
 def format_elapsed(seconds: float) -> str:

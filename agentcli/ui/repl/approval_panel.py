@@ -18,7 +18,7 @@ from agentcli.types.grants import NO_GRANTS
 from agentcli.types.messages import Json
 from agentcli.types.tools import Browsed, Command, Diff
 from agentcli.types.verdicts import Question
-from agentcli.ui.render.card import build_shell_highlighter
+from agentcli.ui.render.card_header import build_shell_highlighter
 from agentcli.ui.render.diff import render_diff
 from agentcli.ui.render.paint import Paint, escape, fold, style_escaped, wrap
 from agentcli.ui.render.wording import (

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from agentcli.tools.schema import Arguments, parse, schema_of
+from agentcli.tools.python_arguments import Arguments, parse, schema_of
 from agentcli.types.errors import ToolError
 from agentcli.types.messages import Json
 from agentcli.types.tools import Effect, Output, ToolContext, ToolSpec

@@ -231,5 +231,5 @@ def test_encoding_again_gives_the_same_objects() -> None:
     ],
 )
 def test_error_has_the_kind_it_names(status: int, said: Json, kind: ProviderErrorKind) -> None:
-    error = anthropic.error(status, {"retry-after": "2"}, {"type": "error", "error": said})
+    error = anthropic.read_error(status, {"retry-after": "2"}, {"type": "error", "error": said})
     assert (error.kind, error.status, error.retry_after_s) == (kind, status, 2.0)

@@ -36,7 +36,7 @@ def opened(provider: Provider, model: str = "opus") -> ProviderConnection:
         key=Key(value="sk-test", source="test"),
         base_url=provider.base_url,
         environ={},
-        patience=RetryPolicy(waits_s=(0.0,)),
+        retry_policy=RetryPolicy(waits_s=(0.0,)),
     )
 
 

@@ -41,7 +41,7 @@ def send(provider: Provider, file: Path | None) -> list[Delta]:
         key=Key(value="sk-test", source="test"),
         base_url=provider.base_url,
         environ={},
-        patience=RetryPolicy(waits_s=(0.0,)),
+        retry_policy=RetryPolicy(waits_s=(0.0,)),
         quirks_file=file,
     )
     asyncio.run(connection.send(PROMPT, shown.append))

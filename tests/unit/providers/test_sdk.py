@@ -178,7 +178,7 @@ def test_whole_session_through_the_sdk() -> None:
             base_url=provider.base_url,
             transport="sdk",
             environ={},
-            patience=RetryPolicy(waits_s=(0.0,)),
+            retry_policy=RetryPolicy(waits_s=(0.0,)),
         )
         first = await wire.send(request, shown.append)
         second = await wire.send(replace(request, messages=(prompt, first)), shown.append)

@@ -67,7 +67,7 @@ def ask(
             transport=transport,
             environ={},
             timeouts=timeouts,
-            patience=RetryPolicy(waits_s=(0.0,)),
+            retry_policy=RetryPolicy(waits_s=(0.0,)),
         )
         try:
             return await wire.send(PROMPT, shown.append)

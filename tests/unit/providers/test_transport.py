@@ -35,24 +35,24 @@ SLOW_DOWN = answer(
 
 
 def connection(
-    provider: Provider, *, patience: RetryPolicy = QUICK, timeouts: Timeouts | None = None
+    provider: Provider, *, retry_policy: RetryPolicy = QUICK, timeouts: Timeouts | None = None
 ) -> ProviderConnection:
     return open_provider(
         resolve("opus"),
         key=KEY,
         base_url=provider.base_url,
         environ={},
-        patience=patience,
+        retry_policy=retry_policy,
         timeouts=timeouts,
     )
 
 
 def ask(
-    script: Script, *, request: Request = PROMPT, patience: RetryPolicy = QUICK
+    script: Script, *, request: Request = PROMPT, retry_policy: RetryPolicy = QUICK
 ) -> tuple[AssistantMessage, list[Delta], Provider]:
     shown: list[Delta] = []
     with Provider(script) as provider:
-        wire = connection(provider, patience=patience)
+        wire = connection(provider, retry_policy=retry_policy)
         message = asyncio.run(wire.send(request, shown.append))
     return message, shown, provider
 
@@ -117,7 +117,7 @@ def test_wait_the_provider_asks_for_is_shown() -> None:
 
 def test_waits_grow_with_jitter() -> None:
     _, shown, _ = ask(
-        [OVERLOADED, OVERLOADED, says("Hi")], patience=RetryPolicy(waits_s=(0.01, 0.02))
+        [OVERLOADED, OVERLOADED, says("Hi")], retry_policy=RetryPolicy(waits_s=(0.01, 0.02))
     )
     first, second = (delta.wait_s for delta in retries(shown))
     assert 0.008 <= first <= 0.012
@@ -135,8 +135,8 @@ def test_waits_grow_with_jitter() -> None:
 )
 def test_provider_cannot_ask_for_no_wait(headers: dict[str, str]) -> None:
     limited = SLOW_DOWN.but(headers=headers)
-    patience = RetryPolicy(waits_s=(0.02, 5.0))
-    _, shown, _ = ask([limited, limited, says("Hi")], patience=patience)
+    retry_policy = RetryPolicy(waits_s=(0.02, 5.0))
+    _, shown, _ = ask([limited, limited, says("Hi")], retry_policy=retry_policy)
     waits = [delta.wait_s for delta in retries(shown)]
     assert len(waits) == 2
     assert all(0.016 <= wait <= 0.024 for wait in waits)
@@ -170,8 +170,8 @@ def test_whole_reply_is_kept_whatever_follows(after: str, is_at_once: bool) -> N
 
 
 def test_no_wait_is_longer_than_is_allowed() -> None:
-    patience = RetryPolicy(max_wait_s=0.01, waits_s=(60.0,))
-    _, shown, _ = ask([OVERLOADED, OVERLOADED, says("Hi")], patience=patience)
+    retry_policy = RetryPolicy(max_wait_s=0.01, waits_s=(60.0,))
+    _, shown, _ = ask([OVERLOADED, OVERLOADED, says("Hi")], retry_policy=retry_policy)
     assert [delta.wait_s for delta in retries(shown)] == [0.01, 0.01]
 
 
@@ -361,7 +361,7 @@ async def cancelled_s(task: "asyncio.Task[AssistantMessage]") -> float:
 def test_cancel_while_waiting_or_speaking_ends_at_once(reply: Reply, kind: type[Delta]) -> None:
     async def session(provider: Provider) -> float:
         watch = Watch(kind)
-        wire = connection(provider, patience=RetryPolicy(waits_s=(60.0,)))
+        wire = connection(provider, retry_policy=RetryPolicy(waits_s=(60.0,)))
         task = asyncio.create_task(wire.send(PROMPT, watch))
         await watch.seen()
         return await cancelled_s(task)
@@ -384,7 +384,7 @@ def test_cancel_while_the_model_thinks_ends_at_once() -> None:
 def test_hurry_ends_the_wait() -> None:
     async def session(provider: Provider) -> AssistantMessage:
         watch = Watch(RetryDelta)
-        wire = connection(provider, patience=RetryPolicy(waits_s=(60.0,)))
+        wire = connection(provider, retry_policy=RetryPolicy(waits_s=(60.0,)))
         wire.hurry()
         task = asyncio.create_task(wire.send(PROMPT, watch))
         await watch.seen()
@@ -431,7 +431,7 @@ def test_local_server_that_is_not_there_is_asked_for_by_name() -> None:
     with Provider([]) as provider:
         url = provider.base_url
     wire = open_provider(
-        resolve("ollama/qwen3"), key=None, base_url=url, environ={}, patience=QUICK
+        resolve("ollama/qwen3"), key=None, base_url=url, environ={}, retry_policy=QUICK
     )
     with pytest.raises(ProviderError, match="connection refused") as caught:
         asyncio.run(wire.send(PROMPT, lambda delta: None))

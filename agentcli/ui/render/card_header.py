@@ -1,6 +1,6 @@
 """One call that has ended, and all that is known about it in words.
 
-Whatever a mark and its colour say, a fact says too.
+Whatever a mark and its colour say, a remark says too.
 """
 
 from collections.abc import Sequence
@@ -103,8 +103,8 @@ class Card:
         return read_subject(self.call)
 
 
-def list_facts(card: Card, paint: Paint) -> list[Text]:
-    """Return the facts in words: after a success its size first, after a failure how it failed.
+def list_remarks(card: Card, paint: Paint) -> list[Text]:
+    """Return the remarks: after a success its size first, after a failure how it failed.
 
     What decides is in colour: how it ended, and what was added and removed."""
     took = format_time_taken(card.finished.duration_s, paint)
@@ -236,7 +236,7 @@ def _describe_truncation(card: Card) -> str:
             return "model saw part of it" if card.result.truncated else ""
 
 
-# The header of a card: a mark, the tool, its subject, and the facts.
+# The header of a card: a mark, the tool, its subject, and the remarks.
 
 
 MIN_TARGET_CELLS = 12
@@ -246,34 +246,34 @@ SHELL_TOOL = "bash"
 
 def render_card_header(card: Card, paint: Paint) -> tuple[list[Text], bool]:
     """Return the lines, and whether they contain the whole target."""
-    return render_header(card.state, card.call.name, card.subject, list_facts(card, paint), paint)
+    return render_header(card.state, card.call.name, card.subject, list_remarks(card, paint), paint)
 
 
 def render_header(
-    state: CardState, name: str, target: str, facts: Sequence[str | Text], paint: Paint
+    state: CardState, name: str, target: str, remarks: Sequence[str | Text], paint: Paint
 ) -> tuple[list[Text], bool]:
     start = make_run(state.render_mark(paint), state.find_style(paint)) + make_run(" ")
     start += make_run(
         shorten_to_cells(escape(" ".join(name.split())), paint.width // 2, paint),
         paint.theme.strong,
     )
-    facts_text = _join_facts(facts, paint)
+    remarks_text = _join_remarks(remarks, paint)
     target = escape(target)
     room = paint.width - cell_len(start.plain) - 1
-    beside = room - cell_len(facts_text.plain) - 2 if facts_text else room
+    beside = room - cell_len(remarks_text.plain) - 2 if remarks_text else room
     if cell_len(target) <= beside or beside >= MIN_TARGET_CELLS:
         shown = shorten_to_cells(target, beside, paint)
-        line = start + _render_target(shown, name, paint) + make_run("  ") + facts_text
+        line = start + _render_target(shown, name, paint) + make_run("  ") + remarks_text
         line.rstrip()
         return [line], shown == target
     shown = shorten_to_cells(target, max(2, room), paint)
-    below = wrap(facts_text, paint.width, indent="  ")
+    below = wrap(remarks_text, paint.width, indent="  ")
     return [start + _render_target(shown, name, paint), *below], shown == target
 
 
-def _join_facts(facts: Sequence[str | Text], paint: Paint) -> Text:
+def _join_remarks(remarks: Sequence[str | Text], paint: Paint) -> Text:
     dim = paint.theme.dim
-    runs = [make_run(escape(it), dim) if isinstance(it, str) else it for it in facts]
+    runs = [make_run(escape(it), dim) if isinstance(it, str) else it for it in remarks]
     joined = Text()
     for index, run in enumerate(runs):
         joined += (make_run(paint.dot, dim) if index else Text()) + run

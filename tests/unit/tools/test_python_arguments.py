@@ -3,7 +3,7 @@ from typing import Annotated, ClassVar, Literal
 import pytest
 from pydantic import Field
 
-from agentcli.tools.schema import Arguments, FilePath, parse, schema_of
+from agentcli.tools.python_arguments import Arguments, FilePath, parse, schema_of
 from agentcli.types.errors import ToolError
 from agentcli.types.messages import Json
 from agentcli.types.tools import ErrorKind
