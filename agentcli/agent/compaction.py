@@ -315,8 +315,10 @@ class Compactor:
 
     def _measure_smallest(self, request: Request) -> int:
         """Return the tokens of the shortest conversation: only what no summary may replace."""
-        left_out = max(0, len(self._journal.list_user_messages()) - 2)
-        smallest = replace(request, messages=self._journal.list_preserved_messages(left_out))
+        left_out = max(0, len(self._journal.history.list_user_messages()) - 2)
+        smallest = replace(
+            request, messages=self._journal.history.list_preserved_messages(left_out)
+        )
         return RequestSize(count=estimate).measure(smallest)
 
     def _trim(self, request: Request, *, spare_tokens: int, worth: float) -> None:
@@ -380,7 +382,7 @@ class Compactor:
 
     def _count_left_out(self) -> int:
         """Return how many user messages between the first and the last do not fit."""
-        later = self._journal.list_user_messages()[1:]
+        later = self._journal.history.list_user_messages()[1:]
         sizes = [count_message_tokens(message) for message in later]
         room = USER_SHARE * (self._window() or UNKNOWN_WINDOW_TOKENS)
         for left_out in range(len(sizes)):
@@ -389,7 +391,7 @@ class Compactor:
         return max(0, len(sizes) - 1)
 
     def _refresh(self, request: Request) -> Request:
-        return replace(request, messages=self._journal.build_messages())
+        return replace(request, messages=self._journal.history.build_messages())
 
     def _warn(self, why: str) -> None:
         self._journal.append(

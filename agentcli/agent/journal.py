@@ -25,9 +25,6 @@ from agentcli.types.events import (
     OutputStored,
     SignatureJudged,
 )
-from agentcli.types.messages import ToolCall, UserMessage
-from agentcli.types.provider import Message
-from agentcli.types.tools import ToolResult
 
 Record: TypeAlias = Callable[[Entry], None]
 Listener: TypeAlias = Callable[[Event], None]
@@ -57,7 +54,8 @@ class Journal:
         self._record = record
         self._listeners = list(listeners)
         self._mask = mask
-        self._history = History()
+        self.history = History()
+        """The conversation that the facts make."""
         self._answer = AnswerParts()
         self._seq = 0
         self._cause: int | None = None
@@ -83,24 +81,9 @@ class Journal:
             if not isinstance(shown, Delta):
                 self._record_fact(shown, original=fact)
 
-    def find_open_calls(self) -> tuple[ToolCall, ...]:
-        return self._history.find_open_calls()
-
-    def list_user_messages(self) -> tuple[UserMessage, ...]:
-        return self._history.list_user_messages()
-
-    def list_preserved_messages(self, left_out: int) -> tuple[UserMessage, ...]:
-        return self._history.list_preserved_messages(left_out)
-
-    def build_missing_results(self) -> tuple[ToolResult, ...]:
-        return self._history.build_missing_results()
-
     def answer(self) -> str:
         """Return the answer of the turn so far, as the model wrote it."""
         return self._answer.text
-
-    def build_messages(self) -> tuple[Message, ...]:
-        return self._history.build_messages()
 
     def _build_entry(self, fact: Fact) -> Entry:
         return Entry(
@@ -122,7 +105,7 @@ class Journal:
         self.times.append(entry.at)
         # A reply goes back to its model unmasked: the model knows it, and signatures stay valid.
         fact = original if isinstance(original, ModelReplied) else entry.fact
-        self._history.add(fact)
+        self.history.add(fact)
         self._answer(fact)
         call_id = _find_call_id(entry.fact)
         if call_id is not None:

@@ -226,7 +226,7 @@ class Loop:
 
     async def continue_turn(self) -> TurnEnded:
         """Finish a turn that was interrupted, its unanswered calls first."""
-        return await self._run_turn(self._journal.find_open_calls())
+        return await self._run_turn(self._journal.history.find_open_calls())
 
     async def _run_turn(self, left_over: Sequence[ToolCall]) -> TurnEnded:
         first_fact = len(self._journal.facts)
@@ -273,7 +273,7 @@ class Loop:
 
     def _refuse_open_calls(self, error: SettingsError) -> TurnEnded:
         """Return the end of a turn in which no further call can run."""
-        for call in self._journal.find_open_calls():
+        for call in self._journal.history.find_open_calls():
             self._dispatcher.refuse(call, str(error))
         return TurnEnded(ending=error.ending, message=str(error), hint=error.hint)
 

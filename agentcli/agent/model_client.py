@@ -215,7 +215,7 @@ class ModelClient:
             effort=model.effort,
             cache_lifetime_s=model.cache_lifetime_s,
             service_tier=model.service_tier,
-            messages=self._journal.build_messages(),
+            messages=self._journal.history.build_messages(),
             tools=tools,
             deferred=self._deferred(),
             tool_choice=tool_choice,

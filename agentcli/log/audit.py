@@ -12,7 +12,6 @@ from typing import Literal
 
 from agentcli.log.order import check_order, is_closed
 from agentcli.log.reader import LoadedLog, LogFault, read_valid_part
-from agentcli.log.turns import is_in_turn
 from agentcli.log.writer import read_lines, verify_seal
 from agentcli.types.agents import AgentEnded
 from agentcli.types.checks import Verified
@@ -20,6 +19,7 @@ from agentcli.types.errors import SettingsError
 from agentcli.types.events import CallFinished, Entry, Fact, OutputStored, SessionForked
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.tools import ChildTurn, Command, ToolResult
+from agentcli.types.turns import is_in_turn
 
 Status = Literal["intact", "open", "broken"]
 

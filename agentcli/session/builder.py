@@ -12,7 +12,6 @@ from agentcli.agent.limits import Breaker, TurnLimits
 from agentcli.agent.loop import Loop
 from agentcli.agent.toolset import Load, Toolset
 from agentcli.log.paths import SessionPaths
-from agentcli.log.turns import is_in_turn
 from agentcli.log.writer import LogWriter
 from agentcli.session.builtin_tools import BuiltinTools
 from agentcli.session.checkpoints import Checkpoints
@@ -46,9 +45,9 @@ from agentcli.session.tool_catalog import ToolCatalog
 from agentcli.system import garbage
 from agentcli.types.errors import UsageError
 from agentcli.types.events import ContextNote, SessionResumed, SessionStarted, Warned
-from agentcli.types.rewinds import list_effective_facts
 from agentcli.types.settings import Settings
 from agentcli.types.tools import Tool, ToolSpec
+from agentcli.types.turns import is_in_turn, list_effective_facts
 from agentcli.types.user_facts import EffortChanged
 from agentcli.types.verdicts import AskUser, CurrentMode, Mode
 

@@ -32,7 +32,7 @@ from agentcli.types.events import (
 )
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Attachment, Content, Image, Text, UserMessage
-from agentcli.types.rewinds import list_effective_facts
+from agentcli.types.turns import list_effective_facts
 from agentcli.types.user_facts import Rewound
 from agentcli.types.verdicts import Mode
 

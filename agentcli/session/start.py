@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from agentcli.agent.journal import Journal
 from agentcli.log.lock import SessionLock
 from agentcli.log.paths import SessionPaths, create_session_paths
-from agentcli.log.turns import is_in_turn
 from agentcli.log.writer import FIRST_PREV, LogWriter
 from agentcli.types.agents import AgentEnded, AgentStarted
 from agentcli.types.errors import UNANSWERED, Ending, SettingsError
@@ -36,6 +35,7 @@ from agentcli.types.events import (
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.spending import NO_SPENDING, Spending, own_facts, spent_by_child, sum_spending
 from agentcli.types.tools import ChildTurn
+from agentcli.types.turns import is_in_turn
 
 if TYPE_CHECKING:
     from agentcli.log.reader import LoadedLog
@@ -163,7 +163,7 @@ def end_open_turn(journal: Journal, lost: Sequence[ChildTurn] = ()) -> tuple[str
         return ()
     done: list[str] = []
     children = iter(lost)  # in the order of their calls
-    for result in journal.build_missing_results():
+    for result in journal.history.build_missing_results():
         if result.name == DELEGATE:
             result = replace(result, details=next(children, None))
         journal.append_silently(CallFinished(result=result))

@@ -23,8 +23,8 @@ from agentcli.types.events import (
     ModelReplied,
     ResultsTrimmed,
 )
-from agentcli.types.rewinds import list_effective_facts
 from agentcli.types.tools import Diff, FileView, KnownFile, LineRanges, ToolResult
+from agentcli.types.turns import list_effective_facts
 from agentcli.types.user_facts import Rewound
 
 Knowledge = Literal["unseen", "current", "stale"]

@@ -110,13 +110,13 @@ def test_new_results_are_carried_and_the_request_fits(
         ]
         for result in new:
             journal.append(CallFinished(result=result))
-        request = Request(model="m", system="s", messages=journal.build_messages())
+        request = Request(model="m", system="s", messages=journal.history.build_messages())
         sent = asyncio.run(room.fit_request(request, by=[serve(wire)]))
         assert RequestSize().measure(sent) <= window
         for result in new:
             assert_carried(results(sent)[result.call_id], result)
         if overflows and asyncio.run(room.recover_from_overflow(sent, by=[serve(wire)])):
-            again = Request(model="m", system="s", messages=journal.build_messages())
+            again = Request(model="m", system="s", messages=journal.history.build_messages())
             assert RequestSize().measure(again) <= window
             for result in new:
                 assert_carried(results(again)[result.call_id], result)

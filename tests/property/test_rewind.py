@@ -118,7 +118,7 @@ def read_said(session: Session) -> list[int]:
     """The numbers of the user's messages that the model gets."""
     texts = [
         block.text
-        for message in session.journal.build_messages()
+        for message in session.journal.history.build_messages()
         if isinstance(message, UserMessage)
         for block in message.content[:1]
         if isinstance(block, Text)

@@ -72,9 +72,9 @@ from agentcli.types.events import (
     Warned,
 )
 from agentcli.types.own_tools import get_kind
-from agentcli.types.rewinds import list_effective_facts
 from agentcli.types.settings import Settings
 from agentcli.types.spending import NO_SPENDING, compute_spending
+from agentcli.types.turns import list_effective_facts
 from agentcli.types.user_facts import EffortChanged
 from agentcli.types.verdicts import ANSWER_FIELD, Question, RuleSuggestion, ServerForm, Verdict
 from agentcli.ui.streams import write_err

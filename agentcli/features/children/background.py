@@ -17,7 +17,6 @@ from agentcli.features.children.patch import (
     PatchMerger,
     open_trees,
 )
-from agentcli.log.turns import is_in_turn
 from agentcli.session.model import ModelInUse
 from agentcli.session.parts import SessionParts
 from agentcli.session.worktrees import Worktree
@@ -52,6 +51,7 @@ from agentcli.types.tools import (
     Raw,
     ToolContext,
 )
+from agentcli.types.turns import is_in_turn
 from agentcli.types.verdicts import Delegation, Verdict
 from agentcli.types.words import pluralize
 

@@ -14,7 +14,6 @@ from agentcli.features.undo.session_undo import (
     UndoStack,
     build_undo,
 )
-from agentcli.log.turns import is_in_turn
 from agentcli.session.session import Session
 from agentcli.types.errors import UsageError
 from agentcli.types.events import (
@@ -28,8 +27,8 @@ from agentcli.types.events import (
     Undone,
 )
 from agentcli.types.messages import Text
-from agentcli.types.rewinds import number_effective_facts
 from agentcli.types.spending import NO_SPENDING, Spending, compute_spending
+from agentcli.types.turns import is_in_turn, number_effective_facts
 from agentcli.types.user_facts import Rewound
 
 RewindScope = Literal["both", "conversation", "files"]

@@ -15,7 +15,6 @@ from agentcli.log.checkpoint.keep import find_store
 from agentcli.log.checkpoint.store import ObjectStore
 from agentcli.log.checkpoint.undo import StateChange, UndoResult, save_conflicts, undo_changes
 from agentcli.log.paths import SessionPaths
-from agentcli.log.turns import is_in_turn
 from agentcli.log.writer import LogWriter
 from agentcli.session.session import Session
 from agentcli.session.start import end_open_turn, open_existing
@@ -33,6 +32,7 @@ from agentcli.types.events import (
     Undone,
 )
 from agentcli.types.messages import Text, ToolCall
+from agentcli.types.turns import is_in_turn
 
 # The changes of a session that are in effect, and those undone: a fold over its facts.
 

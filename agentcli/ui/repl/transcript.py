@@ -42,7 +42,7 @@ from agentcli.types.events import (
     Warned,
 )
 from agentcli.types.messages import Text, ToolCall
-from agentcli.types.rewinds import list_effective_facts
+from agentcli.types.turns import list_effective_facts
 from agentcli.ui.render.cards import CHILD_TOOL, CardRenderer
 from agentcli.ui.render.hosted import describe_hosted
 from agentcli.ui.render.paint import Paint, escape

@@ -115,4 +115,7 @@ def test_masked_reply_is_recorded_and_goes_back_to_the_model_as_it_was() -> None
     told = ContextNote(text="***", why="")
     assert [entry.fact for entry in entries] == [masked, told]
     assert shown == [TextDelta(text="held back"), masked, told]
-    assert journal.build_messages() == (said.message, UserMessage(content=(Text(text="***"),)))
+    assert journal.history.build_messages() == (
+        said.message,
+        UserMessage(content=(Text(text="***"),)),
+    )

@@ -41,7 +41,7 @@ class Conversation:
         self.journal.append(ContextNote(text=RULE, why=NoteReason.INSTRUCTIONS))
 
     def request(self) -> Request:
-        return Request(model="m", system="s", messages=self.journal.build_messages())
+        return Request(model="m", system="s", messages=self.journal.history.build_messages())
 
     def said(self, text: str) -> None:
         self.journal.append(TurnStarted(message=UserMessage(content=(Text(text=text),))))
@@ -79,9 +79,9 @@ def test_nothing_is_shortened_while_there_is_room() -> None:
     talk = Conversation([])
     talk.said(FIRST)
     talk.called("a line\n" * 100)
-    before = talk.journal.build_messages()
+    before = talk.journal.history.build_messages()
     talk.make_room()
-    assert talk.journal.build_messages() == before
+    assert talk.journal.history.build_messages() == before
 
 
 def test_old_results_give_way_before_anything_else() -> None:
@@ -93,7 +93,7 @@ def test_old_results_give_way_before_anything_else() -> None:
     trimmed = [fact for fact in talk.journal.facts if isinstance(fact, ResultsTrimmed)]
     assert len(trimmed) == 1
     assert {result.call_id for result in trimmed[0].results} == {f"c{n}" for n in range(1, 10)}
-    told = text_of(talk.journal.build_messages())
+    told = text_of(talk.journal.history.build_messages())
     assert "[read_file src/1.py: ok, 1 lines; left out to make room, all of it is in" in told
     assert told.count("x" * 6_000) == 3
     assert talk.wire.requests == []
@@ -124,7 +124,7 @@ def test_a_summary_leaves_what_the_person_and_the_project_said() -> None:
         0.5,
         0,
     )
-    messages = talk.journal.build_messages()
+    messages = talk.journal.history.build_messages()
     *kept, replied, answered, noted = messages
     assert all(isinstance(message, UserMessage) for message in kept)
     told = text_of(tuple(kept))
@@ -142,11 +142,11 @@ def test_everything_can_be_told_again() -> None:
     talk.said(FIRST)
     for _ in range(40):
         talk.called("x" * 3_000)
-    full = talk.journal.build_messages()
+    full = talk.journal.history.build_messages()
     assert talk.overflow()
-    assert text_of(talk.journal.build_messages()) != text_of(full)
+    assert text_of(talk.journal.history.build_messages()) != text_of(full)
     talk.journal.append(Restored())
-    assert talk.journal.build_messages() == full
+    assert talk.journal.history.build_messages() == full
 
 
 def test_a_conversation_that_does_not_fit_is_summarised_from_its_last_part() -> None:
@@ -161,16 +161,16 @@ def test_a_conversation_that_does_not_fit_is_summarised_from_its_last_part() -> 
     compacted = talk.journal.facts[-1]
     assert isinstance(compacted, Compacted)
     assert compacted.left_out > 0
-    assert FIRST in text_of(talk.journal.build_messages())
-    assert "59 zzz" in text_of(talk.journal.build_messages())
+    assert FIRST in text_of(talk.journal.history.build_messages())
+    assert "59 zzz" in text_of(talk.journal.history.build_messages())
 
 
 def test_a_summary_that_fails_is_said_and_changes_nothing() -> None:
     talk = Conversation([ProviderError("no", kind=ProviderErrorKind.UNAVAILABLE)])
     talk.said(FIRST)
-    before = talk.journal.build_messages()
+    before = talk.journal.history.build_messages()
     assert talk.overflow() is False
-    assert talk.journal.build_messages() == before
+    assert talk.journal.history.build_messages() == before
     assert talk.journal.facts[-1] == Warned(
         code="compaction.failed", message="the conversation was not compacted: no"
     )
@@ -191,7 +191,7 @@ def test_a_long_session_stays_within_the_window_at_the_same_cost() -> None:
         talk.called(f"result {number} " + "x" * 4_000)
         talk.journal.append(ContextNote(text="done " * 200, why=NoteReason.BACKGROUND))
         talk.make_room()
-        messages = talk.journal.build_messages()
+        messages = talk.journal.history.build_messages()
         told = text_of(messages)
         sizes.append(len(told))
         assert told.count(RULE) == 1
@@ -225,7 +225,7 @@ def test_last_request_stays_however_long_it_is() -> None:
     compacted = talk.journal.facts[-1]
     assert isinstance(compacted, Compacted)
     assert compacted.left_out == 1
-    told = text_of(talk.journal.build_messages())
+    told = text_of(talk.journal.history.build_messages())
     assert [told.count(part) for part in (FIRST, "dropped", last)] == [1, 0, 1]
 
 
@@ -238,7 +238,7 @@ def test_accepted_plan_outlives_every_summary() -> None:
             talk.journal.append(ContextNote(text="z" * 1_500, why=NoteReason.BACKGROUND))
         talk.make_room()
         assert isinstance(talk.journal.facts[-1], Compacted)
-        assert text_of(talk.journal.build_messages()).count("The plan: 1, 2, 3.") == 1
+        assert text_of(talk.journal.history.build_messages()).count("The plan: 1, 2, 3.") == 1
 
 
 def test_window_that_is_too_small_for_the_task_is_said_at_once() -> None:

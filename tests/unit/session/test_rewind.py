@@ -79,13 +79,13 @@ def test_target_has_its_time_its_files_and_its_cost(tmp_path: Path) -> None:
 
 def test_cached_beginning_stays_the_same_objects(tmp_path: Path) -> None:
     async def work(session: Session) -> None:
-        before = session.journal.build_messages()
+        before = session.journal.history.build_messages()
         rewind(session, list_targets(session)[1], "both")
-        after = session.journal.build_messages()
+        after = session.journal.history.build_messages()
         assert 0 < len(after) < len(before)
         assert all(old is new for old, new in zip(before, after, strict=False))
         redo(session)
-        assert [*map(id, session.journal.build_messages())] == [*map(id, before)]
+        assert [*map(id, session.journal.history.build_messages())] == [*map(id, before)]
 
     with_session(tmp_path, work)
 
@@ -127,12 +127,12 @@ def test_edit_of_the_user_stays_and_is_named(tmp_path: Path) -> None:
 )
 def test_what_happened_since_is_said(tmp_path: Path, fact: Compacted, said: str) -> None:
     async def work(session: Session) -> None:
-        before = session.journal.build_messages()
+        before = session.journal.history.build_messages()
         session.journal.append(fact)
         target = list_targets(session)[1]
         assert target.warnings == [said]
         rewind(session, target, "conversation")
-        kept = session.journal.build_messages()[:-1]  # but for the note on files
+        kept = session.journal.history.build_messages()[:-1]  # but for the note on files
         assert kept == before[: len(kept)]
 
     with_session(tmp_path, work)

@@ -1,11 +1,11 @@
-"""The conversation after rewinds: the facts that are in effect, each with the number of its turn.
+"""Turns among the facts: whether one is open, and which are in effect after rewinds.
 
 A rewind removes nothing from the log. It only says where the conversation goes on from.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from agentcli.types.events import Fact, TurnStarted
+from agentcli.types.events import Fact, TurnEnded, TurnStarted
 from agentcli.types.user_facts import Rewound
 
 NumberedFact = tuple[int, Fact]
@@ -38,3 +38,10 @@ def number_effective_facts(facts: Iterable[Fact]) -> list[NumberedFact]:
 
 def list_effective_facts(facts: Iterable[Fact]) -> list[Fact]:
     return [fact for _, fact in number_effective_facts(facts)]
+
+
+def is_in_turn(facts: Sequence[Fact]) -> bool:
+    for fact in reversed(facts):
+        if isinstance(fact, TurnStarted | TurnEnded):
+            return isinstance(fact, TurnStarted)
+    return False
