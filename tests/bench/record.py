@@ -86,4 +86,4 @@ def figures() -> Iterator[Figure]:
         yield Figure(what="log, verify", value=wall_ms(partial(audit_log, path)))
         entries = read_log(path).entries
         journal = Journal("bench", record=lambda entry: None, past_entries=entries)
-        yield Figure(what="log, fold into messages", value=wall_ms(journal.build_messages))
+        yield Figure(what="log, fold into messages", value=wall_ms(journal.history.build_messages))
