@@ -7,7 +7,6 @@ accumulation are not used. Only `sdk_anthropic` and `sdk_openai` import the SDKs
 import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from importlib.util import find_spec
 from typing import Any, Protocol
 
 from agentcli.providers.failures import find_request_id
@@ -20,7 +19,7 @@ from agentcli.providers.http.sockets import (
     Timeouts,
 )
 from agentcli.providers.http.sse import Event
-from agentcli.types.errors import ProviderErrorKind, SettingsError
+from agentcli.types.errors import ProviderErrorKind
 from agentcli.types.fast_dataclass import dataclass
 
 
@@ -111,15 +110,3 @@ def describe_cause(error: Exception) -> str:
     """Return the text of the cause, or its type name: not every exception has a text."""
     cause = error.__cause__ or error
     return str(cause) or type(cause).__name__
-
-
-def require(module: str, *, extra: str) -> None:
-    """Raise SettingsError if a library is missing that the plain install does not include."""
-    try:
-        is_there = find_spec(module) is not None
-    except ModuleNotFoundError:
-        is_there = False
-    if not is_there:
-        raise SettingsError(
-            f"this needs the Python package {module}", hint=f"pip install '{extra}'"
-        )

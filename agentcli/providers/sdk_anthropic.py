@@ -17,7 +17,8 @@ from agentcli.providers.http.sockets import (
 )
 from agentcli.providers.http.sse import Event
 from agentcli.providers.providers import Key
-from agentcli.providers.sdk import SdkAnswer, SdkSocket, describe_cause, require, timeout_s
+from agentcli.providers.sdk import SdkAnswer, SdkSocket, describe_cause, timeout_s
+from agentcli.system.extras import require
 from agentcli.types.errors import ProviderErrorKind, SettingsError
 
 _Client = (
@@ -85,12 +86,12 @@ def _own(key: Key | None, options: dict[str, Any]) -> _Client:
 
 
 def _bedrock(key: Key | None, options: dict[str, Any]) -> _Client:
-    require("boto3", extra="anthropic[bedrock]")
+    require("boto3", needed_by="Bedrock", package="anthropic[bedrock]")
     return anthropic.AsyncAnthropicBedrock(**options)
 
 
 def _vertex(key: Key | None, options: dict[str, Any]) -> _Client:
-    require("google.auth", extra="anthropic[vertex]")
+    require("google.auth", needed_by="Vertex", package="anthropic[vertex]")
     return anthropic.AsyncAnthropicVertex(**options)
 
 

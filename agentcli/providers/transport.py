@@ -111,18 +111,18 @@ def _sdk_socket(
     base_url: str,
     timeouts: Timeouts | None,
 ) -> Socket:
-    from agentcli.providers.sdk import require
+    from agentcli.system.extras import require
 
     match model.protocol:
         case "anthropic":
-            require("anthropic", extra="anthropic>=2.8")
+            require("anthropic", needed_by="this connection", extra="sdk")
             from agentcli.providers import sdk_anthropic
 
             return sdk_anthropic.open_anthropic_socket(
                 provider.platform, key=key, base_url=base_url, timeouts=timeouts
             )
         case "openai-responses" | "openai-chat":
-            require("openai", extra="openai>=3.49")
+            require("openai", needed_by="this connection", extra="sdk")
             from agentcli.providers import sdk_openai
 
             return sdk_openai.open_openai_socket(

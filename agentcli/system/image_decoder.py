@@ -11,7 +11,10 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, TypeAlias
 
-from PIL import Image, ImageFile, ImageOps, UnidentifiedImageError
+try:
+    from PIL import Image, ImageFile, ImageOps, UnidentifiedImageError
+except ImportError:
+    sys.exit(3)  # `images.py` knows what that means
 
 FORMATS = ("PNG", "JPEG", "GIF", "WEBP")
 MEDIA = {"PNG": "image/png", "JPEG": "image/jpeg", "MPO": "image/jpeg", "WEBP": "image/webp"}

@@ -11,6 +11,7 @@ import subprocess
 from pathlib import Path
 
 from agentcli.system import own_process
+from agentcli.system.extras import build_extra_command
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Image
 
@@ -20,6 +21,8 @@ LIMIT_BYTES = 2_000_000
 """Anthropic takes 5 MiB of base64 per image and 32 MB per request, and ten images must fit."""
 READ_BYTES = 50_000_000
 TIME_LIMIT_S = 30
+_MISSING_LIBRARY = 3
+"""The exit code of `image_decoder.py` without its library."""
 
 ENDINGS = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 
@@ -105,6 +108,8 @@ def _decode(data: bytes) -> bytes:
         )
     except subprocess.TimeoutExpired:
         raise ImageRefused(f"could not be decoded within {TIME_LIMIT_S} s") from None
+    if ran.returncode == _MISSING_LIBRARY:
+        raise ImageRefused(f"cannot be shown without Pillow: {build_extra_command('images')}")
     if ran.returncode == 1:
         raise ImageRefused(f"cannot be shown: {_last_line(ran.stderr)}")
     if ran.returncode:

@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 from agentcli.system import own_process
+from agentcli.system.extras import build_extra_command
 from agentcli.types.fast_dataclass import dataclass
 
 MAGIC = b"%PDF-"
@@ -17,10 +18,6 @@ _MISSING_LIBRARY = 3
 
 class PdfRefused(Exception):
     """The reason why nothing of it can be read, as the rest of a sentence about it."""
-
-
-class LibraryMissing(PdfRefused):
-    """The library that reads PDFs is not installed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +57,7 @@ def read_pdf(data: bytes, *, first: int = 1, last: int) -> PdfPages:
     except subprocess.TimeoutExpired:
         raise PdfRefused(f"could not be read within {TIME_LIMIT_S:g} s") from None
     if ran.returncode == _MISSING_LIBRARY:
-        raise LibraryMissing("needs a library to be read: pip install pypdf")
+        raise PdfRefused(f"needs a library to be read: {build_extra_command('pdf')}")
     if ran.returncode:
         raise PdfRefused(f"could not be read: its reader ended with {ran.returncode}")
     found = json.loads(ran.stdout)

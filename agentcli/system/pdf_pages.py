@@ -11,6 +11,8 @@ import sys
 from contextlib import suppress
 from typing import Any
 
+from agentcli.system.extras import build_install_command
+
 try:
     from pypdf import PdfReader, PdfWriter
     from pypdf.errors import DependencyError, PyPdfError
@@ -42,7 +44,8 @@ def read_pages(data: bytes, first: int, last: int) -> dict[str, Any]:
         if first > 1 or last < found["count"] or reader.is_encrypted:
             found["file"] = _write_pages(reader, first, last)
     except DependencyError:
-        found["fault"] = "is encrypted in a way that needs more: pip install cryptography"
+        needed = build_install_command("cryptography")
+        found["fault"] = f"is encrypted in a way that needs more: {needed}"
     except (PyPdfError, ValueError, KeyError, TypeError, RecursionError, AttributeError) as error:
         found["fault"] = f"is broken ({type(error).__name__})"
     return found

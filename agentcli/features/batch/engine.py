@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from agentcli.features.batch.tasks import Task, TaskLimits
 from agentcli.features.batch.trees import TaskTrees
 from agentcli.log.lock import lock_output
+from agentcli.system.extras import build_extra_command, build_install_command
 from agentcli.system.process import run_to_completion, signal_of_death
 from agentcli.types.errors import Ending, RunOutcome, SettingsError
 
@@ -364,7 +365,7 @@ def build_engine(name: EngineName, *, workers: int) -> BatchEngine:
         from agentcli.features.batch.ray_engine import build_ray_engine
     except ImportError as error:
         raise SettingsError(
-            f"cannot use the engine {name}: {error}", hint="pip install ray"
+            f"cannot use the engine {name}: {error}", hint=build_extra_command("ray")
         ) from error
     return build_ray_engine(workers=workers)
 
@@ -374,7 +375,9 @@ def _open_store(url: str) -> "ResultStore":
     try:
         from agentcli.features.batch.store import ResultStore
     except ImportError as error:
-        raise SettingsError(f"cannot open {url}: {error}", hint="pip install fsspec") from error
+        raise SettingsError(
+            f"cannot open {url}: {error}", hint=build_install_command("fsspec")
+        ) from error
     return ResultStore(url)
 
 

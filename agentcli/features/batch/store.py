@@ -10,6 +10,7 @@ from typing import Any
 
 import fsspec
 
+from agentcli.system.extras import build_install_command
 from agentcli.types.errors import SettingsError
 
 DONE = "done.json"
@@ -73,7 +74,8 @@ class ResultStore:
             yield
         except ImportError as error:
             raise SettingsError(
-                f"cannot open {self._url}: {error}", hint=f"pip install {_name_package(error)}"
+                f"cannot open {self._url}: {error}",
+                hint=build_install_command(_name_package(error)),
             ) from error
         except Exception as error:  # foreign code: each store has errors of its own
             reason = " ".join(str(error).split()) or type(error).__name__

@@ -21,6 +21,7 @@ from agentcli.sandbox.contents import remove_directory
 from agentcli.session.sandbox_host import SandboxHost
 from agentcli.system import process, process_tree
 from agentcli.system.environment import build_child_environment
+from agentcli.system.extras import build_extra_command, is_installed
 from agentcli.system.hosts import join_port
 from agentcli.system.lazy import Lazy
 from agentcli.system.process import AFTER_TIMEOUT
@@ -54,8 +55,8 @@ def find_program() -> str | None:
 
 def explain_missing() -> str:
     """Return what is missing for a browser on this machine, or "" if nothing is."""
-    if find_spec("playwright") is None:
-        return "computer = true needs Playwright: install agentcli with the extra computer"
+    if not is_installed("playwright"):
+        return f"computer = true needs Playwright: {build_extra_command('computer')}"
     if find_program() is None:
         return "computer = true needs a browser: install Chromium, e.g. apt install chromium"
     return ""

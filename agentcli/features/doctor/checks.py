@@ -26,6 +26,7 @@ from agentcli.settings import (
     get_settings_file,
     load_settings,
 )
+from agentcli.system.extras import build_install_command, list_installed_extras, read_extras
 from agentcli.system.own_process import find_program
 from agentcli.tools.search.ripgrep import PACKAGE
 from agentcli.tools.search.ripgrep import find_ripgrep as find_ripgrep
@@ -85,6 +86,7 @@ def check_machine(
     yield _check_sandbox(settings)
     yield _check_caches(settings)
     yield _check_ripgrep(settings)
+    yield _check_extras()
     yield _check_terminal()
     yield _check_workspace(settings)
 
@@ -242,7 +244,16 @@ def _check_ripgrep(settings: Settings) -> HealthCheck:
         subject="ripgrep",
         words="not found: grep and find_files need it",
         status="FAIL",
-        fix=f"pip install {PACKAGE}",
+        fix=build_install_command(PACKAGE),
+    )
+
+
+def _check_extras() -> HealthCheck:
+    installed = list_installed_extras()
+    missing = ", ".join(name for name in read_extras() if name not in installed)
+    words = ", ".join(installed) or "none"
+    return HealthCheck(
+        subject="extras", words=f"{words}; not installed: {missing}" if missing else words
     )
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from agentcli import __version__
 from agentcli.session.features import SessionFeature
 from agentcli.session.parts import SessionParts
+from agentcli.system.extras import build_extra_command
 from agentcli.types.errors import SettingsError
 from agentcli.types.events import Emit, Warned
 
@@ -24,7 +25,7 @@ def build_session_feature(parts: SessionParts) -> "Telemetry":
     except ImportError as error:
         raise SettingsError(
             f"otel is on, but {error.name} is not installed",
-            hint="pip install opentelemetry-sdk opentelemetry-exporter-otlp-proto-http",
+            hint=build_extra_command("otel"),
         ) from error
     has_metrics = os.environ.get("OTEL_METRICS_EXPORTER", "").strip() != "none"
     export = TelemetryExport(version=__version__, has_metrics=has_metrics)

@@ -24,6 +24,12 @@ app = typer.Typer(**STYLE, help="Manage MCP servers, or run agentcli as one.")
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the server.")]
 
 
+def _require_library() -> None:
+    from agentcli.system.extras import require
+
+    require("mcp", needed_by="agentcli mcp", extra="mcp")
+
+
 @app.command()
 def add(
     name: Name,
@@ -60,6 +66,7 @@ def add(
     ] = False,
 ) -> int:
     """Add a server to your mcp.json."""
+    _require_library()
     from agentcli.features.mcp import render
     from agentcli.features.mcp.server_list import NewServer
 
@@ -78,6 +85,7 @@ def add(
 @app.command("list")
 def list_servers(workspace: Workspace = Path(), mcp_config: McpConfig = None) -> int:
     """List servers with status and token cost."""
+    _require_library()
     from agentcli.features.mcp import render
 
     return render.show_servers(workspace, config=mcp_config)
@@ -92,6 +100,7 @@ def test(
     mcp_config: McpConfig = None,
 ) -> int:
     """Connect to servers and list their tools."""
+    _require_library()
     from agentcli.features.mcp import render
 
     return render.test_servers(names or [], workspace, config=mcp_config)
@@ -105,6 +114,7 @@ def approve(
     yes: Annotated[bool, typer.Option("--yes", help="Approve without asking.")] = False,
 ) -> int:
     """Review a server's tools and approve them."""
+    _require_library()
     from agentcli.features.mcp import render
 
     return render.approve(name, workspace, config=mcp_config, yes=yes)
@@ -120,6 +130,7 @@ def login(
     ] = False,
 ) -> int:
     """Log in to a remote server in your browser."""
+    _require_library()
     from agentcli.features.mcp import render
 
     return render.login(name, workspace, config=mcp_config, opens_browser=not no_browser)
@@ -128,6 +139,7 @@ def login(
 @app.command()
 def logout(name: Name, workspace: Workspace = Path(), mcp_config: McpConfig = None) -> int:
     """Log out of a server."""
+    _require_library()
     from agentcli.features.mcp import render
 
     return render.logout(name, workspace, config=mcp_config)
@@ -136,6 +148,7 @@ def logout(name: Name, workspace: Workspace = Path(), mcp_config: McpConfig = No
 @app.command()
 def remove(name: Name) -> int:
     """Remove a server from your mcp.json."""
+    _require_library()
     from agentcli.features.mcp import render
 
     return render.remove(name)
@@ -154,6 +167,7 @@ def serve(
     add_dir: AddDir = None,
 ) -> int:
     """Serve tools and tasks to MCP clients on stdin and stdout."""
+    _require_library()
     from agentcli.features.mcp.serve import run_server
     from agentcli.settings import load_settings
 

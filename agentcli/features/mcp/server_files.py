@@ -12,14 +12,17 @@ from agentcli.session.managed import apply_managed, keeps_sandbox
 from agentcli.session.plugins import build_server_table, get_data_directory, load_plugins
 from agentcli.session.project import Project, get_trust_directory
 from agentcli.settings import get_servers_file
+from agentcli.system.extras import build_extra_command, is_installed
 from agentcli.system.private_file import unwritable_error
 from agentcli.types.errors import SettingsError
 from agentcli.types.settings import Settings
 from agentcli.types.tools import ToolSpec
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from agentcli.features.mcp.approvals import ServerTrials, ToolListApprovals
-    from agentcli.features.mcp.entries import Entries
+    from agentcli.features.mcp.entries import Entries, ServerEntry
     from agentcli.features.mcp.servers import Servers
     from agentcli.permissions.plugin_files import PluginFiles
     from agentcli.session.parts import SessionParts
@@ -45,8 +48,9 @@ def build_session_feature(parts: "SessionParts") -> "Servers | None":
     from agentcli.features.mcp.servers import Servers
     from agentcli.features.mcp.session_sampling import build_sampling
 
+    servers, problems = _leave_out_unusable(entries)
     return Servers(
-        entries.servers,
+        servers,
         parts.settings,
         gate=parts.gate,
         emit=parts.journal.append,
@@ -54,8 +58,17 @@ def build_session_feature(parts: "SessionParts") -> "Servers | None":
         wrap_offers=parts.checkpoints.wrap_offers,
         catalogue=parts.catalogue,
         sampling=build_sampling(parts),
-        problems=entries.problems,
+        problems=problems,
     )
+
+
+def _leave_out_unusable(found: "Entries") -> "tuple[Sequence[ServerEntry], Sequence[str]]":
+    """Return the servers that can be used, and the problems: without its library, none can."""
+    if not found.servers or is_installed("mcp"):
+        return found.servers, found.problems
+    names = ", ".join(server.name for server in found.servers)
+    missing = f"{names}: MCP servers need the Python package mcp: {build_extra_command('mcp')}"
+    return (), (*found.problems, missing)
 
 
 def read_entries(settings: Settings, project: Project | None) -> "Entries | None":
@@ -139,10 +152,9 @@ def list_known_tools(
     if entries is None:
         return [], []
     approvals = open_approvals()
-    specs = [
-        tool.spec(entry.name) for entry in entries.servers for tool in approvals.find(entry) or ()
-    ]
-    return specs, list(entries.problems)
+    servers, problems = _leave_out_unusable(entries)
+    specs = [tool.spec(entry.name) for entry in servers for tool in approvals.find(entry) or ()]
+    return specs, list(problems)
 
 
 def _read_text(path: Path) -> str | None:

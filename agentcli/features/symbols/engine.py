@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from agentcli.agent.toolset import Load
 from agentcli.session.features import SessionFeature
 from agentcli.session.project import Project
+from agentcli.system.extras import build_extra_command, is_installed
 from agentcli.system.lazy import Lazy
 from agentcli.tools.contracts import load_spec
 from agentcli.types.events import Warned
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from agentcli.system.workspace import WorkspacePath
     from agentcli.tools.read_file import OutlineFile
 
-MISSING = "symbols = true needs tree-sitter: install agentcli with the extra symbols"
-
 
 def build_session_feature(parts: "SessionParts") -> "SymbolsFeature":
     return SymbolsFeature(parts)
@@ -34,7 +33,9 @@ def list_known_tools(
     """Return the tool if it is enabled, and what it lacks."""
     if not settings.symbols:
         return [], []
-    return ([load_spec("symbols")], []) if _is_installed() else ([], [MISSING])
+    if is_installed("tree_sitter"):
+        return [load_spec("symbols")], []
+    return [], [f"symbols = true needs tree-sitter: {build_extra_command('symbols')}"]
 
 
 class SymbolsFeature(SessionFeature):
@@ -55,7 +56,7 @@ class SymbolsFeature(SessionFeature):
 
 def build_outliner(settings: Settings, tools: "BuiltinTools") -> "OutlineFile | None":
     """Build what outlines large files for read_file, or return None if it is not wanted."""
-    if not settings.symbols or not _is_installed():
+    if not settings.symbols or not is_installed("tree_sitter"):
         return None
 
     async def outline(path: "WorkspacePath") -> Sequence[str]:
@@ -78,12 +79,6 @@ def _build_indexer(tools: "BuiltinTools", root: Path) -> "Indexer":
         workspace=tools.files,
         engine=tools.search_engine,
     )
-
-
-def _is_installed() -> bool:
-    from importlib.util import find_spec
-
-    return find_spec("tree_sitter") is not None
 
 
 def _get_index_path(workspace: Path) -> Path:

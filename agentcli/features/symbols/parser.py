@@ -184,7 +184,7 @@ def parse_file(path: str) -> dict[str, Any]:
             return {"error": f"larger than {LIMIT_BYTES // 1_000_000} MB"}
         return parse_source(source, grammar)
     except ImportError:
-        return {"error": f"no grammar: pip install {grammar.module.replace('_', '-')}"}
+        return {"error": f"no grammar: {grammar.module} is not installed"}
     except OSError as error:
         return {"error": error.strerror or "cannot be read"}
 

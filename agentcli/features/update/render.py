@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from agentcli import __version__
 from agentcli.system import own_process
+from agentcli.system.extras import list_installed_extras
 from agentcli.types.errors import SettingsError
 from agentcli.ui.streams import write_out
 
@@ -86,6 +87,8 @@ def _build_advice(source: InstallSource, revision: str) -> str:
     if not source.url:
         return "with the program that installed it, from the index that you trust"
     place = f"git+{source.url}" + (f"@{revision}" if revision else "")
+    if extras := ",".join(list_installed_extras()):
+        place = f"agentcli[{extras}] @ {place}"
     python = sys.prefix
     if "/pipx/" in python:
         return f"pipx install --force '{place}'"

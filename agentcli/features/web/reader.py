@@ -9,9 +9,10 @@ from pathlib import Path
 from agentcli.features.web.client import FetchedPage
 from agentcli.features.web.converter import MISSING_LIBRARY
 from agentcli.system import own_process
+from agentcli.system.extras import build_install_command
 from agentcli.system.images import ImageRefused, decode_picture, image_type
 from agentcli.system.output import group_digits
-from agentcli.system.pdf import LibraryMissing, PdfRefused, read_pdf
+from agentcli.system.pdf import PdfRefused, read_pdf
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Image
 
@@ -135,8 +136,6 @@ def _indent_json(text: str) -> tuple[str, tuple[str, ...]]:
 def _read_pdf(body: bytes, media: str) -> PageText:
     try:
         pages = read_pdf(body, last=PDF_PAGES)
-    except LibraryMissing:
-        return PageText(media=media, notes=("to read it: pip install pypdf",), file=body)
     except PdfRefused as error:
         return PageText(media=media, notes=(f"it {error}",), file=body)
     notes: tuple[str, ...] = (f"it {pages.fault}",) if pages.fault else ()
@@ -160,7 +159,7 @@ def _read_converted(data: bytes, media: str, address: str, notes: tuple[str, ...
         notes += (f"it was not converted within {CONVERT_S:g} s",)
         return PageText(media=media, notes=notes, file=data)
     if ran.returncode == MISSING_LIBRARY:
-        missing = "to read it: pip install markdownify"
+        missing = f"to read it: {build_install_command('markdownify')}"
         return PageText(media=media, notes=(*notes, missing), file=data)
     if ran.returncode:
         return PageText(media=media, notes=(*notes, "it could not be converted"), file=data)

