@@ -180,20 +180,10 @@ def answers(url: str) -> bool:
         return False
 
 
-@pytest.mark.soak
-@pytest.mark.timeout(1200)
-@pytest.mark.parametrize(
-    ("server", "options"),
-    [
-        ((), ()),
-        (("--chat_format", "chatml-function-calling"), ("--tool-choice", "required")),
-        (("--chat_format", "chatml-function-calling"), ("--tool-choice", "read_file")),
-    ],
-    ids=["words", "calls", "named-call"],
-)
-def test_real_model_runs_a_whole_session(
+def run_real_model(
     server: Sequence[str], options: Sequence[str], home: Path, workspace: Path
-) -> None:
+) -> list[dict[str, Any]]:
+    """Run a task with the real model and return its events. The log must verify."""
     (workspace / "calc.py").write_text("def add(a, b): return a - b\n")
     with serve_model(home, *server) as url:
         model = {"LLAMACPP_BASE_URL": url, "AGENTCLI_WINDOW": WINDOW_TOKENS}
@@ -206,13 +196,40 @@ def test_real_model_runs_a_whole_session(
             text=True,
             timeout=PATIENCE_S,
         )
-    events = [json.loads(line) for line in ran.stdout.splitlines()]
+    assert "Traceback" not in ran.stderr
+    assert agentcli("audit", "verify", home=home, cwd=workspace).code == 0
+    return [json.loads(line) for line in ran.stdout.splitlines()]
+
+
+FUNCTION_CALLING = ("--chat_format", "chatml-function-calling")
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize(
+    ("server", "options"),
+    [((), ()), (FUNCTION_CALLING, ()), (FUNCTION_CALLING, ("--tool-choice", "read_file"))],
+    ids=["words", "words-or-calls", "named-call"],
+)
+def test_real_model_runs_a_whole_session(
+    server: Sequence[str], options: Sequence[str], home: Path, workspace: Path
+) -> None:
+    events = run_real_model(server, options, home, workspace)
     result = events[-1]
-    assert (result["type"], "Traceback" in ran.stderr) == ("result", False)
+    assert result["type"] == "result"
     assert result["ending"] not in (Ending.INTERNAL, Ending.MISCONFIGURED), result
     assert result["usage"]["output"] > 0
     requested = [event["id"] for event in events if event["type"] == "tool.requested"]
     finished = [event["id"] for event in events if event["type"] == "tool.finished"]
     assert sorted(requested) == sorted(finished)
-    assert bool(requested) == bool(options)
-    assert agentcli("audit", "verify", home=home, cwd=workspace).code == 0
+    assert requested or not options
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1200)
+def test_server_that_breaks_off_what_it_cannot_do_is_named(home: Path, workspace: Path) -> None:
+    # llama-cpp-python knows no "required": it answers 200 and then sends nothing
+    events = run_real_model(FUNCTION_CALLING, ("--tool-choice", "required"), home, workspace)
+    assert events[-1]["ending"] == Ending.PROVIDER_FAILED
+    assert "the stream ended without a finish reason" in events[-1]["error"]["message"]
+    assert [event["attempt"] for event in events if event["type"] == "retry"] == [2, 3, 4, 5, 6]
