@@ -5,7 +5,7 @@ The work is done by an `AsyncSession`, in an event loop in a thread of its own.
 
 import asyncio
 import threading
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, Unpack
 
@@ -47,8 +47,12 @@ class Session:
 
     def __enter__(self) -> "Session":
         """Open the session. Raise AgentError if that is not possible."""
+        if self._loop is not None:
+            raise UsageError("the session is open already", hint="make another Session(...)")
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="agentcli", daemon=True)
+        self._thread = threading.Thread(
+            target=_run_loop, args=[self._loop], name="agentcli", daemon=True
+        )
         self._thread.start()
         try:
             self._wait(self._session.__aenter__())
@@ -99,26 +103,30 @@ class Session:
             while (event := self._wait(_read_next(events))) is not None:
                 yield event
         finally:
-            self._wait(events.aclose())
+            if self._loop is not None:
+                self._wait(events.aclose())
 
     def steer(self, text: str) -> None:
         """Send a message to the running turn. May be called from any thread."""
-        self._call_soon(self._session.steer, text)
+        self._get_loop().call_soon_threadsafe(self._session.steer, text)
 
     def interrupt(self) -> None:
         """Stop the running turn. May be called from any thread."""
-        self._call_soon(self._session.interrupt)
-
-    def _call_soon(self, function: Callable[..., None], *args: str) -> None:
         if self._loop is not None:
-            self._loop.call_soon_threadsafe(function, *args)
+            self._loop.call_soon_threadsafe(self._session.interrupt)
+
+    def _get_loop(self) -> asyncio.AbstractEventLoop:
+        if self._loop is None:
+            raise UsageError("the session is not open", hint="with Session(...) as session:")
+        return self._loop
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
         """Run the work in the session's thread. If the wait is interrupted, stop the work."""
-        if self._loop is None:
+        try:
+            future = asyncio.run_coroutine_threadsafe(work, self._get_loop())
+        except BaseException:
             work.close()
-            raise UsageError("the session is not open", hint="with Session(...) as session:")
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+            raise
         try:
             return future.result()
         except BaseException:
@@ -130,9 +138,14 @@ class Session:
         if loop is not None and self._thread is not None:
             loop.call_soon_threadsafe(loop.stop)
             self._thread.join()
-            loop.run_until_complete(loop.shutdown_asyncgens())
-            loop.run_until_complete(loop.shutdown_default_executor())
-            loop.close()
+
+
+def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
+    """Run a loop until it is stopped, then close it: here, since the program may have its own."""
+    loop.run_forever()
+    loop.run_until_complete(loop.shutdown_asyncgens())
+    loop.run_until_complete(loop.shutdown_default_executor())
+    loop.close()
 
 
 async def _read_next(events: AsyncGenerator[Event, None]) -> Event | None:

@@ -4,14 +4,13 @@
 """
 
 import asyncio
-import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias, TypedDict, Unpack
 
-from agentcli.api.tools import FunctionTool
+from agentcli.api.tools import FunctionTool, call_program
 from agentcli.session.builder import open_session
 from agentcli.session.requirements import RunRequirements
 from agentcli.session.session import InterruptibleTurn
@@ -99,6 +98,7 @@ _ARGUMENTS = frozenset(
     {"allow", "deny", "network", "policy", "pass_env", "mask", "add_dir", "trust_project"}
 )
 """The options that are arguments of `load_settings`; the others are settings."""
+_LISTS = _ARGUMENTS - {"policy", "trust_project"} | {"images", "verify"}
 
 
 # The answers to a question
@@ -179,6 +179,10 @@ class AsyncSession:
         `approve` is asked about calls that neither mode nor rules decide; they are denied if it is
         None. `resume` is a session to continue, by id or name. `verify` are commands that decide
         whether a turn is done. `answer_schema` is the JSON Schema of the answers."""
+        _require_lists(verify=verify, **options)
+        for one in tools:
+            if not isinstance(one, FunctionTool):
+                raise UsageError(f"{one!r:.80} is not a tool", hint="write @tool above it")
         self._workspace = Path(workspace)
         self._tools = tuple(tools)
         self._approve = approve
@@ -195,6 +199,8 @@ class AsyncSession:
 
     async def __aenter__(self) -> "AsyncSession":
         """Open the session. Raise AgentError if that is not possible."""
+        if self._session is not None:
+            raise UsageError("the session is open already", hint="make another AsyncSession(...)")
         past = None
         if self._resume is not None:
             from agentcli.log.sessions import choose_session
@@ -264,6 +270,7 @@ class AsyncSession:
         `result` has the result after the last one. Leaving early stops the turn. Raise AgentError
         as `run` does."""
         session = self._open_session
+        _require_lists(images=images)
         if self._turn is not None:
             raise UsageError("a turn is running", hint="await it, or make another session")
         self._events, self._tally, self._result = asyncio.Queue(), Tally(), None
@@ -334,15 +341,22 @@ class AsyncSession:
 
     async def _ask(self, question: Question) -> Verdict:
         assert self._approve is not None
-        if inspect.iscoroutinefunction(self._approve):
-            answer = await self._approve(question)
-        else:  # it may wait for a user, and the session shares its thread
-            answer = await asyncio.to_thread(self._approve, question)
+        try:
+            answer = await call_program(self._approve, question)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the program's own code
+            return deny(f"the program failed to decide: {type(error).__name__}: {error}")
         if isinstance(answer, bool):
             return allow() if answer else deny()
         if not isinstance(answer, Verdict) or answer.decision == "ask":
             return deny(f"the program answered {answer!r:.80}, which is no verdict")
         return replace(answer, by="user")
+
+
+def _require_lists(**given: object) -> None:
+    """Raise UsageError if a single text is given where a list of texts is meant."""
+    for name in _LISTS & given.keys():
+        if isinstance(given[name], str):
+            raise UsageError(f"{name} must be a list of texts", hint=f"{name}=[{given[name]!r}]")
 
 
 async def _cancel(turn: "asyncio.Task[None]") -> None:

@@ -14,11 +14,10 @@ from typing import (
     TypeAlias,
     get_args,
     get_origin,
-    get_type_hints,
 )
 from typing import overload as _overload
 
-from agentcli.types.errors import UsageError
+from agentcli.types.errors import AgentError, ToolError, UsageError
 from agentcli.types.messages import Json, Text
 from agentcli.types.tools import Effect, Output, ToolContext, ToolSpec
 
@@ -48,7 +47,7 @@ class FunctionTool:
             raise UsageError(
                 f"the tool {name} has no description", hint="write a docstring for the function"
             )
-        self._parameters = _list_parameters(function, name)
+        _check_parameters(function, name)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.__wrapped__(*args, **kwargs)
@@ -79,40 +78,54 @@ class FunctionTool:
         values = {name: getattr(args, name) for name in type(args).model_fields}
         if self._context_name:
             values[self._context_name] = context
-        if inspect.iscoroutinefunction(self.__wrapped__):
-            returned = await self.__wrapped__(**values)
-        else:  # it may block, and the session shares its thread
-            returned = await asyncio.to_thread(self.__wrapped__, **values)
-        return _build_output(returned)
+        try:
+            return _build_output(await call_program(self.__wrapped__, **values))
+        except (AgentError, SystemExit) as error:  # of the function, not of the session
+            raise ToolError(f"{type(error).__name__}: {error}") from error
 
     @cached_property
-    def _hints(self) -> dict[str, Any]:
-        return get_type_hints(self.__wrapped__, include_extras=True)
+    def _parameters(self) -> list[inspect.Parameter]:
+        """The parameters with their types, which may be named before they are defined."""
+        try:
+            signature = inspect.signature(self.__wrapped__, eval_str=True)
+        except NameError as error:
+            raise self._refuse(str(error)) from error
+        return list(signature.parameters.values())
 
     @cached_property
     def _context_name(self) -> str:
         """The name of the parameter that gets the context of the call, or ""."""
-        taking = (one.name for one in self._parameters if self._hints.get(one.name) is ToolContext)
+        taking = (one.name for one in self._parameters if one.annotation is ToolContext)
         return next(taking, "")
 
     @cached_property
     def _arguments(self) -> "type[Arguments]":
         """The model of the arguments, made when the tool is first declared."""
-        from pydantic import create_model
+        from pydantic import PydanticUserError, create_model
 
         from agentcli.tools.python_arguments import Arguments
 
+        empty = inspect.Parameter.empty
         fields: dict[str, Any] = {
             one.name: (
-                _describe(self._hints.get(one.name, str)),
-                ... if one.default is inspect.Parameter.empty else one.default,
+                str if one.annotation is empty else _describe(one.annotation),
+                ... if one.default is empty else one.default,
             )
             for one in self._parameters
             if one.name != self._context_name
         }
         with warnings.catch_warnings():  # an argument may be called `copy` or `model_name`
             warnings.simplefilter("ignore")
-            return create_model(self._name, __base__=Arguments, **fields)
+            try:
+                return create_model(self._name, __base__=Arguments, **fields)
+            except PydanticUserError as error:
+                raise self._refuse(error.message.partition(". ")[0]) from error
+
+    def _refuse(self, reason: str) -> UsageError:
+        return UsageError(
+            f"the tool {self._name} cannot be declared to a model: {reason}",
+            hint="give its arguments types that JSON has, or a dataclass of them",
+        )
 
 
 @_overload
@@ -134,14 +147,34 @@ def tool(
     Raise UsageError if the function cannot be declared to a model."""
 
     def decorate(function: Callable[..., Any]) -> FunctionTool:
-        return FunctionTool(function, name=name or function.__name__, effect=Effect(effect))
+        own_name = name or getattr(function, "__name__", "")
+        if not own_name:
+            raise UsageError(f"{function!r:.80} has no name", hint='tool(name="NAME")(function)')
+        return FunctionTool(function, name=own_name, effect=Effect(effect))
+
+    if effect not in tuple(Effect):
+        kinds = ", ".join(Effect)
+        raise UsageError(f"effect must be one of {kinds}, not {effect!r}", hint='effect="read"')
 
     return decorate if function is None else decorate(function)
 
 
-def _list_parameters(function: Callable[..., Any], name: str) -> list[inspect.Parameter]:
-    parameters = list(inspect.signature(function).parameters.values())
-    for one in parameters:
+async def call_program(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Call a function of the program and return its value, awaited if it can be."""
+    if inspect.iscoroutinefunction(function):
+        return await function(*args, **kwargs)
+    # It may block, and the session shares its thread.
+    returned = await asyncio.to_thread(function, *args, **kwargs)
+    return await returned if inspect.isawaitable(returned) else returned
+
+
+def _check_parameters(function: Callable[..., Any], name: str) -> None:
+    for one in inspect.signature(function).parameters.values():
+        if one.name in ("self", "cls"):
+            raise UsageError(
+                f"the tool {name} is a method without its object",
+                hint=f"tool(your_object.{name}), not @tool in the class",
+            )
         if one.kind not in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY):
             raise UsageError(
                 f"the tool {name} takes {one}, which cannot be declared to a model",
@@ -151,7 +184,6 @@ def _list_parameters(function: Callable[..., Any], name: str) -> list[inspect.Pa
             raise UsageError(
                 f"the tool {name} cannot have an argument {one.name}", hint="rename the argument"
             )
-    return parameters
 
 
 def _describe(hint: Any) -> Any:

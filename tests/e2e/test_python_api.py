@@ -255,16 +255,61 @@ def test_message_to_the_running_turn_is_read_before_the_next_reply(
     assert "only the first one" in notes
 
 
-def test_tool_that_raises_is_an_error_for_the_model(workspace: Path, model: Any) -> None:
-    @tool(effect="read")
+@pytest.mark.parametrize(
+    "error",
+    [ZeroDivisionError("by nothing"), SystemExit("by nothing"), UsageError("by nothing", hint="")],
+)
+@pytest.mark.parametrize("is_async", [True, False])
+def test_tool_that_raises_is_an_error_for_the_model(
+    error: BaseException, is_async: bool, workspace: Path, model: Any
+) -> None:
     def fail() -> None:
         "Fail."
-        raise ZeroDivisionError("by nothing")
+        raise error
 
-    with Session(workspace, model=model({"calls": [{"fail": {}}]}, "."), tools=[fail]) as session:
+    async def fail_later() -> None:
+        "Fail."
+        raise error
+
+    failing = tool(name="fail", effect="read")(fail_later if is_async else fail)
+
+    replies = [{"calls": [{"fail": {}}]}, "."]
+    with Session(workspace, model=model(*replies), tools=[failing]) as session:
         session.run("go")
         (finished,) = (fact for fact in session.facts if isinstance(fact, CallFinished))
-    assert finished.result.text == "ZeroDivisionError: by nothing"
+    assert finished.result.text == f"{type(error).__name__}: by nothing"
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError("by nothing"), SystemExit("by nothing")])
+def test_program_that_fails_to_decide_denies(
+    error: BaseException, workspace: Path, model: Any
+) -> None:
+    def approve(question: Question) -> bool:
+        raise error
+
+    with Session(workspace, model=model(bash("touch made"), "."), approve=approve) as session:
+        ((_, verdict),) = session.run("go").denials
+    assert verdict.reason == f"the program failed to decide: {type(error).__name__}: by nothing"
+    assert not (workspace / "made").exists()
+
+
+class Approver:
+    async def __call__(self, question: Question) -> bool:
+        return True
+
+
+def test_object_that_decides_later_is_awaited(workspace: Path, model: Any) -> None:
+    with Session(workspace, model=model(bash("touch made"), "."), approve=Approver()) as session:
+        assert not session.run("go").denials
+    assert (workspace / "made").exists()
+
+
+def test_session_without_async_works_where_a_loop_is_running(workspace: Path, model: Any) -> None:
+    async def run() -> str:
+        with Session(workspace, model=model("hello")) as session:
+            return session.run("go").answer
+
+    assert asyncio.run(run()) == "hello"
 
 
 def test_effect_of_a_tool_decides_and_rules_name_it(workspace: Path, model: Any) -> None:
@@ -297,6 +342,9 @@ def test_answer_that_has_a_schema_is_data(workspace: Path, model: Any) -> None:
         ({"workspace": "/no/such"}, UsageError, "cannot open /no/such"),
         ({"resume": "nothing-like-it"}, AgentError, "nothing-like-it"),
         ({"allow": ["bash("]}, AgentError, "bash"),
+        ({"allow": "bash(ls)"}, UsageError, "allow must be a list of texts"),
+        ({"verify": "pytest -q"}, UsageError, "verify must be a list of texts"),
+        ({"tools": [print]}, UsageError, "<built-in function print> is not a tool"),
     ],
 )
 def test_what_cannot_be_opened_says_why(
@@ -321,6 +369,10 @@ def test_misuse_says_what_would_be_right(workspace: Path, model: Any) -> None:
     session = Session(workspace, model=model("."))
     with pytest.raises(UsageError, match="the session is not open"):
         session.run("go")
+    with pytest.raises(UsageError, match="the session is not open"):
+        session.steer("go")
+    with pytest.raises(UsageError, match="the session is open already"), session, session:
+        pass
     with pytest.raises(UsageError, match="cannot approve always"):
         allow(lasts="always")
 

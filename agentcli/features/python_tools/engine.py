@@ -97,10 +97,12 @@ class PythonTool:
             return Effect(self._tool.effect(args))
 
     async def preview(self, args: Any, context: ToolContext) -> Details | None:
-        return await self._tool.preview(args, context)
+        with _convert_errors():
+            return await self._tool.preview(args, context)
 
     async def run(self, args: Any, context: ToolContext) -> Output:
-        output = await self._tool.run(args, context)
+        with _convert_errors():
+            output = await self._tool.run(args, context)
         if not isinstance(output, Output):
             raise ToolError(f"{self._spec.source} returned {type(output).__name__}, not Output.")
         return output

@@ -1,5 +1,7 @@
 import asyncio
+from functools import partial
 from pathlib import Path
+from threading import Thread
 from typing import Annotated, Any
 
 import pytest
@@ -104,14 +106,66 @@ def underscored(_a: int) -> None:
     "Take it."
 
 
+def add(a: int, b: int) -> int:
+    "Add numbers."
+    return a + b
+
+
+class Counter:
+    def count(self, to: int) -> list[int]:
+        "Count."
+        return [*range(to)]
+
+
+def take_path(path: Path, thread: Thread) -> None:
+    "Take what JSON does not have."
+
+
+def take_unknown(it: "Nowhere") -> None:  # type: ignore[name-defined]  # noqa: F821
+    "Take what is not defined."
+
+
 @pytest.mark.parametrize(
     ("function", "message"),
     [
         (undescribed, "the tool undescribed has no description"),
         (variadic, r"takes \*words: str, which cannot be declared"),
         (underscored, "cannot have an argument _a"),
+        (Counter.count, "the tool count is a method without its object"),
+        (partial(add, 1), "has no name"),
     ],
 )
 def test_function_that_cannot_be_declared_is_refused_at_once(function: Any, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         tool(function)
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [(take_path, "schema for <class 'threading.Thread'>$"), (take_unknown, "'Nowhere' is not")],
+)
+def test_type_that_cannot_be_declared_is_named(function: Any, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        _ = tool(function).spec
+
+
+def test_effect_that_does_not_exist_is_named() -> None:
+    with pytest.raises(UsageError, match="one of read, write, execute, network, not 'reads'"):
+        tool(effect="reads")  # type: ignore[call-overload]
+
+
+def test_bound_method_and_partial_are_functions_too() -> None:
+    assert run(tool(Counter().count), {"to": 2}) == "[0, 1]"
+    assert run(tool(name="more")(partial(add, 1)), {"b": 2}) == "3"
+
+
+def test_function_that_returns_something_to_await_is_awaited() -> None:
+    async def later(word: str) -> str:
+        return f"later {word}"
+
+    @tool
+    def give(word: str) -> Any:
+        "Give it later."
+        return later(word)
+
+    assert run(give, {"word": "on"}) == "later on"
