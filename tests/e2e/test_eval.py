@@ -9,7 +9,7 @@ import pytest
 
 from agentcli.features.eval.suite import SHIPPED, FileSet, SuiteTask, read_suite, write_files
 from agentcli.log.lock import SessionLock
-from tests.support.program import Ran, agentcli
+from tests.support.program import Ran, agentcli, script, session_log
 
 BASICS = {path.stem: path for path in sorted((SHIPPED / "basics").glob("*.toml"))}
 
@@ -167,12 +167,46 @@ def test_attempts_are_not_made_twice_and_two_runs_are_compared(ground: Ground) -
     assert len(checks) == 3, "the checks are no sessions of the user"
 
 
+def test_task_without_its_setup_fails_as_often_as_the_others_are_tried(ground: Ground) -> None:
+    ground.write("right", "unprepared")
+    binary = ground.suite / "binary"
+    binary.mkdir()
+    (binary / "a.bin").write_bytes(b"\xff")
+    played = RIGHT.replace('[solution]\n"a.txt" = "yes"\n', "")
+    (ground.suite / "unplayable.toml").write_text(f'solution = "binary"\n{played}')
+    ran = ground.run("--play", "solution", "--repeat", "2")
+    assert ran.code == 0, ran.err
+    report = ground.report()
+    assert failures(report) == {
+        "right": None,
+        "unplayable": "setup failed",
+        "unprepared": "setup failed",
+    }
+    assert report["summary"]["attempts"] == 6
+    assert list(report["summary"]["pass_power_k"]) == ["1", "2"]
+    assert report["summary"]["cost_usd"] == 0
+
+
+def test_model_cannot_read_a_suite_whatever_its_path(ground: Ground, tmp_path: Path) -> None:
+    ground.suite = tmp_path / "a[b]*"
+    ground.suite.mkdir()
+    ground.write("right")
+    peek: list[Any] = [{"calls": [{"bash": {"command": f"cat '{ground.suite}/right.toml'"}}]}, "."]
+    ran = ground.run("--model", script(tmp_path / "script.json", peek))
+    assert ran.code == 0, ran.err
+    assert "a[[]b][*]/**) (--deny) forbids it" in session_log(ground.home).read_text()
+    ran = ground.run("--play", "solution", out="a{b}")
+    assert (ran.code, "has a brace or a backslash" in ran.err) == (2, True)
+
+
 def test_results_of_another_version_are_refused_by_name(ground: Ground) -> None:
     ground.write("right")
     for text, message in (
         ('{"v": 99, "agentcli": "9.0", "tasks": []}', "was written by agentcli 9.0"),
         ("[]", "is not the result of an evaluation"),
         ('{"v": 1, "tasks": [{"id": "a"}]}', "is not the result of an evaluation"),
+        ('{"v": 1}', "is not the result of an evaluation (no 'tasks')"),
+        ("[" * 9_999, "is not the result of an evaluation (Invalid JSON: recursion limit"),
     ):
         (ground.home / "old.json").write_text(text)
         ran = ground.run("--baseline", "old.json")

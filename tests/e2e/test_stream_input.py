@@ -147,6 +147,11 @@ def test_bytes_that_are_no_text_and_lines_without_an_end_are_lines(home: Path) -
     assert (ran.returncode, events[-1]["answer"]) == (0, "One.")
 
 
+def test_byte_order_mark_before_the_first_line_is_no_part_of_it(home: Path) -> None:
+    ran = run(home, ["One."], f"\ufeff{prompt('a')}\r")
+    assert (ran.code, rows(ran, "input.rejected")) == (0, [])
+
+
 def test_input_without_a_prompt_is_a_usage_error(home: Path) -> None:
     ran = run(home, ["One."], "nothing")
     assert (ran.code, ran.events[-1]["error"]["message"]) == (2, "stdin ended without a prompt")

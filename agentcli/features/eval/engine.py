@@ -5,6 +5,7 @@ model says one scripted word: the command runs in the sandbox, with its limits a
 """
 
 import asyncio
+import glob
 import json
 import os
 import shlex
@@ -52,6 +53,20 @@ class EvalPlan:
     sandbox: str | None = None
     play: Play | None = None
 
+    def __post_init__(self) -> None:
+        """Raise UsageError if no rule could keep the checks from the model."""
+        for path in self.unreadable:
+            if set("{}\\") & set(str(path)):
+                raise UsageError(
+                    f"{path} has a brace or a backslash, which rules for paths cannot have",
+                    hint="name another directory with --out, or rename that of the suite",
+                )
+
+    @property
+    def unreadable(self) -> tuple[Path, Path]:
+        """The directories that the model must not read."""
+        return self.suite.path, self.out
+
 
 class Evaluation:
     def __init__(self, plan: EvalPlan) -> None:
@@ -92,7 +107,8 @@ class Evaluation:
 
     def _collect(self, task: SuiteTask, attempts: dict[str, Attempt | None]) -> Iterator[Attempt]:
         if (why := self._failed_setups.get(task.id)) is not None:
-            yield Attempt(passed=False, failure="setup failed", message=why)
+            failed = Attempt(passed=False, failure="setup failed", message=why, cost_usd=0.0)
+            yield from (failed for _ in self._numbers)
             return
         found = (attempts[_name_attempt(task, number)] for number in self._numbers)
         yield from (attempt for attempt in found if attempt is not None)
@@ -104,9 +120,11 @@ class Evaluation:
 
     async def _prepare(self, task: SuiteTask) -> None:
         base, is_ready = self._get_base(task), self._get_base(task).with_suffix(".ready")
-        if is_ready.exists():
-            return
         try:
+            if self._plan.play:
+                self._write_script(task)
+            if is_ready.exists():
+                return
             shutil.rmtree(base, ignore_errors=True)
             await asyncio.to_thread(_write_base, task, base)
             write_files(task.hidden, self._get_hidden_path(task))
@@ -140,28 +158,30 @@ class Evaluation:
             await batch.wait()
 
     def _build_row(self, task: SuiteTask, number: int) -> Json:
-        played = {"model": f"script/{self._write_script(task)}"} if self._plan.play else {}
+        played = {"model": f"script/{self._get_script_path(task)}"} if self._plan.play else {}
         return {
             "id": _name_attempt(task, number),
             "prompt": task.prompt,
             "workspace": str(self._get_base(task)),
             "timeout": task.timeout_s,
-            "deny": [f"read({path}/**)" for path in (self._plan.suite.path, self._plan.out)],
+            "deny": [f"read({glob.escape(str(path))}/**)" for path in self._plan.unreadable],
             **task.limits,
             **played,
         }
 
-    def _write_script(self, task: SuiteTask) -> Path:
+    def _get_script_path(self, task: SuiteTask) -> Path:
+        return self._plan.out / "scripts" / f"{task.key}.json"
+
+    def _write_script(self, task: SuiteTask) -> None:
         """Write the replies of a model that only writes the files of the solution."""
         files: FileSet = task.solution if self._plan.play == "solution" else task.wrong
         texts = list_files(files)
         reads = [{"read_file": {"path": path}} for path in texts]  # or nothing may be replaced
         writes = [{"write_file": {"path": path, "content": text}} for path, text in texts.items()]
         replies = [*({"calls": calls} for calls in (reads, writes) if calls), "Done."]
-        script = self._plan.out / "scripts" / f"{task.key}.json"
+        script = self._get_script_path(task)
         script.parent.mkdir(exist_ok=True)
         _write_json(script, {"replies": replies, "afterwards": "Done."})
-        return script
 
     # What an attempt left
 

@@ -9,6 +9,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
+
 from agentcli import __version__
 from agentcli.features.eval.engine import EvalPlan, Evaluation
 from agentcli.features.eval.measure import (
@@ -51,7 +53,7 @@ class EvalReport:
         """DONE if every attempt could be made and checked, whatever came of it."""
         if self.suite.invalid:
             return Exit.USAGE
-        lacks = any(len(score.attempts) == 0 for score in self.scores)
+        lacks = any(len(score.attempts) < self.repeats for score in self.scores)
         return Exit.INTERNAL if lacks else Exit.DONE
 
     def build_json(self) -> dict[str, Any]:
@@ -132,24 +134,20 @@ def load_scores(out: Path) -> tuple[TaskScore, ...]:
     file = out / "eval.json" if out.is_dir() else out
     hint = "name the --out of an evaluation that has ended"
     try:
-        document = json.loads(file.read_bytes())
+        document = TypeAdapter(dict[str, Any]).validate_json(file.read_bytes())
         if document["v"] != FORMAT:
             raise UsageError(
                 f"{file} was written by agentcli {document.get('agentcli')}, in another format",
                 hint="run that evaluation again with this version",
             )
-        return tuple(_load_score(row) for row in document["tasks"])
+        return TypeAdapter(tuple[TaskScore, ...]).validate_python(document["tasks"])
     except OSError as error:
         raise UsageError(f"cannot read {file}: {error.strerror}", hint=hint) from None
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValidationError, KeyError) as error:
+        wrong = error.errors()[0]["msg"] if isinstance(error, ValidationError) else f"no {error}"
         raise UsageError(
-            f"{file} is not the result of an evaluation ({error})", hint=hint
+            f"{file} is not the result of an evaluation ({wrong})", hint=hint
         ) from None
-
-
-def _load_score(row: dict[str, Any]) -> TaskScore:
-    attempts = tuple(Attempt(**attempt) for attempt in row["attempts"])
-    return TaskScore(**{**row, "attempts": attempts})
 
 
 # The report as text

@@ -149,6 +149,8 @@ def _read_task(name: str, file: Path) -> SuiteTask:
     """Read a task. Raise ValueError that says what is wrong."""
     if not _ID.fullmatch(name):
         raise ValueError("its name must have letters, digits, - and _ only")
+    if file.exists() and not file.is_file():
+        raise ValueError("it is not a regular file")
     try:
         data = file.read_bytes()
         given = _TaskDeclaration.model_validate(tomllib.loads(data.decode("utf-8-sig")))
@@ -217,14 +219,16 @@ def _add_folder(digest: "hashlib._Hash", files: FileSet) -> None:
 
 
 def list_files(files: FileSet) -> dict[str, str]:
-    """Return the text files of a set, by their relative paths."""
+    """Return the files of a set, by their relative paths. Raise ValueError if one is no text."""
     if not isinstance(files, Path):
         return dict(files)
-    return {
-        one.relative_to(files).as_posix(): one.read_text(encoding="utf-8")
-        for one in sorted(files.rglob("*"))
-        if one.is_file()
-    }
+    found = {one.relative_to(files).as_posix(): one for one in sorted(files.rglob("*"))}
+    try:
+        return {
+            name: one.read_text(encoding="utf-8") for name, one in found.items() if one.is_file()
+        }
+    except UnicodeDecodeError:
+        raise ValueError(f"{files} has files that are no text, which --play cannot write") from None
 
 
 def write_files(files: FileSet, directory: Path) -> None:

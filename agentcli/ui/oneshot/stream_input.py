@@ -4,6 +4,7 @@ A line that cannot be used is named by an `input.rejected` line, and the rest go
 """
 
 import asyncio
+import codecs
 import os
 import threading
 from collections import deque
@@ -81,7 +82,7 @@ MESSAGES: TypeAdapter[StreamMessage] = TypeAdapter(StreamMessage)
 def parse_message(line: bytes) -> StreamMessage:
     """Parse a line. Raise ValueError that says what is wrong."""
     try:
-        return MESSAGES.validate_json(line)
+        return MESSAGES.validate_json(line.removeprefix(codecs.BOM_UTF8))
     except ValidationError as error:
         fault = error.errors(include_url=False)[0]
         if fault["type"] == "json_invalid":

@@ -1,3 +1,4 @@
+import os
 from collections import Counter
 from pathlib import Path
 
@@ -76,6 +77,15 @@ def test_files_may_be_folders_and_a_changed_file_is_another_task(tmp_path: Path)
     (folder / "x.txt").write_text("two")
     (changed,) = read_suite(tmp_path).tasks
     assert changed.fingerprint != task.fingerprint
+
+
+def test_file_that_is_no_regular_one_is_named(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.toml")
+    (tmp_path / "gone.toml").symlink_to("nowhere")
+    assert read_suite(tmp_path).invalid == {
+        "gone": "cannot read gone.toml: No such file or directory",
+        "pipe": "it is not a regular file",
+    }
 
 
 def test_suite_that_is_not_there_is_named(tmp_path: Path) -> None:
