@@ -59,7 +59,7 @@ CHART_STYLE = """\
 .data .number { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
 .panel { max-height: 24rem; overflow-y: auto; border-bottom: 1px solid var(--line); }
 .data:not(.chart) td:first-child { white-space: nowrap; }
-.data:not(.chart) td:last-child:not(.number) { min-width: 12rem; }
+.data:not(.chart) td:last-child:not(.number) { min-width: 12rem; overflow-wrap: anywhere; }
 .chart td:last-child { width: 60%; padding-right: 0; }
 .bar { display: block; height: 0.9rem; min-width: 2px; border-radius: 2px; background: var(--accent); }
 .bar.good { background: var(--good); }

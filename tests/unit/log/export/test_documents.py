@@ -95,6 +95,16 @@ def test_page_shows_diffs_outputs_verdicts_and_costs() -> None:
         assert shown in text
 
 
+def test_heading_of_a_long_call_is_short_and_its_input_whole() -> None:
+    call = ToolCall(id="c1", name="bash", input={"command": "x" * 5_000})
+    result = ToolResult(call_id="c1", name="bash", status="ok", content=(), details=None)
+    asked = TurnStarted(message=UserMessage(content=(Text(text="go"),)))
+    facts = (STARTED, asked, replied(call), judged(call), CallFinished(result=result), DONE)
+    text = render_html(build_transcript(entries(*facts)))
+    assert "x" * 5_000 in text
+    assert max(len(part.partition("</h3>")[0]) for part in text.split("<h3>")[1:]) < 400
+
+
 def test_page_shows_what_the_model_wrote_as_it_meant_it() -> None:
     words = "# Done\n\n**Two** tests:\n\n| a | b |\n|---|---|\n| 1 | `x` |\n\n```py\n<b>\n```\n"
     bad = "[x](javascript:alert(1)) ![y](http://evil/z.png) <script>1</script>"
