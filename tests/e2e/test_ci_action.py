@@ -125,6 +125,7 @@ def test_action_runs_a_task_and_hands_its_results_on(runner: Runner) -> None:
             "mode": "auto-edit",
             "allow": "bash(ls:*)\n\nedit(docs/**)\n",
             "report": "junit",
+            "extras": "mcp,images",
         }
     )
     assert code == 0, runner.printed
@@ -137,7 +138,8 @@ def test_action_runs_a_task_and_hands_its_results_on(runner: Runner) -> None:
     settings = json.loads((files / "settings.json").read_text())
     assert "edit(docs/**)" in json.dumps(settings)
     assert [path.name for path in runner.workspace.iterdir()] == ["made.txt"]
-    assert runner.installed[-1] == str(ROOT), "installed from the commit of the action"
+    commit = f"{ROOT}[mcp,images]"
+    assert runner.installed[-1] == commit, "installed from the commit of the action"
 
 
 @pytest.mark.soak
@@ -160,6 +162,7 @@ def test_action_installs_itself_with_a_real_pip(home: Path, workspace: Path) -> 
 def test_action_fails_as_the_run_does(runner: Runner) -> None:
     inputs = {"prompt": "make it", "model": script(runner.home / "s.json", EDIT)}
     assert runner.run(inputs) == 5
+    assert runner.installed[-1] == str(ROOT)
     assert (runner.read_output("status"), runner.read_output("exit-code")) == ("denied", "5")
 
 
@@ -188,7 +191,9 @@ def test_gitlab_template_runs_a_task(home: Path, workspace: Path) -> None:
         "allow": "bash(ls:*)\\nedit(docs/**)",
     }
     assert re.fullmatch(declared["source"]["regex"], inputs["source"])
-    assert not re.fullmatch(declared["source"]["regex"], "agentcli")
+    assert re.fullmatch(declared["source"]["regex"], f"agentcli[mcp] @ {inputs['source']}")
+    for unpinned in ("agentcli", "agentcli[mcp]", f"evil @ {inputs['source']}"):
+        assert not re.fullmatch(declared["source"]["regex"], unpinned)
     filled = re.sub(r"\$\[\[ inputs\.([\w-]+) \]\]", lambda found: inputs[found[1]], body)
     (job,) = yaml.safe_load(filled).values()
     assert not any(variable["expand"] for variable in job["variables"].values())
