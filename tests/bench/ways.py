@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import FrameType
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 from agentcli.__main__ import main
 from tests.bench.dialects import of_anthropic
@@ -30,6 +30,9 @@ class Way(NamedTuple):
     begins: str
     """The module and the function whose call begins the way."""
     ends: str
+    command: str = "echo hi"
+    is_asked: bool = False
+    """True if the command needs an approval, which a program gives."""
 
 
 WAYS = {
@@ -38,6 +41,12 @@ WAYS = {
     ),
     "the first bash call": Way(
         "agentcli.agent.dispatch.Dispatcher.prepare", "agentcli.agent.model_client.ModelClient.send"
+    ),
+    "an approval": Way(
+        "agentcli.session.permission_gate.PermissionGate.judge",
+        "agentcli.tools.bash.Bash.run",
+        command="touch a",
+        is_asked=True,
     ),
 }
 
@@ -51,18 +60,43 @@ def figures() -> Iterator[Figure]:
 
 def _count(way: Way) -> dict[str, int]:
     def reply(step: int) -> bytes:
-        return of_anthropic(step, None if step else ("bash", {"command": "echo hi"}))
+        return of_anthropic(step, None if step else ("bash", {"command": way.command}))
 
     with TemporaryDirectory() as scratch, Model(reply) as model:
         home, project = Path(scratch), Path(scratch, "project")
         project.mkdir()
         output = home / "way.json"
-        command = [sys.executable, "-m", __name__, way.begins, way.ends]
-        options = ["run", "--model", "opus", "--mode", "auto", "-q", "Go on."]
+        command = [sys.executable, "-m", __name__, way.begins, way.ends, "run", "--model", "opus"]
         env = {**model.environment, OUTPUT: str(output), "PYTHONPATH": str(Path.cwd())}
-        subprocess.run([*command, *options], env=environment(home, **env), cwd=project, check=True)
+        run = _run_and_approve if way.is_asked else _run
+        run(command, environment(home, **env), project)
         found: dict[str, int] = json.loads(output.read_text())
     return found
+
+
+def _run(command: list[str], env: dict[str, str], project: Path) -> None:
+    subprocess.run([*command, "--mode", "auto", "-q", "Go on."], env=env, cwd=project, check=True)
+
+
+def _run_and_approve(command: list[str], env: dict[str, str], project: Path) -> None:
+    """Run a task whose first question is answered with yes."""
+    options = ("--mode", "ask", "--input", "stream-json", "-o", "stream-json")
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        [*command, *options], env=env, cwd=project, stdin=pipe, stdout=pipe, text=True
+    ) as run:
+        assert run.stdin and run.stdout
+        _write_line(run.stdin, type="prompt", text="Go on.")
+        for line in run.stdout:
+            row = json.loads(line)
+            if row["type"] == "question":
+                _write_line(run.stdin, type="answer", id=row["id"], decision="allow")
+                run.stdin.close()
+
+
+def _write_line(stdin: IO[str], **message: str) -> None:
+    stdin.write(json.dumps(message) + "\n")
+    stdin.flush()
 
 
 class Probe:
