@@ -69,9 +69,9 @@ def _dispatch(arguments: list[str]) -> int:
     is_version = arguments == ["--version"]
     known = f"agentcli {__version__}\n" if is_version else read_help_page(arguments)
     if known is None:
-        from agentcli.cli.program import run_command
+        from agentcli.cli.line import run_line
 
-        return run_command(arguments)
+        return run_line(arguments)
     sys.stdout.write(known)
     return 0
 

@@ -2,10 +2,10 @@
 
 import os
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from agentcli.log.paths import is_worktree
 from agentcli.types.errors import Exit, UsageError
@@ -62,13 +62,22 @@ class InteractiveOptions:
         for name in values:
             if (value := getattr(self, name)) is not None:
                 arguments += [f"--{name.replace('_', '-')}", str(value)]
-        for name in ("allow", "deny", "network", "add_dir", "pass_env", "mask"):
+        for name in _REPEATABLE:
             for value in getattr(self, name):
                 arguments += [f"--{name.replace('_', '-')}", value]
         arguments += ["--continue"] if self.latest else []
         arguments += ["--web"] if self.web else []
         arguments += ["--computer"] if self.computer else []
         return [*arguments, *(["--trust-project"] if self.trust_project else [])]
+
+
+_REPEATABLE = ("allow", "deny", "network", "add_dir", "pass_env", "mask")
+
+
+def build_options(values: Mapping[str, Any]) -> InteractiveOptions:
+    """Return the options of these parameters, by name; others among them are left out."""
+    given = {field.name: values[field.name] for field in fields(InteractiveOptions)}
+    return InteractiveOptions(**given | {name: given[name] or () for name in _REPEATABLE})
 
 
 def interact(options: InteractiveOptions, *, run: Callable[[Sequence[str]], int]) -> int:

@@ -10,6 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from agentcli import __version__
+from agentcli.cli.line import report_error
 from agentcli.session.features import COMMANDS
 from agentcli.types.errors import AgentError, Exit, UsageError
 from agentcli.ui.arguments import (
@@ -39,9 +40,6 @@ from agentcli.ui.arguments import (
     WorktreeName,
     Yolo,
 )
-
-WITH_JSON_RESULT = ("run", "review")
-"""The commands where `-o json` asks for a result however it ends, even for a wrong command line."""
 
 
 class CommandGroup(TyperGroup):
@@ -104,40 +102,16 @@ def _main(
     accessible: Accessible = False,
     debug: Debug = False,
 ) -> int:
+    values = locals()
     if version:
         typer.echo(f"agentcli {__version__}")
         raise typer.Exit
     if context.invoked_subcommand is not None:
         _refuse_session_options(context)
         return Exit.DONE
-    from agentcli.cli.interactive import InteractiveOptions, interact
+    from agentcli.cli.interactive import build_options, interact
 
-    options = InteractiveOptions(
-        workspace=workspace,
-        model=model,
-        effort=effort,
-        mode=mode,
-        allow=allow or (),
-        deny=deny or (),
-        network=network or (),
-        web=web,
-        computer=computer,
-        policy=policy,
-        sandbox=sandbox,
-        yolo=yolo,
-        add_dir=add_dir or (),
-        pass_env=pass_env or (),
-        mask=mask or (),
-        resume=resume,
-        latest=latest,
-        trust_project=trust_project,
-        mcp_config=mcp_config,
-        theme=theme,
-        color=color,
-        accessible=accessible,
-        worktree=worktree,
-    )
-    return interact(options, run=run_command)
+    return interact(build_options(values), run=run_command)
 
 
 def _refuse_session_options(context: typer.Context) -> None:
@@ -180,24 +154,10 @@ def run_command(arguments: Sequence[str]) -> int:
         code = app(list(arguments), prog_name="agentcli", standalone_mode=False)
     except typer.exceptions.TyperException as error:
         hint = f"{_find_command_path(error, arguments)} --help"
-        return _report_error(UsageError(_format_error(error), hint=hint), arguments)
+        return report_error(UsageError(_format_error(error), hint=hint), arguments)
     except AgentError as error:
-        return _report_error(error, arguments)
+        return report_error(error, arguments)
     return code if isinstance(code, int) else Exit.DONE
-
-
-def _report_error(error: AgentError, arguments: Sequence[str]) -> int:
-    from agentcli.ui.oneshot.plain import print_error
-
-    print_error(str(error), error.hint)
-    if arguments and arguments[0] in WITH_JSON_RESULT:
-        from agentcli.ui.oneshot.jsonl import write_refusal
-
-        try:
-            write_refusal(error.outcome, arguments)
-        except AgentError as lost:
-            return lost.exit_code
-    return error.exit_code
 
 
 def _format_error(error: typer.exceptions.TyperException) -> str:

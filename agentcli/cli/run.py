@@ -4,6 +4,7 @@ from pathlib import Path
 
 import typer
 
+from agentcli.cli.run_task import run_task
 from agentcli.ui.arguments import (
     STYLE,
     AddDir,
@@ -109,74 +110,4 @@ def run(
     verbose: Verbose = False,
 ) -> int:
     """Run one task and exit. Answer on stdout, progress on stderr."""
-    if check_claims:
-        typer.echo(
-            "warning: --check-claims was removed; check the result with --verify CMD", err=True
-        )
-    from agentcli.ui.oneshot.request import (
-        RunRequest,
-        is_ci,
-        parse_input_format,
-        parse_on_deny,
-        parse_output_format,
-    )
-    from agentcli.ui.oneshot.runner import run_once
-
-    if worktree is not None:
-        from agentcli.features.worktree.render import enter_and_say
-
-        workspace = enter_and_say(workspace, worktree, quiet=quiet)
-    request = RunRequest(
-        prompt=prompt,
-        prompt_file=file,
-        images=tuple(image or ()),
-        flags={
-            "model": model,
-            "effort": effort,
-            "mode": mode,
-            "sandbox": sandbox,
-            "web": web or None,
-            "computer": computer or None,
-            "max_turns": max_turns,
-            "max_cost": max_cost,
-            "strict_cost": strict_cost or None,
-            "max_tokens": max_tokens,
-            "timeout": timeout,
-            "tool_timeout": tool_timeout,
-            "max_wait": max_wait,
-            "mcp_config": mcp_config,
-        },
-        workspace=workspace,
-        allow=tuple(allow or ()),
-        deny=(*(deny or ()), *(f"edit({glob})" for glob in protect_tests or ())),
-        network=tuple(network or ()),
-        policy=policy,
-        add_dir=tuple(add_dir or ()),
-        pass_env=tuple(pass_env or ()),
-        mask=tuple(mask or ()),
-        trust_project=trust_project,
-        resume=resume,
-        latest=latest,
-        input=parse_input_format(input),
-        output=parse_output_format(output),
-        partial=partial,
-        quiet=quiet,
-        verbose=verbose,
-        is_ci=is_ci(option=ci),
-        annotations=not no_annotations,
-        on_deny=parse_on_deny(on_deny),
-        checks=tuple(verify or ()),
-        schema=schema,
-        tool_choice=tool_choice,
-        wraps_up=wrap_up,
-        patch=patch,
-        last_message=last_message,
-        output_dir=output_dir,
-        reports=tuple(report or ()),
-    )
-    code = run_once(request)
-    if worktree is not None:
-        from agentcli.features.worktree.render import say_kept
-
-        say_kept(workspace, quiet=quiet)
-    return code
+    return run_task(locals())

@@ -29,8 +29,8 @@ RECORDS = 10_000
 OUTPUT = "a line of a file that was read\n" * 60
 
 
-def write(path: Path) -> None:
-    """Turns of three steps with two calls each, as sessions are."""
+def write(path: Path, *, size_bytes: int = 0) -> None:
+    """Turns of three steps with two calls each, as sessions are, up to this size if one is given"""
     log = LogWriter(path)
     journal = Journal("bench", record=log.append)
     journal.append(
@@ -39,7 +39,7 @@ def write(path: Path) -> None:
             tools_sha256="",
         )
     )  # fmt: skip
-    while len(journal.facts) < RECORDS:
+    while path.stat().st_size < size_bytes if size_bytes else len(journal.facts) < RECORDS:
         turn(journal)
     log.close()
 

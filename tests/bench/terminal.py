@@ -36,6 +36,7 @@ class QuickTerm(PyteTerm):
         while data := _taken(handle):
             with self._lock:
                 self._raw += data
+                self._written.notify_all()
 
 
 def _taken(descriptor: int) -> bytes:

@@ -9,6 +9,7 @@ from agentcli.types.own_tools import BUILT_IN
 from tests.support.contracts import (
     HELP,
     INPUT_SCHEMA,
+    OPTIONS,
     ROOT,
     SHIPPED,
     SNAPSHOTS,
@@ -16,6 +17,7 @@ from tests.support.contracts import (
     generated,
     help_pages,
     input_schema,
+    line_options,
 )
 
 LIMIT_TOKENS = 1000
@@ -75,6 +77,11 @@ def test_estimate_is_near_the_real_count(path: str) -> None:
     text = (ROOT / path).read_text()
     count = len(Tokenizer.from_pretrained("o200k_base").encode(text))
     assert 0.8 < estimate(text) / count < 1.2
+
+
+def test_options_of_run_and_the_session_are_those_of_the_commands() -> None:
+    written = OPTIONS.read_text(encoding="utf-8")
+    assert written == dumped(line_options()), "run: python -m tests.support.contracts"
 
 
 def test_published_schema_of_json_input_is_that_of_the_program() -> None:

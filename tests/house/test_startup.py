@@ -89,14 +89,12 @@ def test_command_loads_nothing_heavy_beyond(
 
 
 @pytest.mark.parametrize("form", ["text", "json", "stream-json"])
-def test_run_without_calls_needs_a_command_line_and_an_event_loop_alone(
-    form: str, tmp_path: Path
-) -> None:
+def test_run_without_calls_needs_an_event_loop_alone(form: str, tmp_path: Path) -> None:
     with Provider([anthropic.says("Hi.")]) as provider:
         env = {"ANTHROPIC_API_KEY": "sk-test-0123456789", "ANTHROPIC_BASE_URL": provider.base_url}
         modules = loaded("run", "-o", form, "--model", "opus", "x", cwd=tmp_path, env=env)
         assert len(provider.requests) == 1
-    assert modules == {"typer", "asyncio"}
+    assert modules == {"asyncio"}
 
 
 def test_session_loads_no_feature_that_the_configuration_does_not_ask_for(tmp_path: Path) -> None:

@@ -1,8 +1,9 @@
 """Regenerate what is shipped ready-made: `python -m tests.support.contracts`.
 
 Writes `contracts.json`, which is declared to models, per tool the snapshot in `fixtures/tools/`
-that makes a change of a schema or a description visible in review, the pages of help, the fields
-of facts in docs/reference/log.md, and the schema of `--input stream-json`.
+that makes a change of a schema or a description visible in review, the pages of help, the options
+of `run` and of the session, the fields of facts in docs/reference/log.md, and the schema of
+`--input stream-json`.
 """
 
 import json
@@ -14,10 +15,13 @@ from typing import Any
 from typer import Context
 from typer.core import TyperGroup
 from typer.main import get_command
+from typer.models import TyperPath
 from typer.testing import CliRunner
 
 from agentcli.cli.help_pages import COLUMNS, build_page_name
+from agentcli.cli.line import RUN, SESSION
 from agentcli.cli.program import app
+from agentcli.cli.run import app as run_app
 from agentcli.tools.arguments import BuiltinArguments, build_schema
 from agentcli.types.own_tools import OWN_TOOLS
 from agentcli.ui.oneshot.stream_input import MESSAGES
@@ -25,6 +29,7 @@ from tests.support.log_page import write_fields_section
 
 ROOT = Path(__file__).parents[2]
 SHIPPED = ROOT / "agentcli/tools/contracts.json"
+OPTIONS = ROOT / "agentcli/cli/options.json"
 HELP = ROOT / "agentcli/cli/help"
 INPUT_SCHEMA = ROOT / "docs/reference/stream-json-input.schema.json"
 SNAPSHOTS = ROOT / "fixtures/tools"
@@ -73,6 +78,42 @@ def _commands(command: Any, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
             yield from _commands(command.get_command(context, name), (*path, name))
 
 
+def line_options() -> dict[str, Any]:
+    """The options of the commands that are read without typer."""
+    return {
+        RUN: _describe_options(get_command(run_app)),
+        SESSION: _describe_options(get_command(app)),
+    }
+
+
+def _describe_options(command: Any) -> dict[str, Any]:
+    arguments = [one for one in command.params if one.param_type_name == "argument"]
+    options = [one for one in command.params if one.param_type_name == "option"]
+    texts = [one for one in options if not one.is_flag]
+    return {
+        "arguments": [one.name for one in arguments],
+        "options": {
+            **{
+                name: [one.name, "many" if one.multiple else "one"]
+                for one in texts
+                for name in one.opts
+            },
+            **{
+                name: [one.name, "flag", is_on]
+                for one in options
+                if one.is_flag
+                for names, is_on in ((one.opts, True), (one.secondary_opts, False))
+                for name in names
+            },
+        },
+        "paths": [one.name for one in texts if isinstance(one.type, TyperPath)],
+        "defaults": {
+            one.name: str(one.default) if isinstance(one.default, Path) else one.default
+            for one in command.params
+        },
+    }
+
+
 def input_schema() -> dict[str, Any]:
     head = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -93,6 +134,7 @@ def write() -> None:
         (SNAPSHOTS / f"{name}.json").write_text(dumped(contract), encoding="utf-8")
     for name, page in help_pages().items():
         (HELP / name).write_text(page, encoding="utf-8")
+    OPTIONS.write_text(dumped(line_options()), encoding="utf-8")
     INPUT_SCHEMA.write_text(dumped(input_schema()), encoding="utf-8")
     write_fields_section()
 
