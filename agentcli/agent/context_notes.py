@@ -57,6 +57,7 @@ class EnvironmentNotes:
         self._last_text = ""
         self._changes: UncommittedChanges | None = UncommittedChanges(workspace)
         """None if the changes were noted, or must no longer be noted."""
+        self._stopped: UncommittedChanges | None = None
         self._is_asked = False
         self._added: list[str] = []
         for fact in past:
@@ -75,7 +76,8 @@ class EnvironmentNotes:
                 self._request_changes()
             case CallJudged(effect=effect) if effect is not Effect.READ:
                 if self._changes is not None and self._changes.known is None:
-                    self.close()
+                    self._changes.stop()  # without a wait, which would hold up the call
+                    self._stopped, self._changes = self._changes, None
             case _:
                 pass
 
@@ -102,9 +104,10 @@ class EnvironmentNotes:
         return notes
 
     def close(self) -> None:
-        if self._changes is not None:
-            self._changes.close()
-            self._changes = None
+        for changes in (self._changes, self._stopped):
+            if changes is not None:
+                changes.close()
+        self._changes = self._stopped = None
 
     def _note_directory(self, event: Event) -> None:
         if isinstance(event, DirectoryAdded):

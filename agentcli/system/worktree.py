@@ -70,19 +70,27 @@ class UncommittedChanges:
         self._folder = folder
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
+        self._thread: threading.Thread | None = None
         self._is_closed = False
         self.known: tuple[str, ...] | None = None
         """None if not known yet, or never. Each path follows its two letters: `?? new.py`."""
 
     def request(self) -> None:
-        threading.Thread(target=self.load, daemon=True).start()
+        self._thread = threading.Thread(target=self.load, daemon=True)
+        self._thread.start()
 
-    def close(self) -> None:
-        """Leave nothing running that was started."""
+    def stop(self) -> None:
+        """End git, and start none from now on."""
         with self._lock:
             self._is_closed = True
             if self._process is not None:
                 self._process.kill()
+
+    def close(self) -> None:
+        """Stop, and wait until no temporary directory is left."""
+        self.stop()
+        if self._thread is not None:
+            self._thread.join(PATIENCE_S)
 
     def load(self) -> None:
         """Set `known`. Takes as long as git does."""

@@ -1,9 +1,11 @@
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from agentcli.system.worktree import NAME_CHARS, UncommittedChanges, find_branch
+from tests.support.terminal import until
 
 
 def git(folder: Path, *arguments: str) -> None:
@@ -81,3 +83,16 @@ def test_changes_of_what_is_no_repository_or_was_closed_are_never_known(
     closed.close()
     closed.load()
     assert (changes.known, closed.known) == (None, None)
+
+
+def test_closing_early_leaves_no_temporary_directory(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    changes = UncommittedChanges(repository)
+    changes.request()
+    until(lambda: any(temporary.iterdir()) or changes.known is not None, "git is prepared")
+    changes.close()
+    assert list(temporary.iterdir()) == []
