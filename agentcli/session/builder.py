@@ -234,7 +234,7 @@ def _assemble(
     features = build_session_features(parts)
     _add_tools(parts, features, own=completion.offers, tools=tools)
     choice_warning = apply_tool_choice(requirements, parts)
-    preparation = build_preparation(parts.gate.host)
+    preparation = build_preparation(parts.gate.host, parts.checkpoints)
     if parts.hooks.engine is not None:
         journal.subscribe(parts.hooks)
     for listener in (one for feature in features.values() for one in feature.listeners):

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from agentcli.agent.toolset import Load
@@ -22,6 +23,7 @@ from agentcli.types.tools import Effect, Output, Tool, ToolContext, ToolSpec, Wr
 if TYPE_CHECKING:
     from agentcli.log.checkpoint.changes import ChangedFile
     from agentcli.log.checkpoint.keep import CheckpointBefore, CheckpointKeeper
+    from agentcli.log.checkpoint.scan import WorkspaceTooLarge
 
 T = TypeVar("T")
 RootBefore: TypeAlias = "tuple[Path, CheckpointBefore]"
@@ -47,7 +49,10 @@ class Checkpoints:
         self._workspace = workspace
         self._emit = emit
         self._one_at_a_time = asyncio.Lock()
+        self._is_busy = Lock()
+        """Held by the thread that works on states, for a call or ahead of it."""
         self._too_large: set[Path] = set()
+        self._too_large_ahead: WorkspaceTooLarge | None = None
         self._keepers: dict[Path, CheckpointKeeper] = {}
 
     def wrap_offers(
@@ -56,6 +61,21 @@ class Checkpoints:
         """Yield the same tools, with checkpoints around each that may change something."""
         for spec, load in offers:
             yield spec, partial(self._wrap_tool, load)
+
+    def prepare(self, is_stopped: Callable[[], bool]) -> None:
+        """Look at the workspace ahead, in another thread, if an earlier session has worked in it.
+
+        What else fails is tried again by the call that needs it, which reports it."""
+        from agentcli.log.checkpoint.scan import WorkspaceTooLarge
+
+        with self._is_busy:
+            keeper = self._find_keeper(self._workspace)
+            if not keeper.has_states:
+                return
+            try:
+                keeper.look_ahead(is_stopped)
+            except WorkspaceTooLarge as error:
+                self._too_large_ahead = error
 
     async def capture_before(
         self, tool: Tool, args: Any, context: ToolContext
@@ -147,6 +167,10 @@ class Checkpoints:
     def _keep_before(
         self, root: Path, call_id: str, paths: Sequence[bytes] | None
     ) -> "CheckpointBefore":
+        error = self._too_large_ahead
+        if error is not None and root == self._workspace and paths is None:
+            self._too_large_ahead = None
+            raise error
         return self._find_keeper(root).before(call_id, paths)
 
     async def _record(self, root: Path, before: "CheckpointBefore") -> None:
@@ -192,7 +216,11 @@ class Checkpoints:
         from agentcli.system.process import run_to_completion
 
         async with self._one_at_a_time:
-            return await run_to_completion(asyncio.to_thread(work))
+            return await run_to_completion(asyncio.to_thread(self._run_locked, work))
+
+    def _run_locked(self, work: Callable[[], T]) -> T:
+        with self._is_busy:
+            return work()
 
     def _warn(self, message: str) -> None:
         self._emit(Warned(code="checkpoint.failed", message=message))

@@ -14,6 +14,7 @@ from importlib import import_module
 from threading import Event as Signal
 from threading import Thread
 
+from agentcli.session.checkpoints import Checkpoints
 from agentcli.session.sandbox_host import SandboxHost
 from agentcli.types.deltas import RequestSent
 from agentcli.types.events import Event, ModelReplied, TurnEnded
@@ -58,12 +59,14 @@ log = logging.getLogger(__name__)
 class Preparation:
     """A listener that runs steps in a thread, once, after the first request was sent."""
 
-    def __init__(self, steps: Sequence[Step], *, after_s: float = AFTER_S) -> None:
+    def __init__(
+        self, steps: Sequence[Step], *, closing: Signal | None = None, after_s: float = AFTER_S
+    ) -> None:
         self._steps = steps
         self._after_s = after_s
         self._due: asyncio.TimerHandle | None = None
         self._thread: Thread | None = None
-        self.closing = Signal()
+        self.closing = closing or Signal()
         """Set when no further step may begin."""
 
     def __call__(self, event: Event) -> None:
@@ -108,6 +111,14 @@ class Preparation:
             log.debug("a preparation failed", exc_info=True)
 
 
-def build_preparation(host: SandboxHost) -> Preparation:
-    commands: list[Step] = [partial(import_module, name) for name in COMMANDS]
-    return Preparation([*commands, host.prepare, *(partial(import_module, name) for name in FILES)])
+def build_preparation(host: SandboxHost, checkpoints: Checkpoints) -> Preparation:
+    closing = Signal()
+    return Preparation(
+        [
+            *(partial(import_module, name) for name in COMMANDS),
+            host.prepare,
+            *(partial(import_module, name) for name in FILES),
+            partial(checkpoints.prepare, closing.is_set),
+        ],
+        closing=closing,
+    )

@@ -7,6 +7,7 @@ import subprocess
 import time
 import tty
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -65,7 +66,7 @@ def _measure(term: QuickTerm) -> list[float]:
         letter = chr(FIRST_LETTER + number)
         began = time.perf_counter()
         term.type(letter)
-        term.shown_after(lambda letter=letter: term.wrote(letter), "the key")
+        term.shown_after(partial(term.wrote, letter), "the key")
         taken_ms.append((time.perf_counter() - began) * 1000)
         time.sleep(PAUSE_S)
     return taken_ms

@@ -103,12 +103,25 @@ class CheckpointKeeper:
         self._memory = store.directory / "memory.json"
         self._scan: WorkspaceScan | None = None
 
+    @property
+    def has_states(self) -> bool:
+        """True if a session has stored states of this workspace before."""
+        return self._store.directory.is_dir()
+
+    def look_ahead(self, is_stopped: Callable[[], bool]) -> None:
+        """Look at the whole workspace before a call does, which then looks only for changes.
+
+        Raise as `before` does, or ScanStopped once `is_stopped` returns True."""
+        with self._writing():
+            self._keep_empty()
+            self._scan = self._scan or self._start_scan(is_stopped)
+        self._remember()
+
     def before(self, call_id: str, paths: Sequence[bytes] | None) -> CheckpointBefore:
         """Store the state before a call. Raise OSError or WorkspaceTooLarge if that fails."""
         named = None if paths is None else tuple(paths)
         with self._writing():
-            # A reference first: deleting the last other session must not delete this one's states.
-            self._store.keep_reference(self._session, self._store.put("tree", b""))
+            self._keep_empty()
             tree = (
                 self._write_whole(fresh_rules=True) if named is None else self._write_named(named)
             )
@@ -181,6 +194,10 @@ class CheckpointKeeper:
             self.close()  # the scan may name contents that were never written
             raise
 
+    def _keep_empty(self) -> None:
+        """Make a reference, so that deleting the last other session spares our states."""
+        self._store.keep_reference(self._session, self._store.put("tree", b""))
+
     def _write_named(self, paths: tuple[bytes, ...]) -> str:
         return write_state(self._store, capture_paths(self._store, paths, self._root))
 
@@ -191,14 +208,18 @@ class CheckpointKeeper:
             if fresh_rules and self._scan.rules_changed:
                 self.close()
         if self._scan is None:
-            self._scan = WorkspaceScan(
-                self._store,
-                self._root,
-                scope=self._scope(),
-                outside=self._outside,
-                known=load_known_files(self._memory),
-            )
+            self._scan = self._start_scan()
         return self._scan.tree()
+
+    def _start_scan(self, is_stopped: Callable[[], bool] = lambda: False) -> WorkspaceScan:
+        return WorkspaceScan(
+            self._store,
+            self._root,
+            scope=self._scope(),
+            outside=self._outside,
+            known=load_known_files(self._memory),
+            is_stopped=is_stopped,
+        )
 
     def _remember(self) -> None:
         """Save the known files. Call once everything is written."""

@@ -11,7 +11,7 @@ import stat
 import struct
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import field
 from pathlib import Path
@@ -58,6 +58,10 @@ class IgnoreScope(Protocol):
     def enter(self, name: bytes) -> "IgnoreScope": ...
 
 
+class ScanStopped(Exception):
+    """Nobody needs the scan any more."""
+
+
 class WorkspaceTooLarge(Exception):
     """The workspace is too large to store; the message says in what, after its name."""
 
@@ -81,11 +85,13 @@ class WorkspaceScan:
         scope: IgnoreScope,
         outside: Iterable[Path] = (),
         known: Mapping[bytes, CapturedFile] | None = None,
+        is_stopped: Callable[[], bool] = lambda: False,
     ) -> None:
         """`outside` are paths in the workspace that are not part of it, such as our own records.
-        `known` are the files stored already, as `files` returned them before.
+        `known` are the files stored already, as `files` returned them before. `is_stopped` says
+        whether to give up.
 
-        Raise WorkspaceTooLarge or OSError.
+        Raise WorkspaceTooLarge, ScanStopped or OSError.
         """
         self.newly_read = 0
         """The number of files whose content was not known."""
@@ -103,13 +109,18 @@ class WorkspaceScan:
         self._room_bytes = store.free_bytes(LOOK_MAX_BYTES)
         self._watch = _watch()
         self._known = known or {}
+        self._is_stopped = is_stopped
+        self._unread: list[tuple[bytes, bytes, int]] | None = []
+        """Files to read once all is listed: what is too large is read in no part."""
         try:
             self._enter(b"", scope)
             self._look(())
+            self._read_listed()
         except BaseException:
             self.close()
             raise
         self._known = {}
+        self._is_stopped = lambda: False  # later looks are those of calls
         self.rules_changed = False
 
     def refresh(self) -> None:
@@ -143,6 +154,8 @@ class WorkspaceScan:
         linked = False
         self._waiting += sorted(paths, reverse=True)
         while self._waiting:
+            if self._is_stopped():
+                raise ScanStopped
             path = self._waiting.pop()
             if path in self._directories:
                 self._watch_over(path)  # it may be a new one with the same name and number
@@ -170,9 +183,20 @@ class WorkspaceScan:
                 self._mark_changed(path)
             else:
                 linked = linked or status.st_nlink > 1
-                if not self._is_known(path, name, status):
+                if self._is_known(path, name, status):
+                    continue
+                if self._unread is None:
                     self._keep(path, name, began_ns)
+                else:
+                    self._unread.append((path, name, began_ns))
         return linked
+
+    def _read_listed(self) -> None:
+        listed, self._unread = self._unread or [], None
+        for file in listed:
+            if self._is_stopped():
+                raise ScanStopped
+            self._keep(*file)
 
     def _is_known(self, path: bytes, name: bytes, status: os.stat_result) -> bool:
         """Take over what an earlier session has stored, and return whether there was something."""

@@ -16,19 +16,24 @@ from tests.support.session import FunctionTool
 
 
 class Ground:
-    def __init__(self, tmp_path: Path) -> None:
+    def __init__(self, tmp_path: Path, session: str = "s1") -> None:
         self.workspace = tmp_path / "work"
-        self.workspace.mkdir()
-        directory = tmp_path / "state" / "sessions" / "s1"
+        self.workspace.mkdir(exist_ok=True)
+        directory = tmp_path / "state" / "sessions" / session
         directory.mkdir(parents=True)
         self.kept = tmp_path / "state" / "checkpoints"
         self.told: list[Event] = []
         self.progress: list[str] = []
         self.checkpoints = Checkpoints(
-            SessionPaths(id="s1", directory=directory),
+            SessionPaths(id=session, directory=directory),
             workspace=self.workspace,
             emit=self.told.append,
         )
+
+    def open_later(self, tmp_path: Path) -> "Ground":
+        """The same workspace in a session after this one."""
+        self.checkpoints.close()
+        return Ground(tmp_path, "s2")
 
     def tool(self, act: Callable[..., Any], effect: Effect = Effect.EXECUTE) -> Tool:
         plain = FunctionTool("act", act, kind=effect)
@@ -128,3 +133,66 @@ def test_workspace_that_is_too_large_is_told_once(
     assert warned.message.startswith(
         "changes by commands in this workspace cannot be undone: it has"
     )
+
+
+def test_new_workspace_is_not_looked_at_ahead(ground: Ground) -> None:
+    ground.write()
+    ground.checkpoints.prepare(lambda: False)
+    assert not ground.kept.exists()
+
+
+def test_look_ahead_spares_the_call_the_look_and_misses_no_later_change(
+    ground: Ground, tmp_path: Path
+) -> None:
+    (ground.workspace / "old").write_text("1\n")
+    asyncio.run(ground.run(ground.tool(ground.write)))
+    later = ground.open_later(tmp_path)
+    later.checkpoints.prepare(lambda: False)
+    (later.workspace / "old").write_text("of the user\n")
+    (later.workspace / "new").mkdir()
+    (later.workspace / "new" / "file").write_text("of the user\n")
+
+    def remove(*ignored: object) -> str:
+        (later.workspace / "old").unlink()
+        return "removed"
+
+    asyncio.run(later.run(later.tool(remove)))
+    assert paths(later.told) == [("old",)]
+
+
+def test_look_ahead_ends_when_it_is_stopped_and_the_call_looks_itself(
+    ground: Ground, tmp_path: Path
+) -> None:
+    asyncio.run(ground.run(ground.tool(ground.write)))
+    later = ground.open_later(tmp_path)
+    with pytest.raises(scan.ScanStopped):
+        later.checkpoints.prepare(lambda: True)
+    (later.workspace / "made").unlink()
+    asyncio.run(later.run(later.tool(later.write)))
+    assert paths(later.told) == [("made",)]
+
+
+def test_workspace_too_large_for_the_look_ahead_is_told_once_by_the_call(
+    ground: Ground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asyncio.run(ground.run(ground.tool(ground.write)))
+    monkeypatch.setattr(scan, "FILES_MAX", 0)
+    later = ground.open_later(tmp_path)
+    later.checkpoints.prepare(lambda: False)
+    assert later.told == []
+    for _ in range(2):
+        assert asyncio.run(later.run(later.tool(later.write))) == Output.of("written")
+    (warned,) = later.told
+    assert isinstance(warned, Warned)
+    assert "cannot be undone: it has more than 0 files" in warned.message
+
+
+def test_files_of_a_workspace_that_is_too_large_are_not_read(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scan, "FILES_MAX", 1)
+    for name in ("a", "b", "c"):
+        (ground.workspace / name).write_text(name)
+    asyncio.run(ground.run(ground.tool(ground.write)))
+    (store,) = ground.kept.iterdir()
+    assert len([path for path in (store / "objects").rglob("*") if path.is_file()]) == 1
