@@ -7,9 +7,10 @@ dataclasses.
 """
 
 import dataclasses
-from dataclasses import MISSING, FrozenInstanceError
+import sys
+from dataclasses import MISSING, Field, FrozenInstanceError
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass
@@ -20,24 +21,74 @@ else:
         if not slots:
             raise TypeError("a record has slots")
         shared = _FROZEN if frozen else _MUTABLE
-        return partial(_make_dataclass, shared=shared, kw_only=kw_only)
+        make = _make_dataclass if sys.version_info < (3, 14) else _make_by_standard
+        return partial(make, shared=shared, kw_only=kw_only)
 
 
-def _make_dataclass(cls: type, *, shared: dict[str, Any], kw_only: bool) -> Any:
+def _make_dataclass(cls: Any, *, shared: dict[str, Any], kw_only: bool) -> Any:
+    """Return the class again, with slots and methods: each one that is set later takes longer."""
+    own = {**vars(cls)}
+    fields, taken = _inherit_fields(cls)
+    for name, hint in own.get("__annotations__", {}).items():
+        if _is_class_variable(hint):
+            continue
+        default = own.pop(name, MISSING)
+        made: Any = default if isinstance(default, Field) else dataclasses.field(default=default)
+        fields[name] = made
+        made.name, made.type, made._field_type = name, hint, _FIELD_KIND
+        made.kw_only = kw_only if made.kw_only is MISSING else made.kw_only
+        if type(made.default).__hash__ is None:
+            raise ValueError(f"the default of {name} can change: use default_factory")
+    for name in ("__dict__", "__weakref__"):
+        own.pop(name, None)
+    namespace = {
+        "__init__": _LazyInit(),
+        **shared,
+        "__match_args__": tuple([name for name, one in fields.items() if not one.kw_only]),
+        **own,
+        "__doc__": cls.__doc__ or cls.__name__,
+        "__qualname__": cls.__qualname__,
+        "__slots__": tuple([name for name in fields if name not in taken]),
+        "__dataclass_fields__": fields,
+        **_MARKS,
+    }
+    return type(cls)(cls.__name__, cls.__bases__, namespace)
+
+
+def _make_by_standard(cls: Any, *, shared: dict[str, Any], kw_only: bool) -> Any:
+    """Do the same where annotations are not evaluated before they are asked for."""
     own = {**vars(cls)}
     cls.__doc__ = cls.__doc__ or cls.__name__  # otherwise dataclasses computes a signature for it
     plain = dataclasses.dataclass(init=False, repr=False, eq=False, slots=True, kw_only=kw_only)
     made: Any = plain(cls)
-    for name, method in (("__init__", _LazyInit(made)), *shared.items()):
+    init = _LazyInit()
+    init.__set_name__(made, "__init__")
+    for name, method in (("__init__", init), *shared.items()):
         if name not in own:
             setattr(made, name, method)
     return made
 
 
+def _inherit_fields(cls: type) -> tuple[dict[str, "Field[Any]"], set[str]]:
+    """Return the fields of all base classes, and the names that have slots there."""
+    fields: dict[str, Field[Any]] = {}
+    taken: set[str] = set()
+    for base in reversed(cls.__mro__[1:-1]):
+        fields |= base.__dict__.get("__dataclass_fields__", {})
+        taken.update(base.__dict__.get("__slots__", ()))
+    return fields, taken
+
+
+def _is_class_variable(hint: object) -> bool:
+    if isinstance(hint, str):
+        return hint.startswith(("ClassVar", "typing.ClassVar"))
+    return hint is ClassVar or getattr(hint, "__origin__", None) is ClassVar
+
+
 class _LazyInit:
     """Compiles the real `__init__` on first use: most classes have no value before a request."""
 
-    def __init__(self, cls: Any) -> None:
+    def __set_name__(self, cls: Any, name: str) -> None:
         self._cls = cls
 
     def __get__(self, value: Any, cls: Any) -> Any:
@@ -104,3 +155,18 @@ def _format_repr(self: Any) -> str:
 
 _MUTABLE: dict[str, Any] = {"__eq__": _equal, "__hash__": None, "__repr__": _format_repr}
 _FROZEN = _MUTABLE | {"__setattr__": _set, "__delattr__": _delete, "__hash__": _hash}
+
+
+@dataclasses.dataclass(init=False, repr=False, eq=False, match_args=False)
+class _Standard:
+    """What the standard decorator leaves on every class."""
+
+    value: int
+
+
+_FIELD_KIND: Any = getattr(_Standard.__dataclass_fields__["value"], "_field_type")  # noqa: B009
+_MARKS = {
+    name: value
+    for name, value in vars(_Standard).items()
+    if name in ("__dataclass_params__", "__replace__")
+}

@@ -1,7 +1,9 @@
 import copy
 import dataclasses
+import pickle
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError, field
+from typing import ClassVar
 
 import pytest
 from pydantic import TypeAdapter
@@ -149,3 +151,50 @@ def test_fields_are_positional_unless_they_are_keywords() -> None:
 
 def test_what_follows_the_fields_is_done_after_them() -> None:
     assert Doubled(2).value == 4
+
+
+@dataclass(frozen=True, slots=True)
+class Derived(Pair):
+    """Adds a field, replaces another, and has one that is none."""
+
+    limit: ClassVar[int] = 5
+    second: str = "other"
+    fourth: "tuple[int, ...]" = field(default=(), compare=True)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class StandardPair:
+    first: int
+    second: str = "two"
+    third: int = field(kw_only=True, default=3)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class StandardDerived(StandardPair):
+    """Adds a field, replaces another, and has one that is none."""
+
+    limit: ClassVar[int] = 5
+    second: str = "other"
+    fourth: "tuple[int, ...]" = field(default=(), compare=True)
+
+
+def test_derived_record_is_as_the_standard_library_makes_it() -> None:
+    ours, theirs = dataclasses.fields(Derived), dataclasses.fields(StandardDerived)
+    assert [(one.name, one.type, one.default, one.kw_only) for one in ours] == [
+        (one.name, one.type, one.default, one.kw_only) for one in theirs
+    ]
+    for name in ("__slots__", "__match_args__", "__doc__", "limit"):
+        assert getattr(Derived, name) == getattr(StandardDerived, name)
+    assert Derived.__qualname__ == "Derived"
+    assert repr(Derived(1)) == "Derived(first=1, second='other', third=3, fourth=())"
+    assert pickle.loads(pickle.dumps(Derived(1, "b"))) == Derived(1, "b")
+    with pytest.raises(FrozenInstanceError):
+        Derived(1).fourth = (2,)  # type: ignore[misc]
+
+
+def test_default_that_can_change_is_refused() -> None:
+    with pytest.raises(ValueError, match="default_factory"):
+
+        @dataclass(slots=True)
+        class Shared:
+            tags: list[str] = []  # noqa: RUF012 - what is tried
