@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from agentcli.providers.dialect import Model
 from agentcli.providers.incremental import memoize
+from agentcli.system.lazy import compile_later
 from agentcli.types.provider import Request
 from agentcli.types.tools import ToolSpec
 
@@ -26,11 +27,11 @@ def has_computer(request: Request, model: Model) -> bool:
 
 
 _NAMES = {
-    "web_search": re.compile(r"web_search|google_?search", re.IGNORECASE),
-    "web_fetch": re.compile(r"web_fetch|url_?context", re.IGNORECASE),
-    "code_execution": re.compile(r"code_?execution|code_?interpreter", re.IGNORECASE),
+    "web_search": compile_later(r"web_search|google_?search", re.IGNORECASE),
+    "web_fetch": compile_later(r"web_fetch|url_?context", re.IGNORECASE),
+    "code_execution": compile_later(r"code_?execution|code_?interpreter", re.IGNORECASE),
 }
-_COMPUTER_NAMES = re.compile(r"\bcomputer|browser_toolset", re.IGNORECASE)
+_COMPUTER_NAMES = compile_later(r"\bcomputer|browser_toolset", re.IGNORECASE)
 """What providers call these tools when they reject them."""
 
 

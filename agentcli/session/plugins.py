@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from platformdirs import user_data_path
 
 from agentcli.settings import get_settings_file
+from agentcli.system.lazy import compile_later
 from agentcli.system.private_file import write_private
 from agentcli.types.errors import SettingsError
 from agentcli.types.fast_dataclass import dataclass
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
     from agentcli.permissions.plugin_files import PluginFiles
 
 RECORD = "record.json"
-_PLACES = re.compile(r"\$\{(?:CLAUDE_)?PLUGIN_(ROOT|DATA)\}")
-_PORTABLE_PLACES = re.compile(r"\$\{PLUGIN_(ROOT|DATA)\}")
+_PLACES = compile_later(r"\$\{(?:CLAUDE_)?PLUGIN_(ROOT|DATA)\}")
+_PORTABLE_PLACES = compile_later(r"\$\{PLUGIN_(ROOT|DATA)\}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,6 @@ links to the objects and refs, and settings that are listed here as harmless.
 """
 
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 
 from agentcli.system import own_process
+from agentcli.system.lazy import compile_later
 from agentcli.types.errors import SettingsError
 from agentcli.types.fast_dataclass import dataclass
 
@@ -245,7 +245,7 @@ def add_worktree(tree: Path, commit: str, *, root: Path, branch: str = "") -> No
     run_git("reset", "--hard", "--quiet", "--no-recurse-submodules", cwd=tree)
 
 
-_ADDRESS = re.compile(r"(https|ssh|file)://.+|[\w.-]+@[\w.-]+:[^:\\].*")
+_ADDRESS = compile_later(r"(https|ssh|file)://.+|[\w.-]+@[\w.-]+:[^:\\].*")
 _OF_TRANSPORTS = ("SSH_AUTH_SOCK", "SSL_CERT_FILE", "SSL_CERT_DIR", "DISPLAY", "SSH_ASKPASS")
 
 

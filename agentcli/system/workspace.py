@@ -18,6 +18,7 @@ from pathlib import Path, PurePath
 
 from agentcli.system.folder import Folder, descend
 from agentcli.system.home import expand_own_home
+from agentcli.system.lazy import compile_later
 from agentcli.system.protected import is_protected
 from agentcli.system.replace_file import ReplacedFile, replace_file
 from agentcli.system.reserved import find_reserved
@@ -388,10 +389,10 @@ def _resolve(path: Path) -> Path:
     return Path(os.path.realpath(path))
 
 
-_ADDRESS = re.compile(r"https?://")
-_LINES_BEHIND = re.compile(r"#L?\d+(?:[-:,]L?\d+)?$")
-_VARIABLE = re.compile(r"\$\{?\w|%\w+%")
-_MODULE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
+_ADDRESS = compile_later(r"https?://")
+_LINES_BEHIND = compile_later(r"#L?\d+(?:[-:,]L?\d+)?$")
+_VARIABLE = compile_later(r"\$\{?\w|%\w+%")
+_MODULE = compile_later(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
 
 
 def _hint_form(path: WorkspacePath) -> str:

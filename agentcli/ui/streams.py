@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from agentcli.system.lazy import compile_later
 from agentcli.types.errors import AgentError, Ending, SettingsError
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def write_err(text: str) -> None:
 # Lines that a CI obeys wherever it finds them: Azure Pipelines, TeamCity, and GitHub of old.
 
 
-_SERVICE_MESSAGE = re.compile(r"##(?=(?:vso|teamcity)?\[)", re.IGNORECASE)
+_SERVICE_MESSAGE = compile_later(r"##(?=(?:vso|teamcity)?\[)", re.IGNORECASE)
 
 
 def break_service_messages(text: str) -> str:

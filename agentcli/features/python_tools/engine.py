@@ -20,6 +20,7 @@ from agentcli.agent.toolset import Load
 from agentcli.session.features import SessionFeature
 from agentcli.session.project import Project
 from agentcli.settings import get_settings_file
+from agentcli.system.lazy import compile_later
 from agentcli.types.errors import ToolError
 from agentcli.types.events import Warned
 from agentcli.types.fast_dataclass import dataclass
@@ -36,7 +37,7 @@ FOLDER = "tools"
 TOOLS = "TOOLS"
 """The name that a file defines: callables without arguments, each of which makes a tool."""
 
-NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
+NAME = compile_later(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 
 ToolFactory = Callable[[], Tool]
 
