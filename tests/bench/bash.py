@@ -13,6 +13,7 @@ from agentcli.system.process_table import ProcessTable
 from agentcli.tools.bash import Bash, BashArgs
 from agentcli.types.tools import Command, ToolContext
 from tests.bench.figures import Figure, in_turns, wall_ms
+from tests.bench.first_call import measure_gap_ms
 from tests.support.bash import shells_in
 
 CALLS = 200
@@ -54,6 +55,10 @@ def figures() -> Iterator[Figure]:
             if command == much:
                 over_ms = taken["tool"] - taken["bare"]
                 yield Figure(what=f"{what}, over bare subprocess", value=over_ms, at_most=40)
+        gap_ms = measure_gap_ms(("bash", {"command": much}), thought_s=1.0)
+        yield Figure(
+            what="5 MB of output, from the reply to the next request", value=gap_ms, at_most=100
+        )
         before_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         flood = f"yes | head -c {FLOOD_BYTES}"
         flood_s = wall_ms(partial(run, flood)) / 1000

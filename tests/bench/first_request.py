@@ -52,6 +52,7 @@ def figures() -> Iterator[Figure]:
             floor_is="its first request",
             at_most=1.3,
         )
+    yield Figure(what="first request, body", value=_body_kb(), unit="kB", at_most=6.0)
     yield Figure(what="one-shot, peak memory", value=_peak_mb(), unit="MB", at_most=60)
 
 
@@ -67,6 +68,13 @@ def _measured(name: str, stream: Stream) -> tuple[float, float]:
         env = environment(Path(home), **model.environment)
         spent = timed(_argv(name), env=env, cwd=Path(home))
         return (model.complete[0] - spent.began) * 1000, spent.wall_ms
+
+
+def _body_kb() -> float:
+    with TemporaryDirectory() as home, Model(lambda step: of_anthropic(step, None)) as model:
+        env = environment(Path(home), **model.environment)
+        timed(_argv(next(iter(DIALECTS))), env=env, cwd=Path(home))
+        return model.sizes_bytes[0] / 1000
 
 
 def _peak_mb() -> float:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+LIMIT_S = 120.0
+"""Whoever waits for a server that is not there must not hold up the others."""
 INTERPRETER = (sys.executable, "-S")
 """Bare: without what the packages of an environment have it import at every start."""
 
@@ -41,7 +43,15 @@ class Spent:
 def timed(argv: Sequence[str | Path], *, env: Mapping[str, str], cwd: Path) -> Spent:
     """Without what the use of processor and memory would cost to learn."""
     began = time.perf_counter()
-    subprocess.run(argv, env=env, cwd=cwd, check=True, capture_output=True)
+    subprocess.run(
+        argv,
+        env=env,
+        cwd=cwd,
+        check=True,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=LIMIT_S,
+    )
     return Spent(began=began, ended=time.perf_counter(), cpu_s=0.0, peak_mb=0.0)
 
 
