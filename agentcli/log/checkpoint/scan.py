@@ -88,10 +88,8 @@ class WorkspaceScan:
         is_stopped: Callable[[], bool] = lambda: False,
     ) -> None:
         """`outside` are paths in the workspace that are not part of it, such as our own records.
-        `known` are the files stored already, as `files` returned them before. `is_stopped` says
-        whether to give up.
-
-        Raise WorkspaceTooLarge, ScanStopped or OSError.
+        `known` are the files stored already, as `files` returned them before. `is_stopped` returns
+        whether to give up. Raise WorkspaceTooLarge, ScanStopped or OSError.
         """
         self.newly_read = 0
         """The number of files whose content was not known."""
@@ -110,8 +108,8 @@ class WorkspaceScan:
         self._watch = _watch()
         self._known = known or {}
         self._is_stopped = is_stopped
+        # Files are read once all are listed: nothing is, if that is too much.
         self._unread: list[tuple[bytes, bytes, int]] | None = []
-        """Files to read once all is listed: what is too large is read in no part."""
         try:
             self._enter(b"", scope)
             self._look(())
