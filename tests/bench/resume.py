@@ -46,7 +46,7 @@ def _take_up(paths: SessionPaths) -> None:
             past_entries=start.entries,
             last_seq=start.last_seq,
         )
-        journal.build_messages()
+        journal.history.build_messages()
     finally:
         start.lock.release()
 
