@@ -34,6 +34,9 @@ from agentcli.types.verdicts import (
 
 Evaluate: TypeAlias = Callable[[EvaluationRequest], Awaitable[Verdict]]
 
+_RULES_OPTION = "--policy FILE"
+"""The option for a file of rules, which give what no other option can."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _JudgedCall:
@@ -238,7 +241,9 @@ class PolicyJudge:
         if verdict.by != "mode":
             remedy, way = "", "; only a user can approve it"
         elif only_by_rule:
-            remedy, way = "", f"; only a rule can give that: {only_by_rule}"
+            named = " and ".join(suggestion.rules) or "one for a simpler command"
+            remedy = _RULES_OPTION
+            way = f"; only a rule can give that: {named} with {only_by_rule}"
         elif is_call_open and not suggestion.rules:
             remedy, way = self._find_wide_remedy(case.subject, suggestion)
         reason = f"{verdict.reason}, and this run cannot ask{way}"

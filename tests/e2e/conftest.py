@@ -1,9 +1,12 @@
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
+from tests.support.accounts import find_ordinary_user
+from tests.support.everyday import Person
 from tests.support.registries import Registries, serve_registries
 
 
@@ -22,3 +25,23 @@ def registries(tmp_path: Path) -> Iterator[Registries]:
         subprocess.run(["git", *words], cwd=work, check=True)
     with serve_registries(repositories) as served:
         yield served
+
+
+@pytest.fixture(params=["own user", "ordinary user"])
+def person(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Person]:
+    """Whoever runs the tests, and an ordinary user, each with a home and a project."""
+    if request.param == "own user":
+        yield _move_in(Person(tmp_path))
+        return
+    account = find_ordinary_user()
+    if isinstance(account, str):
+        pytest.skip(account)
+    with TemporaryDirectory(prefix="agentcli-test-", dir="/var/tmp") as directory:
+        yield _move_in(Person(Path(directory), account))
+
+
+def _move_in(person: Person) -> Person:
+    for path in (person.home, person.project):
+        path.mkdir()
+    person.own_all()
+    return person

@@ -4,10 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import certificates
 from tests.support.confined import LAYERS, confined
 from tests.support.granted import GrantedRun, skip_without_hosts
-from tests.support.registries import CODE, GH_API, NPM, PACKAGES, PASSWORD, USER, Registries
+from tests.support.registries import CODE, NPM, PACKAGES, PASSWORD, USER, Registries
 
 PUSH = (
     f"git clone -q http://{CODE}/demo.git copy && cd copy && echo more > b.txt && git add b.txt"
@@ -154,24 +153,3 @@ def test_command_without_the_grant_has_no_tokens(
     ran = granted.run("env; touch ran", f'network = ["{NPM}"]')
     assert (workspace / "ran").exists()
     assert not any(name in ran.said for name in ("GH_TOKEN", "NPM_CONFIG", "_NPM_"))
-
-
-GH = "gh api user --jq .login"
-
-
-def test_gh_reaches_its_api_with_the_grant_and_says_how_to_get_it_without(
-    runs: GrantedRun, workspace: Path, registries: Registries
-) -> None:
-    if shutil.which("gh") is None:
-        pytest.skip("not installed: gh")
-    certificate = certificates.made_in(workspace, GH_API)
-    registries.tls = certificate.server_context()
-    trusted = {"GH_TOKEN": GH_SECRET, "SSL_CERT_FILE": str(certificate.path)}
-    granted = replace(runs, env={**runs.env, **trusted})
-    ran = granted.run(GH, f'network = ["{GH_API}"]')
-    assert '"credentials:gh"' in ran.said
-    assert not registries.was_asked(GH_API)
-    ran = granted.run(GH, f'network = ["{GH_API}"]\ncredentials = ["gh"]')
-    assert USER in ran.said
-    asked = [one.headers["authorization"] for one in registries.asked if one.host == GH_API]
-    assert set(asked) == {f"token {GH_SECRET}"}

@@ -1,13 +1,13 @@
-import shutil
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
 
 from tests.e2e.test_children import builder, delegates, family
-from tests.e2e.test_everyday import FETCH, FROM_HOSTS, PATH
 from tests.support.confined import LAYERS, confined
+from tests.support.everyday import FETCH, FROM_HOSTS, WITH_IDENTITY, Person
 from tests.support.granted import GrantedFacts, skip_without_hosts
 from tests.support.program import session_log
 from tests.support.registries import PACKAGES, Registries
@@ -44,7 +44,8 @@ def list_results(facts: GrantedFacts) -> list[str]:
 
 def count_answers(home: Path) -> int:
     facts = read_facts(home)
-    judged = [*facts.list_facts("host_judged"), *facts.list_facts("call_judged")]
+    kinds = ("host_judged", "signature_judged", "call_judged")
+    judged = [fact for kind in kinds for fact in facts.list_facts(kind)]
     return sum(one["verdict"]["by"] == "user" for one in judged)
 
 
@@ -63,18 +64,19 @@ def answer_when_asked(session: Live[PyteTerm], about: str, letter: str) -> str:
 
 @pytest.mark.parametrize("layer", LAYERS)
 def test_everyday_work_is_granted_with_one_key_each(
-    layer: str, tmp_path: Path, registries: Registries
+    layer: str, person: Person, tmp_path: Path, registries: Registries
 ) -> None:
     skip_without_hosts(layer, tmp_path / "probe")
-    works = [one for one in FROM_HOSTS if all(map(find_program, one.program.split()))]
+    works = [one for one in FROM_HOSTS if person.has(one)]
+    for work in works:
+        person.prepare(work)
     replies = [runs(str(one.commands[0]), f"toolu_{at}") for at, one in enumerate(works)]
-    files = {name: text for one in works for name, text in one.files.items()}
     with live(
-        tmp_path,
+        person.base,
         [*replies, says("The end.")],
         arguments=(*AUTO, layer),
-        files=files,
-        env={**registries.environment, "PATH": PATH, "NO_PROXY": "127.0.0.1"},
+        env={**registries.environment, "PATH": person.path, "NO_PROXY": "127.0.0.1"},
+        account=person.account,
         cols=120,
         rows=40,
     ) as session:
@@ -92,8 +94,56 @@ def test_everyday_work_is_granted_with_one_key_each(
     assert list_hosts(facts) == [(work.host, "allow", "user") for work in works]
 
 
-def find_program(name: str) -> bool:
-    return shutil.which(name, path=PATH) is not None
+@pytest.mark.parametrize("layer", LAYERS)
+def test_work_as_the_user_is_granted_with_one_key_each_and_one_for_each_signature(
+    layer: str, person: Person, tmp_path: Path, registries: Registries
+) -> None:
+    skip_without_hosts(layer, tmp_path / "probe")
+    with ExitStack() as opened:
+        works = [opened.enter_context(one(person, registries)) for one in WITH_IDENTITY]
+        works = [one for one in works if person.has(one)]
+        person.own_all()
+        replies = [
+            runs(
+                str(one.commands[0]),
+                f"toolu_{at}",
+                needs=[*one.list_needs(), f"reason:release {at}"],
+            )
+            for at, one in enumerate(works)
+        ]
+        variables = {name: value for one in works for name, value in one.env.items()}
+        session = opened.enter_context(
+            live(
+                person.base,
+                [*replies, says("The end.")],
+                arguments=(*AUTO, layer),
+                env={
+                    **registries.environment,
+                    **variables,
+                    "PATH": person.path,
+                    "NO_PROXY": "127.0.0.1",
+                },
+                account=person.account,
+                cols=120,
+                rows=40,
+            )
+        )
+        term = session.term
+        term.wait("auto · claude-")
+        term.send("go")
+        for at, work in enumerate(works):
+            shown = answer_when_asked(session, f"for: release {at}", "y")
+            assert work.get_shown_grant() in shown
+            if "ssh" in work.program:
+                assert "log in as" in answer_when_asked(session, "? ssh-agent", "y")
+        term.wait("The end.")
+        facts = read_facts(session.home)
+    for work, result in zip(works, list_results(facts), strict=True):
+        assert work.shows in result
+    given = [one["verdict"] for one in facts.list_facts("call_judged")]
+    assert [(one["by"], one.get("lasts", "once")) for one in given] == [("user", "once")] * len(
+        works
+    )
 
 
 @pytest.fixture

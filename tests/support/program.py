@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tests.support import warm
+from tests.support.accounts import Account
 
 PROGRAM = Path(sys.executable).with_name("agentcli")
 LIMIT_S = 110.0
@@ -47,12 +48,13 @@ def agentcli(
     cwd: Path | None = None,
     stdin: str | None = None,
     env: dict[str, str] | None = None,
+    account: Account | None = None,
 ) -> Ran:
     """Run the program to its end. It is forked from a loaded one where that makes no difference."""
     argv = [str(PROGRAM), *map(str, arguments)]
     environ = environment(home, **(env or {}))
-    if warm.can_start(argv, environ):
-        return Ran(*warm.run(argv, environ, cwd or home, stdin, limit_s=LIMIT_S))
+    if account or warm.can_start(argv, environ):
+        return Ran(*warm.run(argv, environ, cwd or home, stdin, limit_s=LIMIT_S, account=account))
     ran = subprocess.run(
         argv,
         cwd=cwd or home,
@@ -93,11 +95,12 @@ def start_on_terminal(
     cwd: Path,
     terminal: int,
     is_warm: bool = True,
+    account: Account | None = None,
 ) -> Started:
     """Start the program in a session of its own, with this terminal as its streams."""
     argv = [str(PROGRAM), *arguments]
-    if is_warm and warm.can_start(argv, environ):
-        return warm.start(argv, environ, cwd, (terminal,) * 3, is_terminal=True)
+    if account or (is_warm and warm.can_start(argv, environ)):
+        return warm.start(argv, environ, cwd, (terminal,) * 3, is_terminal=True, account=account)
     return subprocess.Popen(
         argv,
         cwd=cwd,

@@ -51,7 +51,7 @@ def _live(
     arguments: Sequence[str] = (),
     files: dict[str, str] | None = None,
     env: dict[str, str] | None = None,
-    **size: int,
+    **more: Any,
 ) -> Iterator[Live[T]]:
     home, project = tmp_path / "home", tmp_path / "project"
     home.mkdir(exist_ok=True)
@@ -62,7 +62,7 @@ def _live(
     with Provider(script) as model:
         variables = {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": model.base_url, **(env or {})}
         term = backend(
-            ["--model", MODEL, *arguments], home=home, cwd=project, env=variables, **size
+            ["--model", MODEL, *arguments], home=home, cwd=project, env=variables, **more
         )
         try:
             yield Live(term, model, home, project)

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.accounts import Account
+
 SSHD = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin:/usr/local/sbin")
 _SEPARATION = Path("/run/sshd")
 
@@ -39,13 +41,17 @@ class Agent:
 
 
 @contextmanager
-def run_agent(directory: Path) -> Iterator[Agent]:
-    """Run an agent with one key."""
+def run_agent(directory: Path, *, account: Account | None = None) -> Iterator[Agent]:
+    """Run an agent with one key, as another user if there is an account."""
     if shutil.which("ssh-agent") is None:
         pytest.skip("not installed: ssh-agent")
     directory.mkdir(parents=True, exist_ok=True)
     at = Path(os.path.relpath(directory / "a")) if len(str(directory)) > 90 else directory / "a"
-    with subprocess.Popen(["ssh-agent", "-D", "-a", at], stdout=subprocess.PIPE) as agent:
+    argv: tuple[str, ...] = ("ssh-agent", "-D", "-a", str(at))
+    if account:
+        account.own(directory)
+        argv = account.become(*argv)
+    with subprocess.Popen(argv, stdout=subprocess.PIPE) as agent:
         try:
             assert agent.stdout is not None
             agent.stdout.readline()  # it listens

@@ -21,6 +21,7 @@ from pathlib import Path
 import pyte
 import pytest
 
+from tests.support.accounts import Account
 from tests.support.program import PROGRAM, environment, start_on_terminal
 
 PATIENCE_S = 60.0  # an upper bound that is never waited for, unless something is wrong
@@ -155,6 +156,7 @@ class PyteTerm(Term):
         rows: int = 24,
         env: dict[str, str] | None = None,
         is_warm: bool = True,
+        account: Account | None = None,
     ) -> None:
         self._screen = _Screen(cols, rows, self._reply)
         self._stream = pyte.ByteStream(self._screen)
@@ -165,7 +167,12 @@ class PyteTerm(Term):
         termios.tcsetwinsize(terminal, (rows, cols))
         environ = environment(home, **{"TERM": "xterm-256color", **(env or {})})
         self._process = start_on_terminal(
-            arguments, environ=environ, cwd=cwd, terminal=terminal, is_warm=is_warm
+            arguments,
+            environ=environ,
+            cwd=cwd,
+            terminal=terminal,
+            is_warm=is_warm,
+            account=account,
         )
         os.close(terminal)
         self._is_closing = threading.Event()

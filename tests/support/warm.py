@@ -16,6 +16,7 @@ from functools import cache
 from pathlib import Path
 from signal import SIGKILL
 
+from tests.support.accounts import Account
 from tests.support.warm_server import LARGEST_ORDER_BYTES
 
 _OF_THE_INTERPRETER = ("PYTHON", "LC_", "COVERAGE")
@@ -58,11 +59,12 @@ def start(
     streams: tuple[int, int, int],
     *,
     is_terminal: bool = False,
+    account: Account | None = None,
 ) -> Started:
     """Start the program with these streams, which stay open here."""
     reader, writer = os.pipe()
     order = json.dumps([argv, dict(environ), str(cwd), is_terminal]).encode()
-    socket.send_fds(_connect(), [order], [*streams, writer])
+    socket.send_fds(_connect(account), [order], [*streams, writer])
     os.close(writer)
     return Started(reader)
 
@@ -74,13 +76,14 @@ def run(
     stdin: str | None,
     *,
     limit_s: float,
+    account: Account | None = None,
 ) -> tuple[int, str, str]:
     """Return the exit code and what was written, as `subprocess.run` does."""
     source, feed = os.pipe() if stdin is not None else (os.open(os.devnull, os.O_RDONLY), -1)
     (out, write_out), (err, write_err) = os.pipe(), os.pipe()
     streams = source, write_out, write_err
     with ThreadPoolExecutor(3) as threads:
-        started = start(argv, environ, cwd, streams)
+        started = start(argv, environ, cwd, streams, account=account)
         for handle in streams:
             os.close(handle)
         killer = threading.Timer(limit_s, os.kill, (started.pid, SIGKILL))
@@ -106,7 +109,7 @@ def _read(handle: int) -> str:
 @cache
 def write_command(program: Path) -> Path:
     """Return a command that stands for the program or a script, for a client that starts it."""
-    _connect()
+    _connect(None)
     command = _own_directory() / program.stem
     words = [sys.executable, "-IS", _START, _own_directory() / "orders", program]
     command.write_text(f'#!/bin/sh\nexec {shlex.join(map(str, words))} "$PWD" "$@"\n')
@@ -122,17 +125,19 @@ def _own_directory() -> Path:
 
 
 @cache
-def _connect() -> socket.socket:
+def _connect(account: Account | None) -> socket.socket:
     """Start the server. It ends with this process, whose end of the connection is closed then."""
     here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with there, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
-        listener.bind(str(_own_directory() / "orders"))
+        listener.bind(str(_own_directory() / (account.name if account else "orders")))
         listener.listen()
         sources = [there.fileno(), listener.fileno()]
+        python = account.interpreter if account else (sys.executable,)
+        search = account.environment if account else {"PATH": os.environ["PATH"]}
         server = subprocess.Popen(
-            [sys.executable, "-P", _SERVER, *map(str, sources)],
+            [*python, "-P", _SERVER, *map(str, sources)],
             pass_fds=sources,
-            env={"LANG": "C.UTF-8", "PATH": os.environ["PATH"]},
+            env={"LANG": "C.UTF-8", **search},
             stdin=subprocess.PIPE,  # as of a program whose streams are pipes: nothing is sought
             stdout=subprocess.PIPE,
         )

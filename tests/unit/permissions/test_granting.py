@@ -240,8 +240,9 @@ def test_run_is_told_what_only_a_rule_can_give(tmp_path: Path) -> None:
 
     denied = court.hear("bash", command="make", needs=[f"write:{data}", "outside"])
 
-    assert denied.remedy == ""
-    assert f'writable = ["{data}"], outside = true' in denied.reason
+    assert denied.remedy == "--policy FILE"
+    given = f'bash(make) with writable = ["{data}"], outside = true'
+    assert denied.reason.endswith(f"only a rule can give that: {given}")
 
 
 def test_rule_that_asks_leaves_it_to_the_answer_to_give(tmp_path: Path) -> None:
