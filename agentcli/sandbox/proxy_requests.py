@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from ipaddress import ip_address
 from typing import Protocol
 
+from agentcli.system.byte_fields import ByteFields
 from agentcli.system.hosts import parse_host, split_port
 from agentcli.system.lazy import compile_later
 from agentcli.types.fast_dataclass import dataclass
@@ -305,7 +306,8 @@ _CLIENT_HELLO = 1
 _SERVER_NAME = 0
 WRONG_NAME_ALERT = b"\x15\x03\x03\x00\x02\x02\x70"
 """The alert by which a server of TLS says that it does not know the name."""
-_METHOD = compile_later(rb"[A-Za-z][A-Za-z0-9_-]*(?:[ \t]|\Z)")
+_PLAIN_LINE = compile_later(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+(?:[ \t][\t\r -~\x80-\xff]*)?(?:\n|\Z)")
+"""A line that is a request of HTTP, or may become one: a method, and what else can be read."""
 _HTTP = b"HTTP/"
 
 
@@ -337,10 +339,11 @@ async def read_opening(reader: asyncio.StreamReader) -> TunnelOpening:
 
 
 async def _read_plain_opening(reader: asyncio.StreamReader, data: bytes) -> TunnelOpening:
-    """Read on while it can become HTTP. Servers skip empty lines before a request."""
-    while (start := data.lstrip(b"\r\n")) == b"" or _METHOD.match(start):
+    """Read on while it can become HTTP. Servers skip empty lines and blanks before a request."""
+    while (start := data.lstrip()) == b"" or _PLAIN_LINE.match(start):
         line, is_whole, _ = start.partition(b"\n")
-        if is_whole and _HTTP not in line.upper():
+        is_http = _HTTP in line.upper()
+        if is_whole and not is_http:
             break
         head, is_read, rest = start.partition(b"\r\n\r\n")
         if is_read:
@@ -348,6 +351,9 @@ async def _read_plain_opening(reader: asyncio.StreamReader, data: bytes) -> Tunn
         if len(data) > HEAD_BYTES:
             raise RequestRefused(MALFORMED, "the head of the request is too long")
         more = await reader.read(PIECE_BYTES)
+        if not more and is_http:
+            # Servers may take lines that end otherwise, and name another site.
+            raise RequestRefused(MALFORMED, "the head of the request is not whole")
         if not more:
             break
         data += more
@@ -401,47 +407,24 @@ def _join_records(data: bytes) -> bytes | None:
     return None
 
 
-class _Fields:
-    """Fields of TLS, each after its own length."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-
-    def __bool__(self) -> bool:
-        return bool(self._data)
-
-    def take(self, count: int) -> bytes:
-        if len(self._data) < count:
-            raise ValueError("a ClientHello that ends too early")
-        taken, self._data = self._data[:count], self._data[count:]
-        return taken
-
-    def take_number(self, size: int) -> int:
-        return int.from_bytes(self.take(size), "big")
-
-    def take_counted(self, size: int) -> bytes:
-        """Return a field whose length comes before it, in `size` bytes."""
-        return self.take(self.take_number(size))
-
-
 def _find_server_name(hello: bytes) -> str:
-    fields = _Fields(hello)
+    fields = ByteFields(hello)
     fields.take(2 + 32)  # version and random
     fields.take_counted(1)  # session id
     fields.take_counted(2)  # ciphers
     fields.take_counted(1)  # compression
-    extensions = _Fields(fields.take_counted(2) if fields else b"")
+    extensions = ByteFields(fields.take_counted(2) if fields else b"")
     names: list[str] = []
     while extensions:
         kind, content = extensions.take_number(2), extensions.take_counted(2)
         if kind == _SERVER_NAME:
-            names += _list_names(_Fields(_Fields(content).take_counted(2)))
+            names += _list_names(ByteFields(ByteFields(content).take_counted(2)))
     if len(names) > 1:
         raise ValueError("more than one server name")
     return parse_host(names[0]) if names else ""
 
 
-def _list_names(entries: _Fields) -> list[str]:
+def _list_names(entries: ByteFields) -> list[str]:
     names = []
     while entries:
         entries.take(1)  # its kind: there is only one

@@ -4,6 +4,7 @@ A connection is made to the very address that was checked. Nothing resolves the 
 """
 
 import asyncio
+import errno
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
@@ -130,7 +131,15 @@ def advise(verdict: Verdict, host: str, port: int) -> str:
 
 
 async def dial_directly(address: str, port: int) -> Streams:
-    return await asyncio.open_connection(address, port, limit=HEAD_BYTES)
+    """Connect to an address. Raise OSError also if it is a public one of this machine itself.
+
+    A name of others may lead there, and a firewall before the machine does not see it."""
+    reader, writer = await asyncio.open_connection(address, port, limit=HEAD_BYTES)
+    ends = [writer.get_extra_info(name)[0] for name in ("sockname", "peername")]
+    if ends[0] == ends[1] and not why_unreachable(address):
+        writer.transport.abort()
+        raise OSError(errno.EACCES, f"{address} is this machine; grant localhost:{port} instead")
+    return reader, writer
 
 
 async def _dial_first(dial: Dial, addresses: Sequence[str], port: int, *, name: str) -> Link:

@@ -18,6 +18,7 @@ from pathlib import Path
 from shutil import rmtree
 
 from agentcli.sandbox.environment import build_agent_variables
+from agentcli.system.byte_fields import ByteFields
 from agentcli.system.plain_text import show_controls
 from agentcli.system.temporary import ShortDirectory, create_short_directory
 from agentcli.types.events import Emit, SignatureJudged
@@ -212,7 +213,7 @@ class _Conversation:
     """The key of the server of each session, as the agent has verified it."""
 
     async def answer(self, message: bytes) -> bytes:
-        kind, fields = message[0], SshFields(message[1:])
+        kind, fields = message[0], ByteFields(message[1:])
         if kind == _LIST_KEYS:
             return await self._list_keys(message)
         if kind == _SIGN:
@@ -223,14 +224,14 @@ class _Conversation:
 
     async def _list_keys(self, message: bytes) -> bytes:
         answer = await self._ask_agent(message)
-        fields = SshFields(answer[1:])
+        fields = ByteFields(answer[1:])
         if answer[0] == _KEYS:
-            for _ in range(fields.take_number()):
+            for _ in range(fields.take_number(4)):
                 blob = fields.take_string()
                 self.comments[blob] = fields.take_string().decode("utf-8", "replace")
         return answer
 
-    async def _bind(self, message: bytes, fields: "SshFields") -> bytes:
+    async def _bind(self, message: bytes, fields: ByteFields) -> bytes:
         server, session = fields.take_string(), fields.take_string()
         fields.take_string()  # the server's signature, which the agent verifies
         is_forwarding = fields.take(1) != b"\0"
@@ -241,7 +242,7 @@ class _Conversation:
             self.servers[session] = server
         return answer
 
-    async def _sign(self, message: bytes, fields: "SshFields") -> bytes:
+    async def _sign(self, message: bytes, fields: ByteFields) -> bytes:
         blob, data = fields.take_string(), fields.take_string()
         purpose, is_expected = self._describe(blob, data)
         request = SignatureRequest(
@@ -255,7 +256,7 @@ class _Conversation:
         return _FAILURE
 
     def _describe_key(self, blob: bytes) -> str:
-        kind = SshFields(blob).take_string().decode("ascii", "replace")
+        kind = ByteFields(blob).take_string().decode("ascii", "replace")
         comment = show_controls(self.comments.get(blob, ""))[:_MOST_COMMENT_CHARS]
         return f"{show_controls(kind)} {fingerprint(blob)}{f' ({comment})' * bool(comment)}"
 
@@ -264,7 +265,7 @@ class _Conversation:
 
         That is one at a server that the command was let through to, as far as anybody can know."""
         if data.startswith(_SIGNED_DATA):
-            name = SshFields(data[len(_SIGNED_DATA) :]).take_string().decode("utf-8", "replace")
+            name = ByteFields(data[len(_SIGNED_DATA) :]).take_string().decode("utf-8", "replace")
             return f"sign data for {show_controls(name)}", False
         login = _parse_login(blob, data)
         if login is None:
@@ -304,28 +305,6 @@ def fingerprint(blob: bytes) -> str:
     return f"SHA256:{shown}"
 
 
-class SshFields:
-    """The fields of a message of ssh. Each `take` raises ValueError if there is no such field."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-
-    def __bool__(self) -> bool:
-        return bool(self._data)
-
-    def take(self, count: int) -> bytes:
-        if len(self._data) < count:
-            raise ValueError("a message that ends too early")
-        taken, self._data = self._data[:count], self._data[count:]
-        return taken
-
-    def take_number(self) -> int:
-        return int.from_bytes(self.take(4), "big")
-
-    def take_string(self) -> bytes:
-        return self.take(self.take_number())
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Login:
     """What is signed to log in (RFC 4252, section 7)."""
@@ -337,7 +316,7 @@ class _Login:
 
 
 def _parse_login(blob: bytes, data: bytes) -> _Login | None:
-    fields = SshFields(data)
+    fields = ByteFields(data)
     with suppress(ValueError):
         session = fields.take_string()
         is_login = fields.take(1)[0] == _LOGIN

@@ -182,7 +182,7 @@ def why_unreachable(address: IPAddress | str) -> str:
         "a link-local address": found.is_link_local,
         "a multicast address": found.is_multicast,
         "a reserved address": found.is_reserved,
-        PRIVATE: not found.is_global,
+        PRIVATE: not found.is_global or (found.version == 6 and found.is_site_local),
     }
     return next((kind for kind, is_so in kinds.items() if is_so), "")
 

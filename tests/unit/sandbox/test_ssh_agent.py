@@ -13,8 +13,8 @@ from agentcli.sandbox.ssh_agent import (
     KnownHosts,
     KnownName,
     SshAgent,
-    SshFields,
 )
+from agentcli.system.byte_fields import ByteFields
 from agentcli.types.events import Event, SignatureJudged
 from agentcli.types.grants import Grants
 from agentcli.types.verdicts import SignatureRequest, Verdict
@@ -256,4 +256,4 @@ def test_names_of_a_key_in_known_hosts() -> None:
     known = KnownHosts("\n".join(lines))
     assert known.find_names(SERVER) == [KnownName("a.example"), KnownName("b.example")]
     assert known.find_names(b"other") is None
-    assert not SshFields(b"")
+    assert not ByteFields(b"")
