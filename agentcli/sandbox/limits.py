@@ -204,8 +204,10 @@ class _WatchedCommand:
     process: "Popen[bytes]"
     tasks_before: int
     find_stale: FindStale
+    writable: Sequence[Path]
+    """Directories on the file systems that it may write to."""
     free_before: Sequence[int | None]
-    """Free bytes of each file system at its start."""
+    """Free bytes of each of them at its start."""
     before: _Memory | None = None
     """Memory at the first check, soon after the command's start."""
     reason: str = ""
@@ -219,10 +221,8 @@ class _WatchedCommand:
 class CommandWatch:
     """Stops commands that use too much, or whose mounts are stale. Sleeps while none runs."""
 
-    def __init__(self, limits: CommandLimits, *, writable: Sequence[Path] = ()) -> None:
-        """`writable` are directories on the file systems that commands may write to."""
+    def __init__(self, limits: CommandLimits) -> None:
         self._limits = limits
-        self._writable = writable
         self._running: dict[Popen[bytes], _WatchedCommand] = {}
         self._has_work = Condition()
         self._looking = Lock()
@@ -230,11 +230,17 @@ class CommandWatch:
         self._is_closed = False
 
     def add(
-        self, process: "Popen[bytes]", *, tasks_before: int, find_stale: FindStale = tuple
+        self,
+        process: "Popen[bytes]",
+        *,
+        tasks_before: int,
+        find_stale: FindStale = tuple,
+        writable: Sequence[Path] = (),
     ) -> None:
+        """`writable` are directories on the file systems that the command may write to."""
         with self._has_work:
             self._running[process] = _WatchedCommand(
-                process, tasks_before, find_stale, free_before=_count_free(self._writable)
+                process, tasks_before, find_stale, writable, free_before=_count_free(writable)
             )
             if self._thread is None:
                 self._thread = Thread(target=self._watch, name="command limits", daemon=True)
@@ -277,9 +283,8 @@ class CommandWatch:
                 kill_tree(one.process.pid)
 
     def _stop_filling(self, running: list[_WatchedCommand]) -> None:
-        free = _count_free(self._writable)
         for one in running:
-            for before, now in zip(one.free_before, free, strict=True):
+            for before, now in zip(one.free_before, _count_free(one.writable), strict=True):
                 if before is None or now is None:
                     continue
                 most = self._limits.disk_bytes or int(before * _DISK_SHARE)

@@ -58,8 +58,8 @@ class CommandSupervisor:
             rejected=paths.rejected,
             known=paths.unwritable,
         )
-        writable = (workspace, paths.private, *TEMPORARY)
-        self._watch = CommandWatch(limits, writable=writable)
+        self._writable = (workspace, *paths.own, *TEMPORARY)
+        self._watch = CommandWatch(limits)
         self._before: dict[Popen[bytes], _MachineBefore] = {}
 
     def start(
@@ -154,7 +154,10 @@ class CommandSupervisor:
         self._before[process] = before
         check = before.mount_check
         self._watch.add(
-            process, tasks_before=before.tasks, find_stale=check.find_stale if check else tuple
+            process,
+            tasks_before=before.tasks,
+            find_stale=check.find_stale if check else tuple,
+            writable=(*self._writable, *(each.path for each, _ in before.granted)),
         )
 
 
@@ -170,6 +173,7 @@ class GrantedDirectory:
         find_unwritable: Callable[[], tuple[Path, ...]],
         rejected: Path,
     ) -> None:
+        self.path = path
         self._keeper = GuardedPaths(
             (*protection.guarded, *protection.new_repository),
             roots=(path, *protection.writable),

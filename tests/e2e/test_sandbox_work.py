@@ -367,6 +367,25 @@ def test_command_that_fills_the_disk_is_stopped(layer: str, target: str, tmp_pat
         assert "survived" not in ran.output
 
 
+@pytest.mark.parametrize("layer", ["landlock"])  # in bubblewrap each command has its own /dev/shm
+@pytest.mark.parametrize("target", ["home", "granted"])
+def test_another_file_system_is_not_filled_either(layer: str, target: str, tmp_path: Path) -> None:
+    if Path("/dev/shm").stat().st_dev == tmp_path.stat().st_dev:
+        pytest.skip("there is no other file system to write to")
+    limits = CommandLimits(disk_bytes=20 * 1024**2)
+    with TemporaryDirectory(prefix="agentcli-test-", dir="/dev/shm") as other:
+        directory = Path(other)
+        home = directory if target == "home" else None
+        grants = Grants(writable=() if home else (directory,))
+        with confined(layer, tmp_path, limits=limits, home=home) as place:
+            # Bounded, should nobody stop it.
+            step = f"head -c 4000000 /dev/urandom >> {directory}/big; sleep 0.05"
+            script = f"for i in $(seq 30); do {step}; done; echo survived"
+            ran = place.run(script, confinement=grants)
+        [told] = ran.told
+        assert told.startswith("Stopped: while it ran, programs used more than 20 MiB of disk.")
+
+
 def test_commands_run_side_by_side(place: Confined) -> None:
     started = [place.start(f"sleep 0.2; echo {number} > {number}") for number in range(8)]
     for process, output in started:
