@@ -17,8 +17,10 @@ from agentcli.permissions.subject import CallSubject
 from agentcli.system.grants import covers_host, find_missing, gives_host
 from agentcli.system.home import home
 from agentcli.system.hosts import USUAL_PORTS, HostPattern, join_port, parse_host
+from agentcli.system.kinds import is_socket
 from agentcli.system.protected import is_protected
 from agentcli.system.reserved import find_reserved
+from agentcli.system.temporary import TEMPORARY
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.grants import NO_GRANTS, WITHOUT_SANDBOX, Grants
 from agentcli.types.messages import ToolCall
@@ -34,6 +36,9 @@ from agentcli.types.verdicts import (
 
 _SUBJECTS = {"network": "command", "web": "url", "computer": "url"}
 """What reaches for a host, by the kind of rule: a command, or the address of a page."""
+_RUN_OF_USERS = Path("/run/user")
+_SHARED = (_RUN_OF_USERS, *TEMPORARY)
+"""Directories of all programs, where they keep sockets, of ssh agents too."""
 _ACTS = {"computer": "look "}
 """What a page may do with the hosts that it reaches for itself."""
 
@@ -131,6 +136,10 @@ def _refuse_paths(asked: Grants, own: Sequence[Path]) -> Verdict | None:
 def _why_not_given(path: Path, *, writes: bool, own: Sequence[Path]) -> str:
     if not path.exists():
         return "there is no such file or directory"
+    if is_socket(path):
+        return "it is a socket; only a command with outside can use it"
+    if path.parent == _RUN_OF_USERS or any(one.is_relative_to(path) for one in _SHARED):
+        return "sockets of your programs are in it; name what is needed in it"
     reserved = find_reserved(Path(os.path.realpath(home())))
     if any(path.is_relative_to(one) or one.is_relative_to(path) for one in own):
         return "agentcli keeps its settings or records there"

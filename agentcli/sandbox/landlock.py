@@ -36,7 +36,7 @@ from agentcli.sandbox.restore import GuardedPaths
 from agentcli.sandbox.socket_calls import SocketCalls, SocketReach
 from agentcli.sandbox.supervisor import CommandSupervisor
 from agentcli.system import process
-from agentcli.system.kinds import exists, is_directory
+from agentcli.system.kinds import exists, is_directory, is_socket
 from agentcli.system.temporary import create_short_directory
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.grants import Grants
@@ -276,7 +276,7 @@ class LandlockSandbox:
                 calls=calls,
                 reach=SocketReach(
                     has_network=has_network,
-                    directories=(*self._own(), *list_readable(grants, self._paths)),
+                    paths=(*self._own(), *filter(is_socket, list_readable(grants, self._paths))),
                 ),
             )
         self._domains.move_to_end(grants)

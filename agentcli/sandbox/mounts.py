@@ -194,7 +194,7 @@ class MountView:
         directories = list_granted(grants, paths)
         granted = self.granted.find_mountable(directories)
         opened = list_readable(grants, paths)
-        denied = self.granted.find_unreadable((*directories, *opened))
+        denied = self.granted.find_hidden(writable=directories, readable=opened)
         writable = (*protection.writable, *granted.writable, *directories, paths.workspace)
         read_only = (
             *opened,

@@ -6,7 +6,9 @@ search is made once, before the first command, so that no command can influence 
 
 import os
 import re
+from collections import deque
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -20,7 +22,7 @@ from agentcli.sandbox.git_paths import (
     small_text,
 )
 from agentcli.sandbox.paths import FindDenied, find_nothing_denied
-from agentcli.system.kinds import exists, is_directory, is_file, is_link
+from agentcli.system.kinds import exists, is_directory, is_file, is_link, is_socket
 from agentcli.system.lazy import compile_later
 from agentcli.system.reserved import kind_of
 from agentcli.types.fast_dataclass import dataclass
@@ -34,6 +36,7 @@ _HG_SETTINGS = (".hg/hgrc", ".hg/hgrc-not-shared")
 _MOST_OF_A_KIND = 64
 """Limit of repositories in a repository: a hostile one may have any number of them."""
 _SEARCH_DEPTH = 3
+_SEARCH_DIRECTORIES = 2000
 
 _WORKTREE = compile_later(r'^\s*worktree\s*=\s*"?([^"\n;#]+)', re.IGNORECASE | re.MULTILINE)
 
@@ -118,6 +121,15 @@ class GrantedProtection:
         each = (self._unreadable[directory] for directory in directories)
         return tuple(path for paths in each for path in paths if exists(path))
 
+    def find_hidden(
+        self, *, writable: Iterable[Path], readable: Iterable[Path]
+    ) -> tuple[Path, ...]:
+        """Return what is hidden in granted directories by now: what rules deny to read, and the
+        sockets in those that may only be read. To connect is more than to read."""
+        opened = tuple(readable)
+        sockets = (path for directory in opened for path in _find_sockets(directory))
+        return (*self.find_unreadable((*writable, *opened)), *sockets)
+
     def find_mountable(self, directories: Iterable[Path]) -> Protection:
         """Return the protection of all of them, with the guarded paths that exist by now."""
         each = [self.find(directory) for directory in directories]
@@ -127,6 +139,21 @@ class GrantedProtection:
             readable=tuple(path for protection in each for path in protection.readable),
             writable=tuple(path for protection in each for path in protection.writable),
         )
+
+
+def _find_sockets(top: Path) -> Iterator[Path]:
+    """Yield the sockets below a directory, as far as a short search finds them."""
+    waiting = deque([(top, 0)])
+    for _ in range(_SEARCH_DIRECTORIES):
+        if not waiting:
+            return
+        directory, depth = waiting.popleft()
+        with suppress(OSError), os.scandir(directory) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    waiting += [(Path(entry.path), depth + 1)] * (depth < _SEARCH_DEPTH)
+                elif not (entry.is_symlink() or entry.is_file()) and is_socket(Path(entry.path)):
+                    yield Path(entry.path)
 
 
 def _is_below(one: GuardedPath, tops: Iterable[Path]) -> bool:

@@ -201,7 +201,7 @@ class SeatbeltSandbox:
                 *(*self._roots, *paths.own, *others),
                 *(path for each in granted for path in each.writable),
             ),
-            hide=(*paths.hidden, *self._granted.find_unreadable((*others, *opened))),
+            hide=(*paths.hidden, *self._granted.find_hidden(writable=others, readable=opened)),
             guard=[path for path in guarded if path != paths.private],
             pinned=find_pins(self._roots, guarded),
             network=grants.network,

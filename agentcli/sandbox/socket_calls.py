@@ -58,8 +58,8 @@ class SocketReach:
 
     has_network: bool
     """True if it is in a private network, or may use the whole one."""
-    directories: tuple[Path, ...]
-    """Where unix sockets can be connected to."""
+    paths: tuple[Path, ...]
+    """The unix sockets that can be connected to, and directories of such."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,7 +287,7 @@ def _connect_path(taken: socket.socket, data: bytes, process: int, reach: Socket
     try:
         here = Path(f"/proc/self/fd/{handle}")
         at = here.readlink()
-        if not any(at.is_relative_to(one) for one in reach.directories):
+        if not any(at.is_relative_to(one) for one in reach.paths):
             return errno.EACCES
         if not stat.S_ISSOCK(os.fstat(handle).st_mode):
             return errno.ECONNREFUSED

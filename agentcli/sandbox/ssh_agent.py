@@ -100,7 +100,7 @@ class AgentBrokers:
             variables=build_agent_variables(
                 broker.path, known_hosts=known, is_proxied=not grants.network
             ),
-            readable=(directory,),
+            readable=(broker.path, known),
         )
 
     def begin(self, token: str, *, call_id: str, find_reached: FindReached) -> None:

@@ -17,6 +17,10 @@ def is_file(path: Path) -> bool:
     return stat.S_ISREG(_mode(path))
 
 
+def is_socket(path: Path) -> bool:
+    return stat.S_ISSOCK(_mode(path))
+
+
 def is_link(path: Path) -> bool:
     return stat.S_ISLNK(_mode(path, follow_symlinks=False))
 

@@ -93,6 +93,25 @@ def test_unix_sockets_outside_are_not_reached(place: Confined, kind: str, abstra
     assert reached == [b"own"]
 
 
+@pytest.mark.parametrize("depth", ["", "a/b/"], ids=["in it", "further below"])
+def test_directory_that_is_granted_to_read_opens_no_socket_in_it(
+    place: Confined, depth: str
+) -> None:
+    opened = place.outside / "opened"
+    at = opened / depth / "socket"
+    at.parent.mkdir(parents=True)
+    (opened / "file").write_text("it is read")
+    server = socket.socket(socket.AF_UNIX)
+    server.bind(str(at))
+    server.listen()
+    with _listening(server) as reached:
+        granted = Grants(readable=(opened,))
+        ran = place.run(f"cat {opened}/file", confinement=granted)
+        assert "it is read" in ran.output
+        place.python(SEND, "AF_UNIX", "SOCK_STREAM", at, confinement=granted)
+    assert reached == [b"own"]
+
+
 LEAD_A_PAIR = """
 import socket, sys
 left, right = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)

@@ -1,5 +1,7 @@
 import asyncio
+import os
 import shlex
+import socket
 from dataclasses import replace
 from pathlib import Path
 
@@ -231,6 +233,17 @@ def test_run_is_told_the_options_that_would_permit_it(
     assert words == [*options, "--network", HOST]
     allowed = hear(allow=tuple(options[1::2]), network=(HOST,))
     assert (allowed.decision, allowed.grants.hosts) == ("allow", (HOST,))
+
+
+def test_request_for_sockets_is_refused_without_a_question(tmp_path: Path) -> None:
+    at = tmp_path / "s"
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(os.path.relpath(at))
+        for entry, why in ((f"read:{at}", "it is a socket"), ("write:/var", "sockets of your")):
+            court = court_of(tmp_path / "work", mode="auto", person=Person([]))
+            denied = court.hear("bash", command="make", needs=[entry])
+            assert (denied.decision, denied.by) == ("deny", "rule")
+            assert why in denied.reason
 
 
 def test_run_is_told_what_only_a_rule_can_give(tmp_path: Path) -> None:
