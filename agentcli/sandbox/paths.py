@@ -174,7 +174,7 @@ def survey_paths(scope: SandboxScope, environ: Mapping[str, str]) -> SandboxPath
         readable=tuple(map(_real, scope.readable)),
         system=system,
         hidden=tuple(
-            outermost((*_find_hidden(ETC), *filter(exists, reserved.secrets()), *unreadable))
+            outermost((*_find_hidden(_real(ETC)), *filter(exists, reserved.secrets()), *unreadable))
         ),
         unreadable=unreadable,
         protected=(

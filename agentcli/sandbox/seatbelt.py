@@ -192,18 +192,16 @@ class SeatbeltSandbox:
         granted = [self._granted.find(path) for path in others]
         guarded += [one.path for each in granted for one in each.guarded]
         guarded += [one.path for each in granted for one in each.new_repository]
+        tops = (*self._roots, *others, *(path for each in granted for path in each.writable))
         text, parameters = build_profile(
             read=(
                 *(*_SYSTEM, *paths.toolchains, *paths.readable, *opened),
                 *(path for each in (self._protection, *granted) for path in each.readable),
             ),
-            change=(
-                *(*self._roots, *paths.own, *others),
-                *(path for each in granted for path in each.writable),
-            ),
+            change=(*tops, *paths.own),
             hide=(*paths.hidden, *self._granted.find_hidden(writable=others, readable=opened)),
             guard=[path for path in guarded if path != paths.private],
-            pinned=find_pins(self._roots, guarded),
+            pinned=find_pins(tops, guarded),
             network=grants.network,
             proxy_port=self._proxy_port,
         )

@@ -1,3 +1,5 @@
+import os
+import socket
 from pathlib import Path
 
 from agentcli.sandbox.paths import SandboxScope, survey_paths
@@ -79,6 +81,32 @@ def test_command_line_defines_every_parameter(tmp_path: Path) -> None:
     assert {str(tmp_path / "ws"), str(tmp_path / "ws/.agentcli"), str(tmp_path)} <= set(
         defined.values()
     )
+
+
+def test_profile_gives_what_the_grants_say(tmp_path: Path) -> None:
+    workspace, write, read = (tmp_path / name for name in ("ws", "write", "read"))
+    for directory in (workspace, read, write / ".git/hooks"):
+        directory.mkdir(parents=True)
+    scope = SandboxScope(workspace=workspace, private=tmp_path / "private")
+    sandbox = SeatbeltSandbox(survey_paths(scope, {"HOME": str(tmp_path / "home")}))
+
+    def list_values(kind: str, grants: Grants) -> set[str]:
+        words = sandbox.prefix(grants)[4::2]
+        return {word.partition("=")[2] for word in words if word.startswith(f"{kind}_")}
+
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(os.path.relpath(read / "s"))
+        granted = Grants(writable=(write,), readable=(read,))
+        for kind, path in (
+            ("CHANGE", write),
+            ("GUARD", write / ".git/hooks"),
+            ("PIN", write / ".git"),
+            ("READ", read),
+            ("HIDE", read / "s"),
+        ):
+            assert str(path) in list_values(kind, granted)
+            assert str(path) not in list_values(kind, Grants())
+        assert str(read) not in list_values("CHANGE", granted)
 
 
 def test_program_that_only_reads_may_change_nothing() -> None:
