@@ -16,7 +16,7 @@ from agentcli.sandbox.git_paths import find_repositories, git_directory
 from agentcli.sandbox.limits import CommandLimits, CommandWatch, count_tasks, limit_processes
 from agentcli.sandbox.mounts import MountCheck
 from agentcli.sandbox.paths import SandboxPaths
-from agentcli.sandbox.protect import GrantedProtection, GuardedPath, Protection
+from agentcli.sandbox.protect import GrantedProtection, GuardedPath
 from agentcli.sandbox.restore import GuardedPaths, Snapshot
 from agentcli.system.kinds import is_directory, is_link
 from agentcli.system.temporary import TEMPORARY
@@ -29,9 +29,8 @@ class _MachineBefore:
     """The machine and the guarded paths before a command."""
 
     tasks: int
-    snapshot: Snapshot
     mount_check: MountCheck | None
-    granted: "tuple[tuple[GrantedDirectory, Snapshot], ...]"
+    directories: "tuple[tuple[GuardedDirectory, Snapshot], ...]"
 
 
 class CommandSupervisor:
@@ -43,22 +42,18 @@ class CommandSupervisor:
         granted: GrantedProtection,
         limits: CommandLimits,
     ) -> None:
-        workspace = paths.workspace
         self._rejected = paths.rejected
         self._protection = granted
-        self._granted: dict[Path, GrantedDirectory] = {}
-        self._keeper = keeper
-        self._limits = limits
-        self._original = find_original(workspace)
-        self._scan = NewRepositoryScan(workspace, original=self._original, rejected=paths.rejected)
-        self._denied = NewDeniedPaths(
-            workspace,
-            paths.find_unwritable,
-            original=self._original,
+        self._workspace = GuardedDirectory(
+            paths.workspace,
+            keeper,
+            find_unwritable=paths.find_unwritable,
             rejected=paths.rejected,
             known=paths.unwritable,
         )
-        self._writable = (workspace, *paths.own, *TEMPORARY)
+        self._granted: dict[Path, GuardedDirectory] = {}
+        self._limits = limits
+        self._writable = (*paths.own, *TEMPORARY)
         self._watch = CommandWatch(limits)
         self._before: dict[Popen[bytes], _MachineBefore] = {}
 
@@ -82,8 +77,7 @@ class CommandSupervisor:
         try:
             process = launch()
         except BaseException:
-            self._original.end()
-            for directory, _ in before.granted:
+            for directory, _ in before.directories:
                 directory.cancel()
             raise
         self._begin(process, before)
@@ -103,48 +97,36 @@ class CommandSupervisor:
         before = self._before.pop(process, None)
         if before is None:
             return ()
-        try:
-            stopped = self._watch.remove(process)
-            notes = (*stopped, *self._keeper.undo(self._select_to_undo(before)))
-            notes += self._denied.remove()
-        finally:
-            self._original.end()
-        found = self._scan.take_notes()
-        self._scan.look()
-        others = (one for each, was in before.granted for one in each.end(was))
-        return (*notes, *found, *others)
+        stopped = self._watch.remove(process)
+        undone = (each.end(was, before.mount_check) for each, was in before.directories)
+        return (*stopped, *(note for notes in undone for note in notes))
 
     def close(self) -> None:
         for process in tuple(self._before):
             self.end(process)
         self._watch.close()
-        self._scan.close()
-        for directory in self._granted.values():
+        for directory in (self._workspace, *self._granted.values()):
             directory.close()
-
-    def _select_to_undo(self, before: _MachineBefore) -> Snapshot:
-        if (check := before.mount_check) is None:
-            return before.snapshot
-        stale = check.find_stale()
-        return self._keeper.select_to_undo(before.snapshot, held=check.paths, stale=stale)
 
     def _record(self, mount_check: MountCheck | None, granted: Sequence[Path]) -> _MachineBefore:
         tasks = count_tasks()
         limit_processes(self._limits, tasks_now=tasks)
-        directories = [self._find_granted(path) for path in granted]
+        directories = (self._workspace, *map(self._find_granted, granted))
         return _MachineBefore(
-            tasks,
-            self._original.begin(self._keeper),
-            mount_check,
-            tuple((directory, directory.begin()) for directory in directories),
+            tasks, mount_check, tuple((each, each.begin()) for each in directories)
         )
 
-    def _find_granted(self, path: Path) -> "GrantedDirectory":
+    def _find_granted(self, path: Path) -> "GuardedDirectory":
         if path not in self._granted:
             protection = self._protection.find(path)
-            self._granted[path] = GrantedDirectory(
+            keeper = GuardedPaths(
+                (*protection.guarded, *protection.new_repository),
+                roots=(path, *protection.writable),
+                rejected=self._rejected,
+            )
+            self._granted[path] = GuardedDirectory(
                 path,
-                protection,
+                keeper,
                 find_unwritable=partial(self._protection.find_unwritable, path),
                 rejected=self._rejected,
             )
@@ -157,32 +139,30 @@ class CommandSupervisor:
             process,
             tasks_before=before.tasks,
             find_stale=check.find_stale if check else tuple,
-            writable=(*self._writable, *(each.path for each, _ in before.granted)),
+            writable=(*self._writable, *(each.path for each, _ in before.directories)),
         )
 
 
-# A directory that a grant lets commands write: git's hooks and settings in it stay as they are.
+# The workspace, or a directory that a grant lets commands write: what is guarded in it stays.
 
 
-class GrantedDirectory:
+class GuardedDirectory:
     def __init__(
         self,
         path: Path,
-        protection: Protection,
+        keeper: GuardedPaths,
         *,
         find_unwritable: Callable[[], tuple[Path, ...]],
         rejected: Path,
+        known: Iterable[Path] | None = None,
     ) -> None:
+        """`known` are paths that rules deny to change, as found before; None to find them now."""
         self.path = path
-        self._keeper = GuardedPaths(
-            (*protection.guarded, *protection.new_repository),
-            roots=(path, *protection.writable),
-            rejected=rejected,
-        )
+        self._keeper = keeper
         self._original = find_original(path)
         self._scan = NewRepositoryScan(path, original=self._original, rejected=rejected)
         self._denied = NewDeniedPaths(
-            path, find_unwritable, original=self._original, rejected=rejected
+            path, find_unwritable, original=self._original, rejected=rejected, known=known
         )
 
     def begin(self) -> Snapshot:
@@ -192,10 +172,11 @@ class GrantedDirectory:
     def cancel(self) -> None:
         self._original.end()
 
-    def end(self, before: Snapshot) -> tuple[str, ...]:
-        """Return which changes of the command were undone."""
+    def end(self, before: Snapshot, mount_check: MountCheck | None) -> tuple[str, ...]:
+        """Return which changes of the command were undone. What a mount held need not be."""
         try:
-            notes = (*self._keeper.undo(before), *self._denied.remove())
+            changed = self._select_to_undo(before, mount_check)
+            notes = (*self._keeper.undo(changed), *self._denied.remove())
         finally:
             self._original.end()
         found = self._scan.take_notes()
@@ -204,6 +185,12 @@ class GrantedDirectory:
 
     def close(self) -> None:
         self._scan.close()
+
+    def _select_to_undo(self, before: Snapshot, mount_check: MountCheck | None) -> Snapshot:
+        if mount_check is None:
+            return before
+        stale = mount_check.find_stale()
+        return self._keeper.select_to_undo(before, held=mount_check.paths, stale=stale)
 
 
 # The guarded paths before the first of the running commands, and the times commands ran.
