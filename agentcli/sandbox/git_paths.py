@@ -3,7 +3,8 @@
 import os
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
+from contextlib import suppress
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -192,7 +193,7 @@ def _user_settings() -> tuple[Path, ...]:
 # Repositories in the workspace: those that a search finds, and those that git itself enters.
 
 
-_SEARCH_DEPTH = 3
+SEARCH_DEPTH = 3
 _SEARCH_DIRECTORIES = 2000
 _NOT_SEARCHED = frozenset({"node_modules", ".git", ".venv", "venv", "__pycache__", "target"})
 _SUBMODULE = compile_later(r'^\s*path\s*=\s*"?([^"\n]+?)"?\s*$', re.IGNORECASE | re.MULTILINE)
@@ -228,26 +229,30 @@ def _find_linked(root: Path, workspace: Path) -> Iterator[Path]:
 
 
 def _search(workspace: Path) -> Iterator[Path]:
-    waiting = deque([(workspace, 0)])
+    for directory, entries in search_directories(workspace, but=_NOT_SEARCHED):
+        has_git = any(entry.name == ".git" for entry in entries)
+        if has_git and directory != workspace and _leads_somewhere(directory / ".git"):
+            yield directory
+
+
+def search_directories(
+    top: Path, *, but: Container[str] = ()
+) -> Iterator[tuple[Path, list["os.DirEntry[str]"]]]:
+    """Yield a directory and those not far below it, each with its entries; none of the names `but`.
+
+    Links are not followed."""
+    waiting = deque([(top, 0)])
     for _ in range(_SEARCH_DIRECTORIES):
         if not waiting:
             return
         directory, depth = waiting.popleft()
-        children, has_git = _look(directory)
-        if has_git and directory != workspace and _leads_somewhere(directory / ".git"):
-            yield directory
-        if depth < _SEARCH_DEPTH:
-            waiting += ((child, depth + 1) for child in children)
-
-
-def _look(directory: Path) -> tuple[list[Path], bool]:
-    try:
-        with os.scandir(directory) as entries:
-            names = {entry.name: entry.is_dir(follow_symlinks=False) for entry in entries}
-    except OSError:
-        return [], False
-    children = (name for name, is_dir in names.items() if is_dir and name not in _NOT_SEARCHED)
-    return [directory / name for name in sorted(children)], ".git" in names
+        with suppress(OSError):
+            with os.scandir(directory) as scanned:
+                entries = sorted(scanned, key=lambda entry: entry.name)
+            yield directory, entries
+            if depth < SEARCH_DEPTH:
+                below = (entry for entry in entries if entry.is_dir(follow_symlinks=False))
+                waiting += ((Path(one.path), depth + 1) for one in below if one.name not in but)
 
 
 def _leads_somewhere(git: Path) -> bool:

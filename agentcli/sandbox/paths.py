@@ -311,16 +311,8 @@ _IN_HOME: dict[str, tuple[str, ...]] = {
 
 # The parts of an installation prefix by convention, so that nothing else beside it is shown.
 _IN_PREFIX = (
-    "bin",
-    "sbin",
-    "lib",
-    "lib64",
-    "libexec",
-    "include",
-    "share",
-    "ssl",
-    "conda-meta",
-    "pyvenv.cfg",
+    *("bin", "sbin", "lib", "lib64", "libexec", "include", "share", "ssl"),
+    *("conda-meta", "pyvenv.cfg"),
 )
 _PROGRAM_DIRECTORIES = ("bin", "sbin")
 _DISTRIBUTION = ("/usr/bin", "/usr/sbin", "/bin", "/sbin")

@@ -6,19 +6,19 @@ search is made once, before the first command, so that no command can influence 
 
 import os
 import re
-from collections import deque
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Literal
 
 from agentcli.sandbox.git_paths import (
+    SEARCH_DEPTH,
     common_directory,
     find_named_paths,
     find_repositories,
     git_directory,
+    search_directories,
     small_text,
 )
 from agentcli.sandbox.paths import FindDenied, find_nothing_denied
@@ -35,8 +35,6 @@ _HG_SETTINGS = (".hg/hgrc", ".hg/hgrc-not-shared")
 
 _MOST_OF_A_KIND = 64
 """Limit of repositories in a repository: a hostile one may have any number of them."""
-_SEARCH_DEPTH = 3
-_SEARCH_DIRECTORIES = 2000
 
 _WORKTREE = compile_later(r'^\s*worktree\s*=\s*"?([^"\n;#]+)', re.IGNORECASE | re.MULTILINE)
 
@@ -142,18 +140,11 @@ class GrantedProtection:
 
 
 def _find_sockets(top: Path) -> Iterator[Path]:
-    """Yield the sockets below a directory, as far as a short search finds them."""
-    waiting = deque([(top, 0)])
-    for _ in range(_SEARCH_DIRECTORIES):
-        if not waiting:
-            return
-        directory, depth = waiting.popleft()
-        with suppress(OSError), os.scandir(directory) as entries:
-            for entry in entries:
-                if entry.is_dir(follow_symlinks=False):
-                    waiting += [(Path(entry.path), depth + 1)] * (depth < _SEARCH_DEPTH)
-                elif not (entry.is_symlink() or entry.is_file()) and is_socket(Path(entry.path)):
-                    yield Path(entry.path)
+    for _, entries in search_directories(top):
+        for entry in entries:
+            is_usual = entry.is_symlink() or entry.is_dir() or entry.is_file()
+            if not is_usual and is_socket(Path(entry.path)):
+                yield Path(entry.path)
 
 
 def _is_below(one: GuardedPath, tops: Iterable[Path]) -> bool:
@@ -242,7 +233,7 @@ def _modules(directory: Path, depth: int = 0) -> Iterator[Path]:
     for child in _subdirectories(directory):
         if is_file(child / "HEAD"):
             yield child
-        elif depth < _SEARCH_DEPTH:
+        elif depth < SEARCH_DEPTH:
             yield from _modules(child, depth + 1)
 
 

@@ -23,16 +23,8 @@ _SYSTEM = tuple(
     map(
         Path,
         (
-            "/usr",
-            "/bin",
-            "/sbin",
-            "/System",
-            "/Library",
-            "/opt/homebrew",
-            "/private/etc",
-            "/private/var/db",
-            "/private/var/select",
-            "/Applications/Xcode.app",
+            *("/usr", "/bin", "/sbin", "/System", "/Library", "/opt/homebrew", "/private/etc"),
+            *("/private/var/db", "/private/var/select", "/Applications/Xcode.app"),
         ),
     )
 )
