@@ -78,11 +78,14 @@ read -r _ status _ <&3
 while IFS= read -r line <&3 && [ "$line" != $'\\r' ]; do :; done
 [ "$status" = 200 ] || { echo "agentcli: $1:$2 was refused" >&2; exit 1; }
 cat <&3 & reader=$!
+trap : HUP
 exec >&-
 cat >&3
 kill $reader 2>&-
 """
-"""Connects ssh through the proxy with nothing but bash. The password is not in its arguments."""
+"""Connects ssh through the proxy with nothing but bash. The password is not in its arguments.
+
+ssh hangs up at its end, and the reader must not outlive that: the server may not close."""
 _KEY_CHECKING = "-o StrictHostKeyChecking=accept-new"
 """Nobody can be asked about a new server. One whose key has changed is refused."""
 _THROUGH_PROXY = "-o 'ProxyCommand=bash -c \"$AGENTCLI_SSH_CONNECT\" bash %h %p'"

@@ -83,6 +83,7 @@ def test_work_as_the_user_fails_with_the_way_to_it_and_is_done_by_a_rule(
         assert work.shows not in told
         assert f'needs: "{work.needs}"]' in told
         assert "Denied: it asks for" in told
+        assert "left in the background" not in told
         assert ran.code == 5, ran.err
         assert f"with {work.given}\n  fix: --policy FILE" in ran.err
         rules = person.home / "rules.toml"
