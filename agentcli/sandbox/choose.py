@@ -144,15 +144,7 @@ def _attempts(
 def _gaps(sandbox: Sandbox, paths: SandboxPaths) -> tuple[str, ...]:
     match sandbox:
         case LandlockSandbox():
-            return list_landlock_gaps(
-                has_view=sandbox.has_view,
-                has_network=sandbox.has_network,
-                has_private_network=sandbox.has_private_network,
-                has_sockets=sandbox.reaches_sockets,
-                has_shared_memory=sandbox.has_shared_memory,
-                is_home=paths.is_home,
-                has_own_environment=paths.own_environment is not None,
-            )
+            return _list_landlock_gaps(sandbox, paths)
         case SeatbeltSandbox():
             return ("Memory and the number of processes are not limited.",)
     return ()
@@ -345,43 +337,38 @@ def landlock_missing(version: int, needed: int) -> Remedy:
     return Remedy(f"This kernel's Landlock is version {version}; {needed} is needed (Linux 6.7).")
 
 
-def list_landlock_gaps(
-    *,
-    has_view: bool,
-    has_network: bool,
-    has_private_network: bool,
-    has_sockets: bool,
-    has_shared_memory: bool,
-    is_home: bool,
-    has_own_environment: bool = False,
-) -> tuple[str, ...]:
+_NO_SOCKETS = "Commands have no Unix sockets: this machine does not let us connect for them."
+_NO_SHARED_MEMORY = "Commands cannot use /dev/shm: other programs have shared memory there."
+_SHARED_LOOPBACK = "Servers of commands listen on your loopback: all programs here can reach them."
+_OPEN_RECORDS = (
+    "The workspace holds your home directory: commands can change the records of sessions "
+    "(agentcli audit shows it)."
+)
+_OPEN_PACKAGES = (
+    "agentcli is installed in the workspace: commands can change the packages that it uses."
+)
+
+
+def _list_landlock_gaps(sandbox: LandlockSandbox, paths: SandboxPaths) -> tuple[str, ...]:
     """Return the gaps that Landlock leaves open, worded for the user."""
-    version = landlock_rules.version()
-    is_unscoped = version < landlock_rules.SCOPE_VERSION
-    gaps = {
-        "Git's hooks and settings are put back after a command, not held during it.": True,
-        "After kill -9 of agentcli nothing is put back.": True,
-        "Commands see the list of processes, and have a TMPDIR of their own, but no /tmp.": True,
-        "Commands have no Unix sockets: this machine does not let us connect for them.": (
-            not has_sockets
-        ),
-        "Commands cannot use /dev/shm: other programs have shared memory there.": (
-            not has_shared_memory
-        ),
-        "Commands can change modes and times of your files anywhere.": not has_view,
-        "Commands have no loopback network, so no servers.": not has_network,
-        "Servers of commands listen on your loopback: all programs here can reach them.": (
-            has_network and not has_private_network
-        ),
-        "Commands can signal your other programs.": is_unscoped,
-        "A process that sheds its marks can outlive its command.": is_unscoped,
-        "The workspace holds your home directory: commands can change the records of sessions "
-        "(agentcli audit shows it).": is_home,
-        "agentcli is installed in the workspace: commands can change the packages that it uses.": (
-            has_own_environment
-        ),
-    }
-    return tuple(gap for gap, is_open in gaps.items() if is_open)
+    is_unscoped = landlock_rules.version() < landlock_rules.SCOPE_VERSION
+    is_shared = sandbox.has_network and not sandbox.has_private_network
+    has_own_environment = paths.own_environment is not None
+    gaps = (
+        ("Git's hooks and settings are put back after a command, not held during it.", True),
+        ("After kill -9 of agentcli nothing is put back.", True),
+        ("Commands see the list of processes, and have a TMPDIR of their own, but no /tmp.", True),
+        (_NO_SOCKETS, not sandbox.reaches_sockets),
+        (_NO_SHARED_MEMORY, not sandbox.has_shared_memory),
+        ("Commands can change modes and times of your files anywhere.", not sandbox.has_view),
+        ("Commands have no loopback network, so no servers.", not sandbox.has_network),
+        (_SHARED_LOOPBACK, is_shared),
+        ("Commands can signal your other programs.", is_unscoped),
+        ("A process that sheds its marks can outlive its command.", is_unscoped),
+        (_OPEN_RECORDS, paths.is_home),
+        (_OPEN_PACKAGES, has_own_environment),
+    )
+    return tuple(gap for gap, is_open in gaps if is_open)
 
 
 def _setting(path: Path) -> str:
