@@ -1,6 +1,9 @@
 import json
 import shutil
+import threading
 from collections.abc import Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +12,7 @@ import pytest
 from agentcli.sandbox.choose import SandboxScope, choose_sandbox
 from agentcli.types.errors import SettingsError
 from tests.support.confined import LAYERS, confined
+from tests.support.granted import skip_without_hosts
 from tests.support.program import agentcli, script
 
 
@@ -121,3 +125,87 @@ def test_limit_of_a_setting_stops_a_command_and_is_named_in_its_result(
     for name, text in zip(GREEDY, results, strict=True):
         assert "[Stopped: " in text
         assert f"The limit is the setting {name}." in text
+
+
+PROBE = """
+curl -s --max-time 20 http://localhost:{port}/ | grep -q reached && echo hosts
+: > {write}/file && echo writable
+: < {read}/file && echo readable
+: < {secret} && echo outside
+true
+"""
+SPACES = {"network": "hosts", "writable": "writable", "readable": "readable", "outside": "outside"}
+
+
+class _Reached(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"reached")
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        """Say nothing."""
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_rules_explanation_log_and_kernel_agree_in_every_combination(
+    layer: str, home: Path, workspace: Path, tmp_path: Path
+) -> None:
+    if shutil.which("curl") is None:
+        pytest.skip("not installed: curl")
+    skip_without_hosts(layer, tmp_path / "probe")
+    write, read, secret = (tmp_path / name for name in ("write", "read", "secret"))
+    for directory in (write, read):
+        directory.mkdir()
+        (directory / "file").touch()
+    secret.touch()
+    rules = home / ".config/agentcli/rules.toml"
+    rules.parent.mkdir(parents=True)
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Reached) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        port = server.server_address[1]
+        paths = {"write": write, "read": read, "secret": secret}
+        (workspace / "probe.sh").write_text(PROBE.format(port=port, **paths))
+        lines = {
+            "network": f'network = ["localhost:{port}"]',
+            "writable": f'writable = ["{write}"]',
+            "readable": f'readable = ["{read}"]',
+            "outside": "outside = true",
+        }
+        kinds = [kind for kind in lines if kind != "outside"]
+        chosen = [names for count in range(4) for names in combinations(kinds, count)]
+        chosen.append(("outside",))
+        commands = [f"bash probe.sh {number}" for number in range(len(chosen))]
+        rules.write_text(
+            "".join(
+                f'[[rule]]\ndecision = "allow"\nrule = "bash({command})"\n'
+                + "".join(f"{lines[name]}\n" for name in names)
+                for command, names in zip(commands, chosen, strict=True)
+            )
+        )
+        # Each is a start of the program: nothing, all three kinds, and no sandbox.
+        some = (0, len(chosen) - 2, len(chosen) - 1)
+        explained = {at: explain(home, workspace, commands[at], layer) for at in some}
+        model = script(
+            home / "s.json", [*({"calls": [{"bash": {"command": one}}]} for one in commands), "ok"]
+        )
+        agentcli("run", "-C", workspace, "--sandbox", layer, "--model", model, "x", home=home)
+        server.shutdown()
+    logged = [list_given(one["verdict"].get("grants", {})) for one in facts(home, "call_judged")]
+    results = [one["result"]["content"][0]["text"] for one in facts(home, "call_finished")]
+    for at, (names, given, text) in enumerate(zip(chosen, logged, results, strict=True)):
+        expected = {SPACES[name] for name in names}
+        reached = set(text.split("\n")) & set(SPACES.values())
+        assert given == explained.get(at, given) == expected
+        assert reached == (set(SPACES.values()) if "outside" in names else expected)
+
+
+def explain(home: Path, workspace: Path, command: str, layer: str) -> set[str]:
+    """Return the kinds of grants that a command would get."""
+    options = ("-C", workspace, "--sandbox", layer, "-o", "json")
+    ran = agentcli("policy", "explain", *options, f"bash: {command}", home=home)
+    return list_given(json.loads(ran.out)["sandbox"])
+
+
+def list_given(grants: Mapping[str, Any]) -> set[str]:
+    return {kind for kind in SPACES.values() if grants.get(kind)}
