@@ -33,7 +33,7 @@ from agentcli.tools.arguments import (
     parse_arguments,
 )
 from agentcli.tools.contracts import load_spec
-from agentcli.tools.kill import FUNCTIONS, BackgroundKiller, names_killer, parse_kill
+from agentcli.tools.kill import FUNCTIONS, BackgroundKiller, names_processes, parse_kill
 from agentcli.tools.missing_grants import SCANNED_CHARS, explain_failure
 from agentcli.tools.report import (
     CARD_TAIL_LINES,
@@ -233,7 +233,7 @@ class Bash:
 
     def _may_kill(self, args: BashArgs) -> bool:
         is_able = self._shells.are_confined and not (args.background or args.terminal)
-        return is_able and names_killer(args.command) and bool(self._processes.in_background())
+        return is_able and names_processes(args.command) and bool(self._processes.in_background())
 
     def _prepare(
         self, args: BashArgs, context: ToolContext, credentials: Mapping[str, str]

@@ -1,9 +1,9 @@
-"""Ending the background commands of a session from another command.
+"""Finding and ending the background commands of a session from another command.
 
-Each command has its own process namespace, so its `kill`, `pkill`, `killall`, `fuser -k`, `pgrep`
-and `lsof -t` find no other command. Where one that ends processes is in a command, functions of
-those names ask us first. We signal only processes that carry the tag of a background command of
-this session, and name no others.
+Each command has its own process namespace, so its `kill`, `pkill`, `killall`, `fuser -k`, `pgrep`,
+`lsof -t` and `ps` find no other command. Where one of them is in a command, functions of those
+names ask us first. We signal only processes that carry the tag of a background command of this
+session, and name no others.
 """
 
 import re
@@ -22,7 +22,7 @@ from agentcli.types.fast_dataclass import dataclass
 _KILL = compile_later(
     r"\s*kill(?:\s+-(?:s\s+)?(?P<signal>[A-Z]+|[0-9]+))?(?P<pids>(?:\s+[0-9]{1,18})+)\s*"
 )
-_KILLER = compile_later(r"\b(?:kill|pkill|killall|fuser)\b")
+_PROGRAM = compile_later(r"\b(?:kill|pkill|killall|fuser|pgrep|lsof|ps)\b")
 
 _QUIET = "{ local - && set +vx; } 2>/dev/null; __agentcli_request"
 _FUNCTION = (
@@ -33,17 +33,33 @@ _QUERY = (
     f'NAME() {{ {_QUIET} NAME "$@" 2>/dev/null; case $__agentcli_answer in '
     "'?') command NAME \"$@\" ;; *) builtin printf '%s\\n' $__agentcli_answer ;; esac; }; "
 )
+# What the command's own `ps` lists comes first, with its header. Rows are split at the separator.
+_LIST = (
+    f"ps() {{ {_QUIET} ps \"$@\" 2>/dev/null; local IFS=$'\\037'; set -f; "
+    "case $__agentcli_answer in '?') command ps \"$@\" ;; "
+    "*) command ps \"$@\"; builtin printf '%s\\n' $__agentcli_answer ;; esac; }; "
+)
 FUNCTIONS = (
     REQUEST_FUNCTION + f'kill() {{ {_QUIET} kill "$@" 2>/dev/null; case $__agentcli_answer in '
     "'?') builtin kill \"$@\" ;; '') : ;; *) eval \"builtin kill $__agentcli_answer\" ;; esac; }; "
     + "".join(_FUNCTION.replace("NAME", name) for name in ("pkill", "killall", "fuser"))
     + "".join(_QUERY.replace("NAME", name) for name in ("pgrep", "lsof"))
+    + _LIST
     + 'xargs() { case "$1 $2" in "kill "*) shift; kill "$@" $(command cat) ;; '
     '"-r kill") shift 2; kill "$@" $(command cat) ;; *) command xargs "$@" ;; esac; }; '
 ).encode()
 """In one line, so that the lines of the command keep their numbers."""
 
 _UNKNOWN = "?"
+_SEPARATOR = "\x1f"
+_EVERY_PROCESS = compile_later(r"-?(?=.*[eA]|a?u?x)[eAaxufwlj]+")
+"""The options of `ps` with which it lists the processes of all users."""
+_ROWS = {
+    "u": "background {pid:7}  0.0  0.0      0     0 ?        S    00:00   0:00 {words}",
+    "f": "background {pid:7}       1  0 00:00 ?        00:00:00 {words}",
+    "": "{pid:7} ?        S      0:00 {words}",
+}
+"""Rows as `ps` writes them with these options: the number and the words are in their columns."""
 _LISTENING = "0A"
 _CMDLINE_BYTES = 4096
 _PATTERN_PART = compile_later(r"\.\*|\\(?P<escaped>\W)|\[(?P<one>\w)\]|(?P<plain>[^\\\[\](){}*+?])")
@@ -67,9 +83,9 @@ def parse_kill(command: str) -> KillCommand | None:
     return KillCommand(signal=number, pids=tuple(map(int, found["pids"].split())))
 
 
-def names_killer(command: str) -> bool:
-    """Return whether a command may want to end processes."""
-    return _KILLER.search(command) is not None
+def names_processes(command: str) -> bool:
+    """Return whether a command may want to end or list processes."""
+    return _PROGRAM.search(command) is not None
 
 
 def _number(name: str) -> int | None:
@@ -96,6 +112,8 @@ class BackgroundKiller:
         if name in ("pgrep", "lsof"):
             found = self._find_asked(name, rest)
             return " ".join(map(str, sorted(found))) or _UNKNOWN
+        if name == "ps":
+            return self._list(rest) or _UNKNOWN
         number, options, names = _split_options(rest)
         if number is None or len(names) != 1:
             return _UNKNOWN
@@ -109,6 +127,23 @@ class BackgroundKiller:
                 return _UNKNOWN
         process_tree.signal_processes(found, number)
         return "" if found else _UNKNOWN
+
+    def _list(self, words: Sequence[str]) -> str:
+        """Return the rows that the command's own `ps` would lack."""
+        found = [pid for pid in self._find() if not _shares_namespace(pid)]
+        match words:
+            case ["-p", wanted]:
+                shells = (one.pid for one in self._processes.in_background() if found)
+                found, letters = [pid for pid in {*found, *shells} if str(pid) == wanted], ""
+            case [letters] if _EVERY_PROCESS.fullmatch(letters):
+                pass
+            case _:
+                return ""
+        row = next(row for letter, row in _ROWS.items() if letter in letters)
+        named = ((pid, _read_name(pid, is_full=True)) for pid in sorted(found))
+        return _SEPARATOR.join(
+            row.format(pid=pid, words=re.sub(r"[\n\x1f]", " ", words)) for pid, words in named
+        )
 
     def _find_asked(self, name: str, words: Sequence[str]) -> list[int]:
         """Return the processes that `pgrep` or `lsof -t -i` asks for, without any other option."""
@@ -200,6 +235,13 @@ def _read_name(pid: int, *, is_full: bool) -> str:
         words = file.read(_CMDLINE_BYTES).decode("utf-8", "replace")
         return words.replace("\0", " ").strip()
     return ""
+
+
+def _shares_namespace(pid: int) -> bool:
+    """Return whether a process is visible to all processes of this machine."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/ns/pid").readlink() == Path("/proc/self/ns/pid").readlink()
+    return False
 
 
 def _list_inodes(pid: int, port: int) -> Iterator[str]:

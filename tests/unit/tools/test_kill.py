@@ -63,6 +63,9 @@ WAYS = [
     "pgrep -f 'sleep {name}' | xargs kill",
     "for p in $(pgrep -f {name}); do kill -9 $p; done",
     "pgrep -f {name} | xargs -r kill -9; echo on",
+    "ps aux | grep {name} | grep -v grep | awk '{{print $2}}' | xargs kill",
+    "kill -9 $(ps -ef | grep '[s]leep {name}' | awk '{{print $2}}')",
+    "kill $(ps ax | awk '/[s]leep {name}/ {{print $1}}')",
 ]
 
 
@@ -111,6 +114,31 @@ def test_server_is_ended_by_its_port(tmp_path: Path, layer: str, way: str) -> No
         ended = await session.run(way.format(port=port))
         assert details(ended).exit_code == 0
         await until(lambda: session.ledger.in_background() == [])
+
+    with confined(layer, tmp_path) as ground:
+        in_session(tmp_path, scenario, ground.sandbox, out=ground.kept)
+
+
+@pytest.mark.parametrize("layer", ["bubblewrap", "landlock"])
+@pytest.mark.parametrize(
+    ("command", "rows"),
+    [
+        ("ps aux | grep -c '[s]leep {name}'", "1"),
+        ("ps -ef | grep -c '[s]leep {name}'", "1"),
+        ("pgrep -f 'sleep {name}' | wc -l", "1"),
+        ("ps -p {pid} | grep -c {pid}", "1"),
+        ("ps -p 1 | grep -c {pid}", "0"),
+    ],
+)
+def test_background_command_is_listed(tmp_path: Path, layer: str, command: str, rows: str) -> None:
+    seconds = unique_seconds()
+
+    async def scenario(session: Session) -> None:
+        output = await session.run(f"sleep {seconds}; exit 3", background=True)
+        pid = details(output).background_pid
+        await until(lambda: len(running(f"sleep {seconds}")) == 1)
+        listed = text(await session.run(command.format(pid=pid, name=seconds)))
+        assert listed.split("\n")[0] == rows, listed
 
     with confined(layer, tmp_path) as ground:
         in_session(tmp_path, scenario, ground.sandbox, out=ground.kept)
