@@ -127,26 +127,32 @@ class FindFiles:
             return f" It is a directory: use {printable(args.glob).removesuffix('/')}/**."
         found = await self._find_first(scope.without_ignores())
         if found is None:
-            return hint_glob(printable(args.glob)) or await self._hint_depth(args, scope)
+            deeper = await self._hint_deeper(args) or hint_glob(printable(args.glob))
+            return deeper or await self._hint_missing(args, scope)
         if scope.admits(found):
             return f" {scope.display(found)} does, but is ignored: set path to its directory."
         return f" Case counts: did you mean {scope.display(found)}?"
 
-    async def _hint_depth(self, args: FindFilesArgs, scope: SearchScope) -> str:
-        """Return where the files of a glob with a slash are, if they are deeper, or why nowhere."""
-        first, _, _ = args.glob.removeprefix("./").partition("/")
-        head, slash, name = args.glob.rpartition("/")
-        if not slash or not first:
+    async def _hint_deeper(self, args: FindFilesArgs) -> str:
+        """Return the glob of files that are deeper, or in a directory of that name."""
+        glob = args.glob.removeprefix("./").rstrip("/")
+        head, slash, name = glob.rpartition("/")
+        wider = (f"{head}/**/{name}", f"**/{glob}") if slash and head else ()
+        for deeper in (*wider, f"**/{glob}/**") if glob and "**" not in glob else ():
+            scope = await asyncio.to_thread(
+                build_scope, self._workspace, path=args.path or ".", glob=deeper
+            )
+            if await self._find_first(scope) is not None:
+                return f" There are some deeper: use {printable(deeper)}."
+        return ""
+
+    async def _hint_missing(self, args: FindFilesArgs, scope: SearchScope) -> str:
+        first, slash, _ = args.glob.removeprefix("./").partition("/")
+        if not (first and slash and is_literal(first)):
             return ""
         base = scope.root / (args.path or ".") / first
-        if is_literal(first) and not await asyncio.to_thread(is_directory, base):
-            return f" There is no directory {printable(first)}."
-        deeper = f"{head}/**/{name}"
-        wider = await asyncio.to_thread(
-            build_scope, self._workspace, path=args.path or ".", glob=deeper
-        )
-        found = await self._find_first(wider) if "**" not in args.glob else None
-        return f" There are some deeper: use {printable(deeper)}." if found else ""
+        is_there = await asyncio.to_thread(is_directory, base)
+        return "" if is_there else f" There is no directory {printable(first)}."
 
     async def _find_first(self, scope: SearchScope) -> bytes | None:
         found: list[bytes] = []

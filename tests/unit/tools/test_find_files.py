@@ -92,6 +92,10 @@ def test_glob_selects(
         ({"glob": "[id].ts"}, "api/[id].ts"),
         ({"glob": "[[...all]].ts"}, "api/[[...all]].ts"),
         ({"glob": "app/[slug]"}, "It is a directory: use app/[slug]/**."),
+        ({"glob": "[slug]"}, "There are some deeper: use **/[slug]/**."),
+        ({"glob": "[slug]/page.tsx"}, "There are some deeper: use **/[slug]/page.tsx."),
+        ({"glob": "plain/*.tsx"}, "There are some deeper: use **/plain/*.tsx."),
+        ({"glob": "none/page.tsx"}, "There is no directory none."),
     ],
 )
 def test_names_with_brackets_are_found_as_they_are_written(
