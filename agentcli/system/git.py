@@ -123,17 +123,26 @@ def list_changed_paths(cwd: Path) -> list[str]:
 
 
 def list_user_settings(beside: Path) -> dict[str, str]:
-    """Return the harmless settings that the user has for all repositories. Raise SettingsError."""
-    command = ["git", "config", "--global", "--includes", "--list", "-z"]
-    env = _environment(beside)
-    try:
-        ran = own_process.run(
-            command, beside=beside, cwd=Path("/"), env=env, timeout_s=_SETTINGS_LIMIT_S
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise SettingsError(f"git failed: {error}") from error
-    known = _HARMLESS | _OF_A_USER
-    return {key: value for key, value in _parse_settings(ran.stdout).items() if key in known}
+    """Return the harmless settings that the user has for the repository around a directory.
+
+    They are the user's own, `includeIf` among them; none of the repository. Raise SettingsError."""
+    command = ["git", "config", "--includes", "--list", "--show-scope", "-z"]
+    env, known = _environment(beside), _HARMLESS | _OF_A_USER
+    output = b""
+    for cwd in (beside, Path("/")):  # git does not run in a repository that it cannot read
+        try:
+            ran = own_process.run(
+                command, beside=beside, cwd=cwd, env=env, timeout_s=_SETTINGS_LIMIT_S
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise SettingsError(f"git failed: {error}") from error
+        output = ran.stdout
+        if ran.returncode == 0:
+            break
+    words = output.removesuffix(b"\0").split(b"\0")
+    pairs = zip(words[::2], words[1::2], strict=False)
+    own = b"\0".join(pair for scope, pair in pairs if scope == b"global")
+    return {key: value for key, value in _parse_settings(own).items() if key in known}
 
 
 def fill_credential(described: Mapping[str, str], *, beside: Path) -> dict[str, str]:

@@ -192,6 +192,37 @@ def test_git_of_commands_has_the_users_harmless_settings(tmp_path: Path, user_ho
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+@pytest.mark.parametrize("condition", ["gitdir:{ws}/", "hasconfig:remote.*.url:https://work/**"])
+def test_git_of_commands_has_the_users_settings_for_this_repository(
+    tmp_path: Path, user_home: Path, condition: str
+) -> None:
+    workspace = tmp_path / "ws"
+    workspace.mkdir()
+    ask_git(user_home, "init", cwd=workspace)
+    ask_git(user_home, "remote", "add", "origin", "https://work/x", cwd=workspace)
+    included = f'[includeIf "{condition.format(ws=workspace.resolve())}"]\n\tpath = work\n'
+    (user_home / ".gitconfig").write_text(USER_SETTINGS + included)
+    (user_home / "work").write_text("[user]\n\temail = me@work\n[core]\n\tpager = evil\n")
+    (workspace / ".git/config").open("a").write("[user]\n\tname = other\n")
+
+    settings = ask_git(look(tmp_path).home, "config", "--global", "--list", cwd=tmp_path)
+
+    assert "user.email=me@work" in settings
+    assert "evil" not in settings and "other" not in settings
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+@pytest.mark.parametrize("broken", ["gitdir: /nowhere\n", "nonsense"])
+def test_repository_that_git_cannot_read_does_not_take_the_users_settings(
+    tmp_path: Path, user_home: Path, broken: str
+) -> None:
+    (tmp_path / "ws").mkdir()
+    (tmp_path / "ws/.git").write_text(broken)
+    settings = ask_git(look(tmp_path).home, "config", "--global", "--list", cwd=tmp_path)
+    assert "core.autocrlf=input" in settings
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 def test_link_in_the_workspace_does_not_lead_to_a_secret(tmp_path: Path, user_home: Path) -> None:
     (user_home / "secret").write_text("a secret")
     (tmp_path / "ws").mkdir()
