@@ -155,6 +155,7 @@ class BuiltinTools:
                     workspace=self.files,
                     images=lambda: self._model().images,
                     outline=load_outliner(self._settings, self),
+                    hidden=self._hidden,
                 )
             case "write_file":
                 from agentcli.tools.write_file import WriteFile

@@ -5,7 +5,7 @@ value, so writing does not spread a secret, and a token never reaches the disk.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from agentcli.types.errors import ToolError
 from agentcli.types.fast_dataclass import dataclass
@@ -48,6 +48,16 @@ class HiddenValues:
             if is_text == (token in values) and not self.keeps_unknown:
                 raise _ambiguous(token, path) if is_text else _foreign(token, path)
         return replace_tokens(text, values)
+
+    def hide(self, lines: Sequence[str], *, current: str) -> list[str]:
+        """Return lines of the content of a file with its values as tokens.
+
+        Masking alone does not know a line of a private key without the first line of the key."""
+        values = self.find(current)
+        hidden = "\n".join(lines)
+        for token, value in values.items():
+            hidden = hidden.replace(value, token)
+        return hidden.split("\n")
 
     def restore_pattern(self, pattern: str, *, literal: bool) -> str:
         """Return the pattern with the values, escaped unless it is literal."""

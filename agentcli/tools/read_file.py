@@ -12,7 +12,7 @@ from agentcli.system.notebook import LIMIT_BYTES as NOTEBOOK_BYTES
 from agentcli.system.notebook import NotNotebook, is_notebook_name, show_notebook
 from agentcli.system.pdf import MAGIC, PdfRefused, read_pdf
 from agentcli.system.pdf import READ_BYTES as PDF_BYTES
-from agentcli.system.text import NotText, printable
+from agentcli.system.text import NotText, decode, printable
 from agentcli.system.workspace import Workspace, WorkspacePath
 from agentcli.tools.arguments import (
     FILE_PATH,
@@ -22,6 +22,7 @@ from agentcli.tools.arguments import (
     parse_arguments,
 )
 from agentcli.tools.contracts import load_spec
+from agentcli.tools.hidden import NOTHING_HIDDEN, HiddenValues
 from agentcli.tools.read.bigfile import read_big_excerpt
 from agentcli.tools.read.excerpt import (
     LINE_CHARS,
@@ -44,6 +45,8 @@ LIMIT_PAGES = 50
 MAGIC_BYTES = 16
 AT_ONCE_BYTES = 256 * 1024
 OUTLINE_LINES = 80
+SEVERAL_LINES = b"-----BEGIN "
+"""The beginning of a hidden value of several lines."""
 
 OutlineFile: TypeAlias = Callable[[WorkspacePath], Awaitable[Sequence[str]]]
 """Returns what a file defines, a line for each with its line numbers; none if that is unknown."""
@@ -86,12 +89,14 @@ class ReadFile:
         workspace: Workspace,
         images: Callable[[], bool],
         outline: OutlineFile | None = None,
+        hidden: HiddenValues = NOTHING_HIDDEN,
     ) -> None:
         """`images` returns whether the current model accepts images. `outline` is for files that
         are too large to be shown whole; None for no outlines."""
         self._workspace = workspace
         self._images = images
         self._outline = outline
+        self._hidden = hidden
 
     @property
     def spec(self) -> ToolSpec:
@@ -124,7 +129,7 @@ class ReadFile:
             head = _head(file)
             if image_type(head) or head.startswith(MAGIC):
                 return None
-            return _no_image(located, file, head, args=args)
+            return self._no_image(located, file, head, args)
 
     def _read(self, located: WorkspacePath, args: ReadFileArgs) -> Output:
         found = self._workspace.stat(located)
@@ -134,10 +139,30 @@ class ReadFile:
             head = _head(file)
             if media_type := image_type(head):
                 return self._image(located, media_type, file.read(READ_BYTES + 1))
-            return _no_image(located, file, head, args=args)
+            return self._no_image(located, file, head, args)
 
     def _open(self, located: WorkspacePath) -> BinaryIO:
         return os.fdopen(self._workspace.open_file(located), "rb")
+
+    def _no_image(
+        self, located: WorkspacePath, file: BinaryIO, head: bytes, args: ReadFileArgs
+    ) -> Output:
+        size_bytes = os.fstat(file.fileno()).st_size
+        if head.startswith(MAGIC):
+            return _read_pages(located, file.read(PDF_BYTES + 1), args)
+        try:
+            part, digest = _excerpt(located, file, size_bytes=size_bytes, args=args)
+        except NotText:
+            return _binary(located, size_bytes, head)
+        if digest and part.first > 1:
+            file.seek(0)
+            part = self._hide_values(part, _whole(file, size_bytes))
+        return _show_text(located, part, digest, size_bytes=size_bytes)
+
+    def _hide_values(self, part: FileExcerpt, data: bytes) -> FileExcerpt:
+        if SEVERAL_LINES not in data:
+            return part
+        return replace(part, lines=self._hidden.hide(part.lines, current=decode(data)[0]))
 
     def _listing(self, located: WorkspacePath, args: ReadFileArgs) -> Output:
         with self._workspace.open_folder(located) as folder, folder.scan() as entries:
@@ -204,16 +229,6 @@ def _head(file: BinaryIO) -> bytes:
     return head
 
 
-def _no_image(located: WorkspacePath, file: BinaryIO, head: bytes, *, args: ReadFileArgs) -> Output:
-    size_bytes = os.fstat(file.fileno()).st_size
-    if head.startswith(MAGIC):
-        return _read_pages(located, file.read(PDF_BYTES + 1), args)
-    try:
-        return _text(located, file, size_bytes=size_bytes, args=args)
-    except NotText:
-        return _binary(located, size_bytes, head)
-
-
 def _read_pages(located: WorkspacePath, data: bytes, args: ReadFileArgs) -> Output:
     """Return pages of a PDF: for it, offset and limit count pages."""
     first = max(1, args.offset)
@@ -249,8 +264,9 @@ def _read_pages(located: WorkspacePath, data: bytes, args: ReadFileArgs) -> Outp
     )
 
 
-def _text(located: WorkspacePath, file: BinaryIO, *, size_bytes: int, args: ReadFileArgs) -> Output:
-    part, digest = _excerpt(located, file, size_bytes=size_bytes, args=args)
+def _show_text(
+    located: WorkspacePath, part: FileExcerpt, digest: str, *, size_bytes: int
+) -> Output:
     rows = list(_within(f"{number}\t{line}" for number, line in enumerate(part.lines, part.first)))
     return Output.of(
         "\n".join([*rows, *_footer(part, len(rows))]),

@@ -15,6 +15,7 @@ from agentcli.system.workspace import Workspace
 from agentcli.tools.apply_patch import ApplyPatch
 from agentcli.tools.edit_file import EditFile
 from agentcli.tools.hidden import HiddenValues
+from agentcli.tools.read.excerpt import LINE_CHARS
 from agentcli.tools.read_file import ReadFile
 from agentcli.tools.seen import Seen
 from agentcli.tools.write_file import WriteFile
@@ -40,7 +41,9 @@ LINES = st.one_of(
     st.sampled_from([PEM.split("\n"), ["first-line-of-it", "second-line-of-it"]]),
 )
 CONTENTS = st.tuples(
-    st.lists(LINES, min_size=1, max_size=6).map(lambda groups: list(chain(*groups))),
+    st.lists(LINES, min_size=1, max_size=6)
+    .map(lambda groups: list(chain(*groups)))
+    .filter(lambda lines: max(map(len, lines)) <= LINE_CHARS),  # longer ones are not shown whole
     st.sampled_from(["\n", "\r\n"]),
     st.sampled_from(["", "end\n"]),
 ).map(lambda parts: parts[1].join([*parts[0], parts[2].replace("\n", parts[1])]))
@@ -49,15 +52,15 @@ CONTENTS = st.tuples(
 class _Model:
     """Sees a file as a model does, and calls tools on it."""
 
-    def __init__(self, folder: str, content: str) -> None:
+    def __init__(self, folder: str, content: str, encoding: str = "utf-8") -> None:
         self.path = Path(folder, "f.env")
-        self.path.write_bytes(content.encode())
+        self.path.write_bytes(content.encode(encoding))
         self._workspace, self._facts = Workspace(Path(folder)), list[Fact]()
         self._seen = Seen(self._facts, locate=lambda path: self._workspace.locate(path).path)
 
-    def shown_lines(self) -> list[str]:
-        tool = ReadFile(workspace=self._workspace, images=lambda: False)
-        (block,) = self._run(tool, {"path": "f.env"}).content
+    def shown_lines(self, **part: int) -> list[str]:
+        tool = ReadFile(workspace=self._workspace, images=lambda: False, hidden=HIDDEN)
+        (block,) = self._run(tool, {"path": "f.env", **part}).content
         assert isinstance(block, Text)
         rows = REDACTOR.mask(block.text).split("\n")
         return [row.partition("\t")[2] for row in rows if not row.startswith("[")]
@@ -69,6 +72,17 @@ class _Model:
     def edit(self, old: str, new: str) -> None:
         tool = EditFile(workspace=self._workspace, seen=self._seen, hidden=HIDDEN)
         self._run(tool, {"path": "f.env", "old_text": old, "new_text": new})
+
+    def edit_twice(self, old: str, new: str) -> None:
+        """Change a line in two edits of one call."""
+        tool = EditFile(workspace=self._workspace, seen=self._seen, hidden=HIDDEN)
+        steps = [(old, f"{old} # between"), (f"{old} # between", new)]
+        edits = [{"old_text": one, "new_text": other} for one, other in steps]
+        self._run(tool, {"path": "f.env", "edits": edits})
+
+    def edit_line(self, number: int, new: str) -> None:
+        tool = EditFile(workspace=self._workspace, seen=self._seen, hidden=HIDDEN)
+        self._run(tool, {"path": "f.env", "lines": str(number), "new_text": new})
 
     def patch(self, old: str, new: str, *, to: str = "") -> None:
         tool = ApplyPatch(workspace=self._workspace, seen=self._seen, hidden=HIDDEN)
@@ -92,10 +106,10 @@ def _refused(do: Callable[[], None]) -> str:
 
 
 @examples(150)
-@given(CONTENTS)
-def test_file_written_as_it_was_shown_is_the_same(content: str) -> None:
+@given(CONTENTS, st.sampled_from(["utf-8", "utf-8-sig", "utf-16", "cp1252"]))
+def test_file_written_as_it_was_shown_is_the_same(content: str, encoding: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        model = _Model(folder, content)
+        model = _Model(folder, content, encoding)
         lines, before = model.shown_lines(), model.path.read_bytes()
         refused = _refused(lambda: model.write(lines, content.endswith("\n")))
 
@@ -104,7 +118,7 @@ def test_file_written_as_it_was_shown_is_the_same(content: str) -> None:
 
 
 @examples(150)
-@given(CONTENTS, st.data(), st.sampled_from(["edit", "patch", "move"]))
+@given(CONTENTS, st.data(), st.sampled_from(["edit", "edits", "lines", "patch", "move"]))
 def test_line_that_is_changed_keeps_its_hidden_values(
     content: str, data: st.DataObject, how: str
 ) -> None:
@@ -115,16 +129,32 @@ def test_line_that_is_changed_keeps_its_hidden_values(
         if not lines or not lines[number].strip() or lines.count(lines[number]) > 1:
             return
         old, new = lines[number], f"{lines[number]} # changed"
-        if how == "edit":
-            refused = _refused(lambda: model.edit(old, new))
-        else:
-            refused = _refused(lambda: model.patch(old, new, to="g.env" if how == "move" else ""))
+        ways: dict[str, Callable[[], None]] = {
+            "edit": lambda: model.edit(old, new),
+            "edits": lambda: model.edit_twice(old, new),
+            "lines": lambda: model.edit_line(number + 1, new),
+            "patch": lambda: model.patch(old, new),
+            "move": lambda: model.patch(old, new, to="g.env"),
+        }
+        refused = _refused(ways[how])
         path = model.path if model.path.exists() else model.path.with_name("g.env")
         after = path.read_bytes().decode()
 
         assert "is not in" not in refused
         assert after.replace(" # changed", "") == before
         assert (" # changed" in after) == (refused == "")
+
+
+@examples(100)
+@given(CONTENTS, st.data())
+def test_part_of_a_file_is_shown_as_in_the_whole(content: str, data: st.DataObject) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        model = _Model(folder, content)
+        lines = model.shown_lines()
+        first = data.draw(st.integers(1, max(1, len(lines))))
+        part = model.shown_lines(offset=first, limit=data.draw(st.integers(1, 8)))
+
+        assert part == lines[first - 1 :][: len(part)]
 
 
 @examples(100)
