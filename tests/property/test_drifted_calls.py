@@ -55,9 +55,25 @@ def _number(form: str) -> Drift:
     return numbered
 
 
+def _change_width(change: Callable[[str], str]) -> Drift:
+    """Indent by another width; a single character of indentation has none."""
+
+    def changed(text: str, first: int) -> str | None:
+        lines = text.split("\n")
+        bodies = [line.lstrip(" ") for line in lines]
+        indents = [line[: len(line) - len(body)] for line, body in zip(lines, bodies, strict=True)]
+        if any(len(indent) % 2 for indent in indents) or "\t" in text:
+            return None
+        pairs = zip(indents, bodies, strict=True)
+        return "\n".join(change(indent) + body if body else indent for indent, body in pairs)
+
+    return changed
+
+
 _STRAIGHT = str.maketrans({"“": '"', "”": '"', "‘": "'", "’": "'"})
 _PLAIN = str.maketrans({"—": "-", "–": "-", "…": "..."})
 
+FENCE = "a code fence"
 CALLS: dict[str, Drift] = DRIFTS | {
     "padded line numbers": lambda text, first: "\n".join(
         f"{number:6}\t{line}" for number, line in enumerate(text.split("\n"), first)
@@ -66,12 +82,14 @@ CALLS: dict[str, Drift] = DRIFTS | {
     "line numbers with a dot": _number("{}. {}"),
     "line numbers with a bar and spaces": _number("{:4} | {}"),
     "line numbers with a space": _number("{} {}"),
-    "a code fence": lambda text, first: "```\n" + text.removesuffix("\n") + "\n```",
+    FENCE: lambda text, first: "```\n" + text.removesuffix("\n") + "\n```",
     "HTML entities": lambda text, first: escape(text),
     "escaped quotes": lambda text, first: text.replace('"', '\\"'),
     "blank lines dropped": lambda text, first: re.sub(r"\n[ \t]*\n", "\n", text),
     "a blank line doubled": lambda text, first: text.replace("\n\n", "\n\n\n", 1),
     "no indentation": lambda text, first: "\n".join(map(str.lstrip, text.split("\n"))),
+    "indents doubled": _change_width(lambda indent: indent * 2),
+    "indents halved": _change_width(lambda indent: indent[: len(indent) // 2]),
     "straightened quotes": lambda text, first: text.translate(_STRAIGHT),
     "plain dashes and ellipses": lambda text, first: text.translate(_PLAIN),
     "all plain": lambda text, first: (
@@ -190,6 +208,8 @@ def _apply_drift(name: str, exact: Iterator[Change]) -> Iterator[tuple[Change, s
             old, new = (drift(text, change.first_line) for text in (change.old, change.new))
         if number % 3 == 0:
             new = change.new
+        if name == FENCE and change.old.endswith("\n") != change.new.endswith("\n"):
+            continue  # the newline before the end of a fence cannot tell
         # A text that is in the file is an exact call, of something else.
         if not old or new is None or to_lf(old) in change.text:
             continue

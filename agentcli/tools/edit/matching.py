@@ -266,10 +266,26 @@ def take_own_blank_lines(view: LfView, reading: Reading) -> Reading | None:
         own_gap = view.lines[own_start + 1 : own_end]
         old[start + 1 : end] = own_gap
         new[first + 1 : first + end - start] = own_gap
-    if not different:
+    if not different or _grows_at_blank_line(view, reading, filled, found):
         return None
     without = " and ".join(filter(None, [reading.without, "blank lines"]))
     return replace(reading, old="\n".join(old), new="\n".join(new), without=without)
+
+
+def _grows_at_blank_line(
+    view: LfView, reading: Reading, filled: Sequence[int], found: Sequence[int]
+) -> bool:
+    """Return whether lines are added at an end where the file has a blank line, too.
+
+    It may have been dropped like the others: the lines may belong on either side of it."""
+    old, new = reading.old.split("\n"), reading.new.split("\n")
+    kept = _map_kept_lines(old, new)
+    left = [at for at, line in enumerate(new) if not is_blank(line)]
+    beside = (found[0] - 1, filled[0], left[:1]), (found[-1] + 1, filled[-1], left[-1:])
+    return any(
+        0 <= at < len(view.lines) and is_blank(view.lines[at]) and [kept.get(end)] != ends
+        for at, end, ends in beside
+    )
 
 
 def _map_kept_lines(old: list[str], new: list[str]) -> dict[int, int]:

@@ -19,7 +19,14 @@ from agentcli.tools.edit.drift import (
 )
 from agentcli.tools.edit.typography import find_typography, to_plain_typography
 from agentcli.tools.edit.view import Style
-from agentcli.tools.edit.whitespace import BLANK, get_indent, get_trail, is_blank, is_kind_of_indent
+from agentcli.tools.edit.whitespace import (
+    BLANK,
+    get_indent,
+    get_trail,
+    is_blank,
+    is_kind_of_indent,
+    is_twice_or_half,
+)
 
 # Evidence from the lines of new_text: it drifted like old_text, or is written like the file.
 
@@ -181,7 +188,7 @@ def rebuild_lines(
     if [form(line) for line in old] == [form(line) for line in new]:
         return None  # the edit changes only what was ignored to find the place
     known = _pair_lines(own, old)
-    match judge_new_text(known, new) if new else "own":
+    match _judge_certainly(known, new, style):
         case "drifted" if _is_flat([*old, *new]) and not _is_flat(own) and _opens_block(new):
             return None  # all indentation was lost, also that of the block
         case "drifted":
@@ -204,15 +211,23 @@ def _pair_lines(own: Sequence[str], old: Sequence[str]) -> list[LinePair]:
 
 
 def _retain_copies(known: Sequence[LinePair], meant: LineMap) -> LineMap:
-    """Return a map that also knows added lines which repeat one of the old ones.
+    """Return a map that also knows added lines which repeat one of the old ones, at any depth.
 
     If the file has typographic characters there, they are meant in the copy, too."""
     owns: dict[str, set[str]] = defaultdict(set)
     for line in known:
         if to_plain_typography(line.own.rstrip(BLANK)) == line.drifted.rstrip(BLANK):
             owns[line.drifted].add(line.own)
+            owns[line.drifted.strip(BLANK)].add(line.own.strip(BLANK))
     copies = {drifted: own.pop() for drifted, own in owns.items() if len(own) == 1}
-    return lambda line, replaced: copies.get(line) or meant(line, replaced)
+
+    def retain(line: str, replaced: LinePair | None) -> str | None:
+        if line in copies:
+            return copies[line]
+        found, body = meant(line, replaced), line.strip(BLANK)
+        return found.replace(body, copies.get(body, body), 1) if found and body else found
+
+    return retain
 
 
 def _merge_lines(
@@ -243,6 +258,18 @@ def _opens_block(lines: Sequence[str]) -> bool:
         line.endswith(BLOCK_OPENERS) and not after.startswith(_CLOSING)
         for line, after in pairwise(filled)
     )
+
+
+def _judge_certainly(known: Sequence[LinePair], new: Sequence[str], style: Style) -> Verdict | None:
+    """Return the verdict, also for no lines; None if both texts may have another width.
+
+    With half or twice the file's width, a line one level deeper can look like one of the file."""
+    verdict = judge_new_text(known, new) if new else "own"
+    depths = [(_indent(line.drifted), _indent(line.own)) for line in known if _depths(line)]
+    drifted = {drifted for drifted, own in depths if is_twice_or_half(drifted, own)}
+    usual = {*style.indents, ""} - (drifted - {_indent(line.own) for line in known})
+    is_usual = all(_indent(line) in usual for line in new if not is_blank(line))
+    return None if verdict == "own" and drifted and not is_usual else verdict
 
 
 def _verbatim(line: str, replaced: LinePair | None) -> str:

@@ -1,11 +1,12 @@
 """Whitespace at both ends of a line, and how a model's differs from a file's.
 
-Indentation drifts by a constant prefix more or less, or by tabs for spaces. At the end of a line,
-whitespace is added or lost. A map returns None if it cannot decide.
+Indentation drifts by a constant prefix more or less, by another width, or by tabs for spaces. At
+the end of a line, whitespace is added or lost. A map returns None if it cannot decide.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
+from math import gcd
 
 BLANK = " \t"
 TAB_WIDTHS = (4, 2, 8, 3)
@@ -35,7 +36,9 @@ def indent_maps(pairs: Sequence[tuple[str, str]], indents: Collection[str]) -> I
         yield str
         return
     seen = {drifted for drifted, _ in pairs}
-    for candidate in (*_shifts(*different, indents), *_tab_maps(seen, indents)):
+    scaled = _scaling(pairs, *different, indents)
+    maps = (*_shifts(*different, scaled), *_scales(pairs, indents), *_tab_maps(seen, indents))
+    for candidate in maps:
         if all(candidate(drifted) == own for drifted, own in pairs):
             yield candidate if len(seen) > 1 else partial(_plausible, candidate, {"", *indents})
 
@@ -50,8 +53,7 @@ def _plausible(candidate: IndentMap, indents: Collection[str], indent: str) -> s
     return None if mapped not in indents and (indent in indents or is_mixed) else mapped
 
 
-def _shifts(drifted: str, own: str, indents: Collection[str]) -> Iterator[IndentMap]:
-    scaled = _scaling(drifted, own, indents)
+def _shifts(drifted: str, own: str, scaled: Callable[[str], bool]) -> Iterator[IndentMap]:
     if own.endswith(drifted):
         missing = own[: len(own) - len(drifted)]
         yield lambda indent: None if scaled(indent) else missing + indent
@@ -66,23 +68,57 @@ def _shifts(drifted: str, own: str, indents: Collection[str]) -> Iterator[Indent
         )
 
 
-def _scaling(drifted: str, own: str, indents: Collection[str]) -> Callable[[str], bool]:
+def _scaling(
+    pairs: Sequence[tuple[str, str]], drifted: str, own: str, indents: Collection[str]
+) -> Callable[[str], bool]:
     """Return a test: an indent may be of another width, rather than shifted.
 
     At a single depth, a shift looks the same as a width of twice or half the file's. It was a shift
-    if the file has the indent that a shift gives, and not the one that another width would give.
+    if the other width gives no depth that the file can have.
     """
-    may_be = own == 2 * drifted if "  " not in indents else drifted == 2 * own
+    may_be = is_twice_or_half(drifted, own) and _are_scaled(pairs, drifted, own)
+    (kind, *others) = {*drifted, *own} or {""}
+    unit = _find_unit(kind, indents)
 
     def is_another_depth(indent: str) -> bool:
-        if not may_be or indent == drifted or "\t" in drifted + indent:
+        if not may_be or others or indent == drifted or indent.strip(kind):
             return False
         depth, rest = divmod(len(indent) * len(own), len(drifted))
         shifted = len(indent) + len(own) - len(drifted)
-        is_possible = depth > 0 and not rest and shifted >= 0
-        return is_possible and (" " * depth in indents or " " * shifted not in indents)
+        return depth > 0 and not rest and shifted >= 0 and depth % unit == 0
 
     return is_another_depth
+
+
+def _scales(pairs: Sequence[tuple[str, str]], indents: Collection[str]) -> Iterator[IndentMap]:
+    """Yield the map to another width, if two depths show it and no indent is of mixed kinds."""
+    widths = sorted({(len(drifted), len(own)) for drifted, own in pairs if drifted or own})
+    kinds = {char for pair in pairs for indent in pair for char in indent}
+    if len(widths) < 2 or len(kinds) > 1 or not all(map(all, widths)):
+        return
+    (kind,), (drifted, own) = kinds, widths[-1]
+    unit = _find_unit(kind, indents)
+    if not _are_scaled(pairs, kind * drifted, kind * own):
+        return
+
+    def scale(indent: str) -> str | None:
+        depth, rest = divmod(len(indent) * own, drifted)
+        return None if rest or depth % unit or indent.strip(kind) else kind * depth
+
+    yield scale
+
+
+def is_twice_or_half(one: str, other: str) -> bool:
+    return len(other) in (2 * len(one), len(one) / 2)
+
+
+def _are_scaled(pairs: Sequence[tuple[str, str]], drifted: str, own: str) -> bool:
+    return all(len(one) * len(own) == len(other) * len(drifted) for one, other in pairs)
+
+
+def _find_unit(kind: str, indents: Collection[str]) -> int:
+    """Return the number of characters of which all indents of one kind are multiples."""
+    return gcd(*(len(indent) for indent in indents if not indent.strip(kind))) or 1
 
 
 def _tab_maps(seen: Collection[str], indents: Collection[str]) -> Iterator[IndentMap]:

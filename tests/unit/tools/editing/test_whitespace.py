@@ -18,7 +18,11 @@ def mapped(pairs: list[tuple[str, str]], indent: str, *indents: str) -> set[str 
         ([("    ", "\t"), ("        ", "\t\t")], "            ", {"\t\t\t"}),
         ([("     ", "\t ")], "    ", {"\t"}),
         ([("  ", "\t")], "    ", {None}),
-        ([("  ", "    "), ("    ", "        ")], "  ", set()),
+        ([("  ", "    "), ("    ", "        ")], "      ", {"            "}),
+        ([("    ", "  "), ("        ", "    ")], "            ", {"      "}),
+        ([("    ", "  "), ("        ", "    ")], "  ", {None}),
+        ([("\t\t", "\t"), ("\t\t\t\t", "\t\t")], "\t\t\t\t\t\t", {"\t\t\t"}),
+        ([("  ", "    "), ("    ", "      ")], "      ", {"        "}),
     ],
 )
 def test_indentation_is_mapped_where_one_map_explains_all(
@@ -32,13 +36,16 @@ def test_indentation_is_mapped_where_one_map_explains_all(
     [
         # Written with 2 for each 4 of the file, or 2 less: as deep as 8, or 6?
         ("  ", "    ", "    ", ("    ", "        "), {None}),
-        ("  ", "    ", "    ", ("    ", "      "), {"      "}),
+        ("  ", "    ", "    ", ("    ", "      "), {None}),
         ("  ", "    ", "  ", ("    ", "        "), {"    "}),
         # The same for a file that has 2.
         ("    ", "  ", "        ", ("  ", "    "), {None}),
         ("    ", "  ", "      ", ("  ", "    "), {"    "}),
-        # Nobody writes 8 for each 4.
-        ("        ", "    ", "                ", ("    ", "        "), {"            "}),
+        # Written with 8 for each 4, or 4 more; 12 can only be 4 more.
+        ("        ", "    ", "                ", ("    ", "        "), {None}),
+        ("        ", "    ", "            ", ("    ", "        "), {"        "}),
+        ("\t\t", "\t", "\t\t\t\t", ("\t", "\t\t"), {None}),
+        ("\t\t", "\t", "\t\t\t", ("\t", "\t\t"), {"\t\t"}),
     ],
 )
 def test_a_shift_that_may_be_another_width_is_not_mapped(
