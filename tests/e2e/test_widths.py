@@ -23,7 +23,9 @@ STYLES = re.compile(r"\x1b\[[0-9;]*m")
 
 
 @pytest.mark.parametrize("columns", [60, 100])
-@pytest.mark.parametrize("command", ["trace", "sessions list --all", "models", "stats", "context"])
+@pytest.mark.parametrize(
+    "command", ["trace", "sessions list --all", "models", "stats", "context", "tools"]
+)
 def test_list_has_styles_and_fits_into_the_terminal(
     worked: Path, command: str, columns: int
 ) -> None:

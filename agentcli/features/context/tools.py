@@ -16,14 +16,14 @@ from agentcli.system.plain_text import show_controls
 from agentcli.tools.contracts import USUAL, load_spec
 from agentcli.types.settings import Settings
 from agentcli.types.tools import Tool, ToolSpec
+from agentcli.ui.report import write_report
 
 
 def show_tools() -> None:
     toolset, problems = list_usual_tools(load_settings({}, workspace=Path()))
     rows = list_tool_rows(toolset)
     width = max(len(name) for name, _ in rows)
-    for name, what in rows:
-        sys.stdout.write(f"{name:<{width}}  {what}\n")
+    write_report([("strong", f"{name:<{width}}"), ("dim", f"  {what}")] for name, what in rows)
     for problem in problems:
         sys.stderr.write(f"warning: {show_controls(problem)}\n")
     for line in list_token_costs(toolset):

@@ -37,7 +37,7 @@ def indent_maps(pairs: Sequence[tuple[str, str]], indents: Collection[str]) -> I
         return
     seen = {drifted for drifted, _ in pairs}
     scaled = _scaling(pairs, *different, indents)
-    maps = (*_shifts(*different, scaled), *_scales(pairs, indents), *_tab_maps(seen, indents))
+    maps = (*_shifts(*different, scaled), *_scales(pairs), *_tab_maps(seen, indents))
     for candidate in maps:
         if all(candidate(drifted) == own for drifted, own in pairs):
             yield candidate if len(seen) > 1 else partial(_plausible, candidate, {"", *indents})
@@ -90,14 +90,14 @@ def _scaling(
     return is_another_depth
 
 
-def _scales(pairs: Sequence[tuple[str, str]], indents: Collection[str]) -> Iterator[IndentMap]:
+def _scales(pairs: Sequence[tuple[str, str]]) -> Iterator[IndentMap]:
     """Yield the map to another width, if two depths show it and no indent is of mixed kinds."""
     widths = sorted({(len(drifted), len(own)) for drifted, own in pairs if drifted or own})
     kinds = {char for pair in pairs for indent in pair for char in indent}
     if len(widths) < 2 or len(kinds) > 1 or not all(map(all, widths)):
         return
     (kind,), (drifted, own) = kinds, widths[-1]
-    unit = _find_unit(kind, indents)
+    unit = gcd(*(width for _, width in widths))
     if not _are_scaled(pairs, kind * drifted, kind * own):
         return
 

@@ -251,8 +251,9 @@ class CommandRegistry:
             return ""
         if not re.fullmatch(r"[\w:.-]+", name):
             return "a command is / and a name: /help lists them"
-        near = get_close_matches(name, self.commands, n=1, cutoff=0.5)
-        near = near or [one for one in self.commands if one.startswith(name)]
+        known = [*self.commands, *ALIASES]
+        near = [one for one in known if one.startswith(name)]
+        near = near or get_close_matches(name, known, n=1, cutoff=0.6)
         return f"no command /{name}: " + (f"did you mean /{near[0]}?" if near else "see /help")
 
     def _find(self, name: str) -> SlashCommand | None:

@@ -58,6 +58,8 @@ def test_unknown_command_names_a_near_one() -> None:
     found = registry()
     assert found.find_fault("/mode plan") == ""
     assert found.find_fault("/modell") == "no command /modell: did you mean /model?"
+    assert found.find_fault("/statsu") == "no command /statsu: did you mean /status?"
+    assert found.find_fault("/zebra") == "no command /zebra: see /help"
     assert found.find_fault("/zzz") == "no command /zzz: see /help"
     assert found.find_fault("/usr/bin/x") == "a command is / and a name: /help lists them"
 
