@@ -245,17 +245,18 @@ class PolicyJudge:
             remedy = _RULES_OPTION
             way = f"; only a rule can give that: {named} with {only_by_rule}"
         elif is_call_open and not suggestion.rules:
-            remedy, way = self._find_wide_remedy(case.subject, suggestion)
+            remedy, way = self._find_wide_remedy(case.subject, suggestion, verdict.reason)
         reason = f"{verdict.reason}, and this run cannot ask{way}"
         return replace(
             verdict, decision="deny", by="nobody", reason=reason, remedy=remedy, grants=NO_GRANTS
         )
 
     def _find_wide_remedy(
-        self, subject: CallSubject, suggestion: RuleSuggestion
+        self, subject: CallSubject, suggestion: RuleSuggestion, reason: str
     ) -> tuple[str, str]:
         if subject.line is None:
-            return "", f"; no rule can allow it ({suggestion.reason})"
+            why = f" ({suggestion.reason})" if suggestion.reason != reason else ""
+            return "", f"; no rule can allow it{why}"
         remedy = format_options(("bash",), suggestion.grants.hosts)
         return remedy, "; a rule could allow a simpler command"
 

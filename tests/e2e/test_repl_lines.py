@@ -48,6 +48,7 @@ def test_dumb_and_accessible_sessions_write_no_control_sequence(
         term.key("c-d")
         assert term.code() == 0
         assert b"\x1b" not in term.raw()
+        assert b"done in " in term.raw() and b"done in 0" not in term.raw()
         said = session.model.bodies[1]["messages"][-1]
         assert "what?" in str(said)
 

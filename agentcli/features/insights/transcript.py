@@ -39,7 +39,7 @@ from agentcli.types.tools import Command, Diff, ToolResult
 from agentcli.types.user_facts import Rewound
 from agentcli.types.verdicts import Verdict
 from agentcli.ui.render.hosted import describe_hosted
-from agentcli.ui.render.wording import describe_decision
+from agentcli.ui.render.wording import describe_decision, format_command_ending
 
 
 @dataclass(slots=True)
@@ -255,10 +255,8 @@ def outcome(called: TranscriptCall) -> str:
     match result.details:
         case Diff() as diff:
             return f"{'new file, ' if diff.created else ''}+{diff.added} −{diff.removed}"
-        case Command(background_pid=pid) if pid is not None:
-            return "in the background"
-        case Command(exit_code=exit_code, signal=signal):
-            return f"killed by {signal}" if signal else f"exit {exit_code}"
+        case Command() as command:
+            return format_command_ending(command)
         case _:
             return result.error.value.replace("_", " ") if result.error else "ok"
 

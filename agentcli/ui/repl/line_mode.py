@@ -125,12 +125,13 @@ class LineMode:
         """A message that could not be sent to a model."""
         self._was_retried = False
         self._display = LineDisplay()
+        self._status = Status(is_ascii=True)
         self._renderer = build_renderer(
             self.settings,
             background="",
             color="never",
             display=self._display,
-            status=Status(is_ascii=True),
+            status=self._status,
         )
         self._exit_code = Exit.DONE
         self._conversation: asyncio.Future[None] | None = None
@@ -352,6 +353,7 @@ class LineMode:
         for note in attached.notes:
             self._write(f"{note}\n")
         self._was_retried = False
+        self._status.begin("Waiting for model")
         try:
             await self.session.run_turn(text, attachments=attached.parts)
         except asyncio.CancelledError:

@@ -13,7 +13,7 @@ from agentcli.features.insights.transcript import Transcript, build_transcript
 from agentcli.log.reader import read_log
 from agentcli.types.events import CallFinished, Entry, Fact, TurnStarted, Warned
 from agentcli.types.messages import Image, Text, ToolCall, UserMessage
-from agentcli.types.tools import Diff, ToolResult
+from agentcli.types.tools import Command, Diff, ErrorKind, ToolResult
 from tests.support.record import DONE, SESSION, STARTED, judged, replied
 
 FIXTURES = Path(__file__).parents[4] / "fixtures" / "sessions"
@@ -116,6 +116,47 @@ def test_page_shows_what_the_model_wrote_as_it_meant_it() -> None:
     assert "javascript:alert" in text
     assert 'href="javascript' not in text
     assert "<img" not in text
+
+
+@pytest.mark.parametrize(
+    ("details", "error", "outcome", "is_bad"),
+    [
+        (Command(command="x", cwd="/", exit_code=0), None, "exit 0", False),
+        (Command(command="x", cwd="/", exit_code=3), None, "exit 3", True),
+        (
+            Command(command="x", cwd="/", exit_code=0, pipe="pytest 1, tail 0"),
+            None,
+            "exit 0; in the pipe: pytest 1, tail 0",
+            False,
+        ),
+        (Command(command="x", cwd="/", timed_out=True), ErrorKind.TIMEOUT, "timed out", True),
+        (
+            Command(command="x", cwd="/", signal="SIGSEGV"),
+            ErrorKind.FAILED,
+            "killed by SIGSEGV",
+            True,
+        ),
+        (None, ErrorKind.FAILED, "failed", True),
+    ],
+)
+def test_page_tells_how_a_call_ended_and_marks_failures(
+    details: Command | None, error: ErrorKind | None, outcome: str, is_bad: bool
+) -> None:
+    call = ToolCall(id="a", name="bash", input={"command": "x"})
+    status = "error" if error else "ok"
+    text = (Text(text="out"),)
+    result = ToolResult(
+        call_id="a", name="bash", status=status, content=text, details=details, error=error
+    )
+    turn = TurnStarted(message=UserMessage(content=(Text(text="Go."),)))
+    page = render_html(
+        build_transcript(
+            entries(STARTED, turn, replied(call), judged(call), CallFinished(result=result), DONE)
+        )
+    )
+    assert f'<p class="outcome">{outcome} · ' in page
+    assert ('<article class="call bad"' in page) == is_bad
+    assert f'<span class="mark">{"✗" if is_bad else "✓"}</span>' in page
 
 
 def test_image_stands_in_the_page_itself() -> None:
