@@ -128,8 +128,8 @@ def describe_reach(hosts: Sequence[str], *, has_sandbox: bool) -> str:
         return "commands run without a sandbox"
     network = " ".join(hosts) or "none"
     return (
-        f"commands reach: network {network}; write: workspace, /tmp; the user's home is hidden. For"
-        " more give bash needs, which the user may grant: network:HOST, write:PATH, read:PATH,"
+        f"commands reach: network {network}; write: workspace, $TMPDIR; the user's home is hidden."
+        " For more give bash needs, which the user may grant: network:HOST, write:PATH, read:PATH,"
         " credentials:git, outside, reason:TEXT"
     )
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from agentcli.agent.context_notes import describe_reach
 from agentcli.system.workspace import Workspace
 from agentcli.tools.find_files import FindFiles
 from agentcli.tools.grep import Grep
@@ -38,6 +39,13 @@ def test_tools_and_commands_share_temporary_files(layer: str, tmp_path: Path) ->
         assert text_of(tools.edit(f"{tmp}/new/b.py", "1", "2")).startswith("Edited")
         assert place.run(f"python3 {tmp}/new/b.py").output == "2\n"
         assert refusal(tools.read, f"{tmp}/none") == f"No such file: {tmp}/none."
+
+
+def test_commands_may_write_where_the_model_is_told(layer: str, tmp_path: Path) -> None:
+    told = describe_reach((), has_sandbox=True)
+    writable = told.partition("write: workspace, ")[2].partition(";")[0]
+    with confined(layer, tmp_path) as place:
+        assert place.run(f"echo one > {writable}/a.txt && cat {writable}/a.txt").output == "one\n"
 
 
 @pytest.mark.skipif(not ENGINES, reason="no ripgrep here")
