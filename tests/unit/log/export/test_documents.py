@@ -143,10 +143,13 @@ def test_page_tells_how_a_call_ended_and_marks_failures(
     details: Command | None, error: ErrorKind | None, outcome: str, is_bad: bool
 ) -> None:
     call = ToolCall(id="a", name="bash", input={"command": "x"})
-    status = "error" if error else "ok"
-    text = (Text(text="out"),)
     result = ToolResult(
-        call_id="a", name="bash", status=status, content=text, details=details, error=error
+        call_id="a",
+        name="bash",
+        status="error" if error else "ok",
+        content=(Text(text="out"),),
+        details=details,
+        error=error,
     )
     turn = TurnStarted(message=UserMessage(content=(Text(text="Go."),)))
     page = render_html(
