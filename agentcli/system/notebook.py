@@ -177,9 +177,10 @@ def _change_cell(cell: dict[str, Any], shown: _ShownCell) -> dict[str, Any]:
         return cell
     changed = {**cell, "cell_type": shown.kind, "source": _write_source(shown.source, cell)}
     for name, empty in (("execution_count", None), ("outputs", [])):
-        changed.pop(name, None)
         if shown.kind == "code":
-            changed[name] = empty
+            changed[name] = empty  # in its place, so that the file changes nowhere else
+        else:
+            changed.pop(name, None)
     return changed
 
 

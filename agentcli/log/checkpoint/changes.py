@@ -12,7 +12,7 @@ from dataclasses import replace
 from agentcli.log.checkpoint.store import ObjectStore
 from agentcli.log.checkpoint.trees import StoredEntry, TreeDifference, find_differences
 from agentcli.system.diff import compare
-from agentcli.system.text import printable
+from agentcli.system.text import NotText, decode, printable
 from agentcli.types.events import Checkpointed, Undone
 from agentcli.types.fast_dataclass import dataclass
 
@@ -91,7 +91,7 @@ class _FileChange:
         if old == new:
             return 0, 0, ""
         if not (_is_text(old) and _is_text(new)):
-            return 0, 0, f"GIT binary patch\n{_literal(new)}{_literal(old)}"
+            return *_count_lines(old, new), f"GIT binary patch\n{_literal(new)}{_literal(old)}"
         compared = compare(old.decode(), new.decode(), path="", limit_chars=None)
         _, _, hunks = compared.unified.split("\n", 2)
         return compared.added, compared.removed, self._name_sides() + hunks
@@ -134,6 +134,15 @@ def _git_mode(entry: StoredEntry | None) -> str:
     if entry is not None and entry.is_link:
         return "120000"
     return "100755" if entry is not None and entry.mode & 0o100 else "100644"
+
+
+def _count_lines(old: bytes, new: bytes) -> tuple[int, int]:
+    """Return the lines added to and removed from a text in another encoding; none if binary."""
+    try:
+        compared = compare(decode(old)[0], decode(new)[0], path="", limit_chars=None)
+    except NotText:
+        return 0, 0
+    return compared.added, compared.removed
 
 
 def _is_text(data: bytes) -> bool:

@@ -109,6 +109,7 @@ def test_read_file_shows_cells_and_edit_file_changes_one(notebook: Path) -> None
     }
     assert after == NOTEBOOK | {"cells": [NOTEBOOK["cells"][0], changed, NOTEBOOK["cells"][2]]}
     assert "output" not in show_notebook(notebook.read_bytes())
+    assert [*after["cells"][1]] == [*NOTEBOOK["cells"][1]], "its fields keep their order"
 
 
 def test_cells_are_added_moved_and_deleted_by_their_lines(notebook: Path) -> None:

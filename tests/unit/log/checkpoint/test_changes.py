@@ -94,15 +94,21 @@ def test_patch_makes_the_old_state_the_new_one(
 
 
 def test_lines_are_counted(keeper: CheckpointKeeper, workspace: Path) -> None:
+    (workspace / "latin").write_bytes("é\nb\n".encode("latin-1"))
+    (workspace / "wide").write_bytes("é\nb\n".encode("utf-16"))
     since = start(keeper)
     (workspace / "a.txt").write_text("one\n2\n3\n")
     (workspace / "sub/b.txt").unlink()
     (workspace / "new.bin").write_bytes(b"\0")
+    (workspace / "latin").write_bytes("é\nb\nc\n".encode("latin-1"))
+    (workspace / "wide").write_bytes("é\n2\n".encode("utf-16"))
     files = keeper.find_changes((), since=since)
     assert [(file.path, file.added, file.removed) for file in files] == [
         ("a.txt", 2, 1),
+        ("latin", 1, 0),
         ("new.bin", 0, 0),
         ("sub/b.txt", 0, 1),
+        ("wide", 1, 1),
     ]
 
 
