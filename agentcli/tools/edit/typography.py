@@ -20,6 +20,8 @@ _SPACES = dict.fromkeys((0xA0, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000), 
 _DOTS = {ord("…"): "..."}
 _INVISIBLE = dict.fromkeys((0xAD, 0x200B, 0x2060, 0xFE0E, 0xFE0F, 0xFEFF), "")
 """Characters without a width of their own; not the joiners, which change what a word means."""
+_UNSEEN = _SPACES | _INVISIBLE
+"""Characters that a model does not see, and so does not mean to remove."""
 _TABLES = (_QUOTES, _DASHES, _SPACES, _DOTS, _INVISIBLE)
 _ALL: dict[int, str] = dict(ChainMap(*_TABLES))
 _AMBIGUOUS = frozenset("'\"-.")
@@ -81,7 +83,8 @@ def retain_typography(new: str, *, plain: str, own: str) -> str | None:
     for change in find_changes(old, wanted):
         added = "".join(wanted[change.new_start : change.new_end])
         replaced = own[starts[change.old_start] : starts[change.old_end]]
-        if not added.isascii() or _AMBIGUOUS & set(added) or find_typography(replaced):
+        may_remain = any(ord(char) in _UNSEEN or combining(char) for char in replaced)
+        if may_remain or not added.isascii() or _AMBIGUOUS & set(added):
             return None
         pieces += (own[starts[reached] : starts[change.old_start]], added)
         reached = change.old_end

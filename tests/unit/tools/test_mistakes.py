@@ -21,6 +21,12 @@ HEREDOC = """cat <<'EOF' | apply_patch
 *** End Patch
 EOF
 """
+PLAIN_PATCH = """*** Begin Patch
+*** Update File: README.md
+@@
+-Some "quoted" text - with dashes...
++Some text
+*** End Patch"""
 ELIDED = "import sys\n# ... rest of the file unchanged ..."
 
 MISTAKES: list[tuple[str, Any, str]] = [
@@ -175,6 +181,7 @@ MISTAKES: list[tuple[str, Any, str]] = [
     ("local_shell", {"command": "ls"}, "Did you mean bash?"),
     ("str_replace_based_edit_tool", {}, "Did you mean edit_file?"),
     ("apply_patch", {"patch": HEREDOC}, "Patch applied: edited README.md"),
+    ("apply_patch", {"patch": PLAIN_PATCH}, "Patch applied: edited README.md"),
 ]
 
 
