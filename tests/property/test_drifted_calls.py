@@ -71,6 +71,8 @@ def _change_width(change: Callable[[str], str]) -> Drift:
 
 
 _STRAIGHT = str.maketrans({"“": '"', "”": '"', "‘": "'", "’": "'"})
+_UNSEEN = str.maketrans({"\u00a0": " ", "\u200b": ""})
+"""Characters that a model does not see, and so does not copy."""
 _PLAIN = str.maketrans({"—": "-", "–": "-", "…": "..."})
 
 FENCE = "a code fence"
@@ -167,7 +169,7 @@ def _alter(block: list[str], chance: random.Random, step: str) -> list[str]:
         case 0:
             return block[1:]
         case 1:
-            copies = [_rename(line, chance).replace("\u00a0", " ") for line in filled]
+            copies = [_rename(line, chance).translate(_UNSEEN) for line in filled]
             return [*block, *copies]
         case 2:
             return [*block, f"{indents[-1]}added(1)\n"]

@@ -6,10 +6,10 @@ instead. The result is certain, or there is none.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import Literal
 
-from agentcli.system.diff import find_changes
+from agentcli.system.diff import LineChange, find_changes
 from agentcli.tools.edit.drift import (
     BLOCK_OPENERS,
     LineMap,
@@ -236,6 +236,8 @@ def _merge_lines(
     """Yield each line of the result, with True if it was added."""
     reached = 0
     for change in find_changes([line.drifted for line in known], new):
+        if change.new_start == change.new_end and _may_be_others(known, change):
+            yield None, False
         yield from ((line.own, False) for line in known[reached : change.old_start])
         replaced: Sequence[LinePair | None] = known[change.old_start : change.old_end]
         added = new[change.new_start : change.new_end]
@@ -245,6 +247,19 @@ def _merge_lines(
             yield meant(line, counterpart), True
         reached = change.old_end
     yield from ((line.own, False) for line in known[reached:])
+
+
+def _may_be_others(known: Sequence[LinePair], removed: LineChange) -> bool:
+    """Return whether other lines may be meant: the model wrote lines beside them the same way."""
+    size = removed.old_end - removed.old_start
+    pairs = [*zip(known, known[size:], strict=False)]
+    above = takewhile(_is_alike, reversed(pairs[: removed.old_start]))
+    below = takewhile(_is_alike, pairs[removed.old_start :])
+    return any(one.own != other.own for one, other in (*above, *below))
+
+
+def _is_alike(pair: tuple[LinePair, LinePair]) -> bool:
+    return pair[0].drifted == pair[1].drifted
 
 
 def _is_flat(lines: Sequence[str]) -> bool:

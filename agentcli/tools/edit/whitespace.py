@@ -74,7 +74,7 @@ def _scaling(
     """Return a test: an indent may be of another width, rather than shifted.
 
     At a single depth, a shift looks the same as a width of twice or half the file's. It was a shift
-    if the other width gives no depth that the file can have.
+    if that gives a depth that the file can have, and the other width does not.
     """
     may_be = is_twice_or_half(drifted, own) and _are_scaled(pairs, drifted, own)
     (kind, *others) = {*drifted, *own} or {""}
@@ -85,7 +85,8 @@ def _scaling(
             return False
         depth, rest = divmod(len(indent) * len(own), len(drifted))
         shifted = len(indent) + len(own) - len(drifted)
-        return depth > 0 and not rest and shifted >= 0 and depth % unit == 0
+        is_possible = depth > 0 and not rest and shifted >= 0
+        return is_possible and (depth % unit == 0 or shifted % unit != 0)
 
     return is_another_depth
 

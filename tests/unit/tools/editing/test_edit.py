@@ -262,6 +262,8 @@ def test_what_is_not_certain_is_refused(text: str, old: str, new: str, why: str)
         ("    a\n", "  a\n", "      a\n"),
         # No one map explains both lines.
         ("    a\n  b\n", "a\nb\n", "a\nc\nb\n"),
+        # Which of two lines that the model wrote the same way is to go?
+        ("      a\n    }\n  }\nb\n", "a\n}\n}\nb\n", "a\n}\nb\n"),
         # The map cannot express the new line.
         ("a\n  b\n", "    a\n      b\n", "    a\n  x\n      b\n"),
         # Which quote is meant?
