@@ -24,6 +24,7 @@ PARTS = (
     "turns",
     "parallel",
     "agents",
+    "batch",
     "streaming",
     "repl",
     "keys",
