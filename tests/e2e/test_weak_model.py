@@ -191,7 +191,7 @@ def run_real_model(
         model = {"LLAMACPP_BASE_URL": url, "AGENTCLI_WINDOW": WINDOW_TOKENS}
         argv = ["run", "Read calc.py. What does add do?", "--model", "llamacpp/smollm2"]
         ran = subprocess.run(
-            [PROGRAM, *argv, "--mode", "plan", *BOUNDS, "-o", "stream-json", *options],
+            [PROGRAM, *argv, "--mode", "plan", "-o", "stream-json", *options],
             cwd=workspace,
             env=environment(home, **model),
             capture_output=True,
@@ -216,7 +216,7 @@ FUNCTION_CALLING = ("--chat_format", "chatml-function-calling")
 def test_real_model_runs_a_whole_session(
     server: Sequence[str], options: Sequence[str], home: Path, workspace: Path
 ) -> None:
-    events = run_real_model(server, options, home, workspace)
+    events = run_real_model(server, (*BOUNDS, *options), home, workspace)
     result = events[-1]
     assert result["type"] == "result"
     assert result["ending"] not in (Ending.INTERNAL, Ending.MISCONFIGURED), result
