@@ -41,13 +41,17 @@ def build_extra_command(extra: str) -> str:
 
 def build_install_command(*packages: str) -> str:
     """Return the command that installs packages into this environment."""
-    if Path(sys.prefix, "pipx_metadata.json").exists():
+    if is_pipx_environment():
         installer = ["pipx", "inject", Path(sys.prefix).name]
     elif is_installed("pip"):
         installer = [sys.executable, "-m", "pip", "install"]
     else:
         installer = ["uv", "pip", "install", "--python", sys.executable]
     return shlex.join([*installer, *packages])
+
+
+def is_pipx_environment() -> bool:
+    return Path(sys.prefix, "pipx_metadata.json").exists()
 
 
 def list_installed_extras() -> list[str]:

@@ -14,7 +14,11 @@ from urllib.parse import urlsplit
 
 from agentcli import __version__
 from agentcli.system import own_process
-from agentcli.system.extras import list_installed_extras
+from agentcli.system.extras import (
+    build_install_command,
+    is_pipx_environment,
+    list_installed_extras,
+)
 from agentcli.types.errors import SettingsError
 from agentcli.ui.streams import write_out
 
@@ -57,20 +61,18 @@ def show_update(*, asks: bool) -> None:
     source = read_source(record)
     write_out(f"agentcli {__version__}, {_describe(source)}\n")
     if not asks:
-        write_out(f"to update: {_build_advice(source, source.revision)}\n")
+        write_out(f"to update: {build_advice(source, source.revision)}\n")
         return
     if not source.commit:
         raise SettingsError(
             "only an installation from a git repository can be checked",
-            hint=_build_advice(source, source.revision),
+            hint=build_advice(source, source.revision),
         )
     newest = find_newest(source)
     if newest == source.commit:
         write_out("it is the newest commit\n")
     else:
-        write_out(
-            f"there is a newer commit, {newest}\nto update: {_build_advice(source, newest)}\n"
-        )
+        write_out(f"there is a newer commit, {newest}\nto update: {build_advice(source, newest)}\n")
 
 
 def _describe(source: InstallSource) -> str:
@@ -81,20 +83,22 @@ def _describe(source: InstallSource) -> str:
     return f"installed from {source.url}" if source.url else "from a package index"
 
 
-def _build_advice(source: InstallSource, revision: str) -> str:
-    if source.is_editable or (not source.commit and source.url):
-        return f"install {source.url} again, when it has changed"
+def build_advice(source: InstallSource, revision: str) -> str:
+    """Return the command that updates this installation, with its extras, if there is one."""
     if not source.url:
         return "with the program that installed it, from the index that you trust"
-    place = f"git+{source.url}" + (f"@{revision}" if revision else "")
+    if source.is_editable:
+        return f"git -C {urlsplit(source.url).path} pull"
+    place = source.url
+    if source.commit:
+        place = f"git+{source.url}" + (f"@{revision}" if revision else "")
     if extras := ",".join(list_installed_extras()):
         place = f"agentcli[{extras}] @ {place}"
-    python = sys.prefix
-    if "/pipx/" in python:
+    if is_pipx_environment():
         return f"pipx install --force '{place}'"
-    if "/uv/tools/" in python:
+    if Path(sys.prefix, "uv-receipt.toml").exists():
         return f"uv tool install --force '{place}'"
-    return f"{sys.executable} -m pip install --upgrade '{place}'"
+    return build_install_command("--upgrade", place)
 
 
 def find_newest(source: InstallSource) -> str:

@@ -1,10 +1,11 @@
 import json
+import shlex
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from agentcli.features.update.render import InstallSource, find_newest, read_source
+from agentcli.features.update.render import InstallSource, build_advice, find_newest, read_source
 from agentcli.types.errors import SettingsError
 
 COMMIT = "a" * 40
@@ -33,6 +34,27 @@ COMMIT = "a" * 40
 )
 def test_source_is_what_the_installer_recorded(record: str | None, source: InstallSource) -> None:
     assert read_source(record) == source
+
+
+@pytest.mark.parametrize(
+    ("source", "place"),
+    [
+        (InstallSource("https://example.org/a", COMMIT, "v1"), "git+https://example.org/a@v1"),
+        (InstallSource("https://example.org/a", COMMIT), "git+https://example.org/a"),
+        (InstallSource("file:///a/agentcli-1-py3-none-any.whl"), "file:///a/agentcli-1-py3-"),
+    ],
+)
+def test_advice_is_a_command_that_keeps_the_extras(source: InstallSource, place: str) -> None:
+    words = shlex.split(build_advice(source, source.revision))
+    assert words[1:4] == ["-m", "pip", "install"]
+    extras, _, found = words[-1].partition(" @ ")
+    assert {"mcp", "images"} <= set(extras.removeprefix("agentcli[").rstrip("]").split(","))
+    assert found.startswith(place)
+
+
+def test_editable_installation_is_updated_in_its_clone() -> None:
+    source = InstallSource("file:///the/clone", is_editable=True)
+    assert build_advice(source, "") == "git -C /the/clone pull"
 
 
 def commit(repository: Path) -> str:
