@@ -22,6 +22,7 @@ PARTS = (
     "first_call",
     "instructions",
     "turns",
+    "long",
     "parallel",
     "agents",
     "batch",
