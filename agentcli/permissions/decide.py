@@ -29,6 +29,7 @@ from agentcli.system.kinds import exists
 from agentcli.system.protected import is_protected
 from agentcli.system.reserved import find_reserved
 from agentcli.system.web_address import name_host
+from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.grants import NO_GRANTS, Grants
 from agentcli.types.own_tools import EDITING
 from agentcli.types.tools import Effect
@@ -37,29 +38,35 @@ from agentcli.types.verdicts import Mode, Verdict
 NO_SANDBOX = "no sandbox works here, so every command needs approval (see agentcli doctor)"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandTerms:
+    """How commands run here."""
+
+    prover: ReadProver
+    is_confined: bool
+    """They run in a sandbox, or the user turned it off. If not, none runs without approval."""
+    has_sandbox: bool = True
+    """False if it is turned off. If none works here, it does not matter."""
+
+
 class PolicyDecider:
     def __init__(
         self,
         *,
         rules: Sequence[PermissionRule],
-        prover: ReadProver,
-        is_confined: bool,
-        has_sandbox: bool = True,
+        find_terms: Callable[[], CommandTerms],
         is_untrusted: Callable[[], bool] = lambda: False,
         own: Sequence[Path] = (),
         asks_outside: bool = False,
         keeps_sandbox: bool = False,
     ) -> None:
-        """`is_confined` means that commands run in a sandbox, or that the user turned it off. If
-        they do not, none runs without approval. `has_sandbox` is False in both of these cases.
+        """`find_terms` may start a sandbox to find out, so it is called for commands alone.
         `is_untrusted` tells whether text from outside the workspace is in the conversation. `own`
         are agentcli's directories, which no command is granted. `asks_outside` means that there is
         a user to ask about reading a path outside the workspace, which otherwise fails.
         `keeps_sandbox` means that no command may run outside of it."""
         self._rules = list(rules)
-        self._prover = prover
-        self._is_confined = is_confined
-        self._has_sandbox = has_sandbox and is_confined
+        self._find_terms = find_terms
         self._own = own
         self._is_untrusted = is_untrusted
         self._asks_outside = asks_outside
@@ -69,6 +76,11 @@ class PolicyDecider:
     def session_rules(self) -> tuple[PermissionRule, ...]:
         """The rules added in this session."""
         return tuple(rule for rule in self._rules if rule.source == "session")
+
+    @property
+    def _has_sandbox(self) -> bool:
+        terms = self._find_terms()
+        return terms.is_confined and terms.has_sandbox
 
     def add(self, rule: PermissionRule) -> None:
         if rule not in self._rules:
@@ -80,11 +92,13 @@ class PolicyDecider:
 
     def add_grants(self, subject: CallSubject, verdict: Verdict) -> Verdict:
         """Return the verdict with all grants. It asks if the command needs more than rules give."""
+        if subject.line is None:
+            return verdict
         return add_grants(verdict, subject, self._active, has_sandbox=self._has_sandbox)
 
     def find_missing(self, subject: CallSubject) -> Grants:
         """Return what a command needs and no rule gives."""
-        if not self._has_sandbox or subject.line is None:
+        if subject.line is None or not self._has_sandbox:
             return NO_GRANTS
         allowed = self._allow(subject)
         own = allowed.grants if allowed else NO_GRANTS
@@ -206,7 +220,7 @@ class PolicyDecider:
                 verdict = _make_verdict(
                     rule, subject, decision="ask", says="asks a model to decide"
                 )
-                if subject.line is not None and not self._is_confined:
+                if subject.line is not None and not self._find_terms().is_confined:
                     return replace(verdict, reason=f"{verdict.reason}, but {NO_SANDBOX}")
                 return replace(verdict, by="evaluator")
         return None
@@ -214,7 +228,7 @@ class PolicyDecider:
     def _allow(self, subject: CallSubject) -> Verdict | None:
         permitting = [rule for rule in self._rules_with("allow") if rule.permits_call(subject)]
         is_command = subject.line is not None or subject.typed is not None
-        if is_command and not self._is_confined:
+        if is_command and not self._find_terms().is_confined:
             # Rules rely on the sandbox. An exact line that the user has seen is their own approval.
             permitting = [rule for rule in permitting if rule.line is not None]
         elif isinstance(subject.line, PlainLine) and not permitting:
@@ -259,9 +273,9 @@ class PolicyDecider:
             return None  # what it prints was allowed with the command
         if subject.line is None:
             return None if effect is Effect.READ else f"{subject.tool} is not read-only"
-        if not self._is_confined:
+        if not self._find_terms().is_confined:
             return NO_SANDBOX
-        return self._prover.why_not(subject.command)
+        return self._find_terms().prover.why_not(subject.command)
 
     def _why_mode_asks(self, subject: CallSubject, effect: Effect, *, mode: Mode) -> str | None:
         """Return why the mode does not allow the call; None if it does."""
@@ -282,7 +296,7 @@ class PolicyDecider:
         return f"{what} your OK in {mode} mode"
 
     def _why_command_asks(self, subject: CallSubject, *, mode: Mode) -> str | None:
-        if not self._is_confined:
+        if not self._find_terms().is_confined:
             return NO_SANDBOX
         if subject.typed is not None:
             return self._why_input_asks(subject, mode=mode)
@@ -305,7 +319,8 @@ class PolicyDecider:
         return f"input for {subject.receiver or 'a command'} needs your OK in {mode} mode"
 
     def _coverage(self) -> RuleCoverage:
-        return RuleCoverage(self._rules, prover=self._prover, reads_alone=self._is_confined)
+        terms = self._find_terms()
+        return RuleCoverage(self._rules, prover=terms.prover, reads_alone=terms.is_confined)
 
     def _rules_with(self, decision: RuleDecision) -> list[PermissionRule]:
         return [rule for rule in self._active if rule.decision == decision]

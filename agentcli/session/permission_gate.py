@@ -44,7 +44,7 @@ from agentcli.types.verdicts import (
 )
 
 if TYPE_CHECKING:
-    from agentcli.permissions.decide import PolicyDecider
+    from agentcli.permissions.decide import CommandTerms, PolicyDecider
     from agentcli.permissions.evaluator import EvaluationRequest
     from agentcli.permissions.granting import HostJudge, RunningCommand, SignatureJudge
     from agentcli.permissions.hooks import HookRunner
@@ -323,13 +323,20 @@ class PermissionGate:
 
         return PolicyDecider(
             rules=self._rules,
-            prover=self.host.prover,
-            is_confined=self.host.is_confined,
-            has_sandbox=self.host.sandbox is not None,
+            find_terms=self._find_command_terms,
             is_untrusted=lambda: self._provenance.is_untrusted,
             own=find_own_paths(self.host.paths),
             asks_outside=self.can_ask,
             keeps_sandbox=keeps_sandbox(self._settings),
+        )
+
+    def _find_command_terms(self) -> "CommandTerms":
+        from agentcli.permissions.decide import CommandTerms
+
+        return CommandTerms(
+            prover=self.host.prover,
+            is_confined=self.host.is_confined,
+            has_sandbox=self.host.sandbox is not None,
         )
 
     @cached_property

@@ -127,3 +127,18 @@ def test_first_calls_need_no_module_that_is_not_prepared(tmp_path: Path) -> None
     )
     own = {name for name in with_calls - without if name.startswith("agentcli.")}
     assert own - set(json.loads(ran.stdout)) == set()
+
+
+def test_calls_that_start_no_command_make_no_sandbox(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\n")
+    script = tmp_path / "script.yaml"
+    calls: list[dict[str, object]] = [
+        {"name": "read_file", "input": {"path": "a.txt"}},
+        {"name": "edit_file", "input": {"path": "a.txt", "old_text": "one", "new_text": "two"}},
+    ]
+    script.write_text(json.dumps([*({"calls": [call]} for call in calls), {"text": "Done."}]))
+    options = ("--mode", "auto", "--model", f"script/{script}")
+    names = import_names("run", *options, "x", cwd=tmp_path)
+    assert (tmp_path / "a.txt").read_text() == "two\n"
+    assert "agentcli.permissions.judge" in names
+    assert "agentcli.sandbox.choose" not in names

@@ -15,7 +15,7 @@ from agentcli.agent.limits import Breaker, Pace
 from agentcli.agent.toolset import Toolset
 from agentcli.log.reader import parse_fact
 from agentcli.log.writer import to_json
-from agentcli.permissions.decide import PolicyDecider
+from agentcli.permissions.decide import CommandTerms, PolicyDecider
 from agentcli.permissions.explain import explain
 from agentcli.permissions.judge import PolicyJudge
 from agentcli.permissions.rules import PermissionRule, parse_rule
@@ -122,7 +122,10 @@ class Scene:
 
     def build_decider(self) -> PolicyDecider:
         return PolicyDecider(
-            rules=self.rules, prover=PROVER, is_confined=True, has_sandbox=self.has_sandbox
+            rules=self.rules,
+            find_terms=lambda: CommandTerms(
+                prover=PROVER, is_confined=True, has_sandbox=self.has_sandbox
+            ),
         )
 
     async def ask(self, question: Question) -> Verdict:

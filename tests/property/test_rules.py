@@ -4,7 +4,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentcli.permissions.decide import PolicyDecider
+from agentcli.permissions.decide import CommandTerms, PolicyDecider
 from agentcli.permissions.readonly import ReadProver
 from agentcli.permissions.rules import DECISIONS, PermissionRule, Source, parse_rule
 from agentcli.permissions.shell import PlainLine
@@ -46,7 +46,9 @@ EFFECTS = st.sampled_from(list(Effect))
 
 
 def _decision(rules: list[PermissionRule], subject: CallSubject, effect: Effect, mode: Mode) -> str:
-    decider = PolicyDecider(rules=rules, prover=PROVER, is_confined=True)
+    decider = PolicyDecider(
+        rules=rules, find_terms=lambda: CommandTerms(prover=PROVER, is_confined=True)
+    )
     return decider.decide(subject, effect=effect, mode=mode).decision
 
 

@@ -13,7 +13,7 @@ from typing import cast
 from agentcli.log.paths import SessionPaths
 from agentcli.log.reader import read_valid_part
 from agentcli.log.sessions import list_sessions
-from agentcli.permissions.decide import PolicyDecider
+from agentcli.permissions.decide import CommandTerms, PolicyDecider
 from agentcli.permissions.explain import Explanation, explain, parse_query
 from agentcli.permissions.readonly import ReadProver, build_path_lookup
 from agentcli.permissions.replay import (
@@ -173,9 +173,9 @@ def _build_decider(
     )
     return PolicyDecider(
         rules=rules,
-        prover=prover,
-        is_confined=is_confined,
-        has_sandbox=has_sandbox,
+        find_terms=lambda: CommandTerms(
+            prover=prover, is_confined=is_confined, has_sandbox=has_sandbox
+        ),
         own=(get_settings_file().parent, get_trust_directory().parent),
     )
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from agentcli.permissions.decide import PolicyDecider
+from agentcli.permissions.decide import CommandTerms, PolicyDecider
 from agentcli.permissions.hooks import Hook, HookContext, HookRunner
 from agentcli.permissions.judge import Evaluate, PolicyJudge
 from agentcli.permissions.readonly import ReadProver
@@ -127,9 +127,9 @@ def court_of(
         mode=CurrentMode(value=mode),
         decider=PolicyDecider(
             rules=[*rules, *granting],
-            prover=prover,
-            is_confined=is_confined,
-            has_sandbox=has_sandbox,
+            find_terms=lambda: CommandTerms(
+                prover=prover, is_confined=is_confined, has_sandbox=has_sandbox
+            ),
             own=own,
         ),
         subjects=SubjectFactory(workspace=root, cwd=lambda: root),

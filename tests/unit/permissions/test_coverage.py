@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.permissions.decide import PolicyDecider
+from agentcli.permissions.decide import CommandTerms, PolicyDecider
 from agentcli.permissions.policy import load_rules
 from agentcli.permissions.readonly import ReadProver
 from agentcli.permissions.subject import SubjectFactory
@@ -52,7 +52,9 @@ class Decide:
             workspace=root, resolve=lambda name: Path("/usr/bin", name), cwd=lambda: root
         )
         rules = load_rules(root / "rules.toml", source="user")
-        self._decider = PolicyDecider(rules=rules, prover=prover, is_confined=True)
+        self._decider = PolicyDecider(
+            rules=rules, find_terms=lambda: CommandTerms(prover=prover, is_confined=True)
+        )
         self._subjects = SubjectFactory(workspace=root, cwd=lambda: root)
 
     def __call__(self, command: str) -> Verdict:

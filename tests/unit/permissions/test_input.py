@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from agentcli.permissions.decide import PolicyDecider
+from agentcli.permissions.decide import CommandTerms, PolicyDecider
 from agentcli.permissions.readonly import ReadProver
 from agentcli.permissions.rules import parse_rule
 from agentcli.permissions.subject import SubjectFactory
@@ -29,7 +29,10 @@ def judge(
     prover = ReadProver(
         workspace=root, resolve=lambda name: Path("/usr/bin") / name, cwd=lambda: root
     )
-    decider = PolicyDecider(rules=rules, prover=prover, is_confined=confined, has_sandbox=confined)
+    decider = PolicyDecider(
+        rules=rules,
+        find_terms=lambda: CommandTerms(prover=prover, is_confined=confined, has_sandbox=confined),
+    )
     subjects = SubjectFactory(workspace=root, cwd=lambda: root)
     args = SimpleNamespace(input=text, command="python3 -q", grants=held)
     subject = subjects.build("write_stdin", args)

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.permissions.decide import PolicyDecider
+from agentcli.permissions.decide import CommandTerms, PolicyDecider
 from agentcli.permissions.explain import explain, parse_query
 from agentcli.permissions.policy import (
     load_rules,
@@ -173,7 +173,9 @@ def test_explanation_tells_verdict_and_what_would_allow_it(tmp_path: Path) -> No
         )
         answer = explain(
             *parse_query(query),
-            decider=PolicyDecider(rules=rules, prover=prover, is_confined=True),
+            decider=PolicyDecider(
+                rules=rules, find_terms=lambda: CommandTerms(prover=prover, is_confined=True)
+            ),
             subjects=SubjectFactory(workspace=root, cwd=lambda: root),
             mode="ask",
         )

@@ -1,7 +1,7 @@
 from pathlib import Path
 from typing import cast
 
-from agentcli.permissions.decide import PolicyDecider
+from agentcli.permissions.decide import CommandTerms, PolicyDecider
 from agentcli.permissions.readonly import ReadProver
 from agentcli.permissions.replay import (
     DeciderOf,
@@ -41,7 +41,9 @@ def with_rules(*texts: str) -> DeciderOf:
         prover = ReadProver(
             workspace=ROOT, resolve=lambda name: Path("/usr/bin", name), cwd=lambda: ROOT
         )
-        return PolicyDecider(rules=rules, prover=prover, is_confined=True)
+        return PolicyDecider(
+            rules=rules, find_terms=lambda: CommandTerms(prover=prover, is_confined=True)
+        )
 
     return decider_of
 

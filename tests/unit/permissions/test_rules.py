@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from agentcli.permissions.command_patterns import Likeness
-from agentcli.permissions.decide import PolicyDecider
+from agentcli.permissions.decide import CommandTerms, PolicyDecider
 from agentcli.permissions.readonly import ReadProver
 from agentcli.permissions.rules import PermissionRule, RuleDecision, RuleError, parse_rule
 from agentcli.permissions.subject import CallSubject, SubjectFactory
@@ -40,7 +40,9 @@ class _Bench:
             workspace=root, resolve=lambda name: Path("/usr/bin", name), cwd=lambda: place
         )
         self.subjects = SubjectFactory(workspace=root, cwd=lambda: place)
-        self.decider = PolicyDecider(rules=rules, prover=prover, is_confined=True)
+        self.decider = PolicyDecider(
+            rules=rules, find_terms=lambda: CommandTerms(prover=prover, is_confined=True)
+        )
 
     def bash(self, line: str) -> Verdict:
         subject = self.subjects.build("bash", {"command": line})
@@ -362,7 +364,10 @@ def test_relative_program_is_the_one_in_the_root(root: Path) -> None:
 
 def test_program_of_the_workspace_is_not_what_a_rule_means(root: Path) -> None:
     prover = ReadProver(workspace=root, resolve=lambda name: root / "bin" / name, cwd=lambda: root)
-    decider = PolicyDecider(rules=[_rule("bash(pytest:*)")], prover=prover, is_confined=True)
+    decider = PolicyDecider(
+        rules=[_rule("bash(pytest:*)")],
+        find_terms=lambda: CommandTerms(prover=prover, is_confined=True),
+    )
     subject = SubjectFactory(workspace=root, cwd=lambda: root).build(
         "bash", {"command": "pytest -q"}
     )

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.permissions.decide import PolicyDecider
+from agentcli.permissions.decide import CommandTerms, PolicyDecider
 from agentcli.permissions.readonly import ReadProver
 from agentcli.permissions.rules import RuleDecision, RuleError, parse_rule
 from agentcli.permissions.subject import CallSubject, SubjectFactory
@@ -21,7 +21,9 @@ def build(root: Path, rules: Rules, url: str) -> tuple[PolicyDecider, CallSubjec
         workspace=root, resolve=lambda name: Path("/usr/bin", name), cwd=lambda: root
     )
     subject = SubjectFactory(workspace=root, cwd=lambda: root).build("web_fetch", {"url": url})
-    decider = PolicyDecider(rules=made, prover=prover, is_confined=True)
+    decider = PolicyDecider(
+        rules=made, find_terms=lambda: CommandTerms(prover=prover, is_confined=True)
+    )
     return decider, replace(subject, effect=Effect.NETWORK)
 
 

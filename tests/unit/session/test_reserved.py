@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from agentcli.agent.instructions import InstructionFiles
-from agentcli.permissions.decide import PolicyDecider
+from agentcli.permissions.decide import CommandTerms, PolicyDecider
 from agentcli.permissions.policy import rules_from_options
 from agentcli.permissions.readonly import ReadProver, build_path_lookup
 from agentcli.permissions.subject import SubjectFactory
@@ -53,7 +53,9 @@ def root(request: pytest.FixtureRequest, home: Path) -> Path:
 def decider(root: Path, *, allow: tuple[str, ...] = ()) -> PolicyDecider:
     prover = ReadProver(workspace=root, resolve=build_path_lookup(""), cwd=lambda: root, home=None)
     rules = rules_from_options(allow=allow, deny=())
-    return PolicyDecider(rules=rules, prover=prover, is_confined=True)
+    return PolicyDecider(
+        rules=rules, find_terms=lambda: CommandTerms(prover=prover, is_confined=True)
+    )
 
 
 def decision(root: Path, tool: str, path: Path, mode: Mode, *, allow: tuple[str, ...] = ()) -> str:
