@@ -1,5 +1,5 @@
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -100,7 +100,10 @@ def test_work_as_the_user_is_granted_with_one_key_each_and_one_for_each_signatur
 ) -> None:
     skip_without_hosts(layer, tmp_path / "probe")
     with ExitStack() as opened:
-        works = [opened.enter_context(one(person, registries)) for one in WITH_IDENTITY]
+        works = []
+        for one in WITH_IDENTITY:
+            with suppress(pytest.skip.Exception):  # its server is not installed
+                works.append(opened.enter_context(one(person, registries)))
         works = [one for one in works if person.has(one)]
         person.own_all()
         replies = [

@@ -78,6 +78,7 @@ def _link_programs() -> Path:
     directory.chmod(0o755)
     own = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     for name in _ALONE:
-        if found := shutil.which(name, path=own):
+        found = shutil.which(name, path=own)
+        if found and subprocess.run([*_become(_NOBODY), "test", "-x", found]).returncode == 0:
             (directory / name).symlink_to(found)
     return directory

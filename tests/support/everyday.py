@@ -290,6 +290,8 @@ def push_by_ssh(person: Person, registries: Registries) -> Iterator[Work]:
 @contextmanager
 def ask_github(person: Person, registries: Registries) -> Iterator[Work]:
     """A user with a token of gh."""
+    if shutil.which("openssl") is None:
+        pytest.skip("not installed: openssl")
     certificate = certificates.made_in(person.project, GH_API)
     registries.tls = certificate.server_context()
     yield Work(
