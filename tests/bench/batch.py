@@ -46,6 +46,6 @@ def figures() -> Iterator[Figure]:
 
 def _time(arguments: Sequence[str], root: Path, env: dict[str, str]) -> float:
     began = time.perf_counter()
-    words = [PROGRAM, *arguments]
+    words = [str(PROGRAM), *arguments]
     subprocess.run(words, cwd=root / "work", env=env, check=True, capture_output=True)
     return time.perf_counter() - began
