@@ -1,6 +1,7 @@
 """`agentcli eval`: suites that are right, wrong and hostile, and the one that comes along."""
 
 import json
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -150,6 +151,15 @@ def test_commands_that_fill_the_disk_are_stopped_and_the_rest_goes_on(ground: Gr
     page = (ground.home / "out/report.html").read_text()
     assert page.count("The limit is the setting command_disk.") == 2
     assert not list(ground.home.rglob("big"))
+
+
+def test_output_that_cannot_be_written_is_named(ground: Ground) -> None:
+    ground.write("right")
+    assert ground.run("--play", "solution").code == 0
+    shutil.rmtree(ground.home / "out/attempts")
+    (ground.home / "out/attempts").write_text("")
+    ran = ground.run("--play", "solution")
+    assert (ran.code, "error: cannot write " in ran.err) == (3, True), ran.err
 
 
 def test_attempts_are_not_made_twice_and_two_runs_are_compared(ground: Ground) -> None:

@@ -13,6 +13,7 @@ from agentcli.features.batch.tasks import Task, TaskLimits
 from agentcli.features.batch.trees import TaskTrees
 from agentcli.log.lock import lock_output
 from agentcli.system.extras import build_extra_command, build_install_command
+from agentcli.system.private_file import write_private
 from agentcli.system.process import run_to_completion, signal_of_death
 from agentcli.types.errors import Ending, RunOutcome, SettingsError
 
@@ -390,6 +391,4 @@ def _parse_event(line: bytes) -> Result:
 
 
 def _write_json(path: Path, value: Result) -> None:
-    new = path.with_name(f".{path.name}.new")
-    new.write_text(json.dumps(value, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
-    new.replace(path)
+    write_private(path, json.dumps(value, ensure_ascii=False, indent=2) + "\n")

@@ -16,6 +16,7 @@ from typing import Any
 from agentcli.features.batch.engine import ENGINES, Batch, BatchEngine, BatchPlan, build_engine
 from agentcli.features.batch.tasks import Task, TaskFile
 from agentcli.system.plain_text import show_controls
+from agentcli.system.private_file import write_private
 from agentcli.types.errors import Exit, SettingsError, UsageError
 from agentcli.types.messages import ToolCall
 from agentcli.types.words import pluralize
@@ -145,8 +146,8 @@ class BatchReport:
         return ", ".join(parts)
 
     def write(self, out: Path) -> None:
-        _replace_file(out / "report.json", self._render_json())
-        _replace_file(out / "report.md", "\n".join(self._render_markdown()) + "\n")
+        write_private(out / "report.json", self._render_json())
+        write_private(out / "report.md", "\n".join(self._render_markdown()) + "\n")
 
     def _render_json(self) -> str:
         costs = [result.get("cost_usd") for result in self.results]
@@ -215,12 +216,6 @@ def _render_row(result: dict[str, Any]) -> str:
         quote_cell(" ".join(text.split())[:200]),
     )
     return f"| {' | '.join(cells)} |"
-
-
-def _replace_file(path: Path, text: str) -> None:
-    new = path.with_name(f".{path.name}.new")
-    new.write_text(text, encoding="utf-8")
-    new.replace(path)
 
 
 def run_batch(

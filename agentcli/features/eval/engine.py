@@ -22,6 +22,7 @@ from agentcli.features.eval.measure import Attempt, FailureClass, TaskScore
 from agentcli.features.eval.suite import FileSet, Suite, SuiteTask, list_files, write_files
 from agentcli.log.lock import lock_output
 from agentcli.system.git import add_worktree, run_git
+from agentcli.system.private_file import write_private
 from agentcli.types.errors import SettingsError, UsageError
 
 Play = Literal["solution", "wrong"]
@@ -346,8 +347,11 @@ def _name_attempt(task: SuiteTask, number: int) -> str:
 
 async def _run_all(works: Any) -> list[Any]:
     """Run coroutines at the same time and return their results in order."""
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(work) for work in works]
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(work) for work in works]
+    except ExceptionGroup as errors:
+        raise errors.exceptions[0] from None
     return [task.result() for task in tasks]
 
 
@@ -373,6 +377,4 @@ async def _start(
 
 
 def _write_json(path: Path, value: Json) -> None:
-    new = path.with_name(f".{path.name}.new")
-    new.write_text(json.dumps(value, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
-    new.replace(path)
+    write_private(path, json.dumps(value, ensure_ascii=False, indent=2) + "\n")

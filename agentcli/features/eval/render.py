@@ -24,6 +24,7 @@ from agentcli.features.eval.measure import (
 from agentcli.features.eval.suite import Suite
 from agentcli.system import clock
 from agentcli.system.plain_text import show_controls
+from agentcli.system.private_file import unwritable_error, write_private
 from agentcli.types.errors import Exit, UsageError
 from agentcli.types.words import pluralize
 from agentcli.ui.render.wording import format_duration
@@ -83,6 +84,8 @@ def run_eval(plan: EvalPlan, *, label: str, baseline: Path | None) -> int:
     evaluation = Evaluation(plan)
     try:
         scores, stopped = asyncio.run(_run_until_signal(evaluation))
+    except OSError as error:
+        raise unwritable_error(plan.out / "attempts", error) from error
     finally:
         evaluation.close()
     if scores is None:
@@ -123,10 +126,8 @@ def _write_report(report: EvalReport, out: Path) -> None:
     from agentcli.features.eval.page import render_page
 
     document = json.dumps(report.build_json(), ensure_ascii=False, indent=2) + "\n"
-    for name, text in (("eval.json", document), ("report.html", render_page(report))):
-        new = out / f".{name}.new"
-        new.write_text(text, encoding="utf-8")
-        new.replace(out / name)
+    write_private(out / "eval.json", document)
+    write_private(out / "report.html", render_page(report))
 
 
 def load_scores(out: Path) -> tuple[TaskScore, ...]:
