@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cache
 from html import escape
+from io import StringIO
 from itertools import islice
 from pathlib import Path
 
@@ -147,7 +148,7 @@ def sources(count: int) -> list[tuple[str, str]]:
 
 def changes(text: str, chance: random.Random) -> Iterator[Change]:
     """Yield edits as models make them: with lines around the change, or without."""
-    lines = text.splitlines(keepends=True)
+    lines = StringIO(text).readlines()  # a form feed does not end a line
     step = "\t" if "\n\t" in text else "    "
     for _ in range(1_000):
         size, around = chance.choice((1, 1, 2, 3, 6)), chance.choice((0, 1, 1, 2, 3))
