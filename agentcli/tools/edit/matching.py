@@ -130,6 +130,8 @@ def match_by_lines(view: LfView, reading: Reading) -> LineMatch:
     starts = places(view.lines, whole.old[before : len(whole.old) - after])
     if reading.first_line is not None:
         starts = _prefer_numbered(starts, reading.first_line - 1, needs_it=reading.needs_first_line)
+    if len(starts) == 1 and reading.first_line is None:
+        starts = _places_without_blank_lines(view, whole.old)
     if len(starts) != 1:
         return LineMatch(lines=tuple(start + 1 for start in starts))
     (start,) = starts
@@ -140,6 +142,12 @@ def match_by_lines(view: LfView, reading: Reading) -> LineMatch:
         return _make_match(view, whole, first, [reading.without])
     core = _without_blank_ends(view, whole, start, before=before, after=after)
     return _make_match(view, core, start, [reading.without, "blank lines"]) if core else LineMatch()
+
+
+def _places_without_blank_lines(view: LfView, old: Sequence[str]) -> list[int]:
+    """Return also the places that have other blank lines between the lines of old_text."""
+    filled = [line for line in old if not is_blank(line)]
+    return [view.filled[at] for at in places([view.lines[at] for at in view.filled], filled)]
 
 
 def _prefer_numbered(starts: list[int], numbered: int, *, needs_it: bool) -> list[int]:

@@ -270,7 +270,7 @@ def _opens_block(lines: Sequence[str]) -> bool:
     """Return whether a line looks as if the next one should be indented deeper."""
     filled = [line.strip(BLANK) for line in lines if not is_blank(line)]
     return any(
-        line.endswith(BLOCK_OPENERS) and not after.startswith(_CLOSING)
+        line.endswith(BLOCK_OPENERS) and (line.endswith(":") or not after.startswith(_CLOSING))
         for line, after in pairwise(filled)
     )
 

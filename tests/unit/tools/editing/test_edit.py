@@ -337,3 +337,8 @@ def test_text_without_its_indentation_is_exact_where_that_is_plain() -> None:
     text = "if a:\n    x = 1\n    z\n"
     assert edited(text, "x = 1", "x = 2")[0] == "if a:\n    x = 2\n    z\n"
     assert edited(text, "x = 1", "x = 2\n    y = 3")[0] == "if a:\n    x = 2\n    y = 3\n    z\n"
+
+
+def test_place_with_another_blank_line_between_counts_too() -> None:
+    told = refused("  a\n  b\nc\na\n\nb\n", "    a\n    b\n", "    a\n    x\n    b\n")
+    assert "2 places match if whitespace is ignored (lines 1, 4)" in told
