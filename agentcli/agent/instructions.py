@@ -10,7 +10,7 @@ elsewhere do not speak for this project.
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
-from itertools import takewhile
+from itertools import islice, takewhile
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -19,7 +19,7 @@ from agentcli.system.kinds import is_directory
 from agentcli.system.lazy import compile_later
 from agentcli.system.plain_text import show_controls
 from agentcli.system.text import NotText, decode, to_lf
-from agentcli.system.workspace import Workspace, WorkspacePath
+from agentcli.system.workspace import DEEPEST, Workspace, WorkspacePath
 from agentcli.types.errors import ToolError
 from agentcli.types.events import ContextNote, NoteReason, Warned
 
@@ -119,7 +119,8 @@ class InstructionFiles:
         relative = PurePosixPath(real.relative_to(self._repository.root).as_posix())
         facts: list[ContextNote | Warned] = []
         # Where a folder is missing, there is nothing below it, however long the path is.
-        folders = takewhile(self._is_folder, (*reversed(relative.parents), relative))
+        above = islice((*reversed(relative.parents), relative), DEEPEST)
+        folders = takewhile(self._is_folder, above)
         for folder in folders:
             if self._is_foreign(folder):
                 break

@@ -68,7 +68,8 @@ _BARE = (
     # At the start of a word, `#` begins a comment.
     r"|(?<=[A-Za-z0-9_./-])\#"
 )
-_IN_QUOTES = r'[^"$`\\!]|\\[^!\n]'
+# A dollar sign before these characters stands for itself, as at the end of a pattern.
+_IN_QUOTES = r'[^"$`\\!]|\\[^!\n]|\$(?=["| )/])'
 _TOKEN = compile_later(
     r"(?P<blank>[ \t]+)"
     r"|(?P<comment>(?<![^ \t\n])\#[^\n]*)"

@@ -35,7 +35,10 @@ _SECRETS = _split_names(
     .config/google-chrome .config/chromium .config/BraveSoftware .config/microsoft-edge
     .local/share/keyrings .local/share/kwalletd .local/share/fish/fish_history
     Library/Keychains Library/Cookies .bash_history .zsh_history .python_history .psql_history
-    .mysql_history .sqlite_history .node_repl_history .irb_history"""
+    .mysql_history .sqlite_history .node_repl_history .irb_history .curlrc .wgetrc
+    .composer/auth.json .config/composer/auth.json .pulumi/credentials.json .sentryclirc
+    .circleci/cli.yml .nuget/NuGet/NuGet.Config .huggingface/token .config/netlify
+    .config/configstore .local/share/opencode/auth.json .local/share/com.vercel.cli"""
 )
 _STARTUP_FILES = (
     ".bashrc",

@@ -38,6 +38,10 @@ ENTRIES_LOOKED_AT = 5_000
 DEEPEST = 40
 """The limit of directories on the way to a path that is offered: each of them costs a look."""
 CUTOFF = 0.8
+LONGEST_BYTES = 4095
+"""The longest path that Linux takes: other programs could not open a longer one by its name."""
+MOST_DIRECTORIES = 500
+"""The most in a path. No project comes near it, and each of them costs a look in many places."""
 _SKIPPED = frozenset({".git", ".agentcli", "node_modules", "__pycache__", ".venv", "venv"})
 
 
@@ -172,6 +176,12 @@ class Workspace:
             raise ToolError("The path is empty.", kind=ErrorKind.INVALID_INPUT)
         if find_tokens(given):
             raise ToolError(f"{shown} has a hidden value in it: no file can be named by a token.")
+        if len(given) > LONGEST_BYTES or given.count("/") > MOST_DIRECTORIES:
+            raise ToolError(
+                f"The path is too long: at most {LONGEST_BYTES:,} characters in "
+                f"{MOST_DIRECTORIES} directories.",
+                kind=ErrorKind.INVALID_INPUT,
+            )
         written = self.root / expand_own_home(given)
         real = self._real(written, shown)
         if why := self._reserved.why_hidden(real):

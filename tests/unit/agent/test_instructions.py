@@ -184,6 +184,12 @@ def test_all_together_are_bounded(project: Path) -> None:
     assert sum(map(len, texts)) <= ALL_LIMIT_BYTES
 
 
+def test_directories_are_searched_to_a_depth_that_people_use(project: Path) -> None:
+    write(project / ("a/" * 30 + "AGENTS.md"), "near")
+    write(project / ("a/" * 60 + "AGENTS.md"), "far")
+    assert told(opened(project).collect_notes(Path("a/" * 61))) == ["near"]
+
+
 def test_a_binary_file_is_named_and_left(project: Path) -> None:
     write(project / "AGENTS.md", b"\0\1\2\3" * 100)
     facts = opened(project).build_start_notes()

@@ -17,6 +17,7 @@ def _argvs(line: str) -> list[tuple[str, ...]]:
         ("echo 'a  b' \"c d\" ''", [("echo", "a  b", "c d", "")]),
         ("echo a'b'\"c\"d", [("echo", "abcd")]),
         ("echo '$x `y` \\ !'", [("echo", "$x `y` \\ !")]),
+        ('grep -E "^(a|b$)$" x', [("grep", "-E", "^(a|b$)$", "x")]),
         ("echo 'two\nlines'", [("echo", "two\nlines")]),
         ("a; b && c || d | e", [("a",), ("b",), ("c",), ("d",), ("e",)]),
         ("a\nb\n\n c ;\n", [("a",), ("b",), ("c",)]),

@@ -64,6 +64,8 @@ def test_locate_names_what_does_not_exist_yet(workspace: Workspace) -> None:
         ("~/x", f"~/x is outside the workspace. {REACH}"),
         ("/tmp/x", f"/tmp/x is outside the workspace. {REACH}"),
         ("a\0b", "a\\x00b cannot be a path: it has characters no file name can have."),
+        ("x" * 5000, "The path is too long: at most 4,095 characters in 500 directories."),
+        ("a/" * 501, "The path is too long: at most 4,095 characters in 500 directories."),
         ("\ud800", "\\ud800 cannot be a path: it has characters no file name can have."),
     ],
 )
