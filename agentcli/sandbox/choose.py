@@ -340,6 +340,7 @@ def landlock_missing(version: int, needed: int) -> Remedy:
 _NO_SOCKETS = "Commands have no Unix sockets: this machine does not let us connect for them."
 _NO_SHARED_MEMORY = "Commands cannot use /dev/shm: other programs have shared memory there."
 _SHARED_LOOPBACK = "Servers of commands listen on your loopback: all programs here can reach them."
+_OPEN_MODES = "Commands can change modes and owners of your files anywhere."
 _OPEN_RECORDS = (
     "The workspace holds your home directory: commands can change the records of sessions "
     "(agentcli audit shows it)."
@@ -360,7 +361,8 @@ def _list_landlock_gaps(sandbox: LandlockSandbox, paths: SandboxPaths) -> tuple[
         ("Commands see the list of processes, and have a TMPDIR of their own, but no /tmp.", True),
         (_NO_SOCKETS, not sandbox.reaches_sockets),
         (_NO_SHARED_MEMORY, not sandbox.has_shared_memory),
-        ("Commands can change modes and times of your files anywhere.", not sandbox.has_view),
+        (_OPEN_MODES, not sandbox.protects_modes),
+        ("Commands can change times and attributes of your files anywhere.", not sandbox.has_view),
         ("Commands have no loopback network, so no servers.", not sandbox.has_network),
         (_SHARED_LOOPBACK, is_shared),
         ("Commands can signal your other programs.", is_unscoped),

@@ -2,7 +2,7 @@
 
 It needs nothing installed, costs next to nothing, and protects less. Git's hooks and settings are
 within a command's reach, and are put back after it. Processes are visible. Unless root made the
-mounts read-only, times and modes of the user's files elsewhere can be changed.
+mounts read-only, times of the user's files elsewhere can be changed.
 
 Every command is started by its own thread, which is prepared before and ended at once. While it
 lives, the kernel counts it as one of the command's own, so it must give access to nothing: this
@@ -19,7 +19,7 @@ from pathlib import Path
 from subprocess import DEVNULL, STDOUT, Popen
 from threading import Lock
 
-from agentcli.sandbox import kernel, landlock_rules, seccomp, socket_calls
+from agentcli.sandbox import kernel, landlock_rules, mode_calls, seccomp, socket_calls
 from agentcli.sandbox.enclosure import Enclosure, EnclosureAhead, Outsider
 from agentcli.sandbox.limits import CommandLimits
 from agentcli.sandbox.paths import (
@@ -137,9 +137,19 @@ class LandlockSandbox:
 
     @property
     def has_view(self) -> bool:
-        """True if modes and times of files elsewhere are protected."""
+        """True if times and attributes of files elsewhere are protected."""
         with self._lock:
             return self._domain(Grants()).view is not None
+
+    @property
+    def protects_modes(self) -> bool:
+        """True if modes and owners of files elsewhere are protected."""
+        return self.has_view or self._makes_mode_calls
+
+    @property
+    def _makes_mode_calls(self) -> bool:
+        # As root we may do more than the command, so we do not do it in its place.
+        return self._calls is not None and os.geteuid() != 0
 
     @property
     def can_read_denied(self) -> bool:
@@ -263,6 +273,8 @@ class LandlockSandbox:
             )
             handed_over = socket_calls.CONNECT if has_network else socket_calls.ALL
             rules, view = self._rules(grants), self._make_view(grants)
+            if view is None and self._makes_mode_calls:
+                handed_over += mode_calls.CALLS
             if view is None and self._is_memory_unused and self._shows_shared_memory(grants):
                 rules.append((_SHARED_MEMORY, landlock_rules.SEGMENTS))
             self._domains[grants] = _LandlockDomain(
@@ -277,6 +289,7 @@ class LandlockSandbox:
                 reach=SocketReach(
                     has_network=has_network,
                     paths=(*self._own(), *filter(is_socket, list_readable(grants, self._paths))),
+                    changeable=(*self._changeable(grants), self._paths.shared_memory),
                 ),
             )
         self._domains.move_to_end(grants)

@@ -38,6 +38,8 @@ _NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "add_key": (248, 217),
     "bind": (49, 200),
     "bpf": (321, 280),
+    "chmod": (90, None),
+    "chown": (92, None),
     "chroot": (161, 51),
     "clock_settime": (227, 112),
     "clone": (56, 220),
@@ -46,6 +48,11 @@ _NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "create_module": (174, None),
     "delete_module": (176, 106),
     "fanotify_init": (300, 262),
+    "fchmod": (91, 52),
+    "fchmodat": (268, 53),
+    "fchmodat2": (452, 452),
+    "fchown": (93, 55),
+    "fchownat": (260, 54),
     "finit_module": (313, 273),
     "fsconfig": (431, 431),
     "fsmount": (432, 432),
@@ -63,6 +70,7 @@ _NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "kexec_file_load": (320, 294),
     "kexec_load": (246, 104),
     "keyctl": (250, 219),
+    "lchown": (94, None),
     "listen": (50, 201),
     "lookup_dcookie": (212, 18),
     "mount": (165, 40),
@@ -125,6 +133,7 @@ _NUMBERS: dict[str, tuple[int | None, int | None]] = {
 _WITH_ARGUMENTS = (
     *("bind", "clone", "clone3", "connect", "ioctl", "listen", "sendmmsg", "sendmsg", "sendto"),
     *("setpriority", "socket", "socketpair"),
+    *("chmod", "chown", "fchmod", "fchmodat", "fchmodat2", "fchown", "fchownat", "lchown"),
 )
 _ON_A_PID = {
     # The index of the pid argument: only 0, the caller itself, passes.

@@ -20,19 +20,20 @@ from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
+from functools import partial
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from threading import Thread, get_native_id
 
-from agentcli.sandbox import kernel, seccomp
+from agentcli.sandbox import kernel, mode_calls, seccomp
 from agentcli.types.fast_dataclass import dataclass
 
 if sys.platform != "win32":
     import fcntl
 
-CONNECT = ("connect",)
+CONNECT: tuple[str, ...] = ("connect",)
 """The calls that are handed over in a private network."""
-ALL = ("connect", "bind", "listen")
+ALL: tuple[str, ...] = ("connect", "bind", "listen")
 
 _RECEIVE, _SEND, _IS_VALID = 0xC0502100, 0xC0182101, 0x40082102
 _NOTIFICATION = struct.Struct("=QII iIQ 6Q")
@@ -60,6 +61,8 @@ class SocketReach:
     """True if it is in a private network, or may use the whole one."""
     paths: tuple[Path, ...]
     """The unix sockets that can be connected to, and directories of such."""
+    changeable: tuple[Path, ...] = ()
+    """Where modes and owners can be changed, if these calls are handed over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,11 +148,20 @@ class SocketCalls:
 
     def _make(self, listener: int, call: _Call, reach: SocketReach) -> int:
         """Make a call, and return its error code. Raise OSError if it is refused."""
+        # Otherwise the number of the process could be that of another by now.
+        check_caller = partial(fcntl.ioctl, listener, _IS_VALID, struct.pack("=Q", call.call_id))
+        if call.name in mode_calls.CALLS:
+            return mode_calls.make_call(
+                call.name,
+                call.arguments,
+                thread_id=call.process,
+                directories=reach.changeable,
+                check_caller=check_caller,
+            )
         handle, start, size = call.arguments[:3]
         with closing(_take_socket(call.process, handle)) as taken:
             data = b"" if call.name == "listen" else _read_memory(call.process, start, size)
-            # Otherwise the number of the process could be that of another by now.
-            fcntl.ioctl(listener, _IS_VALID, struct.pack("=Q", call.call_id))
+            check_caller()
             match call.name, taken.family:
                 case "connect", socket.AF_UNIX:
                     return _connect_path(taken, data, call.process, reach)
@@ -235,11 +247,7 @@ def _read_memory(thread_id: int, start: int, size: int) -> bytes:
     size &= 0xFFFFFFFF
     if size > _MOST_ADDRESS_BYTES:
         raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
-    memory = os.open(f"/proc/{thread_id}/mem", os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        return os.pread(memory, size, start)
-    finally:
-        os.close(memory)
+    return kernel.read_memory(thread_id, start, size)
 
 
 def _parse_address(taken: socket.socket, data: bytes) -> Address:

@@ -315,19 +315,116 @@ def test_whoever_starts_commands_is_left_alone(place: Confined) -> None:
     assert ran.output == "" or (place.sandbox.name == "bubblewrap" and "No such file" in ran.output)
 
 
-def test_writing_outside_by_metadata_is_refused(place: Confined) -> None:
-    if place.sandbox.name == "landlock" and os.geteuid() != 0:
-        pytest.skip("Landlock has no right for modes and times: named as a gap")
-    before = place.secret.stat()
-    place.run(
-        f"chmod 777 {place.secret}; touch -d 2000-01-01 {place.secret}; chown 1:1 {place.secret}"
-    )
+WAYS_TO_A_MODE = """
+import ctypes, os, sys
+path, libc = sys.argv[1].encode(), ctypes.CDLL(None, use_errno=True)
+name, here = os.path.basename(path), os.open(os.path.dirname(path), os.O_PATH)
+file = os.open(path, os.O_PATH)
+os.symlink(path, b"link")
+os.symlink(os.path.dirname(path), b"folder")
+tries = [
+    lambda: os.chmod(path, 0o777),
+    lambda: os.chmod(name, 0o777, dir_fd=here),
+    lambda: os.chmod(b"link", 0o777),
+    lambda: os.chmod(b"folder/" + name, 0o777),
+    lambda: os.chmod(b"/proc/self/fd/%d" % file, 0o777),
+    lambda: os.chmod(b"/proc/thread-self/fd/%d" % file, 0o777),
+    lambda: os.chmod(b"//proc//self/fd/%d" % file, 0o777),
+    lambda: os.chmod(b"/dev/fd/%d" % file, 0o777),
+    lambda: os.chmod(b"/proc/self/root" + path, 0o777),
+    lambda: os.chmod(b"/proc/%d/fd/%d" % (os.getpid(), file), 0o777),
+    lambda: libc.syscall(452, here, name, 0o777, 0),
+    lambda: libc.syscall(452, file, b"", 0o777, 0x1000),
+    lambda: libc.fchmod(here, 0o777),
+    lambda: os.chown(path, -1, 65533),
+    lambda: os.lchown(path, -1, 65533),
+    lambda: os.chown(name, -1, 65533, dir_fd=here),
+]
+for one in tries:
+    try:
+        one()
+    except OSError:
+        pass
+"""
+
+
+def test_modes_and_owners_of_files_outside_stay(place: Confined) -> None:
+    if place.sandbox.name == "landlock" and not getattr(place.sandbox, "protects_modes", True):
+        pytest.skip("this machine does not let us make calls for commands: named as a gap")
+    before, above = place.secret.stat(), place.outside.stat()
+    place.run(f"chmod 777 {place.secret}; chmod -R a+rwx {place.outside}; chown 1:1 {place.secret}")
+    place.python(WAYS_TO_A_MODE, place.secret)
     after = place.secret.stat()
-    assert (after.st_mode, after.st_mtime_ns, after.st_uid) == (
-        before.st_mode,
-        before.st_mtime_ns,
-        before.st_uid,
+    assert (after.st_mode, after.st_uid, after.st_gid, after.st_ctime_ns) == (
+        *(before.st_mode, before.st_uid, before.st_gid, before.st_ctime_ns),
     )
+    assert place.outside.stat().st_mode == above.st_mode
+
+
+def test_path_that_is_swapped_during_the_call_changes_no_mode_outside(place: Confined) -> None:
+    if place.sandbox.name == "landlock" and not getattr(place.sandbox, "protects_modes", True):
+        pytest.skip("this machine does not let us make calls for commands: named as a gap")
+    mode = place.secret.stat().st_mode
+    place.python(
+        """
+import ctypes, os, sys, threading
+mine, theirs = b"mine".ljust(300, b"\\0"), sys.argv[1].encode().ljust(300, b"\\0")
+open("mine", "w").close()
+buffer = ctypes.create_string_buffer(mine, 300)
+libc = ctypes.CDLL(None, use_errno=True)
+done = False
+def swap():
+    while not done:
+        ctypes.memmove(buffer, theirs, 300)
+        ctypes.memmove(buffer, mine, 300)
+def relink():
+    while not done:
+        for target in ("mine", sys.argv[1]):
+            os.symlink(target, "new")
+            os.rename("new", "swapped")
+threads = [threading.Thread(target=swap), threading.Thread(target=relink)]
+[one.start() for one in threads]
+for _ in range(300):
+    libc.chmod(buffer, 0o777)
+    libc.chmod(b"swapped", 0o777)
+done = True
+[one.join() for one in threads]
+""",
+        place.secret,
+    )
+    assert place.secret.stat().st_mode == mode
+
+
+def test_modes_of_own_files_are_changed_by_every_way(place: Confined) -> None:
+    ran = place.python(
+        """
+import os, stat, tempfile
+def mode(path): return oct(stat.S_IMODE(os.stat(path).st_mode))
+os.mkdir("d"); open("d/f", "w").close(); os.symlink("f", "d/l")
+os.chmod("d/f", 0o711); print(mode("d/f"))
+os.chmod(os.path.abspath("d/l"), 0o712); print(mode("d/f"))
+d = os.open("d", os.O_RDONLY); os.chmod("f", 0o713, dir_fd=d); print(mode("d/f"))
+f = os.open("d/f", os.O_RDONLY); os.fchmod(f, 0o714); print(mode("d/f"))
+os.chmod(f"/proc/self/fd/{f}", 0o715); print(mode("d/f"))
+os.chdir("d"); os.chmod("../d/f", 0o716); print(mode("f"))
+os.chown("f", -1, os.getgid()); os.chown("l", -1, -1, follow_symlinks=False)
+with tempfile.TemporaryFile() as gone: os.fchmod(gone.fileno(), 0o600)
+os.fchmod(os.memfd_create("m"), 0o600); os.fchmod(os.pipe()[0], 0o600)
+for wrong, code in (("missing", 2), ("", 2), ("f/x", 20), ("x" * 300, 36)):
+    try: os.chmod(wrong, 0o600)
+    except OSError as error: print(error.errno == code)
+"""
+    )
+    modes = [f"0o71{number}" for number in range(1, 7)]
+    assert ran.output.split() == [*modes, *["True"] * 4], ran.output
+
+
+def test_times_of_files_outside_stay(place: Confined) -> None:
+    if place.sandbox.name == "landlock" and os.geteuid() != 0:
+        pytest.skip("Landlock has no right for times: named as a gap")
+    before = place.secret.stat()
+    place.run(f"touch -d 2000-01-01 {place.secret}")
+    assert place.secret.stat().st_mtime_ns == before.st_mtime_ns
 
 
 def test_nothing_outlives_its_command(place: Confined) -> None:

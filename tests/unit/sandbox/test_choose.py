@@ -143,7 +143,7 @@ def test_gaps_are_named_as_far_as_they_are_open(tmp_path: Path) -> None:
     (found,) = (one for one in describe_layers(ground(tmp_path)) if one.layer == "landlock")
     assert "After kill -9 of agentcli nothing is put back." in found.gaps
     has_view = os.geteuid() == 0
-    is_open = "Commands can change modes and times of your files anywhere." in found.gaps
+    is_open = "Commands can change times and attributes of your files anywhere." in found.gaps
     assert is_open or has_view
     is_open = "Commands can signal your other programs." in found.gaps
     assert is_open == (landlock_rules.version() < landlock_rules.SCOPE_VERSION)
