@@ -11,12 +11,20 @@ import pytest
 
 from agentcli.log.audit import audit_log
 from agentcli.log.reader import read_log
-from agentcli.types.events import SessionResumed
-from tests.support.program import PROGRAM, agentcli, environment, script, session_log
+from agentcli.types.events import CallJudged, SessionResumed, TurnStarted
+from tests.support.program import (
+    PROGRAM,
+    agentcli,
+    environment,
+    script,
+    session_log,
+    write_script_command,
+)
 
 pytestmark = pytest.mark.usefixtures("verified_logs")
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "sessions"
+LIMITED = Path(__file__).parents[1] / "support/limited.py"
 
 
 class Desk:
@@ -211,6 +219,46 @@ def test_full_disk_ends_the_run_and_loses_nothing(desk: Desk) -> None:
     assert (before.faults, desk.log.read_bytes()[-1:]) == ((), b"\n")
     again = desk.run(["Room again."], "--resume", desk.log.parent.name)
     assert (again.code, again.out) == (0, "Room again.\n")
+
+
+def test_disk_that_is_full_at_any_append_loses_nothing_and_hides_nothing(tmp_path: Path) -> None:
+    replies: list[Any] = [
+        {"calls": [{"write_file": {"path": "made.txt", "content": "x"}}]},
+        {"calls": [{"edit_file": {"path": "a.txt", "old_text": "one", "new_text": "two"}}]},
+        "Done.",
+    ]
+    options = ("--mode", "auto", "-o", "json", "go")
+    (tmp_path / "whole").mkdir()
+    whole = Desk(tmp_path / "whole")
+    assert whole.run(replies, *options[:-1]).code == 0
+    lines = whole.log.read_bytes().splitlines(keepends=True)
+    for number in range(len(lines)):
+        (tmp_path / f"{number}").mkdir()
+        desk = Desk(tmp_path / f"{number}")
+        limit_bytes = len(b"".join(lines[: number + 1])) - 1
+        model = script(desk.home / "s.json", replies)
+        ran = subprocess.run(
+            [*write_script_command(LIMITED), str(limit_bytes), "run", "--model", model, *options],
+            cwd=desk.workspace,
+            env=environment(desk.home),
+            capture_output=True,
+            text=True,
+        )
+        # The paths of two sessions differ in length, and with them what fits.
+        assert ran.returncode in (0, 3) and "Traceback" not in ran.stderr, (number, ran.stderr)
+        if ran.returncode == 0:
+            continue
+        assert json.loads(ran.stdout)["status"] == "error", number
+        logs = list(desk.sessions.glob("*/log.jsonl"))
+        facts = [entry.fact for log in logs for entry in read_log(log).entries]
+        judged = {fact.call.name for fact in facts if isinstance(fact, CallJudged)}
+        assert ("write_file" in judged) >= (desk.workspace / "made.txt").exists(), number
+        is_edited = (desk.workspace / "a.txt").read_text() != "one\n"
+        assert ("edit_file" in judged) >= is_edited, number
+        if any(isinstance(fact, TurnStarted) for fact in facts):
+            again = desk.run(["Room again."], "--continue")
+            assert (again.code, again.out) == (0, "Room again.\n"), number
+            assert audit_log(desk.log).status == "intact", number
 
 
 def test_sessions_directory_that_cannot_be_written_is_an_error_with_a_way_out(desk: Desk) -> None:
