@@ -10,8 +10,11 @@ from typing import Any
 
 import pytest
 
+from tests.support import certificates
 from tests.support.program import Ran, agentcli, script
+from tests.support.registries import CODE, serve_registries
 from tests.support.repl import live, says
+from tests.support.ssh import run_agent, serve_ssh
 from tests.support.terminal import PyteTerm
 
 SCHEMA = "https://agent-plugins.org/schemas/1.0.0"
@@ -293,6 +296,71 @@ def test_repository_is_installed_by_its_address_and_runs_nothing(
     for address in ("ext::touch x", "git://127.0.0.1/x", f"file://{tmp_path}/none", "-u"):
         refused = plugins(home, "install", "--yes", "--", address)
         assert (refused.code in (2, 3), "Traceback" in refused.err) == (True, False)
+
+
+@pytest.fixture
+def served(tmp_path: Path, claude: Path) -> Path:
+    """A bare repository of the plugin, with a tag before its last commit."""
+    if shutil.which("git") is None:
+        pytest.skip("git is not installed")
+    git(claude, "init", "-q", "-b", "main")
+    git(claude, "add", "-A")
+    git(claude, "commit", "-qm", "one")
+    git(claude, "tag", "v1")
+    write(claude / "skills/ship/SKILL.md", "---\ndescription: New\n---\nNew.")
+    git(claude, "commit", "-qam", "two")
+    bare = tmp_path / "repositories/tools.git"
+    git(claude, "clone", "-q", "--bare", ".", str(bare))
+    return bare
+
+
+def check_install(home: Path, url: str, env: dict[str, str]) -> None:
+    install = ("plugins", "install", url, "--yes", "--ref")
+    ran = agentcli(*install, "v1", home=home, env=env)
+    assert "installed review-tools" in ran.out, ran.err
+    (copy,) = copies(home)
+    assert "Ships it" in (copy / "skills/ship/SKILL.md").read_text()
+    missing = agentcli(*install, "v9", home=home, env=env)
+    assert (missing.code, "Traceback" in missing.err) == (3, False)
+    assert "git fetch failed" in missing.err
+
+
+def test_repository_is_installed_over_https_by_the_users_own_settings(
+    home: Path, served: Path, tmp_path: Path
+) -> None:
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is not installed")
+    certificate = certificates.made_in(tmp_path, CODE)
+    with serve_registries(served.parent) as registries:
+        registries.tls = certificate.server_context()
+        url = f"https://{CODE}/tools.git"
+        unknown = agentcli(
+            *("plugins", "install", url, "--yes"), home=home, env=registries.environment
+        )
+        assert (unknown.code, copies(home)) == (3, [])
+        assert "certificate" in unknown.err
+        write(home / ".gitconfig", f"[http]\n\tsslCAInfo = {certificate.path}\n")
+        check_install(home, url, registries.environment)
+
+
+def test_repository_is_installed_over_ssh_by_the_users_own_settings(
+    home: Path, served: Path, tmp_path: Path
+) -> None:
+    with (
+        run_agent(tmp_path / "agent") as agent,
+        serve_ssh(tmp_path / "sshd", authorized=agent.key) as server,
+    ):
+        url = server.url(served)
+        stranger = (
+            "ssh -o BatchMode=yes -o UserKnownHostsFile=/dev/null -o StrictHostKeyChecking=yes"
+        )
+        write(home / ".gitconfig", f"[core]\n\tsshCommand = {stranger}\n")
+        unknown = agentcli(*("plugins", "install", url, "--yes"), home=home, env=agent.environment)
+        assert (unknown.code, copies(home)) == (3, [])
+        write(tmp_path / "known", server.known_hosts)
+        command = f"ssh -o BatchMode=yes -o UserKnownHostsFile={tmp_path}/known"
+        write(home / ".gitconfig", f"[core]\n\tsshCommand = {command}\n")
+        check_install(home, url, agent.environment)
 
 
 def test_user_agrees_in_a_terminal(home: Path, claude: Path, tmp_path: Path) -> None:
