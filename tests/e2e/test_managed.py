@@ -17,7 +17,7 @@ from agentcli.session.managed import (
 )
 from agentcli.types.errors import SettingsError
 from agentcli.types.settings import Settings
-from tests.support.program import PROGRAM, environment, script
+from tests.support.program import PROGRAM, agentcli, environment, script
 
 
 @pytest.fixture
@@ -228,6 +228,46 @@ def test_neither_editors_nor_programs_nor_servers_loosen_the_policy(
     machine.write(".config/agentcli/mcp.json", {"mcpServers": {"x": {**entry, "sandbox": False}}})
     machine.run(PROGRAM, "mcp", "test", "x")
     assert not (tmp_path / "five").exists()
+
+
+def test_no_replay_runs_what_the_policy_keeps_in_the_sandbox(tmp_path: Path, policy: Path) -> None:
+    machine = Machine(tmp_path)
+    escaped = tmp_path / "escaped"
+    steps = [call("bash", command=f"touch {escaped}"), "Done."]
+    model = script(machine.home / "s.json", steps)
+    # Recorded before there was a policy, by a user who had the right to do so.
+    loose = ("--mode", "auto", "--sandbox", "off", "--allow", "bash")
+    ran = agentcli("run", *loose, "--model", model, "x", home=machine.home)
+    assert escaped.exists(), ran.err
+    escaped.unlink()
+    (policy / "settings.toml").write_text('mode = "ask"\nsandbox = "auto"\n')
+    machine.write("loose.toml", '[[rule]]\ndecision = "allow"\nrule = "bash"\noutside = true\n')
+    machine.write(".config/agentcli/settings.toml", 'mode = "auto"\nsandbox = "off"\n')
+    for more in ((), ("--judge", "current"), ("--policy", "loose.toml")):
+        again = machine.run(PROGRAM, "replay", "--sandbox", "off", *more, AGENTCLI_SANDBOX="off")
+        assert not escaped.exists(), (more, again.stdout, again.stderr)
+        assert "Traceback" not in again.stderr
+
+
+@pytest.mark.parametrize("kind", ["isolation: worktree", "background: true", ""])
+def test_no_agent_of_the_user_has_another_model_than_the_policy_sets(
+    kind: str, tmp_path: Path, policy: Path
+) -> None:
+    machine = Machine(tmp_path)
+    commit = ("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "x", "--allow-empty")
+    for words in (("init", "-q"), commit):
+        subprocess.run(["git", *words], cwd=machine.home, check=True)
+    own = script(tmp_path / "own.json", [call("delegate", agent="other", task="x"), "Done."])
+    other = script(tmp_path / "other.json", [call("write_file", path="x", content="y"), "Other."])
+    (policy / "settings.toml").write_text(f'model = "{own}"\n')
+    header = f"---\nname: other\ndescription: d\nmodel: {other}\n{kind}\n---\nWork."
+    machine.write(".config/agentcli/agents/other.md", header)
+    machine.write(".config/agentcli/settings.toml", f'model = "{other}"\n')
+    ran = machine.run(PROGRAM, "run", "--mode", "auto", "--model", other, "x")
+    logs = machine.home.glob(".local/state/agentcli/sessions/**/*.jsonl")
+    text = "".join(log.read_text() for log in logs)
+    assert '"Other."' not in text and '"text":"Done."' in text, ran.stderr
+    assert f"the policy of this machine sets the model: {own}" in text
 
 
 def test_policy_that_sets_the_model_sets_it_for_all_agents(tmp_path: Path) -> None:
