@@ -68,6 +68,14 @@ def test_replay_of_what_is_the_same_raises_no_alarm(name: str, home: Path, works
     assert ": same (" in again.out
 
 
+def test_home_as_the_workspace_raises_no_alarm(home: Path) -> None:
+    replies = [bash("seq 20000; pwd"), {"calls": [{"read_file": {"path": "s.json"}}]}, "Done."]
+    model = script(home / "s.json", replies)
+    agentcli("run", "--mode", "auto", "--model", model, "go", home=home)
+    replayed = agentcli("replay", "--check", session_log(home).parent.name, home=home)
+    assert replayed.code == 0, replayed.out
+
+
 def test_outputs_keep_their_numbers_after_a_call_that_was_interrupted(
     home: Path, workspace: Path
 ) -> None:

@@ -243,7 +243,7 @@ class RecordedPaths:
         """Replace every path to a workspace, and every path to a session's directory, by these."""
         for pattern in self._workspace_patterns():
             text = pattern.sub(lambda _: workspace, text)
-        for pattern in self._session_patterns():
+        for pattern in self._session_patterns(workspace):
             text = pattern.sub(lambda _: session, text)
         return text
 
@@ -252,9 +252,11 @@ class RecordedPaths:
             if len(path) > 1:  # the root is a part of every path
                 yield re.compile(rf"{re.escape(path)}(?![\w.-])")
 
-    def _session_patterns(self) -> Iterator[re.Pattern[str]]:
+    def _session_patterns(self, workspace: str) -> Iterator[re.Pattern[str]]:
+        """Yield patterns for texts in which the workspace has this name already."""
+        within = re.escape(workspace)  # sessions are in it if it is the home directory
         for session in self.sessions:
-            yield re.compile(rf"(?<![\w/])/[^\s'\"`:]*/{re.escape(session)}(?=/|\b)")
+            yield re.compile(rf"(?:{within}|(?<![\w/]))/[^\s'\"`:]*/{re.escape(session)}(?=/|\b)")
 
 
 def find_paths(facts: Iterable[Fact]) -> RecordedPaths:
