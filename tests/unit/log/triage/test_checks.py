@@ -1,6 +1,8 @@
 import json
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -396,3 +398,43 @@ def test_every_finding_says_what_why_and_what_to_do() -> None:
         for words in (finding.what, finding.why, finding.fix):
             assert words and "\x1b" not in words and "\n" not in words and len(words) < 400
     json.dumps([finding.what for finding in told])
+
+
+def build_long_session(turns: int) -> list[Fact]:
+    """Return turns in which calls fail, are repeated and cut."""
+    facts: list[Fact] = [STARTED]
+    for turn in range(turns):
+        own = (
+            a_call("bash", f"a{turn}", command=f"pytest {turn}"),
+            a_call("edit_file", f"b{turn}", path=f"f{turn}"),
+            a_call("read_file", f"c{turn}", path="same"),
+        )
+        failed = Command(command="pytest", cwd="/w", exit_code=1, duration_s=0.1)
+        facts += [ASKED, replied(*own, retries=turn % 2), *map(judged, own)]
+        facts += [
+            finished(own[0], details=failed),
+            finished(own[1], ErrorKind.FAILED),
+            finished(own[2], truncated=True),
+            TurnEnded(ending=Ending.DONE),
+        ]
+    return [*facts, SessionEnded(exit_code=0)]
+
+
+def count_calls(given: TriageCase) -> int:
+    calls = 0
+
+    def count(frame: FrameType, event: str, of: object) -> None:
+        nonlocal calls
+        calls += 1
+
+    sys.setprofile(count)
+    try:
+        run_checks(given)
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+def test_work_grows_with_the_session_and_not_with_its_square() -> None:
+    short, long = (count_calls(case(build_long_session(turns))) for turns in (50, 400))
+    assert long < 10 * short
