@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from agentcli.agent.children import CHILD_INSTRUCTIONS, WORKER_INSTRUCTIONS
 from agentcli.log.audit import audit_log
@@ -22,6 +23,8 @@ from tests.support.terminal import until
 
 pytestmark = pytest.mark.usefixtures("verified_logs")
 
+SCHEMA = Path(__file__).parents[2] / "docs/reference/stream-json.schema.json"
+FORM = Draft202012Validator(json.loads(SCHEMA.read_text()))
 Answer = Callable[[Recorded], Reply]
 USAGE = {"input_tokens": 1000, "output_tokens": 100}
 ROLE = """---
@@ -235,8 +238,19 @@ def test_agents_that_change_the_same_line_lose_neither_change(crew: Crew) -> Non
             return priced(anthropic.call("toolu_e", "edit_file", edit))
         return priced(anthropic.text(text[-20:]))
 
-    ran = crew.run(same, delegates(1, 2), priced(anthropic.text("Wait.")), says("Done."))
+    parent = (delegates(1, 2), priced(anthropic.text("Wait.")), says("Done."))
+    ran = crew.run(same, *parent, flags=("-o", "stream-json", "--partial"))
     assert ran.code == 0, ran.err
+    assert [error.message for row in ran.events for error in FORM.iter_errors(row)] == []
+    told = [row for row in ran.events if row["type"].startswith("agent.")]
+    assert sorted((row["agent"], row["type"]) for row in told) == [
+        (number, f"agent.{word}") for number in (1, 2) for word in ("ended", "patch", "started")
+    ]
+    ended = [row for row in told if row["type"] == "agent.ended"]
+    assert [row["cost_usd"] for row in ended] == pytest.approx([price(3)] * 2)
+    assert [row["files"] for row in ended] == [["shared.txt"]] * 2
+    decided = [(row["decision"], row["files"]) for row in told if row["type"] == "agent.patch"]
+    assert decided == [("allow", ["shared.txt"]), ("allow", [])]
     first, second = crew.facts("patch_decided")
     assert first["paths"] == ["shared.txt"] and "conflicts" not in first
     assert second["conflicts"] == ["shared.txt"] and "paths" not in second
@@ -345,12 +359,13 @@ def test_patch_is_asked_about_accepted_and_undone_in_a_session(tmp_path: Path) -
 
 def test_stopped_agent_leaves_no_process_and_its_patch_waits(tmp_path: Path) -> None:
     (tmp_path / "project").mkdir()
-    seconds = unique_seconds()
+    seconds, is_watched = unique_seconds(), threading.Event()
 
     def sleep(request: Recorded) -> Reply:
         if count_replies(request) == 0:
             write = {"path": "half.txt", "content": "half\n"}
             return priced(anthropic.call("toolu_w", "write_file", write))
+        assert is_watched.wait(60)
         return priced(anthropic.call("toolu_s", "bash", {"command": f"sleep {seconds}"}))
 
     reply = reply_as(sleep, delegates(1), says("Started."))
@@ -360,13 +375,17 @@ def test_stopped_agent_leaves_no_process_and_its_patch_waits(tmp_path: Path) -> 
         it.term.wait("auto, no sandbox")
         it.term.send("start one")
         it.term.wait("Started.")
-        it.term.wait_for(lambda: running(f"sleep {seconds}"), "it runs a command")
         it.term.wait("1 agent $0.01")
-        it.term.send("/agents")
-        it.term.wait("1 worker  running")
         it.term.send("/mode ask")
         it.term.wait("Ask mode")
-        it.term.send("/agents stop 1")
+        it.term.send("/agents")
+        it.term.wait("1 worker  running  1.1k tok  $0.01  write_file half.txt")
+        is_watched.set()
+        it.term.wait(f"1 worker  running  2.2k tok  $0.01  bash sleep {seconds}")
+        it.term.wait_for(lambda: running(f"sleep {seconds}"), "it runs a command")
+        it.term.type("\r")
+        it.term.wait("agent 1 (worker) is at work")
+        it.term.send("stop")
         it.term.wait("Stopped agent 1 (worker).")
         assert running(f"sleep {seconds}") == []
         it.term.wait("? apply_patch")

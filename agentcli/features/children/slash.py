@@ -12,6 +12,7 @@ from agentcli.types.words import pluralize
 from agentcli.ui.render.paint import escape
 from agentcli.ui.render.wording import format_cost, format_tokens
 from agentcli.ui.repl.commands.registry import CommandHost, WrongArguments
+from agentcli.ui.repl.picker import PickerRow
 
 STATE_WORDS = {
     "waiting": "patch waits",
@@ -20,6 +21,12 @@ STATE_WORDS = {
 }
 """The words for states whose name alone does not say it."""
 WHAT_CHARS = 60
+DEEDS = (
+    PickerRow(label="show what it was told and has done"),
+    PickerRow(label="stop it and its processes", preview="what it did so far is its patch"),
+)
+SHOW, STOP = range(2)
+"""The deeds by their index."""
 
 
 def list_agents_arguments(host: CommandHost) -> Sequence[tuple[str, str]]:
@@ -34,7 +41,7 @@ async def run_agents(host: CommandHost, rest: str) -> None:
     agents = _find_agents(host)
     verb, _, named = rest.partition(" ")
     if not rest:
-        _show_all(host, agents)
+        await _show_all(host, agents)
     elif verb == "stop":
         await _stop(host, agents, named.strip())
     elif (number := parse_whole_number(rest)) is not None:
@@ -49,18 +56,56 @@ def _find_agents(host: CommandHost) -> BackgroundAgents:
     return children.agents
 
 
-def _show_all(host: CommandHost, agents: BackgroundAgents) -> None:
-    if not agents.agents:
+async def _show_all(host: CommandHost, agents: BackgroundAgents) -> None:
+    """Show a live list while agents work, and a table otherwise, or where whole lines are read."""
+    known = list(agents.agents.values())
+    if not known:
         host.say("No agents yet: the model starts one by a role with background: true.", "dim")
+    elif host.settings.accessible or not any(one.is_active for one in known):
+        host.print_table(list(zip(_format_heads(known), map(_format_what, known), strict=True)))
+    else:
+        await _watch(host, agents)
+
+
+async def _watch(host: CommandHost, agents: BackgroundAgents) -> None:
+    """Show the agents as they work, until the user chooses one or closes the list."""
+    shown: list[BackgroundAgent] = []
+
+    def list_rows() -> list[PickerRow]:
+        shown[:] = agents.agents.values()
+        return [
+            PickerRow(
+                label=f"{head}  {_format_what(one)}",
+                preview=f"task: {' '.join(one.task.split())}",
+            )
+            for head, one in zip(_format_heads(shown), shown, strict=True)
+        ]
+
+    chosen = await host.choose("Agents", list_rows)
+    if chosen is None:
         return
-    host.print_table([(_format_head(one), _format_what(one)) for one in agents.agents.values()])
+    agent = shown[chosen]
+    deed = await host.choose(f"{agent.name} is at work", DEEDS) if agent.is_active else SHOW
+    if deed == SHOW:
+        await _look_at(host, agents, agent)
+    elif deed == STOP:
+        await _stop(host, agents, str(agent.number))
 
 
-def _format_head(agent: BackgroundAgent) -> str:
+def _format_heads(agents: Sequence[BackgroundAgent]) -> list[str]:
+    """Return number, role, state, tokens and cost of each agent, in columns."""
+    cells = [(f"{one.number} {one.role}".strip(), *_format_figures(one)) for one in agents]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return [
+        f"{name:<{widths[0]}}  {state:<{widths[1]}}  {used:>{widths[2]}}  {cost:>{widths[3]}}"
+        for name, state, used, cost in cells
+    ]
+
+
+def _format_figures(agent: BackgroundAgent) -> tuple[str, str, str]:
     used = agent.spending.usage
     tokens = format_tokens(used.prompt_tokens + used.output_tokens)
-    name = f"{agent.number} {agent.role}".strip()
-    return f"{name}  {_format_state(agent)}  {tokens} tok  {format_cost(agent.spending)}"
+    return _format_state(agent), f"{tokens} tok", format_cost(agent.spending)
 
 
 def _format_state(agent: BackgroundAgent) -> str:
@@ -92,7 +137,7 @@ async def _stop(host: CommandHost, agents: BackgroundAgents, named: str) -> None
 
 
 async def _look_at(host: CommandHost, agents: BackgroundAgents, agent: BackgroundAgent) -> None:
-    lines = [_format_head(agent), f"task: {agent.task}"]
+    lines = [*_format_heads([agent]), f"task: {agent.task}"]
     if agent.ended is not None:
         lines += [agent.ended.message or agent.ended.answer]
     if agent.decided is not None:

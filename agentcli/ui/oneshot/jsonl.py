@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 from agentcli.system import clock
+from agentcli.types.agents import AgentEnded, AgentStarted, PatchDecided
 from agentcli.types.checks import Verified
 from agentcli.types.deltas import CallProgress, RetryDelta, ServersAwaited, TextDelta
 from agentcli.types.errors import RunOutcome
@@ -189,7 +190,50 @@ def _build_remarks(event: Event) -> list[JsonRow]:
         case ServerAsked():
             return [_build_server_question(event)]
         case _:
+            return _build_agent_rows(event)
+
+
+def _build_agent_rows(event: Event) -> list[JsonRow]:
+    """Return the line of an agent that works beside the session."""
+    match event:
+        case AgentStarted():
+            row: JsonRow = {
+                "type": "agent.started",
+                "agent": event.agent,
+                "role": event.role,
+                "task": event.task,
+                "id": event.call_id,
+                "worktree": event.worktree,
+                "max_cost_usd": event.max_cost_usd,
+                "log": event.log_path,
+            }
+        case AgentEnded(turn=turn):
+            row = {
+                "type": "agent.ended",
+                "agent": event.agent,
+                "role": turn.role,
+                "ending": turn.ending,
+                "message": event.message,
+                "answer": event.answer,
+                "files": list(event.paths),
+                "added": event.added,
+                "removed": event.removed,
+                **build_usage_json(turn.usage),
+                **build_cost_json(compute_spending(event)),
+            }
+        case PatchDecided(verdict=verdict):
+            row = {
+                "type": "agent.patch",
+                "agent": event.agent,
+                "decision": verdict.decision if verdict.decision in ("allow", "modify") else "deny",
+                "by": verdict.by,
+                "reason": verdict.reason,
+                "files": list(event.paths),
+                "conflicts": list(event.conflicts),
+            }
+        case _:
             return []
+    return [row]
 
 
 def _build_server_question(event: ServerAsked) -> JsonRow:

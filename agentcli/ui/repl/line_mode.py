@@ -50,7 +50,7 @@ from agentcli.ui.repl.turns import apply_plan_answer, get_proposed_plan
 
 if TYPE_CHECKING:
     from agentcli.log.paths import SessionPaths
-    from agentcli.ui.repl.picker import PickerRow
+    from agentcli.ui.repl.picker import PickerRows
 
 
 # Questions with typed answers
@@ -276,9 +276,8 @@ class LineMode:
         line = await self._reader.read_line()
         return None if line is None else line.strip()
 
-    async def choose(
-        self, title: str, rows: "Sequence[PickerRow]", *, selected: int = 0
-    ) -> int | None:
+    async def choose(self, title: str, rows: "PickerRows", *, selected: int = 0) -> int | None:
+        rows = rows() if callable(rows) else rows
         for number, row in enumerate(rows, start=1):
             self._write(f"{number}: {escape(row.label)}\n")
         number = parse_whole_number(await self.ask(f"{title}, 1 to {len(rows)}, or nothing:")) or 0

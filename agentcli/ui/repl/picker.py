@@ -1,10 +1,10 @@
-"""One list to choose from, for sessions, models, turns and themes: filtered as the user types.
+"""One list to choose from, for sessions, models, turns and agents: filtered as the user types.
 
 It is drawn below the transcript, with a preview of the selected row, and leaves nothing behind.
 """
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from prompt_toolkit.application import Application
@@ -27,6 +27,8 @@ LIST_ROWS = 12
 PREVIEW_ROWS = 5
 OTHER_ROWS = 4
 """The title, the row that says what the keys do, and two rows of committed text."""
+REFRESH_S = 0.25
+"""How often rows that change by themselves are read again."""
 KEY_HINTS = "type to filter · ↑↓ select · enter choose · esc cancel"
 
 
@@ -37,25 +39,36 @@ class PickerRow:
     """What the user sees of the row when it is selected, in a few lines."""
 
 
+PickerRows = Sequence[PickerRow] | Callable[[], Sequence[PickerRow]]
+"""The rows, or a function that returns them as they are now."""
+
+
 class Picker:
     """The rows that match what was typed, and the selected one."""
 
     def __init__(self, title: str, rows: Sequence[PickerRow], *, selected: int = 0) -> None:
         self.title = title
-        self._rows = [
-            PickerRow(label=show_controls(row.label.replace("\n", " ")), preview=row.preview)
-            for row in rows
-        ]
-        self._matching = list(range(len(rows)))
+        self._typed = ""
         self._at = selected
+        self._matching = list(range(len(rows)))
+        self.update(rows)
 
     @property
     def chosen(self) -> int | None:
         """The index of the selected row, or None if no row matches."""
         return self._matching[self._at] if self._matching else None
 
+    def update(self, rows: Sequence[PickerRow]) -> None:
+        """Show these rows instead. The selected one is the same by its number."""
+        self._rows = [
+            PickerRow(label=show_controls(row.label.replace("\n", " ")), preview=row.preview)
+            for row in rows
+        ]
+        self.filter(self._typed)
+
     def filter(self, typed: str) -> None:
         """Keep the rows that contain every word, in their order."""
+        self._typed = typed
         words = typed.lower().split()
         before = self.chosen
         self._matching = [
@@ -99,7 +112,7 @@ class Picker:
 
 async def pick_row(
     title: str,
-    rows: Sequence[PickerRow],
+    rows: PickerRows,
     terminal: Terminal,
     *,
     selected: int = 0,
@@ -107,7 +120,7 @@ async def pick_row(
     color_depth: ColorDepth = ColorDepth.DEPTH_1_BIT,
 ) -> int | None:
     """Return the index of the row that the user chose, or None if they chose none."""
-    picker = Picker(title, rows, selected=selected)
+    picker = Picker(title, rows() if callable(rows) else rows, selected=selected)
     typed = Buffer(multiline=False, on_text_changed=lambda buffer: picker.filter(buffer.text))
     question = Window(
         BufferControl(typed),
@@ -117,6 +130,8 @@ async def pick_row(
     )
 
     def render() -> StyleAndTextTuples:
+        if callable(rows):
+            picker.update(rows())
         size = terminal.size
         return picker.render(columns=size.columns, rows=size.rows)
 
@@ -132,6 +147,7 @@ async def pick_row(
         erase_when_done=True,
         full_screen=False,
         mouse_support=False,
+        refresh_interval=REFRESH_S if callable(rows) else None,
         include_default_pygments_style=False,
     )
     app.ttimeoutlen, app.timeoutlen = 0.05, 0.2

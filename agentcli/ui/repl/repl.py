@@ -28,7 +28,7 @@ from agentcli.ui.repl.external import Handover
 from agentcli.ui.repl.input_history import InputHistory
 from agentcli.ui.repl.keys import build_bindings, build_table, list_key_labels
 from agentcli.ui.repl.live_view import LiveView
-from agentcli.ui.repl.picker import PickerRow, pick_row
+from agentcli.ui.repl.picker import PickerRows, pick_row
 from agentcli.ui.repl.screen import LiveScreen
 from agentcli.ui.repl.session_manager import SessionManager
 from agentcli.ui.repl.state import ReplOptions, ReplState
@@ -250,9 +250,7 @@ class Repl:
     async def ask(self, question: str, *, hidden: bool = False) -> str:
         return await self._handover.ask(question, hidden=hidden)
 
-    async def choose(
-        self, title: str, rows: Sequence[PickerRow], *, selected: int = 0
-    ) -> int | None:
+    async def choose(self, title: str, rows: PickerRows, *, selected: int = 0) -> int | None:
         self._terminal.repaint()  # earlier output stays above the list
         return await self._terminal.hand_over(
             lambda: pick_row(

@@ -16,7 +16,7 @@ from agentcli.ui.repl import completion
 if TYPE_CHECKING:
     from agentcli.log.paths import SessionPaths
     from agentcli.session.session import Session
-    from agentcli.ui.repl.picker import PickerRow
+    from agentcli.ui.repl.picker import PickerRows
     from agentcli.ui.repl.renderer import TranscriptRenderer
     from agentcli.ui.repl.transcript import LiveTranscript
 
@@ -104,10 +104,10 @@ class CommandHost(Protocol):
         With `hidden`, what they type is not shown."""
         ...
 
-    async def choose(
-        self, title: str, rows: "Sequence[PickerRow]", *, selected: int = 0
-    ) -> int | None:
-        """Return the index of the row that the user chooses from a list, or None."""
+    async def choose(self, title: str, rows: "PickerRows", *, selected: int = 0) -> int | None:
+        """Return the index of the row that the user chooses from a list, or None.
+
+        A function that returns the rows is called again and again: the list is live."""
         ...
 
     async def edit(self) -> None:
