@@ -85,7 +85,7 @@ def _iter_old_results(messages: Sequence[Message], spare_tokens: int) -> Iterato
 
 
 def _format_line(call: ToolCall, result: ToolResult, store_result: StoreResult) -> str:
-    text = "".join(block.text for block in result.content if isinstance(block, Text))
+    text = result.text
     size = f"{text.count(chr(10)) + 1} lines" if text else "an image"
     return (
         f"[{call.name} {_describe_target(call.input)}: {result.status}, {size}; "

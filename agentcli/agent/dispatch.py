@@ -21,7 +21,7 @@ from agentcli.types.deltas import CallProgress
 from agentcli.types.errors import AgentError, ToolError, lacks_memory
 from agentcli.types.events import CallFinished, CallJudged, Emit, HookRan
 from agentcli.types.fast_dataclass import dataclass
-from agentcli.types.messages import Image, Json, Text, ToolCall
+from agentcli.types.messages import Document, Image, Json, Text, ToolCall
 from agentcli.types.tools import (
     Details,
     Effect,
@@ -236,15 +236,15 @@ class Dispatcher:
         )
 
     def _merge_content(
-        self, content: Sequence[Text | Image]
-    ) -> tuple[Sequence[Text | Image], bool]:
-        """Merge the texts between images; if the text is too long, put it all before the images."""
+        self, content: Sequence[Text | Image | Document]
+    ) -> tuple[Sequence[Text | Image | Document], bool]:
+        """Merge the texts between media; if the text is too long, put it all before the media."""
         text, was_cut = self._limit_text(_join_texts(content))
         if was_cut:
-            return [Text(text=text), *(one for one in content if isinstance(one, Image))], True
-        blocks: list[Text | Image] = []
-        for is_image, run in groupby(content, key=lambda one: isinstance(one, Image)):
-            if is_image:
+            return [Text(text=text), *(one for one in content if not isinstance(one, Text))], True
+        blocks: list[Text | Image | Document] = []
+        for is_text, run in groupby(content, key=lambda one: isinstance(one, Text)):
+            if not is_text:
                 blocks += run
             elif limited := self._limit_text(_join_texts(run))[0]:
                 blocks.append(Text(text=limited))
@@ -314,11 +314,13 @@ def _not_shown(details: Details | None) -> Details | None:
     return replace(details, shown=()) if isinstance(details, FileView) else details
 
 
-def _join_texts(content: Iterable[Text | Image]) -> str:
+def _join_texts(content: Iterable[Text | Image | Document]) -> str:
     return "\n".join(block.text for block in content if isinstance(block, Text))
 
 
-def _prepend_lines(content: Sequence[Text | Image], lines: Sequence[str]) -> Sequence[Text | Image]:
+def _prepend_lines(
+    content: Sequence[Text | Image | Document], lines: Sequence[str]
+) -> Sequence[Text | Image | Document]:
     """Return the content with lines before everything else."""
     if not lines:
         return content

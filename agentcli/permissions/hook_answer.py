@@ -14,7 +14,7 @@ from agentcli.permissions.hook_process import HookProblem, HookRun
 from agentcli.system.output import cap
 from agentcli.system.plain_text import to_plain_text
 from agentcli.types.fast_dataclass import dataclass
-from agentcli.types.messages import Json, Text
+from agentcli.types.messages import Image, Json, Text
 from agentcli.types.tools import Command, Diff, FileView, Output
 from agentcli.types.verdicts import Reaction
 
@@ -208,7 +208,7 @@ def _text(text: str, clean: Clean, limit_bytes: int) -> str:
 
 
 def read_text(output: Output) -> str:
-    return "\n".join(block.text for block in output.content if isinstance(block, Text))
+    return "\n".join(block.text for block in output.content if not isinstance(block, Image))
 
 
 def build_response(output: Output, text: str, *, file_path: Json) -> Json:
@@ -249,7 +249,7 @@ def build_reaction(result: HookResult, output: Output) -> Reaction:
         return replace(reaction, decision="failed")
     content = output.content
     if result.output is not None:
-        images = (block for block in content if not isinstance(block, Text))
+        images = (block for block in content if isinstance(block, Image))
         content = (Text(text=result.output), *images)
     if result.context:
         content = (*content, Text(text=f"[hook: {result.context}]"))

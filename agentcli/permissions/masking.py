@@ -76,6 +76,8 @@ class EventMasking:
         }
         if not changed:
             return record
+        if kind is Document and "text" in changed:
+            changed["data"] = ""  # the file shows what is masked in its text
         if "echo" not in changed and getattr(record, "echo", None) and kind is not Opaque:
             changed["echo"] = None
         return replace(record, **changed)

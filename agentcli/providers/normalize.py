@@ -50,7 +50,7 @@ IMAGE_MEDIA_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/we
 
 
 def clean_result(result: ToolResult, call_id: str, *, name: str, model: Model) -> ToolResult:
-    shown = (show_image(one, model) if isinstance(one, Image) else one for one in result.content)
+    shown = (_show_block(one, model) for one in result.content)
     content = _clean_texts(shown) or (Text(text=NO_OUTPUT),)
     found = tuple(map(encode_name, result.found))
     return replace_values(result, call_id=call_id, name=name, content=content, found=found)
@@ -97,9 +97,13 @@ def _show_block(block: Text | Image | Document, model: Model) -> Text | Image | 
             return block
 
 
+def takes_documents(model: Model) -> bool:
+    return model.images and model.protocol in DOCUMENT_PROTOCOLS
+
+
 def show_document(document: Document, model: Model) -> Text | Document:
     """Return a document for models that take such files, and its text for others."""
-    if document.data and model.images and model.protocol in DOCUMENT_PROTOCOLS:
+    if document.data and takes_documents(model):
         return document
     return Text(text=document.text or f"[{document.name} was here, without text. {_UNSEEN}]")
 

@@ -22,7 +22,7 @@ from agentcli.tools.patch.contract import load_patch_spec
 from agentcli.types.deltas import CommandEnded
 from agentcli.types.events import ContextNote, Emit, Fact, NoteReason
 from agentcli.types.grants import Grants
-from agentcli.types.messages import Image, Text
+from agentcli.types.messages import Image
 from agentcli.types.own_tools import BUILT_IN
 from agentcli.types.settings import Settings
 from agentcli.types.tools import Command, Tool, ToolResult, ToolSpec, WorkingDirectory
@@ -114,7 +114,7 @@ class BuiltinTools:
             return result.details.log_path
         if stored := self._store_image(result):
             return stored
-        text = "".join(block.text for block in result.content if isinstance(block, Text))
+        text = result.text
         name = hashlib.sha256(f"{result.call_id}\n{text}".encode()).hexdigest()[:12]
         path = self._paths.out / f"result-{name}.txt"
         path.write_text(text, encoding="utf-8", errors="replace")
@@ -154,6 +154,7 @@ class BuiltinTools:
                 return ReadFile(
                     workspace=self.files,
                     images=lambda: self._model().images,
+                    documents=lambda: self._model().documents,
                     outline=load_outliner(self._settings, self),
                     hidden=self._hidden,
                 )

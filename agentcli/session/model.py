@@ -44,6 +44,8 @@ class ModelInUse:
     price: Price
     images: bool
     """True if it takes images."""
+    documents: bool = False
+    """True if it takes the pages of a PDF as a file."""
     effort: str | None = None
     """How much it thinks; None for its own default."""
     cache_lifetime_s: float = CACHE_LIFETIME_S
@@ -106,6 +108,7 @@ def _open_provider_model(settings: Settings) -> ModelInUse:
     from agentcli.providers.catalog import cost_usd
     from agentcli.providers.connection import LearnedModel, RetryPolicy
     from agentcli.providers.http.sockets import Timeouts
+    from agentcli.providers.normalize import takes_documents
     from agentcli.providers.providers import find_base_url
     from agentcli.providers.transport import open_provider
     from agentcli.session.keys import find_user_key
@@ -133,6 +136,7 @@ def _open_provider_model(settings: Settings) -> ModelInUse:
         name=name,
         price=lambda usage: cost_usd(learning.model, usage),
         images=model.images,
+        documents=takes_documents(model),
         effort=chosen.effort or settings.effort,
         cache_lifetime_s=_choose_lifetime_s(model, settings),
         service_tier=settings.service_tier,

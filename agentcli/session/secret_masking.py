@@ -15,7 +15,7 @@ from agentcli.tools.contracts import USUAL
 from agentcli.types.errors import ToolError
 from agentcli.types.events import CallFinished, Compacted, Fact, ResultsTrimmed
 from agentcli.types.hidden import BEGIN, NOTE, find_tokens
-from agentcli.types.messages import Text, ToolCall
+from agentcli.types.messages import ToolCall
 from agentcli.types.settings import Settings
 from agentcli.types.tools import ErrorKind, ToolResult
 
@@ -102,7 +102,7 @@ def refuse_tokens(call: ToolCall) -> None:
 
 
 def _has_token(result: ToolResult) -> bool:
-    return any(BEGIN in block.text for block in result.content if isinstance(block, Text))
+    return BEGIN in result.text
 
 
 def _load_key() -> bytes:

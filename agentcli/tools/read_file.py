@@ -10,7 +10,7 @@ from typing import BinaryIO, ClassVar, TypeAlias
 from agentcli.system.images import READ_BYTES, ImageRefused, decode_picture, image_type
 from agentcli.system.notebook import LIMIT_BYTES as NOTEBOOK_BYTES
 from agentcli.system.notebook import NotNotebook, is_notebook_name, show_notebook
-from agentcli.system.pdf import MAGIC, PdfRefused, read_pdf
+from agentcli.system.pdf import MAGIC, PdfPages, PdfRefused, read_pdf
 from agentcli.system.pdf import READ_BYTES as PDF_BYTES
 from agentcli.system.text import NotText, decode, printable
 from agentcli.system.workspace import Workspace, WorkspacePath
@@ -35,13 +35,16 @@ from agentcli.tools.seen import join_ranges, sha256
 from agentcli.tools.text_file import LIMIT_BYTES
 from agentcli.types.errors import ToolError
 from agentcli.types.fast_dataclass import dataclass
-from agentcli.types.messages import Json, Text
+from agentcli.types.messages import Document, Json, Text
 from agentcli.types.tools import Effect, FileView, LineRanges, Output, ToolContext, ToolSpec
 
 LIMIT_LINES = 2000
 LIMIT_OUTPUT_BYTES = 50_000
 LIMIT_ENTRIES = 500
 LIMIT_PAGES = 50
+LIMIT_DOCUMENT_PAGES = 10
+"""The pages of a PDF that are given at once as a file: a page costs more than its text."""
+LIMIT_DOCUMENT_CHARS = 6_000_000
 MAGIC_BYTES = 16
 AT_ONCE_BYTES = 256 * 1024
 OUTLINE_LINES = 80
@@ -88,13 +91,15 @@ class ReadFile:
         *,
         workspace: Workspace,
         images: Callable[[], bool],
+        documents: Callable[[], bool] = lambda: False,
         outline: OutlineFile | None = None,
         hidden: HiddenValues = NOTHING_HIDDEN,
     ) -> None:
-        """`images` returns whether the current model accepts images. `outline` is for files that
-        are too large to be shown whole; None for no outlines."""
+        """`images` and `documents` return whether the current model accepts such files. `outline`
+        is for files that are too large to be shown whole; None for no outlines."""
         self._workspace = workspace
         self._images = images
+        self._documents = documents
         self._outline = outline
         self._hidden = hidden
 
@@ -149,7 +154,8 @@ class ReadFile:
     ) -> Output:
         size_bytes = os.fstat(file.fileno()).st_size
         if head.startswith(MAGIC):
-            return _read_pages(located, file.read(PDF_BYTES + 1), args)
+            data = file.read(PDF_BYTES + 1)
+            return _read_pages(located, data, args, as_file=self._documents())
         try:
             part, digest = _excerpt(located, file, size_bytes=size_bytes, args=args)
         except NotText:
@@ -229,28 +235,33 @@ def _head(file: BinaryIO) -> bytes:
     return head
 
 
-def _read_pages(located: WorkspacePath, data: bytes, args: ReadFileArgs) -> Output:
-    """Return pages of a PDF: for it, offset and limit count pages."""
+def _read_pages(
+    located: WorkspacePath, data: bytes, args: ReadFileArgs, *, as_file: bool
+) -> Output:
+    """Return pages of a PDF: for it, offset and limit count pages.
+
+    With `as_file` the model also gets the file with these pages, and so their pictures."""
     first = max(1, args.offset)
     try:
-        found = read_pdf(data, first=first, last=first + min(args.limit, LIMIT_PAGES) - 1)
+        if as_file:
+            found = _read_document(data, first, min(args.limit, LIMIT_DOCUMENT_PAGES))
+        else:
+            found = read_pdf(data, first=first, last=first + min(args.limit, LIMIT_PAGES) - 1)
     except PdfRefused as error:
         raise ToolError(
             f"{located.given} {error}. Tell the user, or use bash with pdftotext."
         ) from error
-    pages = list(
-        _within(
-            f"[page {number} of {found.count}]\n{text or '[no text: it is an image]'}"
-            for number, text in enumerate(found.texts, first)
-        )
-    ) or [found.text[:LIMIT_OUTPUT_BYTES]]
+    as_file = as_file and len(found.file) <= LIMIT_DOCUMENT_CHARS
+    pages = _format_pages(found) or [found.text[:LIMIT_OUTPUT_BYTES]]
     last = first + len(pages) - 1
     is_cut = last < found.count
     notes = [f"[pages {first}-{last} of {found.count}{_go_on(last + 1, is_cut)}]"]
-    if not found.has_text:
+    if not found.has_text and not as_file:
         notes.append("[its pages are images; the user can show them with an @ before the path]")
-    return Output.of(
-        "\n".join([*pages, *notes]),
+    text, note = "\n".join(pages), "\n".join(notes)
+    shown = Document(name=located.given, data=found.file, text=text, pages=len(pages))
+    return Output(
+        content=(shown, Text(text=note)) if as_file else (Text(text=f"{text}\n{note}"),),
         details=FileView(
             path=located.given,
             media="pdf",
@@ -261,6 +272,28 @@ def _read_pages(located: WorkspacePath, data: bytes, args: ReadFileArgs) -> Outp
             sha256=sha256(data),
         ),
         truncated=is_cut,
+    )
+
+
+def _read_document(data: bytes, first: int, count: int) -> PdfPages:
+    """Return as many pages as fit in a document, by their text and by the size of their file."""
+    found = read_pdf(data, first=first, last=first + count - 1)
+    while len(found.texts) > 1:
+        share = LIMIT_DOCUMENT_CHARS / len(found.file)
+        fitting = min(len(_format_pages(found)), int(share * len(found.texts)))
+        if fitting >= len(found.texts):
+            break
+        found = read_pdf(data, first=first, last=first + max(1, fitting) - 1)
+    return found
+
+
+def _format_pages(found: PdfPages) -> list[str]:
+    """Return the texts of the pages that fit in the output limit."""
+    return list(
+        _within(
+            f"[page {number} of {found.count}]\n{text or '[no text: it is an image]'}"
+            for number, text in enumerate(found.texts, found.first)
+        )
     )
 
 

@@ -39,7 +39,7 @@ class Image:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """Pages of a PDF that the user attached: as a file, and as text for models that take none."""
+    """Pages of a PDF that were attached or read: a file, and its text for models that take none."""
 
     name: str
     data: str

@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.grants import NO_GRANTS, Grants
-from agentcli.types.messages import Image, Json, Text, ToolCall, Usage
+from agentcli.types.messages import Content, Image, Json, Text, ToolCall, Usage
 
 
 class Effect(StrEnum):
@@ -226,7 +226,7 @@ Details: TypeAlias = (
 class Output:
     """The output of a tool. An error here means that it ran, and the answer is no."""
 
-    content: tuple[Text | Image, ...]
+    content: Content
     details: Details | None = None
     error: ErrorKind | None = None
     truncated: bool = False
@@ -257,7 +257,7 @@ class ToolResult:
     call_id: str
     name: str
     status: Literal["ok", "error"]
-    content: tuple[Text | Image, ...]
+    content: Content
     details: Details | None = None
     error: ErrorKind | None = None
     truncated: bool = False
@@ -270,7 +270,7 @@ class ToolResult:
     def text(self) -> str:
         """All its texts, each on lines of its own, whatever images are between them."""
         joined = ""
-        for text in (block.text for block in self.content if isinstance(block, Text)):
+        for text in (block.text for block in self.content if not isinstance(block, Image)):
             is_apart = not joined or joined.endswith("\n") or text.startswith("\n")
             joined += text if is_apart else f"\n{text}"
         return joined

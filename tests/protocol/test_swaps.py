@@ -13,6 +13,7 @@ from agentcli.types.errors import Ending
 from agentcli.types.events import TurnEnded
 from agentcli.types.settings import Settings
 from agentcli.ui.repl.mentions import attach
+from tests.support.pdf import make_pdf
 from tests.support.pictures import png
 from tests.support.provider import Reply
 from tests.support.voices import (
@@ -47,11 +48,11 @@ def workspace(tmp_path: Path) -> Path:
     return folder
 
 
-def script(legs: Sequence[Voice]) -> list[Reply]:
-    """In each leg a thought, a text and three calls at once, then a thought and a text."""
+def script(legs: Sequence[Voice], calls: Sequence[Called] = CALLS) -> list[Reply]:
+    """In each leg a thought, a text and some calls at once, then a thought and a text."""
     replies = []
     for leg, voice in enumerate(legs):
-        replies.append(voice.says(2 * leg, f"Looking in leg {leg}.", CALLS))
+        replies.append(voice.says(2 * leg, f"Looking in leg {leg}.", calls))
         replies.append(voice.says(2 * leg + 1, f"Done with leg {leg}.", []))
     return replies
 
@@ -70,7 +71,10 @@ async def travel(legs: Sequence[Voice], settings: Settings) -> list[TurnEnded]:
 
 
 def travelled(
-    legs: Sequence[Voice], workspace: Path, monkeypatch: pytest.MonkeyPatch
+    legs: Sequence[Voice],
+    workspace: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    calls: Sequence[Called] = CALLS,
 ) -> tuple[Choir, list[str]]:
     """All went well; the requests as text, two of each leg."""
     home = workspace.parent
@@ -78,7 +82,7 @@ def travelled(
     settings = Settings(
         workspace=workspace, model=legs[0].model, mode="auto", sessions=home / "sessions"
     )
-    with choir(list(dict.fromkeys(legs)), script(legs)) as providers:
+    with choir(list(dict.fromkeys(legs)), script(legs, calls)) as providers:
         for name, value in providers.environ.items():
             monkeypatch.setenv(name, value)
         ended = asyncio.run(travel(legs, settings))
@@ -110,6 +114,24 @@ def test_nothing_that_was_said_called_or_seen_is_lost_on_the_way(
         assert body.count(encoded(READ)) == leg + is_second
         assert body.count("what = 1") == leg + is_second
         assert body.count("No such file: nowhere.") == leg + is_second
+
+
+def test_pages_that_a_tool_read_are_a_document_for_models_that_take_one(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pypdf", reason="pypdf is not installed")
+    (workspace / "spec.pdf").write_bytes(make_pdf("One", "Two", "Three"))
+    legs: list[Voice] = [Anthropic(), Responses(), Chat(), Gemini(), Interactions()]
+    read = ("read_file", {"path": "spec.pdf", "offset": 2, "limit": 2})
+    _, bodies = travelled(legs, workspace, monkeypatch, [read])
+    taken = 0
+    for leg, (voice, body) in enumerate(zip(legs, bodies[1::2], strict=True)):
+        is_text = isinstance(voice, Chat)
+        taken += not is_text
+        assert body.count("[pages 2-3 of 3]") == leg + 1
+        # A model without a place for files reads the text of what others got as one.
+        assert body.count("application/pdf") == (0 if is_text else taken)
+        assert body.count("[page 2 of 3]") == (leg + 1 if is_text else leg + 1 - taken)
 
 
 def test_who_comes_back_gets_its_own_signatures_and_nobody_elses(

@@ -79,6 +79,7 @@ def bench(
     root: Path,
     *,
     images: bool = True,
+    documents: bool = False,
     readable: tuple[Path, ...] = (),
     temporary: TemporaryFiles | None = None,
 ) -> Bench:
@@ -88,7 +89,7 @@ def bench(
     return Bench(
         root=root,
         facts=facts,
-        read_file=ReadFile(workspace=workspace, images=lambda: images),
+        read_file=ReadFile(workspace=workspace, images=lambda: images, documents=lambda: documents),
         write_file=WriteFile(workspace=workspace, seen=seen),
         edit_file=EditFile(workspace=workspace, seen=seen),
     )

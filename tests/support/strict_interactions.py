@@ -265,7 +265,7 @@ def _check_step(step: Object, where: str) -> None:
         return
     inner = [step.get("content"), step.get("summary"), result if isinstance(result, list) else []]
     for item in (item for items in inner for item in items or []):
-        if item.get("type") not in ("text", "image"):
+        if item.get("type") not in ("text", "image", "document"):
             raise Complaint(f"The value '{item.get('type')}' is not supported at '{where}'.")
         _known(item, item["type"], f"{where}.content")
 

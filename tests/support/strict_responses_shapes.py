@@ -194,7 +194,16 @@ def _check_content(item: Object, where: str) -> None:
             f"Invalid '{where}.{name}': empty array. Expected an array with minimum length 1."
         )
     is_reply = item.get("role") == "assistant"
-    allowed = ("output_text", "refusal") if is_reply else ("input_text", "input_image")
+    allowed = (
+        ("output_text", "refusal") if is_reply else ("input_text", "input_image", "input_file")
+    )
     for number, part in enumerate(content if isinstance(content, list) else []):
         if part["type"] not in allowed:
             raise Complaint(f"Invalid value: '{part['type']}' ('{where}.{name}[{number}].type').")
+        if part["type"] == "input_file" and not _is_named_pdf(part):
+            raise Complaint(f"Invalid value: '{where}.{name}[{number}].file_data'.")
+
+
+def _is_named_pdf(part: Object) -> bool:
+    has_keys = set(part) == {"type", "filename", "file_data"}
+    return has_keys and part["file_data"].startswith("data:application/pdf;base64,")

@@ -34,7 +34,7 @@ from agentcli.features.mcp.faults import silence_library_log, summarize_error
 from agentcli.features.mcp.stdio import Incoming, MessageFilter
 from agentcli.features.mcp.tool_server import ToolServer
 from agentcli.types.errors import Exit
-from agentcli.types.messages import Image, Json, Text
+from agentcli.types.messages import Document, Image, Json, Text
 from agentcli.types.own_tools import EDITING, USUAL_READING
 from agentcli.types.settings import Settings
 from agentcli.types.tools import ToolResult, ToolSpec
@@ -183,7 +183,7 @@ def _answer(result: ToolResult) -> CallToolResult:
     content: list[ContentBlock] = []
     for block in result.content:
         match block:
-            case Text(text=text):
+            case Text(text=text) | Document(text=text):
                 content.append(TextContent(type="text", text=text))
             case Image(media_type=media_type, data=data):
                 content.append(ImageContent(type="image", data=data, mime_type=media_type))

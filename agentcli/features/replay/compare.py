@@ -21,7 +21,7 @@ from agentcli.types.events import (
     TurnStarted,
 )
 from agentcli.types.hidden import NOTE
-from agentcli.types.messages import Image, Text
+from agentcli.types.messages import Document, Image, Text
 from agentcli.types.tools import Command, Details, Diff, ErrorKind, ToolResult
 
 # Comparing two results without what depends on path and time.
@@ -159,6 +159,8 @@ def _lines(result: ToolResult, normal: Normal) -> list[str]:
                 rows = normal(text).split("\n")
                 # The newest come first, and the files of a rebuilt tree have other dates.
                 lines.extend(sorted(rows) if result.name == "find_files" else rows)
+            case Document(text=text):
+                lines.extend(normal(text).split("\n"))
             case Image(media_type=media_type, data=data):
                 lines.append(f"image: {media_type}, {len(data)} characters, {hash(data):x}")
     details = result.details

@@ -229,22 +229,22 @@ def _own_part(call: ToolCall, model: Model) -> dict[str, Json]:
 def _answers(
     results: Sequence[ToolResult], calls: Mapping[str, Mapping[str, Json]], *, model: Model
 ) -> list[Json]:
-    """Return the results. Images go inside their result if the model accepts that, else last."""
+    """Return the results. Media go inside their result if the model accepts that, else last."""
     answers: list[Json] = []
     beside: list[Json] = []
     for result in results:
         call = calls.get(result.call_id, {"id": result.call_id, "name": result.name})
         answer: dict[str, Json] = {key: call[key] for key in ("id", "name") if call.get(key)}
-        images = [_media(block) for block in result.content if isinstance(block, Image)]
+        media = [_media(block) for block in result.content if not isinstance(block, Text)]
         texts = [block.text for block in result.content if isinstance(block, Text)]
         outcome = "output" if result.status == "ok" else "error"
         answer["response"] = {
             outcome: "\n".join(texts) or "The image is attached.",
             **computer.confirm(mapping(call.get("args")), result),
         }
-        if images and is_signing(model):
-            answer["parts"] = list(images)
+        if media and is_signing(model):
+            answer["parts"] = list(media)
         else:
-            beside.extend(images)
+            beside.extend(media)
         answers.append({"functionResponse": answer})
     return answers + beside

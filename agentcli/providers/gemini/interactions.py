@@ -213,7 +213,7 @@ def _original_call(call: ToolCall, model: Model) -> Mapping[str, Json]:
 
 def _answer(result: ToolResult, calls: Mapping[str, Mapping[str, Json]]) -> Json:
     call = calls.get(result.call_id, {"id": result.call_id, "name": result.name})
-    has_image = any(isinstance(block, Image) for block in result.content)
+    has_media = not all(isinstance(block, Text) for block in result.content)
     content: list[Json] = [_content(block) for block in result.content]
     if confirmed := computer.confirm(mapping(call.get("arguments")), result):
         content.append({"type": "text", "text": json.dumps(confirmed)})
@@ -222,6 +222,6 @@ def _answer(result: ToolResult, calls: Mapping[str, Mapping[str, Json]]) -> Json
         "type": "function_result",
         "call_id": call.get("id"),
         "name": call.get("name"),
-        "result": content if has_image else "\n".join(texts),
+        "result": content if has_media else "\n".join(texts),
     }
     return answer if result.status == "ok" else {**answer, "is_error": True}

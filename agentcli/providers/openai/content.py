@@ -23,8 +23,8 @@ def result_text(result: ToolResult) -> str:
     return _error_prefix(result) + result.text
 
 
-def result_content(result: ToolResult) -> Sequence[Text | Image]:
-    """Return the content with the same prefix, and with its images in order."""
+def result_content(result: ToolResult) -> Sequence[Text | Image | Document]:
+    """Return the content with the same prefix, and with its images and documents in order."""
     mark = _error_prefix(result)
     match result.content:
         case _ if not mark:

@@ -34,7 +34,6 @@ from agentcli.providers.tool_loading import find_hidden_tools
 from agentcli.types.computer import COMPUTER
 from agentcli.types.messages import (
     AssistantMessage,
-    Content,
     Document,
     Echo,
     Image,
@@ -214,7 +213,7 @@ def _items(message: Message, before: Message | None, model: Model) -> Sequence[I
             return _answer_items(message, before, model=model)
 
 
-def _parts(content: Sequence[Text | Image] | Content) -> list[Json]:
+def _parts(content: Sequence[Text | Image | Document]) -> list[Json]:
     return [_part(block) for block in content]
 
 
@@ -255,7 +254,7 @@ def _answers(result: ToolResult, call: Item) -> Sequence[Item]:
 
 
 def _output(result: ToolResult) -> Json:
-    if any(isinstance(block, Image) for block in result.content):
+    if not all(isinstance(block, Text) for block in result.content):
         return _parts(result_content(result))
     return result_text(result)
 

@@ -14,7 +14,7 @@ from agentcli.system.home import shorten_home
 from agentcli.system.plain_text import to_plain_text
 from agentcli.types.errors import UsageError
 from agentcli.types.events import CallFinished, CallJudged
-from agentcli.types.messages import Image, ToolCall
+from agentcli.types.messages import Document, Image, ToolCall
 from agentcli.types.tools import ChildTurn, Command, Diff, ErrorKind, FileView, Matches, Raw
 from agentcli.types.words import pluralize
 from agentcli.ui.render.card_header import (
@@ -352,7 +352,10 @@ def _render_for_model(card: Card) -> str:
 
     Only characters that a terminal cannot show are escaped.
     """
-    images = [block for block in card.result.content if isinstance(block, Image)]
-    notes = "".join(f"[{image.media_type} image]\n" for image in images)
+    notes = "".join(
+        f"[{block.media_type} {block.type}]\n"
+        for block in card.result.content
+        if isinstance(block, Image | Document)
+    )
     text = escape(card.result.text)
     return text + ("\n" if text and not text.endswith("\n") else "") + notes

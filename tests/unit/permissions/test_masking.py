@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 from agentcli.permissions.masking import EventMasking
 from agentcli.permissions.secrets import Redactor
 from agentcli.types.deltas import (
@@ -19,6 +21,7 @@ from agentcli.types.events import (
 from agentcli.types.messages import (
     AssistantMessage,
     Block,
+    Document,
     Echo,
     Image,
     Opaque,
@@ -124,6 +127,14 @@ def test_masked_text_loses_the_data_that_vouches_for_it() -> None:
     assert masked(reply(thought, Text(text="ok", echo=echo("t")))) == [
         reply(Thinking(text=f"the key is {HIDDEN}"), Text(text="ok", echo=echo("t")))
     ]
+
+
+def test_document_with_a_secret_goes_as_masked_text_without_its_file() -> None:
+    shown = Document(name="a.pdf", data="JVBERi0=", text=f"the key is {SECRET}", pages=1)
+    plain = Document(name="b.pdf", data="JVBERi0=", text="no key", pages=1)
+    (event,) = masked(TurnStarted(message=UserMessage(content=(shown, plain))))
+    assert isinstance(event, TurnStarted)
+    assert event.message.content == (replace(shown, data="", text=f"the key is {HIDDEN}"), plain)
 
 
 def test_end_of_a_background_command_does_not_tear_a_text_apart() -> None:

@@ -1,14 +1,17 @@
+import base64
 import codecs
 import os
 from pathlib import Path
 
 import pytest
 
+from agentcli.system.pdf import read_pdf
+from agentcli.tools import read_file
 from agentcli.tools.arguments import parse_arguments
 from agentcli.tools.read_file import ReadFile, ReadFileArgs
 from agentcli.tools.seen import sha256
 from agentcli.tools.text_file import LIMIT_BYTES
-from agentcli.types.messages import Image, Text
+from agentcli.types.messages import Document, Image, Text
 from agentcli.types.tools import Effect, FileView
 from tests.support.files import bench, refusal, text_of
 from tests.support.pdf import make_pdf
@@ -319,3 +322,39 @@ def test_pdf_is_read_by_page(tmp_path: Path) -> None:
     whole = read(tmp_path, data)
     assert whole.startswith("[page 1 of 3]\nOne\n[page 2 of 3]\n")
     assert whole.endswith("[page 3 of 3]\nThree\n[pages 1-3 of 3]")
+
+
+def read_document(root: Path, data: bytes) -> tuple[Document, str]:
+    (root / "f.pdf").write_bytes(data)
+    document, note = bench(root, documents=True).read("f.pdf").content
+    assert isinstance(document, Document) and isinstance(note, Text)
+    return document, note.text
+
+
+def count_pages(document: Document) -> int:
+    return read_pdf(base64.b64decode(document.data), last=999).count
+
+
+def test_document_has_the_pages_whose_text_fits(tmp_path: Path) -> None:
+    pytest.importorskip("pypdf", reason="pypdf is not installed")
+    document, note = read_document(tmp_path, make_pdf(*("x" * 15_000 for _ in range(6))))
+    assert (document.pages, count_pages(document)) == (3, 3)
+    assert note == "[pages 1-3 of 6; continue with offset=4]"
+    document, note = read_document(tmp_path, make_pdf(*map(str, range(30))))
+    assert (document.pages, count_pages(document)) == (10, 10)
+    assert note == "[pages 1-10 of 30; continue with offset=11]"
+    scan, note = read_document(tmp_path, make_pdf("", ""))
+    assert count_pages(scan) == 2 and note == "[pages 1-2 of 2]"
+
+
+def test_document_is_as_small_as_a_request_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pypdf", reason="pypdf is not installed")
+    data = make_pdf(*("word " * 200 for _ in range(8)))
+    whole, _ = read_document(tmp_path, data)
+    monkeypatch.setattr(read_file, "LIMIT_DOCUMENT_CHARS", len(whole.data) // 2)
+    document, note = read_document(tmp_path, data)
+    assert 1 <= document.pages < 8 and len(document.data) <= len(whole.data) // 2
+    assert count_pages(document) == document.pages
+    assert note == f"[pages 1-{document.pages} of 8; continue with offset={document.pages + 1}]"
