@@ -35,8 +35,8 @@ from agentcli.types.verdicts import HostLeases, Sandbox, Verdict
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 LINE_BYTES = 8_000_000
-START_S = 60.0
 ANSWER_S = 120.0
+"""The longest wait for the browser, to start or to answer: a loaded machine is slow."""
 
 NEEDS_BUBBLEWRAP = (
     "The browser needs bubblewrap: in this sandbox it cannot run, or not be held to single hosts."
@@ -175,7 +175,7 @@ class SandboxedBrowser:
             leases.end(token)
             raise
         size: dict[str, Json] = {"width": SCREEN_WIDTH, "height": SCREEN_HEIGHT}
-        answer = await self._order(running, {"program": find_program(), **size}, START_S)
+        answer = await self._order(running, {"program": find_program(), **size}, ANSWER_S)
         if fault := answer.get("error"):
             await self._stop(running)
             raise ToolError(f"The browser did not start: {fault}")

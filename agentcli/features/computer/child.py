@@ -46,6 +46,7 @@ class Browser:
             executable_path=order["program"],
             args=SWITCHES,
             proxy=read_proxy(os.environ["HTTPS_PROXY"]),
+            timeout=0,  # the session has a limit for the start
         )
         self._context = self._browser.new_context(
             viewport=size,
