@@ -17,7 +17,9 @@ from agentcli.types.events import CallFinished, Fact, ModelReplied
 from agentcli.types.messages import AssistantMessage
 from agentcli.types.tools import ToolMessage
 from tests.support.processes import running
-from tests.support.program import PROGRAM, agentcli, environment, script
+from tests.support.program import PROGRAM, agentcli, environment, script, session_log
+from tests.support.repl import live, runs, says
+from tests.support.terminal import until
 
 KILLS = int(os.environ.get("AGENTCLI_TEST_KILLS", "6"))
 JITTER_S = 0.03
@@ -107,3 +109,29 @@ def test_session_killed_at_any_moment_verifies_and_resumes(tmp_path: Path, seed:
     after = audit_log(logs[0])
     assert (after.status, after.faults, after.notes) == ("intact", (), ())
     assert_every_call_is_answered_once([entry.fact for entry in read_log(logs[0]).entries])
+
+
+def test_rewind_killed_in_its_middle_is_completed_and_redone(tmp_path: Path) -> None:
+    files = {f"f{number:03}.txt": "old\n" for number in range(80)}
+    change = runs("for f in f*.txt; do echo new > $f; done")
+    arguments = ("--mode", "auto", "--sandbox", "off")
+    with live(tmp_path, [change, says("Changed.")], files=files, arguments=arguments) as it:
+        paths = [it.project / name for name in files]
+        it.term.wait("auto, no sandbox")
+        it.term.send("change them all")
+        it.term.wait("Changed.")
+        assert {path.read_text() for path in paths} == {"new\n"}
+        it.term.send("/rewind 1 both")
+        until(lambda: any("old" in path.read_text() for path in paths), "it began", every_s=0.001)
+        it.term.kill(signal.SIGKILL)
+        it.term.gone()
+    assert {path.read_text() for path in paths} <= {"old\n", "new\n"}
+    assert audit_log(session_log(tmp_path / "home")).status == "open"
+    with live(tmp_path, [says("I see.")], arguments=(*arguments, "--continue")) as it:
+        it.term.wait("auto, no sandbox")
+        it.term.send("/rewind 1 both")
+        it.term.wait("Went back to before turn 1.")
+        assert {path.read_text() for path in paths} == {"old\n"}
+        it.term.key("c-c")
+        it.term.send("/redo")
+        it.term.wait_for(lambda: {path.read_text() for path in paths} == {"new\n"}, "redone")

@@ -3,6 +3,7 @@
 Each is a fact, and the model gets a context note: what it believes about these files is outdated.
 """
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -190,7 +191,7 @@ class UndoManager:
         self, changes: Sequence[RecordedChange], undo_id: str, *, dry_run: bool
     ) -> UndoReport:
         states = [StateChange(before=c.fact.before, after=c.fact.after) for c in changes]
-        result = self._apply(changes, states, dry_run=dry_run)
+        result = self._apply(changes, states, undo_id=undo_id, dry_run=dry_run)
         report = UndoReport(action="undo", changes=tuple(changes), result=result)
         return self._record(report, dry_run, undo_id=undo_id)
 
@@ -204,12 +205,18 @@ class UndoManager:
     def _redo_in_root(self, undone: Undone, *, dry_run: bool) -> UndoReport:
         changes = tuple(c for c in self.build_stack().changes if c.number in undone.numbers)
         states = [StateChange(before=undone.before, after=undone.after)]
-        result = self._apply(changes, states, dry_run=dry_run)
+        undo_id = self._make_id()
+        result = self._apply(changes, states, undo_id=undo_id, dry_run=dry_run)
         report = UndoReport(action="redo", changes=changes, result=result)
-        return self._record(report, dry_run, undo_id=self._make_id(), of=undone.id)
+        return self._record(report, dry_run, undo_id=undo_id, of=undone.id)
 
     def _apply(
-        self, changes: Sequence[RecordedChange], states: Sequence[StateChange], *, dry_run: bool
+        self,
+        changes: Sequence[RecordedChange],
+        states: Sequence[StateChange],
+        *,
+        undo_id: str,
+        dry_run: bool,
     ) -> UndoResult:
         if self._end_turn is None and is_in_turn(self._journal.facts):
             raise UsageError("a turn is running", hint="stop it first, or wait for its end")
@@ -222,12 +229,43 @@ class UndoManager:
                 hint="name the directory it was moved to: agentcli undo -C DIR …",
             )
         try:
-            return undo_changes(store, root, states, dry_run=dry_run)
+            if dry_run:
+                return undo_changes(store, root, states, dry_run=True)
+            self._take_back_unfinished(store, root)
+            announce = partial(self._note_begun, store, root, undo_id)
+            return undo_changes(store, root, states, announce=announce)
         except OSError as error:
             raise SettingsError(
                 f"cannot use the stored states in {store.directory}: {error.strerror}",
                 hint="free some space, or make it writable",
             ) from error
+
+    @property
+    def _begun_path(self) -> Path:
+        """The file that says what an undo is about to change, until it is recorded."""
+        return self._paths.directory / "undo.json"
+
+    def _note_begun(
+        self, store: ObjectStore, root: Path, undo_id: str, before: str, planned: str
+    ) -> None:
+        for state in (before, planned):
+            store.keep_reference(self._paths.id, state)
+        begun = {"id": undo_id, "root": str(root), "before": before, "planned": planned}
+        self._begun_path.write_text(json.dumps(begun), encoding="utf-8")
+
+    def _take_back_unfinished(self, store: ObjectStore, root: Path) -> None:
+        """Take back an undo that was killed in its middle: a redo must bring back all of its files.
+
+        One that was killed before it changed anything may have left half a note of it."""
+        try:
+            begun = json.loads(self._begun_path.read_text(encoding="utf-8"))
+        except (FileNotFoundError, ValueError):
+            return
+        recorded = {fact.id for fact in self._journal.facts if isinstance(fact, Undone)}
+        if begun["id"] not in recorded and begun["root"] == str(root):
+            half = StateChange(before=begun["before"], after=begun["planned"])
+            undo_changes(store, root, [half])
+        self._begun_path.unlink()
 
     def _make_id(self) -> str:
         return f"undo-{1 + sum(isinstance(fact, Undone) for fact in self._journal.facts)}"
@@ -256,6 +294,7 @@ class UndoManager:
             root=report.changes[0].fact.root,
         )
         self._journal.append(fact)
+        self._begun_path.unlink(missing_ok=True)
         if self._tells_model:
             note = _format_note(fact, report)
             self._journal.append(ContextNote(text=note, why=NoteReason(report.action)))
