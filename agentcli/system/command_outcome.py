@@ -20,7 +20,12 @@ _RUNNERS = {
     *("phpunit", "rspec", "ctest", "make", "ninja", "tsc", "mypy", "pyright", "ruff", "flake8"),
     *("pylint", "eslint", "shellcheck", "pre-commit"),
 }
-"""Programs that check code, whatever their arguments are."""
+"""Programs that check code, unless their arguments say that they do something else."""
+_CHECKS_NOTHING = (
+    r"(?:^|\s)(?:--version|--help|--collect-only|--co|--fixtures|--markers|--list-?[Tt]ests"
+    r"|--dry-run|-[Vh])(?:\s|=|$)"
+)
+_OTHER_TASKS = {"clean", "distclean", "install", "uninstall", "help"}
 _TASK_RUNNERS = {
     *("npm", "pnpm", "yarn", "bun", "deno", "cargo", "go", "dotnet", "mvn", "gradle", "gradlew"),
     *("bazel", "rake", "mix", "swift", "just"),
@@ -81,9 +86,12 @@ def only_looks(command: str) -> bool:
 def _name_check(part: str) -> str:
     program, _, rest = part.partition(" ")
     name = PurePath(program).name
-    if name in _RUNNERS:
-        return name
     words = [word for word in rest.split() if not word.startswith(("-", "+"))]
+    if re.search(_CHECKS_NOTHING, rest) or _OTHER_TASKS.intersection(words[:1]):
+        return ""
+    if name in _RUNNERS:
+        is_formatter = words[:1] == ["format"] and "--check" not in rest
+        return "" if is_formatter else name
     if re.fullmatch(_INTERPRETER, name) and words and _is_test_file(words[0]):
         return f"{name} {words[0]}"
     if _is_test_file(program):

@@ -93,6 +93,14 @@ def test_every_way_to_fail_is_described(ran: Command, failure: str) -> None:
         ("test -f a.py", ""),
         ("python latest.py", ""),
         ("sh -c 'test -f a.py'", ""),
+        ("python -m pytest --version", ""),
+        ("pytest --collect-only -q && true", ""),
+        ("pytest -n 2 -k help", "pytest"),
+        ("make clean", ""),
+        ("make -j2", "make"),
+        ("ruff format .", ""),
+        ("ruff format --check .", "ruff"),
+        ("pre-commit install", ""),
     ],
 )
 def test_a_check_is_known_by_its_program(command: str, name: str) -> None:
