@@ -241,6 +241,7 @@ def test_merge_that_is_killed_loses_nothing_and_can_be_finished_and_undone(
 def test_session_moves_into_a_worktree_and_back(tmp_path: Path) -> None:
     write = {"path": "new.txt", "content": "new\n"}
     replies = [
+        anthropic.says("Hello."),
         anthropic.calls(anthropic.call("toolu_1", "write_file", write)),
         anthropic.says("Written."),
         anthropic.says("I remember."),
@@ -252,18 +253,22 @@ def test_session_moves_into_a_worktree_and_back(tmp_path: Path) -> None:
         it.term.wait("auto-edit · claude-")
         it.term.send("/worktree")
         it.term.wait("Not in a worktree.")
+        it.term.send("hello")
+        it.term.wait("Hello.")
         it.term.send("/worktree fix")
         it.term.wait("agentcli/fix")
         it.term.wait("auto-edit · claude-")
         it.term.send("write it")
         it.term.wait("Written.")
         assert not (it.project / "new.txt").exists()
+        assert "[The user moved the session into the git worktree fix" in str(it.model.bodies[-1])
         it.term.send("/worktree merge")
         it.term.wait_for((it.project / "new.txt").exists, "it is merged")
         it.term.wait_gone("agentcli/fix")
         it.term.send("and?")
         it.term.wait("I remember.")
         assert "write it" in str(it.model.bodies[-1])
+        assert "[The user merged the worktree fix and went back to" in str(it.model.bodies[-1])
         it.term.send("/undo")
         it.term.wait("Undid")
         assert not (it.project / "new.txt").exists()

@@ -20,6 +20,7 @@ from agentcli.session.worktrees import (
     open_worktrees,
 )
 from agentcli.types.errors import UsageError
+from agentcli.types.events import NoteReason, TurnStarted
 from agentcli.types.words import pluralize
 from agentcli.ui.render.paint import escape
 from agentcli.ui.repl.commands.registry import CommandHost
@@ -30,6 +31,14 @@ ACTIONS = {
     "keep": "return to your files; the worktree stays",
     "discard": "remove it with its changes, and return",
 }
+NOTES = {
+    "enter": "The user moved the session into the git worktree {name}, {to}. It has what was "
+    "committed or changed there: other changes of this conversation are not in it.",
+    "merge": "The user merged the worktree {name} and went back to {to}.",
+    "keep": "The user went back to {to}. What was changed in the worktree {name} is not there.",
+    "discard": "The user discarded the worktree {name} with its changes and went back to {to}.",
+}
+"""What the model needs to know of a move."""
 
 
 def list_worktree_arguments(host: CommandHost) -> Sequence[tuple[str, str]]:
@@ -54,7 +63,9 @@ async def run_worktree(host: CommandHost, rest: str) -> None:
         raise UsageError(f"this session is in the worktree {current.name}", hint="/worktree keep")
     worktree, surprises = enter_worktree(settings.workspace, rest, sessions=settings.sessions)
     host.say("\n".join(map(escape, (f"Worktree {worktree.name}", *surprises))), "dim")
-    _move(host, worktree.workspace)
+    _move(
+        host, worktree.workspace, note=NOTES["enter"].format(name=worktree.name, to=worktree.tree)
+    )
 
 
 def _show(host: CommandHost, trees: Worktrees, current: Worktree | None) -> None:
@@ -82,7 +93,8 @@ async def _end(host: CommandHost, trees: Worktrees, worktree: Worktree, action: 
         host.say("\n".join(map(escape, render_end(ended))))
         if ended.has_conflicts:
             return
-    _move(host, worktree.checkout)
+    note = NOTES[action].format(name=worktree.name, to=worktree.checkout)
+    _move(host, worktree.checkout, note=note)
 
 
 async def _confirm_discard(host: CommandHost, trees: Worktrees, worktree: Worktree) -> bool:
@@ -93,8 +105,11 @@ async def _confirm_discard(host: CommandHost, trees: Worktrees, worktree: Worktr
     return await host.choose(f"Discard the worktree {worktree.name}?", rows) == 1
 
 
-def _move(host: CommandHost, workspace: Path) -> None:
+def _move(host: CommandHost, workspace: Path, *, note: str) -> None:
     """End the session here; it goes on in the other directory."""
+    if any(isinstance(fact, TurnStarted) for fact in host.session.facts):
+        note = f"[{note} Read files again before you rely on their content.]"
+        host.session.add_note(note, reason=NoteReason.ENVIRONMENT)
     model = host.session.model.name
     host.settings = replace(host.settings, workspace=workspace, model=model, mode=host.mode)
     host.leave()
