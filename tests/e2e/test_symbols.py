@@ -122,6 +122,26 @@ def test_file_that_the_parser_crashes_on_costs_only_itself(code: Path) -> None:
         ask(tool, path="src/lib.py")
 
 
+def test_missing_grammar_is_said_and_its_files_are_read_once_it_is_there(code: Path) -> None:
+    (code / "src/tool.rb").write_text("def haul\nend\n")
+
+    def start_without_ruby(argv: Sequence[str], **more: Any) -> "subprocess.Popen[bytes]":
+        lacks_ruby = "import sys; sys.modules['tree_sitter_ruby'] = None\n"
+        program = [lacks_ruby + word if "parser.py" in word else word for word in argv]
+        return start_unconfined(program, **more)
+
+    tool = build_symbols(code, start_without_ruby)
+    lacking = "no grammar: tree_sitter_ruby is not installed"
+    assert ask(tool, name="haul") == (
+        "Nothing in the index is called haul. Try grep.\n"
+        f"[1 file not read, e.g. src/tool.rb: {lacking}]"
+    )
+    assert ask(tool, name="App").startswith("src/app.py:4-6: class App:\n[1 file not read")
+    with pytest.raises(ToolError, match=f"tool.rb is in the index without symbols: {lacking}"):
+        ask(tool, path="src/tool.rb")
+    assert ask(build_symbols(code), name="haul") == "src/tool.rb:1-2: def haul"
+
+
 def test_read_of_a_large_file_ends_with_its_outline(code: Path, home: Path, tmp_path: Path) -> None:
     body = "\n".join(f"    def m{number}(self):\n        pass\n" for number in range(60))
     filler = "# filler\n" * 2000

@@ -12,10 +12,11 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any, TypeAlias
 
-VERSION = 2
+VERSION = 3
 """An index of another version is built again."""
 FRESH_NS = 50_000_000
 """A file changed so shortly before it was read may change again within the same clock tick."""
@@ -27,6 +28,7 @@ CREATE TABLE directory (
     path BLOB PRIMARY KEY, changed_ns INTEGER, rules_ns INTEGER, names BLOB, times BLOB
 ) WITHOUT ROWID;
 CREATE TABLE file (id INTEGER PRIMARY KEY, path BLOB UNIQUE, error TEXT);
+CREATE INDEX file_error ON file (error) WHERE error <> '';
 CREATE TABLE definition (file INTEGER, name TEXT, kind TEXT, line INTEGER, last INTEGER);
 CREATE INDEX definition_name ON definition (name COLLATE NOCASE);
 CREATE INDEX definition_file ON definition (file);
@@ -117,6 +119,14 @@ class SymbolIndex:
         """Return why a file has no symbols, an empty text if it has, None if it is not listed."""
         rows = self._query("SELECT error FROM file WHERE path = ?", path)
         return rows[0][0] if rows else None
+
+    def find_errors(self, beginning: str) -> Mapping[str, Sequence[bytes]]:
+        """Return the files without symbols, by the errors that begin with a text."""
+        rows = self._query(
+            "SELECT error, path FROM file WHERE error <> '' AND error LIKE ? ORDER BY error, path",
+            f"{beginning}%",
+        )
+        return {error: [path for _, path in group] for error, group in groupby(rows, _get_first)}
 
     def compare(self) -> StaleFiles:
         """Compare every known file and directory with the disk."""
@@ -222,6 +232,10 @@ class SymbolIndex:
     def _query(self, statement: str, *values: str | int | bytes) -> Sequence[tuple[Any, ...]]:
         with self._open() as store:
             return store.execute(statement, values).fetchall()
+
+
+def _get_first(row: tuple[Any, ...]) -> Any:
+    return row[0]
 
 
 _ROOT = b"."

@@ -12,8 +12,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -50,13 +51,22 @@ class Indexer:
         """Read what has changed. Return how many files are left for the next time."""
         until = time.monotonic() + self.time_limit_s
         async with self._lock:
-            stale = await asyncio.to_thread(self.index.compare)
+            stale = await asyncio.to_thread(self._compare)
             if stale.must_list:
                 began_ns = time.time_ns()
                 listed = await self._list_files()
                 update = partial(self.index.update_list, listed, stale, began_ns=began_ns)
                 stale = await asyncio.to_thread(update)
             return await self._read(stale, progress, until)
+
+    def _compare(self) -> StaleFiles:
+        """Return what has changed, and the files whose grammar was installed meanwhile."""
+        stale = self.index.compare()
+        missing = self.index.find_errors(parser.NO_GRAMMAR)
+        readable = [path for error, paths in missing.items() if _is_there(error) for path in paths]
+        return replace(
+            stale, changed=tuple({**dict.fromkeys(stale.changed), **dict.fromkeys(readable)})
+        )
 
     async def outline_file(self, path: bytes) -> Sequence[Definition]:
         """Return what one file defines, without the index. Empty if that is unknown."""
@@ -139,6 +149,11 @@ class Indexer:
             )
         except OSError as error:
             raise ToolError(f"The parser could not be started: {error.strerror}.") from error
+
+
+def _is_there(error: str) -> bool:
+    """Return whether the grammar that a file lacked is installed by now."""
+    return find_spec(error.removeprefix(parser.NO_GRAMMAR).partition(" ")[0]) is not None
 
 
 def _read_lines(child: "subprocess.Popen[bytes]") -> Sequence[bytes]:

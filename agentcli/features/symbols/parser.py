@@ -18,6 +18,10 @@ LINES_MOST = 200
 """The most lines that are listed for one name in one file."""
 
 
+NO_GRAMMAR = "no grammar: "
+"""The beginning of the error of a file whose grammar is not installed, before its module."""
+
+
 class Grammar(NamedTuple):
     module: str
     definitions: str
@@ -184,7 +188,7 @@ def parse_file(path: str) -> dict[str, Any]:
             return {"error": f"larger than {LIMIT_BYTES // 1_000_000} MB"}
         return parse_source(source, grammar)
     except ImportError:
-        return {"error": f"no grammar: {grammar.module} is not installed"}
+        return {"error": f"{NO_GRAMMAR}{grammar.module} is not installed"}
     except OSError as error:
         return {"error": error.strerror or "cannot be read"}
 

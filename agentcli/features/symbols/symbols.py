@@ -24,6 +24,7 @@ from agentcli.types.errors import ToolError
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Json
 from agentcli.types.tools import Effect, ErrorKind, Matches, Output, ToolContext, ToolSpec
+from agentcli.types.words import pluralize
 
 LINES_MOST = 100
 LINE_CHARS = 200
@@ -101,6 +102,8 @@ class Symbols:
         found = await asyncio.to_thread(self._find, find, args)
         is_cut = found.total > len(found.lines)
         text = [*found.lines, *([f"[first {LINES_MOST} of {found.total}]"] if is_cut else [])]
+        if find != "outline":
+            text += await asyncio.to_thread(self._describe_missing)
         if left:
             text.append(f"[{left} files are not read yet: call again for the whole answer]")
         details = Matches(
@@ -175,6 +178,17 @@ class Symbols:
             for hit in in_file:
                 last_line = f"-{hit.last_line}" if hit.last_line > hit.line else ""
                 yield f"{_show(path)}:{hit.line}{last_line}: {_cut(source, hit.line)}"
+
+    def _describe_missing(self) -> list[str]:
+        """Return a line for each language whose files are not in the answer."""
+        found = self._index.find_errors(parser.NO_GRAMMAR)
+        missing = {error: [*filter(self._is_shown, paths)] for error, paths in found.items()}
+        return [
+            f"[{pluralize(len(paths), 'file')} not read, e.g. {printable(os.fsdecode(paths[0]))}: "
+            f"{error}]"
+            for error, paths in missing.items()
+            if paths
+        ]
 
     def _say_nothing(self, name: str) -> str:
         near = self._index.find_similar(name.rpartition(".")[2], SIMILAR_MOST)
