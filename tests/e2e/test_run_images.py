@@ -151,3 +151,18 @@ def test_pages_that_the_prompt_mentions_go_as_a_document(provider: Provider, hom
     assert (document["type"], document["title"]) == ("document", "spec.pdf")
     again = agentcli("replay", "--check", session_log(home).parent.name, home=home)
     assert again.code == 0, again.out
+
+
+def test_more_pages_than_a_provider_takes_give_way(home: Path) -> None:
+    pytest.importorskip("pypdf", reason="pypdf is not installed")
+    (home / "work" / "spec.pdf").write_bytes(make_pdf(*("word " * 400 for _ in range(10))))
+    read = anthropic.calls(anthropic.call("toolu_1", "read_file", {"path": "spec.pdf"}))
+    message = "messages.2.content.0.pdf: A maximum of 100 PDF pages may be provided."
+    error = {"type": "invalid_request_error", "message": message}
+    refused = answer({"type": "error", "error": error}, status=400)
+    replies = [read, refused, anthropic.says("Read.")]
+    with Provider(replies) as provider:
+        ran = run(provider, home, "what says spec.pdf?")
+    assert ran.code == 0, ran.err
+    count = [json.dumps(body).count('"application/pdf"') for body in provider.bodies]
+    assert count == [0, 1, 0]

@@ -25,7 +25,9 @@ _KIND_OF_TYPE = {
     "overloaded_error": ProviderErrorKind.UNAVAILABLE,
 }
 
-_OVERFLOW = compile_later(r"prompt is too long|exceeds? (the )?context|long context", re.I)
+_OVERFLOW = compile_later(
+    r"prompt is too long|exceeds? (the )?context|long context|maximum of \d+ PDF pages", re.I
+)
 
 
 def read_error(status: int, headers: Mapping[str, str], body: Json) -> ProviderError:
