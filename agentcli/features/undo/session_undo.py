@@ -250,19 +250,25 @@ class UndoManager:
     ) -> None:
         for state in (before, planned):
             store.keep_reference(self._paths.id, state)
-        begun = {"id": undo_id, "root": str(root), "before": before, "planned": planned}
+        states = {"before": before, "planned": planned}
+        begun = {"id": undo_id, "root": str(root), "turns": self._count_turns(), **states}
         self._begun_path.write_text(json.dumps(begun), encoding="utf-8")
+
+    def _count_turns(self) -> int:
+        return sum(isinstance(fact, TurnStarted) for fact in self._journal.facts)
 
     def _take_back_unfinished(self, store: ObjectStore, root: Path) -> None:
         """Take back an undo that was killed in its middle: a redo must bring back all of its files.
 
-        One that was killed before it changed anything may have left half a note of it."""
+        If the conversation went on since, what it left counts as the state of the files. One that
+        was killed before it changed anything may have left half a note of it."""
         try:
             begun = json.loads(self._begun_path.read_text(encoding="utf-8"))
         except (FileNotFoundError, ValueError):
             return
         recorded = {fact.id for fact in self._journal.facts if isinstance(fact, Undone)}
-        if begun["id"] not in recorded and begun["root"] == str(root):
+        is_latest = begun["turns"] == self._count_turns() and begun["id"] not in recorded
+        if is_latest and begun["root"] == str(root):
             half = StateChange(before=begun["before"], after=begun["planned"])
             undo_changes(store, root, [half])
         self._begun_path.unlink()

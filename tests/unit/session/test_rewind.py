@@ -17,6 +17,7 @@ from agentcli.types.events import (
     ModelChanged,
     NoteReason,
     SessionForked,
+    Undone,
 )
 from agentcli.types.messages import Usage
 from agentcli.types.settings import Settings
@@ -173,6 +174,10 @@ def test_rewind_that_was_killed_is_completed_by_repeating_it(
     os.truncate(log, sum(map(len, lines[:at])))
     if killed_before == "undone":  # and only one of two files was restored by then
         (tmp_path / "work" / "c.txt").write_text("2\n")
+        undone = json.loads(lines[at])["fact"]
+        states = {"before": undone["before"], "planned": undone["after"]}
+        begun = {"id": undone["id"], "root": str(tmp_path / "work"), "turns": 2, **states}
+        (log.parent / "undo.json").write_text(json.dumps(begun))
 
     async def resume() -> None:
         paths = find_session(log.parent.name, tmp_path / "sessions")
@@ -181,7 +186,29 @@ def test_rewind_that_was_killed_is_completed_by_repeating_it(
         assert [target.turn for target in targets] == [1, 2]
         rewind(session, targets[1], "both")
         assert [target.turn for target in list_targets(session)] == [1]
+        assert list_files(tmp_path) == ["a.txt"]
+        while redo(session) is not None:
+            pass  # files and conversation are two facts if the first was recorded
         await session.close(0)
 
     asyncio.run(resume())
-    assert list_files(tmp_path) == ["a.txt"]
+    assert list_files(tmp_path) == ["a.txt", "b.txt", "c.txt"]
+    assert not (log.parent / "undo.json").exists()
+
+
+def test_rewind_that_was_killed_before_the_conversation_went_on_stays_as_it_was_left(
+    tmp_path: Path,
+) -> None:
+    """The file that it had removed does not come back with a later undo."""
+
+    async def work(session: Session) -> None:
+        rewind(session, list_targets(session)[1], "files")
+        undone = next(fact for fact in session.facts if isinstance(fact, Undone))
+        states = {"before": undone.before, "planned": undone.after}
+        begun = {"id": "undo-9", "root": str(tmp_path / "work"), "turns": 2, **states}
+        (session.paths.directory / "undo.json").write_text(json.dumps(begun))
+        await session.run_turn("third")
+        rewind(session, list_targets(session)[0], "files")
+
+    with_session(tmp_path, work)
+    assert list_files(tmp_path) == []
