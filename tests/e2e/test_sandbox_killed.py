@@ -15,7 +15,7 @@ from tests.support.outcomes import KEY
 from tests.support.processes import unique_seconds
 from tests.support.program import environment, script
 
-STARTS = (*range(2, 10), *range(2, 9))
+STARTS = range(2, 10)
 """After the start of which process; a run ends by itself before the last."""
 DELAYS_S = (0.0005, 0.002, 0.005)
 """For each of those processes other moments of its own set-up."""
