@@ -49,6 +49,12 @@ ASIDE = (
     "A question of the user, aside from the task: answer it in a few sentences from what you know, "
     "without calling a tool. Neither it nor your answer stays in the conversation."
 )
+TITLE = (
+    "You name sessions of a coding agent. From the messages of its user, write a title of three to "
+    "six words that says what the session is about. Answer with the title alone, without quotes."
+)
+TITLE_CHARS = 60
+TITLE_PROMPT_CHARS = 2_000
 OVERFLOWS_MAX = 2
 """The number of times per turn that a conversation is shortened and sent again."""
 
@@ -201,6 +207,34 @@ class ModelClient:
             )
         )
         return answer or "(no answer)"
+
+    async def draft_title(self) -> str:
+        """Return a title by the small model, from the user's messages; "" if it has none to give.
+
+        Raise ProviderError."""
+        model = self._small_model() or self._model()
+        said = [
+            block.text
+            for message in self._journal.history.list_user_messages()
+            for block in message.content
+            if isinstance(block, Text)
+        ]
+        if not said:
+            return ""
+        ends = dict.fromkeys((said[0], said[-1]))
+        asked = "\n\n".join(text[:TITLE_PROMPT_CHARS] for text in ends)
+        reply = await model.provider.send(
+            Request(
+                model=model.name,
+                system=TITLE,
+                messages=(UserMessage(content=(Text(text=asked),)),),
+                session=self._journal.session,
+            ),
+            build_usage_recorder(self._journal.append, model.price),
+        )
+        spent = TokensSpent(why="title", usage=reply.usage, cost_usd=model.price(reply.usage))
+        self._journal.append(spent)
+        return " ".join(reply.text.split()).strip("\"'.")[:TITLE_CHARS]
 
     def _list_summarisers(self, model: ServedModel) -> Sequence[ServedModel]:
         """Return the models for a summary: the small one, if there is one, then the model."""

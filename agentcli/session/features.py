@@ -174,7 +174,7 @@ SLASH_COMMANDS: Mapping[str, SlashEntry] = {
     "resume": _slash_in_feature(
         "sessions", "[SESSION]", "continue another session of this project", lists_arguments=True
     ),
-    "name": _slash_in_feature("sessions", "NAME", "name this session"),
+    "name": _slash_in_feature("sessions", "[NAME]", "name this session, or let the model name it"),
     "recall": _slash_in_feature(
         "recall", "[WORDS | show ID | edit ID TEXT | delete ID]", "search past sessions' memories"
     ),

@@ -203,8 +203,8 @@ class ModelFailed:
 class TokensSpent:
     """A request to a provider used tokens that no other fact counts."""
 
-    why: Literal["broken_off", "evaluation"]
-    """An attempt that gave no reply, or a model's evaluation of a call."""
+    why: Literal["broken_off", "evaluation", "title"]
+    """An attempt that gave no reply, a model's evaluation of a call, or the title of a session."""
     usage: Usage
     cost_usd: float | None
     """None if the price is not known."""

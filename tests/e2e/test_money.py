@@ -77,3 +77,22 @@ def test_summary_is_written_by_the_small_model_or_else_by_the_own(tmp_path: Path
         term.wait("Compacted")
         names = [body["model"] for body in session.model.bodies]
         assert names == ["claude-opus-5-5", "claude-haiku-5-5"]
+
+
+def test_session_is_named_by_the_small_model(tmp_path: Path) -> None:
+    script = [says("Hello."), says('"Greeting the agent."')]
+    with live(tmp_path, script, env={"AGENTCLI_SMALL_MODEL": "haiku"}) as session:
+        term = session.term
+        term.ready()
+        term.send("/name")
+        term.wait("nothing to name this session by yet")
+        term.send("say hello")
+        term.wait("Hello.")
+        term.send("/name")
+        term.wait("Named this session Greeting the agent")
+        asked = session.model.bodies[1]
+        assert asked["model"] == "claude-haiku-5-5"
+        assert "say hello" in str(asked["messages"])
+        assert "tools" not in asked
+        term.send("/cost")
+        term.wait("2 requests")

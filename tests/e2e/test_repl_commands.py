@@ -136,7 +136,7 @@ def test_commands_that_only_look_all_work(tmp_path: Path) -> None:
             "/show ²": "Usage: /show N [--model]",
             "/copy ²": "Usage: /copy [N|code|all]",
             "/export": "Usage: /export FILE",
-            "/name": "Usage: /name NAME",
+            "/name A fix": "Named this session A fix",
             "/usage": "requests",
             "?": "/help [COMMAND]",
             "help": "/help [COMMAND]",

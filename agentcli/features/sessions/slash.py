@@ -7,11 +7,11 @@ from pathlib import Path
 from agentcli.features.sessions.render import describe_state
 from agentcli.log.sessions import SessionSummary, choose_session, list_sessions
 from agentcli.system.plain_text import show_controls
-from agentcli.types.errors import UsageError
+from agentcli.types.errors import ProviderError, UsageError
 from agentcli.types.events import SessionNamed
 from agentcli.ui.render.paint import escape
 from agentcli.ui.render.wording import format_age
-from agentcli.ui.repl.commands.registry import CommandHost, WrongArguments
+from agentcli.ui.repl.commands.registry import CommandHost
 from agentcli.ui.repl.picker import PickerRow, pick_row
 from agentcli.ui.repl.terminal import open_terminal
 
@@ -49,10 +49,23 @@ def _list_other_sessions(host: CommandHost) -> list[SessionSummary]:
 
 
 async def run_name(host: CommandHost, rest: str) -> None:
-    if not rest:
-        raise WrongArguments
-    host.session.journal.append(SessionNamed(name=rest))
-    host.say(f"Named this session {escape(rest)}", "dim")
+    name = rest or await _draft_name(host)
+    host.session.journal.append(SessionNamed(name=name))
+    host.say(f"Named this session {escape(name)}", "dim")
+
+
+async def _draft_name(host: CommandHost) -> str:
+    """Return a name by the small model. Raise UsageError if there is nothing to name yet."""
+    client = host.session.model_client
+    if not host.session.journal.history.list_user_messages():
+        raise UsageError("there is nothing to name this session by yet", hint="/name NAME")
+    try:
+        name = await host.wait_for("Choosing a name", client.draft_title())
+    except ProviderError as error:
+        raise UsageError(f"the model gave no name: {error}", hint="/name NAME") from None
+    if not name:
+        raise UsageError("the model gave no name", hint="/name NAME")
+    return show_controls(name)
 
 
 # A list to choose the session to continue from
