@@ -66,7 +66,7 @@ class Evidence:
             case Undone(paths=paths):
                 self._add_unchecked(paths)
             case Verified(command=command):
-                self._add_check(command, command, "" if event.passed else _describe_check(event))
+                self._add_check(command, command, _describe_check(event))
             case _:
                 pass
 
@@ -131,7 +131,13 @@ def _read_command(call: ToolCall) -> str:
 
 
 def _describe_check(run: Verified) -> str:
-    return "did not finish" if run.exit_code is None else f"exit code {run.exit_code}"
+    """Return how a check failed; empty if it passed, also with its own files as they were."""
+    if run.exit_code is None:
+        return "did not finish"
+    if run.exit_code:
+        return f"exit code {run.exit_code}"
+    is_doubtful = run.base is not None and not (run.base.passed or run.base.not_run)
+    return "with its own files as they were" if is_doubtful else ""
 
 
 # For the model, before a run ends.

@@ -193,13 +193,14 @@ _KIND_OF_STATUS = {
     425: ProviderErrorKind.UNAVAILABLE,
     429: ProviderErrorKind.RATE_LIMITED,
     499: ProviderErrorKind.UNAVAILABLE,
+    501: ProviderErrorKind.REJECTED,
+    505: ProviderErrorKind.REJECTED,
 }
 
 
 def kind_of_status(status: int) -> ProviderErrorKind:
-    if status >= 500:
-        return ProviderErrorKind.UNAVAILABLE
-    return _KIND_OF_STATUS.get(status, ProviderErrorKind.REJECTED)
+    other = ProviderErrorKind.UNAVAILABLE if status >= 500 else ProviderErrorKind.REJECTED
+    return _KIND_OF_STATUS.get(status, other)
 
 
 _REQUEST_IDS = ("request-id", "x-request-id", "x-goog-request-id", "x-amzn-requestid", "cf-ray")

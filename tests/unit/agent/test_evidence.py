@@ -3,7 +3,7 @@ from collections.abc import Sequence
 import pytest
 
 from agentcli.agent.evidence import Evidence
-from agentcli.types.checks import Verified
+from agentcli.types.checks import BaseCheck, Verified
 from agentcli.types.events import (
     CallFinished,
     CallJudged,
@@ -56,8 +56,8 @@ def run(command: str, *, code: int = 0, changes: Sequence[str] = (), out: str = 
     return [judged, *([changed] if changes else []), CallFinished(result=result)]
 
 
-def check(command: str, code: int | None) -> list[Event]:
-    return [Verified(command=command, exit_code=code, output="")]
+def check(command: str, code: int | None, base: BaseCheck | None = None) -> list[Event]:
+    return [Verified(command=command, exit_code=code, output="", base=base)]
 
 
 UNDO = Undone(id="u", action="undo", numbers=(1,), before="a", after="b", paths=("a.py",))
@@ -125,6 +125,14 @@ CASES: dict[str, tuple[list[Event], str]] = {
     "a check of the user that did not finish": (
         [*edit("a.py"), *check("./ok.sh", None)],
         "not verified: ./ok.sh failed after the last edit (did not finish)",
+    ),
+    "a check that passes only as the run changed it": (
+        [*edit("ok.sh"), *check("./ok.sh", 0, BaseCheck(files=("ok.sh",), exit_code=1))],
+        "not verified: ./ok.sh failed after the last edit (with its own files as they were)",
+    ),
+    "a check that passes as it was, too": (
+        [*edit("ok.sh"), *check("./ok.sh", 0, BaseCheck(files=("ok.sh",), exit_code=0))],
+        "verified: ./ok.sh, exit 0, after the last edit",
     ),
 }
 

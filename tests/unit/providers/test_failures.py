@@ -27,6 +27,8 @@ from agentcli.types.messages import Json
         (422, ProviderErrorKind.REJECTED),
         (429, ProviderErrorKind.RATE_LIMITED),
         (500, ProviderErrorKind.UNAVAILABLE),
+        (501, ProviderErrorKind.REJECTED),
+        (503, ProviderErrorKind.UNAVAILABLE),
         (529, ProviderErrorKind.UNAVAILABLE),
     ],
 )
