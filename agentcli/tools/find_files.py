@@ -139,9 +139,12 @@ class FindFiles:
         head, slash, name = glob.rpartition("/")
         wider = (f"{head}/**/{name}", f"**/{glob}") if slash and head else ()
         for deeper in (*wider, f"**/{glob}/**") if glob and "**" not in glob else ():
-            scope = await asyncio.to_thread(
-                build_scope, self._workspace, path=args.path or ".", glob=deeper
-            )
+            try:
+                scope = await asyncio.to_thread(
+                    build_scope, self._workspace, path=args.path or ".", glob=deeper
+                )
+            except ToolError:  # the directory was replaced after it was searched
+                return ""
             if await self._find_first(scope) is not None:
                 return f" There are some deeper: use {printable(deeper)}."
         return ""
