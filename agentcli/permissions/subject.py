@@ -235,10 +235,10 @@ def _read_host(args: Any) -> str:
 
 
 def _paths(tool: str, args: Any) -> Sequence[str]:
-    if tool == "apply_patch":
-        return find_patched_paths(args)
     if tool not in EDITING | READING:
         return []
+    if tool == "apply_patch" or hasattr(args, "paths"):
+        return find_patched_paths(args)
     path = _field(args, "path") or OWN_TOOLS[tool].default_path
     glob = _field(args, "glob")
     return [path, *([f"{path}/{glob}"] if glob and tool == "grep" else [])] if path else []

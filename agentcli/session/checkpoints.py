@@ -18,6 +18,7 @@ from agentcli.log.paths import SessionPaths
 from agentcli.types.errors import SettingsError, ToolError
 from agentcli.types.events import Checkpointed, Emit, Warned
 from agentcli.types.grants import NO_GRANTS, Grants
+from agentcli.types.own_tools import EDITING, list_paths
 from agentcli.types.tools import Effect, Output, Tool, ToolContext, ToolSpec, WrappedTool
 
 if TYPE_CHECKING:
@@ -230,10 +231,8 @@ class Checkpoints:
     ) -> Mapping[Path, Sequence[bytes] | None]:
         """Return the paths that a call can change in each root, or None for everything there."""
         match spec.name if spec.source == "built-in" else "":
-            case "write_file" | "edit_file":
-                return self._locate([args.path])
-            case "apply_patch":
-                return self._locate(args.paths)
+            case name if name in EDITING:
+                return self._locate(list_paths(args))
             case _:
                 return dict.fromkeys((self._workspace, *self._added().writable))
 

@@ -18,6 +18,7 @@ from agentcli.agent.toolset import Load
 from agentcli.types.checks import Verified
 from agentcli.types.events import Emit, Warned
 from agentcli.types.messages import Text
+from agentcli.types.own_tools import EDITING, list_paths
 from agentcli.types.tools import (
     Diff,
     Output,
@@ -27,7 +28,6 @@ from agentcli.types.tools import (
     WrappedTool,
 )
 
-EDITS = ("write_file", "edit_file", "apply_patch")
 LINES_MAX = 10
 LINE_CHARS = 300
 CHECK_TIMEOUT_S = 60.0
@@ -65,7 +65,7 @@ class EditChecks:
     ) -> Iterator[tuple[ToolSpec, Load]]:
         """Yield the same tools, with checks after those that edit files."""
         for spec, load in offers:
-            is_edit = spec.source == "built-in" and spec.name in EDITS
+            is_edit = spec.source == "built-in" and spec.name in EDITING
             yield spec, partial(self._wrap_tool, load) if is_edit else load
 
     def _wrap_tool(self, load: Load) -> Tool:
@@ -159,7 +159,7 @@ class _CheckedEdit(WrappedTool):
         self._checks = checks
 
     async def run(self, args: Any, context: ToolContext) -> Output:
-        paths = args.paths if self.spec.name == "apply_patch" else [args.path]
+        paths = list_paths(args)
         before = await self._checks.capture_before(paths)
         output = await self._tool.run(args, context)
         if output.error is not None:

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 from agentcli.system.text import majority_ending, set_line_ending
 from agentcli.system.workspace import UnsavedText
 from agentcli.types.errors import ToolError
+from agentcli.types.own_tools import EDITING, list_paths
 from agentcli.types.tools import Details, Effect, Output, Tool, ToolContext, WrappedTool
 
 if TYPE_CHECKING:
     from agentcli.system.workspace import Workspace
 
-WORKING = ("read_file", "edit_file", "write_file", "apply_patch")
+WORKING = EDITING | {"read_file"}
 """The tools that ask the editor for the files they name."""
 LIMIT_BYTES = 10 * 1024 * 1024
 
@@ -107,7 +108,7 @@ class _EditorTool(WrappedTool):
         return output
 
     def _locate(self, args: Any) -> list[Path]:
-        names = args.paths if self.spec.name == "apply_patch" else [args.path]
+        names = list_paths(args)
         try:
             return [self._workspace.locate(name).path for name in names]
         except ToolError:

@@ -5,7 +5,7 @@ How a tool is built is in `session/builtin_tools`, or in the feature that it bel
 """
 
 from collections.abc import Collection, Iterator, Mapping
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 ToolKind: TypeAlias = Literal["read", "search", "edit", "execute", "fetch", "think", "other"]
 
@@ -97,6 +97,15 @@ def find_own_tools(name: str, available: Collection[str]) -> Iterator[str]:
     for own, tool in OWN_TOOLS.items():
         if own in available and plain in map(to_plain, (own, *tool.other_names.split())):
             yield own
+
+
+def list_paths(args: Any) -> list[str]:
+    """Return the paths that a file tool's arguments name: all its `paths`, or else its `path`.
+
+    A tool that changes more than one file must have `paths`: permissions, undo, checks after edits
+    and editors go by them."""
+    paths = getattr(args, "paths", None)
+    return [args.path] if paths is None else [*map(str, paths)]
 
 
 def get_kind(name: str) -> ToolKind:

@@ -7,7 +7,7 @@ from difflib import unified_diff
 from typing import Any
 
 from agentcli.features.replay.recording import RecordedPaths, is_overflow
-from agentcli.session.edit_checks import EDITS, HEADING
+from agentcli.session.edit_checks import HEADING
 from agentcli.types.errors import Ending
 from agentcli.types.events import (
     CallFinished,
@@ -22,6 +22,7 @@ from agentcli.types.events import (
 )
 from agentcli.types.hidden import NOTE
 from agentcli.types.messages import Document, Image, Text
+from agentcli.types.own_tools import EDITING
 from agentcli.types.tools import Command, Details, Diff, ErrorKind, ToolResult
 
 # Comparing two results without what depends on path and time.
@@ -153,7 +154,7 @@ def _lines(result: ToolResult, normal: Normal) -> list[str]:
     for block in result.content:
         match block:
             case Text(text=text):
-                if result.name in EDITS:  # their checks are not run again
+                if result.name in EDITING:  # their checks are not run again
                     text, _, found = text.partition(f"\n\n{HEADING}\n")
                     findings += found.split("\n")
                 rows = normal(text).split("\n")

@@ -115,7 +115,7 @@ OTHER_KEYS = (
     ("Ctrl-R", "search the history"),
     ("Ctrl-A/E/K/U/W/Y, Alt-B/F", "edit as in emacs"),
     (
-        "y s a n e v m",
+        " ".join(ANSWERS_BY_KEY),
         "answer a question (a needs Enter; Esc says no and stops the turn)",
     ),
 )
