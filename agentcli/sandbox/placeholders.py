@@ -36,12 +36,16 @@ _LOCK_TRIES = 20
 _LOCK_PAUSE_S = 0.005
 
 # Commands of the killed session are gone after that time. `flock` fails if another session has it.
+# It gets an open file: a path that is removed at this moment it would create, as a file.
 _REMOVE = f"""
 sleep 2
 for word do
     path=$(printf '%b.' "$word"); path=${{path%.}}
     [ "$(stat -c %Y "$path")" = {_MADE_AT_S} ] || continue
-    if [ -d "$path" ]; then flock -nx "$path" rmdir "$path"; else flock -nx "$path" rm "$path"; fi
+    (
+        exec 9<"$path" && flock -nx 9 && [ "$path" -ef /dev/fd/9 ] || exit
+        if [ -d "$path" ]; then rmdir "$path"; else rm "$path"; fi
+    )
 done
 """
 REAPER = ("/bin/sh", "-c", _REMOVE, "sh")

@@ -156,6 +156,20 @@ def test_what_a_killed_session_made_and_another_uses_goes_with_the_last(tmp_path
     asyncio.run(until(lambda: names(tmp_path) == []))
 
 
+def test_path_that_is_removed_while_the_reaper_looks_is_not_made_anew(tmp_path: Path) -> None:
+    top, programs = tmp_path / "top", tmp_path / "bin"
+    top.mkdir()
+    programs.mkdir()
+    place = Placeholder(top / "a", is_directory=True)
+    place.make()
+    for name, does in {"stat": f'/usr/bin/stat "$@"; rmdir {top}/a', "sleep": "true"}.items():
+        (programs / name).write_text(f"#!/bin/sh\n{does}\n")
+        (programs / name).chmod(0o755)
+    path = f"{programs}:{os.defpath}"
+    subprocess.run([*REAPER, place.word], env={"PATH": path}, capture_output=True)
+    assert names(top) == []
+
+
 def test_what_the_person_made_of_it_stays_after_a_kill(tmp_path: Path) -> None:
     with killed_in_the_end(tmp_path):
         (tmp_path / "a/settings.toml").write_text("mine")
