@@ -1,5 +1,6 @@
 import asyncio
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -162,7 +163,8 @@ def test_path_that_is_removed_while_the_reaper_looks_is_not_made_anew(tmp_path: 
     programs.mkdir()
     place = Placeholder(top / "a", is_directory=True)
     place.make()
-    for name, does in {"stat": f'/usr/bin/stat "$@"; rmdir {top}/a', "sleep": "true"}.items():
+    flock = shutil.which("flock", path=os.defpath)
+    for name, does in {"flock": f'rmdir {top}/a; exec {flock} "$@"', "sleep": "true"}.items():
         (programs / name).write_text(f"#!/bin/sh\n{does}\n")
         (programs / name).chmod(0o755)
     path = f"{programs}:{os.defpath}"
