@@ -291,9 +291,9 @@ class TmuxTerm(Term):
         self._files.mkdir(parents=True)
         given = environment(home, **{"TERM": "tmux-256color", **(env or {})})
         command = shlex.join([*program, *arguments]).replace("'", "'\\''")
-        pid, gate = self._files / "pid", self._files / "gate"
+        pid, gate, begun = (self._files / name for name in ("pid", "gate", "begun"))
         script = (
-            f"until [ -e {gate} ]; do sleep 0.02; done; "
+            f": > {begun}; until [ -e {gate} ]; do sleep 0.02; done; "
             f"sh -c 'echo $$ > {pid}; exec {command}'; "
             f"echo $? > {self._files / 'code'}; echo the shell is back; exec cat"
         )
@@ -303,6 +303,7 @@ class TmuxTerm(Term):
         self._tmux("set-option", "-g", "history-limit", "20000")
         self._tmux("pipe-pane", "-t", "t", f"cat >> {self._files / 'raw'}")
         self.tty = self._tmux("display-message", "-p", "-t", "t", "#{pane_tty}").strip()
+        until(begun.exists, "tmux has set up the terminal")
         self.settings_before = self.settings()
         gate.touch()
         until(lambda: pid.exists() and pid.read_text().strip(), "the program has started")
