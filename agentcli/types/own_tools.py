@@ -14,7 +14,7 @@ class OwnTool(NamedTuple):
     kind: ToolKind
     default_path: str = ""
     """The path that a call means if it names none."""
-    is_usual: bool = False
+    is_built_in: bool = False
     """True if every session declares it."""
     hook_names: tuple[str, ...] = ()
     """Its names in hooks written for other agents. The first is used unless the hook names one."""
@@ -25,19 +25,19 @@ class OwnTool(NamedTuple):
 OWN_TOOLS: Mapping[str, OwnTool] = {
     "read_file": OwnTool(
         "read",
-        is_usual=True,
+        is_built_in=True,
         hook_names=("Read",),
         other_names="read view cat open_file view_file notebook_read read_many_files",
     ),
     "write_file": OwnTool(
         "edit",
-        is_usual=True,
+        is_built_in=True,
         hook_names=("Write",),
         other_names="write create create_file save_file",
     ),
     "edit_file": OwnTool(
         "edit",
-        is_usual=True,
+        is_built_in=True,
         hook_names=("Edit", "MultiEdit"),
         other_names="edit multi_edit replace str_replace search_replace str_replace_editor "
         "str_replace_based_edit_tool notebook_edit insert edit_files",
@@ -45,7 +45,7 @@ OWN_TOOLS: Mapping[str, OwnTool] = {
     "grep": OwnTool(
         "search",
         default_path=".",
-        is_usual=True,
+        is_built_in=True,
         hook_names=("Grep",),
         other_names="search rg ripgrep grep_search search_files search_file_content "
         "codebase_search",
@@ -53,13 +53,13 @@ OWN_TOOLS: Mapping[str, OwnTool] = {
     "find_files": OwnTool(
         "search",
         default_path=".",
-        is_usual=True,
+        is_built_in=True,
         hook_names=("Glob",),
         other_names="glob ls find list list_dir list_files list_directory file_search",
     ),
     "bash": OwnTool(
         "execute",
-        is_usual=True,
+        is_built_in=True,
         hook_names=("Bash",),
         other_names="shell sh exec execute terminal run_shell execute_bash run_command "
         "run_commands execute_command run_shell_command run_terminal_cmd run_in_terminal "
@@ -84,11 +84,11 @@ OWN_TOOLS: Mapping[str, OwnTool] = {
     ),
 }
 
-BUILT_IN = tuple(name for name, tool in OWN_TOOLS.items() if tool.is_usual)
+BUILT_IN = tuple(name for name, tool in OWN_TOOLS.items() if tool.is_built_in)
 """The tools that are always declared."""
 READING = frozenset(name for name, tool in OWN_TOOLS.items() if tool.kind in ("read", "search"))
 EDITING = frozenset(name for name, tool in OWN_TOOLS.items() if tool.kind == "edit")
-USUAL_READING = tuple(name for name in BUILT_IN if name in READING)
+BUILT_IN_READING = tuple(name for name in BUILT_IN if name in READING)
 
 
 def find_own_tools(name: str, available: Collection[str]) -> Iterator[str]:

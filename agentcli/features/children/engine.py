@@ -35,7 +35,7 @@ from agentcli.types.events import (
     TurnStarted,
     Warned,
 )
-from agentcli.types.own_tools import BUILT_IN, USUAL_READING
+from agentcli.types.own_tools import BUILT_IN, BUILT_IN_READING
 from agentcli.types.tools import Effect, ErrorKind, Output, Tool, ToolContext, ToolSpec
 from agentcli.types.verdicts import Delegation
 
@@ -132,7 +132,7 @@ class ChildAgents(SessionFeature):
 
     def _list_read_tools(self) -> tuple[str, ...]:
         return (
-            *USUAL_READING,
+            *BUILT_IN_READING,
             *(spec.name for spec in self._parts.toolset.specs if spec.only_reads),
         )
 

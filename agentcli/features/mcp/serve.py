@@ -35,7 +35,7 @@ from agentcli.features.mcp.stdio import Incoming, MessageFilter
 from agentcli.features.mcp.tool_server import ToolServer
 from agentcli.types.errors import Exit
 from agentcli.types.messages import Document, Image, Json, Text
-from agentcli.types.own_tools import EDITING, USUAL_READING
+from agentcli.types.own_tools import BUILT_IN_READING, EDITING
 from agentcli.types.settings import Settings
 from agentcli.types.tools import ToolResult, ToolSpec
 
@@ -84,7 +84,7 @@ def _parse_loosely(line: str) -> Any:
 # agentcli as a server: our tools for other programs, over stdin and stdout
 
 
-FILE_TOOLS = frozenset({*USUAL_READING, *EDITING})
+FILE_TOOLS = frozenset({*BUILT_IN_READING, *EDITING})
 """The tools that touch nothing but files of the workspace."""
 
 Show: TypeAlias = Callable[[str], None]
@@ -165,8 +165,8 @@ class _ProgressReports:
 def _declare(spec: ToolSpec) -> Tool:
     """Return the declaration, with hints from which a client may decide whether to ask."""
     hints = {
-        "readOnlyHint": spec.name in USUAL_READING,
-        "destructiveHint": spec.name not in USUAL_READING,
+        "readOnlyHint": spec.name in BUILT_IN_READING,
+        "destructiveHint": spec.name not in BUILT_IN_READING,
         "openWorldHint": spec.name not in FILE_TOOLS,
     }
     return Tool.model_validate(
