@@ -3,6 +3,7 @@
 Nothing here sleeps for luck: everything is waited for on the screen, the files or the processes.
 """
 
+import itertools
 import os
 import re
 import select
@@ -336,7 +337,15 @@ class TmuxTerm(Term):
         self._tmux("paste-buffer", "-p", "-t", "t")
 
     def resize(self, cols: int, rows: int) -> None:
-        self._tmux("resize-window", "-t", "t", "-x", str(cols), "-y", str(rows))
+        self.resize_at_once((cols, rows))
+
+    def resize_at_once(self, *sizes: tuple[int, int]) -> None:
+        """Give the window one size after the other, before tmux reports any but the first."""
+        commands = (
+            ("resize-window", "-t", "t", "-x", str(cols), "-y", str(rows), ";")
+            for cols, rows in sizes
+        )
+        self._tmux(*itertools.chain.from_iterable(commands))
 
     def settings(self) -> str:
         """Of the terminal, in one line."""

@@ -40,7 +40,7 @@ FRAME_S = 0.06
 """The time between two frames of what changes by itself. Typed text is shown at once."""
 
 GAP_ROWS_MAX = 8
-STEADY_SIZE_S = 0.3
+STEADY_SIZE_S = 0.4
 """tmux wraps its rows at once, but tells a program about a second change of the size only after
 0.25 s. What is drawn in between is laid out for the wrong width."""
 
