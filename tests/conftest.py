@@ -38,7 +38,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item in quick:
             item.add_marker("quick")
-        elif depends_on_layer(item):
+            continue
+        item.add_marker(pytest.mark.flaky(reruns=1))
+        if depends_on_layer(item):
             item.add_marker("sandbox")
     if "soak" not in config.getoption("-m"):
         config.hook.pytest_deselected(
@@ -71,7 +73,9 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say how many tests were skipped, by reason."""
+    """Say how many tests were skipped, by reason, and which ones had to run twice, and why."""
+    for report in terminalreporter.stats.get("rerun", ()):
+        terminalreporter.write_line(f"run again: {report.nodeid}\n{report.longreprtext}")
     skipped = [str(report.longrepr[2]) for report in terminalreporter.stats.get("skipped", ())]
     for reason, number in Counter(skipped).most_common():
         terminalreporter.write_line(f"{number:5} skipped: {reason.removeprefix('Skipped: ')}")
