@@ -246,7 +246,7 @@ def add_worktree(tree: Path, commit: str, *, root: Path, branch: str = "") -> No
         for name in ("worktrees", "logs"):
             Path(os.path.realpath(stand_in / name)).mkdir(exist_ok=True)
         real = Path(os.path.realpath(stand_in / "worktrees"))
-        _run([*command, str(tree), commit], cwd=root, env=env)
+        _run([*command, "--", str(tree), commit], cwd=root, env=env)
         pointer = tree / ".git"
         name = Path(pointer.read_text(encoding="utf-8").strip()).name
         # It points to the stand-in directory, which is about to be removed.

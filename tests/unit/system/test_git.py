@@ -6,7 +6,7 @@ import pytest
 
 from agentcli.features.batch.trees import TaskTrees
 from agentcli.system import own_process
-from agentcli.system.git import PLAIN_DIFF, run_git
+from agentcli.system.git import PLAIN_DIFF, add_worktree, run_git
 from agentcli.system.worktree import UncommittedChanges
 from agentcli.types.errors import SettingsError
 
@@ -110,3 +110,10 @@ def test_nothing_that_a_repository_in_the_repository_has_set_is_run(repo: Path) 
     changes.load()
     assert changes.known == ()
     assert not ran.exists()
+
+
+@pytest.mark.parametrize("commit", ["--detach", "--lock", "-f"])
+def test_commit_of_a_worktree_is_never_an_option(repo: Path, commit: str) -> None:
+    with pytest.raises(SettingsError, match=commit):
+        add_worktree(repo.parent / "tree", commit, root=repo)
+    assert not (repo.parent / "tree").exists()
