@@ -71,6 +71,7 @@ def _measured(argv: list[str], stream: Stream) -> tuple[float, Spent] | None:
     with TemporaryDirectory() as home, Model(lambda step: stream(step, None)) as model:
         env = environment(Path(home), **model.environment)
         _point_pi_to(model, Path(home))
+        _point_codex_to(model, Path(home))
         try:
             spent = weighed(argv, env=env, cwd=Path(home))
         except (subprocess.CalledProcessError, subprocess.TimeoutExpired):
@@ -86,3 +87,22 @@ def _point_pi_to(model: Model, home: Path) -> None:
     settings.parent.mkdir(parents=True)
     server = {"baseUrl": f"http://127.0.0.1:{model.port}"}
     settings.write_text(json.dumps({"providers": {"anthropic": server}}))
+
+
+def _point_codex_to(model: Model, home: Path) -> None:
+    """Name the server in the settings of Codex, which asks its own before any other."""
+    settings = home / ".codex/config.toml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text(
+        f"""
+        model = "gpt-5"
+        model_provider = "bench"
+        [model_providers.bench]
+        name = "bench"
+        base_url = "http://127.0.0.1:{model.port}/v1"
+        env_key = "OPENAI_API_KEY"
+        wire_api = "responses"
+        [analytics]
+        enabled = false
+        """
+    )
