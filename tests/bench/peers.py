@@ -7,21 +7,31 @@ import json
 import shutil
 import statistics
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TypeAlias
 
 from tests.bench.dialects import Call, Stream, of_anthropic, of_chat, of_responses
 from tests.bench.figures import Figure
 from tests.bench.model import Model
 from tests.bench.process import Spent, weighed
+from tests.support import anthropic_streams as anthropic
 from tests.support.program import PROGRAM, environment
+
+Reply: TypeAlias = Callable[[int], bytes]
 
 RUNS = 5
 PROMPT = "hi"
 TURNS = 30
-CALLING = ("agentcli", "pi")
+CALLING = ("agentcli", "agentcli, no sandbox", "pi")
 """Those that have a tool `bash` with a `command`, as the model calls it."""
+GAPS = {
+    "5 sleep 0.5 at once, gap": ["sleep 0.5"] * 5,
+    "5 MB of output, gap": ["yes | head -c 5000000"],
+}
+"""Commands of a first reply, measured from that reply to the request with their results."""
 
 PEERS: Mapping[str, tuple[tuple[str, ...], Stream]] = {
     "claude": (("claude", "-p", PROMPT), of_anthropic),
@@ -41,6 +51,7 @@ PEERS: Mapping[str, tuple[tuple[str, ...], Stream]] = {
 def figures() -> Iterator[Figure]:
     ours = [str(PROGRAM), "run", "--model", "opus", "--mode", "auto", PROMPT]
     yield from _rows("agentcli", ours, of_anthropic)
+    yield from _rows("agentcli, no sandbox", [*ours, "--sandbox", "off"], of_anthropic)
     for name, (argv, stream) in PEERS.items():
         program = shutil.which(argv[0])
         if program is not None:
@@ -48,27 +59,51 @@ def figures() -> Iterator[Figure]:
 
 
 def _rows(name: str, argv: list[str], stream: Stream) -> Iterator[Figure]:
-    if _measured(argv, stream) is None:
+    if not (runs := _run_often(argv, lambda step: stream(step, None))):
         return  # it wants to be set up first, or to ask somebody else
-    runs = [run for _ in range(RUNS) if (run := _measured(argv, stream)) is not None]
-    yield Figure(what=f"{name}, first request", value=statistics.median(it for it, _ in runs))
-    spent = [spent for _, spent in runs]
-    yield Figure(what=f"{name}, total", value=statistics.median(it.wall_ms for it in spent))
-    peak_mb = statistics.median(it.peak_mb for it in spent)
+    firsts = [(model.complete[0] - spent.began) * 1000 for model, spent in runs]
+    yield Figure(what=f"{name}, first request", value=statistics.median(firsts))
+    yield Figure(what=f"{name}, total", value=statistics.median(it.wall_ms for _, it in runs))
+    peak_mb = statistics.median(it.peak_mb for _, it in runs)
     yield Figure(what=f"{name}, peak memory", value=peak_mb, unit="MB")
     if name in CALLING:
-        turns = [_measured(argv, _repeat_echo) for _ in range(RUNS)]
-        took_ms = statistics.median(one[1].wall_ms for one in turns if one is not None)
-        yield Figure(what=f"{name}, {TURNS} turns of echo, total", value=took_ms)
+        yield from _rows_of_calls(name, argv)
 
 
-def _repeat_echo(step: int, call: Call | None) -> bytes:
+def _rows_of_calls(name: str, argv: list[str]) -> Iterator[Figure]:
+    turns = _run_often(argv, _repeat_echo)
+    took_ms = statistics.median(spent.wall_ms for _, spent in turns)
+    yield Figure(what=f"{name}, {TURNS} turns of echo, total", value=took_ms)
+    for what, commands in GAPS.items():
+        runs = _run_often(argv, partial(_call_first, commands))
+        gaps = [(model.complete[1] - model.answered[0]) * 1000 for model, _ in runs]
+        yield Figure(what=f"{name}, {what}", value=statistics.median(gaps))
+
+
+def _repeat_echo(step: int) -> bytes:
     echo: Call = ("bash", {"command": f"echo {step}"})
     return of_anthropic(step, echo if step < TURNS else None)
 
 
-def _measured(argv: list[str], stream: Stream) -> tuple[float, Spent] | None:
-    with TemporaryDirectory() as home, Model(lambda step: stream(step, None)) as model:
+def _call_first(commands: Sequence[str], step: int) -> bytes:
+    if step:
+        return of_anthropic(step, None)
+    calls = (
+        anthropic.call(f"toolu_{n}", "bash", {"command": command})
+        for n, command in enumerate(commands)
+    )
+    return anthropic.calls(*calls).body
+
+
+def _run_often(argv: list[str], reply: Reply) -> list[tuple[Model, Spent]]:
+    """Run it as often as counts, after one run that warms. Return none if it cannot be run."""
+    if _run(argv, reply) is None:
+        return []
+    return [run for _ in range(RUNS) if (run := _run(argv, reply)) is not None]
+
+
+def _run(argv: list[str], reply: Reply) -> tuple[Model, Spent] | None:
+    with TemporaryDirectory() as home, Model(reply) as model:
         env = environment(Path(home), **model.environment)
         _point_pi_to(model, Path(home))
         _point_codex_to(model, Path(home))
@@ -78,7 +113,7 @@ def _measured(argv: list[str], stream: Stream) -> tuple[float, Spent] | None:
             return None
         if not model.complete:
             return None
-        return (model.complete[0] - spent.began) * 1000, spent
+        return model, spent
 
 
 def _point_pi_to(model: Model, home: Path) -> None:
