@@ -13,17 +13,11 @@ from agentcli.system import clock
 from agentcli.types.answers import AnswerParts
 from agentcli.types.deltas import Delta
 from agentcli.types.events import (
-    CallFinished,
-    CallJudged,
-    Checkpointed,
     Entry,
     Event,
     Fact,
-    HookRan,
-    HostJudged,
     ModelReplied,
-    OutputStored,
-    SignatureJudged,
+    find_call_id,
 )
 
 Record: TypeAlias = Callable[[Entry], None]
@@ -90,7 +84,7 @@ class Journal:
             seq=self._seq + 1,
             at=clock.now(),
             session=self.session,
-            parent=self._cause_of_call.get(_find_call_id(fact) or "", self._cause),
+            parent=self._cause_of_call.get(find_call_id(fact), self._cause),
             fact=fact,
         )
 
@@ -107,8 +101,7 @@ class Journal:
         fact = original if isinstance(original, ModelReplied) else entry.fact
         self.history.add(fact)
         self._answer(fact)
-        call_id = _find_call_id(entry.fact)
-        if call_id is not None:
+        if call_id := find_call_id(entry.fact):
             self._cause_of_call[call_id] = entry.seq
             return
         self._cause = entry.seq
@@ -122,17 +115,3 @@ class Journal:
         except Exception:  # a front end that breaks must not take the session with it
             log.exception("a listener failed and was removed")
             self._listeners.remove(listener)
-
-
-def _find_call_id(fact: Fact) -> str | None:
-    match fact:
-        case CallJudged(call=call):
-            return call.id
-        case CallFinished(result=result):
-            return result.call_id
-        case HookRan(call_id=call_id) | HostJudged(call_id=call_id) | Checkpointed(call_id=call_id):
-            return call_id or None
-        case OutputStored(call_id=call_id) | SignatureJudged(call_id=call_id):
-            return call_id
-        case _:
-            return None

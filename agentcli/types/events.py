@@ -418,6 +418,19 @@ Fact: TypeAlias = (
 )
 
 
+def find_call_id(fact: Fact) -> str:
+    """Return the id of the call that a fact is about; empty if it is about none."""
+    match fact:
+        case CallJudged(call=call):
+            return call.id
+        case CallFinished(result=result):
+            return result.call_id
+        case HookRan() | HostJudged() | SignatureJudged() | Checkpointed() | OutputStored():
+            return fact.call_id
+        case _:
+            return ""
+
+
 Event: TypeAlias = Fact | Delta
 Emit: TypeAlias = Callable[[Event], None]
 

@@ -19,6 +19,7 @@ from agentcli.types.events import (
     NoteReason,
     TurnEnded,
     TurnStarted,
+    find_call_id,
 )
 from agentcli.types.hidden import NOTE
 from agentcli.types.messages import Document, Image, Text
@@ -204,16 +205,15 @@ def describe_flow(
     order: list[str] = []
     pending: list[tuple[int, str]] = []
     for fact in _drop_unstarted(facts):
-        call_id = _call_id(fact)
-        if call_id is not None and call_id.rpartition(".")[0] in order:
+        call_id = find_call_id(fact)
+        if call_id.rpartition(".")[0] in order:
             continue  # a call of a program: the program's result is compared, and that covers it
-        if call_id is not None:
-            position = order.index(call_id) if call_id in order else len(order)
-            pending.append((position, _line(fact, normal)))
-            continue
         turn += isinstance(fact, TurnStarted)
         line = _line(fact, normal)
         if not line or (isinstance(fact, TurnEnded) and turn in cut_turns):
+            continue
+        if call_id:
+            pending.append((order.index(call_id) if call_id in order else len(order), line))
             continue
         lines.extend(text for _, text in sorted(pending, key=lambda one: one[0]))
         pending.clear()
@@ -250,16 +250,6 @@ def _drop_unstarted(facts: Iterable[Fact]) -> Iterator[Fact]:
         notes.clear()
         yield fact
     yield from notes
-
-
-def _call_id(fact: Fact) -> str | None:
-    match fact:
-        case CallJudged(call=call):
-            return call.id
-        case CallFinished(result=result):
-            return result.call_id
-        case _:
-            return None
 
 
 def _line(fact: Fact, normal: Normal) -> str:

@@ -26,6 +26,7 @@ from agentcli.types.events import (
     TurnEnded,
     TurnStarted,
     Undone,
+    find_call_id,
 )
 from agentcli.types.grants import NO_GRANTS, WITHOUT_SANDBOX
 from agentcli.types.messages import AssistantMessage, ToolCall, UserMessage
@@ -196,7 +197,7 @@ def _reply(outcome: AssistantMessage | ModelFailed, before: _BeforeTurn) -> Reco
 
 
 def _add_to_call(turn: RecordedTurn, fact: Fact) -> None:
-    for played in _open(turn, _find_call_id(fact)):
+    for played in _open(turn, find_call_id(fact)):
         match fact:
             case CallJudged():
                 played.judged = fact
@@ -208,18 +209,6 @@ def _add_to_call(turn: RecordedTurn, fact: Fact) -> None:
                 played.was_changed = True
             case _:
                 pass
-
-
-def _find_call_id(fact: Fact) -> str:
-    match fact:
-        case CallJudged(call=call):
-            return call.id
-        case CallFinished(result=result):
-            return result.call_id
-        case HostJudged(call_id=call_id) | HookRan(call_id=call_id):
-            return call_id
-        case _:
-            return ""
 
 
 def _open(turn: RecordedTurn, call_id: str) -> list[RecordedCall]:
