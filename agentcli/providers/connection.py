@@ -257,7 +257,7 @@ class ProviderConnection:
     async def _take_all(
         self, events: AsyncGenerator[Sequence[Event], None], received: "_ReceivedReply"
     ) -> None:
-        """Feed all events to `heard`.
+        """Feed all events to `received`.
 
         Raise ConnectionBroken if no content comes for too long, even if bytes still come.
         """
@@ -287,7 +287,7 @@ class ProviderConnection:
     ) -> None:
         """Return when it is time to retry. Raise ProviderError if a retry is not worth it."""
         error = failure.error
-        if attempt >= failure.attempts:
+        if attempt >= failure.max_attempts:
             raise self._explain.explain_final(error, attempts=attempt) from None
         wait_s = self._retry_policy.choose_wait_s(error.retry_after_s, attempt=attempt)
         limit_s = self._retry_policy.max_wait_s
@@ -300,7 +300,7 @@ class ProviderConnection:
                 status=error.status,
                 wait_s=wait_s,
                 attempt=attempt + 1,
-                attempts=failure.attempts,
+                attempts=failure.max_attempts,
             )
         )
         try:

@@ -38,7 +38,7 @@ class AttemptFailure:
     """One attempt that gave no reply."""
 
     error: ProviderError
-    attempts: int
+    max_attempts: int
     """The total attempts worth making; 1 if another would fail the same way."""
 
 
@@ -51,7 +51,7 @@ def to_failure(
     text = " ".join((str(error), *(f"({note})" for note in getattr(error, "__notes__", ()))))
     if isinstance(error, ConnectionBroken):
         wired = ProviderError(text, kind=error.kind, hint=error.hint)
-        return AttemptFailure(error=wired, attempts=error.attempts)
+        return AttemptFailure(error=wired, max_attempts=error.max_attempts)
     error = ProviderError(
         text,
         kind=error.kind,
@@ -61,7 +61,7 @@ def to_failure(
     )
     advice = should_retry.strip().lower()
     is_retried = advice == "true" or (advice != "false" and error.may_be_retried)
-    return AttemptFailure(error=error, attempts=ATTEMPTS if is_retried else 1)
+    return AttemptFailure(error=error, max_attempts=ATTEMPTS if is_retried else 1)
 
 
 def describe_reason(error: ProviderError, *, shown_chars: int) -> str:
@@ -98,12 +98,12 @@ class FailureExplainer:
                 hint and error.status is None and self._is_local()
             ):
                 hint = f"check that {self.provider.name} is running"
-            case _ if error.may_be_retried:
-                hint = hint or LATER
             case ProviderErrorKind.OVERFLOW:
                 hint = hint or "shorten the prompt, or start a new session"
             case ProviderErrorKind.MODEL if error.status == 404:
                 message = f"{self.provider.name} has no model {self.model.name}: {text}"
+            case _ if error.may_be_retried:
+                hint = hint or LATER
         return ProviderError(
             message,
             kind=error.kind,

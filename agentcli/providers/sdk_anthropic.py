@@ -62,7 +62,7 @@ def open_anthropic_socket(
     def translate(error: Exception) -> HttpError | ConnectionBroken | Event:
         if isinstance(error, unsigned):
             return ConnectionBroken(
-                summarize_body(str(error)), kind=ProviderErrorKind.CREDENTIALS, attempts=1
+                summarize_body(str(error)), kind=ProviderErrorKind.CREDENTIALS, max_attempts=1
             )
         return _translate_error(error)
 

@@ -144,7 +144,7 @@ async def _tunnel(
             f"the proxy {proxy.endpoint} (from {proxy.source}) refuses to connect to {endpoint}:"
             f" HTTP {status}",
             hint=f"export {proxy.source}=http://user:password@host:port" if status == 407 else "",
-            attempts=1 if status < 500 else ATTEMPTS,
+            max_attempts=1 if status < 500 else ATTEMPTS,
         )
     await link.writer.start_tls(context, server_hostname=endpoint.host)
     link.endpoint = endpoint
@@ -162,12 +162,12 @@ def _certificate_error(endpoint: Endpoint, error: ssl.SSLCertVerificationError) 
             f"the certificate that {endpoint} shows is not for {endpoint.host}"
             f" ({error.verify_message})",
             hint="check the base URL: use the host name in the certificate",
-            attempts=1,
+            max_attempts=1,
         )
     return ConnectionBroken(
         f"the certificate of {endpoint.host} is not trusted ({error.verify_message})",
         hint="export SSL_CERT_FILE=/path/to/your/ca.pem",
-        attempts=1,
+        max_attempts=1,
     )
 
 
@@ -178,14 +178,14 @@ def _unreachable(endpoint: Endpoint, error: OSError, *, proxy: Proxy | None) -> 
             return ConnectionBroken(
                 f"{where} does not speak TLS, and its address begins with https",
                 hint=f"if you trust the network, use http://{endpoint}",
-                attempts=1,
+                max_attempts=1,
             )
         case socket.gaierror():
             is_final = error.errno == socket.EAI_NONAME
             return ConnectionBroken(
                 f"cannot reach {endpoint.host} (name not resolved)",
                 hint="check your network connection and the address",
-                attempts=1 if is_final else ATTEMPTS,
+                max_attempts=1 if is_final else ATTEMPTS,
             )
         case ConnectionRefusedError():
             hint = (
@@ -194,7 +194,9 @@ def _unreachable(endpoint: Endpoint, error: OSError, *, proxy: Proxy | None) -> 
                 else ""
             )
             return ConnectionBroken(
-                f"cannot reach {where} (connection refused)", hint=hint, attempts=_REFUSED_ATTEMPTS
+                f"cannot reach {where} (connection refused)",
+                hint=hint,
+                max_attempts=_REFUSED_ATTEMPTS,
             )
         case _:
             return ConnectionBroken(f"cannot reach {where} ({_words(error)})")

@@ -173,7 +173,7 @@ class DirectSocket:
             size_bytes += max(len(data), len(piece))
             if size_bytes > LIMIT_REPLY_BYTES:
                 raise ConnectionBroken(
-                    "the answer does not end", kind=ProviderErrorKind.REJECTED, attempts=1
+                    "the answer does not end", kind=ProviderErrorKind.REJECTED, max_attempts=1
                 )
             if piece:
                 yield piece
@@ -290,7 +290,7 @@ async def _events(pieces: AsyncIterator[bytes]) -> AsyncIterator[Sequence[Event]
                 f"no reply: {page}",
                 hint="check the base URL, and that no login page is in between",
                 kind=ProviderErrorKind.REJECTED,
-                attempts=1,
+                max_attempts=1,
             )
         case b"{" | b"[":
             rest = [piece async for piece in pieces]
@@ -324,8 +324,8 @@ def _feed(stream: EventStream, piece: bytes) -> Sequence[Event]:
             raise stream.fault
         return stream.feed(piece)
     except ProviderError as fault:
-        attempts = ATTEMPTS if fault.kind is ProviderErrorKind.CUT else 1
-        raise ConnectionBroken(str(fault), kind=fault.kind, attempts=attempts) from None
+        max_attempts = ATTEMPTS if fault.kind is ProviderErrorKind.CUT else 1
+        raise ConnectionBroken(str(fault), kind=fault.kind, max_attempts=max_attempts) from None
 
 
 def _document(text: bytes) -> Json:

@@ -32,7 +32,7 @@ def build_decompressor(encoding: str) -> Plain:
         return bytes
     bits = _WINDOW_BITS.get(name)
     if bits is None:
-        raise ConnectionBroken(f"the answer has an unexpected compression ({name})", attempts=1)
+        raise ConnectionBroken(f"the answer has an unexpected compression ({name})", max_attempts=1)
     return _Inflater(bits).inflate
 
 
@@ -150,7 +150,7 @@ class ResponseReader:
             _status(self._lines[0])
             if len(self._lines) > LIMIT_HEADERS:
                 raise ConnectionBroken(
-                    f"the answer has more than {LIMIT_HEADERS} headers", attempts=1
+                    f"the answer has more than {LIMIT_HEADERS} headers", max_attempts=1
                 )
             return True
         head = _parse_head(self._lines)
@@ -216,7 +216,7 @@ class ResponseReader:
         end = self._buffer.find(b"\n", 0, LIMIT_LINE_BYTES)
         if end < 0:
             if len(self._buffer) >= LIMIT_LINE_BYTES:
-                raise ConnectionBroken("the answer has a line that never ends", attempts=1)
+                raise ConnectionBroken("the answer has a line that never ends", max_attempts=1)
             return None
         line = self._buffer[:end].rstrip(b"\r").decode("latin-1")
         del self._buffer[: end + 1]
@@ -241,10 +241,10 @@ def _status(line: str) -> int:
         raise ConnectionBroken(
             "what answers there speaks TLS, and its address begins with http",
             hint="use https in the base URL",
-            attempts=1,
+            max_attempts=1,
         )
     if status is None:
         raise ConnectionBroken(
-            f"what answers there does not speak HTTP/1.1: {line[:60]!r}", attempts=1
+            f"what answers there does not speak HTTP/1.1: {line[:60]!r}", max_attempts=1
         )
     return int(status[1])

@@ -78,12 +78,12 @@ class ConnectionBroken(Exception):
         *,
         hint: str = "",
         kind: ProviderErrorKind = ProviderErrorKind.UNAVAILABLE,
-        attempts: int = ATTEMPTS,
+        max_attempts: int = ATTEMPTS,
     ) -> None:
         super().__init__(reason)
         self.hint = hint
         self.kind = kind
-        self.attempts = attempts
+        self.max_attempts = max_attempts
         """The number of attempts worth making; 1 for a failure that will not go away by itself."""
 
 
@@ -93,7 +93,7 @@ def make_stall_error(who: object, how: str) -> ConnectionBroken:
         f"{who} {how}",
         hint="export AGENTCLI_STALL_TIMEOUT=10m",
         kind=ProviderErrorKind.CUT,
-        attempts=SILENT_ATTEMPTS,
+        max_attempts=SILENT_ATTEMPTS,
     )
 
 
@@ -103,7 +103,7 @@ def make_redirect_error(endpoint: object, location: str | None) -> ConnectionBro
         f"{endpoint} redirects to {(location or 'nowhere')[:200]}",
         hint="set that as the base URL, if you trust it",
         kind=ProviderErrorKind.REJECTED,
-        attempts=1,
+        max_attempts=1,
     )
 
 

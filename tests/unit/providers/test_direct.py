@@ -138,7 +138,7 @@ def test_page_in_place_of_a_reply_is_told_once() -> None:
     with Provider([login]) as provider:
         with pytest.raises(ConnectionBroken, match="Sign in") as caught:
             ask(provider)
-        assert caught.value.attempts == 1
+        assert caught.value.max_attempts == 1
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ def test_redirect_is_told_not_followed() -> None:
             ConnectionBroken, match=r"redirects to https://elsewhere\.example"
         ) as caught:
             ask(provider)
-        assert (caught.value.attempts, len(provider.requests)) == (1, 1)
+        assert (caught.value.max_attempts, len(provider.requests)) == (1, 1)
 
 
 def test_silence_before_the_answer_is_told() -> None:
@@ -290,7 +290,7 @@ def test_certificate_nobody_knows_is_told_with_a_way_out(certificate: Certificat
         ) as caught,
     ):
         asyncio.run(exchanged(DirectSocket(provider.base_url, environ={})))
-    assert caught.value.attempts == 1
+    assert caught.value.max_attempts == 1
     assert caught.value.hint == "export SSL_CERT_FILE=/path/to/your/ca.pem"
 
 
@@ -300,7 +300,7 @@ def test_certificate_of_another_name_is_told_with_a_way_out(certificate: Certifi
         direct = DirectSocket(address, environ={"SSL_CERT_FILE": str(certificate.path)})
         with pytest.raises(ConnectionBroken, match="is not for localhost") as caught:
             asyncio.run(exchanged(direct))
-    assert caught.value.attempts == 1
+    assert caught.value.max_attempts == 1
     assert caught.value.hint.startswith("check the base URL")
 
 
@@ -324,7 +324,7 @@ def test_https_to_a_server_without_tls_is_told() -> None:
             port = server.sockets[0].getsockname()[1]
             with pytest.raises(ConnectionBroken, match="does not speak TLS") as caught:
                 await exchanged(DirectSocket(f"https://127.0.0.1:{port}", environ={}))
-        assert caught.value.attempts == 1
+        assert caught.value.max_attempts == 1
         return caught.value.hint.replace(str(port), "PORT")
 
     assert asyncio.run(session()) == "if you trust the network, use http://127.0.0.1:PORT"

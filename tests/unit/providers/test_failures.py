@@ -58,7 +58,7 @@ def test_wait_is_read_from_the_headers(headers: dict[str, str], expected: float 
 def test_fault_of_the_request_is_final_whatever_its_body_says(status: int) -> None:
     error = make_http_error(status, {}, said="Oops", kind=ProviderErrorKind.UNAVAILABLE)
     assert error.kind is kind_of_status(status)
-    assert to_failure(error).attempts == 1
+    assert to_failure(error).max_attempts == 1
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_fault_of_the_request_is_final_whatever_its_body_says(status: int) -> No
 )
 def test_provider_decides_about_a_retry(status: int, should_retry: str, is_retried: bool) -> None:
     failure = to_failure(make_http_error(status, {}, said="No"), should_retry=should_retry)
-    assert (failure.attempts > 1) == is_retried
+    assert (failure.max_attempts > 1) == is_retried
 
 
 @pytest.mark.parametrize(

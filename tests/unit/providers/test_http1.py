@@ -123,14 +123,14 @@ def test_early_end_is_broken_as_cut(data: bytes) -> None:
 def test_what_is_not_http_is_broken_for_good(data: bytes) -> None:
     with pytest.raises(ConnectionBroken) as caught:
         read(data)
-    assert caught.value.attempts == 1
+    assert caught.value.max_attempts == 1
 
 
 @pytest.mark.parametrize("data", [b"\x15\x03\x01\x00\x02\x02\x46", b"\x15\x03\x03\x00\x02\x02\n"])
 def test_tls_in_place_of_http_is_told(data: bytes) -> None:
     with pytest.raises(ConnectionBroken, match="speaks TLS") as caught:
         read(data, closed=True)
-    assert (caught.value.attempts, caught.value.hint) == (1, "use https in the base URL")
+    assert (caught.value.max_attempts, caught.value.hint) == (1, "use https in the base URL")
 
 
 @pytest.mark.parametrize("size", [b"xyz", b"-5", b"", b"ffffffffffffffffff"])

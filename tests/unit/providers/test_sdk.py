@@ -127,7 +127,7 @@ def test_redirect_is_told_not_followed(opened: Opened, path: str, status: int) -
     assert str(caught.value) == (
         f"127.0.0.1:{provider.port} redirects to {elsewhere.base_url}/taken"
     )
-    assert (caught.value.kind, caught.value.attempts) == (ProviderErrorKind.REJECTED, 1)
+    assert (caught.value.kind, caught.value.max_attempts) == (ProviderErrorKind.REJECTED, 1)
 
 
 @BOTH
