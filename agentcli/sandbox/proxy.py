@@ -141,9 +141,10 @@ class NetworkProxy:
         find_upstream: FindUpstream = lambda host, port, is_plain: None,
         answer_git: AnswerGit = refuse_git,
         agents: AgentBrokers | None = None,
+        server: str = "",
     ) -> None:
         """`listen` is called once, before the first command. If `agents` is None, no command
-        uses the user's ssh agent."""
+        uses the user's ssh agent. `server` is the MCP server that it is for, if it is for one."""
         self._listen = listen
         self._emit = emit
         self._judge_host = judge_host
@@ -152,6 +153,7 @@ class NetworkProxy:
         self._find_upstream = find_upstream
         self._answer_git = answer_git
         self._agents = agents
+        self._server = server
         self._leases: dict[str, _Lease] = {}
         self._strangers = 0
         self._is_prepared = False
@@ -359,7 +361,11 @@ class NetworkProxy:
 
     async def _judge_once(self, lease: _Lease, host: str, port: int) -> Verdict:
         verdict = await self._judge_host(lease.call_id, host, port, lease.grants)
-        self._emit(HostJudged(call_id=lease.call_id, host=host, port=port, verdict=verdict))
+        self._emit(
+            HostJudged(
+                call_id=lease.call_id, host=host, port=port, verdict=verdict, server=self._server
+            )
+        )
         return verdict
 
 

@@ -7,7 +7,6 @@ import os
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +18,7 @@ from agentcli.session.project import get_trust_directory
 from agentcli.settings import get_settings_file
 from agentcli.system.lazy import Lazy
 from agentcli.types.errors import SettingsError
-from agentcli.types.events import Emit, Event, HostJudged, Warned
+from agentcli.types.events import Emit, Warned
 from agentcli.types.tools import WorkingDirectory
 from agentcli.types.verdicts import (
     AnswerGit,
@@ -127,15 +126,15 @@ class SandboxHost:
 
     def open_server_proxy(self, sandbox: Sandbox, server: str) -> HostLeases:
         """Return the leases of one MCP server on the hosts that its entry names."""
-
-        def emit(event: Event) -> None:
-            named = replace(event, server=server) if isinstance(event, HostJudged) else event
-            self._emit(named)
-
-        return self.open_own_proxy(sandbox, emit=emit)
+        return self.open_own_proxy(sandbox, emit=self._emit, server=server)
 
     def open_own_proxy(
-        self, sandbox: Sandbox, *, emit: Emit, judge_host: JudgeHost | None = None
+        self,
+        sandbox: Sandbox,
+        *,
+        emit: Emit,
+        judge_host: JudgeHost | None = None,
+        server: str = "",
     ) -> HostLeases:
         """Return the leases of one sandbox. If `judge_host` is None, the grants alone decide."""
         from agentcli.sandbox.proxy import NetworkProxy, judge_by_grants
@@ -145,6 +144,7 @@ class SandboxHost:
             emit=emit,
             judge_host=judge_host or judge_by_grants,
             find_upstream=find_upstream,
+            server=server,
         )
 
     def proves_read(self, command: str) -> bool:
