@@ -89,6 +89,10 @@ class CommandPattern:
         whole = self.is_prefix or len(part.words) == len(self.words)
         return same and whole and not any(word.is_glob for word in begin)
 
+    def covers(self, part: ShellPart, *, alone: bool) -> bool:
+        """Return whether the part begins like the pattern, and nothing in it goes beyond."""
+        return self.begins(part) and self.why_not_covered(part, alone=alone) is None
+
     def why_not_covered(self, part: ShellPart, *, alone: bool) -> str | None:
         """Return what goes beyond the pattern in a part that begins like it; None if nothing does.
 

@@ -234,11 +234,7 @@ def _matches(rule: PermissionRule, example: str) -> bool:
     if rule.command is None or not isinstance(line, PlainLine):
         return rule.permits_call(subject)
     alone = len(line.parts) == 1
-    command = rule.command
-    return all(
-        command.begins(part) and command.why_not_covered(part, alone=alone) is None
-        for part in line.parts
-    )
+    return all(rule.command.covers(part, alone=alone) for part in line.parts)
 
 
 def store_rule(

@@ -155,7 +155,9 @@ class PermissionRule:
         return self.is_bare and not is_special(HostPattern.parse(host).host)
 
     def permits_call(self, subject: CallSubject) -> bool:
-        """Return whether this rule alone allows the whole call."""
+        """Return whether this rule alone allows the whole call.
+
+        Rules for commands, as `bash(git:*)`, allow single parts of a line: see `coverage`."""
         if self.decision != "allow" or not self.concerns(subject):
             return False
         if self.line is not None:
