@@ -36,7 +36,6 @@ from agentcli.types.tools import Effect
 # The environment of a session: noted at its start, and again when it changes.
 
 
-"""Limits of the environment notes."""
 PATHS_SHOWN = 10
 DIRECTORY_CHARS = 500
 _HEADING = "[Environment: "

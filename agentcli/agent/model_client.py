@@ -53,7 +53,7 @@ TITLE = (
     "You name sessions of a coding agent. From the messages of its user, write a title of three to "
     "six words that says what the session is about. Answer with the title alone, without quotes."
 )
-TITLE_CHARS = 60
+GIVEN_TITLE_CHARS = 60
 TITLE_PROMPT_CHARS = 2_000
 OVERFLOWS_MAX = 2
 """The number of times per turn that a conversation is shortened and sent again."""
@@ -234,7 +234,7 @@ class ModelClient:
         )
         spent = TokensSpent(why="title", usage=reply.usage, cost_usd=model.price(reply.usage))
         self._journal.append(spent)
-        return " ".join(reply.text.split()).strip("\"'.")[:TITLE_CHARS]
+        return " ".join(reply.text.split()).strip("\"'.")[:GIVEN_TITLE_CHARS]
 
     def _list_summarisers(self, model: ServedModel) -> Sequence[ServedModel]:
         """Return the models for a summary: the small one, if there is one, then the model."""

@@ -13,7 +13,7 @@ from agentcli.log.writer import read_lines, strip_seal
 from agentcli.types.errors import SettingsError, UsageError
 from agentcli.types.fast_dataclass import dataclass
 
-TITLE_CHARS = 80
+SHOWN_TITLE_CHARS = 80
 
 
 @dataclass(slots=True, kw_only=True)
@@ -48,7 +48,7 @@ class SessionSummary:
     @property
     def title(self) -> str:
         text = self.name or " ".join(self.first_prompt.split())
-        return text if len(text) <= TITLE_CHARS else text[: TITLE_CHARS - 1] + "…"
+        return text if len(text) <= SHOWN_TITLE_CHARS else text[: SHOWN_TITLE_CHARS - 1] + "…"
 
 
 def list_sessions(

@@ -1,4 +1,7 @@
-"""The report of a command: the text for the model, and the details for the user."""
+"""The report of a command: the text for the model, and the details for the user.
+
+`bash`, `write_stdin` and `run_program` share it, with its limits.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,8 +14,10 @@ from agentcli.types.tools import Command, ErrorKind, Output
 
 SHOWN_BYTES = 30_000
 SHOWN_HEAD_BYTES = 10_000
+"""Both are what the model sees of an output, and of its beginning."""
 CARD_HEAD_LINES = 2
 CARD_TAIL_LINES = 10
+"""Both are what the user sees of it."""
 NAMED_PIDS = 10
 TIMEOUT_ADVICE = "raise timeout or use background=true"
 _SIGPIPE_CODE = 141

@@ -234,10 +234,12 @@ class ProviderErrorKind(StrEnum):
     3. in `providers/PROTOCOL/errors.py`, what the provider calls it, if the status does not say.
 
     Nothing else has to change: the loop, retries, fallback models, the log and all front ends go by
-    the ending, `may_be_retried` and `may_fall_back`. Only OVERFLOW, CREDENTIALS and RATE_LIMITED
-    have a cure of their own. `features/insights/checks_of_endings` may advise on a new ending,
-    `features/acp/conversation` may name it to editors, and `ui/tally.build_error_json` names the
-    kind for PROVIDER_FAILED only.
+    the ending, `may_be_retried` and `may_fall_back`. OVERFLOW, CREDENTIALS, RATE_LIMITED, REJECTED
+    and MODEL have a cure of their own in `providers/connection.py` or `agent/model_client.py`. A
+    status without a row is REJECTED below 500, and loses that cure with a kind of its own.
+    `features/insights/checks_of_endings` may advise on a new ending, `features/acp/conversation`
+    may name it to editors, and `ui/tally.build_error_json` names the kind for PROVIDER_FAILED
+    only.
     """
 
     CREDENTIALS = "credentials"  # no key, a rejected key, no permission, no money

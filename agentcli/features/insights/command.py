@@ -1,4 +1,4 @@
-"""`agentcli export`: a session as a document to read, send or store."""
+"""The commands export, stats, view, trace and triage."""
 
 from enum import StrEnum
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Findings in words or as JSON, and the exit code for a pipeline."""
+"""The text and JSON of `triage` and `stats`, and their exit codes."""
 
 import json
 import re
