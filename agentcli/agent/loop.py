@@ -62,6 +62,8 @@ async def run_batch(
         else:  # nearly always: no task is needed
             for one in group:
                 await run(one)
+                # An answer that also stops the turn does so here, before anything else begins.
+                await asyncio.sleep(0)
 
 
 async def _run_all(coroutines: Iterable[Coroutine[Any, Any, object]]) -> None:

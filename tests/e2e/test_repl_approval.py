@@ -44,6 +44,7 @@ def test_typing_across_two_questions_approves_nothing(tmp_path: Path) -> None:
         assert not (session.project / "one").exists()
         assert not (session.project / "two").exists()
         assert [verdict["decision"] for verdict in judged(session.home)] == ["deny"]
+        assert len(session.model.bodies) == 1
 
 
 def test_two_letters_at_once_are_a_message(tmp_path: Path) -> None:
