@@ -75,6 +75,23 @@ def test_line_session_runs_what_was_approved_and_stops_on_ctrl_c(tmp_path: Path)
         term.wait("Went on.")
 
 
+def test_line_session_denies_the_call_and_stops_the_turn_by_one_answer(tmp_path: Path) -> None:
+    script = [runs("touch made"), says("Went on.")]
+    with live(tmp_path, script, env={"TERM": "dumb"}) as session:
+        term = session.term
+        term.wait("/help lists")
+        term.send("go")
+        term.wait("q stop the turn")
+        term.send("q")
+        term.wait("interrupted")
+        assert not (session.project / "made").exists()
+        assert len(session.model.bodies) == 1
+        (log,) = session.home.glob(".local/state/agentcli/sessions/*/log.jsonl")
+        assert '"decision":"deny","by":"user"' in log.read_text()
+        term.send("and now")
+        term.wait("Went on.")
+
+
 @pytest.mark.parametrize("letter", ["a", "A"])
 def test_always_stores_the_rule_in_either_case(tmp_path: Path, letter: str) -> None:
     with live(tmp_path, [runs("touch made"), says("Made.")], env={"TERM": "dumb"}) as session:

@@ -100,10 +100,9 @@ class Given(Answers):
         self.letters.append(key)
         super().refuse()
 
-    def refuse(self) -> bool:
+    def refuse(self) -> None:
         self.letters.append("stop")
         super().refuse()
-        return False  # there is no turn to stop
 
 
 class DeskActions(Actions):

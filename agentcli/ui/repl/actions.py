@@ -97,9 +97,7 @@ class Actions:
     def refuse(self) -> None:
         """Say no to the open question and stop the turn."""
         self._answers.keys.drop()
-        if self._answers.refuse():
-            # After the answer has been recorded.
-            asyncio.get_running_loop().call_soon(self._turns.interrupt)
+        self._answers.refuse()
 
     # The input
 
@@ -240,7 +238,7 @@ class Actions:
         if session is not None and self._is_again("interrupt") and self._turns.is_stopping:
             session.builtin_tools.kill_awaited()
         else:
-            self._turns.interrupt()
+            self._state.interrupt()
 
     def move_to_background(self) -> None:
         """Move the running command to the background. Without one, the key edits as in emacs."""

@@ -14,16 +14,14 @@ from agentcli.system.plain_text import show_controls
 from agentcli.types.errors import AgentError
 from agentcli.types.messages import Json
 from agentcli.types.verdicts import Question, ServerForm, Verdict
+from agentcli.ui.repl.answer_table import ANSWERS_BY_KEY, AnswerChoice
 from agentcli.ui.repl.approval import (
-    ANSWERS_BY_KEY,
     EDITABLE,
     GRACE_S,
-    AnswerChoice,
     ApprovalPrompt,
     PendingApproval,
     PendingPlan,
     PlanAnswer,
-    build_no_answer,
     build_pending,
     find_choice,
 )
@@ -104,16 +102,13 @@ class Answers:
         else:
             self._give_for_call(choice, asked)
 
-    def refuse(self) -> bool:
-        """Say no because the user stops. Return whether the turn is to be stopped, too."""
+    def refuse(self) -> None:
+        """Say no because the user stops. After a call, the turn stops, too."""
         asked = self._state.pending
         if isinstance(asked, PendingApproval):
-            is_form = asked.question.form is not None
-            no = build_no_answer() if is_form else asked.build_verdict(ANSWERS_BY_KEY["n"])
-            self._approvals.resolve(no)
-            return True
-        self._approvals.decide_on_plan(PlanAnswer())
-        return False
+            self._approvals.answer(asked.stop_choice)
+        else:
+            self._approvals.decide_on_plan(PlanAnswer())
 
     def _give_for_call(self, choice: AnswerChoice, asked: PendingApproval) -> None:
         form = asked.question.form
@@ -131,7 +126,7 @@ class Answers:
             case "m":
                 self._terminal.run_task(self._modify(choice, asked))
             case _:
-                self._approvals.resolve(asked.build_verdict(choice))
+                self._approvals.answer(choice)
 
     def _give_for_plan(self, choice: AnswerChoice, asked: PendingPlan) -> None:
         match choice.key:
@@ -152,7 +147,7 @@ class Answers:
         if values is None:
             self._approvals.mark_viewed()
         else:
-            self._approvals.resolve(asked.build_verdict(choice, new_input=cast("Json", values)))
+            self._approvals.answer(choice, new_input=cast("Json", values))
 
     def _allow_always(self, choice: AnswerChoice, asked: PendingApproval) -> None:
         session, renderer = self._state.session, self._state.renderer
@@ -164,7 +159,7 @@ class Answers:
         except AgentError as error:
             renderer.transcript.add_error(str(error), error.hint)
             return
-        self._approvals.resolve(asked.build_verdict(choice))
+        self._approvals.answer(choice)
 
     async def _view(self, asked: PendingApproval) -> None:
         assert self._state.renderer is not None
@@ -183,8 +178,7 @@ class Answers:
         elif after.rstrip("\n") == before.rstrip("\n"):
             self._approvals.mark_viewed()
         else:
-            new_input = {**given, name: after.rstrip("\n")}
-            self._approvals.resolve(asked.build_verdict(choice, new_input=new_input))
+            self._approvals.answer(choice, new_input={**given, name: after.rstrip("\n")})
 
     async def _modify_plan(self, asked: PendingPlan) -> None:
         after = await self._handover.edit(asked.plan, suffix=".md")
@@ -217,8 +211,7 @@ class Answers:
         elif asked is not None and asked.question.form is not None:
             self._approvals.resolve(build_question_answer(asked.question.form, text))
         elif asked is not None:
-            verdict = asked.build_verdict(ANSWERS_BY_KEY["e"], instead=text)
-            self._approvals.resolve(verdict)
+            self._approvals.answer(ANSWERS_BY_KEY["e"], instead=text)
 
     def leave_answer_line(self) -> None:
         if self._state.pending is not None:

@@ -1,10 +1,7 @@
-"""A question to the user that nobody answers by accident, and the table of its answers.
+"""A question to the user that nobody answers by accident. Its answers are in `answer_table`.
 
 It waits for a message that is being written, and ignores keys for a moment after it is drawn.
 Nothing is selected, and it accepts no yes to what was not shown.
-
-To add an answer: a row here. What a key does beyond giving a verdict is in `answers`. How long an
-answer lasts is `Verdict.lasts`; `LASTING` beside it says who keeps a lasting one.
 """
 
 import asyncio
@@ -12,139 +9,24 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Json, ToolCall
-from agentcli.types.verdicts import (
-    LASTING,
-    ApprovalSpan,
-    Decision,
-    Mode,
-    Question,
-    RuleSuggestion,
-    ServerForm,
-    Verdict,
+from agentcli.types.verdicts import Mode, Question, RuleSuggestion, ServerForm, Verdict
+from agentcli.ui.repl.answer_table import (
+    ANSWERS_BY_KEY,
+    CALL_ANSWERS,
+    DIGITS,
+    PLAN_ANSWERS,
+    STOP_ANSWER,
+    AnswerChoice,
+    Letter,
 )
-from agentcli.ui.render.wording import USER_DENIED, USER_DENIED_AND_SAID
 from agentcli.ui.repl.composer import Composer
 from agentcli.ui.repl.state import ReplState
 from agentcli.ui.repl.terminal import Terminal
 
-# The answers: the same letters in the same order for every question
-
-
-Letter = Literal["y", "s", "a", "n", "e", "v", "m", "1", "2", "3", "4"]
-DIGITS: tuple[Letter, ...] = ("1", "2", "3", "4")
-"""The keys of the choices of a question."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnswerChoice:
-    """A possible answer: its key, its words on the screen, and the verdict that it gives."""
-
-    key: Letter
-    label: str
-    short: str
-    """The label where there is little space."""
-    decision: Decision | None = None
-    """None if it gives no verdict by itself, such as viewing."""
-    reason: str = ""
-    """The reason in the verdict, which is stored in the log."""
-    lasts: ApprovalSpan | None = None
-    """How long the approval lasts; None if the answer approves no call as it is."""
-    typed: tuple[str, ...] = ()
-    """The words that give this answer in line mode. Empty if it cannot be given there."""
-    takes_enter: bool = False
-    """True if the letter only selects the answer, and Enter gives it."""
-    mode: Mode | None = None
-    """The mode in which an accepted plan is carried out."""
-
-    @property
-    def agrees(self) -> bool:
-        return self.decision in ("allow", "modify")
-
-    @property
-    def is_lasting(self) -> bool:
-        return self.lasts in LASTING
-
-
-CALL_ANSWERS = (
-    AnswerChoice(
-        key="y",
-        label="yes, once",
-        short="yes",
-        decision="allow",
-        reason="the user approved it once",
-        lasts="once",
-        typed=("y", "yes"),
-    ),
-    AnswerChoice(
-        key="s",
-        label="yes, and don't ask again this session",
-        short="yes, this session",
-        decision="allow",
-        reason="the user approved it for this session",
-        lasts="session",
-        typed=("s",),
-    ),
-    AnswerChoice(
-        key="a",
-        label="always, in all projects",
-        short="yes, always",
-        decision="allow",
-        reason="the user approved it always",
-        lasts="always",
-        typed=("a",),
-        takes_enter=True,
-    ),
-    AnswerChoice(
-        key="n",
-        label="no, and continue",
-        short="no",
-        decision="deny",
-        reason=USER_DENIED,
-        typed=("n", "no"),
-    ),
-    AnswerChoice(
-        key="e",
-        label="no, tell the agent what to do instead",
-        short="no, instead",
-        decision="deny",
-        reason=USER_DENIED_AND_SAID,
-    ),
-    AnswerChoice(key="v", label="view all", short="view"),
-    AnswerChoice(
-        key="m",
-        label="edit it first",
-        short="edit",
-        decision="modify",
-        reason="the user changed it before it ran",
-    ),
-)
-ANSWERS_BY_KEY = {choice.key: choice for choice in CALL_ANSWERS}
-PLAN_ANSWERS = (
-    AnswerChoice(
-        key="y",
-        label="yes, follow it and ask before each change",
-        short="ask",
-        decision="allow",
-        mode="ask",
-    ),
-    AnswerChoice(
-        key="a",
-        label="yes, follow it and edit files without asking",
-        short="auto-edit",
-        decision="allow",
-        mode="auto-edit",
-        takes_enter=True,
-    ),
-    AnswerChoice(key="n", label="no, keep planning", short="no", decision="deny"),
-    AnswerChoice(
-        key="e", label="no, tell the agent what to change", short="change", decision="deny"
-    ),
-    AnswerChoice(key="m", label="edit it first, in $EDITOR", short="edit"),
-)
 _FORM_LABELS = {"form": "yes, fill it in", "url": "yes, open it", "tools": "yes, accept them"}
 _FORM_LETTERS = ("y", "n", "v")
 """The answers to a server's question. None of them lasts."""
@@ -226,6 +108,13 @@ class PendingApproval(PendingQuestion):
         return (replace(yes, label=label, short=label), *others)
 
     @property
+    def stop_choice(self) -> AnswerChoice:
+        """What stopping answers. A server's question gets no answer by it, which is not a no."""
+        if self.question.form is None:
+            return STOP_ANSWER
+        return replace(STOP_ANSWER, decision=None, reason=build_no_answer().reason)
+
+    @property
     def suggestion(self) -> RuleSuggestion:
         return self.question.suggestion
 
@@ -282,6 +171,12 @@ def _iter_question_answers(form: ServerForm) -> Iterator[AnswerChoice]:
 
 def find_choice(pending: PendingApproval | PendingPlan, key: str) -> AnswerChoice | None:
     return next((choice for choice in pending.choices if choice.key == key), None)
+
+
+def stop_after(choice: AnswerChoice, interrupt: Callable[[], object]) -> None:
+    """Call `interrupt` after the answer has been recorded, if the answer ends the turn."""
+    if choice.ends_turn:
+        asyncio.get_running_loop().call_soon(interrupt)
 
 
 def build_no_answer() -> Verdict:
@@ -414,6 +309,13 @@ class ApprovalPrompt:
             if near:
                 asked.selected = near[0 if step > 0 else -1]
         self._terminal.redraw()
+
+    def answer(self, choice: AnswerChoice, *, instead: str = "", new_input: Json = None) -> None:
+        """Give an answer to the question about a call, unless it is answered."""
+        asked = self._state.pending
+        if isinstance(asked, PendingApproval) and not asked.answer.done():
+            self.resolve(asked.build_verdict(choice, instead=instead, new_input=new_input))
+            stop_after(choice, self._state.interrupt)
 
     def resolve(self, verdict: Verdict) -> None:
         """Answer the question about a call, unless it is answered."""

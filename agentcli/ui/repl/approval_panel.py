@@ -26,7 +26,8 @@ from agentcli.ui.render.wording import (
     format_child_task,
     format_target,
 )
-from agentcli.ui.repl.approval import AnswerChoice, Letter, PendingApproval, PendingPlan
+from agentcli.ui.repl.answer_table import AnswerChoice, Letter
+from agentcli.ui.repl.approval import PendingApproval, PendingPlan
 
 # The answers of the table, with what each would store or why it is not available
 

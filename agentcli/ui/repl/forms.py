@@ -25,7 +25,8 @@ from agentcli.types.verdicts import (
     Verdict,
 )
 from agentcli.ui.render.wording import USER_DENIED
-from agentcli.ui.repl.approval import DIGITS, build_no_answer
+from agentcli.ui.repl.answer_table import DIGITS
+from agentcli.ui.repl.approval import build_no_answer
 from agentcli.ui.repl.external import LineReader
 
 # Parsing what the user typed into a field

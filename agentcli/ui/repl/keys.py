@@ -17,8 +17,9 @@ from prompt_toolkit.keys import Keys
 from agentcli.types.errors import SettingsError
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.ui.repl.actions import Actions
+from agentcli.ui.repl.answer_table import ANSWERS_BY_KEY, DIGITS
 from agentcli.ui.repl.answers import AnswerKeys, Answers
-from agentcli.ui.repl.approval import ANSWERS_BY_KEY, DIGITS, ApprovalPrompt
+from agentcli.ui.repl.approval import ApprovalPrompt
 from agentcli.ui.repl.state import ReplState
 
 Action = Callable[[], None]

@@ -25,17 +25,17 @@ from agentcli.types.errors import AgentError, Exit, UsageError
 from agentcli.types.events import CallJudged, Event, NoteReason
 from agentcli.types.settings import Settings
 from agentcli.types.tools import Command
-from agentcli.types.verdicts import SPAN_WORDS, Mode, Question, Verdict
+from agentcli.types.verdicts import Mode, Question, Verdict
 from agentcli.ui.render.paint import escape
 from agentcli.ui.render.wording import describe_waiting, format_target
-from agentcli.ui.repl.approval import (
+from agentcli.ui.repl.answer_table import (
     ANSWERS_BY_KEY,
-    CALL_ANSWERS,
+    APPROVAL_PROMPT,
+    CHOICE_BY_WORD,
     PLAN_ANSWERS,
-    PendingApproval,
-    PlanAnswer,
-    build_pending,
+    AnswerChoice,
 )
+from agentcli.ui.repl.approval import PendingApproval, PlanAnswer, build_pending, stop_after
 from agentcli.ui.repl.approval_panel import describe_saved_rule
 from agentcli.ui.repl.commands.registry import is_slash_command, switch_session
 from agentcli.ui.repl.commands.table import build_registry
@@ -56,14 +56,6 @@ if TYPE_CHECKING:
 # Questions with typed answers
 
 
-_TYPED_ANSWERS = tuple(choice for choice in CALL_ANSWERS if choice.typed)
-_CHOICE_BY_WORD = {word: choice for choice in _TYPED_ANSWERS for word in choice.typed}
-APPROVAL_PROMPT = ", ".join(
-    [
-        *(f"{it.key} {SPAN_WORDS[it.lasts] if it.lasts else it.short}" for it in _TYPED_ANSWERS),
-        "or type what to do instead",
-    ]
-)
 PLAN_PROMPT = "y follow it in ask mode, a in auto-edit mode, n not yet, m edit it, or type a change"
 
 
@@ -76,14 +68,14 @@ def list_reasons(question: Question) -> Iterator[str]:
         yield f"for: {escape(question.wanted_for)} (says the model)"
 
 
-def parse_answer(line: str, pending: PendingApproval) -> Verdict | None:
-    """Return the verdict, or None if the line is no answer or an unavailable one."""
+def parse_answer(line: str, pending: PendingApproval) -> tuple[AnswerChoice, str] | None:
+    """Return the answer and what to do instead. None if it is no answer or an unavailable one."""
     if not line:
         return None
-    choice = _CHOICE_BY_WORD.get(line.lower())
+    choice = CHOICE_BY_WORD.get(line.lower())
     if choice is None:
-        return pending.build_verdict(ANSWERS_BY_KEY["e"], instead=line)
-    return None if pending.find_obstacle(choice) else pending.build_verdict(choice)
+        return ANSWERS_BY_KEY["e"], line
+    return None if pending.find_obstacle(choice) else (choice, "")
 
 
 def parse_plan_answer(line: str) -> PlanAnswer:
@@ -408,17 +400,19 @@ class LineMode:
         for choice in (one for one in asked.choices if one.is_lasting):
             scope = asked.describe_scope(choice) or asked.find_obstacle(choice)
             self._write(f"{choice.lasts}: {escape(scope)}\n")
-        verdict = None
-        while verdict is None:
+        answer = None
+        while answer is None:
             line = await self._ask_line(f"{APPROVAL_PROMPT}:")
             if line is None:
                 return Verdict(decision="deny", by="user", reason="the user quit")
-            verdict = parse_answer(line, asked)
-        if verdict.lasts == "always":
+            answer = parse_answer(line, asked)
+        choice, instead = answer
+        if choice.lasts == "always":
             self.session.gate.store_rules(asked.suggestion)
             for rule in asked.suggestion.describe_rules():
                 self._write(f"{describe_saved_rule(rule)}\n")
-        return verdict
+        stop_after(choice, self._interrupt)
+        return asked.build_verdict(choice, instead=instead)
 
     def _set_aside_typed(self) -> None:
         """Keep what was typed before a question for the next message: it is no answer."""

@@ -105,6 +105,12 @@ class ReplState:
     registry: "CommandRegistry | None" = None
     calls: tuple[ToolCall, ...] = ()
     """The calls of the model's last reply."""
+    task: "asyncio.Task[None] | None" = None
+    """The turn, shell command or slow slash command that runs."""
+    interrupts: int = 0
+    """How often the task was interrupted."""
+    gave_up: bool = False
+    """True if the user did not want to wait until a request is sent again."""
     pending: "PendingApproval | PendingPlan | None" = None
     """The question to the user, whether it is open yet or waits."""
     queue: list[str] = field(default_factory=list)
@@ -124,6 +130,13 @@ class ReplState:
         self.first_mode = mode
         if self.session is not None:
             self.session.set_mode(mode)
+
+    def interrupt(self) -> None:
+        """Interrupt what runs, if anything does."""
+        if self.task is not None:
+            self.interrupts += 1
+            self.gave_up = self.gave_up or self.status.is_waiting_to_retry
+            self.task.cancel()
 
     @property
     def is_answering(self) -> bool:

@@ -53,15 +53,11 @@ class Turns:
         self._answers = answers
         self._composer = composer
         self._terminal = terminal
-        self._task: asyncio.Task[None] | None = None
-        self._interrupts = 0
-        self._gave_up = False
-        """True if the user did not want to wait until a request is sent again."""
         self._is_closing = False
 
     @property
     def is_running(self) -> bool:
-        return self._task is not None
+        return self._state.task is not None
 
     def send(self, text: str, shown: str) -> None:
         """Send a message now, or after the running turn."""
@@ -73,7 +69,7 @@ class Turns:
 
     @property
     def is_stopping(self) -> bool:
-        return self._interrupts > 0
+        return self._state.interrupts > 0
 
     def steer(self, text: str) -> None:
         """Send a message to the running turn, before the model's next step.
@@ -124,30 +120,21 @@ class Turns:
             raise UsageError(f"stopped: {verb[:1].lower()}{verb[1:]}")
         return done.result()
 
-    def interrupt(self) -> bool:
-        """Interrupt the turn. Return whether there was something to stop."""
-        if self._task is None:
-            return False
-        self._interrupts += 1
-        self._gave_up = self._gave_up or self._state.status.is_waiting_to_retry
-        self._task.cancel()
-        return True
-
     async def close(self) -> None:
         """Stop what runs. Queued messages stay in the queue."""
         self._is_closing = True
-        self.interrupt()
-        if self._task is not None:
-            await asyncio.wait([self._task])
+        self._state.interrupt()
+        if self._state.task is not None:
+            await asyncio.wait([self._state.task])
         self._is_closing = False
 
     def _start(self, work: Awaitable[None]) -> None:
-        self._interrupts, self._gave_up = 0, False
-        self._task = asyncio.ensure_future(self._run_with_ticks(work))
-        self._task.add_done_callback(self._on_done)
+        self._state.interrupts, self._state.gave_up = 0, False
+        self._state.task = asyncio.ensure_future(self._run_with_ticks(work))
+        self._state.task.add_done_callback(self._on_done)
 
     def _on_done(self, task: "asyncio.Task[None]") -> None:
-        self._task = None
+        self._state.task = None
         self._sessions.refresh_branch()
         self._sessions.refresh_own_status()
         self._sessions.report_history_fault()
@@ -243,13 +230,13 @@ class Turns:
         self, session: "Session", renderer: "TranscriptRenderer", text: str = ""
     ) -> None:
         """Handle an interrupt. `text` is the message that was sent."""
-        if not self._interrupts:
+        if not self._state.interrupts:
             raise asyncio.CancelledError
         task = asyncio.current_task()
         while task is not None and task.cancelling():
             task.uncancel()
         renderer.transcript.add_interruption(self._state.status.elapsed_s)
-        if text and self._gave_up and session.withdraw_prompt(gave_up=True):
+        if text and self._state.gave_up and session.withdraw_prompt(gave_up=True):
             self._return_unsent(text, session, renderer)
         else:
             self._restore_input(session)

@@ -8,12 +8,11 @@ from agentcli.types.messages import ToolCall
 from agentcli.types.tools import Command, Effect
 from agentcli.types.verdicts import Question, RuleSuggestion, Verdict
 from agentcli.ui.render.wording import describe_decision
+from agentcli.ui.repl.answer_table import ANSWERS_BY_KEY, Letter
 from agentcli.ui.repl.approval import (
-    ANSWERS_BY_KEY,
     GRACE_S,
     PAUSE_S,
     ApprovalPrompt,
-    Letter,
     PendingApproval,
     PendingPlan,
     PlanAnswer,
@@ -67,7 +66,7 @@ class Desk:
         return self.state.pending
 
     def answer(self, letter: Letter, **more: Any) -> None:
-        self.approvals.resolve(self.asked.build_verdict(ANSWERS_BY_KEY[letter], **more))
+        self.approvals.answer(ANSWERS_BY_KEY[letter], **more)
 
 
 def test_question_opens_at_once_where_nobody_types() -> None:
@@ -199,9 +198,30 @@ def test_typed_line_is_an_answer_of_the_table_or_what_to_do_instead(
 ) -> None:
     loop = asyncio.new_event_loop()
     asked = PendingApproval(question=QUESTION, answer=loop.create_future())
-    verdict = parse_answer(line, asked)
-    assert verdict is not None and describe_decision(verdict) == described
+    answer = parse_answer(line, asked)
+    assert answer is not None
+    choice, instead = answer
+    assert describe_decision(asked.build_verdict(choice, instead=instead)) == described
     loop.close()
+
+
+@pytest.mark.parametrize("ends_turn", [True, False])
+def test_any_row_of_the_table_can_stop_the_turn_once_it_is_recorded(*, ends_turn: bool) -> None:
+    async def go() -> None:
+        desk = Desk()
+        desk.state.task = turn = asyncio.ensure_future(asyncio.sleep(1000))
+        question = await desk.ask()
+        question.add_done_callback(lambda _: order.append("answered"))
+        turn.add_done_callback(lambda _: order.append("stopped"))
+        order: list[str] = []
+        desk.approvals.answer(replace(ANSWERS_BY_KEY["n"], ends_turn=ends_turn))
+        assert (await question).decision == "deny"
+        await asyncio.wait([turn], timeout=None if ends_turn else 0)
+        assert (turn.cancelled(), desk.state.interrupts) == (ends_turn, int(ends_turn))
+        assert order == ["answered", "stopped"][: 1 + ends_turn]
+        turn.cancel()
+
+    asyncio.run(go())
 
 
 def test_question_that_was_never_drawn_cannot_be_agreed_to() -> None:

@@ -1,0 +1,149 @@
+"""The answers to a question, one row each: keys, screen, line mode and log follow the table.
+
+To add an answer: a row here. What a key does beyond giving a verdict is in `answers`. How long an
+answer lasts is `Verdict.lasts`; `LASTING` beside it says who keeps a lasting one. An answer with
+`ends_turn` stops the turn, too, on the screen and in line mode.
+"""
+
+from typing import Literal
+
+from agentcli.types.fast_dataclass import dataclass
+from agentcli.types.verdicts import LASTING, SPAN_WORDS, ApprovalSpan, Decision, Mode
+from agentcli.ui.render.wording import USER_DENIED, USER_DENIED_AND_SAID
+
+Letter = Literal["y", "s", "a", "n", "e", "v", "m", "q", "1", "2", "3", "4"]
+DIGITS: tuple[Letter, ...] = ("1", "2", "3", "4")
+"""The keys of the choices of a question."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerChoice:
+    """A possible answer: its key, its words on the screen, and the verdict that it gives."""
+
+    key: Letter
+    label: str
+    short: str
+    """The label where there is little space."""
+    decision: Decision | None = None
+    """None if it gives no verdict by itself, such as viewing."""
+    reason: str = ""
+    """The reason in the verdict, which is stored in the log."""
+    lasts: ApprovalSpan | None = None
+    """How long the approval lasts; None if the answer approves no call as it is."""
+    typed: tuple[str, ...] = ()
+    """The words that give this answer in line mode. Empty if it cannot be given there."""
+    takes_enter: bool = False
+    """True if the letter only selects the answer, and Enter gives it."""
+    mode: Mode | None = None
+    """The mode in which an accepted plan is carried out."""
+    ends_turn: bool = False
+    """True if the turn is stopped once the answer is recorded."""
+
+    @property
+    def agrees(self) -> bool:
+        return self.decision in ("allow", "modify")
+
+    @property
+    def is_lasting(self) -> bool:
+        return self.lasts in LASTING
+
+
+CALL_ANSWERS = (
+    AnswerChoice(
+        key="y",
+        label="yes, once",
+        short="yes",
+        decision="allow",
+        reason="the user approved it once",
+        lasts="once",
+        typed=("y", "yes"),
+    ),
+    AnswerChoice(
+        key="s",
+        label="yes, and don't ask again this session",
+        short="yes, this session",
+        decision="allow",
+        reason="the user approved it for this session",
+        lasts="session",
+        typed=("s",),
+    ),
+    AnswerChoice(
+        key="a",
+        label="always, in all projects",
+        short="yes, always",
+        decision="allow",
+        reason="the user approved it always",
+        lasts="always",
+        typed=("a",),
+        takes_enter=True,
+    ),
+    AnswerChoice(
+        key="n",
+        label="no, and continue",
+        short="no",
+        decision="deny",
+        reason=USER_DENIED,
+        typed=("n", "no"),
+    ),
+    AnswerChoice(
+        key="e",
+        label="no, tell the agent what to do instead",
+        short="no, instead",
+        decision="deny",
+        reason=USER_DENIED_AND_SAID,
+    ),
+    AnswerChoice(key="v", label="view all", short="view"),
+    AnswerChoice(
+        key="m",
+        label="edit it first",
+        short="edit",
+        decision="modify",
+        reason="the user changed it before it ran",
+    ),
+)
+ANSWERS_BY_KEY = {choice.key: choice for choice in CALL_ANSWERS}
+STOP_ANSWER = AnswerChoice(
+    key="q",
+    label="no, and stop the turn",
+    short="stop the turn",
+    decision="deny",
+    reason=USER_DENIED,
+    typed=("q",),
+    ends_turn=True,
+)
+"""What Esc and Ctrl-C answer on the screen, which does not show it, and `q` in line mode."""
+PLAN_ANSWERS = (
+    AnswerChoice(
+        key="y",
+        label="yes, follow it and ask before each change",
+        short="ask",
+        decision="allow",
+        mode="ask",
+    ),
+    AnswerChoice(
+        key="a",
+        label="yes, follow it and edit files without asking",
+        short="auto-edit",
+        decision="allow",
+        mode="auto-edit",
+        takes_enter=True,
+    ),
+    AnswerChoice(key="n", label="no, keep planning", short="no", decision="deny"),
+    AnswerChoice(
+        key="e", label="no, tell the agent what to change", short="change", decision="deny"
+    ),
+    AnswerChoice(key="m", label="edit it first, in $EDITOR", short="edit"),
+)
+
+
+# The answers that can be typed in line mode
+
+
+_TYPED_ANSWERS = tuple(choice for choice in (*CALL_ANSWERS, STOP_ANSWER) if choice.typed)
+CHOICE_BY_WORD = {word: choice for choice in _TYPED_ANSWERS for word in choice.typed}
+APPROVAL_PROMPT = ", ".join(
+    [
+        *(f"{it.key} {SPAN_WORDS[it.lasts] if it.lasts else it.short}" for it in _TYPED_ANSWERS),
+        "or type what to do instead",
+    ]
+)
