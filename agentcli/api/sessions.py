@@ -105,7 +105,7 @@ _LISTS = _ARGUMENTS - {"policy", "trust_project"} | {"images", "verify"}
 
 
 def allow(*, lasts: ApprovalSpan = "once", input: Json = None) -> Verdict:
-    """Return an approval: of this call, or of calls like it until the session ends ("session").
+    """Return an approval: of this call, or of calls like it until the turn or the session ends.
 
     `input` are other arguments to run the call with, of which the model is informed."""
     if lasts == "always":

@@ -33,7 +33,7 @@ from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.grants import NO_GRANTS, Grants
 from agentcli.types.own_tools import EDITING
 from agentcli.types.tools import Effect
-from agentcli.types.verdicts import Mode, Verdict
+from agentcli.types.verdicts import ApprovalSpan, Mode, Verdict
 
 NO_SANDBOX = "no sandbox works here, so every command needs approval (see agentcli doctor)"
 
@@ -85,6 +85,10 @@ class PolicyDecider:
     def add(self, rule: PermissionRule) -> None:
         if rule not in self._rules:
             self._rules.append(rule)
+
+    def drop(self, span: ApprovalSpan) -> None:
+        """Remove the rules of answers that lasted this long."""
+        self._rules = [rule for rule in self._rules if rule.lasts != span]
 
     def decide(self, subject: CallSubject, *, effect: Effect, mode: Mode) -> Verdict:
         """Return allow, ask or deny, with who decided and why, and with the grants."""

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from agentcli.permissions.rules import PermissionRule, parse_rule
+from agentcli.permissions.rules import PermissionRule, make_answer_rule
 from agentcli.permissions.subject import CallSubject
 from agentcli.system.grants import covers_host, find_missing, gives_host
 from agentcli.system.home import home
@@ -26,6 +26,8 @@ from agentcli.types.grants import NO_GRANTS, WITHOUT_SANDBOX, Grants
 from agentcli.types.messages import ToolCall
 from agentcli.types.tools import Effect
 from agentcli.types.verdicts import (
+    LASTING,
+    ApprovalSpan,
     AskUser,
     Delegation,
     Question,
@@ -273,7 +275,7 @@ class HostJudge:
         if answer.decision != "allow":
             return replace(answer, decision="deny", reason=answer.reason or "no answer")
         if answer.is_lasting and not is_asked_always:
-            self._add_rule(parse_rule(rule, "allow", source="session", where="this session"))
+            self._add_rule(make_answer_rule(rule, answer))
         return answer
 
     def _name_rule(self, host: str, port: int) -> str:
@@ -291,8 +293,8 @@ class SignatureJudge:
     ) -> None:
         self._ask_user = ask_user
         self._find_command = find_command
-        self._agreed: set[SignatureRequest] = set()
-        """What the user approved for the session."""
+        self._agreed: dict[SignatureRequest, Verdict] = {}
+        """The answers of the user that last."""
         self._one_at_a_time = asyncio.Lock()
 
     async def __call__(self, call_id: str, request: SignatureRequest) -> Verdict:
@@ -300,15 +302,19 @@ class SignatureJudge:
         if self._ask_user is None:
             return _judge_unattended(request)
         async with self._one_at_a_time:
-            if request in self._agreed:
-                reason = "the user approved it for this session"
-                return Verdict(decision="allow", by="user", reason=reason, lasts="session")
+            if agreed := self._agreed.get(request):
+                reason = f"the user approved it for {LASTING[agreed.lasts]}"
+                return Verdict(decision="allow", by="user", reason=reason, lasts=agreed.lasts)
             answer = await self._ask_user(self._build_question(call_id, request))
         if answer.decision != "allow":
             return replace(answer, decision="deny", reason=answer.reason or "no answer")
         if answer.is_lasting:
-            self._agreed.add(request)
+            self._agreed[request] = answer
         return answer
+
+    def drop(self, span: ApprovalSpan) -> None:
+        """Forget the answers that lasted this long."""
+        self._agreed = {one: said for one, said in self._agreed.items() if said.lasts != span}
 
     def _build_question(self, call_id: str, request: SignatureRequest) -> Question:
         running = self._find_command(call_id)

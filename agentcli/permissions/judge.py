@@ -12,7 +12,7 @@ from typing import TypeAlias
 from agentcli.permissions.decide import PolicyDecider
 from agentcli.permissions.evaluator import EvaluationRequest
 from agentcli.permissions.hooks import HookRunner, HookVerdict
-from agentcli.permissions.rules import make_session_rule, parse_rule
+from agentcli.permissions.rules import make_answer_rule, make_line_rule
 from agentcli.permissions.subject import KNOWN_TOOLS, CallSubject, SubjectFactory
 from agentcli.permissions.suggest import find_remedy, format_options, suggest_rules
 from agentcli.types.errors import ToolError
@@ -217,19 +217,18 @@ class PolicyJudge:
         return answer
 
     def _remember(self, case: _JudgedCall, answer: Verdict) -> None:
-        """Add rules for the session. The answer has the grants that the question showed."""
+        """Add the rules of an answer. It has the grants that the question showed."""
         tools = KNOWN_TOOLS | {case.subject.tool}
         suggested = suggest_rules(case.subject, self._decider)
         is_exact = suggested.grants.outside  # such a grant is never for more than the line itself
-        wider = suggested.session_rules if answer.lasts == "session" else ()
+        wider = suggested.session_rules if answer.lasts != "always" else ()
         for text in () if is_exact else wider or suggested.rules:
-            rule = parse_rule(text, "allow", source="session", where="this session", tools=tools)
-            self._decider.add(replace(rule, grants=suggested.grants))
+            self._decider.add(make_answer_rule(text, answer, tools=tools, grants=suggested.grants))
         still = self._decider.decide(
             case.subject, effect=case.prepared.effect, mode=self.mode.value
         )
         if still.decision == "ask" and case.subject.line is not None:
-            self._decider.add(make_session_rule(case.subject.command, answer.grants))
+            self._decider.add(make_line_rule(case.subject.command, answer))
 
     def _deny_unattended(
         self, case: _JudgedCall, verdict: Verdict, *, is_call_open: bool

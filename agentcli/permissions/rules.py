@@ -39,6 +39,7 @@ from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.grants import NO_GRANTS, Grants
 from agentcli.types.own_tools import EDITING, READING
 from agentcli.types.tools import Effect
+from agentcli.types.verdicts import LASTING, ApprovalSpan, Verdict
 
 RuleDecision = Literal["allow", "ask", "deny", "judge"]
 DECISIONS: tuple[RuleDecision, ...] = ("allow", "ask", "deny", "judge")
@@ -91,6 +92,8 @@ class PermissionRule:
     when: When = "always"
     grants: Grants = NO_GRANTS
     """Grants beyond the workspace for a command that this rule allows."""
+    lasts: ApprovalSpan | None = None
+    """How long the answer lasts that the rule was made of; None if it was made of none."""
 
     def __str__(self) -> str:
         return f"{self.decision} {self.text}"
@@ -261,16 +264,26 @@ def parse_rule(
         raise RuleError(f"{text}: {error}") from None
 
 
-def make_session_rule(command: str, grants: Grants = NO_GRANTS) -> PermissionRule:
-    """Return a rule for one exact command line, plain or not: the user has seen all of it."""
+def make_answer_rule(
+    text: str, answer: Verdict, *, tools: Collection[str] = KNOWN_TOOLS, grants: Grants = NO_GRANTS
+) -> PermissionRule:
+    """Return the rule that a lasting answer adds."""
+    where = LASTING[answer.lasts]
+    rule = parse_rule(text, "allow", source="session", where=where, tools=tools)
+    return replace(rule, grants=grants, lasts=answer.lasts)
+
+
+def make_line_rule(command: str, answer: Verdict) -> PermissionRule:
+    """Return the rule of a lasting answer for one exact line: the user has seen all of it."""
     return PermissionRule(
         decision="allow",
         text=f"bash({command})",
         source="session",
-        where="this session",
+        where=LASTING[answer.lasts],
         tools=frozenset(["bash"]),
         line=command,
-        grants=grants,
+        grants=answer.grants,
+        lasts=answer.lasts,
     )
 
 

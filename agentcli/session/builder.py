@@ -177,7 +177,11 @@ def _build_parts(
                 settings=replace(
                     settings, workspace=workspace, mode=_MODES_BESIDE.get(gate.mode, gate.mode)
                 ),
-                rules=(*configuration.rules, *gate.agreed_rules),
+                # An agent may outlive the turn.
+                rules=(
+                    *configuration.rules,
+                    *(rule for rule in gate.agreed_rules if rule.lasts != "turn"),
+                ),
             ),
             paths,
             is_resumed=False,

@@ -186,8 +186,14 @@ class PermissionGate:
 
     @property
     def agreed_rules(self) -> "Sequence[PermissionRule]":
-        """The rules that the user approved for this session alone."""
+        """The rules that the user approved, for this session or for less."""
         return self._decider.made.session_rules if self._decider.made else ()
+
+    def end_turn(self) -> None:
+        """Forget the answers that were for the turn alone."""
+        if self._decider.made:
+            self._decider.made.drop("turn")
+            self._signature_judge.drop("turn")
 
     def store_rules(self, suggestion: RuleSuggestion) -> None:
         """Store rules among the user's own. Raise SettingsError if they cannot be written."""

@@ -181,6 +181,7 @@ class Session:
         try:
             ended = await turn
         finally:
+            self.gate.end_turn()
             self.builtin_tools.stop_idle_shells()
         for feature in self.features.values():
             await feature.finish_turn()

@@ -77,15 +77,20 @@ class CurrentMode:
 
 Decision = Literal["allow", "modify", "ask", "deny"]
 By = Literal["mode", "rule", "hook", "evaluator", "user", "nobody"]
-ApprovalSpan = Literal["once", "session", "always"]
+ApprovalSpan = Literal["once", "turn", "session", "always"]
 SPAN_WORDS: dict[ApprovalSpan, str] = {
     "once": "once",
+    "turn": "for this turn",
     "session": "for this session",
     "always": "always",
 }
-LASTING: frozenset[ApprovalSpan | None] = frozenset(("session", "always"))
-"""The spans of approvals that become rules: `permissions/judge` adds them for calls, `granting` for
-hosts and signatures, and `decide` holds them until the session ends."""
+LASTING: dict[ApprovalSpan | None, str] = {
+    "turn": "this turn",
+    "session": "this session",
+    "always": "this session",
+}
+"""The spans of approvals that become rules, and what such a rule names as its origin. They end in
+`session/permission_gate` (`end_turn`), or with the session. What is "always" is also in a file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -219,6 +219,21 @@ def test_answer_for_the_session_is_asked_once(home: Path) -> None:
     assert (home / "b.txt").exists()
 
 
+def test_answer_for_the_turn_is_asked_again_at_the_next_prompt(home: Path) -> None:
+    script = [write("a.txt"), write("b.txt"), "Done.", "Done.", write("c.txt"), "Done.", "Done."]
+    with lead(home, script) as led:
+        led.send(type="prompt", text="go")
+        led.send(type="answer", id=led.wait_for("question")["id"], decision="allow", lasts="turn")
+        assert led.wait_for("prompt.finished")["status"] == "ok"
+        assert (home / "b.txt").exists()
+        led.send(type="prompt", text="and now?")
+        led.send(type="answer", id=led.wait_for("question")["id"], decision="deny")
+        led.wait_for("prompt.finished")
+        led.finish()
+    assert sum(event["type"] == "question" for event in led.events) == 2
+    assert not (home / "c.txt").exists()
+
+
 def test_question_that_is_open_when_the_input_ends_is_denied(home: Path) -> None:
     ran = run(home, [write("a.txt"), "No.", "No."], prompt("go"))
     (denial,) = ran.events[-1]["denials"]

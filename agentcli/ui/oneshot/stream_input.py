@@ -57,8 +57,8 @@ class AnswerMessage(_StreamMessage):
     id: Annotated[str, Field(description="The id of the question.")]
     decision: Literal["allow", "deny"]
     lasts: Annotated[
-        Literal["once", "session"],
-        Field(description="session: also for calls like it, as the question describes them."),
+        Literal["once", "turn", "session"],
+        Field(description="turn, session: also for calls like it, as the question describes them."),
     ] = "once"
     input: Annotated[
         dict[str, Any] | None,

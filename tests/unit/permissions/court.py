@@ -78,6 +78,7 @@ NO = Verdict(decision="deny", by="user", reason="denied by you")
 class Court:
     root: Path
     judge: PolicyJudge
+    decider: PolicyDecider
 
     def hear(self, name: str, **args: Json) -> Verdict:
         return asyncio.run(self.hearing(name, **args))
@@ -123,15 +124,16 @@ def court_of(
     prover = ReadProver(
         workspace=root, resolve=lambda name: Path("/usr/bin", name), cwd=lambda: root
     )
+    decider = PolicyDecider(
+        rules=[*rules, *granting],
+        find_terms=lambda: CommandTerms(
+            prover=prover, is_confined=is_confined, has_sandbox=has_sandbox
+        ),
+        own=own,
+    )
     judge = PolicyJudge(
         mode=CurrentMode(value=mode),
-        decider=PolicyDecider(
-            rules=[*rules, *granting],
-            find_terms=lambda: CommandTerms(
-                prover=prover, is_confined=is_confined, has_sandbox=has_sandbox
-            ),
-            own=own,
-        ),
+        decider=decider,
         subjects=SubjectFactory(workspace=root, cwd=lambda: root),
         ask_user=person,
         hooks=HookRunner(
@@ -139,4 +141,4 @@ def court_of(
         ),
         evaluate=opinion,
     )
-    return Court(root, judge)
+    return Court(root, judge, decider)

@@ -372,7 +372,7 @@ def test_without_a_sandbox_every_command_is_said_to_have_none(
 
 
 def host_judge(court: Court, person: AskUser | None) -> HostJudge:
-    decider = court.judge._decider
+    decider = court.decider
     return HostJudge(
         decide=decider.decide_host,
         add_rule=decider.add,
@@ -478,6 +478,27 @@ def test_signature_approved_for_the_session_is_asked_about_once_and_another_agai
     decisions = [one.decision for one in sign(person, PUSH, PUSH, ODD)]
     assert decisions == ["allow", "allow", "deny"]
     assert len(person.questions) == 2
+
+
+def test_signature_approved_for_the_turn_is_asked_about_again_after_it() -> None:
+    async def main() -> list[str]:
+        person = Person([replace(YES, lasts="turn"), YES_FOR_THE_SESSION])
+        judge = SignatureJudge(
+            ask_user=person, find_command=lambda call_id: RunningCommand(command="git push")
+        )
+        asked = []
+        for _ in range(3):
+            await judge("c1", PUSH)
+            again = await judge("c1", PUSH)
+            asked.append(f"{len(person.questions)} {again.reason}")
+            judge.drop("turn")
+        return asked
+
+    assert asyncio.run(main()) == [
+        "1 the user approved it for this turn",
+        "2 the user approved it for this session",
+        "2 the user approved it for this session",
+    ]
 
 
 def test_run_gives_the_logins_that_the_grant_is_meant_for() -> None:

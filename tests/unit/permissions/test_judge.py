@@ -128,7 +128,8 @@ def test_command_that_hides_what_it_runs_is_asked_about_where_commands_are_denie
 
 
 @pytest.mark.parametrize(
-    ("lasts", "questions"), [(None, 2), ("once", 2), ("session", 1), ("always", 1)]
+    ("lasts", "questions"),
+    [(None, 2), ("once", 2), ("turn", 1), ("session", 1), ("always", 1)],
 )
 def test_approval_is_remembered_if_it_lasts(
     root: Path, lasts: ApprovalSpan | None, questions: int
@@ -137,6 +138,22 @@ def test_approval_is_remembered_if_it_lasts(
     court = court_of(root, person=person)
 
     assert [court.hear("bash", command="make").decision for _ in range(2)] == ["allow", "allow"]
+    assert len(person.questions) == questions
+
+
+@pytest.mark.parametrize(("lasts", "questions"), [("turn", 2), ("session", 1), ("always", 1)])
+def test_approval_for_the_turn_ends_with_it(
+    root: Path, lasts: ApprovalSpan, questions: int
+) -> None:
+    person = Person([replace(YES, lasts=lasts), NO])
+    court = court_of(root, person=person)
+
+    assert court.hear("bash", command="make").decision == "allow"
+    assert court.hear("bash", command="make").reason.endswith(
+        f"({'this turn' if lasts == 'turn' else 'this session'}) allows it"
+    )
+    court.decider.drop("turn")
+    court.hear("bash", command="make")
     assert len(person.questions) == questions
 
 
