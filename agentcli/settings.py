@@ -110,6 +110,15 @@ def load_settings(
     )
 
 
+def select_settings(options: RawValues) -> RawValues:
+    """Return the options of a command that are settings. A switch that is not given is None."""
+    return {
+        name: None if value is False else value
+        for name, value in options.items()
+        if name in _CHECKS and name not in _ADDED
+    }
+
+
 def build_settings(flags: RawValues, *, workspace: Path) -> Settings:
     """Build the settings from flags alone, without the user's file and the environment."""
     given = check_values(flags, "", UsageError)
@@ -336,3 +345,5 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "keys": _parse_table('a table [keys] of actions and keys, like transcript = "c-t"'),
 }
 """The keys of the settings file and the environment. Rules have a file of their own."""
+_ADDED = ("network", "verify")
+"""The settings to which the options of the same name add."""

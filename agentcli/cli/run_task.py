@@ -4,6 +4,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+from agentcli.settings import select_settings
 from agentcli.ui.oneshot.request import (
     RunRequest,
     is_ci,
@@ -29,22 +30,7 @@ def run_task(values: Mapping[str, Any]) -> int:
         prompt=values["prompt"],
         prompt_file=values["file"],
         images=tuple(values["image"] or ()),
-        flags={
-            "model": values["model"],
-            "effort": values["effort"],
-            "mode": values["mode"],
-            "sandbox": values["sandbox"],
-            "web": values["web"] or None,
-            "computer": values["computer"] or None,
-            "max_turns": values["max_turns"],
-            "max_cost": values["max_cost"],
-            "strict_cost": values["strict_cost"] or None,
-            "max_tokens": values["max_tokens"],
-            "timeout": values["timeout"],
-            "tool_timeout": values["tool_timeout"],
-            "max_wait": values["max_wait"],
-            "mcp_config": values["mcp_config"],
-        },
+        flags=select_settings(values),
         workspace=workspace,
         allow=tuple(values["allow"] or ()),
         deny=(

@@ -1,4 +1,7 @@
-"""Parts shared by the commands: their style, and the options that mean the same everywhere."""
+"""Parts shared by the commands: their style, and the options that mean the same everywhere.
+
+An option of one command alone is in its own module: those of `agentcli run` in `cli/run`.
+"""
 
 from enum import StrEnum
 from pathlib import Path
@@ -17,22 +20,8 @@ STYLE: dict[str, Any] = {
 Workspace = Annotated[
     Path, typer.Option("-C", "--cwd", metavar="DIR", help="Run in this directory.")
 ]
-Resume = Annotated[
-    str | None,
-    typer.Option(
-        "--resume",
-        metavar="SESSION",
-        help="Continue this session: its name, its id, or either end of its id.",
-    ),
-]
 Continue = Annotated[
     bool, typer.Option("--continue", help="Continue the latest session in this directory.")
-]
-RunWorktree = Annotated[
-    str | None,
-    typer.Option(
-        "-w", "--worktree", metavar="NAME", help="Work in this git worktree; made if missing."
-    ),
 ]
 AddDir = Annotated[
     list[str] | None,
@@ -216,14 +205,6 @@ Timeout = Annotated[
     str | None,
     typer.Option(metavar="TIME", help="Stop the run after this time, e.g. 90s, 30m, 1h30m."),
 ]
-InputForm = Annotated[
-    str,
-    typer.Option(
-        "--input",
-        metavar="text|stream-json",
-        help="Input format: one prompt, or prompts, answers and interrupts on stdin.",
-    ),
-]
 OutputForm = Annotated[
     str,
     typer.Option(
@@ -248,25 +229,6 @@ Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print only errors on
 Verbose = Annotated[
     bool, typer.Option("-v", "--verbose", help="Print diffs and command output on stderr.")
 ]
-
-
-# The options of `agentcli run`, some of them shared with `batch`: type and help text of each.
-
-
-Prompt = Annotated[str | None, typer.Argument(help="The task. - reads it from stdin.")]
-PromptFile = Annotated[
-    Path | None,
-    typer.Option("-f", "--file", metavar="FILE", help="Read the prompt from this file."),
-]
-Images = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--image",
-        metavar="FILE",
-        help="Attach an image (repeatable). Images in the project also work as @shot.png in the "
-        "prompt.",
-    ),
-]
 Mode = Annotated[
     str | None,
     typer.Option(
@@ -275,76 +237,10 @@ Mode = Annotated[
         "auto-edit (edits too), auto (everything, in the sandbox). What would ask is denied.",
     ),
 ]
-OnDeny = Annotated[
-    str,
-    typer.Option(
-        metavar="continue|fail|ignore",
-        help="When a call is denied: tell the model, continue and fail at the end; stop at once; "
-        "or only record it.",
-    ),
-]
-ToolChoice = Annotated[
-    str,
-    typer.Option(
-        metavar="auto|none|required|TOOL",
-        help="Let the model call tools, forbid it, or require a call: of any tool, or of this one.",
-    ),
-]
-StrictCost = Annotated[
-    bool,
-    typer.Option("--strict-cost", help="With --max-cost: refuse models without a known price."),
-]
-MaxTokens = Annotated[
-    str | None,
-    typer.Option(metavar="N", help="Stop before the session uses more than N tokens."),
-]
-ToolTimeout = Annotated[
-    str | None, typer.Option(metavar="TIME", help="Stop each command after this time.")
-]
-MaxWait = Annotated[
-    str | None,
-    typer.Option(metavar="TIME", help="Wait at most this long when a provider asks to wait."),
-]
-WrapUp = Annotated[
-    bool, typer.Option("--wrap-up", help="At a limit, ask the model for a summary, without tools.")
-]
 Verify = Annotated[
     list[str] | None,
     typer.Option(
         metavar="CMD",
         help="Check command; the task is done when it passes. Failures go back to the model.",
-    ),
-]
-ProtectTests = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--protect-tests",
-        metavar="GLOB",
-        help="Keep these files as they are, from tools and commands: 'tests/**'.",
-    ),
-]
-CheckClaims = Annotated[
-    bool,
-    typer.Option("--check-claims", hidden=True),
-]
-SchemaFile = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="Require an answer in JSON that matches this JSON Schema."),
-]
-Partial = Annotated[
-    bool, typer.Option("--partial", help="With stream-json: include partial text and output.")
-]
-PatchFile = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="Write the run's changes to this file, as a diff."),
-]
-LastMessage = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Also write the answer to this file.")
-]
-OutputDir = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="DIR",
-        help="Write result, answer, patch, settings and log here, even if the run fails.",
     ),
 ]

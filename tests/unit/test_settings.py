@@ -5,7 +5,7 @@ import pytest
 
 import agentcli
 from agentcli.providers.openai.chat_quirks import QUIRKS
-from agentcli.settings import load_settings
+from agentcli.settings import load_settings, select_settings
 from agentcli.types.errors import SettingsError, UsageError
 from agentcli.types.settings import CustomProvider, SandboxChoice
 
@@ -101,3 +101,13 @@ def test_duration_that_is_none_is_refused(text: str, tmp_path: Path) -> None:
 def test_help_names_every_sandbox() -> None:
     page = Path(agentcli.__file__).with_name("cli") / "help/agentcli-run.txt"
     assert f"--sandbox {'|'.join(get_args(SandboxChoice))}\n" in page.read_text()
+
+
+def test_options_named_like_settings_are_settings_unless_they_add_to_them() -> None:
+    options = {"prompt": "go", "web": False, "strict_cost": True, "max_turns": "3", "effort": None}
+    assert select_settings({**options, "network": ["a.example"], "verify": ["make"]}) == {
+        "web": None,
+        "strict_cost": True,
+        "max_turns": "3",
+        "effort": None,
+    }
