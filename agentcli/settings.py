@@ -1,4 +1,4 @@
-"""The settings: flags, environment and the user's file as one value, checked by one table.
+"""The settings: flags, environment and the user's file as one value, each checked by its type.
 
 Flags win over the environment, the environment over the file. This module does not import
 pydantic, because settings are read before the first request.
@@ -7,9 +7,10 @@ pydantic, because settings are read before the first request.
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, get_args
+from types import MappingProxyType, NoneType
+from typing import Any, Literal, get_args, get_origin
 
 from platformdirs import user_config_path
 
@@ -18,19 +19,13 @@ from agentcli.types.errors import SettingsError, UsageError
 from agentcli.types.settings import (
     HOSTED_TOOLS,
     THEME_CHOICES,
-    CacheChoice,
+    Bytes,
     CustomProvider,
-    DiffColors,
-    Editing,
-    MemoryChoice,
-    Notify,
+    Dollars,
     Quirk,
-    SandboxChoice,
+    Seconds,
     Settings,
-    ToolSearch,
-    Transport,
 )
-from agentcli.types.verdicts import Mode
 
 RawValues = Mapping[str, Any]
 
@@ -288,61 +283,58 @@ def _parse_directories(value: Any) -> tuple[str, ...]:
     return tuple(texts)
 
 
-_CHECKS: dict[str, Callable[[Any], Any]] = {
-    "model": parsing.parse_text,
-    "mode": parsing.parse_choice(*get_args(Mode)),
-    "max_turns": parsing.parse_whole,
-    "max_cost": parsing.parse_amount,
-    "agent_max_cost": parsing.parse_amount,
-    "agents_max": parsing.parse_whole,
-    "strict_cost": parsing.parse_switch,
-    "max_tokens": parsing.parse_whole,
-    "timeout": parsing.parse_seconds,
-    "tool_timeout": parsing.parse_seconds,
-    "command_processes": parsing.parse_whole,
-    "command_memory": parsing.parse_size,
-    "command_disk": parsing.parse_size,
-    "command_output": parsing.parse_size,
+_CHECK_OF_TYPE: dict[Any, Callable[[Any], Any]] = {
+    bool: parsing.parse_switch,
+    int: parsing.parse_whole,
+    str: parsing.parse_text,
+    Path: parsing.parse_path,
+    Seconds: parsing.parse_seconds,
+    Dollars: parsing.parse_amount,
+    Bytes: parsing.parse_size,
+}
+
+
+def _find_check(kind: Any) -> Callable[[Any], Any]:
+    """Return the check of a setting by its type."""
+    if get_origin(kind) is Literal:
+        return parsing.parse_choice(*get_args(kind))
+    if NoneType in get_args(kind):
+        kind = get_args(kind)[0]
+    return _CHECK_OF_TYPE[kind]
+
+
+_OWN_CHECKS: dict[str, Callable[[Any], Any]] = {
     "checks": _parse_table(
         'a table [checks] of patterns and commands, like "*.ts" = "tsc --noEmit"'
     ),
     "verify": _parse_commands,
-    "web": parsing.parse_switch,
     "search": _parse_search,
     "hosted": _parse_hosted,
-    "computer": parsing.parse_switch,
-    "programs": parsing.parse_switch,
-    "memory": parsing.parse_choice(*get_args(MemoryChoice)),
-    "symbols": parsing.parse_switch,
-    "parallel": parsing.parse_switch,
-    "calls_per_minute": parsing.parse_whole,
-    "effort": parsing.parse_text,
-    "fallback": parsing.parse_text,
-    "evaluator": parsing.parse_text,
-    "cache": parsing.parse_choice(*get_args(CacheChoice)),
-    "service_tier": parsing.parse_text,
-    "small_model": parsing.parse_text,
-    "transport": parsing.parse_choice(*get_args(Transport)),
-    "tool_search": parsing.parse_choice(*get_args(ToolSearch)),
-    "store": parsing.parse_switch,
-    "window": parsing.parse_whole,
-    "max_wait": parsing.parse_seconds,
-    "stall_timeout": parsing.parse_seconds,
     "providers": _parse_providers,
-    "otel": parsing.parse_switch,
-    "otel_content": parsing.parse_switch,
-    "sandbox": parsing.parse_choice(*get_args(SandboxChoice)),
     "network": _parse_network,
     "directories": _parse_directories,
-    "mcp_config": parsing.parse_path,
-    "mcp_wait": parsing.parse_seconds,
     "theme": _parse_theme,
-    "diff_colors": parsing.parse_choice(*get_args(DiffColors)),
-    "statusline": parsing.parse_text,
-    "notify": parsing.parse_choice(*get_args(Notify)),
-    "editing": parsing.parse_choice(*get_args(Editing)),
-    "accessible": parsing.parse_switch,
     "keys": _parse_table('a table [keys] of actions and keys, like transcript = "c-t"'),
+}
+"""The checks of settings whose type does not say how they are written."""
+_NO_KEYS = {
+    "workspace",
+    "managed",
+    "allow",
+    "deny",
+    "policy",
+    "pass_env",
+    "mask",
+    "add_dir",
+    "sessions",
+    "trust_project",
+    "explicit_keys",
+}
+"""The fields of `Settings` that are no keys of the file: options alone, or found out."""
+_CHECKS: dict[str, Callable[[Any], Any]] = {
+    one.name: _OWN_CHECKS.get(one.name) or _find_check(one.type)
+    for one in fields(Settings)
+    if one.name not in _NO_KEYS
 }
 """The keys of the settings file and the environment. Rules have a file of their own."""
 _ADDED = ("network", "verify")

@@ -1,11 +1,19 @@
-"""The settings as one value. `agentcli/settings.py` loads and checks them."""
+"""The settings as one value. `agentcli/settings.py` loads them, and checks each by its type.
+
+To add a setting: its field here, and in `api/sessions` (`SessionOptions`) unless it is about the
+screen alone.
+"""
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.verdicts import Mode
 
+Seconds = Annotated[float, "seconds"]
+Dollars = Annotated[float, "dollars"]
+Bytes = Annotated[int, "bytes"]
+"""Numbers that are written with their unit: `1h30m`, `2.50`, `4G`."""
 SandboxChoice = Literal["auto", "bubblewrap", "landlock", "seatbelt", "off"]
 MemoryChoice = Literal["ask", "auto", "off"]
 CacheChoice = Literal["auto", "5m", "1h"]
@@ -29,7 +37,9 @@ Quirk = Literal[
     "no_effort",
     "no_null_content",
 ]
-LOWERABLE = ("max_turns", "max_cost", "max_tokens", "timeout", "tool_timeout", "calls_per_minute")
+RUN_LIMITS = ("max_turns", "max_cost", "max_tokens", "timeout", "tool_timeout")
+"""The limits that a run has as options, and each task of a batch."""
+LOWERABLE = (*RUN_LIMITS, "calls_per_minute")
 """The settings of which the lower value holds, if a project or the policy of a machine has one."""
 
 
@@ -56,9 +66,9 @@ class Settings:
     """The settings of the machine's own policy, by key. Nothing goes beyond them."""
     max_turns: int = 100
     """The limit of model requests in one turn of a conversation."""
-    max_cost: float | None = None
+    max_cost: Dollars | None = None
     """The limit in USD for a whole session."""
-    agent_max_cost: float | None = None
+    agent_max_cost: Dollars | None = None
     """The limit in USD for one background agent, set aside before it starts."""
     agents_max: int = 10
     """The most background agents at a time."""
@@ -66,17 +76,17 @@ class Settings:
     """True if a model without a known price may not be used under `max_cost`."""
     max_tokens: int | None = None
     """The limit for all requests of a session, input and output together."""
-    timeout: float | None = None
+    timeout: Seconds | None = None
     """The limit in seconds for one turn of a conversation."""
-    tool_timeout: float | None = None
+    tool_timeout: Seconds | None = None
     """The longest time in seconds for any command; None for what the model asks, within limits."""
     command_processes: int = 0
     """The most processes of one command; 0 for as many as suit the machine."""
-    command_memory: int = 0
+    command_memory: Bytes = 0
     """The most bytes of memory of one command, likewise."""
-    command_disk: int = 0
+    command_disk: Bytes = 0
     """The most bytes of disk that become full while one command runs, likewise."""
-    command_output: int = 200_000_000
+    command_output: Bytes = 200_000_000
     """The most bytes that are stored of one command's output."""
     checks: tuple[tuple[str, str], ...] = ()
     """Commands that look for errors after an edit, each with the pattern of its files."""
@@ -115,9 +125,9 @@ class Settings:
     """True if the provider stores the conversation, where it can, and is sent only what is new."""
     window: int | None = None
     """Tokens of the model's window to use: fewer than it has, or its size if that is unknown."""
-    max_wait: float = 60.0
+    max_wait: Seconds = 60.0
     """The longest wait in seconds before the next attempt."""
-    stall_timeout: float | None = None
+    stall_timeout: Seconds | None = None
     """Seconds of silence after which a reply counts as broken; None for minutes, as models need."""
     providers: tuple[CustomProvider, ...] = ()
     otel: bool = False
@@ -148,7 +158,7 @@ class Settings:
     """The model that is asked where a rule says `judge`; None for the session's own."""
     mcp_config: Path | None = None
     """A file with more MCP servers. They win over servers of the same name elsewhere."""
-    mcp_wait: float = 5.0
+    mcp_wait: Seconds = 5.0
     """The longest time in seconds that the first request waits for servers that list their tools
     for the first time."""
     trust_project: bool = False

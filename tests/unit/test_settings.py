@@ -111,3 +111,20 @@ def test_options_named_like_settings_are_settings_unless_they_add_to_them() -> N
         "max_turns": "3",
         "effort": None,
     }
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("timeout", "1h30m", 5400.0),
+        ("max_cost", "2.50", 2.5),
+        ("command_memory", "4G", 4 * 1024**3),
+        ("max_turns", "7", 7),
+        ("web", "true", True),
+        ("cache", "1h", "1h"),
+        ("mcp_config", "servers.json", Path("servers.json")),
+    ],
+)
+def test_setting_is_read_as_its_type_says(name: str, text: str, value: object, home: Path) -> None:
+    settings = load_settings({}, workspace=home, environ={f"AGENTCLI_{name.upper()}": text})
+    assert getattr(settings, name) == value
