@@ -1,14 +1,20 @@
-"""The limits of a turn: steps, time, the pace of calls, and repeated calls."""
+"""The limits of a turn: steps, time, the pace of calls, and repeated calls.
+
+To add a limit: a setting (`types/settings`), its field in `TurnLimits`, and its check here.
+"""
 
 import json
 import time
 from collections import Counter, defaultdict, deque
 from hashlib import sha256
 
-from agentcli.types.errors import ToolError
+from agentcli.types.errors import Ending, ToolError
+from agentcli.types.events import TurnEnded
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import ToolCall
+from agentcli.types.settings import Settings
 from agentcli.types.tools import Command, ErrorKind, ToolResult
+from agentcli.types.words import pluralize
 
 PACE_WINDOW_S = 60.0
 REPEATS_WARNED = 3
@@ -26,6 +32,32 @@ class TurnLimits:
     wall_s: float | None = None
     calls_per_minute: int = 1000
     """The limit for each tool."""
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> "TurnLimits":
+        return cls(
+            steps=settings.max_turns,
+            wall_s=settings.timeout,
+            calls_per_minute=settings.calls_per_minute,
+        )
+
+    def find_reached(self, *, steps_made: int) -> TurnEnded | None:
+        """Return the end of a turn that may send no further request, or None if it may."""
+        if self.steps is None or steps_made < self.steps:
+            return None
+        return TurnEnded(
+            ending=Ending.STEP_LIMIT,
+            message=f"the limit of {pluralize(self.steps, 'request')} is reached",
+            hint="raise --max-turns",
+        )
+
+    def build_timeout(self) -> TurnEnded:
+        """Return the end of a turn that took longer than `wall_s`."""
+        return TurnEnded(
+            ending=Ending.TIME_LIMIT,
+            message=f"the time limit of {self.wall_s:g} s is reached",
+            hint="raise --timeout",
+        )
 
 
 class Pace:

@@ -40,7 +40,6 @@ from agentcli.types.events import (
 from agentcli.types.messages import AssistantMessage, ToolCall, UserMessage
 from agentcli.types.tools import Command, Effect, ToolResult
 from agentcli.types.verdicts import Verdict
-from agentcli.types.words import pluralize
 
 # The order of one reply's calls: reads together, everything else alone.
 
@@ -240,11 +239,7 @@ class Loop:
                 if self._may_wrap_up(ended):
                     await self._wrap_up()
         except TimeoutError:
-            ended = TurnEnded(
-                ending=Ending.TIME_LIMIT,
-                message=f"the time limit of {self._limits.wall_s:g} s is reached",
-                hint="raise --timeout",
-            )
+            ended = self._limits.build_timeout()
         except asyncio.CancelledError:
             self._journal.append(TurnEnded(ending=Ending.CANCELLED, message="interrupted"))
             raise
@@ -292,7 +287,7 @@ class Loop:
 
     async def _run_steps(self) -> TurnEnded:
         while True:
-            over = self._check_step_limit()
+            over = self._limits.find_reached(steps_made=self._steps_made)
             if over is not None:
                 return over
             self._steps_made += 1
@@ -428,13 +423,3 @@ class Loop:
     def _refuse_calls(self, reply: AssistantMessage, why: str) -> None:
         for call in reply.tool_calls:
             self._dispatcher.refuse(call, why)
-
-    def _check_step_limit(self) -> TurnEnded | None:
-        steps = self._limits.steps
-        if steps is None or self._steps_made < steps:
-            return None
-        return TurnEnded(
-            ending=Ending.STEP_LIMIT,
-            message=f"the limit of {pluralize(steps, 'request')} is reached",
-            hint="raise --max-turns",
-        )

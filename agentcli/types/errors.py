@@ -21,7 +21,8 @@ from agentcli.types.tools import Details, ErrorKind
 class Ending(StrEnum):
     """Every way a turn or a run can end.
 
-    A new one needs a row in `EXIT_OF_ENDING` and in docs/reference/exit-codes.md.
+    A new one needs a row in `EXIT_OF_ENDING` and in docs/reference/exit-codes.md, and may have one
+    in `ADVICE_OF_ENDING`. The ending of a limit belongs to `LIMIT_ENDINGS`.
     """
 
     DONE = "done"
@@ -94,6 +95,19 @@ EXIT_OF_ENDING: dict[Ending, Exit] = {
     Ending.USAGE: Exit.USAGE,
     Ending.INTERNAL: Exit.INTERNAL,
 }
+
+ADVICE_OF_ENDING: dict[Ending, str] = {
+    Ending.DENIED: "allow the call: another --mode, or --allow with the rule that the denial names",
+    Ending.STEP_LIMIT: "look for a loop in the trace; raise max_turns if the task needs more",
+    Ending.TIME_LIMIT: "look at the slowest calls; raise the timeout if all of them were needed",
+    Ending.COST_LIMIT: "look at the cost by turn; raise max_cost if it was worth it",
+    Ending.TOKEN_LIMIT: "look at the cost by turn; raise the limit if it was worth it",
+    Ending.REPEATED: "read the result of the repeated call: it does not help the model",
+    Ending.LENGTH: "ask for less at once, or use a model with a larger output limit",
+    Ending.OVERFLOW: "start a new session, or split the task: the conversation was too long",
+    Ending.REFUSED: "explain what the task is for, or use another model",
+}
+"""What the user can do about an ending, as `triage` says it. An ending without a row needs none."""
 
 _STATUS_OF_EXIT: dict[Exit, str] = {
     Exit.DONE: "ok",
@@ -237,9 +251,8 @@ class ProviderErrorKind(StrEnum):
     the ending, `may_be_retried` and `may_fall_back`. OVERFLOW, CREDENTIALS, RATE_LIMITED, REJECTED
     and MODEL have a cure of their own in `providers/connection.py` or `agent/model_client.py`. A
     status without a row is REJECTED below 500, and loses that cure with a kind of its own.
-    `features/insights/checks_of_endings` may advise on a new ending, `features/acp/conversation`
-    may name it to editors, and `ui/tally.build_error_json` names the kind for PROVIDER_FAILED
-    only.
+    `ADVICE_OF_ENDING` may advise on a new ending, `features/acp/conversation` may name it to
+    editors, and `ui/tally.build_error_json` names the kind for PROVIDER_FAILED only.
     """
 
     CREDENTIALS = "credentials"  # no key, a rejected key, no permission, no money

@@ -11,17 +11,9 @@ from typing import Any
 
 from agentcli.system.parsing import parse_amount
 from agentcli.types.errors import UsageError
+from agentcli.types.settings import RUN_LIMITS
 
-VALUES = (
-    "model",
-    "mode",
-    "on_deny",
-    "max_turns",
-    "max_cost",
-    "max_tokens",
-    "timeout",
-    "tool_timeout",
-)
+VALUES = ("model", "mode", "on_deny", *RUN_LIMITS)
 LISTS = ("allow", "deny", "verify")
 """Options of `agentcli run` that a task may set for itself, once or several times."""
 KEYS = ("id", "prompt", "workspace", *VALUES, *LISTS)

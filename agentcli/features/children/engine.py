@@ -180,8 +180,12 @@ class ChildAgents(SessionFeature):
         """Open a child. One with a workspace of its own has its own sandbox and processes."""
         from agentcli.agent.children import Child
 
-        limits = TurnLimits(steps=_limit_steps(context.steps_left), wall_s=WALL_S)
         own_parts = self._parts
+        limits = replace(
+            TurnLimits.from_settings(own_parts.settings),
+            steps=_limit_steps(context.steps_left),
+            wall_s=WALL_S,
+        )
         log = LogWriter(own_parts.paths.new_child_log())
         journal = Journal(
             f"{own_parts.paths.id}/{log.path.stem}",

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from agentcli.features.insights.finding import Level, TriageCase, TriageFinding
 from agentcli.types.checks import AnswerChecked, ClaimsChecked, Verified
-from agentcli.types.errors import UNANSWERED, Ending
+from agentcli.types.errors import ADVICE_OF_ENDING, UNANSWERED, Ending
 from agentcli.types.events import (
     Compacted,
     HookRan,
@@ -17,18 +17,6 @@ from agentcli.types.events import (
 )
 
 FAULTS_SHOWN = 5
-
-_FIXES = {
-    Ending.DENIED: "allow the call: another --mode, or --allow with the rule that the denial names",
-    Ending.STEP_LIMIT: "look for a loop in the trace; raise max_turns if the task needs more",
-    Ending.TIME_LIMIT: "look at the slowest calls; raise the timeout if all of them were needed",
-    Ending.COST_LIMIT: "look at the cost by turn; raise max_cost if it was worth it",
-    Ending.TOKEN_LIMIT: "look at the cost by turn; raise the limit if it was worth it",
-    Ending.REPEATED: "read the result of the repeated call: it does not help the model",
-    Ending.LENGTH: "ask for less at once, or use a model with a larger output limit",
-    Ending.OVERFLOW: "start a new session, or split the task: the conversation was too long",
-    Ending.REFUSED: "explain what the task is for, or use another model",
-}
 
 
 def find_damage(case: TriageCase) -> Iterator[TriageFinding]:
@@ -96,7 +84,7 @@ def find_bad_ending(case: TriageCase) -> Iterator[TriageFinding]:
         record=record,
         what=f"the last turn ended with {last.ending}{reason}",
         why="the task was not finished",
-        fix=last.hint or _FIXES.get(last.ending) or _suggest_resume(last.ending),
+        fix=last.hint or ADVICE_OF_ENDING.get(last.ending) or _suggest_resume(last.ending),
     )
 
 
