@@ -30,6 +30,11 @@ from agentcli.types.settings import (
 RawValues = Mapping[str, Any]
 
 
+def is_ci(environ: Mapping[str, str]) -> bool:
+    """Return whether the environment is that of a continuous integration."""
+    return environ.get("CI", "").lower() not in ("", "0", "false", "no")
+
+
 def get_settings_file() -> Path:
     return user_config_path("agentcli", appauthor=False) / "settings.toml"
 

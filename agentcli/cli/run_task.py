@@ -7,7 +7,7 @@ from typing import Any
 from agentcli.settings import select_settings
 from agentcli.ui.oneshot.request import (
     RunRequest,
-    is_ci,
+    has_ci_defaults,
     parse_input_format,
     parse_on_deny,
     parse_output_format,
@@ -50,7 +50,7 @@ def run_task(values: Mapping[str, Any]) -> int:
         partial=values["partial"],
         quiet=quiet,
         verbose=values["verbose"],
-        is_ci=is_ci(option=values["ci"]),
+        is_ci=has_ci_defaults(option=values["ci"]),
         annotations=not values["no_annotations"],
         on_deny=parse_on_deny(values["on_deny"]),
         checks=tuple(values["verify"] or ()),

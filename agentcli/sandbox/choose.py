@@ -353,7 +353,7 @@ _OPEN_PACKAGES = (
 def _list_landlock_gaps(sandbox: LandlockSandbox, paths: SandboxPaths) -> tuple[str, ...]:
     """Return the gaps that Landlock leaves open, worded for the user."""
     is_unscoped = landlock_rules.version() < landlock_rules.SCOPE_VERSION
-    is_shared = sandbox.has_network and not sandbox.has_private_network
+    is_shared = sandbox.can_run_servers and not sandbox.has_private_network
     has_own_environment = paths.own_environment is not None
     gaps = (
         ("Git's hooks and settings are put back after a command, not held during it.", True),
@@ -363,7 +363,7 @@ def _list_landlock_gaps(sandbox: LandlockSandbox, paths: SandboxPaths) -> tuple[
         (_NO_SHARED_MEMORY, not sandbox.has_shared_memory),
         (_OPEN_MODES, not sandbox.protects_modes),
         ("Commands can change times and attributes of your files anywhere.", not sandbox.has_view),
-        ("Commands have no loopback network, so no servers.", not sandbox.has_network),
+        ("Commands have no loopback network, so no servers.", not sandbox.can_run_servers),
         (_SHARED_LOOPBACK, is_shared),
         ("Commands can signal your other programs.", is_unscoped),
         ("A process that sheds its marks can outlive its command.", is_unscoped),

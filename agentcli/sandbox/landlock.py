@@ -126,8 +126,8 @@ class LandlockSandbox:
         return TemporaryFiles(root=root, at=at, names=(at,))
 
     @property
-    def has_network(self) -> bool:
-        """True if a command can run servers."""
+    def can_run_servers(self) -> bool:
+        """True if a command can listen on its loopback network."""
         return self.has_private_network or self._calls is not None
 
     @property
@@ -265,20 +265,20 @@ class LandlockSandbox:
 
     def _domain(self, grants: Grants) -> _LandlockDomain:
         if grants not in self._domains:
-            has_network = grants.network or self._network is not None
+            connects_anywhere = grants.network or self._network is not None
             calls = self._calls
             families = (
-                *(_INTERNET if has_network else _STREAMS if calls else ()),
+                *(_INTERNET if connects_anywhere else _STREAMS if calls else ()),
                 *((seccomp.AF_UNIX,) if calls else ()),
             )
-            handed_over = socket_calls.CONNECT if has_network else socket_calls.ALL
+            handed_over = socket_calls.CONNECT if connects_anywhere else socket_calls.ALL
             rules, view = self._rules(grants), self._make_view(grants)
             if view is None and self._makes_mode_calls:
                 handed_over += mode_calls.CALLS
             if view is None and self._is_memory_unused and self._shows_shared_memory(grants):
                 rules.append((_SHARED_MEMORY, landlock_rules.SEGMENTS))
             self._domains[grants] = _LandlockDomain(
-                ruleset=landlock_rules.make_ruleset(rules, tcp=has_network),
+                ruleset=landlock_rules.make_ruleset(rules, tcp=connects_anywhere),
                 view=view,
                 network=None if grants.network else self._network,
                 filter=seccomp.SyscallFilter(
@@ -287,7 +287,7 @@ class LandlockSandbox:
                 overrides=self._paths.needs_override,
                 calls=calls,
                 reach=SocketReach(
-                    has_network=has_network,
+                    connects_anywhere=connects_anywhere,
                     paths=(*self._own(), *filter(is_socket, list_readable(grants, self._paths))),
                     changeable=(*self._changeable(grants), self._paths.shared_memory),
                 ),

@@ -3,6 +3,8 @@
 It runs in the session, outside the sandbox. Its listening socket was made in the private network
 of the commands, and stays there. Each command has a lease: a token that its programs send, valid
 from its release until it has ended. Then its connections are cut.
+
+Who decides on a host is `judge_host`: in a session the permission gate, by `permissions/granting`.
 """
 
 import asyncio
@@ -143,8 +145,9 @@ class NetworkProxy:
         agents: AgentBrokers | None = None,
         server: str = "",
     ) -> None:
-        """`listen` is called once, before the first command. If `agents` is None, no command
-        uses the user's ssh agent. `server` is the MCP server that it is for, if it is for one."""
+        """`listen` is called once, before the first command. `judge_host` decides on each host
+        once for a command. If `agents` is None, no command uses the user's ssh agent. `server` is
+        the MCP server that it is for, if it is for one."""
         self._listen = listen
         self._emit = emit
         self._judge_host = judge_host

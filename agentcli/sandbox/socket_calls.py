@@ -57,8 +57,8 @@ Address = tuple[str, int] | tuple[str, int, int, int]
 class SocketReach:
     """What the sockets of a command may lead to."""
 
-    has_network: bool
-    """True if it is in a private network, or may use the whole one."""
+    connects_anywhere: bool
+    """True if no address is checked: it is in a private network, or may use the whole one."""
     paths: tuple[Path, ...]
     """The unix sockets that can be connected to, and directories of such."""
     changeable: tuple[Path, ...] = ()
@@ -175,7 +175,7 @@ class SocketCalls:
                     return self._listen(taken, backlog=start)
 
     def _connect(self, taken: socket.socket, address: Address, reach: SocketReach) -> int:
-        if not reach.has_network:
+        if not reach.connects_anywhere:
             address = _to_loopback(taken, address, errno.ENETUNREACH)
             port = address[1]
             if port != self._proxy_port and not self._servers_at(port):

@@ -18,7 +18,7 @@ from agentcli.session.checkpoints import Checkpoints
 from agentcli.session.configuration import Configuration, load_configuration
 from agentcli.session.context_sources import ContextSources, build_context_sources
 from agentcli.session.directories import Directories
-from agentcli.session.edit_checks import CHECK_TIMEOUT_S, EditChecks
+from agentcli.session.edit_checks import EDIT_CHECK_TIMEOUT_S, EditChecks
 from agentcli.session.features import SessionFeature, build_session_features
 from agentcli.session.hooks import SessionHooks, build_hooks
 from agentcli.session.model import (
@@ -213,7 +213,7 @@ def _build_parts(
             settings.workspace,
             settings.checks,
             run_check=partial(
-                run_command_check, builtin_tools, settings.workspace, CHECK_TIMEOUT_S
+                run_command_check, builtin_tools, settings.workspace, EDIT_CHECK_TIMEOUT_S
             ),
             is_confined=lambda: not builtin_tools.lacks_sandbox,
             emit=emit,

@@ -30,7 +30,7 @@ from agentcli.types.tools import (
 
 LINES_MAX = 10
 LINE_CHARS = 300
-CHECK_TIMEOUT_S = 60.0
+EDIT_CHECK_TIMEOUT_S = 60.0
 HEADING = "New errors after this edit:"
 """The line before the findings, after a blank one."""
 
@@ -109,7 +109,7 @@ class EditChecks:
             return []
         ran = await self._run_check(command)
         if ran.exit_code is None:
-            self._drop(command, f"it did not end within {CHECK_TIMEOUT_S:g} s")
+            self._drop(command, f"it did not end within {EDIT_CHECK_TIMEOUT_S:g} s")
             return []
         lines = ran.output.splitlines()[:-1] if ran.exit_code else []
         found = [line.strip()[:LINE_CHARS] for line in lines if line.strip()]

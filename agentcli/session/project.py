@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from platformdirs import user_state_path
 
-from agentcli.settings import check_values, get_settings_file
+from agentcli.settings import check_values, get_settings_file, is_ci
 from agentcli.system.agent_files import COMMANDS, PERMISSIONS, SERVERS, list_levels
 from agentcli.types.errors import SettingsError
 from agentcli.types.fast_dataclass import dataclass
@@ -171,7 +171,7 @@ def load_project(
     standing = store.find_standing(files)
     if standing != "unusable" and trust_project:
         standing = "trusted"
-    elif standing == "trusted" and _is_ci(environ):
+    elif standing == "trusted" and is_ci(environ):
         standing = "unknown"
     return Project(files=files, standing=standing, store=store)
 
@@ -296,7 +296,3 @@ def _require_no_hidden_rules(project: Project) -> None:
 def _find_line(text: str, key: str) -> int:
     found = re.search(rf"^[ \t]*\[*[ \t]*[\"']?{re.escape(key)}\b", text, re.MULTILINE)
     return text.count("\n", 0, found.start()) + 1 if found else 1
-
-
-def _is_ci(environ: Mapping[str, str]) -> bool:
-    return environ.get("CI", "").lower() not in ("", "0", "false", "no")

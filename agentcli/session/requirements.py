@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from agentcli.session.checkpoints import Checkpoints
 
-CHECK_TIMEOUT_S = 600.0
+VERIFY_TIMEOUT_S = 600.0
 """Time limit of one `--verify` command, if no other limit is set."""
 
 ANSWER_NOTE = (
@@ -147,7 +147,7 @@ def _build_checks(
         parts.checkpoints,
         journal,
         workspace=settings.workspace,
-        timeout_s=settings.tool_timeout or CHECK_TIMEOUT_S,
+        timeout_s=settings.tool_timeout or VERIFY_TIMEOUT_S,
     )
     if requirements is None:
         return CompletionChecks(journal, goal=goal, run_check=runner.run, shows_evidence=False)

@@ -53,7 +53,7 @@ def review(
 ) -> int:
     """Review a change, read-only. Findings as Markdown, JSON or SARIF."""
     from agentcli.features.review.review import ReviewRequest, ReviewScope
-    from agentcli.ui.oneshot.request import is_ci, parse_output_format
+    from agentcli.ui.oneshot.request import has_ci_defaults, parse_output_format
     from agentcli.ui.oneshot.runner import run_once
 
     request = ReviewRequest(
@@ -71,7 +71,7 @@ def review(
         output=parse_output_format(output),
         quiet=quiet,
         verbose=verbose,
-        is_ci=is_ci(option=ci),
+        is_ci=has_ci_defaults(option=ci),
         annotations=not no_annotations,
         output_dir=output_dir,
         reports=tuple(report or ()),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from agentcli.agent.loop import OnDeny
 from agentcli.log.paths import SessionPaths
 from agentcli.session.requirements import RunRequirements
-from agentcli.settings import load_settings
+from agentcli.settings import is_ci, load_settings
 from agentcli.types.errors import RunOutcome, UsageError
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Attachment, Json
@@ -40,17 +40,15 @@ if TYPE_CHECKING:
 MAX_TURNS = 50
 """The limit of model requests for a run in CI, if nothing else is set."""
 
-_NO = frozenset({"", "0", "false", "no"})
 
-
-def is_ci(*, option: bool | None, environ: Mapping[str, str] = os.environ) -> bool:
-    """Return whether the run is in CI.
+def has_ci_defaults(*, option: bool | None, environ: Mapping[str, str] = os.environ) -> bool:
+    """Return whether a run has the defaults of CI: it is in CI, or nobody watches it.
 
     `option` is the choice on the command line, if there is one.
     """
     if option is not None:
         return option
-    return environ.get("CI", "").lower() not in _NO or not err_is_terminal()
+    return is_ci(environ) or not err_is_terminal()
 
 
 def is_github(environ: Mapping[str, str] = os.environ) -> bool:

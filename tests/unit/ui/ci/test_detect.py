@@ -1,6 +1,6 @@
 import pytest
 
-from agentcli.ui.oneshot.request import is_ci, is_github
+from agentcli.ui.oneshot.request import has_ci_defaults, is_github
 
 
 @pytest.mark.parametrize(
@@ -17,7 +17,7 @@ def test_ci_is_what_was_said_or_the_environment_or_no_terminal(
     said: bool | None, environ: dict[str, str], expected: bool
 ) -> None:
     # Tests have no terminal, so the environment alone cannot say no.
-    assert is_ci(option=said, environ=environ) is expected
+    assert has_ci_defaults(option=said, environ=environ) is expected
 
 
 def test_github_is_known_by_its_variable() -> None:
