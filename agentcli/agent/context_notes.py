@@ -291,6 +291,10 @@ class PlanTracker:
         else:
             self.proposed = answer
 
+    def propose(self, plan: str) -> None:
+        """Take this text for the plan to decide on: the user's own wording, or their choice."""
+        self.proposed = plan
+
     def _tick_steps(self, said: str) -> None:
         """Note the steps that a reply marks: `[x] 2` is done, and `[ ] 2` is not after all."""
         for mark, written in _TICK.findall(_FENCED.sub("", said)):

@@ -49,17 +49,25 @@ class OriginTracker:
         """The calls whose commands were let through to a host."""
         self._callers: dict[str, str] = {}
         """The calls that started commands, by the logs of their output."""
-        self.is_untrusted = False
-        """True if the model has seen any text from outside the workspace."""
+        self._is_untrusted = False
         for fact in facts:
             if isinstance(fact, FileAttached) or _has_searched(fact):
-                self.is_untrusted = True
+                self._is_untrusted = True
             if isinstance(fact, CallFinished) and fact.result.origin:
-                self.is_untrusted = True
+                self._is_untrusted = True
                 if isinstance(fact.result.details, Command):
                     self._logs[fact.result.details.log_path] = fact.result.origin
                 elif isinstance(fact.result.details, WebPage):
                     self._logs[fact.result.details.path] = fact.result.origin
+
+    @property
+    def is_untrusted(self) -> bool:
+        """True if the model has seen any text from outside the workspace."""
+        return self._is_untrusted
+
+    def mark_untrusted(self) -> None:
+        """Record that foreign text entered the conversation by another way than a result."""
+        self._is_untrusted = True
 
     def mark_fetching(self, call_id: str) -> None:
         """Record that the command of a call was let through to a host of the network."""
@@ -78,7 +86,7 @@ class OriginTracker:
             self._logs[output.details.log_path] = origin
             if _is_unseen(output.details):
                 return ""
-        self.is_untrusted = self.is_untrusted or bool(origin)
+        self._is_untrusted = self._is_untrusted or bool(origin)
         return origin
 
     def _origin_of_details(self, prepared: PreparedCall, output: Output) -> str:

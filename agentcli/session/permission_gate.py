@@ -150,7 +150,7 @@ class PermissionGate:
 
     def mark_untrusted(self) -> None:
         """Record that foreign text entered the conversation by another way than a result."""
-        self._provenance.is_untrusted = True
+        self._provenance.mark_untrusted()
 
     def find_origin(self, call: PreparedCall, output: Output) -> str:
         """Return the origin of a result's text, or "" if it comes from the workspace."""

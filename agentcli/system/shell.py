@@ -139,9 +139,9 @@ class ShellDirectory:
         lost, real = self._directory.path, Path(os.path.realpath(self._directory.path))
         root = self._find_root(real)
         if root is not None and kinds.can_be_entered(real, root):
-            self._directory.path = real
+            self._directory.move_to(real)
             return ()
-        self._directory.path = self._root
+        self._directory.move_to(self._root)
         why = "cannot be entered any more"
         if root is None:
             why = "leads out of the workspace now"
@@ -159,9 +159,9 @@ class ShellDirectory:
         elif directory is None or self._find_root(directory) is None:
             why = "the working directory is gone"
         else:
-            self._directory.path = directory
+            self._directory.move_to(directory)
             return () if directory == before else (f"[now in {self._show(directory)}]",)
-        self._directory.path = self._root
+        self._directory.move_to(self._root)
         return (f"[{why}; the next command starts in the workspace root, {self._root}]",)
 
     def _find_root(self, directory: Path) -> Path | None:

@@ -293,7 +293,14 @@ class WorkingDirectory:
     """The directory in which the next command runs, shared by all that follow it."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self._path = path
+
+    @property
+    def path(self) -> Path:
+        return self._path
+
+    def move_to(self, path: Path) -> None:
+        self._path = path
 
 
 Dispatch: TypeAlias = Callable[[ToolCall], Awaitable[ToolResult]]

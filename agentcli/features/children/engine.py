@@ -242,11 +242,11 @@ class ChildAgents(SessionFeature):
         directory = self._parts.gate.host.directory
         before = directory.path
         if "bash" in toolset.names:  # it works alone then
-            directory.path = self._parts.settings.workspace
+            directory.move_to(self._parts.settings.workspace)
 
         async def close() -> None:
             if "bash" in toolset.names:
-                directory.path = before
+                directory.move_to(before)
             log.close()
 
         return close

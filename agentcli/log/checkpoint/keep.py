@@ -102,6 +102,8 @@ class CheckpointKeeper:
         self._outside = [path for path in outside if path.is_relative_to(root)]
         self._memory = store.directory / "memory.json"
         self._scan: WorkspaceScan | None = None
+        self._remembered = 0
+        """The number of files that the scan had newly read when the known ones were saved."""
 
     @property
     def has_states(self) -> bool:
@@ -212,6 +214,7 @@ class CheckpointKeeper:
         return self._scan.tree()
 
     def _start_scan(self, is_stopped: Callable[[], bool] = lambda: False) -> WorkspaceScan:
+        self._remembered = 0
         return WorkspaceScan(
             self._store,
             self._root,
@@ -223,9 +226,10 @@ class CheckpointKeeper:
 
     def _remember(self) -> None:
         """Save the known files. Call once everything is written."""
-        if self._scan is not None and self._scan.newly_read > WORTH_REMEMBERING:
+        newly_read = self._scan.newly_read if self._scan is not None else 0
+        if self._scan is not None and newly_read - self._remembered > WORTH_REMEMBERING:
             save_known_files(self._memory, self._scan.files())
-            self._scan.newly_read = 0
+            self._remembered = newly_read
 
 
 def _has_content(difference: TreeDifference) -> bool:

@@ -342,7 +342,8 @@ def apply_plan_answer(session: "Session", plan: str, answer: PlanAnswer) -> str:
     """Apply the answer. Return what to send to the model next, or an empty string for nothing."""
     if answer.mode is None:
         planning = session.plan_tracker
-        is_changed, planning.proposed = plan != planning.proposed, plan
+        is_changed = plan != planning.proposed
+        planning.propose(plan)
         changed = f"\n\n{PLAN_CHANGED}\n\n{plan}" if is_changed and answer.instead else ""
         return answer.instead + changed
     session.accept_plan(plan, mode=answer.mode)

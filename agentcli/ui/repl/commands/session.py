@@ -104,8 +104,8 @@ async def _handle_plan(host: CommandHost, rest: str) -> None:
         case "show":
             host.say("No plan yet: /plan TASK", "dim")
         case "review" if decidable and host.mode == "plan" and not host.is_busy:
-            planning.proposed = decidable
-            host.print(host.renderer.render_markdown(planning.proposed))
+            planning.propose(decidable)
+            host.print(host.renderer.render_markdown(decidable))
             await host.decide_on_plan()
         case "review":
             raise UsageError("no plan to review", hint="/plan TASK")
