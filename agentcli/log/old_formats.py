@@ -12,6 +12,8 @@ READABLE_VERSIONS = (1, 2)
 _OLD_FIELDS = {"confinement": "grants"}
 _SPANS = {"once": "once", "for this session": "session", "always": "always"}
 """How long an approval lasts, by the last words of its reason, where no field says it."""
+_SAID = ("the user denied it, and said: ", "the person said no, and: ")
+"""The words before what the user wants instead, where no field says it."""
 
 
 def upgrade_fact(fact: Any) -> Any:
@@ -27,7 +29,7 @@ def upgrade_fact(fact: Any) -> Any:
         case {"type": "call_judged", "verdict": {} as verdict}:
             verdict = {_OLD_FIELDS.get(name, name): value for name, value in verdict.items()}
             verdict = _replace(verdict, "by", {"person": "user"})
-            return {**fact, "verdict": _add_span(verdict)}
+            return {**fact, "verdict": _add_said(_add_span(verdict))}
         case {"type": "turn_ended" | "session_ended"}:
             return _replace(fact, "ending", {"reader_left": "output_closed"})
         case _:
@@ -40,6 +42,16 @@ def _add_span(verdict: Any) -> Any:
         case {"by": "user", "decision": "allow", "reason": str(reason)} if "lasts" not in verdict:
             spans = (span for words, span in _SPANS.items() if reason.endswith(words))
             return {**verdict, "lasts": next(spans, None)}
+        case _:
+            return verdict
+
+
+def _add_said(verdict: Any) -> Any:
+    """Return the verdict with `instead`, if the user denied a call and only its reason says it."""
+    match verdict:
+        case {"by": "user", "decision": "deny", "reason": str(reason)} if "instead" not in verdict:
+            said = (reason.removeprefix(words) for words in _SAID if reason.startswith(words))
+            return {**verdict, "instead": next(said, "")}
         case _:
             return verdict
 

@@ -110,6 +110,8 @@ class Verdict:
     """The grants of the command beyond the workspace, if it runs."""
     lasts: ApprovalSpan | None = None
     """How long the user's approval lasts. None if it is not the user's approval of a call."""
+    instead: str = ""
+    """What the user wants instead of a call that they denied. The reason has it, too."""
 
     @property
     def is_lasting(self) -> bool:

@@ -111,10 +111,8 @@ class TurnNotes:
 
 def _read_correction(call: ToolCall, verdict: Verdict) -> Sequence[str]:
     """Return what the user said of a call that they denied, or changed it to."""
-    from agentcli.ui.render.wording import parse_instead
-
-    if verdict.decision == "deny" and (instead := parse_instead(verdict)):
-        return [f"The user denied {call.name} and said: {instead}"]
+    if verdict.instead:
+        return [f"The user denied {call.name} and said: {verdict.instead}"]
     if verdict.decision == "modify":
         changed = json.dumps(verdict.input, ensure_ascii=False)
         return [f"The user changed {call.name} to: {changed}"]

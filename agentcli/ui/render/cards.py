@@ -30,7 +30,6 @@ from agentcli.ui.render.paint import Paint, escape, fold, make_run, style_escape
 from agentcli.ui.render.theme import PLAIN
 from agentcli.ui.render.wording import (
     format_duration,
-    parse_instead,
     read_subject,
 )
 
@@ -193,9 +192,10 @@ def _render_reason(card: Card, paint: Paint) -> str:
     """
     verdict = card.verdict
     if verdict is not None and verdict.by == "user":
-        instead = parse_instead(verdict)
-        line = make_run(escape(f"you said: {instead}"), paint.theme.strong)
-        return paint.render_lines(wrap(line, paint.prose_width, indent="  ")) if instead else ""
+        if not verdict.instead:
+            return ""
+        line = make_run(escape(f"you said: {verdict.instead}"), paint.theme.strong)
+        return paint.render_lines(wrap(line, paint.prose_width, indent="  "))
     why = (
         verdict.reason
         if verdict is not None and verdict.decision == "deny"

@@ -77,20 +77,14 @@ def _describe_answer(verdict: Verdict) -> str:
     """Return the user's answer to a question, in words for the user."""
     match verdict.decision:
         case "deny":
-            instead = parse_instead(verdict)
-            return f'denied by you: "{instead}"' if instead else "denied by you"
+            return f'denied by you: "{verdict.instead}"' if verdict.instead else "denied by you"
         case "modify":
             return "changed by you"
-        case _ if verdict.reason.endswith(" ran it"):
+        case _ if verdict.reason == USER_RAN_IT:
             return "run by you"
         case _:
             lasts = f", {SPAN_WORDS[verdict.lasts]}" if verdict.lasts else ""
             return f"approved by you{lasts}"
-
-
-def parse_instead(verdict: Verdict) -> str:
-    """Return what the user wants instead of a call they denied; empty if they did not say."""
-    return verdict.reason.partition(": ")[2]
 
 
 def format_child_name(child: Delegation) -> str:

@@ -156,6 +156,7 @@ class PendingApproval(PendingQuestion):
             rule=(", ".join(found.rules) or found.session) if choice.is_lasting else None,
             input=new_input,
             lasts=choice.lasts,
+            instead=instead,
         )
 
 

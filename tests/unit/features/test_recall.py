@@ -50,7 +50,7 @@ def test_entry_has_what_was_asked_the_files_and_what_was_learned() -> None:
         removed=0,
         known=(KnownFile(path="c.py", sha256=""),),
     )
-    denied = Verdict(decision="deny", by="user", reason="the user denied it, and said: use make")
+    denied = Verdict(decision="deny", by="user", reason="the user denied it", instead="use make")
     modified = Verdict(decision="modify", by="user", reason="", input={"command": "make"})
     for event in (
         started(" log in with hunter2 "),
