@@ -22,7 +22,6 @@ from agentcli.features.insights.transcript import (
     reply_sums,
     result_body,
     session_sums,
-    target,
     verdict,
 )
 from agentcli.log.reader import read_valid_part
@@ -40,6 +39,7 @@ from agentcli.types.events import (
 )
 from agentcli.types.messages import Thinking
 from agentcli.types.tools import Diff
+from agentcli.ui.render.wording import read_subject
 
 # A session as one JSON document: its totals, and every fact as recorded in the log.
 
@@ -200,7 +200,7 @@ def _render_reply(reply: TranscriptReply) -> Iterator[str]:
 def _render_call(called: TranscriptCall) -> Iterator[str]:
     took = f" ({duration(called.duration_s)})" if called.result else ""
     yield (
-        f"**{_render_inline(called.call.name)}** {_render_inline(target(called.call))}: "
+        f"**{_render_inline(called.call.name)}** {_render_inline(read_subject(called.call))}: "
         f"{outcome(called)}{took}"
     )
     yield ""

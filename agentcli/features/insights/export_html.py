@@ -22,14 +22,13 @@ from agentcli.features.insights.transcript import (
     reply_sums,
     result_body,
     session_sums,
-    target,
     verdict,
 )
 from agentcli.system.plain_text import to_plain_text
 from agentcli.types.messages import Content, Image
 from agentcli.types.tools import Command, Diff, ToolResult
 from agentcli.ui.html_page import build_facts, build_page, quote
-from agentcli.ui.render.wording import shorten_middle
+from agentcli.ui.render.wording import read_subject, shorten_middle
 
 # The style of a transcript, on a phone and on paper
 
@@ -144,7 +143,7 @@ def _render_call_html(called: TranscriptCall, anchor: str) -> Iterator[str]:
     took = f" · {duration(called.duration_s)}" if result else ""
     yield f'<article class="call{bad}" id="{anchor}">\n<h3><span class="mark">{mark}</span> '
     yield f"<b>{quote(called.call.name)}</b> "
-    yield f"<code>{quote(shorten_middle(target(called.call), HEADING_CHARS))}</code></h3>\n"
+    yield f"<code>{quote(shorten_middle(read_subject(called.call), HEADING_CHARS))}</code></h3>\n"
     yield f'<p class="outcome">{quote(outcome(called))}{took}</p>\n'
     yield f'<p class="verdict{" bad" if denied else ""}">{quote(verdict(called))}</p>\n'
     yield f"<details><summary>input</summary><pre>{quote(arguments(called.call))}</pre></details>\n"

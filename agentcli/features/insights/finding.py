@@ -8,8 +8,7 @@ from typing import TypeAlias
 
 from agentcli.features.insights.trace import Trace
 from agentcli.types.messages import Json, ToolCall
-
-TARGET_CHARS = 60
+from agentcli.ui.render.wording import format_target
 
 
 class Level(IntEnum):
@@ -51,16 +50,16 @@ Check: TypeAlias = Callable[[TriageCase], Iterator[TriageFinding]]
 
 def name_call(call: ToolCall) -> str:
     """Return a short name on one line, such as `bash pytest -q`."""
-    return f"{call.name} {find_target(call)}".strip()
+    return f"{call.name} {format_target(call)}".strip()
 
 
 def find_target(call: ToolCall) -> str:
+    """Return what two calls have in common that try the same in different ways."""
     text = call.input if isinstance(call.input, str) else ""
     if isinstance(call.input, dict):
         first = next((call.input[key] for key in _TARGETS if key in call.input), None)
         text = first if isinstance(first, str) else json.dumps(call.input, ensure_ascii=False)
-    text = " ".join(text.split())
-    return text if len(text) <= TARGET_CHARS else text[: TARGET_CHARS - 1] + "…"
+    return " ".join(text.split())
 
 
 _TARGETS = ("command", "path", "pattern", "glob")

@@ -230,16 +230,6 @@ def _note_agent(fact: Fact) -> str:
 ALLOWED = ("allow", "modify")
 
 
-def target(call: ToolCall) -> str:
-    """Return what the call is about, on one line."""
-    if isinstance(call.input, dict):
-        for key in ("command", "path", "pattern", "glob"):
-            value = call.input.get(key)
-            if isinstance(value, str):
-                return " ".join(value.split())
-    return "" if call.input in ({}, None) else arguments(call)
-
-
 def arguments(call: ToolCall) -> str:
     if isinstance(call.input, str):
         return call.input

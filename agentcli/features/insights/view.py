@@ -23,7 +23,6 @@ from agentcli.features.insights.transcript import (
     duration,
     prompt_text,
     session_sums,
-    target,
 )
 from agentcli.features.insights.usage import DaySums, UsageStats
 from agentcli.log.paths import sessions_directory
@@ -42,6 +41,7 @@ from agentcli.ui.html_page import (
     build_page,
     quote,
 )
+from agentcli.ui.render.wording import read_subject
 
 STYLE = """\
 .skip { position: absolute; left: -999rem; }
@@ -214,7 +214,7 @@ def _list_rows(number: int, turn: TranscriptTurn, longest_s: float) -> Iterator[
             case TranscriptReply():
                 label, kind = "reply", ""
             case TranscriptCall(call=call):
-                label = f"{call.name} {target(call)}"[:200]
+                label = f"{call.name} {read_subject(call)}"[:200]
                 kind = "bad" if has_failed(content) else "good"
             case _:
                 continue
