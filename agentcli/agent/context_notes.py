@@ -18,7 +18,6 @@ from agentcli.types.events import (
     CallJudged,
     Compacted,
     ContextNote,
-    DirectoryAdded,
     Event,
     Fact,
     ModeChanged,
@@ -32,6 +31,7 @@ from agentcli.types.events import (
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Text
 from agentcli.types.tools import Effect
+from agentcli.types.user_facts import DirectoryAdded
 
 # The environment of a session: noted at its start, and again when it changes.
 
@@ -161,10 +161,8 @@ def describe_changes(changes: Sequence[str]) -> str:
 # The plan of a session: the result of a turn in plan mode, and what the user accepted.
 
 
-_PLANNING = "Plan mode: "
-"""The start of the note in every version, so that a resumed session recognizes its own."""
 BEGINS = (
-    f"{_PLANNING}calls that do more than read are denied, and nothing may be changed yet. Find out "
+    "Plan mode: calls that do more than read are denied, and nothing may be changed yet. Find out "
     "what you need to know, then end with the plan: the steps in order, the files each of them "
     "changes, how each is checked, and what the user has to decide. They read it, may change it, "
     "and say when it is carried out. If only they can tell you something first, ask just that: a "
@@ -178,7 +176,6 @@ CHANGED = (
 )
 DEPARTING = " Where it turns out to be wrong, say so before you do otherwise."
 TICKING = " When a step is done, write a line with [x] and its number beside your next call: [x] 1"
-_STEPS_DONE = "Steps of the plan that are done: "
 STEPS_LIMIT = 50
 STEP_CHARS = 300
 
@@ -307,11 +304,16 @@ class PlanTracker:
         due = []
         if self._owes_steps:
             numbers = ", ".join(map(str, sorted(self._done)))
-            due.append(f"{_STEPS_DONE}{numbers} of {len(self._texts)}.")
+            text = f"Steps of the plan that are done: {numbers} of {len(self._texts)}."
+            due.append(ContextNote(text=text, why=NoteReason.PLAN_STEPS))
         is_planning = self._mode == "plan"
         if is_planning != self._is_noted and not (is_planning and not self._wants_plan):
-            due.append(BEGINS if is_planning else ENDS)
-        return [ContextNote(text=text, why=NoteReason.PLAN_MODE) for text in due]
+            due.append(
+                ContextNote(text=BEGINS, why=NoteReason.PLAN_MODE)
+                if is_planning
+                else ContextNote(text=ENDS, why=NoteReason.PLAN_MODE_OVER)
+            )
+        return due
 
     def build_accepted_note(self, plan: str) -> ContextNote:
         """Build the note for an accepted plan, unchanged or as the user changed it."""
@@ -327,10 +329,10 @@ class PlanTracker:
             steps = parse_steps(self.accepted)
             self._texts, self._done = steps if len(steps) > 1 else (), frozenset()
             self._is_noted = False
-        elif note.text.startswith(_STEPS_DONE):
+        elif note.why == NoteReason.PLAN_STEPS:
             self._owes_steps = False
-        elif note.why == NoteReason.PLAN_MODE:
-            self._is_noted = note.text.startswith(_PLANNING)
+        elif note.why in (NoteReason.PLAN_MODE, NoteReason.PLAN_MODE_OVER):
+            self._is_noted = note.why == NoteReason.PLAN_MODE
 
 
 def is_question(reply: str) -> bool:

@@ -22,6 +22,7 @@ from agentcli.system.text import NotText, decode, to_lf
 from agentcli.system.workspace import DEEPEST, Workspace, WorkspacePath
 from agentcli.types.errors import ToolError
 from agentcli.types.events import ContextNote, NoteReason, Warned
+from agentcli.types.words import pluralize
 
 if TYPE_CHECKING:
     from agentcli.agent.rule_files import RuleFile
@@ -163,9 +164,11 @@ class InstructionFiles:
         if text and text not in self._said:
             self._said.add(text)
             heading = NOTES_HEADING if is_note else HEADING
+            count = len([line for line in text.splitlines() if line.strip()])
             yield ContextNote(
                 text=f"{heading.format(owner=owner, path=path)}\n\n{text}",
                 why=NoteReason.INSTRUCTIONS,
+                loaded=f"{path} ({pluralize(count, 'line')})",
             )
 
     def _read_rules(self, folder: PurePosixPath) -> Iterator[ContextNote | Warned]:

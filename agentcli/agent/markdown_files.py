@@ -19,6 +19,7 @@ from agentcli.system.agent_files import is_inside, walk_files
 from agentcli.system.plain_text import show_controls
 from agentcli.types.events import ContextNote, NoteReason, Warned
 from agentcli.types.own_tools import find_own_tools
+from agentcli.types.words import pluralize
 
 LISTED_CHARS = 16_000
 ISOLATED = "worktree"
@@ -138,7 +139,8 @@ def build_skills_note(skills: Iterable[Skill]) -> ContextNote:
     ]
     listed = "\n".join(limit_lines(lines))
     text = f"Skills: when one fits the task, read its file first and follow it.\n{listed}"
-    return ContextNote(text=text, why=NoteReason.INSTRUCTIONS)
+    loaded = pluralize(len(lines), "skill")
+    return ContextNote(text=text, why=NoteReason.INSTRUCTIONS, loaded=loaded)
 
 
 # Roles for child agents, from Markdown files: purpose, instructions and tools.
@@ -213,7 +215,8 @@ def read_role(path: Path, *, tools: Collection[str], inherits: bool = False) -> 
 def build_roles_note(roles: Iterable[Role]) -> ContextNote:
     lines = [f"- {role.name}: {role.description}{_describe_place(role)}" for role in roles]
     listed = "\n".join(limit_lines(lines))
-    return ContextNote(text=f"Roles for delegate:\n{listed}", why=NoteReason.INSTRUCTIONS)
+    text, loaded = f"Roles for delegate:\n{listed}", pluralize(len(lines), "role")
+    return ContextNote(text=text, why=NoteReason.INSTRUCTIONS, loaded=loaded)
 
 
 def _describe_place(role: Role) -> str:

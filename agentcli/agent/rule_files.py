@@ -22,6 +22,7 @@ from agentcli.system.agent_files import RULES, is_inside, walk_files
 from agentcli.system.lazy import compile_later
 from agentcli.system.plain_text import show_controls
 from agentcli.types.events import ContextNote, NoteReason
+from agentcli.types.words import pluralize
 
 Applies = Literal["always", "files", "on request", "by mention"]
 
@@ -164,4 +165,5 @@ def build_rules_note(rules: Iterable[RuleFile]) -> ContextNote:
         f"- {rule.description} ({show_controls(rule.path)})" for rule in list(rules)[:LISTED_LIMIT]
     ]
     text = "Rules of this project: read the file of one that fits the task.\n" + "\n".join(lines)
-    return ContextNote(text=text, why=NoteReason.INSTRUCTIONS)
+    loaded = f"a list of {pluralize(len(lines), 'rule')}"
+    return ContextNote(text=text, why=NoteReason.INSTRUCTIONS, loaded=loaded)

@@ -7,6 +7,9 @@ reader of its facts takes them through here.
 from collections.abc import Mapping
 from typing import Any
 
+from agentcli.system.lazy import compile_later
+from agentcli.types.words import pluralize
+
 READABLE_VERSIONS = (1, 2)
 """The changes from one format to the next are listed in `docs/reference/log.md`."""
 _OLD_FIELDS = {"confinement": "grants"}
@@ -16,6 +19,13 @@ _SAID = ("the user denied it, and said: ", "the person said no, and: ")
 """The words before what the user wants instead, where no field says it."""
 
 
+_PLANNING, _STEPS_DONE = "Plan mode: ", "Steps of the plan that are done: "
+_LISTS = {"Skills": "skill", "Roles": "role"}
+_LOADED_FILE = compile_later(
+    r"(?:Instructions|Notes) of .+, from (.+); (?:follow them|written for)"
+)
+
+
 def upgrade_fact(fact: Any) -> Any:
     """Return a fact, as read from JSON, in the words of the format that is written today.
 
@@ -23,7 +33,10 @@ def upgrade_fact(fact: Any) -> Any:
     """
     match fact:
         case {"type": "told"}:
-            return _replace({**fact, "type": "context_note"}, "why", {"person": "user"})
+            note = _replace({**fact, "type": "context_note"}, "why", {"person": "user"})
+            return _upgrade_note(note)
+        case {"type": "context_note"}:
+            return _upgrade_note(fact)
         case {"type": "tokens_spent"}:
             return _replace(fact, "why", {"opinion": "evaluation"})
         case {"type": "call_judged", "verdict": {} as verdict}:
@@ -34,6 +47,28 @@ def upgrade_fact(fact: Any) -> Any:
             return _replace(fact, "ending", {"reader_left": "output_closed"})
         case _:
             return fact
+
+
+def _upgrade_note(note: Any) -> Any:
+    """Return a note with a reason of its own and with `loaded`, where only its text says them."""
+    match note:
+        case {"why": "plan_mode", "text": str(text)} if text.startswith(_STEPS_DONE):
+            return {**note, "why": "plan_steps"}
+        case {"why": "plan_mode", "text": str(text)} if not text.startswith(_PLANNING):
+            return {**note, "why": "plan_mode_over"}
+        case {"why": "instructions", "text": str(text)} if "loaded" not in note:
+            return {**note, "loaded": _find_loaded(text)}
+        case _:
+            return note
+
+
+def _find_loaded(text: str) -> str:
+    first, *more = text.strip().split("\n")
+    count = len([line for line in more if line.strip()])
+    if found := _LOADED_FILE.match(first):
+        return f"{found[1]} ({pluralize(count, 'line')})"
+    kinds = (kind for word, kind in _LISTS.items() if first.startswith(word))
+    return next((pluralize(count, kind) for kind in kinds), "")
 
 
 def _add_span(verdict: Any) -> Any:

@@ -15,7 +15,7 @@ from agentcli.types.errors import Ending
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import AssistantMessage, Content, ToolCall, Usage, UserMessage
 from agentcli.types.tools import Effect, ToolResult
-from agentcli.types.user_facts import AsideAnswered, EffortChanged, Rewound
+from agentcli.types.user_facts import AsideAnswered, DirectoryAdded, EffortChanged, Rewound
 from agentcli.types.verdicts import Verdict
 
 
@@ -67,15 +67,6 @@ class SessionNamed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DirectoryAdded:
-    """The user added a directory to the workspace: tools and commands reach it from here on."""
-
-    path: str
-    writable: bool
-    type: Literal["directory_added"] = "directory_added"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ModeChanged:
     """The user let calls do more, or less, from here on."""
 
@@ -113,6 +104,8 @@ class NoteReason(StrEnum):
     ROLE = "role"
     ENVIRONMENT = "environment"
     PLAN_MODE = "plan_mode"
+    PLAN_MODE_OVER = "plan_mode_over"
+    PLAN_STEPS = "plan_steps"
     PLAN = "plan"
     BACKGROUND = "background"
     SERVER = "server"
@@ -139,6 +132,8 @@ class ContextNote:
     why: NoteReason | str
     """A plain string when read from a log: another version may have had other reasons."""
     attached: Content = ()
+    loaded: str = ""
+    """What it brings, in words for the user: a file with its lines, or a number of skills."""
     type: Literal["context_note"] = "context_note"
 
 

@@ -1,9 +1,18 @@
-"""Facts about what the user does beside the turns: choose an effort, ask aside, go back."""
+"""Facts about what the user does beside the turns, as adding a directory, or going back."""
 
 from typing import Literal
 
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Usage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DirectoryAdded:
+    """The user added a directory to the workspace: tools and commands reach it from here on."""
+
+    path: str
+    writable: bool
+    type: Literal["directory_added"] = "directory_added"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

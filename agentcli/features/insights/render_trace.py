@@ -22,7 +22,6 @@ from agentcli.types.events import (
     Checkpointed,
     Compacted,
     ContextNote,
-    DirectoryAdded,
     Entry,
     Fact,
     FileAttached,
@@ -49,7 +48,7 @@ from agentcli.types.events import (
 from agentcli.types.messages import Text, Thinking, ToolCall
 from agentcli.types.spending import Spending, compute_spending
 from agentcli.types.tools import Command, ToolResult
-from agentcli.types.user_facts import AsideAnswered, EffortChanged, Rewound
+from agentcli.types.user_facts import AsideAnswered, DirectoryAdded, EffortChanged, Rewound
 from agentcli.types.words import pluralize
 from agentcli.ui.render.hosted import describe_hosted
 from agentcli.ui.render.wording import (

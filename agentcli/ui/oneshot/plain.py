@@ -160,10 +160,8 @@ class ProgressRenderer:
 
     def _render_remark(self, event: Event) -> None:
         match event:
-            case ContextNote(text=text, why=why) if (
-                why != NoteReason.ENVIRONMENT
-            ):  # the user knows the environment
-                self._say(describe_context_note(text, why))
+            case ContextNote(why=why) if why != NoteReason.ENVIRONMENT:  # the user knows that
+                self._say(describe_context_note(event))
             case Warned(message=message):
                 self._say(f"warning: {show_controls(message)}")
             case AgentEnded() | PatchDecided():

@@ -5,12 +5,11 @@ import locale
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from agentcli.system.lazy import compile_later
 from agentcli.system.plain_text import show_controls
 from agentcli.types.checks import Verified
 from agentcli.types.computer import COMPUTER, describe_actions
 from agentcli.types.deltas import ServersAwaited
-from agentcli.types.events import Compacted, NoteReason, ResultsTrimmed
+from agentcli.types.events import Compacted, ContextNote, NoteReason, ResultsTrimmed
 from agentcli.types.messages import Json, ToolCall, Usage
 from agentcli.types.spending import Spending
 from agentcli.types.tools import (
@@ -247,24 +246,20 @@ def describe_check(run: Verified) -> str:
     return f"verify {command}: {how} ({format_duration(run.duration_s)})"
 
 
-_LOADED_FILE = compile_later(
-    r"(?:Instructions|Notes) of .+, from (?P<path>.+); (?:follow them|written for)"
-)
-
-
-def describe_context_note(text: str, why: str) -> str:
+def describe_context_note(note: ContextNote) -> str:
     """Return one line for the user about a note that the runtime gave the model."""
-    first, *more = show_controls(text).strip().split("\n")
-    body = [line for line in more if line.strip()]
-    if why == NoteReason.INSTRUCTIONS and (loaded := _LOADED_FILE.match(first)):
-        return f"Loaded {loaded['path']} ({pluralize(len(body), 'line')})"
-    if why == NoteReason.INSTRUCTIONS and first.startswith(("Skills", "Roles")):
-        return f"Loaded {pluralize(len(body), 'skill' if first.startswith('Skills') else 'role')}"
-    if why == NoteReason.PLAN_MODE:
-        return "Plan mode: read-only" if first.startswith("Plan mode:") else "Plan mode is over"
-    if why == NoteReason.PLAN:
-        return f"Plan accepted ({pluralize(len(body), 'line')})"
-    return f"Note to the model: {first}{' …' if more else ''}"
+    if note.loaded:
+        return f"Loaded {show_controls(note.loaded)}"
+    first, *more = show_controls(note.text).strip().split("\n")
+    match note.why:
+        case NoteReason.PLAN_MODE:
+            return "Plan mode: read-only"
+        case NoteReason.PLAN_MODE_OVER:
+            return "Plan mode is over"
+        case NoteReason.PLAN:
+            return f"Plan accepted ({pluralize(len([*filter(str.strip, more)]), 'line')})"
+        case _:
+            return f"Note to the model: {first}{' …' if more else ''}"
 
 
 def describe_waiting(event: ServersAwaited) -> str:

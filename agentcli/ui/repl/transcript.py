@@ -386,9 +386,7 @@ class LiveTranscript:
             for note in self._notes.pop(event.text, ()):
                 self.add(self._apply_style(f"  {note}", "dim"))
         elif event.why not in HIDDEN_NOTES:
-            self.say(
-                transcript_blocks.render_context_note(self._use_paint(), event.text, event.why)
-            )
+            self.say(transcript_blocks.render_context_note(self._use_paint(), event))
 
     def _finish_turn(self, event: TurnEnded) -> None:
         self._flush()

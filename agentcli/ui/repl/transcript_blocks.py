@@ -10,7 +10,7 @@ from prompt_toolkit.data_structures import Size
 from rich.cells import cell_len
 from rich.text import Text
 
-from agentcli.types.events import FileAttached, ServerAsked
+from agentcli.types.events import ContextNote, FileAttached, ServerAsked
 from agentcli.types.settings import THEME_CHOICES, Settings
 from agentcli.ui.render.markdown import MarkdownStream
 from agentcli.ui.render.paint import LAYOUT, Paint, escape, wrap_whole_words
@@ -241,9 +241,9 @@ def render_thinking(paint: Paint, text: str, seconds: float, *, is_shown: bool) 
     return apply_style(paint, f"{line}\n{escape(text)}" if is_shown and text else line, "dim")
 
 
-def render_context_note(paint: Paint, text: str, why: str) -> str:
+def render_context_note(paint: Paint, note: ContextNote) -> str:
     """Render a context note of the runtime to the model as one line."""
-    line = shorten_end(escape(describe_context_note(text, why)), paint.width)
+    line = shorten_end(escape(describe_context_note(note)), paint.width)
     return apply_style(paint, line, "dim")
 
 

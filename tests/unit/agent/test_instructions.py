@@ -133,7 +133,7 @@ def test_file_for_another_program_is_a_note_on_the_code(
     assert name in heading
     assert ("follow them" in heading) is is_order
     assert ("how to answer and in which form is not theirs to say" in heading) is not is_order
-    assert describe_context_note(note.text, note.why) == f"Loaded {name} (1 line)"
+    assert describe_context_note(note) == f"Loaded {name} (1 line)"
 
 
 def test_included_files_stand_where_they_are_named(project: Path) -> None:

@@ -33,3 +33,27 @@ def test_what_only_the_reason_said_is_a_field_today(
     upgraded = upgrade_fact({"type": "call_judged", "verdict": verdict})
     assert upgraded["verdict"].get(field) == value
     assert upgraded["verdict"]["reason"] == verdict["reason"]
+
+
+@pytest.mark.parametrize(
+    ("why", "text", "added"),
+    [
+        ("plan_mode", "Plan mode: read.", {}),
+        ("plan_mode", "Plan mode is over: go on.", {"why": "plan_mode_over"}),
+        ("plan_mode", "Steps of the plan that are done: 1 of 2.", {"why": "plan_steps"}),
+        ("plan_mode_over", "Go on.", {}),
+        (
+            "instructions",
+            "Instructions of this project, from docs/A.md; follow them.\n\nUse tabs.\n",
+            {"loaded": "docs/A.md (1 line)"},
+        ),
+        ("instructions", "Skills: read one.\n- a: x\n- b: y", {"loaded": "2 skills"}),
+        ("instructions", "The user added to AGENTS.md: x", {"loaded": ""}),
+    ],
+)
+@pytest.mark.parametrize("kind", ["told", "context_note"])
+def test_what_only_the_text_of_a_note_said_is_a_field_today(
+    kind: str, why: str, text: str, added: dict[str, Json]
+) -> None:
+    note = {"type": "context_note", "why": why, "text": text}
+    assert upgrade_fact({**note, "type": kind}) == {**note, **added}

@@ -57,20 +57,25 @@ def finished(details: Command | Diff) -> CallFinished:
         (ContextNote(text="first\nsecond", why="verify"), ["Note to the model: first …"]),
         (
             ContextNote(
-                text="Instructions of this project, from AGENTS.md; follow them.\n\nUse tabs.\n",
+                text="Instructions of this project.\n\nUse tabs.\n",
                 why="instructions",
+                loaded="AGENTS.md (1 line)",
             ),
             ["Loaded AGENTS.md (1 line)"],
         ),
         (
-            ContextNote(text="Skills: read one.\n- a: x\n- b: y", why="instructions"),
+            ContextNote(text="Read one.\n- a\n- b", why="instructions", loaded="2 skills"),
             ["Loaded 2 skills"],
         ),
         (
             ContextNote(text="Plan mode: calls are denied.", why="plan_mode"),
             ["Plan mode: read-only"],
         ),
-        (ContextNote(text="Plan mode is over: go on.", why="plan_mode"), ["Plan mode is over"]),
+        (ContextNote(text="Go on.", why="plan_mode_over"), ["Plan mode is over"]),
+        (
+            ContextNote(text="Steps of the plan that are done: 1 of 2.", why="plan_steps"),
+            ["Note to the model: Steps of the plan that are done: 1 of 2."],
+        ),
         (Verified(command="make  x", exit_code=0, output=""), ["verify make x: passed (0ms)"]),
         (
             Verified(command="x", exit_code=3, output="bad\n"),

@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from agentcli.types.events import NoteReason
+from agentcli.types.events import ContextNote, NoteReason
 from agentcli.ui.render.paint import Paint
 from agentcli.ui.render.theme import NONE
 from agentcli.ui.repl.transcript_blocks import (
@@ -75,20 +75,20 @@ def test_interrupt_says_what_stays() -> None:
 
 
 @pytest.mark.parametrize(
-    ("why", "text", "shown"),
+    ("note", "shown"),
     [
         (
-            NoteReason.INSTRUCTIONS,
-            "Instructions of this project, from AGENTS.md; follow them.\n\nUse make.",
-            "Loaded AGENTS.md (1 line)",
+            ContextNote(text="Use make.", why=NoteReason.INSTRUCTIONS, loaded="A.md (1 line)"),
+            "Loaded A.md (1 line)",
         ),
-        (NoteReason.INSTRUCTIONS, "Skills: read them.\n- a\n- b", "Loaded 2 skills"),
-        (NoteReason.INSTRUCTIONS, "Roles for delegate:\n- a", "Loaded 1 role"),
-        (NoteReason.PLAN_MODE, "Plan mode: calls are denied", "Plan mode: read-only"),
-        (NoteReason.PLAN_MODE, "Plan mode is over: go", "Plan mode is over"),
-        (NoteReason.VERIFY, "make failed\n1\n2", "Note to the model: make failed …"),
+        (ContextNote(text="Read.", why=NoteReason.PLAN_MODE), "Plan mode: read-only"),
+        (ContextNote(text="Go.", why=NoteReason.PLAN_MODE_OVER), "Plan mode is over"),
+        (
+            ContextNote(text="make failed\n1\n2", why=NoteReason.VERIFY),
+            "Note to the model: make failed …",
+        ),
     ],
 )
-def test_note_to_the_model_is_one_line(why: NoteReason, text: str, shown: str) -> None:
+def test_note_to_the_model_is_one_line(note: ContextNote, shown: str) -> None:
     paint = replace(PAINT, columns=80)
-    assert rows(render_context_note(paint, text, why)) == [shown]
+    assert rows(render_context_note(paint, note)) == [shown]
