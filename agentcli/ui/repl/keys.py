@@ -34,6 +34,8 @@ class KeyRow:
     label: str
     does: str
     """A description for users, for every situation."""
+    is_always: bool = False
+    """True if it also acts while a question is open."""
 
 
 TABLE: tuple[KeyRow, ...] = (
@@ -60,6 +62,7 @@ TABLE: tuple[KeyRow, ...] = (
         keys=(("s-tab",),),
         label="Shift-Tab",
         does="next permission mode: plan, ask, auto-edit, auto",
+        is_always=True,
     ),
     KeyRow(
         action="escape",
@@ -93,7 +96,11 @@ TABLE: tuple[KeyRow, ...] = (
         does="edit the input in $VISUAL or $EDITOR",
     ),
     KeyRow(
-        action="transcript", keys=(("c-o",),), label="Ctrl-O", does="show the transcript in a pager"
+        action="transcript",
+        keys=(("c-o",),),
+        label="Ctrl-O",
+        does="show the transcript in a pager",
+        is_always=True,
     ),
     KeyRow(
         action="paste_image",
@@ -107,8 +114,8 @@ TABLE: tuple[KeyRow, ...] = (
         label="Ctrl-B",
         does="move the running command to the background",
     ),
-    KeyRow(action="redraw", keys=(("c-l",),), label="Ctrl-L", does="redraw"),
-    KeyRow(action="suspend", keys=(("c-z",),), label="Ctrl-Z", does="suspend"),
+    KeyRow(action="redraw", keys=(("c-l",),), label="Ctrl-L", does="redraw", is_always=True),
+    KeyRow(action="suspend", keys=(("c-z",),), label="Ctrl-Z", does="suspend", is_always=True),
 )
 OTHER_KEYS = (
     ("!COMMAND", "run a shell command and show it to the model; !!COMMAND does not show it"),
@@ -164,8 +171,7 @@ def build_bindings(
     for row in rows:
         for keys in row.keys:
             # prompt-toolkit binds some of them itself, and a question takes every other key.
-            is_eager = row.action in _ALWAYS
-            bound.add(*keys, filter=_build_filter(row, composing), eager=is_eager)(
+            bound.add(*keys, filter=_build_filter(row, composing), eager=row.is_always)(
                 _make_handler(by_name[row.action])
             )
     _bind_answers(bound, actions, answers.keys, takes_answers)
@@ -181,14 +187,11 @@ def build_bindings(
     return bound
 
 
-_ALWAYS = frozenset({"redraw", "suspend", "transcript", "next_mode"})
-
-
 def _build_filter(row: KeyRow, composing: Filter) -> Filter:
     if row.action == "escape":
         # In vi insert mode, vi's own Esc comes first.
         return composing & ~vi_insert_mode
-    return ~is_searching if row.action in _ALWAYS else composing
+    return ~is_searching if row.is_always else composing
 
 
 def _make_handler(action: Action) -> Callable[[KeyPressEvent], None]:
