@@ -90,7 +90,7 @@ def load_settings(
     path = get_settings_file()
     own = check_values(read_toml(path), f"{path}: ", SettingsError)
     given = {
-        **check_values(_read_environment(environ), "environment: ", SettingsError),
+        **check_values(_read_environment(environ), _ENVIRONMENT, SettingsError),
         **check_values(flags, "", UsageError),
     }
     values = {**defaults, **own, **given}
@@ -182,7 +182,7 @@ def check_values(
         except (ValueError, TypeError) as fault:
             name = f"--{key.replace('_', '-')}" if error is UsageError else key
             raise error(
-                f"{source}{name} must be {fault}, not {value!r}", hint=_FIX_HINTS[error]
+                f"{source}{name} must be {fault}, not {value!r}", hint=_suggest_fix(key, source)
             ) from None
     return found
 
@@ -194,14 +194,18 @@ def _suggest_key(key: str) -> str:
     return f"did you mean {' or '.join(near)}?" if near else f"settings: {', '.join(_CHECKS)}"
 
 
-_FIX_HINTS: dict[type, str] = {
-    SettingsError: "correct the value",
-    UsageError: "agentcli run --help",
-}
+def _suggest_fix(key: str, source: str) -> str:
+    if source == _ENVIRONMENT:
+        return f"unset AGENTCLI_{key.upper()}"
+    return f"edit {source.removesuffix(': ')}" if source else "agentcli run --help"
+
+
+_ENVIRONMENT = "environment: "
+"""The beginning of messages about variables."""
 
 
 def _resolve_workspace(path: Path) -> Path:
-    hint = "agentcli -C DIR"
+    hint = "-C DIR, with a directory that you can open"
     try:
         resolved = path.resolve(strict=True)
         if not resolved.is_dir():
@@ -265,6 +269,12 @@ def _parse_network(value: Any) -> tuple[str, ...]:
     return tuple(text.strip() for text in texts)
 
 
+def _parse_effort(value: Any) -> Any:
+    from agentcli.types.provider import EFFORTS
+
+    return parsing.parse_choice(*EFFORTS)(value)
+
+
 def _parse_search(value: Any) -> str:
     if value in ("brave", "tavily") or re.fullmatch(r"https?://[^\s/]+(/\S*)?", str(value)):
         return str(value)
@@ -315,6 +325,7 @@ _OWN_CHECKS: dict[str, Callable[[Any], Any]] = {
     "verify": _parse_commands,
     "search": _parse_search,
     "hosted": _parse_hosted,
+    "effort": _parse_effort,
     "providers": _parse_providers,
     "network": _parse_network,
     "directories": _parse_directories,

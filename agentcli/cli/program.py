@@ -144,8 +144,8 @@ def _insert_empty_values(arguments: list[str]) -> list[str]:
 
 def _build_unknown_command_error(name: str) -> UsageError:
     near = get_close_matches(name, COMMANDS, n=1)
-    suggestion = f" Did you mean {near[0]}?" if near else ""
-    return UsageError(f"unknown command {name}.{suggestion}", hint="agentcli --help")
+    suggestion = f". Did you mean {near[0]}?" if near else ""
+    return UsageError(f"unknown command {name}{suggestion}", hint="agentcli --help")
 
 
 def run_command(arguments: Sequence[str]) -> int:

@@ -18,6 +18,7 @@ from agentcli.log.checkpoint.trees import StoredEntry, find_differences
 from agentcli.log.paths import SessionPaths
 from agentcli.types.errors import SettingsError
 from agentcli.types.events import Checkpointed, Entry, SessionResumed, SessionStarted, Undone
+from agentcli.types.words import pluralize
 
 COPY_LIMIT_BYTES = 2 * 1024**3
 
@@ -36,7 +37,7 @@ def rebuild_at(
     copy_tree(source, into)
     later = [entry for entry in entries if entry.seq > seq]
     count = restore_changes(later, find_store(source, paths.directory.parent), into)
-    return f"{source} as it is now, with {count} paths restored"
+    return f"{source} as it is now, with {pluralize(count, 'path')} restored"
 
 
 def copy_tree(source: Path, into: Path, *, without: Collection[str] = ()) -> None:

@@ -103,8 +103,8 @@ def find_session(named: str, sessions: Path | None = None) -> SessionPaths:
         ids = ", ".join(one.id for one in matching[:5])
         raise UsageError(f"{named!r} matches several sessions: {ids}", hint="type more of the id")
     near = get_close_matches(named, [one.id for one in candidates], n=1)
-    suggestion = f" Did you mean {near[0]}?" if near else ""
-    raise SettingsError(f"no session {named!r}.{suggestion}", hint="agentcli sessions list --all")
+    suggestion = f". Did you mean {near[0]}?" if near else ""
+    raise SettingsError(f"no session {named!r}{suggestion}", hint="agentcli sessions list --all")
 
 
 def find_session_by_id(session_id: str, sessions: Path | None = None) -> SessionPaths | None:

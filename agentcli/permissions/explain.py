@@ -17,9 +17,9 @@ from agentcli.types.verdicts import Mode, RuleSuggestion, Verdict
 _MCP = "mcp__"
 _IN_RULES = {"edit": "edit_file", "read": "read_file"}
 """Names of tool groups in rules, each with the tool that stands for it in an example."""
-_HOW = """write: bash: git push   or: edit_file: src/a.py   or: bash: {"command": "git push"}"""
+_HOW = "agentcli policy explain 'bash: git push'   or: 'edit_file: src/a.py'"
 
-_HOW_TO_NEED = """write: bash: {"command": "make", "needs": ["network:docs.example.org"]}"""
+_HOW_TO_NEED = """write 'bash: {"command": "make", "needs": ["network:docs.example.org"]}'"""
 
 
 @dataclass(frozen=True, slots=True)

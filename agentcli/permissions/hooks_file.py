@@ -63,7 +63,6 @@ _HOW = (
     'write {"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": '
     '[{"type": "command", "command": "./check.sh"}]}]}}'
 )
-_FIX = "fix the file; nothing runs until then"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -287,7 +286,8 @@ class _HooksParser:
         self.warnings.append(self._at_line(message, near))
 
     def _error(self, message: str, near: object) -> SettingsError:
-        return SettingsError(self._at_line(message, near), hint=_FIX)
+        hint = f"edit {self.path}; nothing runs until then"
+        return SettingsError(self._at_line(message, near), hint=hint)
 
     def _at_line(self, message: str, near: object) -> str:
         return f"{self.path}:{self._line(near)}: {message}"

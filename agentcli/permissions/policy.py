@@ -41,7 +41,7 @@ from agentcli.types.grants import NO_GRANTS, Grants
 _GRANTS = ("network", "writable", "readable", "credentials", "outside")
 _FIELDS = ("decision", "rule", "when", "match", "not_match", "reason", *_GRANTS)
 _HOW = 'write [[rule]], and below it decision = "deny" and rule = "bash(git push:*)"'
-_UNTIL_THEN = "fix the file; nothing runs until then"
+_UNTIL_THEN = "edit {}; nothing runs until then"
 _HEADER = compile_later(r"^[ \t]*\[\[[ \t]*rule[ \t]*\]\]", re.MULTILINE)
 
 
@@ -75,7 +75,9 @@ def parse_rules(
     except (UnicodeDecodeError, RecursionError) as error:
         raise SettingsError(f"cannot read the rules in {path}: {error}", hint=_HOW) from None
     except tomllib.TOMLDecodeError as error:
-        raise SettingsError(f"{path} is not valid TOML: {error}", hint=_UNTIL_THEN) from None
+        raise SettingsError(
+            f"{path} is not valid TOML: {error}", hint=_UNTIL_THEN.format(path)
+        ) from None
     for key in document:
         if key != "rule":
             raise SettingsError(f"{path}: a rule file has no {key}, only [[rule]]", hint=_HOW)
@@ -101,7 +103,7 @@ def parse_rule_tables(
         try:
             rules.append(_parse_rule_table(table, source=source, where=where, tools=tools))
         except RuleError as error:
-            raise SettingsError(f"{where}: {error}", hint=_UNTIL_THEN) from None
+            raise SettingsError(f"{where}: {error}", hint=_UNTIL_THEN.format(path)) from None
     return tuple(rules)
 
 

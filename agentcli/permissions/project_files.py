@@ -33,6 +33,7 @@ from agentcli.system.lazy import compile_later
 from agentcli.system.text import escape_unprintable, printable
 from agentcli.types.errors import SettingsError
 from agentcli.types.fast_dataclass import dataclass
+from agentcli.types.words import pluralize
 
 DIRECTORY = ".agentcli"
 RULES = "rules.toml"
@@ -265,11 +266,11 @@ def summarize_files(files: ProjectFiles) -> str:
     parts = [SETTINGS] if SETTINGS in files.files else []
     for name, found, noun in counted:
         if found:
-            parts.append(f"{len(found)} {noun}{'s' if len(found) != 1 else ''}")
+            parts.append(pluralize(len(found), noun))
         elif name in files.files:
             parts.append(name)
     if not parts:
-        parts = [f"{len(files.files)} files"]
+        parts = [pluralize(len(files.files), "file")]
     return f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else "".join(parts)
 
 

@@ -360,7 +360,9 @@ def _check_name(name: str) -> None:
             hint=f"use up to {NAME_CHARS} letters, digits, dots, - and _",
         )
     if name in RESERVED_NAMES:
-        raise UsageError(f"{name!r} cannot name a worktree: it is a command", hint="another name")
+        raise UsageError(
+            f"{name!r} cannot name a worktree: it is a command", hint="use another name"
+        )
 
 
 def _name_states(states: list[str]) -> dict[str, str]:

@@ -138,7 +138,8 @@ def load_named_images(paths: Sequence[Path]) -> tuple[Attachment, ...]:
     """
     if len(paths) > IMAGES_MAX:
         raise UsageError(
-            f"{len(paths)} images are too many", hint=f"{IMAGES_MAX} may go with one prompt"
+            f"{len(paths)} images are too many",
+            hint=f"attach at most {IMAGES_MAX} images to one prompt",
         )
     parts: list[Attachment] = []
     for path in paths:

@@ -39,7 +39,7 @@ def test_map_says_what_becomes_of_each_part_and_writes_nothing(home: Path) -> No
     ran = agentcli("import", "--dry-run", home=home)
     lines = ran.out.splitlines()
     for line in (
-        "~/.claude/commands  1 files  -> read where it is",
+        "~/.claude/commands  1 file  -> read where it is",
         "~/.claude/settings.json  permission deny read(.env)  -> rules.toml: deny read(.env)",
         "~/.claude/settings.json  deny TodoWrite  not carried over: there is no such tool here",
         "~/.claude/settings.json  PreToolUse hook  -> hooks.json: PreToolUse",

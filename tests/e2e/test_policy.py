@@ -56,7 +56,7 @@ def test_past_calls_are_put_before_changed_rules(home: Path, workspace: Path) ->
     agentcli("run", "-C", workspace, "--mode", "auto", "--model", model, "x", home=home)
 
     same = agentcli("policy", "test", "--runs", "30d", home=home)
-    assert (same.code, same.out) == (0, "Checked 4 calls of 1 sessions: 0 would differ.\n")
+    assert (same.code, same.out) == (0, "Checked 4 calls of 1 session: 0 would differ.\n")
 
     rules = home / "policy.toml"
     rules.write_text('[[rule]]\ndecision = "deny"\nrule = "bash(touch:*)"\n')

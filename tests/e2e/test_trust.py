@@ -75,7 +75,8 @@ def test_flag_trusts_one_run_and_stores_nothing(
 ) -> None:
     assert run(home, repository, "--trust-project").code == 0
     assert ran_mark.exists()
-    assert agentcli("trust", "--list", home=home).out == ""
+    listed = agentcli("trust", "--list", home=home)
+    assert (listed.out, listed.err) == ("", "no trusted repositories\n")
 
 
 def test_ci_needs_the_flag_whatever_is_stored(home: Path, repository: Path, ran_mark: Path) -> None:

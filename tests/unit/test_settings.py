@@ -59,6 +59,7 @@ def test_every_quirk_of_a_server_can_be_set(home: Path) -> None:
         "store = 2",
         "max_turns = 1.5",
         "timeout = true",
+        'effort = "hihg"',
     ],
 )
 def test_wrong_value_is_refused_with_what_would_be_right(home: Path, text: str) -> None:
@@ -66,6 +67,13 @@ def test_wrong_value_is_refused_with_what_would_be_right(home: Path, text: str) 
     with pytest.raises(SettingsError, match="must be") as raised:
         load_settings({}, workspace=home, environ={})
     assert "settings.toml" in str(raised.value)
+    assert raised.value.hint.startswith("edit /")
+
+
+def test_wrong_variable_is_named_by_its_hint(home: Path) -> None:
+    with pytest.raises(SettingsError, match="must be") as raised:
+        load_settings({}, workspace=home, environ={"AGENTCLI_MODE": "x"})
+    assert raised.value.hint == "unset AGENTCLI_MODE"
 
 
 @pytest.mark.parametrize(

@@ -195,7 +195,7 @@ async def _commit(host: CommandHost, plan: CommitPlan, message: str) -> None:
     ran = await host.wait_for("Committing", running)
     if ran.exit_code != 0:
         host.say(escape(ran.output), "failed")
-        raise UsageError("git did not commit", hint="mend what it says, then /commit")
+        raise UsageError("git did not commit", hint="fix what git says above, then /commit")
     made = ran.output.split("\n")[0]
     host.say(f"Committed {escape(made)}", "ok")
     session.add_note(

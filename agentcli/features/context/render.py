@@ -18,6 +18,7 @@ from agentcli.system.plain_text import show_controls
 from agentcli.system.tokens import estimate
 from agentcli.types.messages import Attachment, Document, Image, Text
 from agentcli.types.settings import Settings
+from agentcli.types.words import pluralize
 from agentcli.ui.oneshot.prompt import read_images
 from agentcli.ui.report import ReportLine, render_bar, write_report
 
@@ -83,7 +84,7 @@ def show_prompt(settings: Settings, prompt: str, *, as_json: bool) -> None:
     total = 0
     for title, text, tokens in _list_parts(build_first_request(settings), prompt, attached):
         total += tokens
-        sys.stdout.write(f"# {title} ({tokens} tokens)\n\n{show_controls(text)}\n\n")
+        sys.stdout.write(f"# {title} ({pluralize(tokens, 'token')})\n\n{show_controls(text)}\n\n")
     sys.stdout.write(f"# total: about {total} tokens\n")
 
 

@@ -40,7 +40,7 @@ def parse_play(word: str | None) -> Play | None:
         case None | "solution" | "wrong":
             return word
         case _:
-            raise UsageError(f"--play cannot be {word!r}", hint="it takes solution or wrong")
+            raise UsageError(f"--play cannot be {word!r}", hint="--play takes solution or wrong")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -138,9 +138,9 @@ def _no_such_call(entries: Sequence[Entry], call_id: str) -> UsageError:
         for call in entry.fact.message.tool_calls
     ]
     near = get_close_matches(call_id, ids, n=1)
-    suggestion = f" Did you mean {near[0]}?" if near else ""
+    suggestion = f". Did you mean {near[0]}?" if near else ""
     return UsageError(
-        f"no call {call_id!r} in this session.{suggestion}",
+        f"no call {call_id!r} in this session{suggestion}",
         hint="agentcli trace SESSION shows them; a number means a turn",
     )
 

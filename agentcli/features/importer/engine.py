@@ -20,6 +20,7 @@ from agentcli.system.agent_files import PROMPT_SUFFIXES, list_user_folders, walk
 from agentcli.system.home import config_home, home, shorten_home
 from agentcli.system.private_file import unwritable_error, write_private
 from agentcli.types.errors import SettingsError
+from agentcli.types.words import pluralize
 
 AGENTS = ("claude", "codex", "gemini", "opencode", "cursor")
 LIMIT_BYTES = 10_000_000
@@ -238,7 +239,7 @@ def _list_in_place(agent: str) -> Iterator[FoundItem]:
             if word in folder.parts and folder.is_dir():
                 count = sum(1 for _ in walk_files(folder, PROMPT_SUFFIXES))
                 yield FoundItem(
-                    where=shorten_home(folder), what=f"{count} files", becomes=_IN_PLACE
+                    where=shorten_home(folder), what=pluralize(count, "file"), becomes=_IN_PLACE
                 )
     for name in ("CLAUDE.md", "AGENTS.md", "GEMINI.md"):
         path = home() / word / name

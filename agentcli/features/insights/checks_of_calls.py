@@ -366,8 +366,11 @@ def _permission(call: TracedCall, verdict: Verdict) -> str:
             return "nothing: you decided it"
         case "rule" | "hook" | "evaluator":
             return f"to allow it, change the {verdict.by} that denied it"
+        case "mode":
+            return "to allow it, leave plan mode: --mode ask"
         case _:
-            return f"to allow it: --allow '{_rule(call)}'"
+            option = verdict.remedy or f"--allow '{_rule(call)}'"
+            return f"to allow it: {option}"
 
 
 def _rule(call: TracedCall) -> str:

@@ -229,7 +229,7 @@ def _parse_since(since: str) -> datetime:
         return datetime.min.replace(tzinfo=UTC)
     found = re.fullmatch(r"(\d{1,6})([hdw])", since.strip())
     if found is None:
-        raise UsageError(f"--since {since!r} is not a duration", hint="12h, 30d, 8w, or all")
+        raise UsageError(f"--since {since!r} is not a duration", hint="--since 12h, 30d, 8w or all")
     try:
         return now() - timedelta(hours=int(found[1]) * _HOURS[found[2]])
     except OverflowError:

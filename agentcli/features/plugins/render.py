@@ -103,7 +103,10 @@ def remove(name: str) -> Exit:
 
 
 def list_plugins() -> Exit:
-    for record in list_records():
+    records = list_records()
+    if not records:
+        sys.stderr.write("no plugins; install one: agentcli plugins install PATH|GIT-URL\n")
+    for record in records:
         state = find_state(record)
         _say(f"{record.name}  {state}  {_describe_hash(record.sha256)}  {_describe_source(record)}")
         if not state.startswith("not used"):

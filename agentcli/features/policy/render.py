@@ -14,6 +14,7 @@ from agentcli.types.errors import Exit
 from agentcli.types.messages import Json
 from agentcli.types.settings import Settings
 from agentcli.types.verdicts import Mode
+from agentcli.types.words import pluralize
 
 _VERDICTS = {
     "allow": "would be allowed",
@@ -139,7 +140,8 @@ def _render_replay(replay: PolicyReplay) -> Iterator[str]:
         yield f"{'':<16}{_describe_difference(one)}"
     if len(differences) > _MOST_ROWS:
         yield f"… and {len(differences) - _MOST_ROWS} more (-o json lists all)"
-    yield f"Checked {calls} calls of {replay.sessions} sessions: {len(differences)} would differ."
+    checked = f"{pluralize(calls, 'call')} of {pluralize(replay.sessions, 'session')}"
+    yield f"Checked {checked}: {len(differences)} would differ."
     questions = sum(one.would.decision == "ask" for one in replay.judged)
     if not replay.reliefs:
         return

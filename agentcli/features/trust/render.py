@@ -38,7 +38,10 @@ def show_project(directory: Path) -> Exit:
 
 
 def list_trusted() -> Exit:
-    for one in list_trusted_projects():
+    trusted = list_trusted_projects()
+    if not trusted:
+        sys.stderr.write("no trusted repositories\n")
+    for one in trusted:
         _say(f"{one.at[:10]}  {one.root}")
     return Exit.DONE
 

@@ -29,6 +29,9 @@ STALE_S = 86_400
 RESERVE_BYTES = 100_000_000
 """The space that stays free on the disk: the log needs it, and so does the work."""
 
+CANNOT_RESTORE = "nothing was changed; restore the files with git or from a backup"
+"""The hint where a stored state is damaged or gone."""
+
 _CONFIG = "[core]\n\trepositoryformatversion = 0\n\tbare = true\n[gc]\n\tauto = 0\n"
 _CONFIG += "[fsck]\n\tbadFilemode = ignore\n"  # every permission bit is stored
 _TYPES = {1: "commit", 2: "tree", 3: "blob"}
@@ -185,7 +188,7 @@ class ObjectStore:
 
 
 def _missing_object(message: str) -> SettingsError:
-    return SettingsError(message, hint="what was kept cannot be restored; nothing was changed")
+    return SettingsError(message, hint=CANNOT_RESTORE)
 
 
 # Packs

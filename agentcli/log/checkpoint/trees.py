@@ -10,7 +10,7 @@ import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from agentcli.log.checkpoint.store import EMPTY_TREE, ObjectStore
+from agentcli.log.checkpoint.store import CANNOT_RESTORE, EMPTY_TREE, ObjectStore
 from agentcli.types.errors import SettingsError
 from agentcli.types.fast_dataclass import dataclass
 
@@ -147,7 +147,7 @@ def _check_name(name: bytes) -> bytes:
     Whoever wrote them wants to reach a path elsewhere.
     """
     if name in (b"", b".", b"..", b".git") or b"/" in name:
-        raise SettingsError(f"a kept state holds the name {name!r}", hint="nothing was changed")
+        raise SettingsError(f"a stored state holds the name {name!r}", hint=CANNOT_RESTORE)
     return name
 
 

@@ -167,4 +167,6 @@ def _read_some(descriptor: int) -> bytes:
     try:
         return os.read(descriptor, 1024 * 1024)
     except OSError as error:
-        raise UsageError(f"cannot read stdin: {error.strerror}", hint="< /dev/null") from error
+        raise UsageError(
+            f"cannot read stdin: {error.strerror}", hint="agentcli run PROMPT < /dev/null"
+        ) from error

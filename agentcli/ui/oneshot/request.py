@@ -94,7 +94,7 @@ def parse_on_deny(word: str) -> OnDeny:
     """Raise UsageError if there is no such choice."""
     if word not in _ON_DENY:
         known = ", ".join(_ON_DENY)
-        raise UsageError(f"--on-deny cannot be {word!r}", hint=f"it takes {known}")
+        raise UsageError(f"--on-deny cannot be {word!r}", hint=f"--on-deny takes {known}")
     return _ON_DENY[word]
 
 

@@ -297,11 +297,22 @@ def test_denial_names_the_rule_that_would_allow_it() -> None:
     assert finding.fix == "to allow it: --allow 'bash(pytest:*)'"
 
 
+def test_denial_names_the_option_that_the_run_named() -> None:
+    call = a_call("bash", command="npm test")
+    verdict = judged(call, "deny").verdict
+    named = replace(verdict, remedy="--allow 'bash(npm test:*)'")
+    denial = CallJudged(call=call, effect=Effect.EXECUTE, verdict=named)
+    denied: list[Fact] = [replied(call), denial, finished(call, ErrorKind.DENIED)]
+    (finding,) = run_checks(case([STARTED, ASKED, *denied, *DONE]))
+    assert finding.fix == "to allow it: --allow 'bash(npm test:*)'"
+
+
 @pytest.mark.parametrize(
     ("by", "fix"),
     [
         ("rule", "to allow it, change the rule that denied it"),
         ("user", "nothing: you decided it"),
+        ("mode", "to allow it, leave plan mode: --mode ask"),
     ],
 )
 def test_denial_that_no_allow_can_lift_says_so(by: By, fix: str) -> None:
