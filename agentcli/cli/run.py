@@ -107,7 +107,7 @@ ProtectTests = Annotated[
     typer.Option(
         "--protect-tests",
         metavar="GLOB",
-        help="Keep these files as they are, from tools and commands: 'tests/**'.",
+        help="Let neither tools nor commands change these files, e.g. 'tests/**' (repeatable).",
     ),
 ]
 CheckClaims = Annotated[

@@ -216,7 +216,7 @@ SLASH_COMMANDS: Mapping[str, SlashEntry] = {
     "agents": _slash_in_feature(
         "children",
         "[N | stop N | stop all]",
-        "the agents beside you: their state, cost and patches",
+        "the background agents: their state, cost and patches",
         lists_arguments=True,
     ),
     "worktree": _slash_in_feature(

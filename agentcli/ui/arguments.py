@@ -33,14 +33,18 @@ AddDir = Annotated[
 ]
 PassEnv = Annotated[
     list[str] | None,
-    typer.Option("--pass-env", metavar="NAME", help="Pass this environment variable to commands."),
+    typer.Option(
+        "--pass-env",
+        metavar="NAME",
+        help="Pass this environment variable to commands (repeatable).",
+    ),
 ]
 Mask = Annotated[
     list[str] | None,
     typer.Option(
         "--mask",
         metavar="NAME",
-        help="Redact this variable's value everywhere (globs allowed).",
+        help="Redact this variable's value everywhere (globs allowed, repeatable).",
     ),
 ]
 TrustProject = Annotated[
@@ -100,12 +104,16 @@ SessionMode = Annotated[
 Allow = Annotated[
     list[str] | None,
     typer.Option(
-        "--allow", metavar="RULE", help="Allow calls that match, e.g. 'bash(pytest:*)', 'edit'."
+        "--allow",
+        metavar="RULE",
+        help="Allow calls that match, e.g. 'bash(pytest:*)', 'edit' (repeatable).",
     ),
 ]
 Deny = Annotated[
     list[str] | None,
-    typer.Option("--deny", metavar="RULE", help="Deny calls that match, in every mode."),
+    typer.Option(
+        "--deny", metavar="RULE", help="Deny calls that match, in every mode (repeatable)."
+    ),
 ]
 Network = Annotated[
     list[str] | None,
@@ -157,7 +165,7 @@ ResumeOrPick = Annotated[
 WorktreeName = Annotated[
     str | None,
     typer.Option(
-        "-w", "--worktree", metavar="[NAME]", help="Work in a git worktree of its own; made if new."
+        "-w", "--worktree", metavar="[NAME]", help="Work in a git worktree; made if missing."
     ),
 ]
 ThemeName = Annotated[
@@ -169,7 +177,7 @@ Color = Annotated[
     typer.Option(
         "--color",
         metavar="auto|always|never",
-        help="Use colour, or not. auto: if it is a terminal.",
+        help="Use colour or not. auto: only on a terminal.",
     ),
 ]
 Accessible = Annotated[
@@ -187,7 +195,9 @@ class TextOrJson(StrEnum):
     JSON = "json"
 
 
-OutputOption = Annotated[TextOrJson, typer.Option("-o", "--output", help="Output format.")]
+OutputOption = Annotated[
+    TextOrJson, typer.Option("-o", "--output", metavar="text|json", help="Output format.")
+]
 
 MaxTurns = Annotated[
     str | None,
@@ -241,6 +251,7 @@ Verify = Annotated[
     list[str] | None,
     typer.Option(
         metavar="CMD",
-        help="Check command; the task is done when it passes. Failures go back to the model.",
+        help="Check command; the task is done when it passes. Failures go back to the model "
+        "(repeatable).",
     ),
 ]

@@ -26,7 +26,9 @@ from agentcli.ui.arguments import (
 # The options of `agentcli batch` alone: what each takes, and what it means.
 
 
-Tasks = Annotated[Path, typer.Argument(metavar="TASKS", help="A file of tasks, one per line.")]
+Tasks = Annotated[
+    Path, typer.Argument(metavar="TASKS", help="A file of tasks, one JSON object per line.")
+]
 Workers = Annotated[
     int, typer.Option(min=1, max=64, metavar="N", help="Number of tasks to run at the same time.")
 ]

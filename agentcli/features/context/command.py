@@ -5,17 +5,22 @@ from typing import Annotated
 
 import typer
 
-from agentcli.ui.arguments import STYLE, AsJson, Model, SessionMode, TrustProject, Workspace
+from agentcli.ui.arguments import (
+    STYLE,
+    AsJson,
+    Model,
+    SessionMode,
+    SessionOrLatest,
+    TrustProject,
+    Workspace,
+)
 
 context_app = typer.Typer(**STYLE)
 
 
 @context_app.command()
 def context(
-    session: Annotated[
-        str | None,
-        typer.Argument(help="Session id, name or path. Default: the latest of this workspace."),
-    ] = None,
+    session: SessionOrLatest = None,
     workspace: Workspace = Path(),
     as_json: AsJson = False,
 ) -> None:

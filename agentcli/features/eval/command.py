@@ -21,10 +21,13 @@ from agentcli.ui.arguments import (
 
 
 SuiteName = Annotated[
-    str, typer.Argument(metavar="SUITE", help="A folder of tasks, or basics, which is ours.")
+    str,
+    typer.Argument(
+        metavar="SUITE", help="A folder of tasks, or basics, which comes with agentcli."
+    ),
 ]
 Only = Annotated[
-    list[str] | None, typer.Option("--task", metavar="ID", help="Run this task only. Repeatable.")
+    list[str] | None, typer.Option("--task", metavar="ID", help="Run only this task (repeatable).")
 ]
 Repeats = Annotated[
     int, typer.Option("--repeat", min=1, max=100, metavar="K", help="Attempts at each task.")

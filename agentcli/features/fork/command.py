@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from agentcli.ui.arguments import STYLE, Model, SessionName
+from agentcli.ui.arguments import STYLE, SessionName
 
 app = typer.Typer(**STYLE)
 
@@ -22,7 +22,14 @@ def fork(
             help="Where to branch: before a turn (its number) or before a call (its id).",
         ),
     ] = None,
-    model: Model = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model",
+            metavar="PROVIDER/NAME",
+            help="Model for the fork. Default: that of the session.",
+        ),
+    ] = None,
     policy: Annotated[
         Path | None, typer.Option("--policy", metavar="FILE", help="Rules for the fork.")
     ] = None,

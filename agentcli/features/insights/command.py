@@ -125,7 +125,9 @@ def triage(
     session: SessionOrLatest = None,
     expect_tool: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Report it if this tool was not called; repeatable."),
+        typer.Option(
+            metavar="NAME", help="Report an error if this tool was not called (repeatable)."
+        ),
     ] = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit with 7 for warnings, too.")

@@ -11,11 +11,11 @@ from agentcli.ui.arguments import (
     Allow,
     Deny,
     McpConfig,
+    Mode,
     Model,
     Network,
     Policy,
     SandboxKind,
-    SessionMode,
     Workspace,
 )
 
@@ -158,7 +158,7 @@ def remove(name: Name) -> int:
 def serve(
     workspace: Workspace = Path(),
     model: Model = None,
-    mode: SessionMode = None,
+    mode: Mode = None,
     allow: Allow = None,
     deny: Deny = None,
     network: Network = None,

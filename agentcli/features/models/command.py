@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from agentcli.ui.arguments import STYLE, Model
+from agentcli.ui.arguments import STYLE
 
 app = typer.Typer(**STYLE)
 
@@ -23,7 +23,12 @@ def models(
             help="Check a switch of this session to --model: what is dropped, size, cost.",
         ),
     ] = None,
-    model: Model = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model", metavar="PROVIDER/NAME", help="With --check: the model to switch to."
+        ),
+    ] = None,
 ) -> None:
     """List models and which are ready to use."""
     if check is None:

@@ -1,19 +1,13 @@
 """`agentcli policy`: the decision of the rules on a call, and on past calls."""
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from agentcli.ui.arguments import STYLE, Network, SandboxKind, Workspace
+from agentcli.ui.arguments import STYLE, Network, OutputOption, SandboxKind, TextOrJson, Workspace
 
 app = typer.Typer(help="Explain permission decisions and test rules on past calls.", **STYLE)
-
-
-class PolicyOutput(StrEnum):
-    TEXT = "text"
-    JSON = "json"
 
 
 ModeOption = Annotated[
@@ -21,15 +15,16 @@ ModeOption = Annotated[
     typer.Option("--mode", metavar="plan|ask|auto-edit|auto", help="Permission mode to use."),
 ]
 Allow = Annotated[
-    list[str] | None, typer.Option("--allow", metavar="RULE", help="Add a rule that allows.")
+    list[str] | None,
+    typer.Option("--allow", metavar="RULE", help="Add a rule that allows (repeatable)."),
 ]
 Deny = Annotated[
-    list[str] | None, typer.Option("--deny", metavar="RULE", help="Add a rule that denies.")
+    list[str] | None,
+    typer.Option("--deny", metavar="RULE", help="Add a rule that denies (repeatable)."),
 ]
 PolicyFile = Annotated[
     Path | None, typer.Option("--policy", metavar="FILE", help="Add the rules of a file.")
 ]
-Output = Annotated[PolicyOutput, typer.Option("-o", "--output", help="Output format.")]
 
 
 @app.command()
@@ -48,7 +43,7 @@ def explain(
     network: Network = None,
     policy: PolicyFile = None,
     sandbox: SandboxKind = None,
-    output: Output = PolicyOutput.TEXT,
+    output: OutputOption = TextOrJson.TEXT,
 ) -> int:
     """Explain the decision on a call, its rule, and how to allow it."""
     from agentcli.features.policy.render import show_explanation
@@ -62,7 +57,7 @@ def explain(
         network=network or (),
         policy=policy,
     )
-    return show_explanation(settings, query, as_json=output is PolicyOutput.JSON)
+    return show_explanation(settings, query, as_json=output is TextOrJson.JSON)
 
 
 @app.command()
@@ -82,7 +77,7 @@ def test(
     deny: Deny = None,
     network: Network = None,
     policy: PolicyFile = None,
-    output: Output = PolicyOutput.TEXT,
+    output: OutputOption = TextOrJson.TEXT,
 ) -> int:
     """Re-check past calls against the current rules and list differences.
 
@@ -100,7 +95,7 @@ def test(
         policy=policy,
     )
     return show_replay(
-        settings, runs, mode=settings.mode if mode else None, as_json=output is PolicyOutput.JSON
+        settings, runs, mode=settings.mode if mode else None, as_json=output is TextOrJson.JSON
     )
 
 

@@ -9,7 +9,7 @@ from agentcli.ui.arguments import STYLE, AsJson, Workspace
 
 app = typer.Typer(help="Show, search, edit and delete what is remembered of sessions.", **STYLE)
 
-All = Annotated[bool, typer.Option("--all", help="Of all workspaces.")]
+All = Annotated[bool, typer.Option("--all", help="Include all workspaces.")]
 EntryId = Annotated[int, typer.Argument(metavar="ID", help="The number in the list.")]
 
 
@@ -47,8 +47,12 @@ def show(entry_id: EntryId, as_json: AsJson = False) -> int:
 @app.command()
 def edit(
     entry_id: EntryId,
-    asked: Annotated[str | None, typer.Option(help="What was asked, in other words.")] = None,
-    learned: Annotated[str | None, typer.Option(help="What was learned, in other words.")] = None,
+    asked: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="What was asked, in other words.")
+    ] = None,
+    learned: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="What was learned, in other words.")
+    ] = None,
 ) -> int:
     """Change a memory."""
     from agentcli.features.recall.render import change_entry
@@ -58,8 +62,12 @@ def edit(
 
 @app.command()
 def delete(
-    entry_ids: Annotated[list[int] | None, typer.Argument(metavar="ID...")] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Delete all of them.")] = False,
+    entry_ids: Annotated[
+        list[int] | None, typer.Argument(metavar="ID...", help="Numbers in the list.")
+    ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Delete the memories of all workspaces.")
+    ] = False,
 ) -> int:
     """Delete memories for good."""
     from agentcli.features.recall.render import delete_entries

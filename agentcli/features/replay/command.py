@@ -21,7 +21,8 @@ def replay(
     sessions: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Session ids, names, or paths to logs. Default: the latest of this workspace."
+            help="Sessions: their names, their ids, or the paths of their logs. "
+            "Default: the latest in this directory."
         ),
     ] = None,
     check: Annotated[
@@ -32,7 +33,9 @@ def replay(
     ] = False,
     judge: Annotated[
         VerdictSource,
-        typer.Option(help="Use the recorded verdicts, or the current rules."),
+        typer.Option(
+            metavar="recorded|current", help="Use the recorded verdicts, or the current rules."
+        ),
     ] = VerdictSource.RECORDED,
     policy: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Use the rules in this file instead.")

@@ -39,7 +39,10 @@ def search(words: Annotated[str, typer.Argument(help="Text to find, ignoring cas
 
 
 @app.command()
-def name(session: SessionName, new_name: Annotated[str, typer.Argument(metavar="NAME")]) -> None:
+def name(
+    session: SessionName,
+    new_name: Annotated[str, typer.Argument(metavar="NAME", help="The new name.")],
+) -> None:
     """Name a session."""
     from agentcli.features.sessions.render import rename_session
 

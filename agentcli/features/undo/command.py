@@ -5,19 +5,14 @@ from typing import Annotated
 
 import typer
 
-from agentcli.ui.arguments import STYLE, Workspace
+from agentcli.ui.arguments import STYLE, SessionOrLatest, Workspace
 
 app = typer.Typer(**STYLE)
 
 
 @app.command()
 def undo(
-    session: Annotated[
-        str | None,
-        typer.Argument(
-            help="Session id or name, or a part of it. Default: the latest of this workspace."
-        ),
-    ] = None,
+    session: SessionOrLatest = None,
     call: Annotated[
         str | None,
         typer.Argument(
