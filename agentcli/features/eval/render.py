@@ -89,7 +89,7 @@ def run_eval(plan: EvalPlan, *, label: str, baseline: Path | None) -> int:
     finally:
         evaluation.close()
     if scores is None:
-        write_err("interrupted; run the same command to go on\n")
+        write_err("interrupted; run the same command to continue\n")
         return Exit(128 + stopped)
     report = EvalReport(suite=suite, label=label, repeats=plan.repeats, scores=scores)
     if before is not None:

@@ -101,7 +101,7 @@ def approve(name: str, workspace: Path, *, config: str | None, yes: bool) -> Exi
         _say(f"removed  {removed}")
     if is_said_anew:
         _say(f"new instructions for the model:\n{instructions or '(none)'}")
-    if not yes and not _confirm(f"Approve this of {name}?"):
+    if not yes and not _confirm(f"Approve the tools of {name}?"):
         _say("not approved")
         return Exit.DENIED
     approvals.store(entry, tools, instructions=instructions)
