@@ -100,8 +100,10 @@ class FailureExplainer:
                 hint = f"check that {self.provider.name} is running"
             case ProviderErrorKind.OVERFLOW:
                 hint = hint or "shorten the prompt, or start a new session"
-            case ProviderErrorKind.MODEL if error.status == 404:
-                message = f"{self.provider.name} has no model {self.model.name}: {text}"
+            case ProviderErrorKind.MODEL:
+                hint = hint or self._models_hint()
+                missing = f"{self.provider.name} has no model {self.model.name}: {text}"
+                message = missing if error.status == 404 else message
             case _ if error.may_be_retried:
                 hint = hint or LATER
         return ProviderError(
@@ -140,6 +142,9 @@ class FailureExplainer:
         if self.key is None:
             return "no key was sent"
         return f"key from {self.key.source}, ends in {self.key.tail}"
+
+    def _models_hint(self) -> str:
+        return "agentcli models --local" if self._is_local() else "agentcli models"
 
     def _key_hint(self) -> str:
         return self.key.fix if self.key else suggest_login(self.provider)

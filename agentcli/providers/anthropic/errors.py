@@ -35,8 +35,7 @@ def read_error(status: int, headers: Mapping[str, str], body: Json) -> ProviderE
     kind = _classify(body)
     if kind is None or kind is ProviderErrorKind.REJECTED:
         kind = kind_of_status(status)
-    hint = "agentcli models" if kind is ProviderErrorKind.MODEL else ""
-    return make_http_error(status, headers, said=summarize_body(body), kind=kind, hint=hint)
+    return make_http_error(status, headers, said=summarize_body(body), kind=kind)
 
 
 def make_stream_error(body: Json) -> ProviderError:

@@ -2,15 +2,18 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from agentcli.providers.dialect import Model
 from agentcli.providers.failures import (
     LIMIT_CHARS,
+    FailureExplainer,
     kind_of_status,
     make_http_error,
     read_wait_s,
     summarize_body,
     to_failure,
 )
-from agentcli.types.errors import ProviderErrorKind
+from agentcli.providers.providers import Provider
+from agentcli.types.errors import ProviderError, ProviderErrorKind
 from agentcli.types.messages import Json
 
 
@@ -139,3 +142,16 @@ def test_error_says_what_was_said_and_the_status() -> None:
     error = make_http_error(503, {"retry-after": "2"}, said="Loading")
     assert (str(error), error.status, error.retry_after_s) == ("Loading (HTTP 503)", 503, 2.0)
     assert str(make_http_error(503, {}, said="")) == "HTTP 503"
+
+
+@pytest.mark.parametrize(("needs_key", "hint"), [(True, "models"), (False, "models --local")])
+def test_missing_model_names_the_command_that_lists_models(needs_key: bool, hint: str) -> None:
+    provider = Provider(name="lab", protocol="openai-chat", needs_key=needs_key)
+    model = Model(provider="lab", name="x", protocol="openai-chat")
+    explainer = FailureExplainer(provider=provider, model=model, key=None)
+    missing = ProviderError("no such model", kind=ProviderErrorKind.MODEL, status=404)
+    explained = explainer.explain_final(missing, attempts=1)
+    assert (str(explained), explained.hint) == (
+        "lab has no model x: no such model",
+        f"agentcli {hint}",
+    )
