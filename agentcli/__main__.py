@@ -13,6 +13,8 @@ _WITH_RESULT = ("run", "review")
 
 
 def main() -> None:
+    if sys.platform == "win32":
+        sys.exit(_refuse_platform())
     if sys.argv[1:2] and sys.argv[1] in _WITH_RESULT:
         from agentcli.system.early_signals import hold_signals
 
@@ -24,6 +26,11 @@ def main() -> None:
     code = _run(sys.argv[1:])
     garbage.skip_final_collection()
     sys.exit(code)
+
+
+def _refuse_platform() -> int:
+    sys.stderr.write("error: agentcli does not run on Windows itself\n  fix: wsl --install\n")
+    return 3
 
 
 def _fill_standard_descriptors() -> None:

@@ -413,3 +413,12 @@ def test_key_is_in_no_sink(home: Path, work: Path) -> None:
     sinks = [ran.out, ran.err, *(file.read_text() for file in out.iterdir())]
     logs = [file.read_text() for file in home.rglob("*.log")]
     assert [text for text in (*sinks, *logs) if KEY in text] == []
+
+
+def test_windows_itself_is_refused_with_the_command_for_wsl() -> None:
+    start = "import sys; sys.platform = 'win32'; from agentcli.__main__ import main; main()"
+    ran = subprocess.run(
+        [sys.executable, "-c", start, "run", "hi"], capture_output=True, text=True, check=False
+    )
+    assert (ran.returncode, ran.stdout) == (3, "")
+    assert ran.stderr == "error: agentcli does not run on Windows itself\n  fix: wsl --install\n"
