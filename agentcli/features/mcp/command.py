@@ -111,7 +111,7 @@ def approve(
     name: Name,
     workspace: Workspace = Path(),
     mcp_config: McpConfig = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Approve without asking.")] = False,
+    yes: Annotated[bool, typer.Option("-y", "--yes", help="Approve without asking.")] = False,
 ) -> int:
     """Review a server's tools and approve them."""
     _require_library()

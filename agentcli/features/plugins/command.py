@@ -9,7 +9,7 @@ from agentcli.ui.arguments import STYLE
 app = typer.Typer(**STYLE, help="Install plugins: skills, agents, commands, hooks and servers.")
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the plugin.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Agree without being asked.")]
+Yes = Annotated[bool, typer.Option("-y", "--yes", help="Agree without being asked.")]
 
 
 @app.command()

@@ -36,7 +36,7 @@ def discard(
     name: Name,
     workspace: Workspace = Path(),
     yes: Annotated[
-        bool, typer.Option("--yes", help="Discard it even if files were changed.")
+        bool, typer.Option("-y", "--yes", help="Discard it even if files were changed.")
     ] = False,
 ) -> int:
     """Remove a worktree with its changes and its branch."""
