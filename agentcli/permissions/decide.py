@@ -398,7 +398,7 @@ def _make_verdict(
     return Verdict(
         decision=decision,
         by="rule",
-        reason=f"rule {rule.cited} {says}",
+        reason=rule.explain(says),
         rule=str(rule),
         matched=matched or subject.tool,
         grants=rule.grants if decision != "deny" else NO_GRANTS,

@@ -79,7 +79,7 @@ def add_grants(
     reason = f"it asks for {missing.describe_more()}"
     asking = find_asking_rule(subject, rules)
     if asking is not None:
-        reason = f"{reason}, and rule {asking.cited} requires approval"
+        reason = f"{reason}, and {asking.explain('requires approval')}"
     if verdict.decision == "ask":
         return replace(verdict, reason=f"{verdict.reason}; {reason}", grants=given | missing)
     return Verdict(
@@ -121,10 +121,10 @@ def _refuse_hosts(asked: Grants, rules: Sequence[PermissionRule]) -> Verdict | N
     for rule in (rule for rule in rules if rule.hosts and rule.decision != "allow"):
         for host in asked.hosts:
             if rule.decision == "deny" and rule.touches_host(host):
-                return _deny(f"rule {rule.cited} forbids {host}", rule=rule)
+                return _deny(rule.explain(f"forbids {host}"), rule=rule)
         if asked.network:
             says = "cannot be kept with the whole network; ask for the hosts by name"
-            return _deny(f"rule {rule.cited} {says}", rule=rule)
+            return _deny(rule.explain(says), rule=rule)
     return None
 
 
@@ -168,16 +168,16 @@ def decide_host(host: str, port: int, grants: Grants, rules: Sequence[Permission
     reached = join_port(host, port)
     about = [rule for rule in rules if rule.hosts and rule.touches_host(reached)]
     for rule in (rule for rule in about if rule.decision == "deny"):
-        return _deny(f"rule {rule.cited} forbids {reached}", rule=rule)
+        return _deny(rule.explain(f"forbids {reached}"), rule=rule)
     asking = next((rule for rule in about if rule.decision == "ask"), None)
     if gives_host(grants, reached) and (asking is None or _was_answered(grants, reached, asking)):
         return Verdict(decision="allow", by="rule", reason=f"{reached} was granted")
     if asking is not None:
-        reason = f"rule {asking.cited} requires approval"
+        reason = asking.explain("requires approval")
         return Verdict(decision="ask", by="rule", reason=reason, rule=str(asking))
     for rule in rules:
         if rule.decision == "allow" and gives_host(Grants(hosts=rule.hosts), reached):
-            reason = f"rule {rule.cited} allows it"
+            reason = rule.explain("allows it")
             return Verdict(decision="allow", by="rule", reason=reason, rule=str(rule))
     return Verdict(decision="ask", by="mode", reason=f"no rule gives commands {reached}")
 

@@ -39,6 +39,7 @@ from agentcli.types.errors import SettingsError, UsageError
 from agentcli.types.grants import NO_GRANTS, Grants
 
 _GRANTS = ("network", "writable", "readable", "credentials", "outside")
+REASON_CHARS = 200
 _FIELDS = ("decision", "rule", "when", "match", "not_match", "reason", *_GRANTS)
 _HOW = 'write [[rule]], and below it decision = "deny" and rule = "bash(git push:*)"'
 _UNTIL_THEN = "edit {}; nothing runs until then"
@@ -143,7 +144,12 @@ def _parse_rule_table(
     if not isinstance(text, str):
         raise RuleError('the rule is missing; write rule = "bash(pytest:*)"')
     rule = parse_rule(text, decision, source=source, where=where, tools=tools)
-    rule = replace(rule, when=_when(table, rule), grants=_parse_grants(table, rule))
+    rule = replace(
+        rule,
+        when=_when(table, rule),
+        grants=_parse_grants(table, rule),
+        reason=" ".join(str(table.get("reason", "")).split())[:REASON_CHARS],
+    )
     for field, wanted in (("match", True), ("not_match", False)):
         for example in _read_names(table, field, "…"):
             if _matches(rule, example) is not wanted:

@@ -92,6 +92,8 @@ class PermissionRule:
     when: When = "always"
     grants: Grants = NO_GRANTS
     """Grants beyond the workspace for a command that this rule allows."""
+    reason: str = ""
+    """Why its author asks or denies, in one line."""
     lasts: ApprovalSpan | None = None
     """How long the answer lasts that the rule was made of; None if it was made of none."""
 
@@ -102,6 +104,11 @@ class PermissionRule:
     def cited(self) -> str:
         """The rule with the file and line, or the option, that it comes from."""
         return f"{self} ({self.where})" if self.where else str(self)
+
+    def explain(self, says: str) -> str:
+        """Return a sentence on the rule, such as that it forbids a call, with its reason."""
+        why = f": {self.reason}" if self.reason and self.decision != "allow" else ""
+        return f"rule {self.cited} {says}{why}"
 
     @property
     def is_bare(self) -> bool:

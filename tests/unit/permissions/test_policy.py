@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -154,6 +155,15 @@ def test_stored_rule_is_loaded_again_and_stored_once(tmp_path: Path) -> None:
         store_rule(path, "bash(env:*)")
 
 
+def test_reason_of_a_rule_is_one_short_line(rules_file: Path) -> None:
+    rules_file.write_text(
+        '[[rule]]\ndecision = "deny"\nrule = "edit(gen/**)"\nreason = """made by\n  make"""\n'
+        f'[[rule]]\ndecision = "deny"\nrule = "edit(x)"\nreason = "{"long" * 100}"\n'
+    )
+    made, long = (rule.reason for rule in load_rules(rules_file, source="user"))
+    assert (made, len(long)) == ("made by make", 200)
+
+
 def test_storing_keeps_what_the_file_says(rules_file: Path) -> None:
     rules_file.write_text(GOOD.rstrip())
     store_rule(rules_file, "bash(make:*)")
@@ -189,6 +199,8 @@ def test_explanation_tells_verdict_and_what_would_allow_it(tmp_path: Path) -> No
         "rule deny bash(git push:*) (--deny) forbids it",
         (),
     )
+    with_reason = [replace(one, reason="a colleague pushes") for one in deny]
+    assert explained("bash: git push", *with_reason)[1].endswith("forbids it: a colleague pushes")
     assert explained("bash: ls -l | wc -l") == ("allow", "ask mode allows reading", ())
     assert explained("edit_file: src/a.py") == (
         "ask",
