@@ -92,6 +92,21 @@ def test_line_session_denies_the_call_and_stops_the_turn_by_one_answer(tmp_path:
         term.wait("Went on.")
 
 
+def test_end_of_input_at_a_question_denies_the_call_and_quits(tmp_path: Path) -> None:
+    script = [runs("touch made"), says("Went on.")]
+    with live(tmp_path, script, env={"TERM": "dumb"}) as session:
+        term = session.term
+        term.wait("/help lists")
+        term.send("go")
+        term.wait("q stop the turn")
+        term.key("c-d")
+        assert term.code() == 0
+        assert not (session.project / "made").exists()
+        assert len(session.model.bodies) == 1
+        (log,) = session.home.glob(".local/state/agentcli/sessions/*/log.jsonl")
+        assert '"reason":"the user quit"' in log.read_text()
+
+
 @pytest.mark.parametrize("letter", ["a", "A"])
 def test_always_stores_the_rule_in_either_case(tmp_path: Path, letter: str) -> None:
     with live(tmp_path, [runs("touch made"), says("Made.")], env={"TERM": "dumb"}) as session:

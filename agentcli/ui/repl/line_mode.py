@@ -33,6 +33,7 @@ from agentcli.ui.repl.answer_table import (
     APPROVAL_PROMPT,
     CHOICE_BY_WORD,
     PLAN_ANSWERS,
+    STOP_ANSWER,
     AnswerChoice,
 )
 from agentcli.ui.repl.approval import PendingApproval, PlanAnswer, build_pending, stop_after
@@ -68,8 +69,12 @@ def list_reasons(question: Question) -> Iterator[str]:
         yield f"for: {escape(question.wanted_for)} (says the model)"
 
 
-def parse_answer(line: str, pending: PendingApproval) -> tuple[AnswerChoice, str] | None:
-    """Return the answer and what to do instead. None if it is no answer or an unavailable one."""
+def parse_answer(line: str | None, pending: PendingApproval) -> tuple[AnswerChoice, str] | None:
+    """Return the answer and what to do instead. None if it is no answer or an unavailable one.
+
+    `line` is None at the end of input, which denies the call and stops the turn."""
+    if line is None:
+        return replace(STOP_ANSWER, reason="the user quit"), ""
     if not line:
         return None
     choice = CHOICE_BY_WORD.get(line.lower())
@@ -404,7 +409,7 @@ class LineMode:
         while answer is None:
             line = await self._ask_line(f"{APPROVAL_PROMPT}:")
             if line is None:
-                return Verdict(decision="deny", by="user", reason="the user quit")
+                self.leave()
             answer = parse_answer(line, asked)
         choice, instead = answer
         if choice.lasts == "always":
