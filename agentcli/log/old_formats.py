@@ -21,6 +21,7 @@ _SAID = ("the user denied it, and said: ", "the person said no, and: ")
 
 _PLANNING, _STEPS_DONE = "Plan mode: ", "Steps of the plan that are done: "
 _LISTS = {"Skills": "skill", "Roles": "role"}
+_ENDED_IN_BACKGROUND = compile_later(r"background pid (\d+) ended after \S+ s: exit code (\d+)")
 _LOADED_FILE = compile_later(
     r"(?:Instructions|Notes) of .+, from (.+); (?:follow them|written for)"
 )
@@ -50,7 +51,7 @@ def upgrade_fact(fact: Any) -> Any:
 
 
 def _upgrade_note(note: Any) -> Any:
-    """Return a note with a reason of its own and with `loaded`, where only its text says them."""
+    """Return a note with its own reason and with its data, where only its text says them."""
     match note:
         case {"why": "plan_mode", "text": str(text)} if text.startswith(_STEPS_DONE):
             return {**note, "why": "plan_steps"}
@@ -58,6 +59,9 @@ def _upgrade_note(note: Any) -> Any:
             return {**note, "why": "plan_mode_over"}
         case {"why": "instructions", "text": str(text)} if "loaded" not in note:
             return {**note, "loaded": _find_loaded(text)}
+        case {"why": "background", "text": str(text)} if "pid" not in note:
+            found = _ENDED_IN_BACKGROUND.search(text)
+            return {**note, "pid": int(found[1]), "exit_code": int(found[2])} if found else note
         case _:
             return note
 

@@ -88,7 +88,15 @@ class BuiltinTools:
     def collect_notes(self) -> Sequence[ContextNote]:
         """Return notes on background commands that ended since the last call."""
         finished = self._processes.made.take_finished() if self._processes.made else ()
-        return [ContextNote(text=one.note, why=NoteReason.BACKGROUND) for one in finished]
+        return [
+            ContextNote(
+                text=one.note,
+                why=NoteReason.BACKGROUND,
+                pid=one.started.pid,
+                exit_code=one.exit_code,
+            )
+            for one in finished
+        ]
 
     def kill_awaited(self) -> None:
         """Kill the commands that calls are waiting for, without a grace period."""

@@ -20,6 +20,7 @@ from agentcli.system.process import (
     end,
     format_ending,
     run_to_completion,
+    signal_of_death,
     wait_for_exit,
 )
 from agentcli.types.fast_dataclass import dataclass
@@ -59,6 +60,11 @@ class FinishedCommand:
     duration_s: float
     remarks: tuple[str, ...] = ()
     """Sentences of its sandbox."""
+
+    @property
+    def exit_code(self) -> int | None:
+        """The exit code; None if a signal killed it."""
+        return None if signal_of_death(self.returncode) else self.returncode
 
     @property
     def how(self) -> str:

@@ -134,6 +134,10 @@ class ContextNote:
     attached: Content = ()
     loaded: str = ""
     """What it brings, in words for the user: a file with its lines, or a number of skills."""
+    pid: int = 0
+    """The background command that ended; 0 if it is about none."""
+    exit_code: int | None = None
+    """The exit code of that command; None if a signal killed it."""
     type: Literal["context_note"] = "context_note"
 
 

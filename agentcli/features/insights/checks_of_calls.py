@@ -15,9 +15,8 @@ from agentcli.features.insights.finding import (
 )
 from agentcli.features.insights.trace import TracedCall
 from agentcli.system.command_outcome import describe_failure, name_check
-from agentcli.system.lazy import compile_later
 from agentcli.types.errors import Ending
-from agentcli.types.events import ContextNote, NoteReason
+from agentcli.types.events import ContextNote
 from agentcli.types.messages import Json
 from agentcli.types.tools import Command, ErrorKind, FileView, Matches
 from agentcli.types.verdicts import Verdict
@@ -186,11 +185,6 @@ def find_failed_commands(case: TriageCase) -> Iterator[TriageFinding]:
             )
 
 
-_ENDED_IN_BACKGROUND = compile_later(
-    r"background pid (\d+) ended after \S+ s: (exit code [1-9]\d*)"
-)
-
-
 def find_failed_background(case: TriageCase) -> Iterator[TriageFinding]:
     """Find commands that failed in the background. One that was killed was stopped on purpose."""
     started = {
@@ -199,12 +193,12 @@ def find_failed_background(case: TriageCase) -> Iterator[TriageFinding]:
         if call.finished and isinstance(details := call.finished.result.details, Command)
     }
     for record, note in case.trace.facts(ContextNote):
-        found = note.why == NoteReason.BACKGROUND and _ENDED_IN_BACKGROUND.search(note.text)
-        if found and (call := started.get(int(found[1]))):
+        if note.exit_code and (call := started.get(note.pid)):
+            ending = f"exit code {note.exit_code}"
             yield TriageFinding(
                 level=Level.WARNING,
                 record=record,
-                what=f"{name_call(call.call)} ended with {found[2]}, in the background",
+                what=f"{name_call(call.call)} ended with {ending}, in the background",
                 why="what was started after it may have counted on it",
                 fix="read its output in the trace",
             )

@@ -49,6 +49,12 @@ def test_what_only_the_reason_said_is_a_field_today(
         ),
         ("instructions", "Skills: read one.\n- a: x\n- b: y", {"loaded": "2 skills"}),
         ("instructions", "The user added to AGENTS.md: x", {"loaded": ""}),
+        (
+            "background",
+            "[background pid 12 ended after 1.5 s: exit code 3, output in /o]",
+            {"pid": 12, "exit_code": 3},
+        ),
+        ("background", "[Agent 1 did not finish: it was killed.]", {}),
     ],
 )
 @pytest.mark.parametrize("kind", ["told", "context_note"])
