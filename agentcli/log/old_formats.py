@@ -15,6 +15,7 @@ READABLE_VERSIONS = (1, 2)
 _OLD_FIELDS = {"confinement": "grants"}
 _SPANS = {"once": "once", "for this session": "session", "always": "always"}
 """How long an approval lasts, by the last words of its reason, where no field says it."""
+_MODES = ("auto", "auto-edit", "ask", "plan")
 _SAID = ("the user denied it, and said: ", "the person said no, and: ")
 """The words before what the user wants instead, where no field says it."""
 
@@ -43,7 +44,7 @@ def upgrade_fact(fact: Any) -> Any:
         case {"type": "call_judged", "verdict": {} as verdict}:
             verdict = {_OLD_FIELDS.get(name, name): value for name, value in verdict.items()}
             verdict = _replace(verdict, "by", {"person": "user"})
-            return {**fact, "verdict": _add_said(_add_span(verdict))}
+            return {**fact, "verdict": _add_mode(_add_said(_add_span(verdict)))}
         case {"type": "turn_ended" | "session_ended"}:
             return _replace(fact, "ending", {"reader_left": "output_closed"})
         case _:
@@ -91,6 +92,16 @@ def _add_said(verdict: Any) -> Any:
         case {"by": "user", "decision": "deny", "reason": str(reason)} if "instead" not in verdict:
             said = (reason.removeprefix(words) for words in _SAID if reason.startswith(words))
             return {**verdict, "instead": next(said, "")}
+        case _:
+            return verdict
+
+
+def _add_mode(verdict: Any) -> Any:
+    """Return the verdict with `mode`, if only its reason says which one allowed the call."""
+    match verdict:
+        case {"by": "mode", "decision": "allow", "reason": str(reason)} if "mode" not in verdict:
+            mode, allows, _ = reason.partition(" mode allows it")
+            return {**verdict, "mode": mode} if allows and mode in _MODES else verdict
         case _:
             return verdict
 

@@ -269,7 +269,8 @@ class PolicyDecider:
             return Verdict(decision="allow", by="mode", reason=f"{mode} mode allows reading")
         reason = self._why_mode_asks(subject, effect, mode=mode)
         if reason is None:
-            return Verdict(decision="allow", by="mode", reason=f"{mode} mode allows it")
+            reason = f"{mode} mode allows it"
+            return Verdict(decision="allow", by="mode", reason=reason, mode=mode)
         return Verdict(decision="ask", by="mode", reason=reason)
 
     def why_not_reading(self, subject: CallSubject, effect: Effect) -> str | None:

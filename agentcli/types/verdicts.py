@@ -112,6 +112,8 @@ class Verdict:
     """How long the user's approval lasts. None if it is not the user's approval of a call."""
     instead: str = ""
     """What the user wants instead of a call that they denied. The reason has it, too."""
+    mode: Mode | None = None
+    """The mode that allowed it, if that is more than reading."""
 
     @property
     def is_lasting(self) -> bool:

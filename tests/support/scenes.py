@@ -17,7 +17,7 @@ from agentcli.types.tools import (
     Raw,
     ToolResult,
 )
-from agentcli.types.verdicts import By, Decision, Verdict
+from agentcli.types.verdicts import By, Decision, Mode, Verdict
 from agentcli.ui.render.cards import CardRenderer
 from agentcli.ui.render.markdown import MarkdownStream
 from agentcli.ui.render.paint import Paint
@@ -87,13 +87,14 @@ def step(
     decision: Decision = "allow",
     reason: str = "ask mode allows reading",
     rule: str | None = None,
+    mode: Mode | None = None,
     error: ErrorKind | None = None,
     text: str = "",
     duration_s: float = 0.002,
     truncated: bool = False,
 ) -> Step:
     call = ToolCall(id="c1", name=name, input=given)
-    verdict = Verdict(decision=decision, by=by, reason=reason, rule=rule)
+    verdict = Verdict(decision=decision, by=by, reason=reason, rule=rule, mode=mode)
     result = ToolResult(
         call_id="c1",
         name=name,
@@ -153,6 +154,7 @@ def write() -> Step:
         diff_of("", new, path="test_calc.py", created=True),
         effect=Effect.WRITE,
         reason="auto-edit mode allows it",
+        mode="auto-edit",
         duration_s=0.006,
     )
 

@@ -220,8 +220,9 @@ def _describe_approver(card: Card) -> str:
         case "rule":
             return f"rule {(verdict.rule or '').removeprefix('allow ')}".rstrip()
         case "mode":
-            mode, allows, _ = verdict.reason.partition(" allows it")
-            return mode if allows and judged.effect is not Effect.READ else ""
+            return (
+                f"{verdict.mode} mode" if verdict.mode and judged.effect is not Effect.READ else ""
+            )
         case by:
             return f"approved by a {by}"
 
