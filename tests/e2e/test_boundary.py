@@ -1,5 +1,4 @@
 import json
-import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -9,6 +8,7 @@ import pytest
 
 from tests.support.confined import LAYERS
 from tests.support.program import Ran, agentcli, script, session_log
+from tests.support.serving import serve
 
 
 class Hello(BaseHTTPRequestHandler):
@@ -22,10 +22,8 @@ class Hello(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def server() -> Iterator[str]:
-    with HTTPServer(("127.0.0.1", 0), Hello) as made:
-        threading.Thread(target=made.serve_forever, daemon=True).start()
+    with serve(HTTPServer(("127.0.0.1", 0), Hello)) as made:
         yield f"http://127.0.0.1:{made.server_port}/"
-        made.shutdown()
 
 
 def run(home: Path, workspace: Path, calls: list[Any], *options: str | Path) -> Ran:

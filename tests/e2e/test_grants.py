@@ -1,6 +1,5 @@
 import json
 import shutil
-import threading
 from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import combinations
@@ -14,6 +13,7 @@ from agentcli.types.errors import SettingsError
 from tests.support.confined import LAYERS, confined
 from tests.support.granted import skip_without_hosts
 from tests.support.program import agentcli, script
+from tests.support.serving import serve
 
 
 @pytest.fixture(autouse=True)
@@ -161,8 +161,7 @@ def test_rules_explanation_log_and_kernel_agree_in_every_combination(
     secret.touch()
     rules = home / ".config/agentcli/rules.toml"
     rules.parent.mkdir(parents=True)
-    with ThreadingHTTPServer(("127.0.0.1", 0), _Reached) as server:
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    with serve(ThreadingHTTPServer(("127.0.0.1", 0), _Reached)) as server:
         port = server.server_address[1]
         paths = {"write": write, "read": read, "secret": secret}
         (workspace / "probe.sh").write_text(PROBE.format(port=port, **paths))
@@ -190,7 +189,6 @@ def test_rules_explanation_log_and_kernel_agree_in_every_combination(
             home / "s.json", [*({"calls": [{"bash": {"command": one}}]} for one in commands), "ok"]
         )
         agentcli("run", "-C", workspace, "--sandbox", layer, "--model", model, "x", home=home)
-        server.shutdown()
     logged = [list_given(one["verdict"].get("grants", {})) for one in facts(home, "call_judged")]
     results = [one["result"]["content"][0]["text"] for one in facts(home, "call_finished")]
     for at, (names, given, text) in enumerate(zip(chosen, logged, results, strict=True)):

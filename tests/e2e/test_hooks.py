@@ -1,7 +1,6 @@
 import json
 import os
 import subprocess
-import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -24,6 +23,7 @@ from tests.support.program import (
 )
 from tests.support.provider import Provider, Recorded, Reply
 from tests.support.repl import live, runs, says
+from tests.support.serving import serve
 
 KEY = "sk-ant-api03-0123456789abcdef0123456789"
 
@@ -362,9 +362,7 @@ class _Answers(BaseHTTPRequestHandler):
 
 
 def test_hook_can_be_an_address(home: Path, workspace: Path) -> None:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Answers)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
+    with serve(ThreadingHTTPServer(("127.0.0.1", 0), _Answers)) as server:
         entries = [
             {
                 "type": "http",
@@ -377,9 +375,6 @@ def test_hook_can_be_an_address(home: Path, workspace: Path) -> None:
         document = {"hooks": {"PreToolUse": [{"matcher": "Write", "hooks": entries}]}}
         (home / ".config/agentcli/hooks.json").write_text(json.dumps(document))
         run(home, workspace, WRITE, MY_VARIABLE="v1")
-    finally:
-        server.shutdown()
-        server.server_close()
     assert not (workspace / "new.txt").exists()
     (_, (path, key, told)) = _Answers.told
     assert (path, key, told["tool_name"]) == ("/check", "v1", "Write")

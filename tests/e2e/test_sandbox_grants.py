@@ -300,12 +300,13 @@ def test_usual_programs_find_the_proxy_by_themselves(
     _prepare_files(files)
 
     async def scenario(session: Session, internet: Internet, events: list[Event]) -> None:
-        internet.serve_files(files, DOCS_AT)
-        said = text(await session.run(PROGRAMS[program], grants=GRANTED))
-        if "command not found" in said or "No module named" in said:
-            pytest.skip(f"{program} does not run in the sandbox of this test")
-        assert "hello from docs" in said
-        assert "hello from docs" not in text(await session.run(PROGRAMS[program], grants=NOTHING))
+        with internet.serve_files(files, DOCS_AT):
+            said = text(await session.run(PROGRAMS[program], grants=GRANTED))
+            if "command not found" in said or "No module named" in said:
+                pytest.skip(f"{program} does not run in the sandbox of this test")
+            assert "hello from docs" in said
+            refused = text(await session.run(PROGRAMS[program], grants=NOTHING))
+            assert "hello from docs" not in refused
 
     place.try_commands(scenario)
 

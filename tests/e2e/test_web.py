@@ -1,5 +1,4 @@
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -10,6 +9,7 @@ from tests.support import anthropic_streams as anthropic
 from tests.support.program import Ran, agentcli, script, session_log
 from tests.support.provider import Provider, error_of_anthropic, sse, stream
 from tests.support.repl import answer_question, live, open_question, says
+from tests.support.serving import serve
 from tests.support.strict_anthropic import StrictAnthropic
 
 GUIDE = b"""<html><head><title>Guide</title></head><body><h1>Guide</h1>
@@ -37,15 +37,8 @@ def site() -> Iterator[tuple[int, list[str]]]:
         def log_message(self, format: str, *args: Any) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Pages)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
+    with serve(ThreadingHTTPServer(("127.0.0.1", 0), Pages)) as server:
         yield server.server_port, asked
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 def run(home: Path, workspace: Path, calls: list[Any], *options: str) -> Ran:

@@ -4,6 +4,7 @@ import contextlib
 import os
 import socket
 import subprocess
+import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -12,7 +13,10 @@ import pytest
 
 from agentcli.system.diff import compare
 from tests.support.program import PROGRAM, agentcli, environment, script, write_fork_command
+from tests.support.serving import serve
 from tests.support.speed import Guard, Reach
+
+TESTS = Path(__file__).parents[1]
 
 
 class Listening(ThreadingHTTPServer):
@@ -71,6 +75,24 @@ def test_guard_names_what_a_quick_test_started() -> None:
         guard.stop()
     guard.watch()
     guard.stop()
+
+
+def test_server_ends_with_its_block_though_the_test_is_skipped_in_it() -> None:
+    before = set(threading.enumerate())
+    with pytest.raises(pytest.skip.Exception), listening() as server, serve(server):
+        pytest.skip("what it needs is not installed")
+    assert set(threading.enumerate()) <= before
+    assert server.fileno() == -1
+
+
+def test_servers_of_tests_are_run_in_one_place() -> None:
+    running = {
+        str(path.relative_to(TESTS))
+        for path in TESTS.rglob("*.py")
+        if "target=" in (text := path.read_text()) and ".serve_forever" in text
+    }
+    in_a_sandbox = "e2e/test_sandbox_work.py"
+    assert running - {in_a_sandbox, "house/test_tests.py"} == {"support/serving.py"}
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
 from pathlib import Path
-from threading import Thread
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -27,6 +26,7 @@ from tests.support import responses_streams
 from tests.support.chromium import BROWSER
 from tests.support.program import agentcli, script
 from tests.support.provider import Reply, sse, stream
+from tests.support.serving import serve
 from tests.support.voices import (
     Anthropic,
     Chat,
@@ -78,12 +78,9 @@ def site() -> Iterator[Site]:
         def log_message(self, format: str, *args: Any) -> None:
             """Nobody reads it."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
+    with serve(ThreadingHTTPServer(("127.0.0.1", 0), Page)) as server:
         found = Site(server)
-        thread = Thread(target=server.serve_forever, daemon=True)
-        thread.start()
         yield found
-        server.shutdown()
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ import asyncio
 import subprocess
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
@@ -18,6 +17,7 @@ from agentcli.types.settings import Settings
 from agentcli.types.tools import Output
 from tests.support.files import ignore
 from tests.support.mcp_install import installed
+from tests.support.serving import serve
 
 Calls = list[tuple[str, dict[str, Any]]]
 
@@ -135,9 +135,7 @@ class _Page(BaseHTTPRequestHandler):
 
 
 def test_fetch_reaches_the_network(workspace: Path) -> None:
-    with ThreadingHTTPServer(("127.0.0.1", 0), _Page) as pages:
-        Thread(target=pages.serve_forever, daemon=True).start()
+    with serve(ThreadingHTTPServer(("127.0.0.1", 0), _Page)) as pages:
         calls: Calls = [("fetch", {"url": f"http://127.0.0.1:{pages.server_port}/"})]
         (page,) = answers("mcp-server-fetch", workspace, calls, "--allow-private-ips")
-        pages.shutdown()
     assert "a page of words" in said(page)

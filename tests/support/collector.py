@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from threading import Thread
 
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
     ExportMetricsServiceRequest,
 )
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from tests.support.serving import serve
 
 
 class Names(list[str]):
@@ -42,11 +43,5 @@ def collector() -> Iterator[tuple[str, Names]]:
         def log_message(self, format: str, *args: object) -> None:
             """Tests are quiet."""
 
-    server = HTTPServer(("127.0.0.1", 0), Receiver)
-    thread = Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
+    with serve(HTTPServer(("127.0.0.1", 0), Receiver)) as server:
         yield f"http://127.0.0.1:{server.server_port}", names
-    finally:
-        server.shutdown()
-        server.server_close()

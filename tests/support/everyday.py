@@ -5,7 +5,6 @@ import os
 import shutil
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
@@ -31,6 +30,7 @@ from tests.support.registries import (
     USER,
     Registries,
 )
+from tests.support.serving import serve
 from tests.support.ssh import run_agent, serve_ssh
 
 OWN_PATH = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
@@ -334,13 +334,11 @@ def ask_docker(person: Person, registries: Registries) -> Iterator[Work]:
     """A user who may use the socket of a docker daemon, outside the workspace."""
     with TemporaryDirectory(prefix="agentcli-docker-", dir="/var/tmp") as directory:
         at = Path(directory, "docker.sock")
-        with _Daemon(str(at), _DaemonHandler) as server:
+        with serve(_Daemon(str(at), _DaemonHandler)):
             for path, mode in ((at.parent, 0o755), (at, 0o666)):
                 path.chmod(mode)
-            threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
             line = f"docker -H unix://{at} version --format '{{{{.Server.Version}}}}'"
             yield Work("docker", [line], "99.1", needs="outside")
-            server.shutdown()
 
 
 OpenWork = Callable[[Person, Registries], AbstractContextManager[Work]]

@@ -7,9 +7,8 @@ import asyncio
 import base64
 import socket
 import ssl
-import threading
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -20,6 +19,7 @@ from agentcli.sandbox.proxy import FindUpstream, NetworkProxy, judge_by_grants, 
 from agentcli.types.events import Event, HostJudged
 from agentcli.types.grants import Grants
 from agentcli.types.verdicts import AnswerGit, JudgeHost
+from tests.support.serving import serve
 
 T = TypeVar("T")
 
@@ -52,12 +52,13 @@ class Internet:
             raise ConnectionRefusedError(111, "Connection refused")
         return await asyncio.open_connection("127.0.0.1", self.servers[address, port])
 
-    def serve_files(self, directory: Path, address: str, port: int = 80) -> None:
-        """Serve the files of a directory, in a thread of their own."""
+    @contextmanager
+    def serve_files(self, directory: Path, address: str, port: int = 80) -> Iterator[None]:
+        """Serve the files of a directory."""
         handler = partial(_QuietHandler, directory=str(directory))
-        server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        self.servers[address, port] = server.server_address[1]
+        with serve(ThreadingHTTPServer(("127.0.0.1", 0), handler)) as server:
+            self.servers[address, port] = server.server_address[1]
+            yield
 
 
 class _QuietHandler(SimpleHTTPRequestHandler):

@@ -16,6 +16,8 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, Literal, TypeAlias
 
+from tests.support.serving import serve
+
 Framing = Literal["chunked", "length", "close"]
 
 
@@ -156,7 +158,7 @@ class Provider:
         self._connections = 0
         self._tls = tls
         self._server = _Server(self)
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
+        self._serving = serve(self._server)
 
     @property
     def base_url(self) -> str:
@@ -180,7 +182,7 @@ class Provider:
         self._released.set()
 
     def __enter__(self) -> "Provider":
-        self._thread.start()
+        self._serving.__enter__()
         return self
 
     def __exit__(
@@ -191,9 +193,7 @@ class Provider:
     ) -> None:
         self._stopping.set()
         self._released.set()
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+        self._serving.__exit__(kind, error, trace)
 
     def serve(self, raw: socket.socket) -> None:
         """One connection, until either side closes it."""

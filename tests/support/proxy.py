@@ -6,6 +6,8 @@ import threading
 from types import TracebackType
 from typing import Any
 
+from tests.support.serving import serve
+
 
 class Proxy:
     """Use as a context manager. `heads` are the requests as they came."""
@@ -15,14 +17,14 @@ class Proxy:
         self._upstream = ("127.0.0.1", port)
         self._refuses_with = refuses_with
         self._server = _Server(self)
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
+        self._serving = serve(self._server)
 
     @property
     def address(self) -> str:
         return f"127.0.0.1:{self._server.server_address[1]}"
 
     def __enter__(self) -> "Proxy":
-        self._thread.start()
+        self._serving.__enter__()
         return self
 
     def __exit__(
@@ -31,9 +33,7 @@ class Proxy:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+        self._serving.__exit__(kind, error, trace)
 
     def serve(self, client: socket.socket) -> None:
         received = b""

@@ -11,7 +11,6 @@ import os
 import ssl
 import subprocess
 import tarfile
-import threading
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -19,6 +18,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import urljoin, urlsplit
+
+from tests.support.serving import serve
 
 PACKAGES, NPM, CODE, API, GO, CRATES = (
     f"{name}.example.org" for name in ("packages", "npm", "code", "api", "go", "crates")
@@ -119,16 +120,9 @@ def serve_registries(repositories: Path) -> Iterator[Registries]:
         def log_message(self, format: str, *arguments: object) -> None:
             """Say nothing."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    made = Registries(server.server_address[1], served)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
+    with serve(ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as server:
+        made = Registries(server.server_address[1], served)
         yield made
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 def _open_tunnel(handler: BaseHTTPRequestHandler, tls: ssl.SSLContext | None) -> None:

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+
+from tests.support.serving import serve
 
 WHEEL = "tiny-1.0-py3-none-any.whl"
 TARBALL = "tiny-1.0.0.tgz"
@@ -52,12 +53,8 @@ def serve_registry() -> Iterator[Registry]:
         def log_message(self, format: str, *args: object) -> None:
             """Say nothing."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = Thread(target=server.serve_forever, daemon=True)
-        thread.start()
+    with serve(ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as server:
         yield Registry(f"http://127.0.0.1:{server.server_port}", requests)
-        server.shutdown()
-        thread.join()
 
 
 def _find_content(path: str, url: str) -> tuple[str, bytes]:

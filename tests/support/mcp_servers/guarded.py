@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 from tests.support.mcp_servers.web import Web, web_server
+from tests.support.serving import serve
 
 
 @dataclass
@@ -148,12 +148,6 @@ def guarded(mode: str = "") -> Iterator[tuple[Web, Authority]]:
     """The server, and whoever says who may use it."""
     authority, resource = Authority(mode), Web("guarded")
     resource.authority = authority
-    with _Server(authority) as server, web_server(resource):
+    with serve(_Server(authority)), web_server(resource):
         authority.resource = resource.url
-        thread = Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-        thread.start()
-        try:
-            yield resource, authority
-        finally:
-            server.shutdown()
-            thread.join()
+        yield resource, authority

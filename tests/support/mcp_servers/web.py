@@ -4,8 +4,9 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 from typing import Any, Protocol
+
+from tests.support.serving import serve
 
 
 class Authorities(Protocol):
@@ -121,11 +122,5 @@ def web(mode: str = "plain") -> Iterator[Web]:
 
 @contextmanager
 def web_server(state: Web) -> Iterator[Web]:
-    with _Server(state) as server:
-        thread = Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-        thread.start()
-        try:
-            yield state
-        finally:
-            server.shutdown()
-            thread.join()
+    with serve(_Server(state)):
+        yield state

@@ -5,7 +5,6 @@ import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
-from threading import Thread
 
 import pytest
 
@@ -26,6 +25,7 @@ from tests.support.internet import (
     try_proxy,
 )
 from tests.support.proxy import Proxy
+from tests.support.serving import serve
 
 MayReach = Callable[[str, int], Awaitable[bool]]
 
@@ -716,12 +716,8 @@ def _use_proxy(address: str, login: str = "") -> FindUpstream:
 @pytest.fixture
 def web() -> Iterator[int]:
     """The port of a server that answers anything."""
-    with socketserver.TCPServer(("127.0.0.1", 0), _Answer) as server:
-        thread = Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
+    with serve(socketserver.TCPServer(("127.0.0.1", 0), _Answer)) as server:
         yield server.server_address[1]
-        server.shutdown()
-        thread.join()
 
 
 class _Answer(socketserver.StreamRequestHandler):
