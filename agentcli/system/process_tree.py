@@ -47,6 +47,7 @@ _HAS_PROC = _PROC.joinpath("self/environ").exists()
 _CONFINED = "agentcli-confined-"
 _IS_CONFINED = compile_later(CONFINED_STATUS, re.MULTILINE)
 _REST_OF_MARK = compile_later(r"[0-9.]*")
+_CHUNK_BYTES = 65_536
 _NEAR_PIDS = 512
 _NEAR_S = 1.0
 
@@ -162,9 +163,7 @@ def _find_living(known: Mapping[int, str]) -> list[int]:
 
 
 def _filter_tagged(tag: str, pids: Iterable[int]) -> dict[int, str]:
-    found = (
-        (pid, _complete_tag(tag, _read_environment_tag(_PROC / str(pid), tag))) for pid in pids
-    )
+    found = ((pid, _complete_tag(tag, _read_tag_text(pid, tag))) for pid in pids)
     return {pid: whole for pid, whole in found if whole and _may_carry_tag(pid, tag)}
 
 
@@ -172,7 +171,7 @@ def _may_carry_tag(pid: int, tag: str) -> bool:
     if not is_confined(tag):
         return True
     try:
-        status = _PROC.joinpath(str(pid), "status").read_text(encoding="utf-8", errors="replace")
+        status = _read_file(pid, "status").decode("utf-8", "replace")
     except OSError:
         return False
     return _IS_CONFINED.search(status) is not None
@@ -181,19 +180,28 @@ def _may_carry_tag(pid: int, tag: str) -> bool:
 def _complete_tag(tag: str, text: str) -> str:
     """Return the first tag in the text that begins with `tag`; empty if there is none."""
     at = text.find(tag)
-    rest = _REST_OF_MARK.match(text, at + len(tag))
-    return tag + rest[0] if at >= 0 and rest else ""
+    rest = _REST_OF_MARK.match(text, at + len(tag)) if at >= 0 else None
+    return tag + rest[0] if rest else ""
 
 
-def _read_environment_tag(process: Path, tag: str) -> str:
+def _read_tag_text(pid: int, tag: str) -> str:
     """Return the text that would hold a process's tag; empty for a zombie or another user's."""
     with suppress(OSError):
-        environment = process.joinpath("environ").read_bytes()
+        environment = _read_file(pid, "environ")
         if tag.encode() in environment:
             return environment.decode("utf-8", "replace")
     with suppress(OSError):
-        return str(process.joinpath(f"fd/{MARK_FD}").readlink())
+        return os.readlink(f"/proc/{pid}/fd/{MARK_FD}")  # noqa: PTH115
     return ""
+
+
+def _read_file(pid: int, name: str) -> bytes:
+    """Return a file of /proc. A look reads hundreds, for which `Path` takes twice as long."""
+    handle = os.open(f"/proc/{pid}/{name}", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return b"".join(iter(lambda: os.read(handle, _CHUNK_BYTES), b""))
+    finally:
+        os.close(handle)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +214,7 @@ class _Stat:
 def _stat(pid: int) -> _Stat | None:
     """Return the kernel's data on a process; None if it is dead, reaped or not."""
     try:
-        stat = _PROC.joinpath(str(pid), "stat").read_text(encoding="utf-8", errors="replace")
+        stat = _read_file(pid, "stat").decode("utf-8", "replace")
     except OSError:
         return None
     # The name, in parentheses, may hold anything; the fields after it are plain words.
@@ -216,7 +224,7 @@ def _stat(pid: int) -> _Stat | None:
 
 def list_pids() -> Iterator[int]:
     """Yield the pids of all processes, including zombies."""
-    return (int(entry.name) for entry in _PROC.iterdir() if entry.name.isdigit())
+    return (int(name) for name in os.listdir(_PROC) if name.isdigit())  # noqa: PTH208
 
 
 def newest_pid() -> int:
