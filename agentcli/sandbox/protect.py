@@ -160,12 +160,15 @@ def guard_new_repository(workspace: Path) -> tuple[GuardedPath, ...]:
 def find_pins(roots: Iterable[Path], paths: Iterable[Path]) -> tuple[Path, ...]:
     """Return the directories between: renaming one removes or replaces the paths below it."""
     tops = set(roots)
-    between = {
-        parent
-        for path in paths
-        for parent in path.parents
-        if parent not in tops and not tops.isdisjoint(parent.parents)
-    }
+    between: set[Path] = set()
+    for path in paths:
+        passed: list[Path] = []
+        for parent in path.parents:
+            if parent in tops or parent in between:
+                between.update(passed)
+                passed.clear()
+            else:
+                passed.append(parent)
     return tuple(sorted(between, key=lambda path: (len(path.parts), path)))
 
 
