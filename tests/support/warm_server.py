@@ -6,6 +6,7 @@ are done already. It is run as a file, so that nothing of the tests is in it.
 
 import atexit
 import fcntl
+import gc
 import json
 import os
 import pkgutil
@@ -20,10 +21,12 @@ import time
 from contextlib import suppress
 from importlib import import_module
 from io import TextIOWrapper
+from types import ModuleType
 from typing import Any, NamedTuple, cast
 
 import agentcli
 from agentcli.__main__ import main as run_program
+from agentcli.system.lazy import compile_later
 
 LARGEST_ORDER_BYTES = 100_000
 _NEVER_LOADED = (
@@ -35,6 +38,8 @@ _NEVER_LOADED = (
 _LOADED_LATER = ("agentcli.features.acp", "agentcli.features.mcp", "agentcli.ui.repl.commands")
 """What takes longest, when it is clear that this is not about one test alone."""
 _LATER_EVENTS = 12
+_PATTERN = compile_later("")
+_METHODS = ("finditer", "fullmatch", "match", "search", "split", "sub")
 
 
 class Order(NamedTuple):
@@ -170,9 +175,24 @@ def _end(code: object) -> None:
 
 def _load_program(without: tuple[str, ...] = ()) -> None:
     """Import every module of the program but those whose names begin so."""
+    gc.disable()
     for module in pkgutil.walk_packages(agentcli.__path__, "agentcli."):
         if not module.name.startswith(_NEVER_LOADED + without):
             import_module(module.name)
+    for name in [name for name in sys.modules if name.startswith("agentcli.")]:
+        _compile_values(sys.modules[name])
+    gc.freeze()  # what is loaded stays: no fork is to search it, which would copy it
+    gc.enable()
+
+
+def _compile_values(module: ModuleType) -> None:
+    """Compile what waits for its first use: every fork would do that anew."""
+    for value in list(vars(module).values()):
+        if isinstance(value, type):
+            getattr(value, "__init__")  # noqa: B009
+        elif isinstance(value, type(_PATTERN)):
+            for method in _METHODS:
+                getattr(value, method)
 
 
 if __name__ == "__main__":
