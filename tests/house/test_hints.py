@@ -18,8 +18,8 @@ from agentcli.types.errors import AgentError
 from agentcli.types.settings import Settings
 from agentcli.ui.repl.commands.registry import ALIASES
 from agentcli.ui.repl.commands.table import build_registry
+from tests.support.sources import parse_program
 
-ROOT = Path(__file__).parents[2]
 HINTS = {"hint", "fix", "remedy"}
 """The arguments whose text tells a user what to do."""
 VALUE = "7f3a"
@@ -41,8 +41,7 @@ def _list_texts() -> tuple[tuple[str, str, bool], ...]:
 
 
 def _read_texts() -> Iterator[tuple[str, str, bool]]:
-    for path in sorted((ROOT / "agentcli").rglob("*.py")):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+    for path, tree in parse_program().items():
         hints, parts = set(), set()
         for node in ast.walk(tree):
             if isinstance(node, ast.Expr):
@@ -53,7 +52,7 @@ def _read_texts() -> Iterator[tuple[str, str, bool]]:
                 parts |= {id(part) for part in node.values}
         for node in ast.walk(tree):
             if isinstance(node, ast.expr) and id(node) not in parts and (text := _read_text(node)):
-                yield f"{path.relative_to(ROOT)}:{node.lineno}", text, id(node) in hints
+                yield f"{path}:{node.lineno}", text, id(node) in hints
 
 
 def _read_text(node: ast.AST) -> str:

@@ -5,7 +5,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from tests.support.sources import ROOT, parse_own_modules, parse_program
+
 SHORT_LINES = 150
 
 OF_EVERY_FEATURE = frozenset({"command", "render", "slash"})
@@ -29,12 +30,10 @@ APART = {
 
 
 def modules() -> dict[str, Path]:
-    found = {}
-    for path in sorted((ROOT / "agentcli").rglob("*.py")):
-        if "project" not in path.relative_to(ROOT).parts:  # the sample project of the demo
-            parts = path.relative_to(ROOT).with_suffix("").parts
-            found[".".join(parts).removesuffix(".__init__")] = path
-    return found
+    return {
+        ".".join(path.with_suffix("").parts).removesuffix(".__init__"): path
+        for path in parse_own_modules()
+    }
 
 
 def imports(tree: ast.Module, known: dict[str, Path]) -> Iterator[str]:
@@ -51,12 +50,12 @@ def find_sections() -> list[str]:
     known = modules()
     users = defaultdict(set)
     for name, path in known.items():
-        for imported in imports(ast.parse(path.read_text(encoding="utf-8")), known):
+        for imported in imports(parse_program()[path], known):
             users[imported].add(name)
     return [
         name
         for name, path in known.items()
-        if len(path.read_text(encoding="utf-8").splitlines()) < SHORT_LINES
+        if len((ROOT / path).read_text(encoding="utf-8").splitlines()) < SHORT_LINES
         and len(users[name]) == 1
         and min(users[name]).rpartition(".")[0] == name.rpartition(".")[0]
         and not (".features." in name and name.rpartition(".")[2] in OF_EVERY_FEATURE)

@@ -1,10 +1,8 @@
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterator
-from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from tests.support.sources import parse_own_modules
 
 IRREGULAR = re.compile(
     "told|said|shown|kept|held|left|made|given|taken|had|been|seen|known|found|met|lost|sent|begun"
@@ -17,12 +15,6 @@ TWICE = {
     "Session": "also the name that a program of a user knows a session by",
     "ToolError": "also the name that a program of the model knows a failed call by",
 }
-
-
-def trees() -> Iterator[tuple[Path, ast.Module]]:
-    for path in sorted((ROOT / "agentcli").rglob("*.py")):
-        if "project" not in path.relative_to(ROOT).parts:  # the sample project of the demo
-            yield path.relative_to(ROOT), ast.parse(path.read_text(encoding="utf-8"))
 
 
 def is_participle(name: str) -> bool:
@@ -38,7 +30,7 @@ def is_property(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 def test_functions_are_verbs() -> None:
     participles = [
         f"{path}:{node.lineno} {node.name}"
-        for path, tree in trees()
+        for path, tree in parse_own_modules().items()
         for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         if is_participle(node.name) and node.name not in OF_LIBRARIES and not is_property(node)
@@ -48,7 +40,7 @@ def test_functions_are_verbs() -> None:
 
 def test_a_class_name_means_one_thing() -> None:
     homes: dict[str, set[str]] = defaultdict(set)
-    for path, tree in trees():
+    for path, tree in parse_own_modules().items():
         for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 homes[node.name].add(str(path))

@@ -2,13 +2,10 @@
 
 import ast
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-import agentcli
-
-ROOT = Path(agentcli.__file__).parent
+from tests.support.sources import parse_program
 
 ALLOWED = {
     "system/own_process.py": "the one place for our own helpers",
@@ -49,9 +46,8 @@ OF_MODULES = {
 }
 
 
-def starts(source: str) -> Iterator[str]:
+def starts(tree: ast.Module) -> Iterator[str]:
     """The calls in it that start a process, under whatever name it was imported."""
-    tree = ast.parse(source)
     modules: dict[str, str] = {}
     names: dict[str, str] = {}
     for node in ast.walk(tree):
@@ -81,30 +77,27 @@ def _is_used(tree: ast.AST, wanted: ast.Attribute) -> bool:
     )
 
 
-def found_in(root: Path) -> dict[str, list[str]]:
-    found = {
-        path.relative_to(root).as_posix(): list(starts(path.read_text(encoding="utf-8")))
-        for path in root.rglob("*.py")
-    }
-    return {name: calls for name, calls in found.items() if calls}
+def modules() -> Iterator[tuple[str, ast.Module]]:
+    for path, tree in parse_program().items():
+        yield path.relative_to("agentcli").as_posix(), tree
 
 
 def test_only_listed_modules_start_processes() -> None:
-    found = found_in(ROOT)
+    found = {name: calls for name, tree in modules() if (calls := list(starts(tree)))}
     assert {name: calls for name, calls in found.items() if name not in ALLOWED} == {}
     assert set(ALLOWED) - set(found) == set(), "no longer needed"
 
 
 def test_only_listed_modules_start_commands_without_a_sandbox() -> None:
     callers = {
-        path.relative_to(ROOT).as_posix()
-        for path in ROOT.rglob("*.py")
+        name
+        for name, tree in modules()
         if any(
             isinstance(node, ast.Attribute)
             and node.attr == "start"
             and isinstance(node.value, ast.Name)
             and node.value.id == "process"
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            for node in ast.walk(tree)
         )
     }
     assert callers <= set(STARTS_COMMANDS)
@@ -126,8 +119,9 @@ def test_only_listed_modules_start_commands_without_a_sandbox() -> None:
     ],
 )
 def test_a_planted_start_is_found(planted: str) -> None:
-    assert list(starts(planted))
+    assert list(starts(ast.parse(planted)))
 
 
 def test_an_annotation_is_no_start() -> None:
-    assert not list(starts("import subprocess\nx: subprocess.Popen[bytes] | None = None"))
+    source = "import subprocess\nx: subprocess.Popen[bytes] | None = None"
+    assert not list(starts(ast.parse(source)))
