@@ -13,7 +13,6 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from fnmatch import fnmatchcase
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
 from typing import IO
 from urllib.parse import urlsplit
@@ -109,11 +108,13 @@ async def post_hook(
             return await asyncio.to_thread(_post, url, body, dict(headers), timeout_s)
     except TimeoutError:
         raise HookProblem(f"did not answer within {timeout_s:g} s") from None
-    except (OSError, HTTPException, ValueError) as error:
+    except (OSError, ValueError) as error:
         raise HookProblem(f"could not be reached: {error}") from None
 
 
 def _post(url: str, body: bytes, headers: Mapping[str, str], timeout_s: float) -> HookRun:
+    from http.client import HTTPConnection, HTTPException, HTTPSConnection
+
     parts = urlsplit(url)
     connect = HTTPSConnection if parts.scheme == "https" else HTTPConnection
     connection = connect(parts.hostname or "", parts.port, timeout=timeout_s)
@@ -122,6 +123,8 @@ def _post(url: str, body: bytes, headers: Mapping[str, str], timeout_s: float) -
         connection.request("POST", target, body, {"Content-Type": "application/json", **headers})
         answer = connection.getresponse()
         data = answer.read(LARGEST_OUTPUT_BYTES + 1)
+    except HTTPException as error:
+        raise HookProblem(f"could not be reached: {error}") from None
     finally:
         connection.close()
     if len(data) > LARGEST_OUTPUT_BYTES:

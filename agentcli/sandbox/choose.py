@@ -16,15 +16,13 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
+from typing import TYPE_CHECKING
 
 from agentcli.sandbox import landlock_rules, seccomp
 from agentcli.sandbox.bubblewrap import BubblewrapSandbox
-from agentcli.sandbox.landlock import OLDEST_VERSION, LandlockSandbox
 from agentcli.sandbox.limits import CommandLimits, kill_tree, lower_own_limits
 from agentcli.sandbox.paths import SandboxPaths, survey_paths
 from agentcli.sandbox.paths import SandboxScope as SandboxScope
-from agentcli.sandbox.seatbelt import PROGRAM as SANDBOX_EXEC
-from agentcli.sandbox.seatbelt import SeatbeltSandbox
 from agentcli.system import own_process
 from agentcli.system.environment import MARK
 from agentcli.system.orphan_reaper import OrphanReaper
@@ -33,6 +31,9 @@ from agentcli.types.errors import SettingsError, explain_shortage
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.grants import Grants
 from agentcli.types.verdicts import Sandbox
+
+if TYPE_CHECKING:
+    from agentcli.sandbox.landlock import LandlockSandbox
 
 _PROBE = ("/bin/sh", "-c", '{ echo > "$1"; } 2>/dev/null && exit 3; echo > "$2"', "sh")
 _PROBE_LIMIT_S = 10.0
@@ -71,7 +72,15 @@ class _Unusable(Exception):
         self.remedy = remedy
 
 
-_Build = Callable[[SandboxPaths, CommandLimits, Mapping[str, str]], Sandbox]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ProvenLayer:
+    sandbox: Sandbox
+    gaps: tuple[str, ...] = ()
+    can_read_denied: bool = False
+    """True if commands in it can read what rules deny."""
+
+
+_Build = Callable[[SandboxPaths, CommandLimits, Mapping[str, str]], _ProvenLayer]
 
 
 def choose_sandbox(
@@ -86,14 +95,14 @@ def choose_sandbox(
     `broken` is called with each stronger layer that is installed and does not work, and with the
     returned one if commands in it can read what rules deny."""
     failures: list[LayerFinding] = []
-    for sandbox, finding in _attempts(scope, environ, only):
-        if sandbox is not None:
+    for proven, finding in _attempts(scope, environ, only):
+        if proven is not None:
             for failure in failures:
                 if failure.reason != not_installed().reason:
                     broken(failure)
-            if isinstance(sandbox, LandlockSandbox) and sandbox.can_read_denied:
+            if proven.can_read_denied:
                 broken(replace(finding, reason=_CAN_READ_DENIED, fix=not_installed().fix))
-            return sandbox
+            return proven.sandbox
         failures.append(finding)
     reasons = " ".join(failure.reason for failure in failures)
     raise SettingsError(
@@ -107,16 +116,16 @@ def describe_layers(
 ) -> tuple[LayerFinding, ...]:
     """Return every layer that a machine of this kind could have, the strongest first."""
     findings = []
-    for sandbox, finding in _attempts(scope, environ, None):
+    for proven, finding in _attempts(scope, environ, None):
         findings.append(finding)
-        if sandbox is not None:
-            sandbox.close()
+        if proven is not None:
+            proven.sandbox.close()
     return tuple(findings)
 
 
 def _attempts(
     scope: SandboxScope, environ: Mapping[str, str], only: str | None
-) -> Iterator[tuple[Sandbox | None, LayerFinding]]:
+) -> Iterator[tuple[_ProvenLayer | None, LayerFinding]]:
     builders = _builders()
     if not builders:
         return
@@ -130,7 +139,7 @@ def _attempts(
     for layer, build in builders.items():
         if only in (None, layer):
             try:
-                sandbox = build(paths, scope.limits, environ)
+                proven = build(paths, scope.limits, environ)
             except _Unusable as error:
                 remedy = error.remedy
                 yield (
@@ -138,16 +147,7 @@ def _attempts(
                     LayerFinding(layer=layer, works=False, reason=remedy.reason, fix=remedy.fix),
                 )
             else:
-                yield sandbox, LayerFinding(layer=layer, works=True, gaps=_gaps(sandbox, paths))
-
-
-def _gaps(sandbox: Sandbox, paths: SandboxPaths) -> tuple[str, ...]:
-    match sandbox:
-        case LandlockSandbox():
-            return _list_landlock_gaps(sandbox, paths)
-        case SeatbeltSandbox():
-            return ("Memory and the number of processes are not limited.",)
-    return ()
+                yield proven, LayerFinding(layer=layer, works=True, gaps=proven.gaps)
 
 
 def _builders() -> dict[str, _Build]:
@@ -158,7 +158,9 @@ def _builders() -> dict[str, _Build]:
     return {}
 
 
-def _bubblewrap(paths: SandboxPaths, limits: CommandLimits, environ: Mapping[str, str]) -> Sandbox:
+def _bubblewrap(
+    paths: SandboxPaths, limits: CommandLimits, environ: Mapping[str, str]
+) -> _ProvenLayer:
     program = _find_bubblewrap(environ, paths.workspace)
     if program is None:
         raise _Unusable(not_installed())
@@ -166,14 +168,20 @@ def _bubblewrap(paths: SandboxPaths, limits: CommandLimits, environ: Mapping[str
     if version is None or not seccomp.is_supported():
         raise _Unusable(Remedy(f"{program} cannot be used on this machine."))
     make = partial(BubblewrapSandbox, paths, program=program, version=version, limits=limits)
+    sandbox = make()
     try:
-        return _prove(make(), paths, Remedy)
+        _prove(sandbox, paths, Remedy)
     except _Unusable:
         sandbox = make(keeps_mounts=False)
-        return _prove(sandbox, paths, lambda output: bubblewrap_failed(output, program))
+        _prove(sandbox, paths, lambda output: bubblewrap_failed(output, program))
+    return _ProvenLayer(sandbox=sandbox)
 
 
-def _landlock(paths: SandboxPaths, limits: CommandLimits, environ: Mapping[str, str]) -> Sandbox:
+def _landlock(
+    paths: SandboxPaths, limits: CommandLimits, environ: Mapping[str, str]
+) -> _ProvenLayer:
+    from agentcli.sandbox.landlock import OLDEST_VERSION, LandlockSandbox
+
     version = landlock_rules.version()
     if version < OLDEST_VERSION or not seccomp.is_supported():
         raise _Unusable(landlock_missing(version, OLDEST_VERSION))
@@ -181,15 +189,25 @@ def _landlock(paths: SandboxPaths, limits: CommandLimits, environ: Mapping[str, 
     if sandbox.shows_keys:
         sandbox.close()
         raise _Unusable(Remedy(_SHOWS_KEYS, _IN_A_PROJECT))
-    return _prove(sandbox, paths, lambda output: Remedy(f"Landlock failed ({output})."))
-
-
-def _seatbelt(paths: SandboxPaths, limits: CommandLimits, environ: Mapping[str, str]) -> Sandbox:
-    if not SANDBOX_EXEC.exists():
-        raise _Unusable(Remedy(f"There is no {SANDBOX_EXEC}."))
-    return _prove(
-        SeatbeltSandbox(paths), paths, lambda output: Remedy(f"sandbox-exec failed ({output}).")
+    _prove(sandbox, paths, lambda output: Remedy(f"Landlock failed ({output})."))
+    return _ProvenLayer(
+        sandbox=sandbox,
+        gaps=_list_landlock_gaps(sandbox, paths),
+        can_read_denied=sandbox.can_read_denied,
     )
+
+
+def _seatbelt(
+    paths: SandboxPaths, limits: CommandLimits, environ: Mapping[str, str]
+) -> _ProvenLayer:
+    from agentcli.sandbox.seatbelt import PROGRAM, SeatbeltSandbox
+
+    if not PROGRAM.exists():
+        raise _Unusable(Remedy(f"There is no {PROGRAM}."))
+    sandbox = SeatbeltSandbox(paths)
+    _prove(sandbox, paths, lambda output: Remedy(f"sandbox-exec failed ({output})."))
+    gaps = ("Memory and the number of processes are not limited.",)
+    return _ProvenLayer(sandbox=sandbox, gaps=gaps)
 
 
 def _find_bubblewrap(environ: Mapping[str, str], workspace: Path) -> Path | None:
@@ -210,8 +228,10 @@ def _version(program: Path) -> tuple[int, ...] | None:
     return tuple(map(int, numbers.groups())) if numbers else None
 
 
-def _prove(sandbox: Sandbox, paths: SandboxPaths, remedy: Callable[[str], Remedy]) -> Sandbox:
-    """Run a program that tries to write outside and inside, and check the effect."""
+def _prove(sandbox: Sandbox, paths: SandboxPaths, remedy: Callable[[str], Remedy]) -> None:
+    """Run a program that tries to write outside and inside, and check the effect.
+
+    Raise _Unusable, and close the sandbox, if it does not hold."""
     inside = paths.temporary / "probe"
     inside.unlink(missing_ok=True)
     with TemporaryDirectory(prefix="agentcli-", dir=_beside(paths.workspace)) as directory:
@@ -230,7 +250,6 @@ def _prove(sandbox: Sandbox, paths: SandboxPaths, remedy: Callable[[str], Remedy
     if not works:
         sandbox.close()
         raise _Unusable(remedy(output))
-    return sandbox
 
 
 def _beside(workspace: Path) -> str:
@@ -350,7 +369,7 @@ _OPEN_PACKAGES = (
 )
 
 
-def _list_landlock_gaps(sandbox: LandlockSandbox, paths: SandboxPaths) -> tuple[str, ...]:
+def _list_landlock_gaps(sandbox: "LandlockSandbox", paths: SandboxPaths) -> tuple[str, ...]:
     """Return the gaps that Landlock leaves open, worded for the user."""
     is_unscoped = landlock_rules.version() < landlock_rules.SCOPE_VERSION
     is_shared = sandbox.can_run_servers and not sandbox.has_private_network

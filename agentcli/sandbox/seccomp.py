@@ -7,7 +7,7 @@ instruction set ends the process, because its numbers mean something else.
 
 import ctypes
 import errno
-import platform
+import os
 import struct
 import sys
 from collections.abc import Iterable, Sequence
@@ -288,7 +288,7 @@ def _by_arguments(what: SyscallFilter) -> dict[str, list[Instruction]]:
 @cache
 def build_program(what: SyscallFilter, processor: str = "") -> bytes:
     """Return the filter as the kernel and bubblewrap take it: an array of `struct sock_filter`."""
-    machine = MACHINES[processor or platform.machine()]
+    machine = MACHINES[processor or os.uname().machine]
     kill = _return(_KILL_PROCESS)
     code: list[Instruction] = [
         (_LOAD, 0, 0, _ARCHITECTURE),
@@ -333,14 +333,14 @@ def listen_for_nothing() -> int:
 
 def name_call(number: int) -> str:
     """Return the name of a call that is handed over."""
-    column = MACHINES[platform.machine()].column
+    column = MACHINES[os.uname().machine].column
     return next(name for name in _WITH_ARGUMENTS if _NUMBERS[name][column] == number)
 
 
 def _install(code: bytes, flags: int) -> int:
     buffer = ctypes.create_string_buffer(code, len(code))
     head = struct.pack("@HP", len(code) // 8, ctypes.addressof(buffer))
-    number = _SECCOMP_NUMBER[MACHINES[platform.machine()].column]
+    number = _SECCOMP_NUMBER[MACHINES[os.uname().machine].column]
     return kernel.syscall(
         number,
         _SET_MODE_FILTER,
@@ -350,7 +350,7 @@ def _install(code: bytes, flags: int) -> int:
 
 
 def _without_signals(thread_id: int) -> bytes:
-    column = MACHINES[platform.machine()].column
+    column = MACHINES[os.uname().machine].column
     code = [_LOAD_NUMBER]
     for numbers, index in _ON_A_THREAD.values():
         refused = _when_equal(thread_id, [_refuse(errno.EPERM)])
@@ -360,4 +360,4 @@ def _without_signals(thread_id: int) -> bytes:
 
 def is_supported() -> bool:
     """Return whether our own calls are the machine's, not those of an older one it also runs."""
-    return platform.machine() in MACHINES and sys.maxsize > 2**32
+    return os.uname().machine in MACHINES and sys.maxsize > 2**32

@@ -2,12 +2,9 @@
 
 import json
 import sys
-import tomllib
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import PurePath
-
-import yaml
 
 LIMIT_BYTES = 1_000_000
 REASON_CHARS = 200
@@ -59,6 +56,8 @@ def _check_json(text: str) -> str:
 
 
 def _check_toml(text: str) -> str:
+    import tomllib
+
     try:
         tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -69,6 +68,8 @@ def _check_toml(text: str) -> str:
 def _check_yaml(text: str) -> str:
     if any(mark in text for mark in _TEMPLATE_MARKS):
         return ""
+    import yaml
+
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
         for _ in yaml.parse(text, Loader=loader):

@@ -29,13 +29,12 @@ PROBE = """
 import json, sys, threading
 
 class Finder:
-    found = set()
+    found = {"main": set(), "beside": set()}
 
     @classmethod
     def find_spec(cls, name, path=None, target=None):
-        # What is loaded beside, while the model thinks, holds up nothing.
-        if threading.current_thread() is threading.main_thread():
-            cls.found.add(name)
+        is_main = threading.current_thread() is threading.main_thread()
+        cls.found["main" if is_main else "beside"].add(name)
 
 sys.meta_path.insert(0, Finder)
 sys.argv = ["agentcli", *sys.argv[1:]]
@@ -44,7 +43,7 @@ try:
     main()
 except SystemExit:
     pass
-print(json.dumps(sorted(Finder.found)), file=sys.stderr)
+print(json.dumps(Finder.found, default=sorted), file=sys.stderr)
 """
 
 PREPARED = """
@@ -56,7 +55,11 @@ print(json.dumps(sorted(sys.modules)))
 """
 
 
-def import_names(*arguments: str, cwd: Path, env: dict[str, str] | None = None) -> set[str]:
+def import_names(
+    *arguments: str, cwd: Path, env: dict[str, str] | None = None, beside: bool = False
+) -> set[str]:
+    """Return what the main thread imports. What is loaded beside, while the model thinks, holds up
+    nothing, and is among the names if `beside` is true."""
     ran = subprocess.run(
         [sys.executable, "-c", PROBE, *arguments],
         capture_output=True,
@@ -64,7 +67,8 @@ def import_names(*arguments: str, cwd: Path, env: dict[str, str] | None = None) 
         cwd=cwd,
         env=environment(cwd, **(env or {})),
     )
-    return set(json.loads(ran.stderr.splitlines()[-1]))
+    found = json.loads(ran.stderr.splitlines()[-1])
+    return {*found["main"], *(found["beside"] if beside else ())}
 
 
 def loaded(*arguments: str, cwd: Path, env: dict[str, str] | None = None) -> set[str]:
@@ -127,6 +131,21 @@ def test_first_calls_need_no_module_that_is_not_prepared(tmp_path: Path) -> None
     )
     own = {name for name in with_calls - without if name.startswith("agentcli.")}
     assert own - set(json.loads(ran.stdout)) == set()
+
+
+def test_first_calls_load_no_library_that_they_do_not_use(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("a = 1\n")
+    edit = {"path": "a.py", "old_text": "a = 1", "new_text": "a = 2"}
+    calls = [
+        anthropic.call("toolu_1", "bash", {"command": "true"}),
+        anthropic.call("toolu_2", "edit_file", edit),
+    ]
+    with Provider([anthropic.calls(*calls), anthropic.says("Done.")]) as provider:
+        env = {"ANTHROPIC_API_KEY": "sk-test-0123456789", "ANTHROPIC_BASE_URL": provider.base_url}
+        options = ("--mode", "auto", "--model", "opus")
+        names = import_names("run", *options, "x", cwd=tmp_path, env=env, beside=True)
+    assert (tmp_path / "a.py").read_text() == "a = 2\n"
+    assert names & {"email", "http.client", "platform", "tomllib", "yaml"} == set()
 
 
 def test_calls_that_start_no_command_make_no_sandbox(tmp_path: Path) -> None:
