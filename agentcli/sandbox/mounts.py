@@ -82,6 +82,7 @@ class MountView:
         self.options_kept = lru_cache(maxsize=_KEPT_VIEWS)(self._options_kept)
         self.namespace_options = lru_cache(maxsize=_KEPT_VIEWS)(self._namespace_options)
         self._sources = lru_cache(maxsize=_KEPT_VIEWS)(self._list_sources)
+        self._mounts = lru_cache(maxsize=_KEPT_VIEWS)(self._list_mounts)
         mounts = self._mounts(Grants())
         free = tuple(path for path in TEMPORARY if not _is_covered(path, mounts))
         self.temporaries = (*free, paths.temporary)
@@ -96,10 +97,15 @@ class MountView:
         try:
             found = [path.stat() for path in self._sources(grants)]
         except FileNotFoundError:  # what was granted, or git's settings in it, may be gone
-            for cached in (self.options, self.options_kept, self.namespace_options, self._sources):
-                cached.cache_clear()
+            self._forget()
             found = [path.stat() for path in self._sources(grants)]
         return tuple((one.st_dev, one.st_ino) for one in found)
+
+    def _forget(self) -> None:
+        for cached in (self.options, self.options_kept, self.namespace_options):
+            cached.cache_clear()
+        self._sources.cache_clear()
+        self._mounts.cache_clear()
 
     def _list_sources(self, grants: Grants) -> tuple[Path, ...]:
         checked = {*(one.path for one in self.protection.guarded), *self.paths.hidden}
@@ -189,7 +195,7 @@ class MountView:
         for top in tops:
             yield from ("--tmpfs", _in(root, top))
 
-    def _mounts(self, grants: Grants) -> list[_Mount]:
+    def _list_mounts(self, grants: Grants) -> Sequence[_Mount]:
         paths, protection = self.paths, self.protection
         directories = list_granted(grants, paths)
         granted = self.granted.find_mountable(directories)
