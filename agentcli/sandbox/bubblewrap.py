@@ -11,17 +11,13 @@ from functools import partial
 from pathlib import Path
 from select import select
 from subprocess import DEVNULL, STDOUT, Popen
+from threading import Timer
 
 from agentcli.sandbox import kernel, landlock_rules, seccomp
 from agentcli.sandbox.kernel import Launcher
 from agentcli.sandbox.limits import CommandLimits
 from agentcli.sandbox.mounts import MountChecks, MountState, MountView
-from agentcli.sandbox.namespaces import (
-    Entrance,
-    MountNamespaceCache,
-    MountTable,
-    make_private_network,
-)
+from agentcli.sandbox.namespaces import Entrance, MountNamespaceCache, MountTable
 from agentcli.sandbox.paths import (
     PROXY_PORT,
     SandboxPaths,
@@ -45,6 +41,8 @@ _FILTER = seccomp.SyscallFilter(
 )
 _MOUNTED_GUARDS = 48
 """The limit of mounted guards. More take longer than a command: the others are checked after it."""
+_FIRST_COMMAND_S = 1.0
+"""How long placeholders are held for the first command: everybody sees them."""
 _END_S = 2.0
 _STATUS_BYTES = 4096
 _LOADERS = "LD_"
@@ -67,16 +65,19 @@ class BubblewrapSandbox:
         program: Path,
         version: tuple[int, ...],
         limits: CommandLimits,
+        network: Entrance | None,
         keeps_mounts: bool = True,
     ) -> None:
-        """If `keeps_mounts` is false, everything is mounted anew for each command."""
+        """`network` is a private one for all commands, which the sandbox closes; None if each
+        command needs its own. If `keeps_mounts` is false, everything is mounted anew for each
+        command."""
         protection = find_protection(
             paths.workspace, (*paths.protected, *paths.records), denied=paths.unwritable
         )
         # Those that rules deny come last, and they all are mounted.
         limit = _MOUNTED_GUARDS + len(paths.unwritable)
         held = tuple(filter(_can_be_held, protection.guarded))[:limit]
-        self._network = make_private_network(program)
+        self._network = network
         granted = GrantedProtection(paths.find_denied)
         self._view = MountView(
             paths,
@@ -102,6 +103,8 @@ class BubblewrapSandbox:
         self._inside = Launcher(_block_session_sockets, name="bubblewrap launcher in its network")
         self._status: dict[Popen[bytes], _Status] = {}
         self._waiting: dict[Popen[bytes], tuple[Grants, MountState]] = {}
+        self._kept: list[ExitStack] = []
+        """What holds the placeholders for the first command, while it is awaited."""
 
     @property
     def name(self) -> str:
@@ -111,6 +114,27 @@ class BubblewrapSandbox:
     def temporary(self) -> TemporaryFiles:
         paths = self._paths
         return TemporaryFiles(root=paths.shared, at=paths.temporary, names=self._view.temporaries)
+
+    @contextmanager
+    def keep_for_first_command(self) -> Iterator[None]:
+        """Keep the mounts of what runs meanwhile, in case the first command comes soon after it.
+
+        The kernel drops them with the placeholders, and mounting takes longer than most commands.
+        """
+        with ExitStack() as held:
+            with suppress(OSError):  # whatever is started fails in the same way, and says why
+                self._placeholders.take()
+                held.callback(self._placeholders.release)
+            yield
+            timer = Timer(_FIRST_COMMAND_S, self._release_kept)
+            timer.daemon = True
+            held.callback(timer.cancel)
+            self._kept.append(held.pop_all())
+            timer.start()
+
+    def _release_kept(self) -> None:
+        with suppress(IndexError):  # another thread did it
+            self._kept.pop().close()
 
     def start(
         self,
@@ -127,6 +151,7 @@ class BubblewrapSandbox:
         grants = without_hosts(grants)
         stdio = (stdin, stdout, stderr)
         self._placeholders.take()
+        self._release_kept()
         try:
             mounted = self._state(grants)
             launch = partial(self._launch, argv, cwd, env, grants, mounted, stdio=stdio)
@@ -176,6 +201,7 @@ class BubblewrapSandbox:
 
     def close(self) -> None:
         """Release everything. Commands that still run end with the thread that started them."""
+        self._release_kept()
         self._supervisor.close()
         self._launcher.close()
         self._inside.close()

@@ -11,16 +11,22 @@ import shlex
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
+from io import RawIOBase
 from pathlib import Path
+from select import select
 from tempfile import TemporaryDirectory, gettempdir
+from threading import Thread
 from typing import TYPE_CHECKING
 
 from agentcli.sandbox import landlock_rules, seccomp
 from agentcli.sandbox.bubblewrap import BubblewrapSandbox
-from agentcli.sandbox.limits import CommandLimits, kill_tree, lower_own_limits
+from agentcli.sandbox.limits import kill_tree, lower_own_limits
+from agentcli.sandbox.namespaces import make_private_network
 from agentcli.sandbox.paths import SandboxPaths, survey_paths
 from agentcli.sandbox.paths import SandboxScope as SandboxScope
 from agentcli.system import own_process
@@ -37,7 +43,7 @@ if TYPE_CHECKING:
 
 _PROBE = ("/bin/sh", "-c", '{ echo > "$1"; } 2>/dev/null && exit 3; echo > "$2"', "sh")
 _PROBE_LIMIT_S = 10.0
-_SAID_CHARS = 1000
+_SAID_BYTES = 1000
 _CAN_READ_DENIED = "Commands can read what rules deny to read: only bubblewrap can hide it."
 _SHOWS_KEYS = "Landlock cannot hide your keys in a workspace that holds your home directory."
 _IN_A_PROJECT = "Start agentcli in the directory of a project."
@@ -80,7 +86,8 @@ class _ProvenLayer:
     """True if commands in it can read what rules deny."""
 
 
-_Build = Callable[[SandboxPaths, CommandLimits, Mapping[str, str]], _ProvenLayer]
+_Survey = Callable[[], SandboxPaths]
+_Build = Callable[[SandboxScope, _Survey, Mapping[str, str]], _ProvenLayer]
 
 
 def choose_sandbox(
@@ -88,14 +95,16 @@ def choose_sandbox(
     *,
     environ: Mapping[str, str] = os.environ,
     only: str | None = None,
+    beside: Callable[[], None] = lambda: None,
     broken: Callable[[LayerFinding], None] = lambda finding: None,
 ) -> Sandbox:
     """Return the strongest layer that works, or the requested one. Raise SettingsError if none.
 
-    `broken` is called with each stronger layer that is installed and does not work, and with the
-    returned one if commands in it can read what rules deny."""
+    `beside` is called in a thread while a layer is made and proves itself. `broken` is called with
+    each stronger layer that is installed and does not work, and with the returned one if commands
+    in it can read what rules deny."""
     failures: list[LayerFinding] = []
-    for proven, finding in _attempts(scope, environ, only):
+    for proven, finding in _attempts(scope, environ, only, beside):
         if proven is not None:
             for failure in failures:
                 if failure.reason != not_installed().reason:
@@ -116,7 +125,7 @@ def describe_layers(
 ) -> tuple[LayerFinding, ...]:
     """Return every layer that a machine of this kind could have, the strongest first."""
     findings = []
-    for proven, finding in _attempts(scope, environ, None):
+    for proven, finding in _attempts(scope, environ):
         findings.append(finding)
         if proven is not None:
             proven.sandbox.close()
@@ -124,7 +133,10 @@ def describe_layers(
 
 
 def _attempts(
-    scope: SandboxScope, environ: Mapping[str, str], only: str | None
+    scope: SandboxScope,
+    environ: Mapping[str, str],
+    only: str | None = None,
+    beside: Callable[[], None] = lambda: None,
 ) -> Iterator[tuple[_ProvenLayer | None, LayerFinding]]:
     builders = _builders()
     if not builders:
@@ -135,11 +147,17 @@ def _attempts(
             hint=_IN_A_PROJECT,
         )
     lower_own_limits()
-    paths = survey_paths(scope, environ)
+
+    @cache
+    def survey() -> SandboxPaths:
+        paths = survey_paths(scope, environ)
+        Thread(target=beside, daemon=True, name="beside the proof").start()
+        return paths
+
     for layer, build in builders.items():
         if only in (None, layer):
             try:
-                proven = build(paths, scope.limits, environ)
+                proven = build(scope, survey, environ)
             except _Unusable as error:
                 remedy = error.remedy
                 yield (
@@ -158,34 +176,38 @@ def _builders() -> dict[str, _Build]:
     return {}
 
 
-def _bubblewrap(
-    paths: SandboxPaths, limits: CommandLimits, environ: Mapping[str, str]
-) -> _ProvenLayer:
-    program = _find_bubblewrap(environ, paths.workspace)
+def _bubblewrap(scope: SandboxScope, survey: _Survey, environ: Mapping[str, str]) -> _ProvenLayer:
+    program = _find_bubblewrap(environ, Path(os.path.realpath(scope.workspace)))
     if program is None:
         raise _Unusable(not_installed())
-    version = _version(program)
+    with ThreadPoolExecutor(thread_name_prefix="bubblewrap") as beside:
+        asked = beside.submit(_version, program)
+        made = beside.submit(make_private_network, program)
+        paths = survey()
+    version, network = asked.result(), made.result()
     if version is None or not seccomp.is_supported():
+        if network is not None:
+            network.close()
         raise _Unusable(Remedy(f"{program} cannot be used on this machine."))
-    make = partial(BubblewrapSandbox, paths, program=program, version=version, limits=limits)
-    sandbox = make()
+    make = partial(BubblewrapSandbox, paths, program=program, version=version, limits=scope.limits)
+    sandbox = make(network=network)
     try:
-        _prove(sandbox, paths, Remedy)
+        with sandbox.keep_for_first_command():
+            _prove(sandbox, paths, Remedy)
     except _Unusable:
-        sandbox = make(keeps_mounts=False)
+        sandbox = make(network=make_private_network(program), keeps_mounts=False)
         _prove(sandbox, paths, lambda output: bubblewrap_failed(output, program))
     return _ProvenLayer(sandbox=sandbox)
 
 
-def _landlock(
-    paths: SandboxPaths, limits: CommandLimits, environ: Mapping[str, str]
-) -> _ProvenLayer:
+def _landlock(scope: SandboxScope, survey: _Survey, environ: Mapping[str, str]) -> _ProvenLayer:
     from agentcli.sandbox.landlock import OLDEST_VERSION, LandlockSandbox
 
     version = landlock_rules.version()
     if version < OLDEST_VERSION or not seccomp.is_supported():
         raise _Unusable(landlock_missing(version, OLDEST_VERSION))
-    sandbox = LandlockSandbox(paths, limits=limits)
+    paths = survey()
+    sandbox = LandlockSandbox(paths, limits=scope.limits)
     if sandbox.shows_keys:
         sandbox.close()
         raise _Unusable(Remedy(_SHOWS_KEYS, _IN_A_PROJECT))
@@ -197,13 +219,12 @@ def _landlock(
     )
 
 
-def _seatbelt(
-    paths: SandboxPaths, limits: CommandLimits, environ: Mapping[str, str]
-) -> _ProvenLayer:
+def _seatbelt(scope: SandboxScope, survey: _Survey, environ: Mapping[str, str]) -> _ProvenLayer:
     from agentcli.sandbox.seatbelt import PROGRAM, SeatbeltSandbox
 
     if not PROGRAM.exists():
         raise _Unusable(Remedy(f"There is no {PROGRAM}."))
+    paths = survey()
     sandbox = SeatbeltSandbox(paths)
     _prove(sandbox, paths, lambda output: Remedy(f"sandbox-exec failed ({output})."))
     gaps = ("Memory and the number of processes are not limited.",)
@@ -266,22 +287,33 @@ def _run(sandbox: Sandbox, argv: Sequence[str], *, cwd: Path) -> tuple[int, str]
     reaper = OrphanReaper(tag)
     reader, writer = os.pipe()
     try:
-        with os.fdopen(reader, encoding="utf-8", errors="replace") as output:
+        with os.fdopen(reader, "rb", buffering=0) as output:
             try:
                 process = sandbox.start(
                     argv, cwd=cwd, env={MARK: tag}, stdout=writer, grants=Grants()
                 )
             finally:
                 os.close(writer)
-            try:
-                code = process.wait(_PROBE_LIMIT_S)
-            except subprocess.TimeoutExpired:
+            said = _read_to_end(output)
+            if said is None:
                 kill_tree(process.pid)
-                code = process.wait()
+            code = process.wait()
             sandbox.finish(process)
-            return code, output.read(_SAID_CHARS).strip()
+            return code, (said or b"")[:_SAID_BYTES].decode("utf-8", "replace").strip()
     finally:
         reaper.dismiss()
+
+
+def _read_to_end(output: RawIOBase) -> bytes | None:
+    """Return what the probe and its processes print, or None if they do not end in time."""
+    deadline = time.monotonic() + _PROBE_LIMIT_S
+    said = b""
+    while select([output], [], [], max(0.0, deadline - time.monotonic()))[0]:
+        chunk = output.read(_SAID_BYTES)
+        if not chunk:
+            return said
+        said += chunk
+    return None
 
 
 # The reasons why a layer does not work here, and the gaps of one that does.

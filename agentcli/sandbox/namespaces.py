@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, Popen, call
-from threading import Lock
+from threading import Lock, Thread
 
 from agentcli.sandbox import kernel
 from agentcli.sandbox.mounts import MountState, MountView
@@ -99,8 +99,10 @@ def namespaces_of(
             bufsize=0,
             start_new_session=True,
         )
-        with holder:
+        try:
             return _take_handle(holder, status, names)
+        finally:
+            Thread(target=holder.wait, daemon=True, name="end of a holder").start()
     finally:
         os.close(status)
 
@@ -117,7 +119,8 @@ def _take_handle(holder: "Popen[bytes]", status: int, names: Sequence[str]) -> t
         pid = json.loads(os.pread(status, 4096, 0).splitlines()[0])["child-pid"]
         return _open([f"/proc/{pid}/ns/{name}" for name in names])
     finally:
-        holder.stdin.close()
+        for stream in (holder.stdin, holder.stdout, holder.stderr):
+            stream.close()
 
 
 def _open(paths: Sequence[str]) -> tuple[int, ...]:

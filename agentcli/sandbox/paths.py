@@ -7,6 +7,7 @@ what the next one sees.
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import field, replace
 from pathlib import Path
 
@@ -29,6 +30,8 @@ SYSTEM = tuple(
 """World-readable, the same on every machine of its kind, and read-only to commands."""
 
 ETC = Path("/etc")
+_OPEN_TO_ALL = stat.S_IROTH | stat.S_IXOTH
+"""The mode of a directory that everybody may list and enter."""
 _RESOLVER = Path("/etc/resolv.conf")
 
 PROXY_PORT = 61_080
@@ -158,29 +161,39 @@ def name_temporary(directory: Path) -> dict[str, str]:
 
 
 def survey_paths(scope: SandboxScope, environ: Mapping[str, str]) -> SandboxPaths:
-    """Return the paths of a sandbox. Also prepare the private directory."""
+    """Return the paths of a sandbox. Also prepare the private directory and the home."""
     workspace, private = _real(scope.workspace), _real(scope.private)
+    home = _real(scope.home) if scope.home else private / "shared" / "home"
     user_home = _real(Path(environ.get("HOME") or Path.home()))
+    with ThreadPoolExecutor(1, thread_name_prefix="home of commands") as beside:
+        prepared = beside.submit(_prepare_home, home, user_home=user_home, workspace=workspace)
+        paths = _find_paths(scope, environ, home=home, user_home=user_home)
+    prepared.result()
+    _prepare_private_directory(paths)
+    return paths
+
+
+def _find_paths(
+    scope: SandboxScope, environ: Mapping[str, str], *, home: Path, user_home: Path
+) -> SandboxPaths:
+    workspace, private = _real(scope.workspace), _real(scope.private)
     system = tuple(path for path in SYSTEM if exists(path))
     reserved = Reserved(workspace, home=user_home, environment=find_own_environment())
     search_path = environ.get("PATH", "")
     tools = find_toolchains(search_path, home=user_home, workspace=workspace)
     variables = tool_variables(tool_homes(search_path, user_home), environ)
     unreadable = frozenset(filter(exists, map(_real, scope.unreadable))) - {workspace}
-    paths = SandboxPaths(
+    return SandboxPaths(
         workspace=workspace,
         private=private,
-        home=_real(scope.home) if scope.home else private / "shared" / "home",
+        home=home,
         readable=tuple(map(_real, scope.readable)),
         system=system,
         hidden=tuple(
             outermost((*_find_hidden(_real(ETC)), *filter(exists, reserved.secrets()), *unreadable))
         ),
         unreadable=unreadable,
-        protected=(
-            *_within(workspace, (private, *scope.protected)),
-            *reserved.startup(),
-        ),
+        protected=(*_within(workspace, (private, *scope.protected)), *reserved.startup()),
         unwritable=(
             *(path for path in scope.unwritable if workspace in path.parents),
             *reserved.settings(),
@@ -190,13 +203,11 @@ def survey_paths(scope: SandboxScope, environ: Mapping[str, str]) -> SandboxPath
         own_environment=reserved.environment,
         records=tuple(_within(workspace, scope.records)),
         toolchains=tuple(outermost(tools, beside=(*system, workspace))),
-        variables=variables,
+        variables=variables | {"HOME": str(home)},
         is_home=user_home.is_relative_to(workspace),
         rejected=scope.rejected or private / "rejected",
         needs_override=os.geteuid() == 0 and workspace.stat().st_uid != 0,
     )
-    _prepare(paths, user_home)
-    return replace(paths, variables=variables | {"HOME": str(paths.home)})
 
 
 def _real(path: Path) -> Path:
@@ -245,33 +256,42 @@ def list_resolver_files(grants: Grants) -> tuple[Path, ...]:
     return (real,) if is_needed else ()
 
 
-def _find_hidden(directory: Path) -> Iterator[Path]:
+def _find_hidden(top: Path) -> Iterator[Path]:
     """Yield paths that we can read and not everybody may: for root, every key and password."""
-    try:
-        entries = list(os.scandir(directory))
-    except OSError:
-        return
-    for entry in entries:
-        if entry.is_symlink():
+    directories = [str(top)]
+    while directories:
+        try:
+            entries = list(os.scandir(directories.pop()))
+        except OSError:
             continue
-        found = entry.stat(follow_symlinks=False)
-        mode = found.st_mode
-        needed = stat.S_IROTH | stat.S_IXOTH if stat.S_ISDIR(mode) else stat.S_IROTH
-        if mode & needed != needed:
-            if os.access(entry.path, os.R_OK) and found.st_size:
-                yield Path(entry.path)
-        elif stat.S_ISDIR(mode):
-            yield from _find_hidden(Path(entry.path))
+        for entry in entries:
+            if entry.is_symlink():
+                continue
+            found = entry.stat(follow_symlinks=False)
+            needed = _OPEN_TO_ALL if entry.is_dir() else stat.S_IROTH
+            if found.st_mode & needed != needed:
+                if found.st_size and os.access(entry.path, os.R_OK):
+                    yield Path(entry.path)
+            elif needed == _OPEN_TO_ALL:
+                directories.append(entry.path)
 
 
-def _prepare(paths: SandboxPaths, user_home: Path) -> None:
-    for directory in (paths.temporary, paths.shared_memory, paths.home, paths.empty_directory):
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+def _prepare_private_directory(paths: SandboxPaths) -> None:
+    for directory in (paths.temporary, paths.shared_memory, paths.empty_directory):
+        _make_directory(directory)
     paths.empty_file.touch()
     denied_file, denied_directory = paths.denied
     denied_directory.mkdir(mode=0, exist_ok=True)
     denied_file.touch(mode=0)
-    copy_git_settings(paths.home, user_home=user_home, workspace=paths.workspace)
+
+
+def _prepare_home(home: Path, *, user_home: Path, workspace: Path) -> None:
+    _make_directory(home)
+    copy_git_settings(home, user_home=user_home, workspace=workspace)
+
+
+def _make_directory(path: Path) -> None:
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
 # The compilers, interpreters and package caches outside the system's own directories. Only the
@@ -423,8 +443,8 @@ def _workspace_interpreters(workspace: Path) -> Iterator[Path]:
 
 
 def _filter_existing(paths: Iterable[Path]) -> Iterator[Path]:
-    for path in paths:
-        real = Path(os.path.realpath(path))
-        if exists(real) and len(real.parts) > 2:
+    for path in filter(exists, paths):  # most do not exist, and resolving takes longer
+        real = _real(path)
+        if len(real.parts) > 2:
             yield path
             yield real

@@ -78,7 +78,7 @@ class BuiltinTools:
         seen = cache(partial(self._new_seen, facts))
         for name in BUILT_IN:
             if name == "bash":
-                yield load_spec(name), partial(self.build_bash, self._host.directory, declare)
+                yield load_spec(name), partial(self._build_first_bash, declare)
             else:
                 yield load_spec(name), partial(self._load_tool, name, seen)
         yield replace(load_spec(INPUT_TOOL), deferred=True), self._build_input_tool
@@ -222,6 +222,12 @@ class BuiltinTools:
     def get_added(self) -> Grants:
         """Return the directories that the user added to the workspace."""
         return self._gate.get_added()
+
+    def _build_first_bash(self, declare: Callable[[Iterable[str]], None]) -> "Bash":
+        """Build the model's bash tool for its first call, and start the shell for it meanwhile."""
+        bash = self.build_bash(self._host.directory, declare)
+        self._shells.get().prepare_first(self._host.directory.path, self._gate.get_added())
+        return bash
 
     def build_bash(
         self,

@@ -111,6 +111,11 @@ class Preparation:
             log.debug("a preparation failed", exc_info=True)
 
 
+def load_command_modules() -> None:
+    for name in COMMANDS:
+        import_module(name)
+
+
 def build_preparation(host: SandboxHost, checkpoints: Checkpoints) -> Preparation:
     closing = Signal()
     return Preparation(

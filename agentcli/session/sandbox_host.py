@@ -5,7 +5,7 @@ Everything is made at the first command: the first request needs none of it.
 
 import os
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -158,12 +158,13 @@ class SandboxHost:
         home: Path | None = None,
         environ: Mapping[str, str] = os.environ,
         workspace: Path | None = None,
+        beside: Callable[[], None] = lambda: None,
     ) -> Sandbox | None:
         """Build a sandbox, or return None if the user turned it off.
 
         `private` is a directory that nobody else uses, with the home in it if none is given.
         `environ` says where programs are. `workspace` is a directory to work in instead of the
-        session's workspace.
+        session's workspace. `beside` is called in a thread meanwhile.
         Raise SettingsError if no sandbox works here."""
         if self._settings.sandbox == "off":
             return None
@@ -196,7 +197,9 @@ class SandboxHost:
             if path.is_relative_to(ground.workspace):
                 path.mkdir(mode=0o700, parents=True, exist_ok=True)  # only what exists can be held
         only = None if self._settings.sandbox == "auto" else self._settings.sandbox
-        return choose_sandbox(ground, only=only, environ=environ, broken=self._warn_weaker_sandbox)
+        return choose_sandbox(
+            ground, only=only, environ=environ, beside=beside, broken=self._warn_weaker_sandbox
+        )
 
     def build_environ(self) -> Mapping[str, str]:
         """Return the part of our environment that a command inherits."""
@@ -224,6 +227,8 @@ class SandboxHost:
                 remove_directory(self._private.made)
 
     def _choose_sandbox(self) -> Sandbox | None:
+        from agentcli.session.preparation import load_command_modules
+
         self._warn_own_environment()
         if self._settings.sandbox == "off":
             return None
@@ -232,7 +237,9 @@ class SandboxHost:
             self._ripgrep = self._link_ripgrep(private / "bin")
             skills = find_skill_directories(self._settings)
             readable = (self.paths.out, *self._ripgrep, *skills)
-            return self.build_sandbox(private, readable=readable, home=self._find_home())
+            return self.build_sandbox(
+                private, readable=readable, home=self._find_home(), beside=load_command_modules
+            )
         except SettingsError as error:
             self.failure = error
             return None

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from subprocess import Popen
+from threading import Lock
 
 from agentcli.system import process_tree
 from agentcli.system.orphan_reaper import OrphanReaper
@@ -109,6 +110,8 @@ class ProcessTable:
         self._finished: list[FinishedCommand] = []
         self._watches: set[asyncio.Task[None]] = set()
         self._pipes: list[Pipe] = []
+        self._tagging = Lock()
+        """Held for a new tag: shells are made in several threads."""
         self._marks = 0
         self._reapers: list[OrphanReaper] = []
 
@@ -117,12 +120,13 @@ class ProcessTable:
 
         `outside` says that this one runs without the sandbox, by the user's own yes.
         """
-        self._marks += 1
-        confined = self._is_confined and not outside
-        if confined not in self._prefixes:
-            self._prefixes[confined] = process_tree.new_tag(confined=confined)
-            self._reapers.append(OrphanReaper(self._prefixes[confined]))
-        return f"{self._prefixes[confined]}{self._marks}."
+        with self._tagging:
+            self._marks += 1
+            confined = self._is_confined and not outside
+            if confined not in self._prefixes:
+                self._prefixes[confined] = process_tree.new_tag(confined=confined)
+                self._reapers.append(OrphanReaper(self._prefixes[confined]))
+            return f"{self._prefixes[confined]}{self._marks}."
 
     def add(
         self, child: "Popen[bytes]", *, tag: str, command: str, call_id: str, log_path: str

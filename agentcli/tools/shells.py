@@ -167,14 +167,20 @@ class ShellPool:
             on_terminal=on_terminal,
         )
 
+    def prepare_first(self, cwd: Path, grants: Grants) -> None:
+        """Start the first shells in their sandboxes, while a command is judged."""
+        if self._sandbox is not None and _may_wait(grants):
+            if self._leases is not None:
+                self._leases.prepare(grants)
+            self._start_spares(cwd, grants)
+
     def prepare(self, cwd: Path, grants: Grants) -> None:
         """Schedule the next shells, while nothing waits for them.
 
         Not before there is nothing else to do: starting a process holds up all threads, and the
         request to the model comes first.
         """
-        # Nothing waits outside the sandbox, or with credentials.
-        if not grants.outside and not grants.credentials:
+        if _may_wait(grants):
             self._due = asyncio.get_running_loop().call_soon(self._start_spares, cwd, grants)
 
     def _start_spares(self, cwd: Path, grants: Grants) -> None:
@@ -299,6 +305,11 @@ class ShellPool:
             return "", CommandChannels()
         token = self._leases.new_token()
         return token, self._leases.open(token, grants)
+
+
+def _may_wait(grants: Grants) -> bool:
+    """Return whether a shell may wait with these grants: not outside, nor with credentials."""
+    return not grants.outside and not grants.credentials
 
 
 def _name_terminal(terminal: int) -> str:

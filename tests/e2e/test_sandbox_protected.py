@@ -354,6 +354,7 @@ def test_linked_worktree_commits_to_its_repository(linked: Confined) -> None:
 
 def test_linked_worktree_does_not_change_its_repositorys_settings(linked: Confined) -> None:
     main = linked.workspace.parent / "main"
+    linked.run("true")  # placeholders are held until the first command
     before = {**settings(main), **settings(linked.workspace)}
     linked.run(
         f"echo evil > {main}/.git/hooks/x; echo evil >> {main}/.git/config; echo evil > {main}/file;"

@@ -117,6 +117,30 @@ def test_nothing_waits_outside_the_sandbox_or_with_credentials(tmp_path: Path) -
     in_session(tmp_path, scenario)
 
 
+@pytest.mark.parametrize("layer", LAYERS)
+def test_first_command_runs_in_a_shell_that_was_started_while_it_was_judged(
+    tmp_path: Path, layer: str
+) -> None:
+    async def scenario(session: Session) -> None:
+        session.shells.prepare_first(session.workspace, Grants(outside=True))
+        assert await waiting(session) == []
+        session.shells.prepare_first(session.workspace, Grants())
+        first, second = [started.result().script for started in session.shells._waiting]
+        await session.run("true", grants=Grants())
+        assert [started.result().script for started in session.shells._waiting][:1] == [second]
+        assert not first.command_file.exists()
+
+    in_session(tmp_path, scenario, sandbox=confined(tmp_path, layer))
+
+
+def test_nothing_is_started_before_a_first_command_without_a_sandbox(tmp_path: Path) -> None:
+    async def scenario(session: Session) -> None:
+        session.shells.prepare_first(session.workspace, Grants())
+        assert await waiting(session) == []
+
+    in_session(tmp_path, scenario)
+
+
 def test_shell_ends_with_whoever_would_have_let_it_go(tmp_path: Path) -> None:
     async def scenario(session: Session) -> None:
         await session.run("true")
