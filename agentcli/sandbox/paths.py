@@ -216,10 +216,10 @@ def _real(path: Path) -> Path:
 
 def outermost(paths: Iterable[Path], *, beside: Iterable[Path] = ()) -> Iterator[Path]:
     """Yield the paths that lie in no other of them, and in none of `beside`."""
-    shown = list(beside)
+    shown = [path.parts for path in beside]
     for path in sorted(paths, key=lambda path: len(path.parts)):
-        if not any(path.is_relative_to(other) for other in shown):
-            shown.append(path)
+        if not any(path.parts[: len(other)] == other for other in shown):
+            shown.append(path.parts)
             yield path
 
 
@@ -278,7 +278,7 @@ def _find_hidden(top: Path) -> Iterator[Path]:
 
 def _prepare_private_directory(paths: SandboxPaths) -> None:
     for directory in (paths.temporary, paths.shared_memory, paths.empty_directory):
-        _make_directory(directory)
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     paths.empty_file.touch()
     denied_file, denied_directory = paths.denied
     denied_directory.mkdir(mode=0, exist_ok=True)
@@ -286,12 +286,8 @@ def _prepare_private_directory(paths: SandboxPaths) -> None:
 
 
 def _prepare_home(home: Path, *, user_home: Path, workspace: Path) -> None:
-    _make_directory(home)
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
     copy_git_settings(home, user_home=user_home, workspace=workspace)
-
-
-def _make_directory(path: Path) -> None:
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
 # The compilers, interpreters and package caches outside the system's own directories. Only the
@@ -392,8 +388,8 @@ def find_toolchains(search_path: str, *, home: Path, workspace: Path) -> tuple[P
 
 def _home_installations(home: Path) -> Iterator[Path]:
     for name, parts in _IN_HOME.items():
-        root = home / name
-        yield from _filter_existing((root,) if not parts else (root / part for part in parts))
+        root = f"{home}/{name}"
+        yield from _filter_existing([f"{root}/{part}" for part in parts] if parts else [root])
 
 
 def _program_directories(search_path: str, workspace: Path) -> Iterator[Path]:
@@ -409,9 +405,9 @@ def _installation(directory: Path, homes: Iterable[Path]) -> Iterator[Path]:
     prefix = directory.parent
     is_home = any(prefix in (home, home / ".local") for home in homes)
     if directory.name in _PROGRAM_DIRECTORIES and not is_home and len(prefix.parts) > 1:
-        yield from _filter_existing(prefix / part for part in _IN_PREFIX)
+        yield from _filter_existing(f"{prefix}/{part}" for part in _IN_PREFIX)
     else:
-        yield from _filter_existing((directory,))
+        yield from _filter_existing([str(directory)])
 
 
 def _find_linked_programs(directory: Path) -> Iterator[Path]:
@@ -442,9 +438,10 @@ def _workspace_interpreters(workspace: Path) -> Iterator[Path]:
             yield target
 
 
-def _filter_existing(paths: Iterable[Path]) -> Iterator[Path]:
-    for path in filter(exists, paths):  # most do not exist, and resolving takes longer
-        real = _real(path)
+def _filter_existing(paths: Iterable[str]) -> Iterator[Path]:
+    """Yield those that exist, as named and as resolved. Most do not: they stay plain text."""
+    for path in filter(os.path.exists, paths):
+        real = Path(os.path.realpath(path))
         if len(real.parts) > 2:
-            yield path
+            yield Path(path)
             yield real

@@ -237,13 +237,14 @@ class BuiltinTools:
         """Build a bash tool. If `directory` is None, it starts in the root of the workspace.
 
         `declare` declares the tool for input once a command is on a terminal."""
+        shells = self._shells.get()  # first: the tool is loaded while its sandbox proves itself
         from agentcli.tools.bash import Bash
 
         return Bash(
             workspace=self._settings.workspace,
             added=self._gate.get_added,
             out_dir=self._paths.out,
-            shells=self._shells.get(),
+            shells=shells,
             processes=self._processes.get(),
             terminals=self._terminals,
             declare_input=partial(declare, (INPUT_TOOL,)),

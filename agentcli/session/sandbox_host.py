@@ -7,6 +7,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,7 +33,7 @@ from agentcli.types.verdicts import (
 if TYPE_CHECKING:
     from agentcli.permissions.denied_paths import DeniedPaths
     from agentcli.permissions.readonly import ReadProver
-    from agentcli.sandbox.choose import LayerFinding
+    from agentcli.sandbox.choose import LayerFinding, SandboxScope
     from agentcli.sandbox.homes import CommandHome
     from agentcli.sandbox.proxy import NetworkProxy
     from agentcli.sandbox.proxy_route import UpstreamProxy
@@ -168,23 +169,17 @@ class SandboxHost:
         Raise SettingsError if no sandbox works here."""
         if self._settings.sandbox == "off":
             return None
-        from agentcli.permissions.denied_paths import DeniedPaths
         from agentcli.sandbox.choose import SandboxScope, choose_sandbox
         from agentcli.sandbox.limits import CommandLimits
 
         own = (get_settings_file().parent, get_trust_directory())
         workspace = workspace or self._settings.workspace
-        denied = DeniedPaths(self._rules, workspace)
-        ground = SandboxScope(
+        scope = SandboxScope(
             workspace=workspace,
             private=private,
             home=home,
             readable=tuple(readable),
             protected=(*own, *self.scripts),
-            unreadable=denied.find_unreadable(),
-            unwritable=denied.find_unwritable(),
-            find_unwritable=denied.find_unwritable,
-            find_denied=partial(_find_denied, denied),
             records=(self.paths.directory.parent, get_trust_directory().parent),
             rejected=self.paths.directory / "rejected",
             limits=CommandLimits(
@@ -193,12 +188,27 @@ class SandboxHost:
                 disk_bytes=self._settings.command_disk,
             ),
         )
-        for path in (*own, *ground.records):
-            if path.is_relative_to(ground.workspace):
+        if self._rules:
+            scope = self._deny_paths(scope)
+        for path in (*own, *scope.records):
+            if path.is_relative_to(workspace):
                 path.mkdir(mode=0o700, parents=True, exist_ok=True)  # only what exists can be held
         only = None if self._settings.sandbox == "auto" else self._settings.sandbox
         return choose_sandbox(
-            ground, only=only, environ=environ, beside=beside, broken=self._warn_weaker_sandbox
+            scope, only=only, environ=environ, beside=beside, broken=self._warn_weaker_sandbox
+        )
+
+    def _deny_paths(self, scope: "SandboxScope") -> "SandboxScope":
+        """Return the scope without the paths that rules deny."""
+        from agentcli.permissions.denied_paths import DeniedPaths
+
+        denied = DeniedPaths(self._rules, scope.workspace)
+        return replace(
+            scope,
+            unreadable=denied.find_unreadable(),
+            unwritable=denied.find_unwritable(),
+            find_unwritable=denied.find_unwritable,
+            find_denied=partial(_find_denied, denied),
         )
 
     def build_environ(self) -> Mapping[str, str]:
