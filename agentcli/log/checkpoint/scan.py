@@ -89,8 +89,7 @@ class WorkspaceScan:
     ) -> None:
         """`outside` are paths in the workspace that are not part of it, such as our own records.
         `known` are the files stored already, as `files` returned them before. `is_stopped` returns
-        whether to give up. Raise WorkspaceTooLarge, ScanStopped or OSError.
-        """
+        whether to give up. Raise WorkspaceTooLarge, ScanStopped or OSError."""
         self.newly_read = 0
         """The number of files whose content was not known."""
         self.rules_changed = False
@@ -114,6 +113,7 @@ class WorkspaceScan:
             self._enter(b"", scope)
             self._look(())
             self._read_listed()
+            self.tree()  # each directory is written now, and later only if something below changes
         except BaseException:
             self.close()
             raise
@@ -293,6 +293,8 @@ class WorkspaceScan:
     def _tree(self, path: bytes) -> str:
         directory = self._directories[path]
         if directory.tree is None:
+            if self._is_stopped():
+                raise ScanStopped
             rows = {
                 name: (
                     kept := entry.entry,
@@ -306,9 +308,8 @@ class WorkspaceScan:
 
     def _is_placeholder(self, path: bytes) -> bool:
         """Return whether a sandbox made it as a placeholder while commands run: no command did."""
-        return (
-            path == _SETTINGS and path in self._directories and not self._directories[path].entries
-        )
+        found = self._directories.get(path) if path == _SETTINGS else None
+        return found is not None and not found.entries
 
     def _count(self) -> None:
         self._files += 1

@@ -160,6 +160,28 @@ def test_look_ahead_spares_the_call_the_look_and_misses_no_later_change(
     assert paths(later.told) == [("old",)]
 
 
+def test_look_ahead_writes_the_state_before_the_call(ground: Ground, tmp_path: Path) -> None:
+    asyncio.run(ground.run(ground.tool(ground.write)))
+    (ground.workspace / "sub").mkdir()
+    (ground.workspace / "sub" / "file").write_text("of the user\n")
+    later = ground.open_later(tmp_path)
+    later.checkpoints.prepare(lambda: False)
+    written = stored(ground.kept)
+
+    def read(*ignored: object) -> str:
+        assert stored(ground.kept) == written
+        return "read"
+
+    asyncio.run(later.run(later.tool(read)))
+    assert stored(ground.kept) == written
+
+
+def stored(kept: Path) -> list[str]:
+    """The objects of the only store."""
+    (store,) = kept.iterdir()
+    return sorted(path.name for path in (store / "objects").rglob("*") if path.is_file())
+
+
 def test_look_ahead_ends_when_it_is_stopped_and_the_call_looks_itself(
     ground: Ground, tmp_path: Path
 ) -> None:
