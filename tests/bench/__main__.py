@@ -20,6 +20,7 @@ PARTS = (
     "commands",
     "first_request",
     "first_call",
+    "samples",
     "instructions",
     "turns",
     "long",

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-Unit: TypeAlias = Literal["ms", "s", "MB", "kB", "bytes", "M", "x", ""]
+Unit: TypeAlias = Literal["ms", "s", "MB", "kB", "bytes", "M", "%", "x", ""]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
