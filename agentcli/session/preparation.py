@@ -8,7 +8,8 @@ is tried again by the call that needs it, which reports it.
 import asyncio
 import logging
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
 from threading import Event as Signal
@@ -22,7 +23,8 @@ from agentcli.types.events import Event, ModelReplied, TurnEnded
 AFTER_S = 0.05
 """The wait for a reply before anything is loaded. A model thinks longer than that."""
 _SWITCH_S = 0.0005
-"""How long the loading may hold up the reply. Python's default is ten times as long."""
+"""How long one thread may hold up another. Python's default is ten times as long."""
+_USUAL_SWITCH_S = sys.getswitchinterval()
 
 COMMANDS = (
     "agentcli.tools.bash",
@@ -94,21 +96,31 @@ class Preparation:
         self._thread.start()
 
     def _run_steps(self) -> None:
-        before_s = sys.getswitchinterval()
-        sys.setswitchinterval(_SWITCH_S)
-        try:
+        with switch_often():
             for step in self._steps:
                 if self.closing.is_set():
                     return
                 self._run_step(step)
-        finally:
-            sys.setswitchinterval(before_s)
 
     def _run_step(self, step: Step) -> None:
         try:
             step()
         except Exception:  # the call that needs it fails in the same way, and reports it
             log.debug("a preparation failed", exc_info=True)
+
+
+@contextmanager
+def switch_often() -> Iterator[None]:
+    """Let no thread wait long for another: for the reply, or the end of a process.
+
+    Within another one it changes nothing."""
+    before_s = sys.getswitchinterval()
+    sys.setswitchinterval(_SWITCH_S)
+    try:
+        yield
+    finally:
+        if before_s == _USUAL_SWITCH_S:
+            sys.setswitchinterval(_USUAL_SWITCH_S)
 
 
 def load_command_modules() -> None:

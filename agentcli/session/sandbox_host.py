@@ -18,6 +18,7 @@ from agentcli.session.context_sources import find_skill_directories
 from agentcli.session.project import get_trust_directory
 from agentcli.settings import get_settings_file
 from agentcli.system.lazy import Lazy
+from agentcli.system.own_process import find_own_program
 from agentcli.types.errors import SettingsError
 from agentcli.types.events import Emit, Warned
 from agentcli.types.tools import WorkingDirectory
@@ -237,7 +238,7 @@ class SandboxHost:
                 remove_directory(self._private.made)
 
     def _choose_sandbox(self) -> Sandbox | None:
-        from agentcli.session.preparation import load_command_modules
+        from agentcli.session.preparation import load_command_modules, switch_often
 
         self._warn_own_environment()
         if self._settings.sandbox == "off":
@@ -247,9 +248,11 @@ class SandboxHost:
             self._ripgrep = self._link_ripgrep(private / "bin")
             skills = find_skill_directories(self._settings)
             readable = (self.paths.out, *self._ripgrep, *skills)
-            return self.build_sandbox(
-                private, readable=readable, home=self._find_home(), beside=load_command_modules
-            )
+            home = self._find_home()
+            with switch_often():
+                return self.build_sandbox(
+                    private, readable=readable, home=home, beside=load_command_modules
+                )
         except SettingsError as error:
             self.failure = error
             return None
@@ -259,10 +262,9 @@ class SandboxHost:
         from shutil import which
 
         from agentcli.sandbox.environment import clean_path
-        from agentcli.tools.search.ripgrep import get_own_ripgrep
 
         workspace = self._settings.workspace.resolve()
-        own = get_own_ripgrep().resolve()
+        own = find_own_program("rg").resolve()
         is_usable = os.access(own, os.X_OK) and not own.is_relative_to(workspace)
         if not is_usable or which(own.name, path=clean_path(os.environ, workspace)):
             return ()

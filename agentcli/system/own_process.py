@@ -73,6 +73,14 @@ def list_own_modules() -> Sequence[Path]:
     return [Path(entry) for entry in sys.path if Path(entry).is_absolute()]
 
 
+def find_own_program(name: str) -> Path:
+    """Return the path of a program that is installed with us, if it is.
+
+    It is where `sysconfig` has scripts, which takes longer to load than to look at both places."""
+    usual = Path(sys.prefix, "bin", name)
+    return usual if usual.exists() else Path(sys.prefix, "local", "bin", name)
+
+
 def build_python_command(program: Path) -> Sequence[str]:
     """Return the command that runs a program with our own modules.
 

@@ -12,7 +12,7 @@ import pytest
 
 from agentcli.sandbox.landlock import LandlockSandbox
 from agentcli.sandbox.limits import CommandLimits
-from agentcli.tools.search.ripgrep import get_own_ripgrep
+from agentcli.system.own_process import find_own_program
 from agentcli.types.grants import Grants
 from tests.support.confined import LAYERS, Confined, confined
 from tests.support.program import agentcli, script
@@ -406,7 +406,7 @@ def test_python_of_the_tests_is_there(place: Confined) -> None:
 
 @pytest.mark.parametrize("layer", LAYERS)
 def test_own_ripgrep_is_found_last_and_not_replaced(layer: str, tmp_path: Path) -> None:
-    if not get_own_ripgrep().exists():
+    if not find_own_program("rg").exists():
         pytest.skip("ripgrep is not installed beside agentcli")
     programs = tmp_path / "programs"
     programs.mkdir()

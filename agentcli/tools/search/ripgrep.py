@@ -9,7 +9,6 @@ import asyncio
 import os
 import re
 import subprocess
-import sysconfig
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -129,13 +128,8 @@ def find_ripgrep(workspace: Path, start: StartSearch = start_unconfined) -> Path
     path = own_process.user_path(workspace)
     found = own_process.find_programs(_EXECUTABLE, beside=workspace, path=path)
     candidates += map(Path, found)
-    candidates.append(get_own_ripgrep())
+    candidates.append(own_process.find_own_program(_EXECUTABLE))
     return next((one for one in candidates if _is_usable(one, start)), None)
-
-
-def get_own_ripgrep() -> Path:
-    """Return the path of the ripgrep that is installed with us, if it is."""
-    return Path(sysconfig.get_path("scripts")) / _EXECUTABLE
 
 
 def _is_usable(candidate: Path, start: StartSearch) -> bool:

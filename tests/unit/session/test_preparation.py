@@ -1,7 +1,8 @@
 import asyncio
+import sys
 import threading
 
-from agentcli.session.preparation import Preparation, Step
+from agentcli.session.preparation import Preparation, Step, switch_often
 from agentcli.types.deltas import RequestSent
 from agentcli.types.errors import Ending
 from agentcli.types.events import Event, TurnEnded
@@ -85,3 +86,14 @@ def test_closing_stops_before_the_next_step() -> None:
 
     asyncio.run(work())
     assert ran == ["the present step"]
+
+
+def test_threads_switch_often_until_the_outermost_is_done() -> None:
+    usual_s = sys.getswitchinterval()
+    with switch_often():
+        often_s = sys.getswitchinterval()
+        with switch_often():
+            assert sys.getswitchinterval() == often_s
+        assert sys.getswitchinterval() == often_s
+    assert often_s < usual_s
+    assert sys.getswitchinterval() == usual_s
