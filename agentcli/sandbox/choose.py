@@ -18,7 +18,7 @@ from dataclasses import replace
 from functools import cache, partial
 from io import RawIOBase
 from pathlib import Path
-from select import select
+from select import POLLIN, poll
 from tempfile import TemporaryDirectory, gettempdir
 from threading import Thread
 from typing import TYPE_CHECKING
@@ -308,7 +308,9 @@ def _read_to_end(output: RawIOBase) -> bytes | None:
     """Return what the probe and its processes print, or None if they do not end in time."""
     deadline = time.monotonic() + _PROBE_LIMIT_S
     said = b""
-    while select([output], [], [], max(0.0, deadline - time.monotonic()))[0]:
+    ready = poll()
+    ready.register(output, POLLIN)
+    while ready.poll(1000 * max(0.0, deadline - time.monotonic())):
         chunk = output.read(_SAID_BYTES)
         if not chunk:
             return said
