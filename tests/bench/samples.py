@@ -43,11 +43,11 @@ sys.exit(main())
 """
 STEPS = {
     "survey_paths": "the paths of the sandbox are found",
-    "make_private_network": "its other parts are made",
-    "BubblewrapSandbox": "its other parts are made",
+    "make_private_network": "its other parts are made or awaited",
+    "BubblewrapSandbox": "its other parts are made or awaited",
     "namespaces_of": "the view is mounted",
     "_prove": "the proof runs",
-    "_choose_sandbox": "its other parts are made",
+    "_choose_sandbox": "its other parts are made or awaited",
     "_build_shells": "the proxy and the pool of shells are made",
     "prepare_first": "the proxy and the pool of shells are made",
     "_find_and_load": "modules are loaded",
@@ -56,7 +56,7 @@ STEPS = {
     "capture_before": "the state before is stored",
     "_start": "the shell is taken",
     "_execute": "the tool runs",
-    "select": "the command is awaited",
+    "select": "a thread or a process is awaited",
 }
 """Functions, and what is done there."""
 
