@@ -9,6 +9,7 @@ import codecs
 import hashlib
 import os
 import time
+from collections import deque
 from collections.abc import Callable, Iterable
 from io import StringIO
 from pathlib import Path
@@ -318,8 +319,9 @@ class FilteredSink:
     def __init__(self, sink: BoundedSink, by: OutputFilter) -> None:
         self._sink = sink
         self._filter = by
-        self._latest = bytearray()
+        self._latest: deque[bytes] = deque()
         """Input that is not filtered yet, for a sink that is full."""
+        self._latest_bytes = 0
         self._has_gap = False
         """True if something before it was skipped."""
         self._not_before = 0.0
@@ -328,9 +330,12 @@ class FilteredSink:
         if not self._sink.is_full:
             self._feed_filtered(chunk)
             return
-        self._latest += chunk
-        if len(self._latest) > 2 * _LATEST_BYTES:
-            self._skip(len(self._latest) - _LATEST_BYTES)
+        self._latest.append(chunk)
+        self._latest_bytes += len(chunk)
+        while self._latest_bytes - len(self._latest[0]) >= _LATEST_BYTES:
+            skipped = self._latest.popleft()
+            self._latest_bytes -= len(skipped)
+            self._sink.skip(skipped)
             self._has_gap = True
         if time.monotonic() >= self._not_before:
             self._filter_latest()
@@ -343,24 +348,21 @@ class FilteredSink:
         self._sink.close()
 
     def _filter_latest(self) -> None:
+        chunk = b"".join(self._latest)
+        self._latest.clear()
+        self._latest_bytes = 0
         if self._has_gap:
             self._sink.skip(self._filter.close())
             # The first part may be the end of something to be removed. It is not shown.
-            self._filter.feed(self._skip(FILTER_CONTEXT_BYTES))
+            self._sink.skip(chunk[:FILTER_CONTEXT_BYTES])
+            self._filter.feed(chunk[:FILTER_CONTEXT_BYTES])
+            chunk = chunk[FILTER_CONTEXT_BYTES:]
             self._has_gap = False
-        chunk = bytes(self._latest)
-        self._latest.clear()
         self._feed_filtered(chunk)
 
     def _feed_filtered(self, chunk: bytes) -> None:
         if kept := self._filter.feed(chunk):
             self._sink.feed(kept)
-
-    def _skip(self, count: int) -> bytes:
-        skipped = bytes(self._latest[:count])
-        del self._latest[:count]
-        self._sink.skip(skipped)
-        return skipped
 
 
 # Live output: it is stored, and its latest lines are reported to the user now and then

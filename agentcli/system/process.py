@@ -29,7 +29,9 @@ if sys.platform != "win32":
 T = TypeVar("T")
 
 CHUNK_BYTES = 64 * 1024
-LARGE_BYTES = 512 * 1024
+LARGE_CHUNK_BYTES = 2 * CHUNK_BYTES
+"""More at once is slower: the memory of larger pieces is given back and asked for each time."""
+LARGE_PIPE_BYTES = 8 * CHUNK_BYTES
 """The pipe of an output that fills the usual one: each turn of reader and writer costs."""
 ENDING_S = 0.2
 """How long what a command has started may outlive it and still count as its own."""
@@ -102,25 +104,30 @@ class Pipe:
                 then()
 
     def _read(self) -> None:
-        try:
-            chunk = os.read(self._fd, self._chunk_bytes)
-        except BlockingIOError:
-            return
-        except OSError:
-            chunk = b""  # so a terminal ends that no process holds any more
-        if chunk:
-            if len(chunk) == CHUNK_BYTES:
-                self._enlarge()
+        """Read what there is, up to the size of a large pipe."""
+        for _ in range(0, LARGE_PIPE_BYTES, self._chunk_bytes):
+            try:
+                chunk = os.read(self._fd, self._chunk_bytes)
+            except BlockingIOError:
+                return
+            except OSError:
+                chunk = b""  # so a terminal ends that no process holds any more
+            if not chunk:
+                self.close()
+                return
             self._sink.feed(chunk)
-        else:
-            self.close()
+            if len(chunk) < CHUNK_BYTES:
+                return
+            self._enlarge()
 
     def _enlarge(self) -> None:
         """Let the writer go on while we handle what there is. The kernel may refuse."""
-        self._chunk_bytes = LARGE_BYTES
+        if self._chunk_bytes == LARGE_CHUNK_BYTES:
+            return
+        self._chunk_bytes = LARGE_CHUNK_BYTES
         if sys.platform == "linux":
             with suppress(OSError):
-                fcntl.fcntl(self._fd, fcntl.F_SETPIPE_SZ, LARGE_BYTES)
+                fcntl.fcntl(self._fd, fcntl.F_SETPIPE_SZ, LARGE_PIPE_BYTES)
 
 
 _TERMINAL_ROWS, _TERMINAL_COLUMNS = 40, 120
