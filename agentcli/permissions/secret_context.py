@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from functools import cache, lru_cache
 
-from agentcli.permissions.secret_shapes import Span, is_example
+from agentcli.permissions.secret_shapes import Span, is_example, to_bytes
 from agentcli.system.environment import is_secret_name
 from agentcli.types.hidden import BEGIN
 
@@ -34,17 +34,18 @@ _OPEN_VALUE, _OPEN_QUERY_VALUE = (
     for plain in (_PLAIN, _IN_QUERY)
 )
 _BEFORE_VALUE = rf"(?=[\"']|(?!=)\S{{{_SHORTEST}}})"
-_NAME_ENDS = {
-    "token": ("token",),
-    "secret": ("secret", "secrets"),
-    "pass": ("password", "passwords", "passwd", "passphrase", "pass"),
-    "credential": ("credential", "credentials"),
-    "key": ("key", "keys"),
-    "pwd": ("pwd",),
-}
-"""Endings of names in lower case, by a common part. Most texts contain none of these parts."""
-_ALL_ENDS = tuple(end for ends in _NAME_ENDS.values() for end in ends)
-_SELDOM_CHARS = 100
+_NAME_ENDS = (
+    *("token", "secret", "secrets", "password", "passwords", "passwd", "passphrase", "pass"),
+    *("credential", "credentials", "key", "keys", "pwd"),
+)
+"""Endings of names in lower case. None of them is the end of another."""
+_LONG_CHARS = 20_000
+_LAST_LETTERS = "".join(
+    f"[{''.join(sorted({*letters}))}]"
+    for letters in zip(*(end[-3:] for end in _NAME_ENDS), strict=True)
+)
+_NAME_END = f"=(?<={_LAST_LETTERS}=)(?:{'|'.join(f'(?<=({end})=)' for end in _NAME_ENDS)})"
+"""Finds the `=`, then compares the last letters before it, which is fast, and then the endings."""
 _USER = "[^/\\s:@\"'<>]{0,48}"
 _PASSWORD = "[^/\\s@\"'<>]"
 _ADDRESS = rf"://{_USER}:({_PASSWORD}{_MANY})@"
@@ -82,6 +83,8 @@ def _is_run(value: str) -> bool:
 
 def spans(text: str, start: int) -> Iterator[Span]:
     """Yield the spans of hidden values that begin at `start` or later."""
+    if "=" not in text and ":" not in text:
+        return
     after, lowered = max(0, start - CONTEXT_CHARS), _lower(text)
     found = [
         *_find_assigned(text, lowered, after),
@@ -112,41 +115,41 @@ def _compile(pattern: str) -> re.Pattern[str]:
 
 
 def _lower(text: str) -> str:
-    lowered = text.lower()
-    # One letter becomes two in lower case.
-    return lowered if len(lowered) == len(text) else text.replace("\u0130", "i").lower()
+    """Return the text with ASCII letters in lower case, in as many characters."""
+    return to_bytes(text).lower().decode("latin-1")
 
 
 def _find_assigned(text: str, lowered: str, start: int, *, is_open: bool = False) -> Iterator[Span]:
     """Yield the values of names that suggest a secret. With `is_open`, those that end the text."""
     if not _may_assign(lowered):
         return
-    ends = (end for root, ends in _NAME_ENDS.items() if root in lowered for end in ends)
-    for end in (f"{end}=" for end in ends if f"{end}=" in lowered):
-        reached = 0
-        for named in _compile(end if is_open else end + _BEFORE_VALUE).finditer(lowered, start):
-            if named.start() < reached:
-                continue
-            found = _match_value(text, named.end() - 1, is_open=is_open)
-            if found is None:
-                continue
-            begin, stop = found.span(found.lastindex or 0)
-            # Do not search inside a hidden value, nor again and again in a very long run.
-            if stop - begin > _LONGEST_SEARCHED or not _is_harmless(text[begin:stop]):
-                reached = stop
-            if stop - begin <= _LONGEST:
-                yield begin, stop
+    reached: dict[int | None, int] = {}
+    """Where the latest value ends, for each ending of a name."""
+    pattern = _compile(_NAME_END if is_open else _NAME_END + _BEFORE_VALUE)
+    for equals in pattern.finditer(lowered, start):
+        ending = equals.lastindex
+        if equals.start() < reached.get(ending, 0):
+            continue
+        found = _match_value(text, equals.start(), is_open=is_open)
+        if found is None:
+            continue
+        begin, stop = found.span(found.lastindex or 0)
+        # Do not search inside a hidden value, nor again and again in a very long run.
+        if stop - begin > _LONGEST_SEARCHED or not _is_harmless(text[begin:stop]):
+            reached[ending] = stop
+        if stop - begin <= _LONGEST:
+            yield begin, stop
 
 
 def _may_assign(lowered: str) -> bool:
     """Return whether a value may be assigned to such a name: a fast first check.
 
-    Looking before every `=` is slower than looking for the names if there are very many."""
-    if lowered.count("=") * _SELDOM_CHARS > len(lowered):
+    For a short text the pattern is not worth compiling, for a long one it is faster."""
+    if len(lowered) > _LONG_CHARS:
         return True
     at = lowered.find("=")
     while at >= 0:
-        if lowered.endswith(_ALL_ENDS, max(0, at - _LONGEST_NAME), at):
+        if lowered.endswith(_NAME_ENDS, max(0, at - _LONGEST_NAME), at):
             return True
         at = lowered.find("=", at + 1)
     return False

@@ -86,19 +86,38 @@ _LONGEST_BLOCK = 16 * 1024
 
 
 SHORTEST_TOKEN = 15
+_RUN = b"k" * SHORTEST_TOKEN
 _AS_RUNS = bytes(ord("k") if chr(code) in TOKEN_CHARACTERS else 0 for code in range(256))
+_SIGNS = "-_AJ"
+"""Every prefix has one of these. Looking for one character is by far the fastest search."""
 
 
-def _may_hold_token(text: str) -> bool:
-    """Return whether a run of characters is as long as the shortest key: a fast first check."""
-    return b"k" * SHORTEST_TOKEN in text.encode("utf-8", "surrogatepass").translate(_AS_RUNS)
+def to_bytes(text: str) -> bytes:
+    """Return one byte for each character, for fast searches of ASCII. Others may become `?`."""
+    return text.encode("latin-1", "replace")
+
+
+def find_long_runs(text: str) -> str:
+    """Return the runs of characters that are as long as the shortest key, each on a line.
+
+    They are a small part of most texts, and much faster to search."""
+    marks = to_bytes(text).translate(_AS_RUNS)
+    runs: list[str] = []
+    at = marks.find(_RUN)
+    while at >= 0:
+        end = marks.find(0, at)
+        end = len(marks) if end < 0 else end
+        runs.append(text[at:end])
+        at = marks.find(_RUN, end)
+    return "\n".join(runs)
 
 
 def find_spans(text: str, start: int) -> Iterator[Span]:
-    if _may_hold_token(text):
+    if any(sign in text for sign in _SIGNS) and (runs := find_long_runs(text)):
         for shape in SHAPES:
-            yield from shape.spans(text, start)
-    at = text.find(_BLOCK_BEGIN, start)
+            if shape.prefix in runs:
+                yield from shape.spans(text, start)
+    at = text.find(_BLOCK_BEGIN, start) if "-" in text else -1
     while at >= 0:
         if block := re.compile(_BLOCK, re.ASCII).match(text, at):
             # Each line by itself, so that the masked text has as many lines as the original.

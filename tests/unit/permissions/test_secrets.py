@@ -264,3 +264,51 @@ def test_every_shape_is_long_enough_and_of_known_characters(
     rest = data.draw(st.from_regex(re.compile(shape.rest, re.ASCII), fullmatch=True))
     assert len(shape.prefix + rest) >= SHORTEST_TOKEN
     assert set(shape.prefix + rest) <= set(TOKEN_CHARACTERS)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.prefix)
+def test_every_shape_is_found_by_itself(shape: SecretShape) -> None:
+    key = next(
+        key
+        for rest in ("Q7" * 8, "z9Q" * 20, "a1" * 8 + "." + "b2" * 8 + ".c3")
+        if re.fullmatch(shape.rest, rest) and (key := shape.prefix + rest)
+    )
+    assert starred(_redactor().mask(key)) == "***"
+
+
+NAMES = [
+    "token",
+    "secret",
+    "secrets",
+    "password",
+    "passwords",
+    "passwd",
+    "passphrase",
+    "pass",
+    "credential",
+    "credentials",
+    "key",
+    "keys",
+    "pwd",
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("around", ["", "a = b, mode=fast\n" * 2000], ids=["short", "long"])
+def test_value_of_every_such_name_is_masked_in_short_and_long_texts(name: str, around: str) -> None:
+    text = f"{around}API_{name.upper()}=hunter2x9\n{around}"
+    assert starred(_redactor().mask(text)) == text.replace("hunter2x9", "***")
+
+
+@pytest.mark.parametrize("around", ["", "a = b, mode=fast\n" * 2000], ids=["short", "long"])
+def test_value_of_a_name_inside_another_value_is_masked(around: str) -> None:
+    text = f'{around}token=abc1234&secret="x9 y8 z7"'
+    assert "z7" not in _redactor().mask(text)
+
+
+def test_text_and_its_bytes_are_masked_alike_beside_letters_of_other_scripts() -> None:
+    text = "\u0130 \u2003 ACCESS\N{KELVIN SIGN}EY=hunter2x9 é API_KEY=hunter2x9"
+    stream = _redactor().bytes_stream()
+    masked = stream.feed(text.encode()) + stream.close()
+    assert starred(masked.decode()) == starred(_redactor().mask(text))
+    assert "é API_KEY=***" in starred(masked.decode())
