@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ from agentcli.system.agent_files import (
     list_user_instructions,
 )
 from agentcli.system.lazy import compile_later
+from agentcli.tools.contracts import DELEGATE, load_spec
 from agentcli.types.events import CallFinished, CallJudged, ContextNote, Event, Fact, Warned
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import ToolCall
@@ -134,6 +136,15 @@ def load_roles(
     sources = build_source_folders(settings, folders)
     found, bad = markdown_files.find_roles(sources, tools=names)
     return found, [*bad, *([markdown_files.build_roles_note(found)] if found else [])]
+
+
+def build_delegate_spec(settings: Settings, past: Iterable[Fact]) -> ToolSpec:
+    """Return the declaration of delegate: deferred, unless there are roles or it was called.
+
+    This is decided at the start: a later declaration would cost the provider's cache."""
+    was_called = any(isinstance(one, CallFinished) and one.result.name == DELEGATE for one in past)
+    is_used = was_called or bool(find_role_folders(settings))
+    return replace(load_spec(DELEGATE), deferred=not is_used)
 
 
 class ProjectInstructions:

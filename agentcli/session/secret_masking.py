@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 
 from platformdirs import user_state_path
 
-from agentcli.tools.contracts import USUAL
+from agentcli.tools.contracts import DELEGATE
 from agentcli.types.errors import ToolError
 from agentcli.types.events import CallFinished, Compacted, Fact, ResultsTrimmed
 from agentcli.types.hidden import BEGIN, NOTE, find_tokens
 from agentcli.types.messages import ToolCall
+from agentcli.types.own_tools import BUILT_IN
 from agentcli.types.settings import Settings
 from agentcli.types.tools import ErrorKind, ToolResult
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from agentcli.permissions.secrets import RedactedBytes, Redactor
 
 
-_TAKE_TOKENS = frozenset((*USUAL, "apply_patch", "search_tools", "answer")) - {"bash"}
+_TAKE_TOKENS = frozenset((*BUILT_IN, DELEGATE, "apply_patch", "search_tools", "answer")) - {"bash"}
 """Tools that put values back or only read. Any other tool would act on the token itself."""
 
 

@@ -15,6 +15,7 @@ from agentcli.agent.journal import Journal
 from agentcli.log.lock import SessionLock
 from agentcli.log.paths import SessionPaths, create_session_paths
 from agentcli.log.writer import FIRST_PREV, LogWriter
+from agentcli.tools.contracts import DELEGATE
 from agentcli.types.agents import AgentEnded, AgentStarted
 from agentcli.types.errors import UNANSWERED, Ending, SettingsError
 from agentcli.types.events import (
@@ -41,8 +42,6 @@ if TYPE_CHECKING:
     from agentcli.log.reader import LoadedLog
 
 CUT_SHORT = "agentcli ended before the turn finished"
-DELEGATE = "delegate"
-"""The tool whose calls child agents answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

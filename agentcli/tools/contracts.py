@@ -8,11 +8,10 @@ import json
 from functools import cache
 from pathlib import Path
 
-from agentcli.types.own_tools import BUILT_IN
 from agentcli.types.tools import ToolSpec
 
-USUAL = (*BUILT_IN, "delegate")
-"""The tools that a session declares by default."""
+DELEGATE = "delegate"
+"""The tool whose calls child agents answer. It is declared if there are roles."""
 INPUT_TOOL = "write_stdin"
 """The tool that is declared once bash keeps a command on a terminal."""
 _SHIPPED = Path(__file__).with_name("contracts.json")

@@ -222,6 +222,28 @@ def test_child_reads_from_servers_where_server_and_person_say_so(
     assert tools_of_child(childhood) == tools
 
 
+def is_declared(body: dict[str, Any]) -> bool:
+    return "delegate" in [tool["name"] for tool in body["tools"]]
+
+
+def test_delegate_is_declared_where_there_are_roles(childhood: Childhood) -> None:
+    childhood.run(lambda request: says("never"), says("Done."))
+    assert [is_declared(body) for body in childhood.bodies] == [False]
+    roles = childhood.home / ".config/agentcli/agents"
+    roles.mkdir(parents=True)
+    (roles / "librarian.md").write_text("---\ndescription: Knows.\n---\n")
+    childhood.run(lambda request: says("never"), says("Done."))
+    assert [is_declared(body) for body in childhood.bodies] == [True]
+
+
+def test_delegate_that_was_called_is_declared_in_the_resumed_session(childhood: Childhood) -> None:
+    childhood.run(lambda request: says("Found."), delegates("find it"), says("Done."))
+    parents = [body for body in childhood.bodies if CHILD_INSTRUCTIONS not in str(body["messages"])]
+    assert [is_declared(body) for body in parents] == [False, False]  # the cache stays valid
+    childhood.run(lambda request: says("never"), says("Done."), flags=("--continue",))
+    assert [is_declared(body) for body in childhood.bodies] == [True]
+
+
 def test_role_names_the_tools_of_a_server_and_its_answer_is_from_there(
     childhood: Childhood,
 ) -> None:

@@ -13,8 +13,8 @@ from tests.support.pictures import png
 from tests.support.program import agentcli
 from tests.support.provider import Provider, answer
 
-SYSTEM_TOKENS_MAX = 900
-FIRST_REQUEST_TOKENS_MAX = 2000
+SYSTEM_TOKENS_MAX = 400
+FIRST_REQUEST_TOKENS_MAX = 1700
 REFUSED = answer({"error": {"message": "not today"}}, status=400)
 OF_A_SESSION = ("prompt_cache_key", "user", "metadata")
 KEYS = {

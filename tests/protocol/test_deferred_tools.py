@@ -80,7 +80,7 @@ def test_anthropic_is_given_every_tool_once_and_a_result_names_those_found(
     assert (ran.code, ran.out) == (0, "Done.\n"), ran.err
     hidden = [tool for tool in bodies[0]["tools"] if tool.get("defer_loading")]
     shown = [tool for tool in bodies[0]["tools"] if not tool.get("defer_loading")]
-    assert (len(hidden), shown[-1]["name"]) == (302, "search_tools")  # one of them is our own
+    assert (len(hidden), shown[-1]["name"]) == (303, "search_tools")  # two of them are our own
     assert named(hidden, FOUND)["description"].startswith("Looks up an invoice")
     assert tokens(shown[-1]) < 600
     (result,) = bodies[1]["messages"][-1]["content"]

@@ -17,13 +17,18 @@ from agentcli.agent.limits import Breaker, TurnLimits
 from agentcli.agent.loop import Loop
 from agentcli.agent.toolset import Load, Toolset
 from agentcli.log.writer import LogWriter
-from agentcli.session.context_sources import ProjectInstructions, is_foreign, load_roles
+from agentcli.session.context_sources import (
+    ProjectInstructions,
+    build_delegate_spec,
+    is_foreign,
+    load_roles,
+)
 from agentcli.session.features import SessionFeature
 from agentcli.session.model import ModelInUse
 from agentcli.session.parts import SessionParts, build_dispatcher
 from agentcli.session.tool_catalog import ToolCatalog
 from agentcli.system.lazy import Lazy
-from agentcli.tools.contracts import INPUT_TOOL, load_spec
+from agentcli.tools.contracts import INPUT_TOOL
 from agentcli.types.agents import AgentStarted
 from agentcli.types.errors import ToolError
 from agentcli.types.events import (
@@ -67,7 +72,8 @@ class ChildAgents(SessionFeature):
         return [*facts, *(self.agents.build_warnings() if started else ())]
 
     def iter_offers(self) -> Iterator[Offer]:
-        yield load_spec("delegate"), self._build_delegate
+        spec = build_delegate_spec(self._parts.settings, self._parts.journal.facts)
+        yield spec, self._build_delegate
 
     def _build_delegate(self) -> Tool:
         from agentcli.agent.children import ChildRunner

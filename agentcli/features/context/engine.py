@@ -14,7 +14,12 @@ from agentcli.features.context.tools import fail_if_called, list_foreign_tools
 from agentcli.log.reader import read_valid_part
 from agentcli.log.sessions import find_session_to_read
 from agentcli.session.configuration import load_configuration
-from agentcli.session.context_sources import ProjectInstructions, is_foreign, load_roles
+from agentcli.session.context_sources import (
+    ProjectInstructions,
+    build_delegate_spec,
+    is_foreign,
+    load_roles,
+)
 from agentcli.session.model import SCRIPT, choose_model, find_window
 from agentcli.session.project import Project
 from agentcli.session.tool_catalog import ToolCatalog
@@ -158,7 +163,7 @@ def build_toolset(
 
     `past` is the facts of a session to resume: tools found in it are declared again."""
     model = _find_known_model(settings)
-    toolset = Toolset((spec, fail_if_called) for spec in _iter_own_specs(settings, model))
+    toolset = Toolset((spec, fail_if_called) for spec in _iter_own_specs(settings, model, past))
     sizes = (settings.window, model.window_tokens if model else None)
     window = min((size for size in sizes if size), default=None)
     catalogue = ToolCatalog(toolset, window_tokens=window, past=past)
@@ -166,13 +171,15 @@ def build_toolset(
     return toolset
 
 
-def _iter_own_specs(settings: Settings, model: "Model | None") -> Iterable[ToolSpec]:
+def _iter_own_specs(
+    settings: Settings, model: "Model | None", past: Sequence[Fact]
+) -> Iterable[ToolSpec]:
     yield from map(load_spec, BUILT_IN)
     if model is not None and model.patch_tool:
         yield load_patch_spec()
     if settings.programs:
         yield load_spec("run_program")
-    yield load_spec("delegate")
+    yield build_delegate_spec(settings, past)
 
 
 def _find_known_model(settings: Settings) -> "Model | None":

@@ -8,12 +8,14 @@ from pathlib import Path
 
 from agentcli.agent.request_size import count_spec_tokens
 from agentcli.agent.toolset import Toolset
+from agentcli.session.context_sources import build_delegate_spec
 from agentcli.session.features import TOOL_LISTS
 from agentcli.session.project import Project, load_project
 from agentcli.session.tool_catalog import ToolCatalog
 from agentcli.settings import load_settings
 from agentcli.system.plain_text import show_controls
-from agentcli.tools.contracts import USUAL, load_spec
+from agentcli.tools.contracts import load_spec
+from agentcli.types.own_tools import BUILT_IN
 from agentcli.types.settings import Settings
 from agentcli.types.tools import Tool, ToolSpec
 from agentcli.ui.report import write_report
@@ -32,7 +34,8 @@ def show_tools() -> None:
 
 def list_usual_tools(settings: Settings) -> tuple[Toolset, list[str]]:
     """Return the tools that any model gets, and problems with others."""
-    toolset = Toolset((load_spec(name), fail_if_called) for name in USUAL)
+    specs = (*map(load_spec, BUILT_IN), build_delegate_spec(settings, ()))
+    toolset = Toolset((spec, fail_if_called) for spec in specs)
     foreign, problems = list_foreign_tools(settings, load_project(settings.workspace))
     catalogue = ToolCatalog(toolset, window_tokens=None)
     catalogue.admit((spec, fail_if_called) for spec in foreign)
@@ -59,10 +62,11 @@ def fail_if_called() -> Tool:
 def list_tool_rows(toolset: Toolset) -> list[tuple[str, str]]:
     """Return each tool's name with its cost, source and purpose."""
     declared = {spec.name for spec in toolset.declared}
+    absent = "(found by search_tools)" if toolset.deferred else "(not declared)"
     return [
         (
             show_controls(spec.name),
-            _describe_tool(spec) + ("" if spec.name in declared else "  (found by search_tools)"),
+            _describe_tool(spec) + ("" if spec.name in declared else f"  {absent}"),
         )
         for spec in toolset.specs
     ]
