@@ -32,7 +32,10 @@ CHUNK_BYTES = 64 * 1024
 LARGE_CHUNK_BYTES = 2 * CHUNK_BYTES
 """More at once is slower: the memory of larger pieces is given back and asked for each time."""
 LARGE_PIPE_BYTES = 8 * CHUNK_BYTES
-"""The pipe of an output that fills the usual one: each turn of reader and writer costs."""
+"""The pipe of an output that is larger than the usual one: each turn of reader and writer costs."""
+SMALL_CHUNK_BYTES = CHUNK_BYTES // 2
+GATHER_S = 0.001
+"""How long a large output that comes in small pieces is left to gather in the pipe."""
 ENDING_S = 0.2
 """How long what a command has started may outlive it and still count as its own."""
 DRAIN_S = 0.2
@@ -63,6 +66,8 @@ class Pipe:
         """`reader` is the read end of a pipe whose other end a process has already."""
         self._sink = sink
         self._chunk_bytes = CHUNK_BYTES
+        self._read_bytes = 0
+        self._gathering: asyncio.TimerHandle | None = None
         self._then: list[Callable[[], None]] = []
         self._ended = asyncio.Event()
         self._loop = asyncio.get_running_loop()
@@ -98,6 +103,8 @@ class Pipe:
         if self.is_open:
             self._ended.set()
             self._loop.remove_reader(self._fd)
+            if self._gathering:
+                self._gathering.cancel()
             os.close(self._fd)
             self._sink.close()
             for then in self._then:
@@ -115,10 +122,25 @@ class Pipe:
             if not chunk:
                 self.close()
                 return
+            self._read_bytes += len(chunk)
             self._sink.feed(chunk)
-            if len(chunk) < CHUNK_BYTES:
+            if len(chunk) < SMALL_CHUNK_BYTES:
+                self._gather()
+            if len(chunk) < self._chunk_bytes:
                 return
             self._enlarge()
+
+    def _gather(self) -> None:
+        """If the output is large, read on a moment later: every piece costs, however small."""
+        if self._read_bytes >= CHUNK_BYTES:
+            self._enlarge()
+            self._loop.remove_reader(self._fd)
+            self._gathering = self._loop.call_later(GATHER_S, self._read_on)
+
+    def _read_on(self) -> None:
+        self._gathering = None
+        self._loop.add_reader(self._fd, self._read)
+        self._read()
 
     def _enlarge(self) -> None:
         """Let the writer go on while we handle what there is. The kernel may refuse."""

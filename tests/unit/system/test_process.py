@@ -1,10 +1,13 @@
 import asyncio
 import os
 import secrets
+import selectors
+import shlex
 import signal
 import sys
 from pathlib import Path
 from subprocess import Popen
+from typing import Any
 
 import pytest
 
@@ -67,6 +70,71 @@ def test_process_is_over_when_it_exits_and_all_it_printed_is_there() -> None:
     ended = asyncio.run(ran("echo out; echo err >&2; exit 3", kept))
     assert (ended.returncode, ended.timed_out, ended.left_running) == (3, False, ())
     assert (kept.data, kept.is_closed) == (b"out\nerr\n", True)
+
+
+LINES = """
+import os, sys
+data = memoryview(b"".join(b"%07d\\n" % number for number in range(300_000)))
+while data:
+    data = data[os.write(1, data[:int(sys.argv[1])]):]
+"""
+
+
+@pytest.mark.parametrize("piece_bytes", [1000, 4096, 40_000, 1_000_000])
+def test_large_output_is_read_whole_however_it_is_written(piece_bytes: int) -> None:
+    kept = Kept()
+    ended = asyncio.run(ran(shlex.join([sys.executable, "-c", LINES, str(piece_bytes)]), kept))
+    assert (ended.returncode, ended.left_running) == (0, ())
+    whole = b"".join(b"%07d\n" % number for number in range(300_000))
+    assert (kept.data == whole, kept.is_closed) == (True, True)
+
+
+async def write_much(pipe: Pipe, kept: Kept) -> None:
+    """Write and read so much that what comes next is left to gather."""
+    os.write(pipe.writer, b"x" * 60_000)
+    await until(lambda: kept.data)
+    os.write(pipe.writer, b"y" * 10_000)
+    await until(lambda: kept.data.endswith(b"y"))
+
+
+def test_pipe_of_a_large_output_can_be_closed_between_two_pieces() -> None:
+    async def scenario() -> None:
+        faults: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda loop, fault: faults.append(fault))
+        kept = Kept()
+        pipe = Pipe(kept)
+        await write_much(pipe, kept)
+        pipe.close()
+        await asyncio.sleep(2 * process.GATHER_S)
+        assert (kept.is_closed, faults) == (True, [])
+
+    asyncio.run(scenario())
+
+
+class CountingSelector(selectors.DefaultSelector):
+    """Counts how often the loop looks for events."""
+
+    count = 0
+
+    def select(self, timeout: float | None = None) -> Any:
+        self.count += 1
+        return super().select(timeout)
+
+
+def test_large_output_that_pauses_is_waited_for_without_polling() -> None:
+    selector = CountingSelector()
+
+    async def scenario() -> None:
+        kept = Kept()
+        pipe = Pipe(kept)
+        await write_much(pipe, kept)
+        selector.count = 0
+        await asyncio.sleep(100 * process.GATHER_S)
+        pipe.close()
+        assert selector.count < 10
+
+    with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(selector)) as runner:
+        runner.run(scenario())
 
 
 def test_process_has_no_input_and_a_session_of_its_own() -> None:
