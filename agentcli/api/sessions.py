@@ -55,6 +55,7 @@ class SessionOptions(TypedDict, total=False):
     command_memory: int | str
     command_disk: int | str
     command_output: int | str
+    delegate: bool
     programs: bool
     symbols: bool
     memory: MemoryChoice

@@ -139,11 +139,11 @@ def load_roles(
 
 
 def build_delegate_spec(settings: Settings, past: Iterable[Fact]) -> ToolSpec:
-    """Return the declaration of delegate: deferred, unless there are roles or it was called.
+    """Return the declaration of delegate: deferred, unless it is set, called, or of use to roles.
 
     This is decided at the start: a later declaration would cost the provider's cache."""
     was_called = any(isinstance(one, CallFinished) and one.result.name == DELEGATE for one in past)
-    is_used = was_called or bool(find_role_folders(settings))
+    is_used = settings.delegate or was_called or bool(find_role_folders(settings))
     return replace(load_spec(DELEGATE), deferred=not is_used)
 
 

@@ -100,6 +100,8 @@ class Settings:
     """True if the model may use a browser in the sandbox, by its provider's computer tool."""
     hosted: tuple[str, ...] = ()
     """Tools that the provider runs itself, such as web_search."""
+    delegate: bool = False
+    """True if the model may use child agents where there are no roles: this costs a declaration."""
     programs: bool = False
     """True if the model may write programs that call the tools: this costs a declaration."""
     memory: MemoryChoice = "off"

@@ -236,6 +236,14 @@ def test_delegate_is_declared_where_there_are_roles(childhood: Childhood) -> Non
     assert [is_declared(body) for body in childhood.bodies] == [True]
 
 
+def test_delegate_can_be_declared_always(childhood: Childhood) -> None:
+    settings = childhood.home / ".config/agentcli/settings.toml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text("delegate = true\n")
+    childhood.run(lambda request: says("never"), says("Done."))
+    assert [is_declared(body) for body in childhood.bodies] == [True]
+
+
 def test_delegate_that_was_called_is_declared_in_the_resumed_session(childhood: Childhood) -> None:
     childhood.run(lambda request: says("Found."), delegates("find it"), says("Done."))
     parents = [body for body in childhood.bodies if CHILD_INSTRUCTIONS not in str(body["messages"])]
