@@ -469,7 +469,7 @@ def test_patch_in_line_mode_waits_until_the_user_asks_for_it(tmp_path: Path) -> 
         it.term.send("start one")
         it.term.wait("its patch waits (2 files +2 -1)")
         it.term.send("/agents 1")
-        it.term.wait("or type what to do instead")
+        it.term.wait("or type what to do")
         it.term.send("y")
         it.term.wait("agent 1: its patch is merged")
         assert "line 10 by agent 1\n" in (it.project / "shared.txt").read_text()
