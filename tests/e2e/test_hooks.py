@@ -426,7 +426,7 @@ def test_hook_before_a_summary_can_refuse_it(home: Path, workspace: Path, tmp_pa
 
 
 def test_hooks_learn_of_a_question_and_can_answer_it(home: Path, tmp_path: Path) -> None:
-    hook(home, "Notification", "cat > notified.json", matcher="permission_prompt")
+    hook(home, "Notification", "cat > part && mv part notified.json", matcher="permission_prompt")
     verdicts = (
         'case "$(cat)" in *"touch one"*) echo \'{"hookSpecificOutput": {"hookEventName": '
         '"PermissionRequest", "decision": {"behavior": "allow"}}}\';; esac'
