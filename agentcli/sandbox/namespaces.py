@@ -115,6 +115,7 @@ def _take_handle(holder: "Popen[bytes]", status: int, names: Sequence[str]) -> t
         with suppress(BrokenPipeError):  # stderr says why
             holder.stdin.write(_ECHO)
         if holder.stdout.read(1) != _ECHO:
+            holder.stdin.close()  # it ends, if it has not yet
             raise OSError(holder.stderr.read().decode(errors="replace").strip())
         pid = json.loads(os.pread(status, 4096, 0).splitlines()[0])["child-pid"]
         return _open([f"/proc/{pid}/ns/{name}" for name in names])
