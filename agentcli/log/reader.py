@@ -7,18 +7,14 @@ a type that only a newer version knows is skipped: the chain still holds.
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Any
 
-from pydantic import Field, TypeAdapter, ValidationError
-
-from agentcli.log.old_formats import READABLE_VERSIONS, upgrade_fact
+from agentcli.log.decode import UnknownType, parse_fact
+from agentcli.log.old_formats import READABLE_VERSIONS
 from agentcli.log.writer import FIRST_PREV, VERSION, read_lines, verify_seal
 from agentcli.types.errors import SettingsError
-from agentcli.types.events import Entry, Fact
+from agentcli.types.events import Entry
 from agentcli.types.fast_dataclass import dataclass
-
-_fact: TypeAdapter[Fact] = TypeAdapter(Annotated[Fact, Field(discriminator="type")])
-_KNOWN_TYPES = {fact.__dataclass_fields__["type"].default for fact in get_args(Fact)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,11 +36,6 @@ class LoadedLog:
     passed_over: int = 0
     """The number of records of types this version does not know."""
     fault: LogFault | None = None
-
-
-def parse_fact(data: Any) -> Fact:
-    """Return the fact. Raise ValueError if it is none that this version knows."""
-    return _fact.validate_python(upgrade_fact(data))
 
 
 class UnreadableRecord(Exception):
@@ -105,13 +96,11 @@ def _entry(line: bytes, prev: str, seq: int) -> tuple[Entry | None, str]:
         raise UnreadableRecord("the chain is broken: this record does not follow the one before")
     if record.get("seq") != seq:
         raise UnreadableRecord(f"its number is {record.get('seq')}, expected {seq}")
-    given = upgrade_fact(record.get("fact"))
-    match given:
-        case {"type": str(named)} if named not in _KNOWN_TYPES:
-            return None, seal
     try:
-        fact = _fact.validate_python(given)
-    except ValidationError as error:
+        fact = parse_fact(record.get("fact"))
+    except UnknownType:
+        return None, seal
+    except ValueError as error:
         raise UnreadableRecord(
             f"not a record of this format ({str(error).splitlines()[0]})"
         ) from error

@@ -19,6 +19,7 @@ APART = {
     "agentcli.features.children.delegate": "a tool, loaded at its first call",
     "agentcli.features.insights.triage": "the table of checks: a new check is a line in it",
     "agentcli.features.recall.recall": "a tool, loaded at its first call",
+    "agentcli.log.validation": "imports pydantic, for facts of an unusual form only",
     "agentcli.providers.sdk_anthropic": "imports an SDK, for Bedrock and Vertex only",
     "agentcli.providers.sdk_openai": "imports an SDK, for Azure only",
     "agentcli.sandbox.enclosure": "why its signal reaches nobody else is an argument of its own",

@@ -101,6 +101,15 @@ def test_run_without_calls_needs_an_event_loop_alone(form: str, tmp_path: Path) 
     assert modules == {"asyncio"}
 
 
+def test_resumed_run_needs_no_more_than_a_new_one(tmp_path: Path) -> None:
+    with Provider([anthropic.says("Hi."), anthropic.says("Hi again.")]) as provider:
+        env = {"ANTHROPIC_API_KEY": "sk-test-0123456789", "ANTHROPIC_BASE_URL": provider.base_url}
+        loaded("run", "--model", "opus", "x", cwd=tmp_path, env=env)
+        modules = loaded("run", "--continue", "y", cwd=tmp_path, env=env)
+        assert "Hi." in provider.requests[1].body.decode()
+    assert modules == {"asyncio"}
+
+
 def test_session_loads_no_feature_that_the_configuration_does_not_ask_for(tmp_path: Path) -> None:
     script = tmp_path / "script.yaml"
     script.write_text(json.dumps([{"text": "Done."}]))

@@ -1,12 +1,15 @@
 import json
+from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Any, get_args
 
+import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
-from pydantic import Field, TypeAdapter
 
+from agentcli.log.decode import NotExact, decode_fact
+from agentcli.log.validation import validate_fact
 from agentcli.log.writer import to_json
 from agentcli.types.events import Fact
 from agentcli.types.messages import Echo, ToolCall
@@ -14,8 +17,6 @@ from agentcli.types.spending import NO_SPENDING, PAID, compute_spending
 from agentcli.types.tools import Structured
 from agentcli.types.verdicts import Verdict
 from tests.support.examples import examples
-
-reader: TypeAdapter[Fact] = TypeAdapter(Annotated[Fact, Field(discriminator="type")])
 
 words = st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=8)
 json_values = st.recursive(
@@ -47,11 +48,46 @@ st.register_type_strategy(Structured, built(Structured))
 facts: st.SearchStrategy[Fact] = st.one_of([built(of) for of in get_args(Fact)])
 
 
+def list_objects(data: object) -> Iterator[dict[str, Any]]:
+    """Every object in the data, however deep."""
+    if isinstance(data, dict):
+        yield data
+        data = list(data.values())
+    if isinstance(data, list):
+        for item in data:
+            yield from list_objects(item)
+
+
 @examples(200, suppress_health_check=[HealthCheck.too_slow])
 @given(facts)
 def test_every_fact_survives_the_log(fact: Fact) -> None:
-    text = json.dumps(to_json(fact), ensure_ascii=False)
-    assert reader.validate_python(json.loads(text)) == fact
+    data = json.loads(json.dumps(to_json(fact), ensure_ascii=False))
+    assert decode_fact(data) == validate_fact(data) == fact
+
+
+@examples(200, suppress_health_check=[HealthCheck.too_slow])
+@given(fact=facts, name=words, value=json_values, at=st.integers(0, 99))
+def test_no_data_is_decoded_that_the_validation_reads_otherwise(
+    fact: Fact, name: str, value: object, at: int
+) -> None:
+    data = json.loads(json.dumps(to_json(fact), ensure_ascii=False))
+    objects = list(list_objects(data))
+    changed = objects[at % len(objects)]
+    names = [*changed, name]
+    changed[names[at % len(names)]] = value
+    try:
+        decoded = decode_fact(data)
+    except NotExact:
+        return
+    assert validate_fact(data) == decoded
+
+
+@pytest.mark.parametrize("data", [None, "warned", [], {}, {"type": []}, {"type": "unheard_of"}])
+def test_data_that_is_no_fact_is_left_to_the_validation(data: object) -> None:
+    with pytest.raises(NotExact):
+        decode_fact(data)
+    with pytest.raises(ValueError, match="validation error"):
+        validate_fact(data)
 
 
 @examples(100)

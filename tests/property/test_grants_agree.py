@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from agentcli.agent.dispatch import Dispatcher
 from agentcli.agent.limits import Breaker, Pace
 from agentcli.agent.toolset import Toolset
-from agentcli.log.reader import parse_fact
+from agentcli.log.decode import parse_fact
 from agentcli.log.writer import to_json
 from agentcli.permissions.decide import CommandTerms, PolicyDecider
 from agentcli.permissions.explain import explain

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
-from agentcli.log.reader import LogFault, parse_fact, read_valid_part
+from agentcli.log.decode import parse_fact
+from agentcli.log.reader import LogFault, read_valid_part
 from agentcli.log.writer import read_lines
 from agentcli.types.events import (
     CallFinished,

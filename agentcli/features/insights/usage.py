@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from agentcli.log.reader import parse_fact
+from agentcli.log.decode import parse_fact
 from agentcli.log.writer import read_lines
 from agentcli.types.spending import NO_SPENDING, PAID, Spending, compute_spending
 
