@@ -221,7 +221,8 @@ class PlanTracker:
         self._done: frozenset[int] = frozenset()
         """The numbers of the steps that are done, from 1."""
         self._mode = ""
-        self._said = AnswerParts()
+        self._turn: list[Event] = []
+        """The events of the turn that its answer is made from."""
         self._is_noted = False
         self._owes_steps = False
         """True if the model has to be told which steps are done."""
@@ -229,7 +230,8 @@ class PlanTracker:
             self(fact)
 
     def __call__(self, event: Event) -> None:
-        self._said(event)
+        if isinstance(event, ModelReplied | ContextNote):
+            self._turn.append(event)
         match event:
             case SessionStarted(mode=mode) | SessionResumed(mode=mode) | ModeChanged(mode=mode):
                 self._mode = mode
@@ -239,11 +241,12 @@ class PlanTracker:
                 self._handle_summary()
             case TurnStarted():
                 self._begin_turn()
-            case ModelReplied(message=message) if self._texts:
-                texts = (block.text for block in message.content if isinstance(block, Text))
+            case ModelReplied() if self._texts:
+                content = event.message.content
+                texts = (block.text for block in content if isinstance(block, Text))
                 self._tick_steps("\n".join(texts))
-            case TurnEnded(ending=Ending.DONE) if self._mode == "plan":
-                self._take_answer(self._said.whole.strip())
+            case TurnEnded() if self._mode == "plan" and event.ending is Ending.DONE:
+                self._take_answer(AnswerParts(self._turn).whole.strip())
             case _:
                 pass
 
@@ -277,6 +280,7 @@ class PlanTracker:
         self._owes_steps = bool(self._done)
 
     def _begin_turn(self) -> None:
+        self._turn = []
         self.proposed = self.asked = ""
         if len(self._done) == len(self._texts):
             self._texts, self._done = (), frozenset()

@@ -16,6 +16,7 @@ from agentcli.types.events import (
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import ToolCall
 from agentcli.types.tools import Command, Diff, ToolResult
+from agentcli.types.turns import find_last_turn
 from agentcli.types.words import pluralize
 
 COMMANDS_SHOWN = 5
@@ -146,10 +147,8 @@ def _describe_check(run: Verified) -> str:
 def describe_evidence(facts: Sequence[Fact]) -> str:
     """Describe what ran after the turn's last edit; empty without an edit, or after success."""
     edited, ran = "", list[Command]()
-    for fact in facts:
+    for fact in facts[find_last_turn(facts) :]:
         match fact:
-            case TurnStarted():
-                edited, ran = "", []
             case CallFinished(result=ToolResult(status="ok", details=Diff(path=path))):
                 edited, ran = path, []
             case CallFinished(result=ToolResult(details=Command(background_pid=None) as command)):

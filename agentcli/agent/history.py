@@ -43,7 +43,13 @@ SUMMARISED = "[The conversation until here, shortened. What was said and done, a
 class History:
     """The incremental fold: adding a fact does not repeat earlier work."""
 
-    def __init__(self, facts: Iterable[Fact] = ()) -> None:
+    def __init__(self, facts: Sequence[Fact] = ()) -> None:
+        self._skipped: list[Fact] = []
+        """All facts so far, if the replies and results before a summary were not folded."""
+        self._reset()
+        self._fold_past(facts)
+
+    def _reset(self) -> None:
         self._messages: list[Message] = []
         self._full_messages: list[Message] = []
         """The same messages, with nothing trimmed or summarised."""
@@ -61,10 +67,30 @@ class History:
         """By number, the conversation before each turn."""
         self._rewound: dict[str, _Snapshot] = {}
         """By its id, the conversation before each rewind."""
-        for fact in facts:
-            self.add(fact)
+
+    def _fold_past(self, facts: Sequence[Fact]) -> None:
+        """Fold the facts, without the replies and results that the last summary replaces."""
+        needed = _find_needed(facts)
+        for fact in facts[:needed]:
+            if isinstance(fact, ModelReplied):
+                self._open_prompt = None
+            elif isinstance(fact, TurnStarted | TurnWithdrawn | ContextNote):
+                self._fold(fact)
+        for fact in facts[needed:]:
+            self._fold(fact)
+        self._skipped = list(facts) if needed else []
 
     def add(self, fact: Fact) -> None:
+        if self._skipped and isinstance(fact, Rewound | Restored):
+            self._reset()
+            for earlier in self._skipped:
+                self._fold(earlier)
+            self._skipped = []
+        elif self._skipped:
+            self._skipped.append(fact)
+        self._fold(fact)
+
+    def _fold(self, fact: Fact) -> None:
         match fact:
             case TurnStarted() | TurnWithdrawn() | Rewound():
                 self._add_turn(fact)
@@ -262,6 +288,20 @@ class History:
         )
 
 
+def _find_needed(facts: Sequence[Fact]) -> int:
+    """Return the index of the first fact whose reply or result can still be sent.
+
+    It is that of the last reply before the last summary, or 0 if anything is taken back."""
+    if any(isinstance(fact, Rewound | Restored) for fact in facts):
+        return 0
+    summaries = (at for at in reversed(range(len(facts))) if isinstance(facts[at], Compacted))
+    for at in reversed(range(next(summaries, 0))):
+        fact = facts[at]
+        if isinstance(fact, ModelReplied) and (fact.message.content or fact.message.echo):
+            return at
+    return 0
+
+
 class _Prefix(Generic[T]):
     """A list as it is now. It costs no copy: these lists only grow, or are replaced as a whole."""
 
@@ -301,7 +341,7 @@ def _replace_result(result: ToolResult, lines: dict[str, str]) -> ToolResult:
 
 
 def build_messages(facts: Iterable[Fact]) -> tuple[Message, ...]:
-    return History(facts).build_messages()
+    return History(tuple(facts)).build_messages()
 
 
 def find_new_results(messages: Sequence[Message]) -> tuple[ToolResult, ...]:

@@ -19,6 +19,7 @@ from agentcli.types.events import (
     ModelReplied,
     find_call_id,
 )
+from agentcli.types.turns import NO_PAST, PastFacts, find_last_turn
 
 Record: TypeAlias = Callable[[Entry], None]
 Listener: TypeAlias = Callable[[Event], None]
@@ -35,27 +36,28 @@ class Journal:
         *,
         record: Record,
         listeners: Iterable[Listener] = (),
-        past_entries: Iterable[Entry] = (),
+        past: PastFacts = NO_PAST,
         last_seq: int = 0,
         mask: Mask = lambda event: (event,),
     ) -> None:
-        """`past_entries` are the entries of a resumed session. `last_seq` is the number of its last
-        record, which this version may not know."""
+        """`past` is the past of a resumed session. `last_seq` is the number of its last record,
+        which this version may not know."""
         self.session = session
-        self.facts: list[Fact] = []
-        self.times: list[str] = []
+        self.facts: list[Fact] = list(past.facts)
+        self.times: list[str] = list(past.times)
         """The time of each of the facts."""
         self._record = record
         self._listeners = list(listeners)
         self._mask = mask
-        self.history = History()
+        self.history = History(self.facts)
         """The conversation that the facts make."""
         self._answer = AnswerParts()
         self._seq = 0
         self._cause: int | None = None
         self._cause_of_call: dict[str, int] = {}
-        for entry in past_entries:
-            self._apply(entry)
+        for at in range(find_last_turn(self.facts), len(self.facts)):
+            self._answer(self.facts[at])
+            self._follow(self.facts[at], past.seqs[at])
         self._seq = max(self._seq, last_seq)
 
     def subscribe(self, listener: Listener) -> None:
@@ -91,23 +93,24 @@ class Journal:
     def _record_fact(self, fact: Fact, *, original: Event) -> None:
         entry = self._build_entry(fact)
         self._record(entry)
-        self._apply(entry, original=original)
-
-    def _apply(self, entry: Entry, *, original: Event | None = None) -> None:
-        self._seq = entry.seq
-        self.facts.append(entry.fact)
+        self.facts.append(fact)
         self.times.append(entry.at)
         # A reply goes back to its model unmasked: the model knows it, and signatures stay valid.
-        fact = original if isinstance(original, ModelReplied) else entry.fact
-        self.history.add(fact)
-        self._answer(fact)
-        if call_id := find_call_id(entry.fact):
-            self._cause_of_call[call_id] = entry.seq
+        known = original if isinstance(original, ModelReplied) else fact
+        self.history.add(known)
+        self._answer(known)
+        self._follow(fact, entry.seq)
+
+    def _follow(self, fact: Fact, seq: int) -> None:
+        """Note what later facts of the same turn are caused by."""
+        self._seq = seq
+        if call_id := find_call_id(fact):
+            self._cause_of_call[call_id] = seq
             return
-        self._cause = entry.seq
-        if isinstance(entry.fact, ModelReplied):
-            for call in entry.fact.message.tool_calls:
-                self._cause_of_call[call.id] = entry.seq
+        self._cause = seq
+        if isinstance(fact, ModelReplied):
+            for call in fact.message.tool_calls:
+                self._cause_of_call[call.id] = seq
 
     def _notify(self, listener: Listener, event: Event) -> None:
         try:

@@ -61,7 +61,7 @@ def read_valid_part(path: Path) -> LoadedLog:
     try:
         for number, line in enumerate(read_lines(path), start=1):
             try:
-                entry, prev = _entry(line, prev, seq + 1)
+                entry, prev = read_entry(line, prev, seq + 1)
             except UnreadableRecord as misfit:
                 fault = LogFault(line=number, reason=str(misfit))
                 break
@@ -71,10 +71,7 @@ def read_valid_part(path: Path) -> LoadedLog:
                 entries.append(entry)
             seq, size_bytes = seq + 1, size_bytes + len(line) + 1
     except OSError as error:
-        raise SettingsError(
-            f"cannot read the session log {path}: {error.strerror}",
-            hint="agentcli sessions list --all",
-        ) from error
+        raise build_read_error(path, error) from error
     return LoadedLog(
         entries=entries,
         last_seq=seq,
@@ -85,8 +82,17 @@ def read_valid_part(path: Path) -> LoadedLog:
     )
 
 
-def _entry(line: bytes, prev: str, seq: int) -> tuple[Entry | None, str]:
-    """Return the entry with its hash; None as entry for a fact this version does not know."""
+def build_read_error(path: Path, error: OSError) -> SettingsError:
+    return SettingsError(
+        f"cannot read the session log {path}: {error.strerror}",
+        hint="agentcli sessions list --all",
+    )
+
+
+def read_entry(line: bytes, prev: str, seq: int) -> tuple[Entry | None, str]:
+    """Return the entry with its hash; None as entry for a fact this version does not know.
+
+    Raise UnreadableRecord."""
     record, seal = _record(line), verify_seal(line)
     if seal is None:
         raise UnreadableRecord(

@@ -30,7 +30,8 @@ _JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _PLAIN = frozenset((str, int, float, bool, type(None)))
 _BINARY = getattr(os, "O_BINARY", 0)  # otherwise Windows writes a newline as two characters
 _SEAL_KEY = b',"hash":"'
-_SEAL_BYTES = len(_SEAL_KEY) + 64 + len(b'"}')
+SEAL_BYTES = len(_SEAL_KEY) + 64 + len(b'"}')
+"""The length of the hash at the end of a line, with its key."""
 
 
 class LogWriter:
@@ -93,16 +94,18 @@ def read_lines(path: Path) -> Iterator[bytes]:
 
 def strip_seal(line: bytes) -> bytes:
     """Return a line without its hash: the bytes that the hash was computed from."""
-    return line[:-_SEAL_BYTES] + b"}"
+    return line[:-SEAL_BYTES] + b"}"
 
 
 def verify_seal(line: bytes) -> str | None:
     """Return the hash in a line; None if it is not the hash of the rest of the line."""
-    seal = line[-_SEAL_BYTES:]
-    claimed = seal[len(_SEAL_KEY) : -2]
+    seal = line[-SEAL_BYTES:]
     if not seal.startswith(_SEAL_KEY) or not seal.endswith(b'"}'):
         return None
-    return claimed.decode() if claimed == _sha256(strip_seal(line)).encode() else None
+    hashed = hashlib.sha256(line[:-SEAL_BYTES])
+    hashed.update(b"}")
+    computed = hashed.hexdigest()
+    return computed if seal[len(_SEAL_KEY) : -2] == computed.encode() else None
 
 
 def _line(entry: Entry, prev: str) -> tuple[bytes, str]:

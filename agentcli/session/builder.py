@@ -79,10 +79,9 @@ def open_session(
     start = open_existing(resume) if resume else open_new(settings.sessions)
     try:
         secret_masking = SecretMasking(settings)
-        past = [entry.fact for entry in start.entries]
         context_sources = build_context_sources(
             configuration,
-            list_effective_facts(past),
+            list_effective_facts(start.past.facts),
             clean=secret_masking.clean,
             wants_plan=requirements is None or requirements.answer_schema is None,
         )
@@ -91,17 +90,21 @@ def open_session(
             start.session,
             record=log.append,
             listeners=(*listeners, *context_sources.listeners),
-            past_entries=start.entries,
+            past=start.past,
             last_seq=start.last_seq,
             mask=secret_masking.build_event_mask(),
         )
         model = SessionModel(
-            opened, settings=settings, past=past, spent=start.spent, emit=journal.append
+            opened,
+            settings=settings,
+            past=start.past.facts,
+            sum_spent=start.sum_spending,
+            emit=journal.append,
         )
         parts = _build_parts(
             configuration,
             start.paths,
-            is_resumed=bool(start.entries),
+            is_resumed=bool(start.past.facts),
             journal=journal,
             model=model,
             secret_masking=secret_masking,
@@ -350,7 +353,7 @@ def _announce(
         "tools": toolset.names,
         "tools_sha256": toolset.hash_specs(),
     }
-    if start.entries:
+    if start.past.facts:
         repaired = (*start.repaired, *close_unfinished(journal, start.lost, start.lost_agents))
         journal.append(SessionResumed(**terms, repaired=repaired))
     else:

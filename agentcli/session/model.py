@@ -257,13 +257,15 @@ def find_window(model: str) -> int | None:
 # The cost of a session's models: they are opened within the user's budget, if there is one.
 
 
-def _build_budget(settings: Settings, *, spent: Spending) -> "Budget | None":
-    """Return the budget of the session, of which `spent` is used, or None without a limit."""
+def _build_budget(settings: Settings, *, sum_spent: Callable[[], Spending]) -> "Budget | None":
+    """Return the budget of the session, or None without a limit.
+
+    `sum_spent` returns what is used of it."""
     if settings.max_cost is None and settings.max_tokens is None:
         return None
     from agentcli.agent.budget import Budget
 
-    return Budget(cost_usd=settings.max_cost, tokens=settings.max_tokens, spent=spent)
+    return Budget(cost_usd=settings.max_cost, tokens=settings.max_tokens, spent=sum_spent())
 
 
 def open_priced_model(settings: Settings) -> ModelInUse:
@@ -328,12 +330,12 @@ class SessionModel:
         *,
         settings: Settings,
         past: Sequence[Fact],
-        spent: Spending,
+        sum_spent: Callable[[], Spending],
         emit: Emit,
     ) -> None:
-        """`past` holds the facts of a resumed session, and `spent` is what it has cost so far."""
+        """`past` holds the facts of a resumed session, and `sum_spent` returns its cost so far."""
         self._settings = settings
-        self._budget = _build_budget(settings, spent=spent)
+        self._budget = _build_budget(settings, sum_spent=sum_spent)
         self.current = _apply_budget(self._budget, _restore_effort(model, settings, past))
         self._emit = emit
         self._others: dict[str, ModelInUse | None] = {}

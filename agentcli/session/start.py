@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agentcli import __version__
 from agentcli.agent.journal import Journal
 from agentcli.log.lock import SessionLock
 from agentcli.log.paths import SessionPaths, create_session_paths
@@ -22,7 +23,6 @@ from agentcli.types.events import (
     CallFinished,
     CallJudged,
     ContextNote,
-    Entry,
     Fact,
     ModelReplied,
     NoteReason,
@@ -36,10 +36,10 @@ from agentcli.types.events import (
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.spending import NO_SPENDING, Spending, own_facts, spent_by_child, sum_spending
 from agentcli.types.tools import ChildTurn
-from agentcli.types.turns import is_in_turn
+from agentcli.types.turns import NO_PAST, PastFacts, is_in_turn
 
 if TYPE_CHECKING:
-    from agentcli.log.reader import LoadedLog
+    from agentcli.log.reopen import ReopenedLog
 
 CUT_SHORT = "agentcli ended before the turn finished"
 
@@ -49,7 +49,7 @@ class SessionStart:
     paths: SessionPaths
     session: str
     lock: SessionLock
-    entries: Sequence[Entry] = ()
+    past: PastFacts = NO_PAST
     last_seq: int = 0
     last_hash: str = FIRST_PREV
     repaired: tuple[str, ...] = ()
@@ -58,12 +58,11 @@ class SessionStart:
     lost_agents: tuple[AgentEnded, ...] = ()
     """Background agents that were killed with it."""
 
-    @property
-    def spent(self) -> Spending:
-        """All spending of this session so far. A fork's origin has paid for the copied part."""
-        own = own_facts([entry.fact for entry in self.entries])
+    def sum_spending(self) -> Spending:
+        """Return all spending of this session so far. A fork's origin has paid for its part."""
         turns = (*self.lost, *(agent.turn for agent in self.lost_agents))
-        return sum_spending(own) + sum(map(spent_by_child, turns), NO_SPENDING)
+        own = sum_spending(own_facts(self.past.facts))
+        return own + sum(map(spent_by_child, turns), NO_SPENDING)
 
 
 def open_new(sessions: Path | None) -> SessionStart:
@@ -75,11 +74,11 @@ def open_existing(paths: SessionPaths) -> SessionStart:
     """Open a session to continue. Raise InUse if another process has it.
 
     Raise SettingsError if it cannot be continued."""
-    from agentcli.log.reader import read_valid_part
+    from agentcli.log.reopen import is_read, reopen_log
 
     lock = SessionLock(paths.directory)
     try:
-        recorded = read_valid_part(paths.log)
+        recorded = reopen_log(paths.log, version=__version__)
         if recorded.fault is not None:
             raise SettingsError(
                 f"{paths.log}:{recorded.fault.line}: {recorded.fault.reason}",
@@ -87,7 +86,7 @@ def open_existing(paths: SessionPaths) -> SessionStart:
             )
         repaired = _move_unfinished_line(paths, recorded)
         paths.out.mkdir(mode=0o700, exist_ok=True)
-        own = own_facts([entry.fact for entry in recorded.entries])
+        own = list(filter(is_read, own_facts(recorded.facts)))
         lost_agents = tuple(_find_lost_agents(paths, own))
         lost = tuple(_find_lost_children(paths, own))
     except OSError as error:
@@ -99,12 +98,11 @@ def open_existing(paths: SessionPaths) -> SessionStart:
     except SettingsError:
         lock.release()
         raise
-    entries = recorded.entries
     return SessionStart(
         paths=paths,
-        session=entries[-1].session if entries else paths.id,
+        session=recorded.session or paths.id,
         lock=lock,
-        entries=entries,
+        past=PastFacts(facts=recorded.facts, seqs=recorded.seqs, times=recorded.times),
         last_seq=recorded.last_seq,
         last_hash=recorded.last_hash,
         repaired=repaired,
@@ -119,7 +117,7 @@ def add_fact(paths: SessionPaths, fact: Fact) -> None:
     log = LogWriter(paths.log, prev=start.last_hash)
     try:
         journal = Journal(
-            start.session, record=log.append, past_entries=start.entries, last_seq=start.last_seq
+            start.session, record=log.append, past=start.past, last_seq=start.last_seq
         )
         journal.append(fact)
     finally:
@@ -217,7 +215,7 @@ def _build_lost_turn(log: Path) -> ChildTurn:
     )
 
 
-def _move_unfinished_line(paths: SessionPaths, recorded: "LoadedLog") -> tuple[str, ...]:
+def _move_unfinished_line(paths: SessionPaths, recorded: "ReopenedLog") -> tuple[str, ...]:
     """Move an unfinished last line out of the log into its own file. Return what was done."""
     unfinished_bytes = paths.log.stat().st_size - recorded.size_bytes
     if not unfinished_bytes:

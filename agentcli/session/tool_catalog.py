@@ -36,7 +36,7 @@ class ToolCatalog:
         self.toolset = toolset
         share = int(DECLARED_SHARE * window_tokens) if window_tokens else DECLARED_TOKENS
         self._budget_tokens = min(share, DECLARED_TOKENS)
-        self._found = tuple(_iter_found(past))
+        self._past = tuple(past)
         self._count = 0
 
     def admit(self, offers: Iterable[Offer]) -> None:
@@ -57,7 +57,7 @@ class ToolCatalog:
             if spec.name not in self.toolset.names
         ]
         self.toolset.add((*deferred, self._build_search_offer(deferred)) if deferred else ())
-        self.toolset.declare(self._found)
+        self.toolset.declare(tuple(_iter_found(self._past)))
 
     def declare_search(self, sources: Sequence[str]) -> None:
         """Declare the search now, for tools that these sources will offer later.

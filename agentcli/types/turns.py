@@ -6,9 +6,22 @@ A rewind removes nothing from the log. It only says where the conversation goes 
 from collections.abc import Iterable, Sequence
 
 from agentcli.types.events import Fact, TurnEnded, TurnStarted
+from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.user_facts import Rewound
 
 NumberedFact = tuple[int, Fact]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastFacts:
+    """The facts of a session that is resumed, and for each its number and its time."""
+
+    facts: Sequence[Fact] = ()
+    seqs: Sequence[int] = ()
+    times: Sequence[str] = ()
+
+
+NO_PAST = PastFacts()
 
 
 def number_effective_facts(facts: Iterable[Fact]) -> list[NumberedFact]:
@@ -38,6 +51,12 @@ def number_effective_facts(facts: Iterable[Fact]) -> list[NumberedFact]:
 
 def list_effective_facts(facts: Iterable[Fact]) -> list[Fact]:
     return [fact for _, fact in number_effective_facts(facts)]
+
+
+def find_last_turn(facts: Sequence[Fact]) -> int:
+    """Return the index at which the last turn starts, or 0 if there is none."""
+    backwards = reversed(range(len(facts)))
+    return next((at for at in backwards if isinstance(facts[at], TurnStarted)), 0)
 
 
 def is_in_turn(facts: Sequence[Fact]) -> bool:

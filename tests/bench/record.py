@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
+from agentcli.agent.history import build_messages
 from agentcli.agent.journal import Journal
 from agentcli.log.audit import audit_log
 from agentcli.log.paths import SessionPaths
@@ -15,6 +16,7 @@ from agentcli.types.errors import Ending
 from agentcli.types.events import (
     CallFinished,
     CallJudged,
+    Compacted,
     ModelReplied,
     SessionStarted,
     TurnEnded,
@@ -29,18 +31,28 @@ RECORDS = 10_000
 OUTPUT = "a line of a file that was read\n" * 60
 
 
-def write(path: Path, *, size_bytes: int = 0) -> None:
-    """Turns of three steps with two calls each, as sessions are, up to this size if one is given"""
+SUMMARISED_TURNS = 40
+"""The turns after which a long session is summarised: some 750 kB of its log."""
+
+
+def write(path: Path, *, size_bytes: int = 0, version: str = "0") -> None:
+    """Turns of three steps with two calls each, as sessions are, up to this size if one is given.
+
+    No window holds a session of such a size, so it is summarised now and then."""
     log = LogWriter(path)
     journal = Journal("bench", record=log.append)
     journal.append(
         SessionStarted(
-            session="bench", version="0", workspace="/", model="m", mode="ask", tools=(),
+            session="bench", version=version, workspace="/", model="m", mode="ask", tools=(),
             tools_sha256="",
         )
     )  # fmt: skip
+    turns = 0
     while path.stat().st_size < size_bytes if size_bytes else len(journal.facts) < RECORDS:
         turn(journal)
+        turns += 1
+        if size_bytes and turns % SUMMARISED_TURNS == 0:
+            journal.append(Compacted(summary="All of it was read.", tokens_before=180_000))
     log.close()
 
 
@@ -84,6 +96,5 @@ def figures() -> Iterator[Figure]:
         yield Figure(what="log, summarise", value=wall_ms(partial(summarize, place)))
         yield Figure(what="log, load", value=wall_ms(partial(read_log, path)), at_most=1000)
         yield Figure(what="log, verify", value=wall_ms(partial(audit_log, path)))
-        entries = read_log(path).entries
-        journal = Journal("bench", record=lambda entry: None, past_entries=entries)
-        yield Figure(what="log, fold into messages", value=wall_ms(journal.history.build_messages))
+        facts = [entry.fact for entry in read_log(path).entries]
+        yield Figure(what="log, fold into messages", value=wall_ms(partial(build_messages, facts)))

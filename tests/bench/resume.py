@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from agentcli import __version__
 from agentcli.agent.journal import Journal
 from agentcli.log.paths import SessionPaths
 from agentcli.session.start import open_existing
@@ -19,22 +20,27 @@ RUNS = 5
 
 def figures() -> Iterator[Figure]:
     with TemporaryDirectory() as scratch:
-        paths = SessionPaths(id="bench", directory=Path(scratch))
-        record.write(paths.log, size_bytes=LOG_BYTES)
+        own = SessionPaths(id="own", directory=Path(scratch, "own"))
+        other = SessionPaths(id="other", directory=Path(scratch, "other"))
+        for paths, version in ((own, __version__), (other, "another")):
+            paths.directory.mkdir()
+            record.write(paths.log, size_bytes=LOG_BYTES, version=version)
         taken = in_turns(
             {
-                "bare": partial(wall_ms, partial(_read_bare, paths.log)),
-                "ours": partial(wall_ms, partial(_take_up, paths)),
+                "bare": partial(wall_ms, partial(_read_bare, own.log)),
+                "own": partial(wall_ms, partial(_take_up, own)),
+                "other": partial(wall_ms, partial(_take_up, other)),
             },
             runs=RUNS,
         )
-    yield Figure(
-        what="a log of 50 MB, reopened and folded",
-        value=taken["ours"],
-        floor=taken["bare"],
-        floor_is="its hashes and json.loads",
-    )
-    yield Figure(what="the same, to its bound", value=taken["ours"], at_most=300)
+    for name, whose in (("own", "this version"), ("other", "another version")):
+        yield Figure(
+            what=f"a log of 50 MB of {whose}, reopened and folded",
+            value=taken[name],
+            floor=taken["bare"],
+            floor_is="its hashes and json.loads",
+        )
+    yield Figure(what="the first of them, to its bound", value=taken["own"], at_most=300)
 
 
 def _take_up(paths: SessionPaths) -> None:
@@ -43,7 +49,7 @@ def _take_up(paths: SessionPaths) -> None:
         journal = Journal(
             start.session,
             record=lambda entry: None,
-            past_entries=start.entries,
+            past=start.past,
             last_seq=start.last_seq,
         )
         journal.history.build_messages()

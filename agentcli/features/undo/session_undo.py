@@ -323,7 +323,7 @@ def open_closed_session(paths: SessionPaths, moved_to: Path | None) -> Iterator[
     log = LogWriter(paths.log, prev=taken.last_hash)
     try:
         journal = Journal(
-            taken.session, record=log.append, past_entries=taken.entries, last_seq=taken.last_seq
+            taken.session, record=log.append, past=taken.past, last_seq=taken.last_seq
         )
         yield UndoManager(
             journal,

@@ -12,7 +12,11 @@ def _switch(tmp_path: Path, told: list[Event], *, fallback: str | None) -> Sessi
     model = script(tmp_path / "first.json", ["hi"])
     settings = Settings(workspace=tmp_path, model=model, fallback=fallback)
     return SessionModel(
-        open_model(settings), settings=settings, past=(), spent=NO_SPENDING, emit=told.append
+        open_model(settings),
+        settings=settings,
+        past=(),
+        sum_spent=lambda: NO_SPENDING,
+        emit=told.append,
     )
 
 

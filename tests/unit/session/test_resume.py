@@ -12,22 +12,19 @@ from agentcli.session.start import add_fact, close_unfinished, open_existing
 from agentcli.types.errors import SettingsError
 from agentcli.types.events import (
     CallFinished,
-    Entry,
     Fact,
     SessionForked,
     SessionNamed,
     TurnEnded,
 )
+from agentcli.types.turns import PastFacts
 from tests.support.record import SESSION, A, judged, rewrite, write
 
 
 def closed(facts: Sequence[Fact]) -> tuple[list[Fact], tuple[str, ...]]:
-    entries = [
-        Entry(seq=seq, at="", session="s", parent=None, fact=fact)
-        for seq, fact in enumerate(facts, start=1)
-    ]
+    past = PastFacts(facts=facts, seqs=range(1, len(facts) + 1), times=[""] * len(facts))
     added: list[Fact] = []
-    journal = Journal("s", record=lambda entry: added.append(entry.fact), past_entries=entries)
+    journal = Journal("s", record=lambda entry: added.append(entry.fact), past=past)
     return added, close_unfinished(journal)
 
 
@@ -74,7 +71,7 @@ def test_unfinished_record_is_set_aside_and_nothing_else(tmp_path: Path, cut_byt
     taken.lock.release()
     kept = next(place.directory.glob("unfinished-*.txt"))
     assert place.log.read_bytes() + kept.read_bytes() == whole[:-cut_bytes]
-    assert [entry.seq for entry in taken.entries] == list(range(1, 16))
+    assert list(taken.past.seqs) == list(range(1, 16))
 
 
 def test_log_that_was_tampered_with_is_not_continued(tmp_path: Path) -> None:

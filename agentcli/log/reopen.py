@@ -1,0 +1,174 @@
+"""A log that is taken up again: its chain is followed, and most facts stay lines until needed.
+
+A session that goes on needs few of the fields in its log. A line of this version, with its hash
+intact, becomes a fact of its class at once, and is parsed when a field of it is first asked for.
+All other lines are read and validated as everywhere.
+"""
+
+import json
+import re
+from dataclasses import field
+from pathlib import Path
+from threading import RLock
+from typing import Any
+
+from agentcli.log.decode import FACTS, parse_fact
+from agentcli.log.reader import LogFault, UnreadableRecord, build_read_error, read_entry
+from agentcli.log.writer import FIRST_PREV, SEAL_BYTES, VERSION, read_lines, verify_seal
+from agentcli.types.errors import SettingsError
+from agentcli.types.events import Fact, SessionResumed, SessionStarted
+from agentcli.types.fast_dataclass import dataclass
+
+_HEAD = re.compile(
+    rb'\{"v":%d,"seq":(\d+),"at":"([^"\\]*)","session":"([^"\\]*)","parent":(?:\d+|null),'
+    rb'"prev":"(.{64})","fact":\{"' % VERSION
+)
+_TYPE = b'"type":"'
+_TYPE_BYTES = 40
+"""More than any type takes at the end of a line."""
+_LAST_TEXT = b'"type":"text"}]'
+_NEEDED = (b'"type":"child_turn"', b'"found":[')
+"""What a result has after its text if a session needs it when it goes on."""
+_LOADING = RLock()
+
+
+@dataclass(slots=True, kw_only=True)
+class ReopenedLog:
+    facts: list[Fact] = field(default_factory=list)
+    seqs: list[int] = field(default_factory=list)
+    times: list[str] = field(default_factory=list)
+    session: str = ""
+    """The session of the last record."""
+    last_seq: int = 0
+    last_hash: str = FIRST_PREV
+    """The hash that the next line has to carry."""
+    size_bytes: int = 0
+    """The size of the lines that were read: the offset of the next one."""
+    fault: LogFault | None = None
+
+
+def reopen_log(path: Path, *, version: str) -> ReopenedLog:
+    """Return all up to the first line that does not fit. Raise SettingsError without a log.
+
+    `version` is that of this program, whose own lines need no validation."""
+    log, is_own = ReopenedLog(), False
+    try:
+        for line in read_lines(path):
+            seq = log.last_seq + 1
+            fact, at, session, seal = (is_own and _leave_unread(line, log.last_hash, seq)) or _read(
+                line, log.last_hash, seq
+            )
+            if fact is not None:
+                log.facts.append(fact)
+                log.seqs.append(seq)
+                log.times.append(at)
+                log.session = session
+                if isinstance(fact, SessionStarted | SessionResumed):
+                    is_own = fact.version == version
+            log.last_seq, log.last_hash = seq, seal
+            log.size_bytes += len(line) + 1
+    except UnreadableRecord as misfit:
+        log.fault = LogFault(line=log.last_seq + 1, reason=str(misfit))
+    except OSError as error:
+        raise build_read_error(path, error) from error
+    return log
+
+
+def _read(line: bytes, prev: str, seq: int) -> tuple[Fact | None, str, str, str]:
+    """Return the fact of a line, its time, session and hash; None for a fact of an unknown type."""
+    entry, seal = read_entry(line, prev, seq)
+    return (entry.fact, entry.at, entry.session, seal) if entry else (None, "", "", seal)
+
+
+def _leave_unread(line: bytes, prev: str, seq: int) -> tuple[Fact, str, str, str] | None:
+    """Return the same without reading the fact; None if the line must be read."""
+    kind = _UNREAD.get(line[-SEAL_BYTES - _TYPE_BYTES : -SEAL_BYTES].rpartition(_TYPE)[2])
+    head = _HEAD.match(line)
+    if kind is None or head is None or head[4] != prev.encode() or int(head[1]) != seq:
+        return None
+    seal = verify_seal(line)
+    if seal is None or (kind.type == "call_finished" and _is_needed(line)):
+        return None
+    fact: Fact = object.__new__(kind)
+    kind.keep.__set__(fact, line)
+    return fact, head[2].decode(), head[3].decode(), seal
+
+
+def _is_needed(line: bytes) -> bool:
+    after = line[max(0, line.rfind(_LAST_TEXT)) :]
+    return any([words in after for words in _NEEDED])
+
+
+def is_read(fact: Fact) -> bool:
+    """Return whether a fact was read. The others name no child agent, and no tool was found."""
+    return not isinstance(fact, Unread)
+
+
+class Unread:
+    """A fact that is a line so far. As soon as a field is read, it is an ordinary fact."""
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(_load(self), name)
+
+    def __eq__(self, other: object) -> bool:
+        return bool(_load(self) == other)
+
+    def __hash__(self) -> int:
+        return hash(_load(self))
+
+    def __repr__(self) -> str:
+        return repr(_load(self))
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return _load(self).__reduce_ex__(protocol)
+
+
+def _load(fact: Any) -> Any:
+    """Parse the line of a fact, and make it an ordinary fact of its class. Return it."""
+    with _LOADING:  # a thread must not see half of it
+        unread: Any = type(fact)
+        if issubclass(unread, Unread):
+            parsed = _parse(vars(unread)["keep"].__get__(fact))
+            for name in parsed.__dataclass_fields__:
+                getattr(type(parsed), name).__set__(fact, getattr(parsed, name))
+            object.__setattr__(fact, "__class__", type(parsed))
+    return fact
+
+
+def _parse(line: bytes) -> Any:
+    record = json.loads(line)
+    try:
+        return parse_fact(record["fact"])
+    except ValueError as error:
+        raise SettingsError(
+            f"record {record['seq']} of the log is not of this format: {error}",
+            hint=f"agentcli audit verify {record['session']}",
+        ) from error
+
+
+def _build_unread(kind: Any) -> Any:
+    """Return a subclass that keeps a line where its class has the first field."""
+    first = next(iter(kind.__dataclass_fields__))
+    return type(
+        kind.__name__,
+        (Unread, kind),
+        {
+            "__slots__": (),
+            "__module__": __name__,
+            "keep": vars(kind)[first],
+            first: property(lambda fact: getattr(_load(fact), first)),
+            "type": kind.__dataclass_fields__["type"].default,
+        },
+    )
+
+
+_UNREAD = {
+    f'{name}"}}'.encode(): _build_unread(FACTS[name])
+    for name in (
+        *("model_replied", "call_judged", "call_finished"),
+        *("checkpointed", "hook_ran", "turn_ended"),
+    )
+}
+"""Classes of the most frequent and longest facts, by how their lines end before the hash."""
