@@ -37,6 +37,10 @@ MAY_HAVE_RUN = (
 )
 PINNED = (NoteReason.INSTRUCTIONS, NoteReason.PLAN)
 """The reasons of notes that are never summarised away."""
+_OF_THE_USER = (TurnStarted, TurnWithdrawn, ContextNote)
+"""Facts whose messages a summary may keep."""
+_TAKE_BACK = (Rewound, Restored)
+"""Facts that need every message there was."""
 SUMMARISED = "[The conversation until here, shortened. What was said and done, and what is open:]"
 
 
@@ -74,14 +78,14 @@ class History:
         for fact in facts[:needed]:
             if isinstance(fact, ModelReplied):
                 self._open_prompt = None
-            elif isinstance(fact, TurnStarted | TurnWithdrawn | ContextNote):
+            elif isinstance(fact, _OF_THE_USER):
                 self._fold(fact)
         for fact in facts[needed:]:
             self._fold(fact)
         self._skipped = list(facts) if needed else []
 
     def add(self, fact: Fact) -> None:
-        if self._skipped and isinstance(fact, Rewound | Restored):
+        if self._skipped and isinstance(fact, _TAKE_BACK):
             self._reset()
             for earlier in self._skipped:
                 self._fold(earlier)
@@ -292,7 +296,7 @@ def _find_needed(facts: Sequence[Fact]) -> int:
     """Return the index of the first fact whose reply or result can still be sent.
 
     It is that of the last reply before the last summary, or 0 if anything is taken back."""
-    if any(isinstance(fact, Rewound | Restored) for fact in facts):
+    if any(isinstance(fact, _TAKE_BACK) for fact in facts):
         return 0
     summaries = (at for at in reversed(range(len(facts))) if isinstance(facts[at], Compacted))
     for at in reversed(range(next(summaries, 0))):

@@ -27,8 +27,9 @@ _TYPE = b'"type":"'
 _TYPE_BYTES = 40
 """More than any type takes at the end of a line."""
 _LAST_TEXT = b'"type":"text"}]'
-_NEEDED = (b'"type":"child_turn"', b'"found":[')
-"""What a result has after its text if a session needs it when it goes on."""
+_CHILD_TURN = b'"type":"child_turn"'
+_FOUND = b'"found":['
+_OPENINGS = (SessionStarted, SessionResumed)
 _LOADING = RLock()
 
 
@@ -87,7 +88,7 @@ def _leave_unread(line: bytes, prev: str, seq: int) -> tuple[Fact, str, str, str
     if kind is None or head is None or head[4] != prev.encode() or int(head[1]) != seq:
         return None
     seal = verify_seal(line)
-    if seal is None or (kind.type == "call_finished" and _is_needed(line)):
+    if seal is None or (kind is _RESULT and _is_needed(line)):
         return None
     fact: Fact = object.__new__(kind)
     kind.keep.__set__(fact, line)
@@ -95,8 +96,11 @@ def _leave_unread(line: bytes, prev: str, seq: int) -> tuple[Fact, str, str, str
 
 
 def _is_needed(line: bytes) -> bool:
+    """Return whether a session that goes on needs a result: it names an agent, or tools it found.
+
+    Both come after its text."""
     after = line[max(0, line.rfind(_LAST_TEXT)) :]
-    return any([words in after for words in _NEEDED])
+    return _CHILD_TURN in after or _FOUND in after
 
 
 def is_read(fact: Fact) -> bool:
@@ -172,3 +176,4 @@ _UNREAD = {
     )
 }
 """Classes of the most frequent and longest facts, by how their lines end before the hash."""
+_RESULT = _UNREAD[b'call_finished"}']

@@ -1,5 +1,6 @@
 """A session of 50 MB taken up again: its log is read, checked and folded into messages."""
 
+import gc
 import hashlib
 import json
 from collections.abc import Iterator
@@ -44,6 +45,7 @@ def figures() -> Iterator[Figure]:
 
 
 def _take_up(paths: SessionPaths) -> None:
+    gc.disable()  # as at the start of the program
     start = open_existing(paths)
     try:
         journal = Journal(
@@ -55,6 +57,7 @@ def _take_up(paths: SessionPaths) -> None:
         journal.history.build_messages()
     finally:
         start.lock.release()
+        gc.enable()
 
 
 def _read_bare(log: Path) -> None:
