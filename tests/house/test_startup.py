@@ -3,11 +3,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pexpect
 import pytest
 
 from tests.support import anthropic_streams as anthropic
 from tests.support.program import environment
 from tests.support.provider import Provider
+from tests.support.terminal import until
 
 HEAVY = {
     "anthropic",
@@ -52,6 +54,23 @@ from agentcli.session.preparation import FIRST_CALLS
 for name in FIRST_CALLS:
     __import__(name)
 print(json.dumps(sorted(sys.modules)))
+"""
+
+AT_THE_PROMPT = """
+import json, sys
+from pathlib import Path
+
+class Finder:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name == "agentcli.session.builder":  # the first module that is loaded beside the prompt
+            Path("names.new").write_text(json.dumps(sorted(sys.modules)))
+            Path("names.new").rename("names")
+
+sys.meta_path.insert(0, Finder)
+sys.argv = ["agentcli", "--model", "opus"]
+from agentcli.__main__ import main
+main()
 """
 
 
@@ -108,6 +127,23 @@ def test_resumed_run_needs_no_more_than_a_new_one(tmp_path: Path) -> None:
         modules = loaded("run", "--continue", "y", cwd=tmp_path, env=env)
         assert "Hi." in provider.requests[1].body.decode()
     assert modules == {"asyncio"}
+
+
+def test_prompt_needs_nothing_that_only_requests_calls_or_bugs_need(tmp_path: Path) -> None:
+    env = environment(tmp_path, ANTHROPIC_API_KEY="sk-test-0123456789", TERM="xterm-256color")
+    child = pexpect.spawn(
+        sys.executable, ["-c", AT_THE_PROMPT], cwd=tmp_path, env=env, timeout=60, encoding="utf-8"
+    )
+    child.expect("ctrl")
+    until((tmp_path / "names").exists, "the session is loaded", within_s=60)
+    child.sendeof()
+    child.expect(pexpect.EOF)
+    child.close()
+    names = set(json.loads((tmp_path / "names").read_text()))
+    assert HEAVY & names == {"asyncio", "prompt_toolkit"}
+    packages = {".".join(name.split(".")[:2]) for name in names if name.startswith("agentcli.")}
+    unneeded = {"providers", "permissions", "tools", "sandbox", "features"}
+    assert packages & {f"agentcli.{name}" for name in unneeded} == set()
 
 
 def test_session_loads_no_feature_that_the_configuration_does_not_ask_for(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ from agentcli.types.errors import AgentError, Exit
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.settings import Settings
 from agentcli.types.verdicts import Mode
-from agentcli.ui.crash import describe_crash
 from agentcli.ui.images import begins_with_image
 from agentcli.ui.repl import completion
 
@@ -237,6 +236,8 @@ class CommandRegistry:
         except AgentError as error:
             host.fail(str(error), error.hint or usage)
         except Exception as bug:  # noqa: BLE001 - a command that breaks must not end the session
+            from agentcli.ui.crash import describe_crash
+
             host.fail(*describe_crash(bug))
 
     def works_alone(self, line: str) -> bool:
