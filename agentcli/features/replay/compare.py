@@ -61,6 +61,7 @@ _STAND_INS: tuple[tuple[str, str], ...] = (
     (r"(?m)^\[\d+\] \d+$", "<job>"),
     (rf"\n*{re.escape(NOTE)}", ""),  # parallel calls may end in another order
     (r"«secret:[0-9a-f]+»", "***"),  # every user has other tokens, and old logs had stars
+    (r"(?m)^(There is no tool '.*) The tools are .*$", r"\1"),  # which of them were declared then
     (r"(?m)^ *[~^]+\n", ""),  # under a line of a traceback: Python versions draw them differently
     (
         r"(?m)^([-dlbcps][-rwxsStT]{9})[.+@]? +\d+ +\S+ +\S+ +(\d+) +\S+ +\d+ +[\d:]+ ",
