@@ -20,7 +20,7 @@ from agentcli.permissions.granting import (
     refuse_request,
 )
 from agentcli.permissions.readonly import ReadProver
-from agentcli.permissions.rules import PermissionRule, RuleDecision
+from agentcli.permissions.rules import PermissionRule, RuleDecision, When
 from agentcli.permissions.shell import OpaqueLine, PlainLine
 from agentcli.permissions.subject import CallSubject, ReachedPath
 from agentcli.system.grants import find_missing
@@ -325,15 +325,16 @@ class PolicyDecider:
 
     def _coverage(self) -> RuleCoverage:
         terms = self._find_terms()
-        return RuleCoverage(self._rules, prover=terms.prover, reads_alone=terms.is_confined)
+        return RuleCoverage(self._active, prover=terms.prover, reads_alone=terms.is_confined)
 
     def _rules_with(self, decision: RuleDecision) -> list[PermissionRule]:
         return [rule for rule in self._active if rule.decision == decision]
 
     @property
     def _active(self) -> list[PermissionRule]:
-        is_untrusted = self._is_untrusted()
-        return [rule for rule in self._rules if rule.when == "always" or is_untrusted]
+        """The rules that are valid now, by their `when`."""
+        is_valid: dict[When, bool] = {"always": True, "untrusted": self._is_untrusted()}
+        return [rule for rule in self._rules if is_valid[rule.when]]
 
 
 def _asks_about_reserved(subject: CallSubject) -> Verdict | None:

@@ -214,12 +214,13 @@ def _read_switch(table: dict[str, Any], field: str) -> bool:
 
 
 def _when(table: dict[str, Any], rule: PermissionRule) -> When:
-    when = table.get("when", "always")
-    if when not in WHENS:
-        raise RuleError(f"when must be always or untrusted, not {json.dumps(when)}")
+    given = table.get("when", "always")
+    when = next((known for known in WHENS if known == given), None)
+    if when is None:
+        raise RuleError(f"when must be {' or '.join(WHENS)}, not {json.dumps(given)}")
     if when == "untrusted" and rule.decision == "allow":
         raise RuleError('when = "untrusted" cannot allow; use ask, deny or judge')
-    return "untrusted" if when == "untrusted" else "always"
+    return when
 
 
 def _matches(rule: PermissionRule, example: str) -> bool:
