@@ -41,12 +41,11 @@ from agentcli.system.git import (
 from agentcli.system.private_file import write_private
 from agentcli.system.text import printable
 from agentcli.types.errors import SettingsError, UsageError
-from agentcli.types.events import Checkpointed
+from agentcli.types.events import PATHS_RECORDED, Checkpointed
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.words import pluralize
 
 NAME_CHARS = 60
-PATHS_RECORDED = 50
 RESERVED_NAMES = ("merge", "keep", "discard", "list")
 """The words of the commands about worktrees."""
 

@@ -320,6 +320,9 @@ class HookRan:
     type: Literal["hook_ran"] = "hook_ran"
 
 
+PATHS_RECORDED = 50  # the most paths that one fact names; it counts the others
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpointed:
     """The changes of a call in the workspace, stored so that they can be undone."""

@@ -37,6 +37,7 @@ from agentcli.types.errors import (
     UsageError,
 )
 from agentcli.types.events import (
+    PATHS_RECORDED,
     ContextNote,
     Event,
     NoteReason,
@@ -61,7 +62,6 @@ if TYPE_CHECKING:
     from agentcli.agent.budget import Share
 
 ANSWER_CHARS = 2_000
-PATHS_RECORDED = 50
 BROKEN = TurnEnded(ending=Ending.INTERNAL, message="internal error")
 
 

@@ -22,6 +22,7 @@ from agentcli.session.start import end_open_turn, open_existing
 from agentcli.system.plain_text import show_controls
 from agentcli.types.errors import SettingsError, UsageError
 from agentcli.types.events import (
+    PATHS_RECORDED,
     CallJudged,
     Checkpointed,
     ContextNote,
@@ -134,7 +135,6 @@ def build_undo_stack(facts: Iterable[Fact], times: Iterable[str]) -> UndoStack:
 
 
 PATHS_SHOWN = 20
-PATHS_RECORDED = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

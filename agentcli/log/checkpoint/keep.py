@@ -24,7 +24,7 @@ from agentcli.log.checkpoint.trees import (
     write_state,
 )
 from agentcli.system.text import printable
-from agentcli.types.events import Checkpointed
+from agentcli.types.events import PATHS_RECORDED, Checkpointed
 from agentcli.types.fast_dataclass import dataclass
 
 # The files of a workspace that are stored already, by path and stamp, for the next session
@@ -54,7 +54,6 @@ def load_known_files(path: Path) -> Mapping[bytes, CapturedFile]:
         return {}
 
 
-PATHS_SHOWN = 50
 WORTH_REMEMBERING = 500
 """The number of files that the next session would have to read again."""
 
@@ -239,4 +238,6 @@ def _has_content(difference: TreeDifference) -> bool:
 
 
 def _display_paths(paths: Sequence[bytes]) -> tuple[str, ...]:
-    return tuple(printable(path.decode("utf-8", "surrogateescape")) for path in paths[:PATHS_SHOWN])
+    return tuple(
+        printable(path.decode("utf-8", "surrogateescape")) for path in paths[:PATHS_RECORDED]
+    )
