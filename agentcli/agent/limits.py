@@ -1,6 +1,7 @@
 """The limits of a turn: steps, time, the pace of calls, and repeated calls.
 
-To add a limit: a setting (`types/settings`), its field in `TurnLimits`, and its check here.
+To add a limit: a setting (`types/settings`, `RUN_LIMITS`), its field in `TurnLimits` and its check
+here, and its ending in `types/errors`.
 """
 
 import json

@@ -2,6 +2,8 @@
 
 The model is told which entry of `needs` to add to the same command. That call is also what the user
 is offered: only the model knows which parts of a line have run already and must not run twice.
+What the proxy says of a host that it refused comes from `sandbox/proxy_route` (`advise`), and the
+option for a run that cannot ask from `permissions/granting`.
 """
 
 import os
