@@ -26,7 +26,12 @@ CALLS: dict[str, Call] = {
     "read_file": ("read_file", {"path": "a.py"}),
     "edit_file": ("edit_file", {"path": "a.py", "old_text": "a = 1", "new_text": "a = 2"}),
 }
-LAYERS = {"no sandbox": ("--sandbox", "off"), "sandbox": ()}
+LAYERS: dict[str, tuple[str, ...]] = {
+    "no sandbox": ("--sandbox", "off"),
+    "Landlock": ("--sandbox", "landlock"),
+    "sandbox": (),
+}
+"""The last is the strongest that works: bubblewrap, where it is installed."""
 AT_ONCE_MS = 60
 
 

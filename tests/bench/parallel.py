@@ -8,6 +8,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from tests.bench.figures import Figure, wall_ms
+from tests.bench.first_call import LAYERS
 from tests.bench.model import Model
 from tests.bench.process import timed
 from tests.support import anthropic_streams as anthropic
@@ -30,13 +31,14 @@ def figures() -> Iterator[Figure]:
             what=f"a turn of {TOGETHER} reads of 1 MB", value=_turn_ms(home, reads), at_most=60
         )
         sleeps = [("bash", {"command": f"sleep {SLOW_S}"}) for _ in range(TOGETHER)]
-        yield Figure(
-            what=f"the first turn, of {TOGETHER} sleep {SLOW_S}",
-            value=_turn_ms(home, sleeps, step=0),
-            floor=statistics.median(wall_ms(_sleep_bare) for _ in range(RUNS)),
-            floor_is="bare subprocesses",
-            at_most=560 / (SLOW_S * 1000),
-        )
+        for layer, options in LAYERS.items():
+            yield Figure(
+                what=f"the first turn, of {TOGETHER} sleep {SLOW_S}, {layer}",
+                value=_turn_ms(home, sleeps, options, step=0),
+                floor=statistics.median(wall_ms(_sleep_bare) for _ in range(RUNS)),
+                floor_is="bare subprocesses",
+                at_most=560 / (SLOW_S * 1000),
+            )
         waits = [("bash", {"command": f"sleep {SLOW_S}; echo {n}"}) for n in range(TOGETHER)]
         yield Figure(
             what=f"a turn of {TOGETHER} slow reads",
@@ -53,7 +55,13 @@ def _sleep_bare() -> None:
         process.wait()
 
 
-def _turn_ms(home: Path, calls: Sequence[tuple[str, dict[str, Any]]], *, step: int = 1) -> float:
+def _turn_ms(
+    home: Path,
+    calls: Sequence[tuple[str, dict[str, Any]]],
+    options: Sequence[str] = (),
+    *,
+    step: int = 1,
+) -> float:
     """From the reply with the calls to the request with their results.
 
     At step 1 all tools are loaded."""
@@ -61,7 +69,8 @@ def _turn_ms(home: Path, calls: Sequence[tuple[str, dict[str, Any]]], *, step: i
     for _ in range(RUNS):
         with Model(lambda step: _reply(step, calls)) as model:
             env = environment(home, **model.environment)
-            timed([PROGRAM, "run", "--model", "opus", "-q", "Read."], env=env, cwd=home)
+            command = [PROGRAM, "run", "--model", "opus", "--mode", "auto", "-q", *options]
+            timed([*command, "Read."], env=env, cwd=home)
         taken.append((model.complete[step + 1] - model.answered[step]) * 1000)
     return statistics.median(taken)
 

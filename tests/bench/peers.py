@@ -105,10 +105,12 @@ def _run_often(argv: list[str], reply: Reply) -> list[tuple[Model, Spent]]:
 def _run(argv: list[str], reply: Reply) -> tuple[Model, Spent] | None:
     with TemporaryDirectory() as home, Model(reply) as model:
         env = environment(Path(home), **model.environment)
+        project = Path(home, "project")
+        project.mkdir()
         _point_pi_to(model, Path(home))
         _point_codex_to(model, Path(home))
         try:
-            spent = weighed(argv, env=env, cwd=Path(home))
+            spent = weighed(argv, env=env, cwd=project)
         except (subprocess.CalledProcessError, subprocess.TimeoutExpired):
             return None
         if not model.complete:

@@ -2,7 +2,7 @@
 
 A step is a function that is entered from another module of ours, each counted once. Constructors,
 special methods and lambdas are not counted, nor what is called while a module is imported or what
-is prepared beside the way. The stack is the functions that are open when the way ends.
+is prepared in threads beside the way. The stack is the functions that are open when the way ends.
 """
 
 import json
@@ -24,6 +24,8 @@ from tests.support.program import environment
 
 PACKAGE = "agentcli"
 OUTPUT = "WAY_OUTPUT"
+_BESIDE = ("preparation", "beside the proof", "shells ahead", "unused homes", "new repositories")
+"""The names of threads in which something is prepared, or looked after."""
 
 
 class Way(NamedTuple):
@@ -124,7 +126,7 @@ class Probe:
 
     def _is_step(self, frame: FrameType, module: str, function: str) -> bool:
         name = frame.f_code.co_name
-        if name.startswith(("<", "__")) or threading.current_thread().name == "preparation":
+        if name.startswith(("<", "__")) or threading.current_thread().name.startswith(_BESIDE):
             return False
         caller = next(_iter_callers(frame), None)
         return caller is None or (
