@@ -69,8 +69,8 @@ def _turn_ms(
     for _ in range(RUNS):
         with Model(lambda step: _reply(step, calls)) as model:
             env = environment(home, **model.environment)
-            command = [PROGRAM, "run", "--model", "opus", "--mode", "auto", "-q", *options]
-            timed([*command, "Read."], env=env, cwd=home)
+            words = ("run", "--model", "opus", "--mode", "auto", "-q", *options, "Read.")
+            timed([PROGRAM, *words], env=env, cwd=home)
         taken.append((model.complete[step + 1] - model.answered[step]) * 1000)
     return statistics.median(taken)
 
