@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.confined import LAYERS
 from tests.support.layers import explain_missing
-from tests.support.program import Ran, agentcli, script, session_log
+from tests.support.program import Ran, agentcli, read_facts, script, session_log
 
 
 @pytest.fixture
@@ -31,13 +31,13 @@ def run(home: Path, workspace: Path, *calls: Any, options: tuple[Any, ...] = ())
 
 
 def read_results(home: Path) -> list[str]:
-    facts = [json.loads(line)["fact"] for line in session_log(home).read_text().splitlines()]
+    facts = read_facts(session_log(home))
     results = (fact["result"] for fact in facts if fact["type"] == "call_finished")
     return ["".join(block.get("text", "") for block in one["content"]) for one in results]
 
 
 def find_facts(home: Path, kind: str) -> list[dict[str, Any]]:
-    facts = (json.loads(line)["fact"] for line in session_log(home).read_text().splitlines())
+    facts = read_facts(session_log(home))
     return [fact for fact in facts if fact["type"] == kind]
 
 

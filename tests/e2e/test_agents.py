@@ -16,7 +16,7 @@ from agentcli.providers.catalog import cost_usd, resolve
 from agentcli.types.messages import Usage
 from tests.support import anthropic_streams as anthropic
 from tests.support.processes import running, unique_seconds
-from tests.support.program import PROGRAM, Ran, agentcli, environment, session_log
+from tests.support.program import PROGRAM, Ran, agentcli, environment, read_facts, session_log
 from tests.support.provider import Provider, Recorded, Reply, sse, stream
 from tests.support.repl import KEY, answer_question, git, live, says
 from tests.support.terminal import until
@@ -131,7 +131,7 @@ class Crew:
         return ran
 
     def facts(self, kind: str) -> list[dict[str, Any]]:
-        facts = [json.loads(line)["fact"] for line in session_log(self.home).open()]
+        facts = read_facts(session_log(self.home))
         return [fact for fact in facts if fact["type"] == kind]
 
     def trees(self) -> list[Path]:

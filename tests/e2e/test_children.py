@@ -11,7 +11,7 @@ from agentcli.features.children.engine import STEPS_MAX
 from agentcli.types.errors import Exit
 from tests.support import anthropic_streams as anthropic
 from tests.support.mcp_links import SHELF
-from tests.support.program import Ran, agentcli, session_log, write_script_command
+from tests.support.program import Ran, agentcli, read_facts, session_log, write_script_command
 from tests.support.provider import Provider, Recorded, Reply, answer, sse, stream
 from tests.support.repl import KEY, answer_question, live, open_question, runs, says
 from tests.support.terminal import Term, until
@@ -65,7 +65,7 @@ class Childhood:
         return ran
 
     def results(self) -> list[dict[str, Any]]:
-        facts = [json.loads(line)["fact"] for line in session_log(self.home).open()]
+        facts = read_facts(session_log(self.home))
         return [fact["result"] for fact in facts if fact["type"] == "call_finished"]
 
     def result(self) -> tuple[str, str]:
@@ -304,7 +304,7 @@ def test_interrupted_child_is_one_result_and_what_it_did_is_kept(tmp_path: Path)
         term.wait("call 1: read_file a.txt")
         term.key("escape")
         term.wait("interrupted after")
-        facts = [json.loads(line)["fact"] for line in session_log(session.home).open()]
+        facts = read_facts(session_log(session.home))
         (result,) = [fact["result"] for fact in facts if fact["type"] == "call_finished"]
         assert (result["error"], result["content"][0]["text"]) == (
             "cancelled",

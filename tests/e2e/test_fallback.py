@@ -1,11 +1,10 @@
-import json
 from pathlib import Path
 from typing import Any
 
 from agentcli.agent.children import CHILD_INSTRUCTIONS
 from agentcli.types.errors import Exit
 from tests.support import anthropic_streams as anthropic
-from tests.support.program import Ran, agentcli, session_log
+from tests.support.program import Ran, agentcli, read_facts, session_log
 from tests.support.provider import Provider, Recorded, Reply, answer
 from tests.support.repl import KEY, says
 
@@ -23,7 +22,7 @@ def run(home: Path, script: Any, **more: str) -> tuple[Ran, list[str]]:
 
 
 def warnings(home: Path) -> list[str]:
-    facts = [json.loads(line)["fact"] for line in session_log(home).open()]
+    facts = read_facts(session_log(home))
     return [fact["message"] for fact in facts if fact.get("code") == "model.fallback"]
 
 

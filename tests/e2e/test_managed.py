@@ -17,7 +17,7 @@ from agentcli.session.managed import (
 )
 from agentcli.types.errors import SettingsError
 from agentcli.types.settings import Settings
-from tests.support.program import PROGRAM, agentcli, environment, script
+from tests.support.program import PROGRAM, agentcli, environment, read_facts, script
 
 
 @pytest.fixture
@@ -170,7 +170,7 @@ def test_no_file_of_the_user_or_the_project_loosens_the_policy(
     left = {name for name in ("one", "three", "../four") if (machine.home / name).exists()}
     assert left == set()
     (log,) = machine.home.glob(".local/state/agentcli/sessions/*/log.jsonl")
-    facts = [json.loads(line)["fact"] for line in log.read_text().splitlines()]
+    facts = read_facts(log)
     assert next(fact["mode"] for fact in facts if fact["type"] == "session_started") == "ask"
     reasons = [fact["verdict"]["reason"] for fact in facts if fact["type"] == "call_judged"]
     assert "the policy of this machine keeps commands in the sandbox" in reasons

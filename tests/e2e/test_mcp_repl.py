@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from tests.support import anthropic_streams as anthropic
 from tests.support.mcp_links import NASTY, describe_asking_server
 from tests.support.mcp_servers.guarded import guarded
-from tests.support.program import agentcli
+from tests.support.program import agentcli, read_facts
 from tests.support.provider import Reply
 from tests.support.repl import Live, live, says
 from tests.support.terminal import PyteTerm, Term
@@ -88,11 +88,7 @@ def test_form_is_filled_in_by_lines(tmp_path: Path) -> None:
         assert term.shows("asking asked: Where do you want to go? (accepted)")
         assert r"\"city\":\"Oslo\",\"nights\":2,\"by_train\":true" in told(session)
         log = next((tmp_path / "home").glob(".local/state/agentcli/sessions/*/log.jsonl"))
-        asked = [
-            fact
-            for fact in (json.loads(line)["fact"] for line in log.read_text().splitlines())
-            if fact["type"] == "server_asked"
-        ]
+        asked = [fact for fact in read_facts(log) if fact["type"] == "server_asked"]
         assert [(fact["answer"], fact["fields"]) for fact in asked] == [
             ("accept", ["city", "nights", "by_train", "seat"])
         ]

@@ -6,7 +6,7 @@ import pytest
 
 from agentcli.agent.context_notes import ACCEPTED, BEGINS, CHANGED, DEPARTING, TICKING
 from tests.support import anthropic_streams as anthropic
-from tests.support.program import agentcli, script, session_log
+from tests.support.program import agentcli, read_facts, script, session_log
 from tests.support.provider import Provider
 from tests.support.repl import KEY, live, says
 from tests.support.strict_anthropic import StrictAnthropic
@@ -19,7 +19,7 @@ WRITES = anthropic.calls(
 
 
 def facts(home: Path) -> list[dict[str, Any]]:
-    return [json.loads(line)["fact"] for line in session_log(home).read_text().splitlines()]
+    return read_facts(session_log(home))
 
 
 def told_of_plans(home: Path) -> list[str]:

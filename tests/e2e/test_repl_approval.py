@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.support import anthropic_streams as anthropic
-from tests.support.program import session_log
+from tests.support.program import read_facts, session_log
 from tests.support.repl import answer_question as _answer
 from tests.support.repl import await_question as _takes_keys
 from tests.support.repl import live, live_in_tmux, runs, says
@@ -18,7 +18,7 @@ FILES = {"calc.py": "def divide(a, b):\n    return a / b\n"}
 
 
 def judged(home: Path) -> list[dict[str, object]]:
-    facts = [json.loads(line)["fact"] for line in session_log(home).read_text().splitlines()]
+    facts = read_facts(session_log(home))
     return [fact["verdict"] for fact in facts if fact["type"] == "call_judged"]
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.program import session_log
+from tests.support.program import read_facts, session_log
 from tests.support.repl import git, live, says
 from tests.support.terminal import PyteTerm, until
 
@@ -63,7 +63,7 @@ def test_paste_of_five_megabytes_that_no_model_takes_is_given_back(tmp_path: Pat
         term.key("enter")
         term.wait("error: ")
         term.wait_for(lambda: _typed(term).startswith("> [paste #"), "it is in the input again")
-        facts = [json.loads(line)["fact"] for line in session_log(session.home).open()]
+        facts = read_facts(session_log(session.home))
         (prompt,) = [fact for fact in facts if fact["type"] == "turn_started"]
         assert prompt["message"]["content"][0]["text"] == pasted
         term.key("c-c")

@@ -3,7 +3,7 @@ from pathlib import Path
 from typing import Any
 
 from agentcli.system.process import AFTER_INTERRUPT
-from tests.support.program import session_log
+from tests.support.program import read_facts, session_log
 from tests.support.repl import Live, fails, live, paced, runs, says
 from tests.support.terminal import PyteTerm, alive, until
 
@@ -227,7 +227,7 @@ def _said(body: Any) -> list[str]:
 
 
 def _facts(session: Live[PyteTerm], of: str) -> list[dict[str, Any]]:
-    facts = [json.loads(line)["fact"] for line in session_log(session.home).open()]
+    facts = read_facts(session_log(session.home))
     return [fact for fact in facts if fact["type"] == of]
 
 

@@ -1,4 +1,3 @@
-import json
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -7,7 +6,7 @@ import pytest
 
 from tests.support import anthropic_streams as anthropic
 from tests.support.processes import running, unique_seconds
-from tests.support.program import PROGRAM, agentcli, environment, script, session_log
+from tests.support.program import PROGRAM, agentcli, environment, read_facts, script, session_log
 from tests.support.repl import live, runs, says
 from tests.support.terminal import alive, until
 
@@ -27,7 +26,7 @@ def send(text: str, **more: Any) -> dict[str, Any]:
 
 
 def finished(home: Path) -> list[dict[str, Any]]:
-    facts = [json.loads(line)["fact"] for line in session_log(home).read_text().splitlines()]
+    facts = read_facts(session_log(home))
     return [fact["result"] for fact in facts if fact["type"] == "call_finished"]
 
 

@@ -1,12 +1,11 @@
 """write_file over a file of which the model has seen a part: in one run, a resumed one, a child."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.program import agentcli, script, session_log
+from tests.support.program import agentcli, read_facts, script, session_log
 
 READ_ALL = {"calls": [{"read_file": {"path": "a.txt"}}]}
 READ_A_PART = {"calls": [{"read_file": {"path": "a.txt", "limit": 1}}]}
@@ -63,7 +62,7 @@ def test_result_that_does_not_fit_is_cut_and_what_was_cut_off_was_not_read(tmp_p
     ran = agentcli("run", *options, "go", home=home)
     assert ran.code == 0, ran.err
     assert "compacted: 1 result left out or cut, " in ran.err
-    facts = [json.loads(line)["fact"] for line in session_log(home).open()]
+    facts = read_facts(session_log(home))
     trimmed = next(fact for fact in facts if fact["type"] == "results_trimmed")
     (cut,) = trimmed["results"]
     assert 100 < cut["last_line"] < 1900

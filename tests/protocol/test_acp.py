@@ -30,7 +30,7 @@ from acp.schema import (
 
 from tests.support.mcp_links import ASKING, NASTY
 from tests.support.pictures import png
-from tests.support.program import environment, script, session_log, write_fork_command
+from tests.support.program import environment, read_facts, script, session_log, write_fork_command
 
 EDIT = {"calls": [{"edit_file": {"path": "a.py", "old_text": "x = 1\n", "new_text": "x = 2\n"}}]}
 NEVER = "never"
@@ -305,7 +305,7 @@ def test_resources_and_prompts_of_servers_are_sent_along(tmp_path: Path) -> None
         }
 
     home = drive(tmp_path, ["One.", "Two."], play).home
-    facts = [json.loads(line)["fact"] for line in session_log(home).read_text().splitlines()]
+    facts = read_facts(session_log(home))
     sent = [fact["message"]["content"] for fact in facts if fact["type"] == "turn_started"]
     (_, resource), (_, prompt) = sent
     assert "[resource note://today]\nBuy milk." in resource["text"]

@@ -18,7 +18,7 @@ import pytest
 
 from tests.support import certificates
 from tests.support.accounts import Account
-from tests.support.program import Ran, agentcli, script
+from tests.support.program import Ran, agentcli, read_facts, script
 from tests.support.registries import (
     CODE,
     CRATES,
@@ -141,7 +141,7 @@ class Person:
         """Return what the model was told in the latest session."""
         logs = self.home.glob(".local/state/agentcli/sessions/*/log.jsonl")
         log = max(logs, key=lambda path: path.stat().st_mtime_ns)
-        facts = [json.loads(line)["fact"] for line in log.read_text().splitlines()]
+        facts = read_facts(log)
         results = [fact["result"] for fact in facts if fact["type"] == "call_finished"]
         return "\n".join(block["text"] for one in results for block in one["content"])
 

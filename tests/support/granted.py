@@ -1,6 +1,5 @@
 """One command of a run, with what a rule for it gives, and what the log says of it."""
 
-import json
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.confined import confined
-from tests.support.program import agentcli, script, session_log
+from tests.support.program import agentcli, read_facts, script, session_log
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +50,7 @@ class GrantedFacts:
     log: Path
 
     def list_facts(self, kind: str) -> list[dict[str, Any]]:
-        facts = [json.loads(line)["fact"] for line in self.log.read_text().splitlines()]
+        facts = read_facts(self.log)
         return [fact for fact in facts if fact["type"] == kind]
 
     @property

@@ -123,3 +123,9 @@ def session_log(home: Path) -> Path:
     """The log of the one session that was run there."""
     (log,) = home.glob(".local/state/agentcli/sessions/*/log.jsonl")
     return log
+
+
+def read_facts(log: Path) -> list[dict[str, Any]]:
+    """The facts of a log, without a line that is still being written."""
+    lines = log.read_text().split("\n")[:-1]
+    return [json.loads(line)["fact"] for line in lines]
