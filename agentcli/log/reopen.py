@@ -53,20 +53,21 @@ def reopen_log(path: Path, *, version: str) -> ReopenedLog:
 
     `version` is that of this program, whose own lines need no validation."""
     log, is_own = ReopenedLog(), False
+    facts, seqs, times = log.facts, log.seqs, log.times
+    prev = FIRST_PREV
     try:
-        for line in read_lines(path):
-            seq = log.last_seq + 1
-            fact, at, session, seal = (is_own and _leave_unread(line, log.last_hash, seq)) or _read(
-                line, log.last_hash, seq
+        for seq, line in enumerate(read_lines(path), 1):
+            fact, at, session, prev = (is_own and _leave_unread(line, prev, seq)) or _read(
+                line, prev, seq
             )
             if fact is not None:
-                log.facts.append(fact)
-                log.seqs.append(seq)
-                log.times.append(at)
+                facts.append(fact)
+                seqs.append(seq)
+                times.append(at)
                 log.session = session
-                if isinstance(fact, SessionStarted | SessionResumed):
+                if isinstance(fact, _OPENINGS):
                     is_own = fact.version == version
-            log.last_seq, log.last_hash = seq, seal
+            log.last_seq, log.last_hash = seq, prev
             log.size_bytes += len(line) + 1
     except UnreadableRecord as misfit:
         log.fault = LogFault(line=log.last_seq + 1, reason=str(misfit))

@@ -99,13 +99,10 @@ def strip_seal(line: bytes) -> bytes:
 
 def verify_seal(line: bytes) -> str | None:
     """Return the hash in a line; None if it is not the hash of the rest of the line."""
-    seal = line[-SEAL_BYTES:]
-    if not seal.startswith(_SEAL_KEY) or not seal.endswith(b'"}'):
-        return None
     hashed = hashlib.sha256(line[:-SEAL_BYTES])
     hashed.update(b"}")
     computed = hashed.hexdigest()
-    return computed if seal[len(_SEAL_KEY) : -2] == computed.encode() else None
+    return computed if line.endswith(b'%b%b"}' % (_SEAL_KEY, computed.encode())) else None
 
 
 def _line(entry: Entry, prev: str) -> tuple[bytes, str]:
