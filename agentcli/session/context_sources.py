@@ -138,13 +138,21 @@ def load_roles(
     return found, [*bad, *([markdown_files.build_roles_note(found)] if found else [])]
 
 
-def build_delegate_spec(settings: Settings, past: Iterable[Fact]) -> ToolSpec:
+def build_delegate_spec(settings: Settings, past: Sequence[Fact]) -> ToolSpec:
     """Return the declaration of delegate: deferred, unless it is set, called, or of use to roles.
 
     This is decided at the start: a later declaration would cost the provider's cache."""
-    was_called = any(isinstance(one, CallFinished) and one.result.name == DELEGATE for one in past)
-    is_used = settings.delegate or was_called or bool(find_role_folders(settings))
+    is_used = settings.delegate or find_role_folders(settings) or _has_delegated(past)
     return replace(load_spec(DELEGATE), deferred=not is_used)
+
+
+def _has_delegated(past: Sequence[Fact]) -> bool:
+    if not past:
+        return False
+    from agentcli.log.reopen import is_read
+
+    results = (one.result for one in past if isinstance(one, CallFinished) and is_read(one))
+    return any(result.name == DELEGATE for result in results)
 
 
 class ProjectInstructions:

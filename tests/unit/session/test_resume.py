@@ -8,7 +8,10 @@ from agentcli.agent.journal import Journal
 from agentcli.log.audit import audit_log
 from agentcli.log.paths import SessionPaths
 from agentcli.log.reader import read_log
+from agentcli.log.reopen import is_read, reopen_log
+from agentcli.session.context_sources import build_delegate_spec
 from agentcli.session.start import add_fact, close_unfinished, open_existing
+from agentcli.settings import build_settings
 from agentcli.types.errors import SettingsError
 from agentcli.types.events import (
     CallFinished,
@@ -18,7 +21,7 @@ from agentcli.types.events import (
     TurnEnded,
 )
 from agentcli.types.turns import PastFacts
-from tests.support.record import SESSION, A, judged, rewrite, write
+from tests.support.record import SESSION, STARTED, A, judged, rewrite, write
 
 
 def closed(facts: Sequence[Fact]) -> tuple[list[Fact], tuple[str, ...]]:
@@ -111,3 +114,16 @@ def test_record_that_is_cut_short_twice_is_set_aside_twice(tmp_path: Path) -> No
         open_existing(place).lock.release()
     kept = sorted(path.read_bytes() for path in place.directory.glob("unfinished-17*.txt"))
     assert kept == [b'{"v":1,"se', b'{"v":1,"seq":17,"half']
+
+
+def test_declaring_delegate_reads_no_other_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    write(tmp_path / "log.jsonl", SESSION)
+    past = reopen_log(tmp_path / "log.jsonl", version=STARTED.version).facts
+    spec = build_delegate_spec(build_settings({}, workspace=tmp_path), past)
+    assert spec.deferred
+    results = [fact for fact in past if isinstance(fact, CallFinished)]
+    assert results
+    assert not any(map(is_read, results))
