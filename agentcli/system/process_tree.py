@@ -191,7 +191,7 @@ def _read_tag_text(pid: int, tag: str) -> str:
         if tag.encode() in environment:
             return environment.decode("utf-8", "replace")
     with suppress(OSError):
-        return os.readlink(f"/proc/{pid}/fd/{MARK_FD}")  # noqa: PTH115
+        return os.readlink(f"/proc/{pid}/fd/{MARK_FD}")  # noqa: PTH115 - as in _read_file
     return ""
 
 
@@ -224,7 +224,7 @@ def _stat(pid: int) -> _Stat | None:
 
 def list_pids() -> Iterator[int]:
     """Yield the pids of all processes, including zombies."""
-    return (int(name) for name in os.listdir(_PROC) if name.isdigit())  # noqa: PTH208
+    return (int(name) for name in os.listdir(_PROC) if name.isdigit())  # noqa: PTH208 - as in _read_file
 
 
 def newest_pid() -> int:
