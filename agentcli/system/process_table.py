@@ -211,17 +211,19 @@ class ProcessTable:
 
     async def _close(self) -> list[StartedCommand]:
         noted = self.running()
-        # One look can miss a process that is just being replaced by another.
-        found: dict[int, str] = {}
-        for prefix in (*self._prefixes.values(), *self._prefixes.values()):
-            found |= process_tree.find_processes(prefix)
+        found = self._find_all()
+        if self._prefixes:
+            # One look can miss a process that is just being replaced by another.
+            await asyncio.sleep(process_tree.LOOK_AGAIN_S)
+            found |= self._find_all()
         known = {pid: process_tree.start_time(pid) for pid in found} | {
             each.pid: each.born for each in noted
         }
-        process_tree.signal_processes(known, signal.SIGTERM)
-        await process_tree.wait_until_gone(known, within_s=CLOSE_GRACE_S)
-        for prefix in self._prefixes.values():
-            await process_tree.kill_all(prefix, known=known)
+        if known:
+            process_tree.signal_processes(known, signal.SIGTERM)
+            await process_tree.wait_until_gone(known, within_s=CLOSE_GRACE_S)
+            for prefix in self._prefixes.values():
+                await process_tree.kill_all(prefix, known=known)
         if self._watches:
             await asyncio.wait(self._watches, timeout=process_tree.SWEEP_LIMIT_S)
         for pipe in self._pipes:
@@ -234,6 +236,13 @@ class ProcessTable:
         # A command can fake a tag. The only effect is that its process is not named here.
         marks = dict.fromkeys([*(each.tag for each in noted), *found.values()])
         return [self._commands[mark] for mark in marks if mark in self._commands]
+
+    def _find_all(self) -> dict[int, str]:
+        """Return every living process of the session, and its tag."""
+        found: dict[int, str] = {}
+        for prefix in self._prefixes.values():
+            found |= process_tree.find_processes(prefix)
+        return found
 
     def _account_for(self, started: StartedCommand, left_running: Iterable[int]) -> tuple[int, ...]:
         self._awaited.pop(started.pid, None)

@@ -36,7 +36,9 @@ KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
 LOOK_EVERY_S = 0.02
 SWEEP_LIMIT_S = 2.0
 """Whatever lives longer cannot be killed: it waits for a disk that does not answer."""
-_EMPTY_LOOKS_S = (0.011, 0.023, 0.017, 0.031, 0.013)
+LOOK_AGAIN_S = 0.011
+"""Longer than a process takes to become another, in which no look finds it."""
+_EMPTY_LOOKS_S = (LOOK_AGAIN_S, 0.023, 0.017, 0.031, 0.013)
 """Pauses after looks that find nothing: never in step with processes that replace others."""
 
 CONFINED_STATUS = "^NoNewPrivs:.1$"
