@@ -7,7 +7,6 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from agentcli.log.paths import is_worktree
 from agentcli.types.errors import Exit, UsageError
 from agentcli.ui.streams import takes_live_session
 
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
     from agentcli.log.paths import SessionPaths
     from agentcli.types.settings import Settings
     from agentcli.ui.render.theme import ColorWhen
+    from agentcli.ui.repl.state import ReplEnd
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,12 +119,7 @@ def _converse(
     """Run the session to its end, in whichever workspaces the user moves it to."""
     while True:
         if takes_live_session(settings):
-            from agentcli.ui.repl.state import GitBranch
-
-            branch = GitBranch(settings.workspace)
-            from agentcli.ui.repl.launch import run_repl
-
-            ended = run_repl(settings, model=model, branch=branch, color=color, resume=resume)
+            ended = _converse_live(settings, model=model, color=color, resume=resume)
         else:
             import asyncio
 
@@ -135,11 +130,28 @@ def _converse(
             break
         settings, resume = ended.settings, ended.session
         model = settings.model or model
+    from agentcli.log.paths import is_worktree
+
     if is_worktree(settings.workspace):
         from agentcli.features.worktree.render import ask_ending
 
         ask_ending(settings.workspace)
     return ended.exit_code
+
+
+def _converse_live(
+    settings: "Settings", *, model: str, color: "ColorWhen", resume: "SessionPaths | None"
+) -> "ReplEnd":
+    from agentcli.ui.repl.held_terminal import HeldTerminal
+
+    # The terminal answers while the modules of the session are loaded.
+    with HeldTerminal(settings, color) as held:
+        from agentcli.ui.repl.state import GitBranch
+
+        branch = GitBranch(settings.workspace)
+        from agentcli.ui.repl.launch import run_repl
+
+        return run_repl(settings, held, model=model, branch=branch, color=color, resume=resume)
 
 
 def _apply_yolo(options: InteractiveOptions) -> InteractiveOptions:

@@ -67,14 +67,22 @@ def _prepare(shipped: Path, scratch: Path) -> Settings:
 
 
 def _play_live(settings: Settings) -> Exit:
+    from agentcli.ui.repl.held_terminal import HeldTerminal
     from agentcli.ui.repl.launch import run_repl
     from agentcli.ui.repl.state import GitBranch
 
     sys.stdout.write(WHAT_IT_IS + WHAT_TO_DO)
     branch = GitBranch(settings.workspace)
-    ended = run_repl(
-        settings, model="recording", branch=branch, color="auto", draft=PROMPT, is_kept=False
-    )
+    with HeldTerminal(settings, "auto") as held:
+        ended = run_repl(
+            settings,
+            held,
+            model="recording",
+            branch=branch,
+            color="auto",
+            draft=PROMPT,
+            is_kept=False,
+        )
     return ended.exit_code
 
 

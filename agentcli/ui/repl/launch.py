@@ -1,30 +1,19 @@
-"""The start and end of the live session around its event loop. Always gives the terminal back."""
+"""The start and end of the live session around its event loop."""
 
 import asyncio
-import json
 import logging
-import os
-import re
-import select
 import shutil
-import subprocess
 import sys
-import termios
 import time
-import tty
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from platformdirs import user_state_path
 from prompt_toolkit.utils import get_cwidth
 
 from agentcli import __version__
-from agentcli.system import own_process
 from agentcli.system.home import shorten_home
-from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.settings import Settings
 from agentcli.ui.render.wording import is_ascii
-from agentcli.ui.repl import terminal_guard_child
 from agentcli.ui.repl.repl import Repl
 from agentcli.ui.repl.state import GitBranch, ReplEnd, ReplOptions
 from agentcli.ui.repl.status import shorten_end
@@ -34,6 +23,7 @@ from agentcli.ui.streams import redirect_to_null, write_err
 if TYPE_CHECKING:
     from agentcli.log.paths import SessionPaths
     from agentcli.ui.render.theme import ColorWhen
+    from agentcli.ui.repl.held_terminal import HeldTerminal
 
 DOT = " · "
 HINTS = ("/help", "@file", "!shell", "ctrl+j newline", "ctrl+d exit")
@@ -43,6 +33,7 @@ PATH_COLUMNS_MIN = 10
 
 def run_repl(
     settings: Settings,
+    held: "HeldTerminal",
     *,
     model: str,
     branch: GitBranch,
@@ -57,28 +48,22 @@ def run_repl(
     """
     began = time.monotonic()
     _log_to_file()
-    stdin, stdout = sys.stdin.fileno(), sys.stdout.fileno()
-    guard = Guard(stdin)
-    try:
-        asks = settings.theme == "auto" and color != "never" and not os.environ.get("NO_COLOR")
-        answer = ask_background(stdin, stdout) if asks else TerminalReply()
-        branch.wait_briefly()
-        options = ReplOptions(
-            model=model,
-            branch=branch,
-            color=color,
-            resume=resume,
-            background=answer.background,
-            typed=draft + answer.typed,
-        )
-        _greet(settings, options)
-        terminal = open_terminal(sys.stdin, sys.stdout, typed_before=options.typed)
-        repl = Repl(settings, options, terminal)
-        code = asyncio.run(repl.run())
-    finally:
-        guard.dismiss()
+    reply = held.read_reply()
+    branch.wait_briefly()
+    options = ReplOptions(
+        model=model,
+        branch=branch,
+        color=color,
+        resume=resume,
+        background=reply.background,
+        typed=draft + reply.typed,
+    )
+    _greet(settings, options)
+    terminal = open_terminal(sys.stdin, sys.stdout, typed_before=options.typed)
+    repl = Repl(settings, options, terminal)
+    code = asyncio.run(repl.run())
     if terminal.output.is_gone:
-        redirect_to_null(stdout)
+        redirect_to_null(sys.stdout.fileno())
     if is_kept and repl.settings.workspace == settings.workspace:
         _print_summary(repl, time.monotonic() - began)
     session = repl.session.paths if repl.has_session else None
@@ -132,97 +117,3 @@ def _print_summary(repl: Repl, seconds: float) -> None:
     lines = repl.render_summary(seconds)
     if lines:
         write_err("\n".join(lines) + "\n")  # whoever closed the window does not read it
-
-
-# The background colour, asked for before anything is drawn. A second question follows that every
-# terminal answers, so a terminal that does not know the first causes no wait.
-
-
-REPLY_PATIENCE_S = 0.1
-QUESTION = b"\x1b]11;?\x1b\\\x1b[c"
-
-_REPLY = re.compile(rb"\x1b\]11;([^\x07\x1b]*)(?:\x07|\x1b\\)")
-_ATTRIBUTES = re.compile(rb"\x1b\[\?[0-9;]*c")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TerminalReply:
-    background: str = ""
-    """The background colour as the terminal reports it, or empty if it does not."""
-    typed: str = ""
-    """The input that came besides the answer."""
-
-
-def ask_background(terminal_in: int, terminal_out: int) -> TerminalReply:
-    try:
-        before = termios.tcgetattr(terminal_in)
-        tty.setcbreak(terminal_in, termios.TCSANOW)
-    except termios.error:
-        return TerminalReply()
-    try:
-        os.write(terminal_out, QUESTION)
-        return parse_reply(_read_reply(terminal_in))
-    except OSError:
-        return TerminalReply()
-    finally:
-        termios.tcsetattr(terminal_in, termios.TCSANOW, before)
-
-
-def _read_reply(terminal: int) -> bytes:
-    received, deadline = b"", time.monotonic() + REPLY_PATIENCE_S
-    while not _ATTRIBUTES.search(received):
-        left_s = deadline - time.monotonic()
-        if left_s <= 0 or not select.select([terminal], [], [], left_s)[0]:
-            break
-        piece = os.read(terminal, 4096)
-        if not piece:
-            break
-        received += piece
-    return received
-
-
-def parse_reply(received: bytes) -> TerminalReply:
-    found = _REPLY.search(received)
-    typed = _ATTRIBUTES.sub(b"", _REPLY.sub(b"", received)).decode("utf-8", "replace")
-    return TerminalReply(
-        background=found[1].decode("ascii", "replace") if found else "", typed=typed
-    )
-
-
-# The process that gives the terminal back if the session dies
-
-
-class Guard:
-    """The guard process. It does not run if there is no terminal to read from."""
-
-    def __init__(self, terminal: int) -> None:
-        self._child: subprocess.Popen[bytes] | None = None
-        settings = _read_settings(terminal)
-        if settings is None:
-            return
-        with suppress(OSError):
-            self._child = own_process.start(
-                [sys.executable, "-I", "-S", terminal_guard_child.__file__, json.dumps(settings)],
-                beside=None,
-                stdin=subprocess.PIPE,
-                stdout=terminal,
-                process_group=0,
-            )
-
-    def dismiss(self) -> None:
-        """End the guard process, because the terminal has been given back."""
-        if self._child is None or self._child.stdin is None:
-            return
-        with suppress(OSError):
-            self._child.stdin.write(terminal_guard_child.GOODBYE)
-            self._child.stdin.close()
-        self._child.wait()
-        self._child = None
-
-
-def _read_settings(terminal: int) -> list[Any] | None:
-    try:
-        *flags, characters = termios.tcgetattr(terminal)
-    except termios.error:
-        return None
-    return [*flags, [list(one) if isinstance(one, bytes) else one for one in characters]]

@@ -1,7 +1,7 @@
 import pytest
 
 from agentcli.ui.render.theme import Colour, parse_colour
-from agentcli.ui.repl.launch import TerminalReply, parse_reply
+from agentcli.ui.repl.held_terminal import TerminalReply, parse_reply
 
 FORMS = [
     ("rgb:1e/1e/1e", "1e1e1e"),
