@@ -1,7 +1,7 @@
 """The errors of Anthropic Messages, in an HTTP answer or in the middle of a stream.
 
-The type of the error decides. An overflow has no type of its own, only its message. Gateways call
-every error "invalid request", so a status is more precise than that.
+The type of the error decides. An overflow and an empty account have no type of their own, only
+their message. Gateways call every error "invalid request", so a status is more precise than that.
 """
 
 import re
@@ -29,13 +29,18 @@ _OVERFLOW = compile_later(
     r"prompt is too long|exceeds? (the )?context|long context|maximum of \d+ PDF pages", re.I
 )
 
+_UNPAID = compile_later(r"credit balance is too low", re.I)
+_UNPAID_HINT = "add credit to the account of this key, or use another model (agentcli models)"
+
 
 def read_error(status: int, headers: Mapping[str, str], body: Json) -> ProviderError:
     """Return the error of an HTTP answer, with its kind and hint."""
     kind = _classify(body)
     if kind is None or kind is ProviderErrorKind.REJECTED:
         kind = kind_of_status(status)
-    return make_http_error(status, headers, said=summarize_body(body), kind=kind)
+    said = summarize_body(body)
+    hint = _UNPAID_HINT if _UNPAID.search(said) else ""
+    return make_http_error(status, headers, said=said, kind=kind, hint=hint)
 
 
 def make_stream_error(body: Json) -> ProviderError:
@@ -51,6 +56,8 @@ def _classify(body: Json) -> ProviderErrorKind | None:
             return ProviderErrorKind.CREDENTIALS
         case {"error": {"message": str(message)}} if _OVERFLOW.search(message):
             return ProviderErrorKind.OVERFLOW
+        case {"error": {"message": str(message)}} if _UNPAID.search(message):
+            return ProviderErrorKind.CREDENTIALS
         case {"error": {"type": str(kind)}}:
             return _KIND_OF_TYPE.get(kind)
         case _:

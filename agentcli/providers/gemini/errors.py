@@ -36,7 +36,7 @@ BLOCKED = frozenset(
 )
 """The reasons of a filter that stopped the prompt or the reply. It would stop a retry too."""
 
-MISSAID = frozenset(
+UNUSABLE = frozenset(
     {
         "malformed_function_call",
         "malformed_tool_call",
@@ -47,7 +47,7 @@ MISSAID = frozenset(
 )
 """The reasons for an invalid reply of the model. Each reply is sampled anew, so a retry helps."""
 
-_OURS = frozenset(
+_INVALID_REQUEST = frozenset(
     {
         "failed_precondition",
         "invalid_argument",
@@ -60,7 +60,7 @@ _OURS = frozenset(
 )
 """The codes of an invalid request. A retry would fail the same way."""
 
-_KINDS = (
+_KIND_OF_WORDS = (
     ({"resource_exhausted", "rate_limit_exceeded"}, ProviderErrorKind.RATE_LIMITED),
     (
         {
@@ -81,11 +81,13 @@ _KINDS = (
     ({"not_found", "model_not_found"}, ProviderErrorKind.MODEL),
     (BLOCKED, ProviderErrorKind.REFUSED),
     (
-        MISSAID
+        UNUSABLE
         | {"aborted", "cancelled", "deadline_exceeded", "internal", "overloaded", "unavailable"},
         ProviderErrorKind.UNAVAILABLE,
     ),
 )
+"""The first row that has a word of the error wins. Most errors have two words: a precise reason
+must stand above its status, as `billing_disabled` above `permission_denied`."""
 
 _KIND_OF_SENTENCE = (
     (
@@ -108,7 +110,7 @@ _SPENT = compile_later(
 )
 _RETRY_IN = compile_later(r"retry in (\d+(?:\.\d+)?)s")
 _DELAY = compile_later(r"(\d+(?:\.\d+)?)s")
-_SPENT_HINT = "the quota is used up; wait for the reset, raise it, or use another model"
+_SPENT_HINT = "the quota is used up; wait for its reset, raise the quota, or use another model"
 
 
 def read_error(status: int, headers: Mapping[str, str], body: Json) -> ProviderError:
@@ -134,9 +136,8 @@ def make_stream_error(fault: Json) -> ProviderError:
     if isinstance(code, int) and code >= 400:
         return read_error(code, {}, wrapped)
     text = (fault and summarize_body(wrapped)) or "Gemini reported an unknown error"
-    otherwise = (
-        ProviderErrorKind.REJECTED if string(code) in _OURS else ProviderErrorKind.UNAVAILABLE
-    )
+    is_invalid = string(code) in _INVALID_REQUEST
+    otherwise = ProviderErrorKind.REJECTED if is_invalid else ProviderErrorKind.UNAVAILABLE
     return ProviderError(
         text,
         kind=_classify(find_fault(wrapped), text) or otherwise,
@@ -154,7 +155,7 @@ def make_finish_error(reason: str, detail: str) -> ProviderError:
 def _classify(fault: Mapping[str, Json], text: str) -> ProviderErrorKind | None:
     named = (fault.get("status"), fault.get("code"), *(d.get("reason") for d in _details(fault)))
     words = {word.lower() for word in named if isinstance(word, str)}
-    for known, kind in _KINDS:
+    for known, kind in _KIND_OF_WORDS:
         if words & known:
             return kind
     for pattern, kind in _KIND_OF_SENTENCE:

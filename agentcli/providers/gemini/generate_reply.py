@@ -12,7 +12,7 @@ from agentcli.providers.arguments import object_arguments, replace_unpaired, rep
 from agentcli.providers.dialect import Model
 from agentcli.providers.failures import make_cut_error
 from agentcli.providers.gemini import computer
-from agentcli.providers.gemini.errors import BLOCKED, MISSAID, make_finish_error, make_stream_error
+from agentcli.providers.gemini.errors import BLOCKED, UNUSABLE, make_finish_error, make_stream_error
 from agentcli.providers.gemini.hosted import find_calls_in_parts, find_grounding
 from agentcli.providers.gemini.values import (
     count,
@@ -103,7 +103,7 @@ class GenerateDecoder:
         reason = string(candidate.get("finishReason"))
         if reason:
             self._finish, self._detail = reason, string(candidate.get("finishMessage"))
-        if reason.lower() in MISSAID:
+        if reason.lower() in UNUSABLE:
             raise make_finish_error(reason, self._detail)
 
     def _take(self, part: dict[str, Json]) -> Sequence[Delta]:

@@ -228,6 +228,14 @@ def test_encoding_again_gives_the_same_objects() -> None:
             },
             ProviderErrorKind.OVERFLOW,
         ),
+        (
+            400,
+            {
+                "type": "invalid_request_error",
+                "message": "Your credit balance is too low to access the Anthropic API.",
+            },
+            ProviderErrorKind.CREDENTIALS,
+        ),
     ],
 )
 def test_error_has_the_kind_it_names(status: int, said: Json, kind: ProviderErrorKind) -> None:
