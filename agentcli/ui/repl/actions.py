@@ -131,7 +131,7 @@ class Actions:
     def _send(self, text: str, shown: str) -> None:
         """Send a message. While a plan waits for an answer, the message is about the plan."""
         if isinstance(self._state.pending, PendingPlan):
-            self._answers.request_change(text)
+            self._answers.answer_in_words(text)
         else:
             self._turns.send(text, shown)
 

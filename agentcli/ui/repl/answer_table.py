@@ -2,9 +2,11 @@
 
 To add an answer: a row here. What a key does beyond giving a verdict is in `answers`. How long an
 answer lasts is `Verdict.lasts`; `LASTING` beside it says who keeps a lasting one. An answer with
-`ends_turn` stops the turn, too, on the screen and in line mode.
+`ends_turn` stops the turn, too, on the screen and in line mode. One with `asks_for` opens a line:
+what the user types there is told to the model.
 """
 
+from dataclasses import replace
 from typing import Literal
 
 from agentcli.types.fast_dataclass import dataclass
@@ -34,6 +36,8 @@ class AnswerChoice:
     """The words that give this answer in line mode. Empty if it cannot be given there."""
     takes_enter: bool = False
     """True if the letter only selects the answer, and Enter gives it."""
+    asks_for: str = ""
+    """The prompt of the line on which the user types the rest. Empty if nothing is to be typed."""
     mode: Mode | None = None
     """The mode in which an accepted plan is carried out."""
     ends_turn: bool = False
@@ -48,6 +52,15 @@ class AnswerChoice:
         return self.lasts in LASTING
 
 
+INSTEAD_ANSWER = AnswerChoice(
+    key="e",
+    label="no, tell the agent what to do instead",
+    short="no, instead",
+    decision="deny",
+    reason=USER_DENIED_AND_SAID,
+    asks_for="Tell the agent what to do instead: ",
+)
+"""In line mode, it is every line that is none of the words of the other answers."""
 CALL_ANSWERS = (
     AnswerChoice(
         key="y",
@@ -85,13 +98,7 @@ CALL_ANSWERS = (
         reason=USER_DENIED,
         typed=("n", "no"),
     ),
-    AnswerChoice(
-        key="e",
-        label="no, tell the agent what to do instead",
-        short="no, instead",
-        decision="deny",
-        reason=USER_DENIED_AND_SAID,
-    ),
+    INSTEAD_ANSWER,
     AnswerChoice(key="v", label="view all", short="view"),
     AnswerChoice(
         key="m",
@@ -129,9 +136,7 @@ PLAN_ANSWERS = (
         takes_enter=True,
     ),
     AnswerChoice(key="n", label="no, keep planning", short="no", decision="deny"),
-    AnswerChoice(
-        key="e", label="no, tell the agent what to change", short="change", decision="deny"
-    ),
+    replace(INSTEAD_ANSWER, label="no, tell the agent what to change", short="change"),
     AnswerChoice(key="m", label="edit it first, in $EDITOR", short="edit"),
 )
 

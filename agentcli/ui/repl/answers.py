@@ -14,7 +14,7 @@ from agentcli.system.plain_text import show_controls
 from agentcli.types.errors import AgentError
 from agentcli.types.messages import Json
 from agentcli.types.verdicts import Question, ServerForm, Verdict
-from agentcli.ui.repl.answer_table import ANSWERS_BY_KEY, AnswerChoice
+from agentcli.ui.repl.answer_table import INSTEAD_ANSWER, AnswerChoice
 from agentcli.ui.repl.approval import (
     EDITABLE,
     GRACE_S,
@@ -119,8 +119,8 @@ class Answers:
                 self._terminal.run_task(self._fill_in(choice, asked, form))
             case _ if choice.lasts == "always":
                 self._allow_always(choice, asked)
-            case "e":
-                self._open_answer_line(asked)
+            case _ if choice.asks_for:
+                self._open_answer_line(choice, asked)
             case "v":
                 self._terminal.run_task(self._view(asked))
             case "m":
@@ -130,8 +130,8 @@ class Answers:
 
     def _give_for_plan(self, choice: AnswerChoice, asked: PendingPlan) -> None:
         match choice.key:
-            case "e":
-                self._open_answer_line(asked)
+            case _ if choice.asks_for:
+                self._open_answer_line(choice, asked)
             case "m":
                 self._terminal.run_task(self._modify_plan(asked))
             case _:
@@ -191,31 +191,32 @@ class Answers:
             renderer.transcript.say(renderer.render_markdown(asked.plan))
         self._approvals.mark_viewed()
 
-    # The line on which the user types what to do instead
+    # The line on which the user types the rest of an answer
 
-    def _open_answer_line(self, asked: PendingApproval | PendingPlan) -> None:
-        asked.instead = True
+    def _open_answer_line(self, choice: AnswerChoice, asked: PendingApproval | PendingPlan) -> None:
+        asked.being_typed = choice
         self._screen.open_answer_line()
 
     def submit_answer_line(self) -> None:
-        text = self._screen.answer.text.strip()
-        if text:
+        text, asked = self._screen.answer.text.strip(), self._state.pending
+        choice = asked.being_typed if asked else None
+        if text and choice:
             self.leave_answer_line()
-            self.request_change(text)
+            self.answer_in_words(text, choice)
 
-    def request_change(self, text: str) -> None:
-        """Answer with what to do instead."""
+    def answer_in_words(self, text: str, choice: AnswerChoice = INSTEAD_ANSWER) -> None:
+        """Give an answer that the user has typed: what to do instead, or as the choice says."""
         asked = self._state.pending
         if isinstance(asked, PendingPlan):
             self._approvals.decide_on_plan(PlanAnswer(instead=text))
         elif asked is not None and asked.question.form is not None:
             self._approvals.resolve(build_question_answer(asked.question.form, text))
         elif asked is not None:
-            self._approvals.answer(ANSWERS_BY_KEY["e"], instead=text)
+            self._approvals.answer(choice, instead=text)
 
     def leave_answer_line(self) -> None:
         if self._state.pending is not None:
-            self._state.pending.instead = False
+            self._state.pending.being_typed = None
             self._approvals.rest()
         self._screen.close_answer_line()
 

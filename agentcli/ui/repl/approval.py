@@ -18,6 +18,7 @@ from agentcli.ui.repl.answer_table import (
     ANSWERS_BY_KEY,
     CALL_ANSWERS,
     DIGITS,
+    INSTEAD_ANSWER,
     PLAN_ANSWERS,
     STOP_ANSWER,
     AnswerChoice,
@@ -52,8 +53,8 @@ class PendingQuestion:
     selected: Letter | None = None
     awaits_enter: bool = False
     """True if a letter has selected an answer and Enter agrees to it."""
-    instead: bool = False
-    """True while the user types what to do instead."""
+    being_typed: AnswerChoice | None = None
+    """The answer whose line the user is typing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +166,9 @@ def _iter_question_answers(form: ServerForm) -> Iterator[AnswerChoice]:
     for key, (_, label) in zip(DIGITS, form.fields[0].choices, strict=False):
         yield AnswerChoice(key=key, label=label, short=label, decision="modify")
     own = "another answer, in your own words"
-    yield replace(ANSWERS_BY_KEY["e"], label=own, short="another", decision="modify")
+    yield replace(
+        INSTEAD_ANSWER, label=own, short="another", decision="modify", asks_for="Your answer: "
+    )
     yield replace(ANSWERS_BY_KEY["n"], label="no answer", short="no answer")
     yield ANSWERS_BY_KEY["v"]
 

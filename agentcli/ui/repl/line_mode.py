@@ -29,9 +29,9 @@ from agentcli.types.verdicts import Mode, Question, Verdict
 from agentcli.ui.render.paint import escape
 from agentcli.ui.render.wording import describe_waiting, format_target
 from agentcli.ui.repl.answer_table import (
-    ANSWERS_BY_KEY,
     APPROVAL_PROMPT,
     CHOICE_BY_WORD,
+    INSTEAD_ANSWER,
     PLAN_ANSWERS,
     STOP_ANSWER,
     AnswerChoice,
@@ -79,7 +79,7 @@ def parse_answer(line: str | None, pending: PendingApproval) -> tuple[AnswerChoi
         return None
     choice = CHOICE_BY_WORD.get(line.lower())
     if choice is None:
-        return ANSWERS_BY_KEY["e"], line
+        return INSTEAD_ANSWER, line
     return None if pending.find_obstacle(choice) else (choice, "")
 
 

@@ -40,7 +40,6 @@ from prompt_toolkit.layout.screen import Screen, WritePosition
 from prompt_toolkit.utils import get_cwidth
 from prompt_toolkit.widgets import SearchToolbar
 
-from agentcli.ui.repl.approval import PendingApproval
 from agentcli.ui.repl.composer import Composer, ShowAtoms
 from agentcli.ui.repl.live_view import LOW_ROWS, LiveView
 from agentcli.ui.repl.state import ReplState
@@ -138,7 +137,6 @@ INPUT_ROWS = 10
 MENU_ROWS = 8
 FREE_ROWS = 4
 """The rows of the terminal that stay free for committed text."""
-ANSWER_PROMPT = "Tell the agent what to do instead: "
 
 
 class LiveScreen:
@@ -206,7 +204,7 @@ class LiveScreen:
             ]
         )
 
-    # The line on which the user types what to do instead
+    # The line on which the user types the rest of an answer
 
     @property
     def is_answer_line_open(self) -> bool:
@@ -227,8 +225,7 @@ class LiveScreen:
 
     def _render_answer_prefix(self) -> str:
         asked = self._state.pending
-        is_question = isinstance(asked, PendingApproval) and asked.question.form is not None
-        return "Your answer: " if is_question else ANSWER_PROMPT
+        return asked.being_typed.asks_for if asked and asked.being_typed else ""
 
     def _render_input_prefix(self, line: int, wrap: int) -> AnyFormattedText:
         first = line == 0 and wrap == 0

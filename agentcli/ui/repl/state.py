@@ -140,8 +140,8 @@ class ReplState:
 
     @property
     def is_answering(self) -> bool:
-        """True while the user types what to do instead."""
-        return self.pending is not None and self.pending.instead
+        """True while the user types an answer on a line of its own."""
+        return self.pending is not None and self.pending.being_typed is not None
 
     def count_background(self) -> int:
         """Return the number of commands that run in the background."""
