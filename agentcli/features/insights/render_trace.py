@@ -260,9 +260,15 @@ def _format_usage(spent: Spending) -> str:
     return f"{usage.prompt_tokens} in{cached}, {usage.output_tokens} out · {spent.cost_text}"
 
 
+_SPENT_ON = {
+    "broken_off": "a cut-off attempt",
+    "evaluation": "the evaluation of a call",
+    "title": "the title of the session",
+}
+
+
 def _render_spent_tokens(fact: TokensSpent) -> str:
-    what = "a cut-off attempt" if fact.why == "broken_off" else "the evaluation of a call"
-    return f"  spent    on {what} · {_format_usage(compute_spending(fact))}"
+    return f"  spent    on {_SPENT_ON[fact.why]} · {_format_usage(compute_spending(fact))}"
 
 
 def _parse_seconds(at: str) -> float | None:

@@ -306,21 +306,17 @@ def _build_hosted(message: AssistantMessage, turn: int) -> list[JsonRow]:
     return [{"type": "hosted", "turn": turn, "calls": calls, "sources": sources}]
 
 
-_USAGE_SOURCES = {
-    "model_replied": "reply",
-    "compacted": "summary",
-    "evaluation": "opinion",
-    "broken_off": "broken_off",
-}
-"""The published words of this format, by the fact's type or reason."""
+_PUBLISHED = {"model_replied": "reply", "compacted": "summary", "evaluation": "opinion"}
+"""The words of this format for a fact's type or reason; others are the same."""
 
 
 def _build_usage(event: ModelReplied | TokensSpent | Compacted, turn: int) -> JsonRow:
     spent = compute_spending(event)
+    source = event.why if isinstance(event, TokensSpent) else event.type
     return {
         "type": "usage",
         "turn": turn,
-        "of": _USAGE_SOURCES[event.why if isinstance(event, TokensSpent) else event.type],
+        "of": _PUBLISHED.get(source, source),
         **build_usage_json(spent.usage),
         **build_cost_json(spent),
         "context_pct": None,
