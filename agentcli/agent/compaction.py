@@ -202,7 +202,7 @@ SUMMARY_TOKENS = 4000
 UNKNOWN_WINDOW_TOKENS = 32_000
 
 Window: TypeAlias = Callable[[], int | None]
-FindObjection: TypeAlias = Callable[[str], Awaitable[str]]
+BeforeCompaction: TypeAlias = Callable[[str], Awaitable[str]]
 """Takes what starts a compaction, `auto` or `manual`, and returns why not, or an empty string."""
 
 
@@ -213,14 +213,15 @@ class Compactor:
         *,
         window: Window,
         store_result: StoreResult,
-        find_objection: FindObjection | None = None,
+        run_before_compaction: BeforeCompaction | None = None,
     ) -> None:
         """`window` returns the size for the current model, or None if it is not known.
-        `find_objection` is asked before a summary replaces the conversation."""
+        `run_before_compaction` returns why the summary is refused, or an empty string. It is not
+        called for a conversation that no longer fits."""
         self._journal = journal
         self._window = window
         self._store_result = store_result
-        self._find_objection = find_objection
+        self._run_before = run_before_compaction
         self._size = RequestSize()
         self._smallest_tokens = 0
 
@@ -273,7 +274,7 @@ class Compactor:
         """Replace the conversation by a summary. `wanted` is what the user wants kept in it.
 
         With a `trigger` it can be refused; without one the conversation would not fit."""
-        if trigger and self._find_objection and (why := await self._find_objection(trigger)):
+        if trigger and self._run_before and (why := await self._run_before(trigger)):
             self._warn(why)
             return False
         before, why = self._size.measure(request), ""

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 OWN_NAME = "AGENTS.md"
 """The file for instructions that most agents read."""
-NAMES = (
+NAMES_FOR_AGENTS = (
     "AGENTS.override.md",
     "AGENTS.md",
     "AGENT.md",
@@ -37,6 +37,9 @@ NAMES = (
     "CLAUDE.local.md",
     ".claude/CLAUDE.md",
     "GEMINI.md",
+)
+"""The names of files with instructions for any agent, or for one that works as we do."""
+NAMES_OF_OTHERS = (
     ".github/copilot-instructions.md",
     ".cursorrules",
     ".windsurfrules",
@@ -46,9 +49,10 @@ NAMES = (
     "WARP.md",
     ".rules",
 )
-"""The names of instruction files of a directory. All are read; what two of them say, only once."""
-NAMES_OF_OTHERS = frozenset(NAMES[NAMES.index(".github/copilot-instructions.md") :])
-"""Those that were written for one other program, and may be orders about its answers."""
+"""The names of those that were written for one other program. They are read as notes, because
+they may be orders about its answers."""
+NAMES = (*NAMES_FOR_AGENTS, *NAMES_OF_OTHERS)
+"""All of a directory are read, in this order; what two of them say, only once."""
 FOLDERS_OF_OTHERS = tuple(f"{folder}/" for folder in RULES if not folder.startswith(".claude"))
 FOREIGN_FOLDERS = frozenset(("node_modules", "site-packages", "vendor", "third_party", ".git"))
 """Directories whose contents somebody else wrote."""

@@ -14,7 +14,7 @@ from typing import Literal
 
 from agentcli.permissions.rules import PermissionRule, make_answer_rule
 from agentcli.permissions.subject import CallSubject
-from agentcli.system.grants import covers_host, find_missing, gives_host
+from agentcli.system.grants import find_missing, gives_host
 from agentcli.system.home import home
 from agentcli.system.hosts import USUAL_PORTS, HostPattern, join_port, parse_host
 from agentcli.system.kinds import is_socket
@@ -188,8 +188,7 @@ def _was_answered(grants: Grants, reached: str, asking: PermissionRule) -> bool:
         return False  # it is left out while there is such a rule
     host = HostPattern.parse(reached)
     return any(
-        covers_host(HostPattern.parse(one), host) and asking.touches_host(one)
-        for one in grants.hosts
+        HostPattern.parse(one).covers(host) and asking.touches_host(one) for one in grants.hosts
     )
 
 

@@ -238,6 +238,9 @@ class HookRunner:
     def _describe_call(
         self, hook: Hook, event: HookEvent, prepared: PreparedCall, given: Json
     ) -> Sequence[HookCallView]:
+        """Return the call as the hook knows such calls; nothing if the hook is not about it.
+
+        `given` are the arguments, as earlier hooks may have changed them."""
         if hook.event != event:
             return ()
         if hook.condition and not self._ground.fits_condition(hook.condition, prepared):

@@ -31,7 +31,7 @@ from agentcli.permissions.reader_options import split_names
 from agentcli.permissions.readonly import why_no_reading_form
 from agentcli.permissions.shell import PlainLine, ShellPart
 from agentcli.permissions.subject import KNOWN_TOOLS, SHELL, WEB_FETCH, CallSubject, ReachedPath
-from agentcli.system.grants import covers_host, expand_hosts, gives_host
+from agentcli.system.grants import expand_hosts, gives_host
 from agentcli.system.hosts import HostPattern, is_special
 from agentcli.system.lazy import compile_later
 from agentcli.types.computer import ACTION_CLASSES, COMPUTER
@@ -136,7 +136,7 @@ class PermissionRule:
         return any(fnmatchcase(name, tool) for name in (subject.server_tool, known_as))
 
     def touches_host(self, host: str) -> bool:
-        """Return whether it is about a host, whatever the port if it names none."""
+        """Return whether the rule names this host. One without a port holds for all ports."""
         return _touches_any(self.hosts, host)
 
     def _touches_web(self, host: str) -> bool:
@@ -234,7 +234,7 @@ class PermissionRule:
 
 def _touches_any(patterns: Collection[str], host: str) -> bool:
     needed = HostPattern.parse(host)
-    return any(covers_host(HostPattern.parse(one), needed, any_port=True) for one in patterns)
+    return any(HostPattern.parse(one).covers(needed, any_port=True) for one in patterns)
 
 
 def _path_texts(word: str) -> Iterator[str]:

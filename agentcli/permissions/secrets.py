@@ -306,7 +306,7 @@ class RedactedBytes:
 
 
 def _count_shared_chars(one: str, other: str) -> int:
-    """Return how many of their first characters are the same."""
+    """Return the length of the longest beginning that both texts share."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
 

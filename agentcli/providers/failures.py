@@ -45,7 +45,7 @@ class AttemptFailure:
 def to_failure(
     error: ProviderError | ConnectionBroken, *, should_retry: str = ""
 ) -> AttemptFailure:
-    """Return the failure. `should_retry` is what the provider says about it: true or false.
+    """Return the failure. `should_retry` is a header: true or false there overrides the kind.
 
     Notes on the error, such as the id of the request, become part of its text."""
     text = " ".join((str(error), *(f"({note})" for note in getattr(error, "__notes__", ()))))

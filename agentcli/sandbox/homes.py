@@ -312,7 +312,7 @@ def _git_directory(user_home: Path) -> Path:
 
 
 def _expand(given: str, user_home: Path) -> Path | None:
-    """Return a path of git's settings, or None if it depends on where git runs."""
+    """Return the path that git's settings name, or None if it depends on where git runs."""
     path = user_home / given[2:] if given.startswith("~/") else Path(given)
     return path if path.is_absolute() else None
 

@@ -168,7 +168,7 @@ class SessionHooks:
             return ()
         return [ContextNote(text=one.reason, why=NoteReason.HOOK) for one in asked]
 
-    async def find_objection(self, trigger: str) -> str:
+    async def run_before_compaction(self, trigger: str) -> str:
         """Run the PreCompact hooks. Return why one refuses, or an empty string."""
         if self.engine is None:
             return ""

@@ -88,7 +88,7 @@ class SessionParts:
                 journal,
                 window=self.model.get_window,
                 store_result=self.builtin_tools.store_result,
-                find_objection=self.hooks.find_objection,
+                run_before_compaction=self.hooks.run_before_compaction,
             ),
             small_model=self.model.open_small,
             fall_back=None if model else self.model.fall_back,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from agentcli.system.home import expand_home
-from agentcli.system.hosts import USUAL_PORTS, HostPattern
+from agentcli.system.hosts import HostPattern
 from agentcli.types.grants import CREDENTIALS, NO_GRANTS, Credential, GrantRequest, Grants
 
 PRESETS: dict[str, tuple[str, ...]] = {
@@ -132,21 +132,7 @@ def find_missing(needed: Grants, given: Grants, *, workspace: Path) -> Grants:
 def gives_host(given: Grants, host: str) -> bool:
     """Return whether a host, or all of a wildcard, can be reached with these grants."""
     needed = HostPattern.parse(host)
-    return given.network or any(covers_host(HostPattern.parse(one), needed) for one in given.hosts)
-
-
-def covers_host(pattern: HostPattern, other: HostPattern, *, any_port: bool = False) -> bool:
-    """Return whether a pattern stands for all that another one stands for.
-
-    With `any_port`, a pattern that names no port stands for all ports, as in a rule that denies.
-    """
-    is_below = pattern.is_wildcard and other.host.endswith(f".{pattern.host}")
-    is_same = pattern.host == other.host and pattern.is_wildcard == other.is_wildcard
-    if pattern.port is None:
-        has_port = any_port or other.port is None or other.port in USUAL_PORTS
-    else:
-        has_port = pattern.port == other.port
-    return has_port and (is_below or is_same)
+    return given.network or any(HostPattern.parse(one).covers(needed) for one in given.hosts)
 
 
 def _lies_in(path: Path, directories: Iterable[Path]) -> bool:

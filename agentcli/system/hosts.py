@@ -65,14 +65,24 @@ class HostPattern:
         return host if self.port is None else join_port(host, self.port)
 
     def matches(self, host: str, port: int) -> bool:
-        """Return whether this gives a host, by that name, on that port. Never if it is no name."""
+        """Return whether the pattern covers a host and port. False if `host` is no valid name."""
         try:
-            name = parse_host(host)
+            return self.covers(HostPattern(host=parse_host(host), port=port))
         except ValueError:
             return False
-        is_port = port in USUAL_PORTS if self.port is None else port == self.port
-        is_host = name.endswith(f".{self.host}") if self.is_wildcard else name == self.host
-        return is_host and is_port
+
+    def covers(self, other: "HostPattern", *, any_port: bool = False) -> bool:
+        """Return whether this stands for all that another pattern stands for.
+
+        With `any_port`, a pattern without a port stands for all ports, as in a rule that denies.
+        """
+        is_below = self.is_wildcard and other.host.endswith(f".{self.host}")
+        is_same = self.host == other.host and self.is_wildcard == other.is_wildcard
+        if self.port is None:
+            has_port = any_port or other.port is None or other.port in USUAL_PORTS
+        else:
+            has_port = self.port == other.port
+        return has_port and (is_below or is_same)
 
 
 def split_port(text: str) -> tuple[str, int | None]:

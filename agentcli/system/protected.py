@@ -22,9 +22,9 @@ def is_protected(root: Path, parts: Sequence[str]) -> bool:
 
 
 def _fold(name: str) -> str:
-    """Return the name as file systems compare it that ignore case, invisible or final characters.
+    """Return the name as the least exact file systems compare it.
 
-    Ignored at the end of a name are dots and blanks.
+    They ignore case, invisible characters, and dots and blanks at the end of a name.
     """
     shown = "".join(char for char in name if unicodedata.category(char) != "Cf")
     return shown.casefold().rstrip(" .")

@@ -98,6 +98,7 @@ class ShellScript:
     command_file: Path
 
     def write(self, command: bytes) -> None:
+        """Write the file from which the waiting shell reads its command."""
         with os.fdopen(os.open(self.command_file, _NEW_FILE, 0o600), "wb") as file:
             file.write(command)
 

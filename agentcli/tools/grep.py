@@ -35,6 +35,9 @@ from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Json
 from agentcli.types.tools import Effect, ErrorKind, Matches, Output, ToolContext, ToolSpec
 
+DEFAULT_MATCHES = 100
+MOST_MATCHES = 500
+"""The bytes of a result are bounded, too (`search/rows`, whose note counts what is shown)."""
 COMPLAINT_LIMIT_CHARS = 600
 
 _COUNT = ("--count", "--with-filename")
@@ -71,7 +74,8 @@ class GrepArgs(BuiltinArguments):
         default="content", metadata=argument(_MODES, "e.g. files")
     )
     limit: int = field(
-        default=100, metadata=argument(WholeCheck(least=1, most=500), "e.g. 20; most 500")
+        default=DEFAULT_MATCHES,
+        metadata=argument(WholeCheck(least=1, most=MOST_MATCHES), f"e.g. 20; most {MOST_MATCHES}"),
     )
 
     aliases: ClassVar[dict[str, str]] = {

@@ -11,7 +11,7 @@ from agentcli.types.messages import Usage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestSent:
-    """A request is on its way: from now on the model thinks."""
+    """A request is on its way: from now on the model thinks. A recorded model sends none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

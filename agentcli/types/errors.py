@@ -247,12 +247,16 @@ class ProviderErrorKind(StrEnum):
        (`explain_final`);
     3. in `providers/PROTOCOL/errors.py`, what the provider calls it, if the status does not say.
 
-    Nothing else has to change: the loop, retries, fallback models, the log and all front ends go by
-    the ending, `may_be_retried` and `may_fall_back`. OVERFLOW, CREDENTIALS, RATE_LIMITED, REJECTED
-    and MODEL have a cure of their own in `providers/connection.py` or `agent/model_client.py`. A
-    status without a row is REJECTED below 500, and loses that cure with a kind of its own.
-    `ADVICE_OF_ENDING` may advise on a new ending, `features/acp/conversation` may name it to
-    editors, and `ui/tally.build_error_json` names the kind for PROVIDER_FAILED only.
+    The loop, retries, fallback models, the log and all front ends go by the ending,
+    `may_be_retried` and `may_fall_back`; a header of the provider can still ask for a retry. A new
+    ending joins UNANSWERED, unless it is taken out there. OVERFLOW, CREDENTIALS, RATE_LIMITED,
+    REJECTED and MODEL have a cure of their own in `providers/connection.py` or
+    `agent/model_client.py`. A status without a row is REJECTED below 500, and loses that cure with
+    a kind of its own.
+
+    Optional: advice of `triage` in `ADVICE_OF_ENDING`. Unless they are changed, too, editors get a
+    general error (`features/acp/conversation`), `login` refuses CREDENTIALS alone
+    (`features/login/engine`), and JSON results name the kind for PROVIDER_FAILED only (`ui/tally`).
     """
 
     CREDENTIALS = "credentials"  # no key, a rejected key, no permission, no money
@@ -315,7 +319,7 @@ _ENDING_OF_KIND: dict[ProviderErrorKind, Ending] = {
 }
 
 LIMIT_ENDINGS = frozenset((Ending.STEP_LIMIT, Ending.COST_LIMIT, Ending.TOKEN_LIMIT))
-"""The endings at a limit that the user set on requests or spending."""
+"""The endings at a limit that the user set, but for the time limit."""
 
 UNANSWERED = frozenset(_ENDING_OF_KIND.values()) - LIMIT_ENDINGS - {Ending.REFUSED}
 """The endings of a prompt that may be sent again. Nobody refused it, and it is within the limits

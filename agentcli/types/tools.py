@@ -69,6 +69,8 @@ class Diff:
     """A file was created or changed."""
 
     path: str
+    """The file, as the model wrote it; "3 files" for a patch of several. `known` names those that
+    exist now."""
     unified: str
     added: int
     removed: int
@@ -125,6 +127,7 @@ class FileView:
     """A file, a directory, an image or pages of a PDF were read."""
 
     path: str
+    """The path as the model wrote it: `a.py` and `./a.py` are the same file."""
     media: Literal["text", "directory", "image", "binary", "pdf"]
     size_bytes: int
     first_line: int = 0

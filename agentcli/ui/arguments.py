@@ -18,7 +18,7 @@ STYLE: dict[str, Any] = {
 """Keyword arguments for every Typer. Help is plain text, so rich is never imported for it."""
 
 Workspace = Annotated[
-    Path, typer.Option("-C", "--cwd", metavar="DIR", help="Run in this directory.")
+    Path, typer.Option("-C", "--cwd", metavar="DIR", help="The directory to work in.")
 ]
 Continue = Annotated[
     bool, typer.Option("--continue", help="Continue the latest session in this directory.")

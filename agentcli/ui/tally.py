@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, kw_only=True)
 class Tally:
+    """A listener of facts and deltas that sums up a run for its result and its summary."""
+
     began: float = field(default_factory=time.monotonic)
     session: str = ""
     model: str = ""

@@ -334,6 +334,7 @@ def _pair_with_success(
 
 
 def _list_keys(call: TracedCall) -> list[tuple[str, str]]:
+    """Return by what a later call counts as another attempt at this one: same tool, or target."""
     target = find_target(call.call)
     return [("tool", call.call.name), *([("target", target)] if target else [])]
 

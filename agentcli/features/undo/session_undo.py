@@ -56,7 +56,7 @@ class RecordedChange:
     call: ToolCall | None
     """The call; None if the log does not have it."""
     at: str
-    """When it was made."""
+    """When the state after the call was stored, in ISO 8601."""
     fact: Checkpointed
 
 

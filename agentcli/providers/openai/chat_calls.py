@@ -49,16 +49,17 @@ class StreamedCall:
             return not name and not self.is_complete  # the server makes a new id for every piece
         if not name or not self.name:
             return True
-        return name == self.name and (not self._is_over_at(piece) or piece == self.arguments)
+        return name == self.name and (not self._begins_anew(piece) or piece == self.arguments)
 
     def add(self, piece: str) -> None:
-        if self._is_over_at(piece):
+        """Append to the arguments, or begin them anew if they were complete."""
+        if self._begins_anew(piece):
             # The arguments are repeated, or the earlier ones were only a placeholder.
             self.pieces.clear()
         if piece:
             self.pieces.append(piece)
 
-    def _is_over_at(self, piece: str) -> bool:
+    def _begins_anew(self, piece: str) -> bool:
         """Return whether the piece starts a new object after a whole one."""
         return piece.lstrip().startswith("{") and self.is_complete
 

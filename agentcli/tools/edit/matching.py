@@ -41,9 +41,9 @@ def _hits(text: str, wanted: str, step: int) -> Iterator[int]:
 
 
 def places(lines: Sequence[str], wanted: Sequence[str]) -> list[int]:
-    """Return the indices at which those lines begin, ignoring drift.
+    """Return every index at which the wanted lines begin, compared without blanks at their ends.
 
-    Every possible place counts, even if another one differs much less.
+    Quotes, dashes and other look-alikes count as the same (`normalize_line`).
     """
     # Most lines are plain ASCII, and there may be very many of them.
     forms = [line.strip(BLANK) if line.isascii() else normalize_line(line) for line in lines]

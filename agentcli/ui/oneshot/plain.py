@@ -121,7 +121,7 @@ class ProgressRenderer:
             self._say(line)
 
     def report_alive(self, every_s: float) -> None:
-        """Write a line that the run is alive, if nothing was written for `every_s` seconds."""
+        """Write a line if nothing was written for `every_s` seconds. Used in CI alone."""
         now = time.monotonic()
         if now - self._last_line_at < every_s:
             return

@@ -131,6 +131,7 @@ def _format_argument(argument: tuple[str, Json]) -> str:
 
 
 def format_duration(seconds: float) -> str:
+    """Format the time that a call took: 340ms, 4.2s, 1m 04s."""
     if seconds < 1:
         return f"{seconds * 1000:.0f}ms"
     if seconds < 60:
