@@ -5,7 +5,6 @@ import sys
 from io import TextIOWrapper
 
 from agentcli import __version__
-from agentcli.cli.help_pages import read_help_page
 from agentcli.system import garbage
 
 _WITH_RESULT = ("run", "review")
@@ -48,7 +47,14 @@ def _fill_standard_descriptors() -> None:
 
 def _run(arguments: list[str]) -> int:
     try:
-        code = _dispatch(arguments)
+        page = _find_page(arguments)
+        if page is None:
+            from agentcli.cli.line import run_line
+
+            code = run_line(arguments)
+        else:
+            code = 0
+            sys.stdout.write(page)
         sys.stdout.flush()
     except KeyboardInterrupt:  # before any handler was installed
         return 128 + 2
@@ -72,15 +78,15 @@ def _report(bug: Exception, *, is_debugging: bool) -> int:
         return 3
 
 
-def _dispatch(arguments: list[str]) -> int:
-    is_version = arguments == ["--version"]
-    known = f"agentcli {__version__}\n" if is_version else read_help_page(arguments)
-    if known is None:
-        from agentcli.cli.line import run_line
+def _find_page(arguments: list[str]) -> str | None:
+    """Return what is printed without running anything: the version or a page of help."""
+    if arguments == ["--version"]:
+        return f"agentcli {__version__}\n"
+    if arguments[-1:] not in (["--help"], ["-h"]):
+        return None
+    from agentcli.cli.help_pages import read_help_page
 
-        return run_line(arguments)
-    sys.stdout.write(known)
-    return 0
+    return read_help_page(arguments[:-1])
 
 
 def _give_up_output() -> None:

@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType, NoneType
 from typing import Any, Literal, get_args, get_origin
@@ -272,7 +273,7 @@ def _parse_network(value: Any) -> tuple[str, ...]:
 def _parse_effort(value: Any) -> Any:
     from agentcli.types.provider import EFFORTS
 
-    return parsing.parse_choice(*EFFORTS)(value)
+    return parsing.parse_choice(EFFORTS, value)
 
 
 def _parse_search(value: Any) -> str:
@@ -312,7 +313,7 @@ _CHECK_OF_TYPE: dict[Any, Callable[[Any], Any]] = {
 def _find_check(kind: Any) -> Callable[[Any], Any]:
     """Return the check of a setting by its type."""
     if get_origin(kind) is Literal:
-        return parsing.parse_choice(*get_args(kind))
+        return partial(parsing.parse_choice, get_args(kind))
     if NoneType in get_args(kind):
         kind = get_args(kind)[0]
     return _CHECK_OF_TYPE[kind]

@@ -20,14 +20,9 @@ def build_page_name(path: "Sequence[str]") -> str:
     return "-".join(("agentcli", *path)) + ".txt"
 
 
-def read_help_page(arguments: "Sequence[str]") -> str | None:
-    """Return the help page, or None if the arguments ask for something else or no page fits."""
-    *path, last = arguments or ("",)
-    if (
-        last not in ("--help", "-h")
-        or not all(map(str.isalpha, path))
-        or _terminal_columns() < COLUMNS
-    ):
+def read_help_page(path: "Sequence[str]") -> str | None:
+    """Return the page of a command, or None if there is no such command or no page fits."""
+    if not all(map(str.isalpha, path)) or _terminal_columns() < COLUMNS:
         return None
     try:
         with open(f"{_PAGES}/{build_page_name(path)}", encoding="utf-8") as page:  # noqa: PTH123 - as above

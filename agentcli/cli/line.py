@@ -7,6 +7,7 @@ whatever may be wrong, is left to typer, which reads the whole line. A test comp
 """
 
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,26 +22,40 @@ _TABLE = Path(__file__).with_name("options.json")
 
 def run_line(arguments: Sequence[str]) -> int:
     """Run one command line. Every error a user can act on becomes two lines and an exit code."""
+    command = RUN if arguments[:1] == [RUN] else SESSION
+    values = parse_line(command, arguments[1:] if command else arguments)
     try:
-        return _run_plain(arguments)
+        if values is None or values.get("version"):
+            from agentcli.cli.program import run_command
+
+            return run_command(arguments)
+        if command == RUN:
+            return run_task(values)
+        from agentcli.cli.interactive import build_options, interact
+
+        return interact(build_options(values), run=run_line)
     except AgentError as error:
         return report_error(error, arguments)
 
 
-def _run_plain(arguments: Sequence[str]) -> int:
-    command = RUN if arguments[:1] == [RUN] else SESSION
-    values = parse_line(command, arguments[1:] if command else arguments)
-    if values is None or values.get("version"):
-        from agentcli.cli.program import run_command
+def run_task(values: Mapping[str, Any]) -> int:
+    """Run one task. `values` are those of the parameters of `agentcli.cli.run.run`, by name."""
+    from agentcli.ui.oneshot.request import RunRequest
+    from agentcli.ui.oneshot.runner import run_once
 
-        return run_command(arguments)
-    if command == RUN:
-        from agentcli.cli.run_task import run_task
+    if values["check_claims"]:
+        sys.stderr.write(
+            "warning: --check-claims was removed; check the result with --verify CMD\n"
+        )
+    workspace, worktree, quiet = values["workspace"], values["worktree"], values["quiet"]
+    if worktree is None:
+        return run_once(RunRequest.from_options(values))
+    from agentcli.features.worktree.render import enter_and_say, say_kept
 
-        return run_task(values)
-    from agentcli.cli.interactive import build_options, interact
-
-    return interact(build_options(values), run=run_line)
+    workspace = enter_and_say(workspace, worktree, quiet=quiet)
+    code = run_once(RunRequest.from_options({**values, "workspace": workspace}))
+    say_kept(workspace, quiet=quiet)
+    return code
 
 
 def report_error(error: AgentError, arguments: Sequence[str]) -> int:

@@ -1,7 +1,7 @@
 """`agentcli run`: one task, without a user to ask.
 
 To add an option: its type and help here, and its parameter. One that is named like a setting is
-that setting, and nothing else has to change. Any other goes into the request in `run_task`.
+that setting, and nothing else has to change. Any other goes into `RunRequest.from_options`.
 """
 
 from pathlib import Path
@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from agentcli.cli.run_task import run_task
+from agentcli.cli.line import run_task
 from agentcli.ui.arguments import (
     STYLE,
     AddDir,

@@ -3,7 +3,7 @@
 Each function raises a ValueError that says what would be right: "a whole number above 0".
 """
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +25,10 @@ def parse_path(value: Any) -> Path:
     return Path(parse_text(value)).expanduser()
 
 
-def parse_choice(*words: str) -> Callable[[Any], str]:
-    def check(value: Any) -> str:
-        if value not in words:
-            raise ValueError(f"one of {', '.join(words)}")
-        return str(value)
-
-    return check
+def parse_choice(words: Sequence[str], value: Any) -> str:
+    if value not in words:
+        raise ValueError(f"one of {', '.join(words)}")
+    return str(value)
 
 
 def parse_whole(value: Any) -> int:

@@ -278,7 +278,7 @@ main()
 @pytest.mark.parametrize(
     ("number", "code", "module"),
     [
-        (signal.SIGTERM, 143, "agentcli.cli.run_task"),
+        (signal.SIGTERM, 143, "agentcli.settings"),
         (signal.SIGINT, 130, "agentcli.ui.oneshot.request"),
         (signal.SIGHUP, 129, "agentcli.ui.oneshot.runner"),
         (signal.SIGTERM, 143, "agentcli.ui.oneshot.jsonl"),

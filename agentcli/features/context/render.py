@@ -19,7 +19,7 @@ from agentcli.system.tokens import estimate
 from agentcli.types.messages import Attachment, Document, Image, Text
 from agentcli.types.settings import Settings
 from agentcli.types.words import pluralize
-from agentcli.ui.oneshot.prompt import read_images
+from agentcli.ui.oneshot.prompt import read_mentioned_images
 from agentcli.ui.report import ReportLine, render_bar, write_report
 
 BAR_COLUMNS = 30
@@ -74,7 +74,7 @@ def show_prompt(settings: Settings, prompt: str, *, as_json: bool) -> None:
 
     As JSON, show the request exactly as it would be sent, except for the bytes of images."""
     prompt = prompt or PLACEHOLDER
-    attached = [*map(_shorten_image, read_images(prompt, (), settings.workspace))]
+    attached = [*map(_shorten_image, read_mentioned_images(prompt, settings.workspace))]
     if as_json:
         shown = json.dumps(
             encode_first_request(settings, prompt, attached), ensure_ascii=False, indent=2

@@ -53,7 +53,7 @@ def review(
 ) -> int:
     """Review a change, read-only. Findings as Markdown, JSON or SARIF."""
     from agentcli.features.review.review import ReviewRequest, ReviewScope
-    from agentcli.ui.oneshot.request import has_ci_defaults, parse_output_format
+    from agentcli.ui.oneshot.request import has_ci_defaults, is_github, parse_output_format
     from agentcli.ui.oneshot.runner import run_once
 
     request = ReviewRequest(
@@ -72,7 +72,7 @@ def review(
         quiet=quiet,
         verbose=verbose,
         is_ci=has_ci_defaults(option=ci),
-        annotations=not no_annotations,
+        on_github=is_github() and not no_annotations,
         output_dir=output_dir,
         reports=tuple(report or ()),
     )

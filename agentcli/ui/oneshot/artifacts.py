@@ -277,9 +277,8 @@ def _without_userinfo(text: str) -> str:
 class Artifacts:
     """The files of a request, besides the output of its renderers."""
 
-    def __init__(self, request: RunRequest, *, on_github: bool) -> None:
+    def __init__(self, request: RunRequest) -> None:
         self._request = request
-        self._on_github = on_github
         self._files: ArtifactFiles | None = None
         self._is_named_written = False
         self.since: str | None = None
@@ -296,7 +295,7 @@ class Artifacts:
             directory=request.output_dir,
             patch=request.patch,
             last_message=request.last_message,
-            reports=parse_reports(request.reports) | (GITHUB if self._on_github else frozenset()),
+            reports=parse_reports(request.reports) | (GITHUB if request.on_github else frozenset()),
         )
 
     async def begin(self, session: Session) -> None:

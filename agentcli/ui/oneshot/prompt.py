@@ -42,7 +42,16 @@ def read_prompt(prompt: str | None, file: Path | None) -> str:
     return _decode_prompt(prompt.encode("utf-8", "replace"), "the prompt")
 
 
-def read_stdin_attachment() -> tuple[str, ...]:
+def read_attachments(
+    prompt: str, images: Sequence[Path], workspace: Path, *, takes_stdin: bool
+) -> tuple[Attachment, ...]:
+    """Return what goes to the model besides the prompt. Raise UsageError if it is unusable."""
+    piped = _read_stdin_attachment() if takes_stdin else ()
+    mentioned = read_mentioned_images(prompt, workspace)
+    return (*piped, *mentioned, *(load_named_images(images) if images else ()))
+
+
+def _read_stdin_attachment() -> tuple[str, ...]:
     """Return what is piped in besides the prompt, within limits.
 
     Raise UsageError if it is unusable.
@@ -66,16 +75,13 @@ def read_stdin_attachment() -> tuple[str, ...]:
     return (f"<stdin>\n{text}\n</stdin>",)
 
 
-def read_images(prompt: str, named: Sequence[Path], workspace: Path) -> tuple[Attachment, ...]:
-    """Load the images.
-
-    Named ones must exist; ones that the prompt mentions are attached if possible.
-    """
+def read_mentioned_images(prompt: str, workspace: Path) -> tuple[Attachment, ...]:
+    """Load the images that the prompt mentions, as far as that is possible."""
     mentioned = attach_mentioned_images(prompt, workspace)
     for note in mentioned.notes:
         if note.startswith(NOT_ATTACHED):
             sys.stderr.write(f"warning: {note}\n")
-    return (*mentioned.parts, *load_named_images(named))
+    return mentioned.parts
 
 
 def read_schema(file: Path) -> Json:

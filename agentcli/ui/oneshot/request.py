@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from dataclasses import field
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agentcli.agent.loop import OnDeny
 from agentcli.log.paths import SessionPaths
 from agentcli.session.requirements import RunRequirements
-from agentcli.settings import is_ci, load_settings
+from agentcli.settings import is_ci, load_settings, select_settings
 from agentcli.types.errors import RunOutcome, UsageError
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Attachment, Json
@@ -21,10 +21,9 @@ from agentcli.types.provider import ToolChoice
 from agentcli.types.settings import Settings
 from agentcli.ui.oneshot.plain import format_answer
 from agentcli.ui.oneshot.prompt import (
-    read_images,
+    read_attachments,
     read_prompt,
     read_schema,
-    read_stdin_attachment,
 )
 from agentcli.ui.streams import err_is_terminal
 from agentcli.ui.tally import Tally
@@ -135,7 +134,8 @@ class RunRequest:
     quiet: bool = False
     verbose: bool = False
     is_ci: bool = False
-    annotations: bool = True
+    on_github: bool = False
+    """True to write annotations for GitHub."""
     on_deny: OnDeny = "continue"
     checks: tuple[str, ...] = ()
     schema: Path | None = None
@@ -145,6 +145,52 @@ class RunRequest:
     last_message: Path | None = None
     output_dir: Path | None = None
     reports: tuple[str, ...] = ()
+
+    @classmethod
+    def from_options(cls, values: Mapping[str, Any]) -> "RunRequest":
+        """Build the request from the parameters of `agentcli run`. Raise UsageError."""
+        return cls(
+            prompt=values["prompt"],
+            prompt_file=values["file"],
+            images=tuple(values["image"] or ()),
+            flags=select_settings(values),
+            workspace=values["workspace"],
+            allow=tuple(values["allow"] or ()),
+            deny=(
+                *(values["deny"] or ()),
+                *(f"edit({glob})" for glob in values["protect_tests"] or ()),
+            ),
+            network=tuple(values["network"] or ()),
+            policy=values["policy"],
+            add_dir=tuple(values["add_dir"] or ()),
+            pass_env=tuple(values["pass_env"] or ()),
+            mask=tuple(values["mask"] or ()),
+            trust_project=values["trust_project"],
+            resume=values["resume"],
+            latest=values["latest"],
+            input=parse_input_format(values["input"]),
+            output=parse_output_format(values["output"]),
+            partial=values["partial"],
+            quiet=values["quiet"],
+            verbose=values["verbose"],
+            is_ci=has_ci_defaults(option=values["ci"]),
+            on_github=is_github() and not values["no_annotations"],
+            on_deny=parse_on_deny(values["on_deny"]),
+            checks=tuple(values["verify"] or ()),
+            schema=values["schema"],
+            tool_choice=values["tool_choice"],
+            wraps_up=values["wrap_up"],
+            patch=values["patch"],
+            last_message=values["last_message"],
+            output_dir=values["output_dir"],
+            reports=tuple(values["report"] or ()),
+        )
+
+    def prepare_task(self) -> OneShotTask:
+        """Build the task from options and settings. Raise AgentError if it cannot be run."""
+        self.refuse_conflicts()
+        past = self.find_past()
+        return self.build_task(self.load_settings(past), past)
 
     def find_past(self) -> "SessionSummary | None":
         """Return the session to continue, or None for a new one. Raise AgentError."""
@@ -183,9 +229,8 @@ class RunRequest:
         return OneShotTask(
             settings=settings,
             prompt=prompt,
-            attachments=(
-                *(() if is_from_pipe else read_stdin_attachment()),
-                *read_images(prompt, self.images, settings.workspace),
+            attachments=read_attachments(
+                prompt, self.images, settings.workspace, takes_stdin=not is_from_pipe
             ),
             requirements=RunRequirements(
                 checks=self.checks,

@@ -28,7 +28,7 @@ from agentcli.types.errors import (
     SettingsError,
     explain_shortage,
 )
-from agentcli.types.events import Event, TurnEnded
+from agentcli.types.events import Event
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.ui.oneshot.plain import ProgressRenderer, StderrSink, TextAnswer, print_error
 from agentcli.ui.oneshot.request import (
@@ -36,7 +36,6 @@ from agentcli.ui.oneshot.request import (
     OneShotTask,
     OutputFormat,
     RunRequest,
-    is_github,
 )
 from agentcli.ui.streams import (
     OutputClosed,
@@ -92,10 +91,7 @@ def run_once(request: RunRequest) -> Exit:
             raise InterruptedBySignal(held)
         if run.artifacts is not None:
             run.artifacts.open_files()
-        request.refuse_conflicts()
-        past = request.find_past()
-        settings = request.load_settings(past)
-        run.task = request.build_task(settings, past)
+        run.task = request.prepare_task()
         run.outcome = asyncio.run(_TaskRunner(run).run(run.task))
     return _finish(run)
 
@@ -109,16 +105,15 @@ def run_task(task: OneShotTask, renderers: Sequence[RunRenderer]) -> Exit:
 
 
 def _prepare_run(request: RunRequest) -> RunState:
-    on_github = request.annotations and is_github()
-    progress, *further = _build_stderr_renderers(request, on_github=on_github)
+    progress, *further = _build_stderr_renderers(request)
     report_alive = None
     if request.is_ci and isinstance(progress, ProgressRenderer):
         report_alive = progress.report_alive
-    answer = _build_stdout_renderer(request, on_github=on_github)
+    answer = _build_stdout_renderer(request)
     return RunState(
         renderers=[progress, *further, answer],
         conversation=_build_conversation(request, answer),
-        artifacts=_build_artifacts(request, on_github=on_github),
+        artifacts=_build_artifacts(request),
         report_alive=report_alive,
     )
 
@@ -247,7 +242,12 @@ class _TaskRunner:
                 # The user chose another mode and cannot be asked: that accepts the plan.
                 session.accept_plan(session.plan_tracker.proposed, mode=session.gate.mode)
             async with run_heartbeat(self._run.report_alive):
-                ended = await self._run_prompts(session, task)
+                notes, conversation = task.requirements.notes, self._run.conversation
+                if conversation is not None:
+                    ended = await conversation.run(session, notes)
+                else:
+                    attached = (*task.attachments, *notes)
+                    ended = await session.run_turn(task.prompt, attachments=attached)
         except asyncio.CancelledError:
             if self._interruption is None:
                 raise
@@ -256,12 +256,6 @@ class _TaskRunner:
             # It came too late to interrupt anything, but it must be reported.
             raise self._interruption
         return RunOutcome(ending=ended.ending, message=ended.message, hint=ended.hint)
-
-    async def _run_prompts(self, session: Session, task: OneShotTask) -> TurnEnded:
-        if self._run.conversation is not None:
-            return await self._run.conversation.run(session, task.requirements.notes)
-        attached = (*task.attachments, *task.requirements.notes)
-        return await session.run_turn(task.prompt, attachments=attached)
 
     def _notify(self, renderer: RunRenderer, event: Event) -> None:
         try:
@@ -364,13 +358,13 @@ async def _report_regularly(report_alive: Callable[[float], None], every_s: floa
 # The renderers and the files of a request, each imported only if it is used
 
 
-def _build_artifacts(request: RunRequest, *, on_github: bool) -> "Artifacts | None":
+def _build_artifacts(request: RunRequest) -> "Artifacts | None":
     named = (request.patch, request.last_message, request.output_dir, request.reports)
-    if not on_github and not any(named):
+    if not request.on_github and not any(named):
         return None
     from agentcli.ui.oneshot.artifacts import Artifacts
 
-    return Artifacts(request, on_github=on_github)
+    return Artifacts(request)
 
 
 def _build_conversation(request: RunRequest, answer: RunRenderer) -> "StreamConversation | None":
@@ -382,13 +376,13 @@ def _build_conversation(request: RunRequest, answer: RunRenderer) -> "StreamConv
     return StreamConversation(answer.write_line) if isinstance(answer, JsonRenderer) else None
 
 
-def _build_stdout_renderer(request: RunRequest, *, on_github: bool) -> RunRenderer:
+def _build_stdout_renderer(request: RunRequest) -> RunRenderer:
     if request.output is not OutputFormat.TEXT:
         from agentcli.ui.oneshot.jsonl import JsonRenderer
 
         is_stream = request.output is OutputFormat.STREAM_JSON
         return JsonRenderer(stream=is_stream, partial=request.partial, get_window=_get_window)
-    if on_github and not out_is_file():
+    if request.on_github and not out_is_file():
         from agentcli.ui.oneshot.github_actions import neutralize_commands
 
         return TextAnswer(lambda tally: neutralize_commands(request.render_answer(tally)))
@@ -399,13 +393,13 @@ def _build_stdout_renderer(request: RunRequest, *, on_github: bool) -> RunRender
     )
 
 
-def _build_stderr_renderers(request: RunRequest, *, on_github: bool) -> list[RunRenderer]:
+def _build_stderr_renderers(request: RunRequest) -> list[RunRenderer]:
     draws = err_is_terminal() and _may_draw(request) and not (request.quiet or request.verbose)
-    if draws and not on_github:
+    if draws and not request.on_github:
         from agentcli.ui.oneshot.pretty import TerminalRenderer
 
         return [TerminalRenderer(partial(_open_view, 2))]
-    if not on_github:
+    if not request.on_github:
         return [ProgressRenderer(StderrSink(bodies=request.verbose), quiet=request.quiet)]
     from agentcli.ui.oneshot.github_actions import Annotations, Workflow
 
