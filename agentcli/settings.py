@@ -36,13 +36,20 @@ def is_ci(environ: Mapping[str, str]) -> bool:
     return environ.get("CI", "").lower() not in ("", "0", "false", "no")
 
 
-def get_settings_file() -> Path:
-    return user_config_path("agentcli", appauthor=False) / "settings.toml"
+SETTINGS_FILE = "settings.toml"
+RULES_FILE = "rules.toml"
+HOOKS_FILE = "hooks.json"
+SERVERS_FILE = "mcp.json"
+
+
+def get_user_directory() -> Path:
+    """Return the directory of the user's own files."""
+    return user_config_path("agentcli", appauthor=False)
 
 
 def find_theme_file(name: str) -> Path:
     """Return the file of a theme of the user's own, whether or not it exists."""
-    return get_settings_file().parent / "themes" / f"{name}.toml"
+    return get_user_directory() / "themes" / f"{name}.toml"
 
 
 def list_theme_files() -> list[str]:
@@ -55,18 +62,6 @@ def _parse_theme(value: Any) -> str:
         return str(value)
     folder = find_theme_file("").parent
     raise ValueError(f"one of {', '.join(THEME_CHOICES)}, or a file in {folder} without .toml")
-
-
-def get_rules_file() -> Path:
-    return get_settings_file().with_name("rules.toml")
-
-
-def get_hooks_file() -> Path:
-    return get_settings_file().with_name("hooks.json")
-
-
-def get_servers_file() -> Path:
-    return get_settings_file().with_name("mcp.json")
 
 
 def load_settings(
@@ -88,7 +83,7 @@ def load_settings(
 
     Raise SettingsError for the file and the environment, UsageError for flags. `network` adds hosts
     to theirs. `defaults` holds the values of keys that none of them sets."""
-    path = get_settings_file()
+    path = get_user_directory() / SETTINGS_FILE
     own = check_values(read_toml(path), f"{path}: ", SettingsError)
     given = {
         **check_values(_read_environment(environ), _ENVIRONMENT, SettingsError),

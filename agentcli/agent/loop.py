@@ -174,10 +174,6 @@ OnDeny: TypeAlias = Literal["fail", "continue", "ignore"]
 _WRAP_UP_ENDINGS = LIMIT_ENDINGS | {Ending.REPEATED}
 
 
-async def _find_nothing() -> Sequence[ContextNote]:
-    return ()
-
-
 class Loop:
     def __init__(
         self,
@@ -189,7 +185,7 @@ class Loop:
         limits: TurnLimits,
         parallel: bool = True,
         collect_notes: CollectNotes = tuple,
-        find_unfinished: FindUnfinished = _find_nothing,
+        find_unfinished: FindUnfinished | None = None,
         completion_checks: CompletionChecks | None = None,
         on_deny: OnDeny = "continue",
         wraps_up: bool = False,
@@ -310,7 +306,7 @@ class Loop:
         """Return whether work remains, though the model and all checks say it is done; note it."""
         if ended.ending is not Ending.DONE:
             return False
-        notes = await self._find_unfinished()
+        notes = await self._find_unfinished() if self._find_unfinished else ()
         if not notes and self._completion_checks is not None and self.steps_left != 0:
             notes = self._completion_checks.collect_evidence()
         # A replay gets the note by the other way.

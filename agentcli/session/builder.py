@@ -159,15 +159,15 @@ def _build_parts(
         mode=mode,
         is_resumed=is_resumed,
     )
-    directories = Directories(settings, own=find_own_paths(paths), emit=emit)
+    directories = Directories(settings, own=partial(find_own_paths, paths), emit=emit)
     gate = PermissionGate(
         configuration,
         SandboxHost(configuration, paths, emit=emit),
         secret_masking=secret_masking,
         mode=mode,
         ask_user=ask_user,
-        hooks=hooks.engine,
-        notify=hooks.notify if hooks.engine else None,
+        hooks=hooks.engine if hooks else None,
+        notify=hooks.notify if hooks and hooks.engine else None,
         evaluator=CallEvaluator(model=model, clean=secret_masking.clean, emit=emit),
         facts=journal.facts,
         directories=directories,
@@ -201,6 +201,7 @@ def _build_parts(
     )
     return SessionParts(
         configuration=configuration,
+        settings=settings,
         paths=paths,
         journal=journal,
         toolset=toolset,
@@ -242,13 +243,13 @@ def _assemble(
     _add_tools(parts, features, own=completion.offers, tools=tools)
     choice_warning = apply_tool_choice(requirements, parts)
     preparation = build_preparation(parts.gate.host, parts.checkpoints)
-    if parts.hooks.engine is not None:
+    if parts.hooks is not None:
         journal.subscribe(parts.hooks)
     for listener in (one for feature in features.values() for one in feature.listeners):
         journal.subscribe(listener)
     journal.subscribe(preparation)
     sources = (
-        parts.hooks.collect_notes,
+        *([parts.hooks.collect_notes] if parts.hooks else []),
         parts.builtin_tools.collect_notes,
         *(feature.collect_notes for feature in features.values()),
         context_sources.collect_notes,
@@ -294,11 +295,11 @@ def _assemble(
 
 
 async def _find_unfinished(
-    hooks: SessionHooks, features: Sequence[SessionFeature]
+    hooks: SessionHooks | None, features: Sequence[SessionFeature]
 ) -> Sequence[ContextNote]:
     """Return notes on work that remains. Hooks are asked if nothing else does."""
     notes = [note for feature in features for note in await feature.find_unfinished()]
-    return notes or await hooks.find_unfinished()
+    return notes or (await hooks.find_unfinished() if hooks else ())
 
 
 def _add_tools(
@@ -343,7 +344,7 @@ def _announce(
 ) -> None:
     """Append the first facts: the terms of the session, context notes and warnings."""
     settings, journal, toolset = parts.settings, parts.journal, parts.toolset
-    model = parts.model.current
+    model, project = parts.model.current, parts.configuration.project
     terms: dict[str, Any] = {
         "session": start.session,
         "version": __version__,
@@ -367,13 +368,14 @@ def _announce(
         for fact in instructions.filter_new((*instructions.build_start_notes(), *notes)):
             journal.append(fact)
     own = (warning for feature in features.values() for warning in feature.warnings)
-    for warning in (*own, *parts.hooks.build_warnings(toolset.names)):
+    of_hooks = parts.hooks.build_warnings(toolset.names) if parts.hooks else ()
+    for warning in (*own, *of_hooks):
         journal.append(warning)
     for code, message in (
         ("model.unknown", model.warning),
         ("sandbox.off", SANDBOX_OFF if settings.sandbox == "off" else ""),
         ("plugin.unusable", "; ".join(load_plugins().problems)),
-        ("project.untrusted", parts.project.warning if parts.project else ""),
+        ("project.untrusted", project.warning if project else ""),
         ("model.tool_choice", choice_warning),
         ("model.hosted", warn_about_hosted(settings, model)),
         ("model.computer", warn_about_computer(settings, model)),

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from agentcli.agent.instructions import FindRule
 from agentcli.session.managed import (
     apply_managed,
+    find_managed_directory,
     keeps_sandbox,
     load_managed_hooks,
     load_managed_rules,
@@ -25,7 +26,7 @@ from agentcli.session.project import (
     load_project_hooks,
     load_project_rules,
 )
-from agentcli.settings import build_unreadable_error, get_hooks_file, get_rules_file
+from agentcli.settings import HOOKS_FILE, RULES_FILE, build_unreadable_error, get_user_directory
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.grants import NO_GRANTS
 from agentcli.types.settings import Settings
@@ -44,11 +45,8 @@ class Configuration:
     rules: "tuple[PermissionRule, ...]" = ()
     project: Project | None = None
     """None if the repository brings nothing for agents."""
-
-    @property
-    def scripts(self) -> tuple[Path, ...]:
-        """The files of a trusted repository that its own commands run."""
-        return self.project.scripts if self.project else ()
+    scripts: tuple[Path, ...] = ()
+    """The files of a trusted repository that its own commands run."""
 
     @property
     def granted_hosts(self) -> tuple[str, ...]:
@@ -73,13 +71,15 @@ class Configuration:
         """Load the hooks of the machine, the user, plugins and a trusted project, by file.
 
         Return them and the plugins whose hooks cannot be read. Raise SettingsError for the rest."""
-        own = read_user_hooks(get_hooks_file())
-        of_plugins, problems = load_plugin_hooks(load_plugins())
+        managed = find_managed_directory()
+        own = read_user_hooks(get_user_directory() / HOOKS_FILE)
+        used = load_plugins()
+        of_plugins, problems = load_plugin_hooks(used) if used.plugins else ((), ())
         found = (
-            *load_managed_hooks(),
+            *(load_managed_hooks(managed) if managed else ()),
             *([own] if own else []),
             *of_plugins,
-            *load_project_hooks(self.project),
+            *(load_project_hooks(self.project) if self.project else ()),
         )
         return found, problems
 
@@ -97,8 +97,16 @@ def load_configuration(settings: Settings, *, uses_project: bool = True) -> Conf
         if uses_project
         else None
     )
-    settings = apply_managed(apply_project(settings, project))
-    return Configuration(settings=settings, rules=load_rules(settings, project), project=project)
+    if project is not None:
+        settings = apply_project(settings, project)
+    if managed := find_managed_directory():
+        settings = apply_managed(settings, managed)
+    return Configuration(
+        settings=settings,
+        rules=load_rules(settings, project),
+        project=project,
+        scripts=project.scripts if project else (),
+    )
 
 
 def load_rules(settings: Settings, project: Project | None = None) -> "tuple[PermissionRule, ...]":
@@ -106,7 +114,7 @@ def load_rules(settings: Settings, project: Project | None = None) -> "tuple[Per
 
     None of them leads out of a sandbox that the machine's policy wants."""
     rules = _load_all_rules(settings, project)
-    if not keeps_sandbox(settings):
+    if not rules or not keeps_sandbox(settings):
         return rules
     return tuple(
         replace(rule, grants=replace(rule.grants, outside=False)) if rule.grants.outside else rule
@@ -115,8 +123,12 @@ def load_rules(settings: Settings, project: Project | None = None) -> "tuple[Per
 
 
 def _load_all_rules(settings: Settings, project: Project | None) -> "tuple[PermissionRule, ...]":
-    own = get_rules_file()
-    theirs = (*load_managed_rules(), *load_project_rules(project, settings.workspace))
+    own = get_user_directory() / RULES_FILE
+    managed = find_managed_directory()
+    theirs = (
+        *(load_managed_rules(managed) if managed else ()),
+        *(load_project_rules(project, settings.workspace) if project else ()),
+    )
     given = settings.policy or settings.allow or settings.deny or settings.network
     if not (own.exists() or given):
         return theirs

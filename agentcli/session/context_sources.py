@@ -12,7 +12,7 @@ from agentcli.agent.instructions import FindRule, InstructionFiles
 from agentcli.agent.journal import Listener
 from agentcli.session.configuration import Configuration
 from agentcli.session.plugins import load_plugins
-from agentcli.settings import get_settings_file
+from agentcli.settings import get_user_directory
 from agentcli.system.agent_files import (
     ROLES,
     SKILLS,
@@ -78,7 +78,7 @@ def find_role_folders(settings: Settings) -> tuple[Path, ...]:
 
 
 def _find_user_folders(name: str) -> tuple[Path, ...]:
-    folders = (get_settings_file().with_name(name), *list_user_folders(name))
+    folders = (get_user_directory() / name, *list_user_folders(name))
     return tuple(folder for folder in folders if folder.is_dir())
 
 
@@ -178,7 +178,7 @@ class ProjectInstructions:
         """Go on from these facts: notes that are not among them are due again."""
         self._instructions = InstructionFiles(
             self._settings.workspace,
-            user_directory=get_settings_file().parent,
+            user_directory=get_user_directory(),
             other_user_directories=list_user_instructions(),
             find_rule=self._find_rule,
         )

@@ -5,7 +5,7 @@ paths. Only the user can add one. Each is recorded, so a session that is resumed
 """
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from agentcli.system.home import expand_home, home
@@ -33,10 +33,12 @@ _STATE = tuple(map(Path, ("/dev", "/proc", "/run", "/sys")))
 
 
 class Directories:
-    def __init__(self, settings: Settings, *, own: Sequence[Path], emit: Emit) -> None:
-        """`own` are agentcli's directories. Raise UsageError for a bad one on the command line."""
+    def __init__(
+        self, settings: Settings, *, own: Callable[[], Sequence[Path]], emit: Emit
+    ) -> None:
+        """`own` returns agentcli's directories. Raise UsageError for a bad `add_dir`."""
         self.workspace = Path(os.path.realpath(settings.workspace))
-        self._own = tuple(Path(os.path.realpath(path)) for path in own)
+        self._list_own = own
         self._emit = emit
         self._grants = NO_GRANTS
         self._problems: list[str] = []
@@ -128,7 +130,8 @@ class Directories:
             return "it holds your home directory; add a directory in it"
         if is_protected(path, path.parts):
             return "it belongs to git or to agentcli's settings"
-        if any(path.is_relative_to(own) or own.is_relative_to(path) for own in self._own):
+        own = [Path(os.path.realpath(one)) for one in self._list_own()]
+        if any(path.is_relative_to(one) or one.is_relative_to(path) for one in own):
             return "it holds agentcli's own settings or records"
         if why := reserved.why_hidden(path):
             return why

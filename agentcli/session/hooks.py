@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from agentcli.agent.dispatch import Clean, ResultHook
+from agentcli.agent.dispatch import Clean
 from agentcli.log.paths import SessionPaths
 from agentcli.session.configuration import Configuration
 from agentcli.session.plugins import is_plugin_unchanged
@@ -88,13 +88,6 @@ class SessionHooks:
         from agentcli.permissions.hooks import HookRunner
 
         return HookRunner(hooks, context, emit=self._handle_result)
-
-    def build_result_hooks(self, child: Delegation | None = None) -> Sequence[ResultHook]:
-        return self.engine.build_after(child) if self.engine else ()
-
-    def build_failure_hooks(self, child: Delegation | None = None) -> Sequence[ResultHook]:
-        """Return the hooks that see the error of a tool that refused to run."""
-        return self.engine.build_after(child, only_failures=True) if self.engine else ()
 
     def collect_notes(self) -> Sequence[ContextNote]:
         """Return the context that hooks have added for the model's next reply."""
@@ -234,9 +227,13 @@ def build_hooks(
     clean: Clean,
     mode: CurrentMode,
     is_resumed: bool,
-) -> SessionHooks:
-    """Build the hooks. Raise SettingsError if a hooks file is so broken that a check is lost."""
+) -> SessionHooks | None:
+    """Build the hooks. Return None if no hooks file has any.
+
+    Raise SettingsError if one is so broken that a check is lost."""
     found, problems = configuration.load_hooks()
+    if not found and not problems:
+        return None
     hooks = [hook for file in found for hook in file.hooks]
     return SessionHooks(
         emit,

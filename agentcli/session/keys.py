@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from agentcli.providers.providers import PROVIDERS, Key, Provider, find_key
-from agentcli.settings import get_settings_file
+from agentcli.settings import get_user_directory
 from agentcli.system.home import shorten_home
 from agentcli.system.private_file import write_private
 from agentcli.types.errors import SettingsError
@@ -78,7 +78,7 @@ IN_KEYRING = "in the keyring"
 
 
 def get_keys_file() -> Path:
-    return get_settings_file().with_name("keys.toml")
+    return get_user_directory() / "keys.toml"
 
 
 def find_user_key(provider: Provider, environ: Mapping[str, str] = os.environ) -> Key | None:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agentcli.settings import check_values, read_toml
+from agentcli.settings import HOOKS_FILE, RULES_FILE, SETTINGS_FILE, check_values, read_toml
 from agentcli.types.errors import SettingsError
 from agentcli.types.settings import LOWERABLE, Settings
 from agentcli.types.verdicts import MODES
@@ -20,10 +20,6 @@ if TYPE_CHECKING:
     from agentcli.permissions.hooks_file import HooksFile
     from agentcli.permissions.rules import PermissionRule
 
-SETTINGS = "settings.toml"
-RULES = "rules.toml"
-HOOKS = "hooks.json"
-
 
 def get_managed_directory() -> Path:
     if sys.platform == "darwin":
@@ -31,9 +27,15 @@ def get_managed_directory() -> Path:
     return Path("/etc/agentcli")
 
 
+def find_managed_directory() -> Path | None:
+    """Return the directory of the policy, or None if this machine has none."""
+    directory = get_managed_directory()
+    return directory if directory.exists() else None
+
+
 def read_managed_settings(directory: Path | None = None) -> Mapping[str, Any]:
     """Return the managed settings; empty if there are none. Raise SettingsError."""
-    path = (directory or get_managed_directory()) / SETTINGS
+    path = (directory or get_managed_directory()) / SETTINGS_FILE
     return check_values(read_toml(path), f"{path}: ", SettingsError)
 
 
@@ -79,7 +81,7 @@ def require_permitted_model(settings: Settings, name: str) -> None:
 
 def load_managed_rules(directory: Path | None = None) -> "tuple[PermissionRule, ...]":
     """Return the managed rules. Raise SettingsError."""
-    path = (directory or get_managed_directory()) / RULES
+    path = (directory or get_managed_directory()) / RULES_FILE
     if not path.exists():
         return ()
     from agentcli.permissions.policy import load_rules
@@ -89,7 +91,7 @@ def load_managed_rules(directory: Path | None = None) -> "tuple[PermissionRule, 
 
 def load_managed_hooks(directory: Path | None = None) -> "Sequence[HooksFile]":
     """Return the managed hooks, by file. Raise SettingsError."""
-    path = (directory or get_managed_directory()) / HOOKS
+    path = (directory or get_managed_directory()) / HOOKS_FILE
     if not path.exists():
         return ()
     from agentcli.permissions.hooks_file import parse_hooks

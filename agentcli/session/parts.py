@@ -20,7 +20,6 @@ from agentcli.session.edit_checks import EditChecks
 from agentcli.session.hooks import SessionHooks
 from agentcli.session.model import ModelInUse, SessionModel, list_hosted
 from agentcli.session.permission_gate import PermissionGate
-from agentcli.session.project import Project
 from agentcli.session.secret_masking import TokenNote, refuse_tokens
 from agentcli.session.tool_catalog import ToolCatalog
 from agentcli.types.fast_dataclass import dataclass
@@ -36,12 +35,14 @@ BuildChildListener: TypeAlias = Callable[[str, str], Listener]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionParts:
     configuration: Configuration
+    settings: Settings
     paths: SessionPaths
     journal: Journal
     toolset: Toolset
     catalogue: ToolCatalog
     model: SessionModel
-    hooks: SessionHooks
+    hooks: SessionHooks | None
+    """None if no hooks file has any."""
     gate: PermissionGate
     builtin_tools: BuiltinTools
     checkpoints: Checkpoints
@@ -51,15 +52,6 @@ class SessionParts:
     """What features add to hear the events of each child agent."""
     open_beside: "Callable[[Path, Journal], SessionParts]"
     """Build the parts of an agent that works in another directory, with a journal of its own."""
-
-    @property
-    def settings(self) -> Settings:
-        return self.configuration.settings
-
-    @property
-    def project(self) -> Project | None:
-        """The project; None if the repository brings nothing for agents."""
-        return self.configuration.project
 
     def build_model_client(
         self,
@@ -88,7 +80,7 @@ class SessionParts:
                 journal,
                 window=self.model.get_window,
                 store_result=self.builtin_tools.store_result,
-                run_before_compaction=self.hooks.run_before_compaction,
+                run_before_compaction=self.hooks.run_before_compaction if self.hooks else None,
             ),
             small_model=self.model.open_small,
             fall_back=None if model else self.model.fall_back,
@@ -110,6 +102,7 @@ def build_dispatcher(
     """Build a dispatcher whose calls pass the permission gate and are recorded in the journal.
 
     `child` is the delegation it works for, or None for the session's own agent."""
+    engine = hooks.engine if hooks else None
     return Dispatcher(
         toolset=toolset,
         judge=partial(gate.judge, child=child),
@@ -117,8 +110,8 @@ def build_dispatcher(
         workspace=settings.workspace,
         breaker=breaker,
         pace=Pace(settings.calls_per_minute),
-        result_hooks=hooks.build_result_hooks(child) if hooks else (),
-        failure_hooks=hooks.build_failure_hooks(child) if hooks else (),
+        result_hooks=engine.build_after(child) if engine else (),
+        failure_hooks=engine.build_after(child, only_failures=True) if engine else (),
         clean=gate.secret_masking.clean,
         check=refuse_tokens,
         explain=TokenNote(journal.facts),

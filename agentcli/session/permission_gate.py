@@ -21,7 +21,7 @@ from agentcli.session.managed import keeps_sandbox
 from agentcli.session.model import SessionModel
 from agentcli.session.sandbox_host import SandboxHost, find_own_paths
 from agentcli.session.secret_masking import SecretMasking
-from agentcli.settings import get_rules_file
+from agentcli.settings import RULES_FILE, get_user_directory
 from agentcli.system.hosts import join_port
 from agentcli.system.lazy import Lazy
 from agentcli.system.private_file import unwritable_error
@@ -201,9 +201,9 @@ class PermissionGate:
 
         try:
             for rule in suggestion.rules:
-                store_rule(get_rules_file(), rule, grants=suggestion.grants)
+                store_rule(get_user_directory() / RULES_FILE, rule, grants=suggestion.grants)
         except OSError as error:
-            raise unwritable_error(get_rules_file(), error) from error
+            raise unwritable_error(get_user_directory() / RULES_FILE, error) from error
 
     @cached_property
     def hides(self) -> Callable[[Path], bool] | None:

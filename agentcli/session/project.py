@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from platformdirs import user_state_path
 
-from agentcli.settings import check_values, get_settings_file, is_ci
+from agentcli.settings import SETTINGS_FILE, check_values, get_user_directory, is_ci
 from agentcli.system.agent_files import COMMANDS, PERMISSIONS, SERVERS, list_levels
 from agentcli.types.errors import SettingsError
 from agentcli.types.fast_dataclass import dataclass
@@ -259,7 +259,7 @@ def _parse_settings(text: str, path: Path) -> Mapping[str, Any]:
                 f"{path}:{_find_line(text, key)}: a project may not set {key}",
                 hint=(
                     f"it may set {', '.join(MAY_SET)}; your own settings are in "
-                    f"{get_settings_file()}"
+                    f"{get_user_directory() / SETTINGS_FILE}"
                 ),
             )
     wanted = check_values(document, f"{path}: ", SettingsError)

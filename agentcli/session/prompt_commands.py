@@ -14,7 +14,7 @@ from agentcli.agent.markdown_files import find_skills
 from agentcli.session.context_sources import build_source_folders, find_skill_folders
 from agentcli.session.plugins import fill_places, iter_commands, load_plugins
 from agentcli.session.project import Project, load_project
-from agentcli.settings import get_settings_file
+from agentcli.settings import get_user_directory
 from agentcli.system.agent_files import PROMPT_SUFFIXES, list_user_folders, walk_files
 from agentcli.system.home import shorten_home
 from agentcli.system.plain_text import show_controls
@@ -84,7 +84,7 @@ def _add_skills(found: PromptCommands, settings: Settings, *, used_names: Collec
 
 
 def _read_own() -> Iterator[tuple[str, str, Mapping[str, str]]]:
-    yield "yours", f"yours {FOLDER}", _read_texts(get_settings_file().with_name(FOLDER))
+    yield "yours", f"yours {FOLDER}", _read_texts(get_user_directory() / FOLDER)
     for folder in list_user_folders(FOLDER):
         if folder.is_dir():
             yield "yours", shorten_home(folder), _read_texts(folder)

@@ -16,7 +16,7 @@ from agentcli.log.paths import SessionPaths
 from agentcli.session.configuration import Configuration
 from agentcli.session.context_sources import find_skill_directories
 from agentcli.session.project import get_trust_directory
-from agentcli.settings import get_settings_file
+from agentcli.settings import get_user_directory
 from agentcli.system.lazy import Lazy
 from agentcli.system.own_process import find_own_program
 from agentcli.types.errors import SettingsError
@@ -173,7 +173,7 @@ class SandboxHost:
         from agentcli.sandbox.choose import SandboxScope, choose_sandbox
         from agentcli.sandbox.limits import CommandLimits
 
-        own = (get_settings_file().parent, get_trust_directory())
+        own = (get_user_directory(), get_trust_directory())
         workspace = workspace or self._settings.workspace
         scope = SandboxScope(
             workspace=workspace,
@@ -359,4 +359,4 @@ def _find_ssh_agent() -> "SshAgent | None":
 
 def find_own_paths(paths: SessionPaths) -> tuple[Path, ...]:
     """Return agentcli's settings and records. No command may change them, even in the workspace."""
-    return (get_settings_file().parent, paths.directory.parent, get_trust_directory().parent)
+    return (get_user_directory(), paths.directory.parent, get_trust_directory().parent)

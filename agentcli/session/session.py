@@ -161,7 +161,7 @@ class Session:
 
     async def _prepare_turn(self, prompt: str) -> TurnEnded | None:
         """Prepare a turn. Return its end if a hook refuses it, or None if it may begin."""
-        if refused := await self._hooks.run_before_turn(prompt):
+        if self._hooks and (refused := await self._hooks.run_before_turn(prompt)):
             self.journal.append(refused)
             return refused
         end_open_turn(self.journal)
@@ -272,7 +272,8 @@ class Session:
             last_first.push_async_callback(self.builtin_tools.close)
             last_first.callback(self._environment.close)
             last_first.callback(self._preparation.close)
-            last_first.push_async_callback(self._hooks.run_session_end, exit_code)
+            if self._hooks is not None:
+                last_first.push_async_callback(self._hooks.run_session_end, exit_code)
 
 
 class InterruptibleTurn:

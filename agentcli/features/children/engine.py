@@ -227,7 +227,7 @@ class ChildAgents(SessionFeature):
             limits=limits,
             parallel=parts.settings.parallel,
             collect_notes=instructions.collect_notes,
-            find_unfinished=parts.hooks.build_child_check(child),
+            find_unfinished=parts.hooks.build_child_check(child) if parts.hooks else None,
             wraps_up=True,
         )
         self._record_start(parts, journal, toolset, instructions, model or parts.model.current)

@@ -20,10 +20,11 @@ from agentcli.session.managed import describe_managed
 from agentcli.session.model import open_model
 from agentcli.session.project import DIRECTORY, load_project, load_project_rules
 from agentcli.settings import (
+    HOOKS_FILE,
+    SETTINGS_FILE,
     RawValues,
     build_settings,
-    get_hooks_file,
-    get_settings_file,
+    get_user_directory,
     load_settings,
 )
 from agentcli.system.extras import build_install_command, list_installed_extras, read_extras
@@ -112,7 +113,7 @@ def _check_state() -> HealthCheck:
 def _check_settings_file(fault: SettingsError | None) -> HealthCheck:
     if fault is not None:
         return HealthCheck(subject="settings", words=str(fault), status="FAIL", fix=fault.hint)
-    path = get_settings_file()
+    path = get_user_directory() / SETTINGS_FILE
     return HealthCheck(subject="settings", words=str(path) if path.exists() else f"none ({path})")
 
 
@@ -126,7 +127,7 @@ def _check_managed() -> Iterator[HealthCheck]:
 
 
 def _check_hooks() -> HealthCheck:
-    path = get_hooks_file()
+    path = get_user_directory() / HOOKS_FILE
     try:
         found = read_user_hooks(path)
     except AgentError as error:
@@ -177,7 +178,8 @@ def _check_sandbox(settings: Settings) -> HealthCheck:
     better = found[: found.index(used)] if used else found
     if best := next((one for one in better if one.works), None):
         words += f" {best.layer} works here{' and is stronger' if used else ''}."
-        fix = f"agentcli --sandbox {best.layer}, or set sandbox in {get_settings_file()}"
+        path = get_user_directory() / SETTINGS_FILE
+        fix = f"agentcli --sandbox {best.layer}, or set sandbox in {path}"
         return HealthCheck(subject="sandbox", words=words, status="warn", fix=fix)
     if used and better:
         words += f" Stronger would be {better[0].layer}: {better[0].reason}"

@@ -41,7 +41,7 @@ from agentcli.session.context_sources import (
 )
 from agentcli.session.plugins import iter_commands, load_plugins
 from agentcli.session.project import Project, load_project
-from agentcli.settings import get_settings_file
+from agentcli.settings import get_user_directory
 from agentcli.system.agent_files import (
     COMMANDS,
     NOT_READ,
@@ -128,7 +128,7 @@ def _collect_instructions(
     rules = load_rules(settings, project)
     files = InstructionFiles(
         settings.workspace,
-        user_directory=get_settings_file().parent,
+        user_directory=get_user_directory(),
         other_user_directories=list_user_instructions(),
         find_rule=build_rule_finder(rules, settings.workspace),
     )
@@ -146,7 +146,7 @@ def _list_instructions(
     said = _list_said(facts)
     warned = [fact.message for fact in facts if isinstance(fact, Warned)]
     levels = list_levels(settings.workspace)
-    folders = (get_settings_file().parent, *list_user_instructions(), *reversed(levels))
+    folders = (get_user_directory(), *list_user_instructions(), *reversed(levels))
     for path in (folder / name for folder in folders for name in NAMES):
         is_folder = path.name in RULES and path.is_dir()
         if is_folder or (not path.exists() and not path.is_symlink()):
@@ -247,7 +247,7 @@ def _describe_left_out(left_out: Sequence[str]) -> str:
 
 
 def _list_own_commands() -> Iterator[SourceRow]:
-    folders = (get_settings_file().with_name("commands"), *list_user_folders("commands"))
+    folders = (get_user_directory() / "commands", *list_user_folders("commands"))
     yield from _list_command_files(
         {
             shorten_home(folder): [

@@ -15,7 +15,7 @@ from agentcli.permissions.claude_settings import parse_claude_settings
 from agentcli.permissions.foreign_files import parse_json
 from agentcli.permissions.policy import load_rules, store_rule
 from agentcli.permissions.rules import RuleDecision
-from agentcli.settings import get_hooks_file, get_rules_file, get_servers_file
+from agentcli.settings import HOOKS_FILE, RULES_FILE, SERVERS_FILE, get_user_directory
 from agentcli.system.agent_files import PROMPT_SUFFIXES, list_user_folders, walk_files
 from agentcli.system.home import config_home, home, shorten_home
 from agentcli.system.private_file import unwritable_error, write_private
@@ -71,26 +71,28 @@ def build_plan(agents: tuple[str, ...] = AGENTS) -> ImportPlan:
 
 def write_plan(plan: ImportPlan) -> list[Path]:
     """Write the rules, servers and hooks, and return the changed files. Raise SettingsError."""
+    own = get_user_directory()
+    rules, servers, hooks = own / RULES_FILE, own / SERVERS_FILE, own / HOOKS_FILE
     changed = []
     if plan.rules:
         try:
             for text, decision in plan.rules:
-                store_rule(get_rules_file(), text, decision)
+                store_rule(rules, text, decision)
         except OSError as error:
-            raise unwritable_error(get_rules_file(), error) from error
-        changed.append(get_rules_file())
+            raise unwritable_error(rules, error) from error
+        changed.append(rules)
     if plan.servers:
-        document = _read_own(get_servers_file())
+        document = _read_own(servers)
         _find_table(document, "mcpServers").update(plan.servers)
-        write_private(get_servers_file(), json.dumps(document, indent=2) + "\n")
-        changed.append(get_servers_file())
+        write_private(servers, json.dumps(document, indent=2) + "\n")
+        changed.append(servers)
     if plan.hooks:
-        document = _read_own(get_hooks_file())
+        document = _read_own(hooks)
         events = _find_table(document, "hooks")
         for event, groups in plan.hooks.items():
             events.setdefault(event, []).extend(groups)
-        write_private(get_hooks_file(), json.dumps(document, indent=2) + "\n")
-        changed.append(get_hooks_file())
+        write_private(hooks, json.dumps(document, indent=2) + "\n")
+        changed.append(hooks)
     return changed
 
 
@@ -121,13 +123,14 @@ class _KnownConfig:
 
     @classmethod
     def load(cls) -> "_KnownConfig":
-        servers = _read_own(get_servers_file())
-        hooks = _read_own(get_hooks_file())
+        own = get_user_directory()
+        servers = _read_own(own / SERVERS_FILE)
+        hooks = _read_own(own / HOOKS_FILE)
         table = servers.get("mcpServers", servers)
         events = hooks.get("hooks", hooks)
         return cls(
             rules=frozenset(
-                (rule.text, rule.decision) for rule in load_rules(get_rules_file(), source="user")
+                (rule.text, rule.decision) for rule in load_rules(own / RULES_FILE, source="user")
             ),
             servers=frozenset(table) if isinstance(table, dict) else frozenset(),
             hooks=events if isinstance(events, dict) else {},

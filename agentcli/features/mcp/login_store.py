@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentcli.session.keys import open_system_keyring
-from agentcli.settings import get_settings_file
+from agentcli.settings import get_user_directory
 from agentcli.system.private_file import remove_private, write_private
 from agentcli.types.errors import SettingsError
 
@@ -95,7 +95,7 @@ def forget_logins(name: str) -> None:
 
 
 def _get_directory() -> Path:
-    return get_settings_file().with_name("logins")
+    return get_user_directory() / "logins"
 
 
 def _build_key(name: str, url_hash: str) -> str:

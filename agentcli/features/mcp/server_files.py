@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from agentcli.session.managed import apply_managed, keeps_sandbox
 from agentcli.session.plugins import build_server_table, get_data_directory, load_plugins
 from agentcli.session.project import Project, get_trust_directory
-from agentcli.settings import get_servers_file
+from agentcli.settings import SERVERS_FILE, get_user_directory
 from agentcli.system.extras import build_extra_command, is_installed
 from agentcli.system.private_file import unwritable_error
 from agentcli.types.errors import SettingsError
@@ -42,7 +42,7 @@ def open_trials() -> "ServerTrials":
 
 def build_session_feature(parts: "SessionParts") -> "Servers | None":
     """Return the servers, or None if none is configured."""
-    entries = read_entries(parts.settings, parts.project)
+    entries = read_entries(parts.settings, parts.configuration.project)
     if entries is None:
         return None
     from agentcli.features.mcp.servers import Servers
@@ -79,7 +79,7 @@ def read_entries(settings: Settings, project: Project | None) -> "Entries | None
     Raise SettingsError if that file or the user's cannot be read."""
     texts = [
         (text, path, True)
-        for path in (get_servers_file(),)
+        for path in (get_user_directory() / SERVERS_FILE,)
         if (text := _read_text(path)) is not None
     ]
     if settings.mcp_config is not None:

@@ -24,7 +24,7 @@ from agentcli.session.permission_gate import PermissionGate
 from agentcli.session.project import Project
 from agentcli.session.sandbox_host import SandboxHost
 from agentcli.session.secret_masking import SecretMasking
-from agentcli.settings import get_servers_file
+from agentcli.settings import SERVERS_FILE, get_user_directory
 from agentcli.system.private_file import write_private
 from agentcli.types.errors import SettingsError, UsageError
 from agentcli.types.events import Event
@@ -95,7 +95,9 @@ def remove_server(name: str) -> Path:
     """Remove a server and return the file that it was in. Raise AgentError if that fails."""
     document = _read_document()
     if document[TABLE].pop(name, None) is None:
-        raise UsageError(f"no server {name} in {get_servers_file()}", hint="agentcli mcp list")
+        raise UsageError(
+            f"no server {name} in {get_user_directory() / SERVERS_FILE}", hint="agentcli mcp list"
+        )
     return _write_document(document)
 
 
@@ -138,7 +140,7 @@ def _ignore_event(event: Event) -> None:
 
 
 def _read_document() -> dict[str, Any]:
-    path = get_servers_file()
+    path = get_user_directory() / SERVERS_FILE
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -152,7 +154,7 @@ def _read_document() -> dict[str, Any]:
 
 def _write_document(document: Mapping[str, Any]) -> Path:
     """Write the file, readable by its owner only: it may contain keys."""
-    path = get_servers_file()
+    path = get_user_directory() / SERVERS_FILE
     write_private(path, json.dumps(document, indent=2, ensure_ascii=False) + "\n")
     return path
 

@@ -96,7 +96,7 @@ class ToolServer:
             SandboxHost(configuration, paths, emit=emit),
             secret_masking=secret_masking,
             mode=mode,
-            hooks=self._hooks.engine,
+            hooks=self._hooks.engine if self._hooks else None,
         )
         nobody = ModelInUse(
             provider=ScriptedProvider(ModelScript(replies=())),
@@ -170,7 +170,8 @@ class ToolServer:
             last_first.callback(self._gate.close)
             last_first.callback(self._checkpoints.close)
             last_first.push_async_callback(self._builtin_tools.close)
-            last_first.push_async_callback(self._hooks.run_session_end, Exit.DONE)
+            if self._hooks is not None:
+                last_first.push_async_callback(self._hooks.run_session_end, Exit.DONE)
 
     def _iter_offers(self) -> Iterator[tuple[ToolSpec, Load]]:
         yield from self._checkpoints.wrap_offers(
@@ -226,7 +227,8 @@ class ToolServer:
         )
         if self._settings.sandbox == "off":
             self._journal.append(Warned(code="sandbox.off", message=SANDBOX_OFF))
-        for warning in self._hooks.build_warnings(self._toolset.names):
+        warnings = self._hooks.build_warnings(self._toolset.names) if self._hooks else ()
+        for warning in warnings:
             self._journal.append(warning)
 
 

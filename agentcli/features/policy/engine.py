@@ -34,7 +34,7 @@ from agentcli.session.project import (
     load_project,
     load_project_rules,
 )
-from agentcli.settings import get_settings_file
+from agentcli.settings import get_user_directory
 from agentcli.types.errors import SettingsError, UsageError
 from agentcli.types.events import (
     CallFinished,
@@ -81,8 +81,8 @@ def explain_call(settings: Settings, query: str) -> PolicyAnswer:
     tool, tool_input = parse_query(query)
     configuration = load_configuration(settings)
     settings = configuration.settings
-    own = (get_settings_file().parent, get_trust_directory().parent)
-    added = Directories(settings, own=own, emit=lambda event: None).grants
+    own = (get_user_directory(), get_trust_directory().parent)
+    added = Directories(settings, own=lambda: own, emit=lambda event: None).grants
     layer, why_none = _find_layer(settings)
     decider = _build_decider(
         configuration.rules,
@@ -176,7 +176,7 @@ def _build_decider(
         find_terms=lambda: CommandTerms(
             prover=prover, is_confined=is_confined, has_sandbox=has_sandbox
         ),
-        own=(get_settings_file().parent, get_trust_directory().parent),
+        own=(get_user_directory(), get_trust_directory().parent),
     )
 
 

@@ -1,7 +1,7 @@
 """The slash command that shows the mode and the rules in effect."""
 
 from agentcli.session.configuration import load_configuration
-from agentcli.settings import get_rules_file
+from agentcli.settings import RULES_FILE, get_user_directory
 from agentcli.system.home import shorten_home
 from agentcli.system.plain_text import show_controls
 from agentcli.ui.repl.commands.registry import CommandHost
@@ -12,6 +12,6 @@ async def run_permissions(host: CommandHost, rest: str) -> None:
     written = load_configuration(settings).rules
     known = {str(rule) for rule in written}
     agreed = [rule for rule in host.session.gate.agreed_rules if str(rule) not in known]
-    rows = [("mode", host.mode), ("your rules", shorten_home(get_rules_file()))]
+    rows = [("mode", host.mode), ("your rules", shorten_home(get_user_directory() / RULES_FILE))]
     rows += [(str(rule), show_controls(rule.where or rule.source)) for rule in (*written, *agreed)]
     host.print_table(rows)

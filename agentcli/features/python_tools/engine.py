@@ -19,7 +19,7 @@ from agentcli.agent.completion import ANSWER_TOOL
 from agentcli.agent.toolset import Load
 from agentcli.session.features import SessionFeature
 from agentcli.session.project import Project
-from agentcli.settings import get_settings_file
+from agentcli.settings import get_user_directory
 from agentcli.system.lazy import compile_later
 from agentcli.types.errors import ToolError
 from agentcli.types.events import Warned
@@ -128,7 +128,7 @@ def load_python_tools(workspace: Path, *, import_path: Iterable[str] | None = No
     found = PythonTools()
     for name, info in _find_packages(sys.path if import_path is None else import_path, workspace):
         found.load_source(f"python {name}", partial(_load_entry_points, info))
-    folder = get_settings_file().with_name(FOLDER)
+    folder = get_user_directory() / FOLDER
     for path in sorted(folder.glob("*.py")):
         if not path.name.startswith("_"):
             _load_file(found, path, workspace=workspace)

@@ -41,7 +41,7 @@ def list_known_tools(
 class SymbolsFeature(SessionFeature):
     def __init__(self, parts: "SessionParts") -> None:
         self._parts = parts
-        self._specs, problems = list_known_tools(parts.settings, parts.project)
+        self._specs, problems = list_known_tools(parts.settings, parts.configuration.project)
         self.warnings = [Warned(code="symbols.missing", message=one) for one in problems]
 
     def iter_foreign_offers(self) -> Iterator[tuple[ToolSpec, Load]]:

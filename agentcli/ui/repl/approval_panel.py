@@ -12,7 +12,7 @@ from typing import Literal
 from rich.cells import cell_len
 from rich.text import Text
 
-from agentcli.settings import get_rules_file
+from agentcli.settings import RULES_FILE, get_user_directory
 from agentcli.system.home import shorten_home
 from agentcli.types.grants import NO_GRANTS
 from agentcli.types.messages import Json
@@ -70,7 +70,7 @@ def shows_rules(pending: PendingApproval, paint: Paint, density: Density) -> boo
 
 
 def describe_saved_rule(rule: str) -> str:
-    return f"Saved to {shorten_home(get_rules_file())}: allow {escape(rule)}"
+    return f"Saved to {shorten_home(get_user_directory() / RULES_FILE)}: allow {escape(rule)}"
 
 
 def _flow_answers(answers: Iterable[_AnswerRows], paint: Paint) -> list[str]:
@@ -150,7 +150,7 @@ def _describe_stored(
         return ""
     if choice.lasts != "always":
         return escape(f"for {scope}")
-    enter, path = "press Enter: " if confirms else "", get_rules_file()
+    enter, path = "press Enter: " if confirms else "", get_user_directory() / RULES_FILE
     file = shorten_home(path) if density == "rows" else path.name
     return escape(f"({enter}adds allow {scope} to {file})")
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from agentcli.providers.discovery import LocalModelServer, find_local_servers
 from agentcli.providers.transport import find_dialect
 from agentcli.session.model import find_default_model
-from agentcli.settings import get_settings_file
+from agentcli.settings import SETTINGS_FILE, get_user_directory
 from agentcli.system.parsing import parse_whole_number
 from agentcli.types.errors import AgentError
 from agentcli.types.settings import Settings
@@ -105,7 +105,7 @@ def _use_server(
 
 def _store_model(model: str) -> None:
     """Store the model, but only in a new settings file: a file of the user's stays unchanged."""
-    path = get_settings_file()
+    path = get_user_directory() / SETTINGS_FILE
     if path.exists():
         _say(f'To keep this choice, add to {path}: model = "{model}"\n')
         return

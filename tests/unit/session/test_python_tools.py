@@ -10,7 +10,7 @@ from textwrap import dedent
 import pytest
 
 from agentcli.features.python_tools.engine import PythonTools, load_python_tools
-from agentcli.settings import get_settings_file
+from agentcli.settings import get_user_directory
 from agentcli.types.errors import ToolError
 from agentcli.types.tools import Effect, Output, ToolContext
 from tests.support.program import agentcli, script
@@ -35,7 +35,7 @@ TOOLS = [Made]
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home" / ".config"))
-    folder = get_settings_file().with_name("tools")
+    folder = get_user_directory() / "tools"
     folder.mkdir(parents=True)
     (tmp_path / "work").mkdir()
     return folder

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from agentcli import __version__
-from agentcli.settings import get_settings_file
+from agentcli.settings import SETTINGS_FILE, get_user_directory
 from agentcli.system import own_process
 from agentcli.system.git import PLAIN_DIFF, run_git
 from agentcli.system.home import shorten_home
@@ -190,7 +190,7 @@ async def _toggle_thinking(host: CommandHost, rest: str) -> None:
 async def _show_config(host: CommandHost, rest: str) -> None:
     settings = host.session.settings
     rows = [
-        ("file", shorten_home(get_settings_file())),
+        ("file", shorten_home(get_user_directory() / SETTINGS_FILE)),
         ("workspace", shorten_home(settings.workspace)),
     ]
     rows += [("model", host.session.model.name), ("mode", host.mode)]

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from agentcli.agent.instructions import NAMES, OWN_NAME
-from agentcli.settings import find_theme_file, get_settings_file, list_theme_files
+from agentcli.settings import find_theme_file, get_user_directory, list_theme_files
 from agentcli.system.home import shorten_home
 from agentcli.types.errors import UsageError
 from agentcli.types.events import NoteReason, TurnStarted
@@ -261,7 +261,7 @@ def _find_memory_files(settings: Settings) -> Mapping[str, Path]:
     project = (own, *(settings.workspace / name for name in NAMES))
     return {
         "project": next((path for path in project if path.exists()), own),
-        "user": get_settings_file().with_name(OWN_NAME),
+        "user": get_user_directory() / OWN_NAME,
     }
 
 
