@@ -55,7 +55,7 @@ class Journal:
         self._seq = 0
         self._cause: int | None = None
         self._cause_of_call: dict[str, int] = {}
-        for at in range(find_last_turn(self.facts), len(self.facts)):
+        for at in range(find_last_turn(self.facts) if past.facts else 0, len(self.facts)):
             self._answer(self.facts[at])
             self._follow(self.facts[at], past.seqs[at])
         self._seq = max(self._seq, last_seq)

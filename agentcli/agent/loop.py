@@ -217,17 +217,10 @@ class Loop:
         """The steps left in the current turn; None if there is no limit."""
         return None if self._limits.steps is None else self._limits.steps - self._steps_made
 
-    async def run_turn(self, message: UserMessage) -> TurnEnded:
-        self._journal.append(TurnStarted(message=message))
-        return await self._run_turn(())
-
-    async def continue_turn(self) -> TurnEnded:
-        """Finish a turn that was interrupted, its unanswered calls first."""
-        return await self._run_turn(self._journal.history.find_open_calls())
-
-    async def _run_turn(self, left_over: Sequence[ToolCall]) -> TurnEnded:
+    async def run_turn(self, message: UserMessage | None) -> TurnEnded:
+        """Run a turn. Without a message, finish an interrupted one, its unanswered calls first."""
+        left_over = self._begin_turn(message)
         first_fact = len(self._journal.facts)
-        self._begin_turn()
         try:
             async with asyncio.timeout(self._limits.wall_s):
                 ended = await self._run_calls(left_over) if left_over else None
@@ -246,15 +239,21 @@ class Loop:
         except Exception as bug:
             shortage = explain_shortage(bug)
             if shortage is None:
-                message = f"internal error: {type(bug).__name__}"
-                self._journal.append(TurnEnded(ending=Ending.INTERNAL, message=message))
+                why = f"internal error: {type(bug).__name__}"
+                self._journal.append(TurnEnded(ending=Ending.INTERNAL, message=why))
                 raise
             ended = self._refuse_open_calls(shortage)
         ended = self._resolve_ending(ended, first_fact)
         self._journal.append(ended)
         return ended
 
-    def _begin_turn(self) -> None:
+    def _begin_turn(self, message: UserMessage | None) -> Sequence[ToolCall]:
+        """Record the message, and return the calls to run before anything else."""
+        left_over: Sequence[ToolCall] = ()
+        if message is None:
+            left_over = self._journal.history.find_open_calls()
+        else:
+            self._journal.append(TurnStarted(message=message))
         self._breaker.begin_turn()
         self._model_client.begin_turn()
         if self._completion_checks is not None:
@@ -263,6 +262,7 @@ class Loop:
         self._bad_replies = 0
         self._lacks_answer = False
         self._was_done = False
+        return left_over
 
     def _refuse_open_calls(self, error: SettingsError) -> TurnEnded:
         """Return the end of a turn in which no further call can run."""

@@ -68,7 +68,8 @@ class Toolset:
         """The first offer of a name wins: no foreign tool can replace a built-in one."""
         self._offers: dict[str, tuple[ToolSpec, Load]] = {}
         self._loaded: dict[str, Tool] = {}
-        self._declared: tuple[ToolSpec, ...] = ()
+        self.declared: tuple[ToolSpec, ...] = ()
+        """The tools declared now; the same object until something is added."""
         self._deferred: tuple[ToolSpec, ...] = ()
         self.add(offers)
 
@@ -80,21 +81,16 @@ class Toolset:
                 if spec.deferred:
                     self._deferred = (*self._deferred, spec)
                 else:
-                    self._declared = (*self._declared, spec)
+                    self.declared = (*self.declared, spec)
 
     def declare(self, names: Iterable[str]) -> None:
         """Declare these tools from the next request on."""
-        declared = {spec.name for spec in self._declared}
+        declared = {spec.name for spec in self.declared}
         for name in names:
             if name in self._offers and name not in declared:
                 declared.add(name)
                 spec = replace(self._offers[name][0], deferred=False)
-                self._declared = (*self._declared, spec)
-
-    @property
-    def declared(self) -> tuple[ToolSpec, ...]:
-        """The tools declared now; the same object until something is added."""
-        return self._declared
+                self.declared = (*self.declared, spec)
 
     @property
     def deferred(self) -> tuple[ToolSpec, ...]:
@@ -117,8 +113,8 @@ class Toolset:
                 raise ToolError(NOBODY_TO_ASK, kind=ErrorKind.DENIED)
             near = _find_meant(name, self.names)
             hint = f" Did you mean {near}?" if near else _TO_DO_OTHERWISE.get(to_plain(name), "")
-            known = [spec.name for spec in self._declared[:NAMES_SHOWN]]
-            more = " …" if len(self._declared) > NAMES_SHOWN else ""
+            known = [spec.name for spec in self.declared[:NAMES_SHOWN]]
+            more = " …" if len(self.declared) > NAMES_SHOWN else ""
             raise ToolError(
                 f"There is no tool {name!r}.{hint} The tools are {', '.join(known)}{more}.",
                 kind=ErrorKind.UNKNOWN_TOOL,

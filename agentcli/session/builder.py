@@ -81,7 +81,7 @@ def open_session(
         secret_masking = SecretMasking(settings)
         context_sources = build_context_sources(
             configuration,
-            list_effective_facts(start.past.facts),
+            list_effective_facts(start.past.facts) if start.past.facts else (),
             clean=secret_masking.clean,
             wants_plan=requirements is None or requirements.answer_schema is None,
         )
@@ -89,7 +89,12 @@ def open_session(
         journal = Journal(
             start.session,
             record=log.append,
-            listeners=(*listeners, *context_sources.listeners),
+            listeners=(
+                *listeners,
+                context_sources.instructions,
+                context_sources.environment,
+                context_sources.plan_tracker,
+            ),
             past=start.past,
             last_seq=start.last_seq,
             mask=secret_masking.build_event_mask(),
@@ -241,7 +246,9 @@ def _assemble(
     completion = build_completion(requirements, parts)
     features = build_session_features(parts)
     _add_tools(parts, features, own=completion.offers, tools=tools)
-    choice_warning = apply_tool_choice(requirements, parts)
+    choice_warning = ""
+    if requirements is not None and requirements.tool_choice not in ("auto", "none"):
+        choice_warning = apply_tool_choice(requirements.tool_choice, parts)
     preparation = build_preparation(parts.gate.host, parts.checkpoints)
     if parts.hooks is not None:
         journal.subscribe(parts.hooks)
@@ -324,10 +331,9 @@ def _add_tools(
             )
         parts.toolset.add(parts.checkpoints.wrap_offers([(tool.spec, partial(_get_tool, tool))]))
     for feature in features.values():
-        parts.toolset.add(feature.iter_offers())
-    parts.catalogue.admit(
-        [offer for feature in features.values() for offer in feature.iter_foreign_offers()]
-    )
+        parts.toolset.add(feature.offers)
+    if foreign := [offer for feature in features.values() for offer in feature.foreign_offers]:
+        parts.catalogue.admit(foreign)
 
 
 def _get_tool(tool: Tool) -> Tool:
@@ -363,9 +369,8 @@ def _announce(
         journal.append(EffortChanged(effort=model.effort))
     parts.directories.start(tuple(journal.facts))
     if not is_in_turn(journal.facts):  # a fork that was cut in a turn continues unchanged
-        instructions = context_sources.instructions
         notes = [note for one in features.values() for note in one.build_start_notes()]
-        for fact in instructions.filter_new((*instructions.build_start_notes(), *notes)):
+        for fact in context_sources.instructions.build_start_notes(notes):
             journal.append(fact)
     own = (warning for feature in features.values() for warning in feature.warnings)
     of_hooks = parts.hooks.build_warnings(toolset.names) if parts.hooks else ()
@@ -377,8 +382,8 @@ def _announce(
         ("plugin.unusable", "; ".join(load_plugins().problems)),
         ("project.untrusted", project.warning if project else ""),
         ("model.tool_choice", choice_warning),
-        ("model.hosted", warn_about_hosted(settings, model)),
-        ("model.computer", warn_about_computer(settings, model)),
+        ("model.hosted", warn_about_hosted(settings, model) if settings.hosted else ""),
+        ("model.computer", warn_about_computer(model) if settings.computer else ""),
     ):
         if message:
             journal.append(Warned(code=code, message=message))

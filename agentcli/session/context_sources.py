@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from agentcli.agent.context_notes import EnvironmentNotes, PlanTracker, describe_reach
 from agentcli.agent.instructions import FindRule, InstructionFiles
-from agentcli.agent.journal import Listener
 from agentcli.session.configuration import Configuration
 from agentcli.session.plugins import load_plugins
 from agentcli.settings import get_user_directory
@@ -194,15 +193,19 @@ class ProjectInstructions:
             case _:
                 pass
 
-    def build_start_notes(self) -> Sequence[ContextNote | Warned]:
-        return [*self._instructions.build_start_notes(), *self._build_skills_notes()]
+    def build_start_notes(
+        self, others: Iterable[ContextNote | Warned] = ()
+    ) -> Sequence[ContextNote | Warned]:
+        """Return the notes at the start, then `others`, without those of a resumed session."""
+        own = (*self._instructions.build_start_notes(), *self._build_skills_notes())
+        return self._filter_new((*own, *others))
 
     def collect_notes(self) -> Sequence[ContextNote | Warned]:
         """Return the notes of directories that were first touched since the last request."""
         due, self._due = self._due, []
-        return self.filter_new(due)
+        return self._filter_new(due)
 
-    def filter_new(self, found: Iterable[ContextNote | Warned]) -> list[ContextNote | Warned]:
+    def _filter_new(self, found: Iterable[ContextNote | Warned]) -> list[ContextNote | Warned]:
         """Return `found` without the notes that the session had before it was resumed."""
         return [one for one in found if not (isinstance(one, ContextNote) and self._is_known(one))]
 
@@ -251,10 +254,6 @@ class ContextSources:
     instructions: ProjectInstructions
     environment: EnvironmentNotes
     plan_tracker: PlanTracker
-
-    @property
-    def listeners(self) -> tuple[Listener, ...]:
-        return self.instructions, self.environment, self.plan_tracker
 
     def rewind(self, facts: Sequence[Fact]) -> None:
         """Go on from these facts, those in effect after a rewind."""

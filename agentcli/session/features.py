@@ -4,7 +4,7 @@ A feature keeps its engine, its commands and its wording together. It is importe
 commands is called: `--help` and the menu of slash commands need only this table.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -249,16 +249,13 @@ class SessionFeature:
     listeners: "Sequence[Listener]" = ()
     warnings: "Sequence[Warned]" = ()
     menu: PromptMenu | None = None
+    """What prompts can mention; None if they can mention nothing of it."""
     is_ready = True
-    """False if `prepare` will take a while."""
-
-    def iter_offers(self) -> "Iterator[tuple[ToolSpec, Load]]":
-        """Yield tools that are always declared."""
-        return iter(())
-
-    def iter_foreign_offers(self) -> "Iterator[tuple[ToolSpec, Load]]":
-        """Yield tools that are declared if there are few, and else found by search."""
-        return iter(())
+    """False if `prepare` has something to do, which may take a while."""
+    offers: "Sequence[tuple[ToolSpec, Load]]" = ()
+    """Tools that are always declared."""
+    foreign_offers: "Sequence[tuple[ToolSpec, Load]]" = ()
+    """Tools that are declared if there are few, and else found by search."""
 
     def build_start_notes(self) -> "Sequence[ContextNote | Warned]":
         """Return notes for the model on what is available. Called when all tools are known."""
@@ -277,7 +274,7 @@ class SessionFeature:
         return ()
 
     async def prepare(self) -> None:
-        """Do what must be done before a turn."""
+        """Do what must be done before a turn. Called while `is_ready` is False."""
 
     async def finish_turn(self) -> None:
         """Do what must be done after a turn that was not interrupted."""

@@ -315,10 +315,9 @@ def warn_about_hosted(settings: Settings, model: ModelInUse) -> str:
     return f"{model.name} has no hosted {' and '.join(missing)}" if missing else ""
 
 
-def warn_about_computer(settings: Settings, model: ModelInUse) -> str:
-    """Return a warning if the user wants computer use and the model has none."""
-    is_lacking = settings.computer and not model.computer
-    return f"{model.name} has no computer tool, so it gets none" if is_lacking else ""
+def warn_about_computer(model: ModelInUse) -> str:
+    """Return a warning if the model has no computer tool."""
+    return "" if model.computer else f"{model.name} has no computer tool, so it gets none"
 
 
 class SessionModel:
@@ -412,7 +411,9 @@ class SessionModel:
         warnings = {
             "model.unknown": self.current.warning,
             "model.hosted": warn_about_hosted(self._settings, self.current),
-            "model.computer": warn_about_computer(self._settings, self.current),
+            "model.computer": (
+                warn_about_computer(self.current) if self._settings.computer else ""
+            ),
         }
         for code, message in warnings.items():
             if message:

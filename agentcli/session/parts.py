@@ -69,7 +69,6 @@ class SessionParts:
                 model=self.model.current.name,
                 system=load_system_prompt(),
                 messages=(),
-                tools=toolset.specs,
                 hosted=list_hosted(self.settings),
                 answer_schema=answer_schema,
                 parallel=self.settings.parallel,

@@ -162,13 +162,10 @@ def _build_checks(
     )
 
 
-def apply_tool_choice(requirements: RunRequirements | None, parts: SessionParts) -> str:
+def apply_tool_choice(choice: str, parts: SessionParts) -> str:
     """Declare the tool that the run must call. Raise UsageError if there is no such tool.
 
     Return a warning if the model cannot be forced to call one, or ""."""
-    choice = requirements.tool_choice if requirements else "auto"
-    if choice in ("auto", "none"):
-        return ""
     if choice != "required":
         _declare_chosen_tool(choice, parts.toolset)
     model = parts.model.current

@@ -147,17 +147,21 @@ class Session:
         Raise UsageError if a server has no such prompt, or if an argument is missing."""
         if refused := await self._prepare_turn(prompt):
             return refused
-        fetched = [part for one in self.features.values() for part in await one.fetch(prompt)]
-        return await self._run_loop(prompt, (*attachments, *fetched))
+        named = [one for one in self.features.values() if one.menu is not None]
+        fetched = [part for feature in named for part in await feature.fetch(prompt)]
+        message = self._build_message(prompt, (*attachments, *fetched))
+        return await self._finish(self._loop.run_turn(message))
 
     async def repeat_turn(self, prompt: str, *, attachments: Sequence[Attachment]) -> TurnEnded:
         """Run a turn again with the attachments it had."""
-        return await self._prepare_turn(prompt) or await self._run_loop(prompt, attachments)
+        if refused := await self._prepare_turn(prompt):
+            return refused
+        return await self._finish(self._loop.run_turn(self._build_message(prompt, attachments)))
 
     async def continue_turn(self) -> TurnEnded:
         """Finish the turn that a fork was cut in."""
         await self._prepare_features()
-        return await self._finish(self._loop.continue_turn())
+        return await self._finish(self._loop.run_turn(None))
 
     async def _prepare_turn(self, prompt: str) -> TurnEnded | None:
         """Prepare a turn. Return its end if a hook refuses it, or None if it may begin."""
@@ -170,11 +174,11 @@ class Session:
 
     async def _prepare_features(self) -> None:
         for feature in self.features.values():
-            await feature.prepare()
+            if not feature.is_ready:
+                await feature.prepare()
 
-    async def _run_loop(self, prompt: str, attachments: Sequence[Attachment]) -> TurnEnded:
-        content = (Text(text=prompt), *self._build_attachments(attachments))
-        return await self._finish(self._loop.run_turn(UserMessage(content=content)))
+    def _build_message(self, prompt: str, attachments: Sequence[Attachment]) -> UserMessage:
+        return UserMessage(content=(Text(text=prompt), *self._build_attachments(attachments)))
 
     async def _finish(self, turn: Awaitable[TurnEnded]) -> TurnEnded:
         """Run a turn, and give up what was kept for it alone, however it ended."""

@@ -42,6 +42,7 @@ from agentcli.types.events import (
     Event,
     NoteReason,
     TurnEnded,
+    TurnStarted,
     Warned,
 )
 from agentcli.types.spending import NO_SPENDING
@@ -91,7 +92,8 @@ class BackgroundAgents:
         self._merger = PatchMerger(parts)
         self._one_patch_at_a_time = asyncio.Lock()
         self._idle = asyncio.Event()
-        self.note_turn(is_running=is_in_turn(parts.journal.facts))
+        self._note_turn(is_running=is_in_turn(parts.journal.facts))
+        parts.journal.subscribe(self._on_event)
         self._is_closing = False
 
     # What the session's own agent does with them
@@ -120,7 +122,11 @@ class BackgroundAgents:
         text = self._describe(agent)
         return Output.of(text, error=None if is_done else ErrorKind.FAILED, details=Raw(text=text))
 
-    def note_turn(self, *, is_running: bool) -> None:
+    def _on_event(self, event: Event) -> None:
+        if isinstance(event, TurnStarted | TurnEnded):
+            self._note_turn(is_running=isinstance(event, TurnStarted))
+
+    def _note_turn(self, *, is_running: bool) -> None:
         """Note whether a turn runs: patches are merged between turns."""
         if is_running:
             self._idle.clear()

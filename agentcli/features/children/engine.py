@@ -36,8 +36,6 @@ from agentcli.types.events import (
     Event,
     Fact,
     SessionStarted,
-    TurnEnded,
-    TurnStarted,
     Warned,
 )
 from agentcli.types.own_tools import BUILT_IN, BUILT_IN_READING
@@ -63,17 +61,16 @@ class ChildAgents(SessionFeature):
         self._parts = parts
         self._roles: list[Role] = []
         self._agents = Lazy(self._build_agents)
-        self.listeners = (self._on_event,)
+        self._spec = build_delegate_spec(parts.settings, parts.journal.facts)
+        self.offers = ((self._spec, self._build_delegate),)
 
     def build_start_notes(self) -> list[ContextNote | Warned]:
         """Return the context notes about the available roles, and warnings."""
-        self._roles, facts = load_roles(self._parts.settings, tools=self._parts.toolset.specs)
+        facts: list[ContextNote | Warned] = []
+        if not self._spec.deferred:  # else there are no roles
+            self._roles, facts = load_roles(self._parts.settings, tools=self._parts.toolset.specs)
         started = any(isinstance(fact, AgentStarted) for fact in self._parts.journal.facts)
         return [*facts, *(self.agents.build_warnings() if started else ())]
-
-    def iter_offers(self) -> Iterator[Offer]:
-        spec = build_delegate_spec(self._parts.settings, self._parts.journal.facts)
-        yield spec, self._build_delegate
 
     def _build_delegate(self) -> Tool:
         from agentcli.agent.children import ChildRunner
@@ -118,10 +115,6 @@ class ChildAgents(SessionFeature):
         from agentcli.features.children.background import BackgroundAgents
 
         return BackgroundAgents(self._parts, open_child=self._open_child)
-
-    def _on_event(self, event: Event) -> None:
-        if isinstance(event, TurnStarted | TurnEnded) and self._agents.made:
-            self._agents.made.note_turn(is_running=isinstance(event, TurnStarted))
 
     def describe_activity(self) -> str:
         return self._agents.made.describe_activity() if self._agents.made else ""

@@ -1,14 +1,12 @@
 """Computer use, if the user has turned it on with `computer = true` or `--computer`."""
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from agentcli.agent.toolset import Load
 from agentcli.session.features import SessionFeature
 from agentcli.tools.contracts import load_spec
 from agentcli.types.computer import COMPUTER
 from agentcli.types.events import Warned
-from agentcli.types.tools import Tool, ToolSpec
+from agentcli.types.tools import Tool
 
 if TYPE_CHECKING:
     from agentcli.features.computer.browser import SandboxedBrowser
@@ -25,13 +23,10 @@ class ComputerUse(SessionFeature):
 
         self._parts = parts
         self._browser: SandboxedBrowser | None = None
-        self._missing = explain_missing()
-        if self._missing:
-            self.warnings = (Warned(code="computer.missing", message=self._missing),)
-
-    def iter_offers(self) -> Iterator[tuple[ToolSpec, Load]]:
-        if not self._missing:
-            yield load_spec(COMPUTER), self._build_tool
+        if missing := explain_missing():
+            self.warnings = (Warned(code="computer.missing", message=missing),)
+        else:
+            self.offers = ((load_spec(COMPUTER), self._build_tool),)
 
     def _build_tool(self) -> Tool:
         from agentcli.features.computer.browser import SandboxedBrowser

@@ -106,6 +106,10 @@ class Servers(SessionFeature):
         self._starting: dict[str, asyncio.Task[None]] = {}
         """The servers that were never asked for their tools and have not answered yet."""
         self.is_ready = all(entry.name in self._tool_lists.offered for entry in entries)
+        self.foreign_offers = [
+            offer for entry in entries for offer in self._iter_server_offers(entry)
+        ]
+        """The tools that are known so far."""
 
     def _build_connections(self) -> "ServerConnections":
         from agentcli.features.mcp.server_pool import ServerConnections
@@ -123,11 +127,6 @@ class Servers(SessionFeature):
     def _directory(self) -> Path:
         return self._gate.host.paths.directory / "mcp"
 
-    def iter_foreign_offers(self) -> Offers:
-        """Yield the tools that are known so far."""
-        for entry in self.entries:
-            yield from self._iter_server_offers(entry)
-
     def _iter_server_offers(self, entry: "ServerEntry") -> Offers:
         offers = (
             (_build_spec(entry, tool), partial(self._build_tool, entry, tool))
@@ -139,8 +138,6 @@ class Servers(SessionFeature):
         """Wait a while for servers that were never asked for their tools.
 
         A server that failed the last time starts, too, but nothing waits for it."""
-        if self.is_ready:
-            return
         self.is_ready = True
         new = [one for one in self.entries if one.name not in self._tool_lists.offered]
         self._starting = {

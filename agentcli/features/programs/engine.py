@@ -1,9 +1,6 @@
 """Programs that a model writes, if the user has enabled them with `programs = true`."""
 
-from collections.abc import Iterator
-
 from agentcli.agent.completion import ANSWER_TOOL
-from agentcli.agent.toolset import Load
 from agentcli.session.features import SessionFeature
 from agentcli.session.parts import SessionParts
 from agentcli.tools.contracts import load_spec
@@ -21,10 +18,8 @@ def build_session_feature(parts: SessionParts) -> "Programs":
 class Programs(SessionFeature):
     def __init__(self, parts: SessionParts) -> None:
         self._parts = parts
-
-    def iter_offers(self) -> Iterator[tuple[ToolSpec, Load]]:
         offer = (load_spec("run_program"), self._build_tool)
-        return self._parts.checkpoints.wrap_offers([offer])
+        self.offers = tuple(parts.checkpoints.wrap_offers([offer]))
 
     def _build_tool(self) -> Tool:
         from agentcli.features.programs.run_program import ProgramHost, RunProgram

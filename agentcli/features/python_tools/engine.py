@@ -110,17 +110,15 @@ class PythonTool:
 
 
 class PythonToolsFeature(SessionFeature):
-    def __init__(self, parts: "SessionParts") -> None:
-        self._own = load_python_tools(parts.settings.workspace)
-        self._checkpoints = parts.checkpoints
-        self.warnings = self._own.warnings
-
-    def iter_foreign_offers(self) -> Iterator[tuple[ToolSpec, Load]]:
-        return self._checkpoints.wrap_offers(self._own.iter_offers())
+    def __init__(self, found: PythonTools, parts: "SessionParts") -> None:
+        self.warnings = found.warnings
+        self.foreign_offers = tuple(parts.checkpoints.wrap_offers(found.iter_offers()))
 
 
-def build_session_feature(parts: "SessionParts") -> PythonToolsFeature:
-    return PythonToolsFeature(parts)
+def build_session_feature(parts: "SessionParts") -> PythonToolsFeature | None:
+    """Return the user's own tools, or None if there are none."""
+    found = load_python_tools(parts.settings.workspace)
+    return PythonToolsFeature(found, parts) if found.tools or found.warnings else None
 
 
 def load_python_tools(workspace: Path, *, import_path: Iterable[str] | None = None) -> PythonTools:

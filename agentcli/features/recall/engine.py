@@ -6,12 +6,11 @@ shown to the user, let alone stored.
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agentcli.agent.toolset import Load
 from agentcli.session.features import SessionFeature
 from agentcli.session.project import Project
 from agentcli.tools.contracts import load_spec
@@ -128,9 +127,7 @@ class PastSessions(SessionFeature):
         self._clean = parts.gate.secret_masking.clean
         self._notes = TurnNotes(self._clean)
         self.listeners = (self._hear,)
-
-    def iter_foreign_offers(self) -> Iterator[tuple[ToolSpec, Load]]:
-        yield load_spec(RECALL), self._build_tool
+        self.foreign_offers = ((load_spec(RECALL), self._build_tool),)
 
     async def finish_turn(self) -> None:
         """Store the turn, if the user agrees. A memory that cannot be used is one warning."""

@@ -1,11 +1,10 @@
 """The index of the code base, if the user has enabled it with `symbols = true`."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agentcli.agent.toolset import Load
 from agentcli.session.features import SessionFeature
 from agentcli.session.project import Project
 from agentcli.system.extras import build_extra_command, is_installed
@@ -41,11 +40,9 @@ def list_known_tools(
 class SymbolsFeature(SessionFeature):
     def __init__(self, parts: "SessionParts") -> None:
         self._parts = parts
-        self._specs, problems = list_known_tools(parts.settings, parts.configuration.project)
+        specs, problems = list_known_tools(parts.settings, parts.configuration.project)
         self.warnings = [Warned(code="symbols.missing", message=one) for one in problems]
-
-    def iter_foreign_offers(self) -> Iterator[tuple[ToolSpec, Load]]:
-        return ((spec, self._build_tool) for spec in self._specs)
+        self.foreign_offers = [(spec, self._build_tool) for spec in specs]
 
     def _build_tool(self) -> Tool:
         from agentcli.features.symbols.symbols import Symbols

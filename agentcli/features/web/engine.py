@@ -28,10 +28,10 @@ class Web(SessionFeature):
         self._parts = parts
         self.listeners = (self._mark_foreign,)
         parts.child_listeners.append(lambda role, call_id: self._mark_foreign)
-
         self._engine = self._find_engine()
+        self.offers = tuple(self._iter_offers())
 
-    def iter_offers(self) -> Iterator[tuple[ToolSpec, Load]]:
+    def _iter_offers(self) -> Iterator[tuple[ToolSpec, Load]]:
         if self._parts.settings.web or self._parts.configuration.allows_web:
             yield load_spec("web_fetch"), self._build_fetch
         if self._engine is not None:

@@ -238,7 +238,7 @@ class _TaskRunner:
         try:
             if self._run.artifacts is not None:
                 await self._run.artifacts.begin(session)
-            if session.gate.mode != "plan" and session.plan_tracker.proposed:
+            if session.plan_tracker.proposed and session.gate.mode != "plan":
                 # The user chose another mode and cannot be asked: that accepts the plan.
                 session.accept_plan(session.plan_tracker.proposed, mode=session.gate.mode)
             async with run_heartbeat(self._run.report_alive):
