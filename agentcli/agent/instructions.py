@@ -79,7 +79,7 @@ class InstructionFiles:
         *,
         user_directory: Path,
         other_user_directories: Sequence[Path] = (),
-        find_rule: FindRule = lambda path: "",
+        find_rule: FindRule | None = None,
     ) -> None:
         """`user_directory` is the directory with the user's own instruction file. The others are
         those of other agents."""
@@ -271,7 +271,7 @@ class InstructionFiles:
 
         `named_by` is the file that includes it, or the link. One above the workspace also reaches
         what is in its own directory."""
-        if rule := self._find_rule(root.root / path):
+        if self._find_rule and (rule := self._find_rule(root.root / path)):
             raise ToolError(f"rule {rule} applies to it")
         is_own = root in self._user_roots or place.path.is_relative_to(self._real_base)
         if not is_own and not place.path.is_relative_to((root.root / named_by).parent):

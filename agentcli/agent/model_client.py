@@ -19,7 +19,6 @@ from agentcli.agent.prompt_cache import (
     CachedPrompt,
     CacheWatch,
     build_prompt_usage,
-    forecast_cost,
 )
 from agentcli.agent.usage_recorder import build_usage_recorder
 from agentcli.types.deltas import AttemptBrokenOff, Delta, RetryDelta, TextDelta
@@ -38,7 +37,6 @@ from agentcli.types.provider import (
     Request,
     ServedModel,
     ToolChoice,
-    is_kept_long,
 )
 from agentcli.types.tools import ToolSpec
 from agentcli.types.user_facts import AsideAnswered
@@ -261,12 +259,8 @@ class ModelClient:
             return
         self._is_forecast_due = False
         tokens, counted = self._compactor.measure(request)
-        large = forecast_cost(
-            tokens=tokens,
-            cached_tokens=counted,
-            why_cold=self._cache.explain_cold_cache(request),
-            price=price,
-            is_long=is_kept_long(request),
+        large = self._cache.forecast_cost(
+            request, tokens=tokens, cached_tokens=counted, price=price
         )
         if large is not None:
             self._journal.append(Warned(code="cost.forecast", message=large))

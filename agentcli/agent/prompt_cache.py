@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Usage
-from agentcli.types.provider import Message, Price, Request
+from agentcli.types.provider import Message, Price, Request, is_kept_long
 from agentcli.types.tools import ToolMessage
 
 WORTH_REPORTING_TOKENS = 2048
@@ -32,6 +32,18 @@ class CacheWatch:
         self._cached_tokens = 0
         """The tokens of the request before that its provider cached."""
         self._at = 0.0
+
+    def forecast_cost(
+        self, request: Request, *, tokens: int, cached_tokens: int, price: Price
+    ) -> str | None:
+        """Return a warning if the next request costs much, or None."""
+        return forecast_cost(
+            tokens=tokens,
+            cached_tokens=cached_tokens,
+            why_cold=self.explain_cold_cache(request),
+            price=price,
+            is_long=is_kept_long(request),
+        )
 
     def explain_cold_cache(self, request: Request) -> str:
         """Return why some of the request cannot be read from the cache, or an empty string."""

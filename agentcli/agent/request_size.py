@@ -27,33 +27,29 @@ class RequestSize:
         self._fixed: tuple[Request | None, int] = (None, 0)
         self._counted: list[Message] = []
         self._tokens: list[int] = []
-        self._known_tokens = 0
+        self.counted_tokens = 0
+        """The tokens of the latest request that a provider has already counted."""
         self._known_messages = 0
 
     def measure(self, request: Request) -> int:
         self._count_new(request)
         if self._known_messages:
             new_tokens = sum(self._tokens[self._known_messages :])
-            return self._known_tokens + math.ceil(self._caution * new_tokens)
+            return self.counted_tokens + math.ceil(self._caution * new_tokens)
         return math.ceil(self._caution * (self._count_fixed_tokens(request) + sum(self._tokens)))
-
-    @property
-    def counted_tokens(self) -> int:
-        """The tokens of the latest request that a provider has already counted."""
-        return self._known_tokens if self._known_messages else 0
 
     def learn(self, request: Request, usage: Usage) -> None:
         """Use the provider's own count of a request; its reply is counted with the next request."""
         if usage.prompt_tokens:
             self._count_new(request)
-            self._known_tokens = usage.prompt_tokens
+            self.counted_tokens = usage.prompt_tokens
             self._known_messages = len(request.messages)
 
     def _count_new(self, request: Request) -> None:
         if not self._continues(request.messages):
             self._counted.clear()
             self._tokens.clear()
-            self._known_messages = 0
+            self.counted_tokens = self._known_messages = 0
         for message in request.messages[len(self._counted) :]:
             self._counted.append(message)
             self._tokens.append(count_message_tokens(message, self._count))

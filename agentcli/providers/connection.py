@@ -23,14 +23,11 @@ from agentcli.providers.failures import (
     describe_reason,
     to_failure,
 )
-from agentcli.providers.hosted import drop_rejected
 from agentcli.providers.http.body import RequestBody
 from agentcli.providers.http.sockets import (
     ACCEPTED,
-    Body,
     ConnectionBroken,
     HttpError,
-    OnSent,
     Socket,
     Timeouts,
     make_stall_error,
@@ -40,6 +37,7 @@ from agentcli.providers.length import request_tokens
 from agentcli.providers.names import decode_names
 from agentcli.providers.normalize import NormalizedHistory, prepare_request, restore_names
 from agentcli.providers.providers import Key, Provider
+from agentcli.providers.request_tools import drop_rejected
 from agentcli.system.tokens import estimate
 from agentcli.types.deltas import (
     AttemptBrokenOff,
@@ -144,7 +142,8 @@ class ProviderConnection:
         self._headers = dialect.headers(key.value if key else None)
         self._timeouts = timeouts or Timeouts()
         self._body_text = RequestBody()
-        self._limited: ModelProvider = _SingleAttempts(self._send_once, socket.close)
+        self._limited: ModelProvider | None = None
+        """The attempts within the limits of the session; None without limits."""
         self._explain = FailureExplainer(provider=provider, model=model, key=key)
         self._retry_policy = retry_policy or RetryPolicy()
         self._normal = NormalizedHistory(model)
@@ -166,7 +165,7 @@ class ProviderConnection:
 
     def wrap_attempts(self, limit: ProviderWrapper) -> ModelProvider:
         """Pass every attempt through `limit` from now on; return this connection."""
-        self._limited = limit(self._limited)
+        self._limited = limit(self._limited or _SingleAttempts(self._send_once, self._socket.close))
         return self
 
     def hurry(self) -> None:
@@ -180,18 +179,19 @@ class ProviderConnection:
 
     async def close(self) -> None:
         await self._learning.close()
-        await self._limited.close()
+        await (self._limited or self._socket).close()
 
     async def _send_with_retries(
         self, wired: Request, show: OnDelta, names: Mapping[str, str]
     ) -> AssistantMessage:
         """Send one request, and retry it as often as its failures allow."""
         attempt = 1
+        # A limit of the session may refuse or reduce it, then it calls `_send_once`.
+        send = self._limited.send if self._limited else self._send_once
         while True:
             screen = _AttemptProgress(show, names)
             try:
-                # The limit of the session may refuse or reduce it, then it calls `_send_once`.
-                message = await self._limited.send(wired, screen.show)
+                message = await send(wired, screen.show)
                 if self._quirks is not None:
                     self._quirks.confirm()
                 return message
@@ -233,7 +233,13 @@ class ProviderConnection:
         received = _ReceivedReply(self._dialect.decoder(self.model), show)
         try:
             body = self._body_text.write(encoded, self._dialect.HISTORY_KEY)
-            await self._read(body, received, on_sent=lambda: show(RequestSent()))
+            events = self._socket.exchange(
+                self._dialect.path(self.model),
+                headers=self._headers,
+                body=body,
+                on_sent=lambda: show(RequestSent()),
+            )
+            await self._take_all(events, received)
             message = received.decoder.message()
         except (HttpError, ConnectionBroken, ProviderError, asyncio.CancelledError) as error:
             if received.request_id and isinstance(error, ConnectionBroken | ProviderError):
@@ -245,15 +251,6 @@ class ProviderConnection:
         usage = message.usage if message.usage.prompt_tokens else received.usage(request)
         return replace(message, usage=usage, request_id=received.request_id)
 
-    async def _read(self, body: Body, received: "_ReceivedReply", *, on_sent: OnSent) -> None:
-        path = self._dialect.path(self.model)
-        events = self._socket.exchange(path, headers=self._headers, body=body, on_sent=on_sent)
-        try:
-            await self._take_all(events, received)
-        except ConnectionBroken as broken:
-            if broken.kind is not ProviderErrorKind.CUT or not received.is_complete:
-                raise  # otherwise it broke after the end of the reply
-
     async def _take_all(
         self, events: AsyncGenerator[Sequence[Event], None], received: "_ReceivedReply"
     ) -> None:
@@ -261,20 +258,24 @@ class ProviderConnection:
 
         Raise ConnectionBroken if no content comes for too long, even if bytes still come.
         """
-        loop, limit_s = asyncio.get_running_loop(), self._timeouts.content_s
+        loop, limits = asyncio.get_running_loop(), self._timeouts
+        limit_s = limits.content_s
+        taken_on_s = limits.connect_s + limits.first_byte_s + limits.head_s
         try:
-            async with asyncio.timeout(self._timeouts.taken_on_s) as patience, aclosing(events):
+            async with asyncio.timeout(taken_on_s) as patience, aclosing(events):
                 async for together in events:
                     if not together and received.is_complete:
                         return  # the reply is complete, although the connection is still open
                     if received.take(together):
                         patience.reschedule(loop.time() + limit_s)
         except TimeoutError:
-            if received.is_taken_on:
-                raise make_stall_error(
-                    "the provider", f"sent no content for {limit_s:g} s"
-                ) from None
-            raise make_stall_error("the provider", "does not answer") from None
+            if not received.is_complete:
+                how = f"sent no content for {limit_s:g} s"
+                how = how if received.is_taken_on else "does not answer"
+                raise make_stall_error("the provider", how) from None
+        except ConnectionBroken as broken:
+            if broken.kind is not ProviderErrorKind.CUT or not received.is_complete:
+                raise  # otherwise it broke after the end of the reply
 
     def _failure(self, error: HttpError | ConnectionBroken | ProviderError) -> AttemptFailure:
         if isinstance(error, HttpError):

@@ -1,6 +1,6 @@
 """Build a running session from settings: all packages are connected here."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -350,7 +350,7 @@ def _announce(
 ) -> None:
     """Append the first facts: the terms of the session, context notes and warnings."""
     settings, journal, toolset = parts.settings, parts.journal, parts.toolset
-    model, project = parts.model.current, parts.configuration.project
+    model = parts.model.current
     terms: dict[str, Any] = {
         "session": start.session,
         "version": __version__,
@@ -367,15 +367,25 @@ def _announce(
         journal.append(SessionStarted(**terms))
     if model.effort is not None:
         journal.append(EffortChanged(effort=model.effort))
-    parts.directories.start(tuple(journal.facts))
+    if settings.directories or settings.add_dir or start.past.facts:
+        parts.directories.start(tuple(journal.facts))
     if not is_in_turn(journal.facts):  # a fork that was cut in a turn continues unchanged
         notes = [note for one in features.values() for note in one.build_start_notes()]
         for fact in context_sources.instructions.build_start_notes(notes):
             journal.append(fact)
-    own = (warning for feature in features.values() for warning in feature.warnings)
-    of_hooks = parts.hooks.build_warnings(toolset.names) if parts.hooks else ()
-    for warning in (*own, *of_hooks):
+    for warning in _iter_warnings(parts, features, choice_warning=choice_warning):
         journal.append(warning)
+
+
+def _iter_warnings(
+    parts: SessionParts, features: Mapping[str, SessionFeature], *, choice_warning: str
+) -> Iterator[Warned]:
+    """Yield the warnings about what the user configured."""
+    settings, model, project = parts.settings, parts.model.current, parts.configuration.project
+    for feature in features.values():
+        yield from feature.warnings
+    if parts.hooks is not None:
+        yield from parts.hooks.build_warnings(parts.toolset.names)
     for code, message in (
         ("model.unknown", model.warning),
         ("sandbox.off", SANDBOX_OFF if settings.sandbox == "off" else ""),
@@ -386,4 +396,4 @@ def _announce(
         ("model.computer", warn_about_computer(model) if settings.computer else ""),
     ):
         if message:
-            journal.append(Warned(code=code, message=message))
+            yield Warned(code=code, message=message)

@@ -161,11 +161,12 @@ class ProjectInstructions:
         self,
         settings: Settings,
         *,
-        find_rule: FindRule,
+        find_rule: FindRule | None,
         past: Iterable[Fact] = (),
         clean: Callable[[str], str] = str,
     ) -> None:
-        """`past` holds the facts of a resumed session: its context notes are not repeated.
+        """`find_rule` is None without rules.
+        `past` holds the facts of a resumed session: its context notes are not repeated.
         `clean` is applied before comparing, since recorded notes were cleaned too."""
         self._settings = settings
         self._find_rule = find_rule
@@ -277,11 +278,15 @@ def build_context_sources(
     wants_plan: bool = True,
 ) -> ContextSources:
     """Build the sources. `past` holds the facts of a resumed session: no note is repeated."""
-    settings = configuration.settings
-    reach = describe_reach(configuration.granted_hosts, has_sandbox=settings.sandbox != "off")
+    settings, has_rules = configuration.settings, bool(configuration.rules)
+    hosts = configuration.granted_hosts if has_rules else ()
+    reach = describe_reach(hosts, has_sandbox=settings.sandbox != "off")
     return ContextSources(
         instructions=ProjectInstructions(
-            settings, find_rule=configuration.build_rule_finder(), past=past, clean=clean
+            settings,
+            find_rule=configuration.build_rule_finder() if has_rules else None,
+            past=past,
+            clean=clean,
         ),
         environment=EnvironmentNotes(settings.workspace, past, reach=reach),
         plan_tracker=PlanTracker(past, wants_plan=wants_plan),

@@ -123,7 +123,7 @@ def _open_provider_model(settings: Settings) -> ModelInUse:
         key=find_user_key(provider),
         provider=provider,
         transport=settings.transport,
-        timeouts=Timeouts.silent_for(settings.stall_timeout),
+        timeouts=Timeouts.silent_for(settings.stall_timeout) if settings.stall_timeout else None,
         retry_policy=RetryPolicy(max_wait_s=settings.max_wait),
         learning=learning,
         quirks_file=user_cache_path("agentcli", appauthor=False) / "quirks.json",

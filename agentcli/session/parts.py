@@ -63,15 +63,16 @@ class SessionParts:
     ) -> ModelClient:
         """Build a client for a model, or else the one in use. Each request declares the tools
         declared by then."""
+        settings = self.settings
         return ModelClient(
             model=model or (lambda: self.model.current),
             template=Request(
                 model=self.model.current.name,
                 system=load_system_prompt(),
                 messages=(),
-                hosted=list_hosted(self.settings),
+                hosted=list_hosted(settings) if settings.hosted or settings.web else (),
                 answer_schema=answer_schema,
-                parallel=self.settings.parallel,
+                parallel=settings.parallel,
                 session=journal.session,
             ),
             journal=journal,

@@ -105,6 +105,8 @@ class Reserved:
         is_inside = environment is not None and workspace in environment.parents
         self.environment = environment if is_inside else None
         """The environment in the workspace that agentcli runs from."""
+        self.is_empty = not (self._homes or self._machine or self.environment)
+        """True if no reserved path lies in the workspace."""
         self._hidden = _fold_all(self.secrets())
         self._guarded = _fold_all((*self.startup(), *self.settings()))
 
@@ -124,11 +126,6 @@ class Reserved:
         yield from (home / name for home in self._homes for name in names)
         if self._machine:
             yield from (self._machine / name for name in (*_SYSTEM, *_STATE))
-
-    @property
-    def is_empty(self) -> bool:
-        """True if no reserved path lies in the workspace."""
-        return not (self._homes or self._machine or self.environment)
 
     def why_hidden(self, real: Path) -> str:
         """Return why a real path must not be read; empty if it may."""

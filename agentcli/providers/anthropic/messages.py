@@ -12,8 +12,8 @@ from agentcli.providers.anthropic.hosted import declare_hosted
 from agentcli.providers.anthropic.reply import PROTOCOL, MessagesDecoder
 from agentcli.providers.arguments import object_arguments
 from agentcli.providers.dialect import Model
-from agentcli.providers.hosted import find_hosted, find_own_tools, has_computer
 from agentcli.providers.incremental import incremental, memoize
+from agentcli.providers.request_tools import RequestTools, find_request_tools
 from agentcli.providers.strict import (
     ANTHROPIC,
     answer_schema,
@@ -21,7 +21,6 @@ from agentcli.providers.strict import (
     to_strict,
     with_object_root,
 )
-from agentcli.providers.tool_loading import find_hidden_tools
 from agentcli.types.messages import (
     AssistantMessage,
     Block,
@@ -78,7 +77,8 @@ def encode(request: Request, model: Model) -> dict[str, Json]:
     if request.system.strip():
         body["system"] = [{"type": "text", "text": request.system, "cache_control": marker}]
     is_forced = False
-    if tools := _list_tools(request, model, is_long=is_long):
+    declared = find_request_tools(request, model)
+    if tools := _list_tools(declared, model, is_long=is_long):
         body["tools"] = tools
         choice = _choice(request.tool_choice, model)
         is_forced = choice["type"] in ("any", "tool")
@@ -92,26 +92,25 @@ def encode(request: Request, model: Model) -> dict[str, Json]:
         body["output_config"] = output
     if container := _container(request.messages):
         body["container"] = container
-    body[HISTORY_KEY] = _history(request, model)
+    body[HISTORY_KEY] = _history(request.messages, declared.hidden, model, marker)
     return body
 
 
-def _list_tools(request: Request, model: Model, *, is_long: bool) -> list[Json]:
+def _list_tools(declared: RequestTools, model: Model, *, is_long: bool) -> list[Json]:
     """Return our tools, and those that the provider runs itself."""
-    hosted = declare_hosted(find_hosted(request, model))
-    if has_computer(request, model):
+    hosted = declare_hosted(declared.hosted) if declared.hosted else []
+    if declared.has_computer:
         hosted.append(computer.DECLARATION)
-    specs = find_own_tools(request, model)
-    if not specs:
+    if not declared.own:
         return hosted
-    return [*_declare_tools(specs, find_hidden_tools(request, model), model, is_long), *hosted]
+    return [*_declare_tools(declared.own, declared.hidden, model, is_long), *hosted]
 
 
 def _output(request: Request, model: Model) -> dict[str, Json]:
     output: dict[str, Json] = {}
     if effort := request.effort or model.effort:
         output["effort"] = _LEAST_EFFORT if effort in ("none", "minimal") else effort
-    if schema := to_strict(answer_schema(request, model), ANTHROPIC):
+    if request.answer_schema and (schema := to_strict(answer_schema(request, model), ANTHROPIC)):
         output["format"] = {"type": "json_schema", "schema": schema}
     return output
 
@@ -191,15 +190,18 @@ def _container(messages: Sequence[Message]) -> Json:
     return last.echo.data if last and last.echo else None
 
 
-def _history(request: Request, model: Model) -> list[Json]:
+def _history(
+    messages: Sequence[Message],
+    hidden: tuple[ToolSpec, ...],
+    model: Model,
+    marker: dict[str, Json],
+) -> list[Json]:
     """Return one turn per message. Turns are never joined, so that sent turns never change."""
-    messages = request.messages
     turns = _turns(messages, model)
-    if deferred := find_hidden_tools(request, model):
+    if hidden:
         for number, message in enumerate(messages):
             if isinstance(message, ToolMessage) and any(it.found for it in message.results):
-                turns[number] = _loading(message, deferred)
-    marker = _LONG_CACHE_CONTROL if is_kept_long(request) else _CACHE_CONTROL
+                turns[number] = _loading(message, hidden)
     for number in _cache_ends(messages):
         turns[number] = _mark_cached(turns[number], marker)
     return [*turns]

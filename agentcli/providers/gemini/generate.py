@@ -24,10 +24,10 @@ from agentcli.providers.gemini.values import (
     thinking_level,
     write_call,
 )
-from agentcli.providers.hosted import find_hosted, find_own_tools, has_computer
 from agentcli.providers.incremental import incremental, join_runs, memoize
 from agentcli.providers.names import encode_name
 from agentcli.providers.normalize import is_own
+from agentcli.providers.request_tools import find_request_tools
 from agentcli.providers.strict import answer_schema, with_object_root
 from agentcli.types.messages import (
     AssistantMessage,
@@ -77,15 +77,16 @@ def encode(request: Request, model: Model) -> dict[str, Json]:
 
 
 def _tools(request: Request, model: Model) -> dict[str, Json]:
-    hosted = declare_in_generate(find_hosted(request, model))
-    if has_computer(request, model):
+    declared = find_request_tools(request, model)
+    hosted = declare_in_generate(declared.hosted)
+    if declared.has_computer:
         hosted.append(computer.IN_GENERATE)
-    own = find_own_tools(request, model)
-    if not own:
+    if not declared.own:
         return {"tools": hosted} if hosted else {}
-    functions: Json = {"functionDeclarations": [_declaration(tool) for tool in own]}
-    config: dict[str, Json] = {"functionCallingConfig": _calling(request, model)}
-    if find_hosted(request, model):
+    functions: Json = {"functionDeclarations": [_declaration(tool) for tool in declared.own]}
+    calling = _calling(request, model, has_hosted=bool(declared.hosted))
+    config: dict[str, Json] = {"functionCallingConfig": calling}
+    if declared.hosted:
         # The service's own calls must go back together with ours, so it must show them.
         config["includeServerSideToolInvocations"] = True
     return {"tools": [functions, *hosted], "toolConfig": config}
@@ -114,10 +115,10 @@ def _declaration(tool: ToolSpec) -> Json:
     }
 
 
-def _calling(request: Request, model: Model) -> Json:
+def _calling(request: Request, model: Model, *, has_hosted: bool) -> Json:
     choice = request.tool_choice
     if choice == "auto" or (choice != "none" and not model.forced_tool_choice):
-        is_checked = is_validated(request.tools, model) or bool(find_hosted(request, model))
+        is_checked = is_validated(request.tools, model) or has_hosted
         return {"mode": "VALIDATED" if is_checked else "AUTO"}
     if choice in _MODES:
         return {"mode": _MODES[choice]}

@@ -23,10 +23,10 @@ from agentcli.providers.gemini.values import (
     thinking_level,
     write_call,
 )
-from agentcli.providers.hosted import find_hosted, find_own_tools, has_computer
 from agentcli.providers.incremental import incremental, memoize
 from agentcli.providers.names import encode_name
 from agentcli.providers.normalize import is_own
+from agentcli.providers.request_tools import find_request_tools
 from agentcli.providers.strict import answer_schema, with_object_root
 from agentcli.types.messages import (
     AssistantMessage,
@@ -67,12 +67,12 @@ def encode(request: Request, model: Model) -> dict[str, Json]:
     body.update(_conversation(request.messages, model, is_stored=is_stored))
     if request.system.strip():
         body["system_instruction"] = request.system
-    hosted = declare_in_interactions(find_hosted(request, model))
-    if has_computer(request, model):
+    declared = find_request_tools(request, model)
+    hosted = declare_in_interactions(declared.hosted)
+    if declared.has_computer:
         hosted.append(computer.IN_INTERACTIONS)
     if request.tools or hosted:
-        own = find_own_tools(request, model)
-        body["tools"] = [*map(_declaration, own), *hosted]
+        body["tools"] = [*map(_declaration, declared.own), *hosted]
     if generation := _generation(request, model):
         body["generation_config"] = generation
     if schema := answer_schema(request, model):

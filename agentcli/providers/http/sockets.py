@@ -45,11 +45,6 @@ class Timeouts:
             content_s=limit_s,
         )
 
-    @property
-    def taken_on_s(self) -> float:
-        """The time from a request to the end of its answer's headers, with a new connection."""
-        return self.connect_s + self.first_byte_s + self.head_s
-
 
 class HttpError(Exception):
     """An answer of the server with a status that is not a success."""

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from agentcli.providers.arguments import object_arguments
 from agentcli.providers.dialect import Decoder, Model
-from agentcli.providers.hosted import find_hosted, find_own_tools, has_computer
 from agentcli.providers.incremental import incremental, memoize
 from agentcli.providers.openai import computer
 from agentcli.providers.openai.content import (
@@ -29,8 +28,8 @@ from agentcli.providers.openai.responses_items import (
     SEARCH_TOOL,
 )
 from agentcli.providers.openai.responses_reply import STORED, ResponsesDecoder
+from agentcli.providers.request_tools import RequestTools, find_request_tools
 from agentcli.providers.strict import OPENAI, build_strict_schema, with_object_root
-from agentcli.providers.tool_loading import find_hidden_tools
 from agentcli.types.computer import COMPUTER
 from agentcli.types.messages import (
     AssistantMessage,
@@ -56,10 +55,10 @@ FOUND = "found"
 """The type of our own item that holds tool names. In a request, the tools replace it."""
 
 
-def declare_tools(request: Request, model: Model) -> Iterator[Json]:
+def _declare_tools(declared: RequestTools, model: Model) -> Iterator[Json]:
     """Yield the tools, without those that the provider loads when they are found."""
-    names = {spec.name for spec in find_hidden_tools(request, model)}
-    for spec in find_own_tools(request, model):
+    names = {spec.name for spec in declared.hidden}
+    for spec in declared.own:
         if names and spec.name == SEARCH_TOOL:
             yield {
                 "type": "tool_search",
@@ -159,10 +158,11 @@ def encode(request: Request, model: Model) -> dict[str, Json]:
         body["previous_response_id"] = continued
     if request.system:
         body["instructions"] = request.system
-    hosted = find_hosted(request, model)
-    own = computer.DECLARATIONS if has_computer(request, model) else ()
+    declared = find_request_tools(request, model)
+    hosted = declared.hosted
+    own = computer.DECLARATIONS if declared.has_computer else ()
     if request.tools or hosted or own:
-        body["tools"] = [*declare_tools(request, model), *declare_hosted(hosted), *own]
+        body["tools"] = [*_declare_tools(declared, model), *declare_hosted(hosted), *own]
         body["tool_choice"] = encode_choice(request.tool_choice, request.tools, model=model)
         body["parallel_tool_calls"] = request.parallel
     body |= _reasoning(request, model)

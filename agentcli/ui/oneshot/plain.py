@@ -94,6 +94,8 @@ class ProgressRenderer:
         self._running: dict[str, tuple[ToolCall, float]] = {}
 
     def __call__(self, event: Event) -> None:
+        if self._quiet:
+            return
         self._said(event)
         match event:
             case SessionStarted() | SessionResumed():

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from agentcli.providers.catalog import resolve
-from agentcli.providers.tool_loading import find_hidden_tools
+from agentcli.providers.request_tools import find_request_tools
 from agentcli.providers.transport import find_dialect
 from agentcli.types.messages import AssistantMessage, Text, ToolCall, UserMessage
 from agentcli.types.provider import Message, Request
@@ -51,9 +51,9 @@ def shown(body: dict[str, Any]) -> list[str]:
 
 def test_what_was_found_stays_hidden_while_the_result_names_it() -> None:
     found = request(PROMPT, *SEARCHED, found=DEFERRED[1:2])
-    assert find_hidden_tools(found, resolve("opus")) is DEFERRED
-    assert find_hidden_tools(found, resolve("argon")) == ()
-    assert find_hidden_tools(request(PROMPT), resolve("opus")) is DEFERRED
+    assert find_request_tools(found, resolve("opus")).hidden is DEFERRED
+    assert find_request_tools(found, resolve("argon")).hidden == ()
+    assert find_request_tools(request(PROMPT), resolve("opus")).hidden is DEFERRED
 
 
 @pytest.mark.parametrize(("name", "search"), [("opus", "search_tools"), ("sol", "tool_search")])
@@ -64,5 +64,6 @@ def test_what_was_found_before_a_summary_is_declared(name: str, search: str) -> 
     assert shown(dialect.encode(searched, model)) == [search]
     summarised = request(PROMPT, found=DEFERRED[1:2])
     assert shown(dialect.encode(summarised, model)) == [search, "hub__pay"]
-    assert find_hidden_tools(summarised, model) == (DEFERRED[0], DEFERRED[2])
-    assert find_hidden_tools(summarised, model) is find_hidden_tools(summarised, model)
+    assert find_request_tools(summarised, model).hidden == (DEFERRED[0], DEFERRED[2])
+    again = find_request_tools(summarised, model)
+    assert find_request_tools(summarised, model).hidden is again.hidden
