@@ -68,14 +68,14 @@ class ModelClient:
         template: Request,
         journal: Journal,
         compactor: Compactor | None = None,
-        small_model: Callable[[], ServedModel | None] = lambda: None,
+        small_model: Callable[[], ServedModel | None] | None = None,
         fall_back: FallBack | None = None,
         tools: Callable[[], tuple[ToolSpec, ...]] | None = None,
         deferred: Callable[[], tuple[ToolSpec, ...]] = tuple,
     ) -> None:
         """`model` returns the model to send the next request to.
         `compactor` keeps the conversation within the model's window.
-        `small_model` returns the model for summaries; None if it is the same one.
+        `small_model` returns the model for summaries, or None if it cannot be used.
         `fall_back` is called if the model is overloaded; None if there is no other.
         `tools` returns the tools to declare now; if None, those of the template are declared.
         `deferred` returns the tools that the model can search for."""
@@ -210,7 +210,8 @@ class ModelClient:
         """Return a title by the small model, from the user's messages; "" if it has none to give.
 
         Raise ProviderError."""
-        model = self._small_model() or self._model()
+        small = self._small_model() if self._small_model else None
+        model = small or self._model()
         said = [
             block.text
             for message in self._journal.history.list_user_messages()
@@ -236,7 +237,7 @@ class ModelClient:
 
     def _list_summarisers(self, model: ServedModel) -> Sequence[ServedModel]:
         """Return the models for a summary: the small one, if there is one, then the model."""
-        small = self._small_model()
+        small = self._small_model() if self._small_model else None
         return [small, model] if small else [model]
 
     def _build_request(self, model: ServedModel, tool_choice: ToolChoice = "auto") -> Request:

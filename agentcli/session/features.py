@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from agentcli.agent.journal import Listener
     from agentcli.agent.toolset import Load
     from agentcli.session.builtin_tools import BuiltinTools
-    from agentcli.session.configuration import Configuration
     from agentcli.session.parts import SessionParts
     from agentcli.tools.read_file import OutlineFile
     from agentcli.types.events import ContextNote, Warned
@@ -297,31 +296,31 @@ class FeatureEntry(NamedTuple):
     That returns None if there is nothing to add."""
 
     module: str
-    is_on: "Callable[[Configuration], bool]" = lambda configured: True
-    """Returns whether the configuration asks for it. If not, its module is not loaded."""
+    is_on: "Callable[[SessionParts], bool]" = lambda parts: True
+    """Returns whether the session has a use for it. If not, its module is not loaded."""
 
 
 SESSION_FEATURES: Mapping[str, FeatureEntry] = {
-    "ask_user": FeatureEntry("agentcli.features.ask_user.engine"),
+    "ask_user": FeatureEntry("agentcli.features.ask_user.engine", lambda parts: parts.gate.can_ask),
     "programs": FeatureEntry(
-        "agentcli.features.programs.engine", lambda configured: configured.settings.programs
+        "agentcli.features.programs.engine", lambda parts: parts.settings.programs
     ),
     "children": FeatureEntry("agentcli.features.children.engine"),
     "symbols": FeatureEntry(
-        "agentcli.features.symbols.engine", lambda configured: configured.settings.symbols
+        "agentcli.features.symbols.engine", lambda parts: parts.settings.symbols
     ),
     "recall": FeatureEntry(
-        "agentcli.features.recall.engine", lambda configured: configured.settings.memory != "off"
+        "agentcli.features.recall.engine", lambda parts: parts.settings.memory != "off"
     ),
-    "web": FeatureEntry("agentcli.features.web.engine", lambda configured: configured.uses_web),
+    "web": FeatureEntry("agentcli.features.web.engine", lambda parts: parts.configuration.uses_web),
     "computer": FeatureEntry(
-        "agentcli.features.computer.engine", lambda configured: configured.settings.computer
+        "agentcli.features.computer.engine", lambda parts: parts.settings.computer
     ),
     "python_tools": FeatureEntry("agentcli.features.python_tools.engine"),
     "mcp": FeatureEntry("agentcli.features.mcp.server_files"),
     "telemetry": FeatureEntry(
         "agentcli.features.insights.session_telemetry",
-        lambda configured: configured.settings.otel,
+        lambda parts: parts.settings.otel,
     ),
 }
 """The features that add tools or listeners to a session, in the order of their tools."""
@@ -342,6 +341,6 @@ def build_session_features(parts: "SessionParts") -> Mapping[str, SessionFeature
     built = {
         name: import_module(entry.module).build_session_feature(parts)
         for name, entry in SESSION_FEATURES.items()
-        if entry.is_on(parts.configuration)
+        if entry.is_on(parts)
     }
     return {name: feature for name, feature in built.items() if feature is not None}

@@ -82,7 +82,7 @@ class SessionParts:
                 store_result=self.builtin_tools.store_result,
                 run_before_compaction=self.hooks.run_before_compaction if self.hooks else None,
             ),
-            small_model=self.model.open_small,
+            small_model=self.model.open_small if settings.small_model else None,
             fall_back=None if model else self.model.fall_back,
             tools=lambda: toolset.declared,
             deferred=lambda: toolset.deferred,

@@ -6,9 +6,9 @@ from agentcli.tools.contracts import load_spec
 from agentcli.types.tools import Tool
 
 
-def build_session_feature(parts: SessionParts) -> "QuestionsToUser | None":
-    """Return the tool where a user can be asked; elsewhere its name alone explains why not."""
-    return QuestionsToUser(parts) if parts.gate.can_ask else None
+def build_session_feature(parts: SessionParts) -> "QuestionsToUser":
+    """Return the tool. Where nobody can be asked, its name alone explains why not."""
+    return QuestionsToUser(parts)
 
 
 class QuestionsToUser(SessionFeature):

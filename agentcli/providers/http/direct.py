@@ -8,13 +8,12 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from ssl import SSLContext
-from urllib.parse import urlsplit
 
 from agentcli import __version__
 from agentcli.providers.failures import find_request_id, summarize_body
 from agentcli.providers.http.connect import HttpConnection, connect
 from agentcli.providers.http.http1 import Plain, ResponseHead, ResponseReader, build_decompressor
-from agentcli.providers.http.route import find_proxy, join_url, parse_endpoint, tls_context
+from agentcli.providers.http.route import find_route, tls_context
 from agentcli.providers.http.sockets import (
     ACCEPTED,
     ATTEMPTS,
@@ -45,11 +44,10 @@ class DirectSocket:
     def __init__(
         self, base_url: str, *, environ: Mapping[str, str], timeouts: Timeouts | None = None
     ) -> None:
-        self._base_url = base_url
         self._environ = environ
         self._timeouts = timeouts or Timeouts()
-        self._endpoint = parse_endpoint(base_url)
-        self._proxy = find_proxy(self._endpoint, environ)
+        self._route = find_route(base_url, environ)
+        self._endpoint = self._route.endpoint
         self._context: SSLContext | None = None
         self._kept: list[HttpConnection] = []
 
@@ -200,10 +198,9 @@ class DirectSocket:
     def _head(
         self, method: str, path: str, *, headers: Mapping[str, str], body_bytes: int
     ) -> bytes:
-        url = urlsplit(join_url(self._base_url, path))
-        target = url.path + (f"?{url.query}" if url.query else "")
+        target, host = self._route.locate(path)
         fields = {
-            "Host": self._endpoint.authority,
+            "Host": host,
             "User-Agent": f"agentcli/{__version__}",
             "Accept": "text/event-stream, application/json",
             "Accept-Encoding": "identity",
@@ -211,16 +208,15 @@ class DirectSocket:
         }
         if body_bytes:
             fields |= {"Content-Type": "application/json", "Content-Length": str(body_bytes)}
-        if self._proxy and not self._endpoint.tls:
-            target = f"http://{self._endpoint.authority}{target}"
-            if self._proxy.credentials:
-                fields["Proxy-Authorization"] = self._proxy.credentials
+        proxy = self._route.proxy
+        if proxy and proxy.credentials and not self._endpoint.tls:
+            fields["Proxy-Authorization"] = proxy.credentials
         lines = [f"{method} {target} HTTP/1.1", *(f"{k}: {v}" for k, v in fields.items()), "", ""]
         return "\r\n".join(lines).encode("latin-1")
 
     async def _connect(self) -> HttpConnection:
         return await connect(
-            self._endpoint, proxy=self._proxy, tls=self._tls, limit_s=self._timeouts.connect_s
+            self._endpoint, proxy=self._route.proxy, tls=self._tls, limit_s=self._timeouts.connect_s
         )
 
     def _tls(self) -> SSLContext:

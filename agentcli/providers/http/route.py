@@ -109,6 +109,29 @@ def find_proxy(endpoint: Endpoint, environ: Mapping[str, str]) -> Proxy | None:
     return None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """The way to a provider: its address, and the proxy in between if there is one."""
+
+    base_url: str
+    endpoint: Endpoint
+    proxy: Proxy | None
+
+    def locate(self, path: str) -> tuple[str, str]:
+        """Return the target of a request, and the host that its header names.
+
+        A proxy gets the whole address, unless it only passes on what TLS hides."""
+        url = urlsplit(join_url(self.base_url, path))
+        target = url.path + (f"?{url.query}" if url.query else "")
+        host = self.endpoint.authority
+        return (f"http://{host}{target}" if self.proxy and not self.endpoint.tls else target), host
+
+
+def find_route(base_url: str, environ: Mapping[str, str]) -> Route:
+    endpoint = parse_endpoint(base_url)
+    return Route(base_url=base_url, endpoint=endpoint, proxy=find_proxy(endpoint, environ))
+
+
 def check_proxies(environ: Mapping[str, str]) -> None:
     """Raise SettingsError if a proxy variable is invalid.
 
