@@ -72,7 +72,7 @@ def open_session(
     `requirements` must be met before a turn is done, in a run without a user.
     `tools` are those of the program that opens the session.
     `editor` has files that may not be saved."""
-    configuration = load_configuration(settings)
+    configuration = load_configuration(settings, uses_hooks=True)
     settings = _choose_cache(configuration.settings, is_run=requirements is not None)
     configuration = replace(configuration, settings=settings)
     opened = open_priced_model(settings)
@@ -156,14 +156,17 @@ def _build_parts(
     """Build the parts: the permission gate with all it needs, then the tools, which need it."""
     settings, emit = configuration.settings, journal.append
     mode = CurrentMode(value=settings.mode)
-    hooks = build_hooks(
-        configuration,
-        paths,
-        emit=emit,
-        clean=secret_masking.clean,
-        mode=mode,
-        is_resumed=is_resumed,
-    )
+    hooks = None
+    if configuration.hooks is not None:
+        hooks = build_hooks(
+            configuration.hooks,
+            configuration,
+            paths,
+            emit=emit,
+            clean=secret_masking.clean,
+            mode=mode,
+            is_resumed=is_resumed,
+        )
     directories = Directories(settings, own=partial(find_own_paths, paths), emit=emit)
     gate = PermissionGate(
         configuration,

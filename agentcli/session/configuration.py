@@ -40,6 +40,13 @@ WEB_FETCH = "web_fetch"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ConfiguredHooks:
+    files: "Sequence[HooksFile]"
+    problems: Sequence[str]
+    """Plugins whose hooks cannot be read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration:
     settings: Settings
     rules: "tuple[PermissionRule, ...]" = ()
@@ -47,6 +54,8 @@ class Configuration:
     """None if the repository brings nothing for agents."""
     scripts: tuple[Path, ...] = ()
     """The files of a trusted repository that its own commands run."""
+    hooks: ConfiguredHooks | None = None
+    """None if no file has hooks, or if they were not loaded."""
 
     @property
     def granted_hosts(self) -> tuple[str, ...]:
@@ -67,28 +76,14 @@ class Configuration:
         """True if the model may ask for pages, or for a tool of its provider that does."""
         return self.settings.web or bool(self.settings.hosted) or self.allows_web
 
-    def load_hooks(self) -> "tuple[Sequence[HooksFile], Sequence[str]]":
-        """Load the hooks of the machine, the user, plugins and a trusted project, by file.
-
-        Return them and the plugins whose hooks cannot be read. Raise SettingsError for the rest."""
-        managed = find_managed_directory()
-        own = read_user_hooks(get_user_directory() / HOOKS_FILE)
-        used = load_plugins()
-        of_plugins, problems = load_plugin_hooks(used) if used.plugins else ((), ())
-        found = (
-            *(load_managed_hooks(managed) if managed else ()),
-            *([own] if own else []),
-            *of_plugins,
-            *(load_project_hooks(self.project) if self.project else ()),
-        )
-        return found, problems
-
     def build_rule_finder(self) -> FindRule:
         """Build the search for a rule against reading a file unasked."""
         return build_rule_finder(self.rules, self.settings.workspace)
 
 
-def load_configuration(settings: Settings, *, uses_project: bool = True) -> Configuration:
+def load_configuration(
+    settings: Settings, *, uses_project: bool = True, uses_hooks: bool = False
+) -> Configuration:
     """Load what the machine, the user and the project configure, besides `settings`.
 
     Raise SettingsError if a file cannot be read or understood."""
@@ -106,7 +101,25 @@ def load_configuration(settings: Settings, *, uses_project: bool = True) -> Conf
         rules=load_rules(settings, project),
         project=project,
         scripts=project.scripts if project else (),
+        hooks=_load_hooks(project) if uses_hooks else None,
     )
+
+
+def _load_hooks(project: Project | None) -> ConfiguredHooks | None:
+    """Load the hooks of the machine, the user, plugins and a trusted project.
+
+    Raise SettingsError if a file is so broken that a check is lost."""
+    managed = find_managed_directory()
+    own = read_user_hooks(get_user_directory() / HOOKS_FILE)
+    used = load_plugins()
+    of_plugins, problems = load_plugin_hooks(used) if used.plugins else ((), ())
+    files = (
+        *(load_managed_hooks(managed) if managed else ()),
+        *([own] if own else []),
+        *of_plugins,
+        *(load_project_hooks(project) if project else ()),
+    )
+    return ConfiguredHooks(files=files, problems=problems) if files or problems else None
 
 
 def load_rules(settings: Settings, project: Project | None = None) -> "tuple[PermissionRule, ...]":

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from agentcli.agent.dispatch import Clean
 from agentcli.log.paths import SessionPaths
-from agentcli.session.configuration import Configuration
+from agentcli.session.configuration import Configuration, ConfiguredHooks
 from agentcli.session.plugins import is_plugin_unchanged
 from agentcli.types.errors import Ending, ToolError
 from agentcli.types.events import (
@@ -220,6 +220,7 @@ class SessionHooks:
 
 
 def build_hooks(
+    configured: ConfiguredHooks,
     configuration: Configuration,
     paths: SessionPaths,
     *,
@@ -227,20 +228,17 @@ def build_hooks(
     clean: Clean,
     mode: CurrentMode,
     is_resumed: bool,
-) -> SessionHooks | None:
-    """Build the hooks. Return None if no hooks file has any.
-
-    Raise SettingsError if one is so broken that a check is lost."""
-    found, problems = configuration.load_hooks()
-    if not found and not problems:
-        return None
-    hooks = [hook for file in found for hook in file.hooks]
+) -> SessionHooks:
+    hooks = [hook for file in configured.files for hook in file.hooks]
     return SessionHooks(
         emit,
         source="resume" if is_resumed else "startup",
         hooks=hooks,
         context=_build_context(configuration, paths, clean=clean, mode=mode) if hooks else None,
-        problems=[*problems, *(line for file in found for line in file.warnings)],
+        problems=[
+            *configured.problems,
+            *(line for file in configured.files for line in file.warnings),
+        ],
     )
 
 

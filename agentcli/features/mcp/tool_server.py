@@ -69,7 +69,7 @@ OnProgress: TypeAlias = Callable[[str], None]
 class ToolServer:
     def __init__(self, settings: Settings) -> None:
         """Open a session for the calls. Raise AgentError if that fails."""
-        configuration = load_configuration(settings)
+        configuration = load_configuration(settings, uses_hooks=True)
         self._settings = settings = configuration.settings
         self._start = open_new(settings.sessions)
         paths = self._start.paths
@@ -83,14 +83,17 @@ class ToolServer:
             mask=secret_masking.build_event_mask(),
         )
         emit, mode = self._journal.append, CurrentMode(value=self._settings.mode)
-        self._hooks = build_hooks(
-            configuration,
-            paths,
-            emit=emit,
-            clean=secret_masking.clean,
-            mode=mode,
-            is_resumed=False,
-        )
+        self._hooks = None
+        if configuration.hooks is not None:
+            self._hooks = build_hooks(
+                configuration.hooks,
+                configuration,
+                paths,
+                emit=emit,
+                clean=secret_masking.clean,
+                mode=mode,
+                is_resumed=False,
+            )
         self._gate = PermissionGate(
             configuration,
             SandboxHost(configuration, paths, emit=emit),
