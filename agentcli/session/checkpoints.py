@@ -19,7 +19,7 @@ from agentcli.types.errors import SettingsError, ToolError
 from agentcli.types.events import Checkpointed, Emit, Warned
 from agentcli.types.grants import NO_GRANTS, Grants
 from agentcli.types.own_tools import EDITING, list_paths
-from agentcli.types.tools import Effect, Output, Tool, ToolContext, ToolSpec, WrappedTool
+from agentcli.types.tools import Effect, Output, ToolContext, ToolSpec, WrappedTool
 
 if TYPE_CHECKING:
     from agentcli.log.checkpoint.changes import ChangedFile
@@ -61,7 +61,7 @@ class Checkpoints:
     ) -> Iterator[tuple[ToolSpec, Load]]:
         """Yield the same tools, with checkpoints around each that may change something."""
         for spec, load in offers:
-            yield spec, partial(self._wrap_tool, load)
+            yield spec, partial(_CheckpointedTool, load, self)
 
     def prepare(self, is_stopped: Callable[[], bool]) -> None:
         """Look at the workspace ahead, in another thread, if an earlier session has worked in it.
@@ -79,14 +79,14 @@ class Checkpoints:
                 self._too_large_ahead = error
 
     async def capture_before(
-        self, tool: Tool, args: Any, context: ToolContext
+        self, spec: ToolSpec, args: Any, context: ToolContext
     ) -> "Sequence[RootBefore]":
         """Store the state before a call, of each root that it can change."""
         captured: list[RootBefore] = []
         loop = asyncio.get_running_loop()
         announcement = loop.call_later(ANNOUNCE_AFTER_S, context.progress, FIRST_LOOK)
         try:
-            for root, paths in self._find_touched_paths(tool.spec, args).items():
+            for root, paths in self._find_touched_paths(spec, args).items():
                 if paths is None and root in self._too_large:
                     continue
                 keep = partial(self._keep_before, root, context.call_id, paths)
@@ -183,9 +183,6 @@ class Checkpoints:
         for keeper in self._keepers.values():
             keeper.close()
 
-    def _wrap_tool(self, load: Load) -> Tool:
-        return _CheckpointedTool(load(), self)
-
     async def _capture(self, root: Path, work: Callable[[], T]) -> T | None:
         """Run `work` in a thread. Return None if it failed; the user is warned then."""
         from agentcli.log.checkpoint.scan import WorkspaceTooLarge
@@ -274,14 +271,14 @@ class Checkpoints:
 class _CheckpointedTool(WrappedTool):
     """A tool whose changes can be undone."""
 
-    def __init__(self, tool: Tool, checkpoints: Checkpoints) -> None:
-        super().__init__(tool)
+    def __init__(self, load: Load, checkpoints: Checkpoints) -> None:
+        super().__init__(load())
         self._checkpoints = checkpoints
 
     async def run(self, args: Any, context: ToolContext) -> Output:
         if context.effect is Effect.READ:
             return await self._tool.run(args, context)
-        before = await self._checkpoints.capture_before(self._tool, args, context)
+        before = await self._checkpoints.capture_before(self.spec, args, context)
         try:
             return await self._tool.run(args, context)
         finally:

@@ -22,7 +22,6 @@ from agentcli.types.own_tools import EDITING, list_paths
 from agentcli.types.tools import (
     Diff,
     Output,
-    Tool,
     ToolContext,
     ToolSpec,
     WrappedTool,
@@ -66,10 +65,7 @@ class EditChecks:
         """Yield the same tools, with checks after those that edit files."""
         for spec, load in offers:
             is_edit = spec.source == "built-in" and spec.name in EDITING
-            yield spec, partial(self._wrap_tool, load) if is_edit else load
-
-    def _wrap_tool(self, load: Load) -> Tool:
-        return _CheckedEdit(load(), self)
+            yield spec, partial(_CheckedEdit, load, self) if is_edit else load
 
     async def capture_before(self, paths: Sequence[str]) -> Mapping[str, str]:
         """Return what cannot be parsed, by path. Run the commands that have never run."""
@@ -154,8 +150,8 @@ def _to_plain(line: str) -> str:
 class _CheckedEdit(WrappedTool):
     """A tool that edits files, and reports what the edit broke."""
 
-    def __init__(self, tool: Tool, checks: EditChecks) -> None:
-        super().__init__(tool)
+    def __init__(self, load: Load, checks: EditChecks) -> None:
+        super().__init__(load())
         self._checks = checks
 
     async def run(self, args: Any, context: ToolContext) -> Output:

@@ -94,8 +94,9 @@ class _EditorTool(WrappedTool):
         super().__init__(tool)
         self._files = files
         self._workspace = workspace
+        self.preview = self._refresh_and_preview
 
-    async def preview(self, args: Any, context: ToolContext) -> Details | None:
+    async def _refresh_and_preview(self, args: Any, context: ToolContext) -> Details | None:
         await self._files.refresh(self._locate(args))
         return await self._tool.preview(args, context)
 

@@ -353,26 +353,14 @@ class Tool(Protocol):
 
 
 class WrappedTool:
-    """A tool that does what another one does. A subclass adds to its `run`."""
+    """A tool that is another one but for its `run`, which a subclass has."""
 
     def __init__(self, tool: Tool) -> None:
         self._tool = tool
-
-    @property
-    def spec(self) -> ToolSpec:
-        return self._tool.spec
-
-    def parse(self, raw: Json) -> Any:
-        return self._tool.parse(raw)
-
-    def effect(self, args: Any) -> Effect:
-        return self._tool.effect(args)
-
-    async def preview(self, args: Any, context: ToolContext) -> Details | None:
-        return await self._tool.preview(args, context)
-
-    async def run(self, args: Any, context: ToolContext) -> Output:
-        return await self._tool.run(args, context)
+        self.spec = tool.spec
+        self.parse = tool.parse
+        self.effect = tool.effect
+        self.preview = tool.preview
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
