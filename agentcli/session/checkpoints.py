@@ -134,7 +134,7 @@ class Checkpoints:
     ) -> tuple[str, ...]:
         from agentcli.log.checkpoint.keep import find_store
         from agentcli.log.rebuild import copy_with_old_files, find_changed_paths
-        from agentcli.session.ignore_rules import IgnoreRules
+        from agentcli.tools.search.ignore import IgnoreRules
 
         root = self._workspace
         store = find_store(root, self._paths.directory.parent)
@@ -255,7 +255,7 @@ class Checkpoints:
 
     def _build_keeper(self, root: Path) -> "CheckpointKeeper":
         from agentcli.log.checkpoint.keep import CheckpointKeeper, find_store
-        from agentcli.session.ignore_rules import IgnoreRules
+        from agentcli.tools.search.ignore import IgnoreRules
 
         sessions = self._paths.directory.parent
         return CheckpointKeeper(

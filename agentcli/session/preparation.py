@@ -42,7 +42,7 @@ COMMANDS = (
 FILES = (
     "agentcli.tools.read_file",
     "agentcli.log.checkpoint.keep",
-    "agentcli.session.ignore_rules",
+    "agentcli.tools.search.ignore",
     "agentcli.tools.edit_file",
     "agentcli.system.parse_check",
     "agentcli.sandbox.reading",

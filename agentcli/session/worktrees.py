@@ -27,7 +27,6 @@ from agentcli.log.checkpoint.undo import (
 )
 from agentcli.log.paths import is_worktree, sessions_directory, worktrees_directory
 from agentcli.log.rebuild import write_entries
-from agentcli.session.ignore_rules import IgnoreRules
 from agentcli.session.project import load_project, revoke_trust
 from agentcli.system.git import (
     Checkout,
@@ -40,6 +39,7 @@ from agentcli.system.git import (
 )
 from agentcli.system.private_file import write_private
 from agentcli.system.text import printable
+from agentcli.tools.search.ignore import IgnoreRules
 from agentcli.types.errors import SettingsError, UsageError
 from agentcli.types.events import PATHS_RECORDED, Checkpointed
 from agentcli.types.fast_dataclass import dataclass

@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 from agentcli.log.checkpoint.keep import CheckpointKeeper
 from agentcli.log.checkpoint.store import ObjectStore
-from agentcli.session.ignore_rules import IgnoreRules
+from agentcli.tools.search.ignore import IgnoreRules
 from tests.bench.figures import Figure
 
 FILES = 20_000

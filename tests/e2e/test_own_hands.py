@@ -12,10 +12,10 @@ from agentcli.features.batch.trees import TaskTrees
 from agentcli.features.review.review import ReviewScope, _read_change
 from agentcli.log.checkpoint.keep import CheckpointKeeper
 from agentcli.log.checkpoint.store import ObjectStore
-from agentcli.session.ignore_rules import IgnoreRules
 from agentcli.system import own_process
 from agentcli.system.git import run_git
 from agentcli.system.worktree import UncommittedChanges, find_branch
+from agentcli.tools.search.ignore import IgnoreRules
 from agentcli.types.errors import AgentError
 from agentcli.ui.repl.commands.inspect import _read_changes
 from agentcli.ui.repl.completion import list_files

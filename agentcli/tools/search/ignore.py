@@ -1,4 +1,4 @@
-"""The rules of .gitignore and similar files: the paths that a search leaves out.
+"""The rules of .gitignore and similar files: the paths that searches and checkpoints leave out.
 
 Lines are read as ripgrep reads them. A rule is stored as the components of its glob, relative to
 its directory. So it can be carried down into a directory below: `/src/*.log` means `/*.log` for the
@@ -11,6 +11,7 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
+from agentcli.system.home import config_home, home
 from agentcli.system.lazy import compile_later
 from agentcli.tools.search import globs
 from agentcli.types.fast_dataclass import dataclass
@@ -174,10 +175,39 @@ def inherit_rules(directory: Path, *, workspace: Path) -> InheritedRules:
     return InheritedRules(ignored=ignored, rules=(*by_git, *by_hand))
 
 
-def read_global_rules(home: Path, config: Path) -> tuple[IgnoreRule, ...]:
+def read_global_rules(user: Path, config: Path) -> tuple[IgnoreRule, ...]:
     """Return the user's rules for all repositories: `core.excludesFile` of git."""
-    for settings in (home / ".gitconfig", config / "git" / "config"):
+    for settings in (user / ".gitconfig", config / "git" / "config"):
         found = _EXCLUDES_FILE.search(os.fsdecode(_read(settings)))
         if found:
-            return read_rules(Path(found[1].replace("~", str(home), 1)))
+            return read_rules(Path(found[1].replace("~", str(user), 1)))
     return read_rules(config / "git" / "ignore")
+
+
+# Git's rules alone, directory by directory: the files that a checkpoint leaves out
+
+
+class IgnoreRules:
+    """The rules that apply in one directory, the least important first."""
+
+    def __init__(self, directory: Path, rules: Sequence[IgnoreRule]) -> None:
+        self._directory = directory
+        self._rules = rules
+
+    @classmethod
+    def for_workspace(cls, workspace: Path) -> "IgnoreRules":
+        everywhere = read_global_rules(home(), config_home())
+        above = inherit_rules(workspace, workspace=workspace).rules
+        return cls(workspace, (*everywhere, *above, *_read_git_rules(workspace)))
+
+    def ignores(self, name: bytes, *, is_dir: bool) -> bool:
+        return bool(judge_path(self._rules, name, is_dir=is_dir))
+
+    def enter(self, name: bytes) -> "IgnoreRules":
+        directory = self._directory / os.fsdecode(name)
+        carried = [rest for rule in self._rules for rest in rule.within(name)]
+        return IgnoreRules(directory, (*carried, *_read_git_rules(directory)))
+
+
+def _read_git_rules(directory: Path) -> tuple[IgnoreRule, ...]:
+    return (*read_git_excludes(directory), *read_rules(directory / ".gitignore"))

@@ -10,7 +10,7 @@ from agentcli.log.checkpoint import trees
 from agentcli.log.checkpoint.changes import ChangedFile
 from agentcli.log.checkpoint.keep import CheckpointKeeper
 from agentcli.log.checkpoint.store import ObjectStore
-from agentcli.session.ignore_rules import IgnoreRules
+from agentcli.tools.search.ignore import IgnoreRules
 from agentcli.types.events import Checkpointed
 
 

@@ -12,7 +12,7 @@ from agentcli.log.checkpoint.keep import CheckpointKeeper
 from agentcli.log.checkpoint.scan import WorkspaceTooLarge
 from agentcli.log.checkpoint.store import EMPTY_TREE, ObjectStore
 from agentcli.log.checkpoint.trees import StoredEntry, find_differences
-from agentcli.session.ignore_rules import IgnoreRules
+from agentcli.tools.search.ignore import IgnoreRules
 from agentcli.types.events import Checkpointed
 
 
