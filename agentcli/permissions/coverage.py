@@ -33,105 +33,107 @@ def _describe_unmatched(part: ShellPart) -> str:
     return f"no rule allows {part.source}"
 
 
-class RuleCoverage:
-    def __init__(
-        self, rules: Sequence[PermissionRule], *, prover: ReadProver, reads_alone: bool
-    ) -> None:
-        """`reads_alone` means that a proven read needs no rule."""
-        self._rules = [rule for rule in rules if rule.decision == "allow" and rule.command]
-        self._prover = prover
-        self._reads_alone = reads_alone
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoveredPart:
+    """One command of a line, with all that rules and the read-only proof say of it."""
 
-    def find_uncovered(self, line: PlainLine, subject: CallSubject) -> list[UncoveredPart]:
-        """Return the parts that still need to be allowed."""
-        needing = self._find_parts_needing_rule(line)
-        found = [
-            UncoveredPart(part, reason)
-            for part in needing
-            if (reason := self._why_not_covered(part, line, subject))
-        ]
-        return [*found, *_find_leaving_workspace(line, subject)] if needing else []
+    part: ShellPart
+    why_not_read: str | None
+    """The reason why it is not known to only read; None if it only reads."""
+    needs_rule: bool
+    rules: tuple[PermissionRule, ...]
+    """The rules that cover it."""
 
-    def find_ungranted(self, line: PlainLine, subject: CallSubject) -> list[UncoveredPart]:
-        """Return every part whose rules decide what the line is granted, allowed or not."""
-        uncovered = {id(one.part): one for one in self.find_uncovered(line, subject)}
-        return [
-            uncovered.get(id(part)) or UncoveredPart(part, _describe_unmatched(part))
-            for part in self._find_deciding_parts(line)
-        ]
 
-    def rules_used(self, line: PlainLine) -> list[PermissionRule]:
-        """Return the first rule that covers each part of a covered line."""
-        return [rules[0] for rules in self._find_covering(line) if rules]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineCoverage:
+    parts: tuple[CoveredPart, ...]
+    why_not_read: str | None
+    """The reason why the line is not known to only read; None if it only reads."""
+    needs_rule: bool
+    """True if a part of it does."""
+    uncovered: tuple[UncoveredPart, ...]
+    """The parts that still need to be allowed."""
+    deciding: tuple[UncoveredPart, ...]
+    """Every part whose rules decide what the line is granted, allowed or not."""
+    used: tuple[PermissionRule, ...]
+    """The first rule that covers each deciding part."""
+    grants: Grants
+    """The grants of the line. No part gets what only another part was granted."""
 
-    def compute_grants(self, line: PlainLine) -> Grants:
-        """Return the grants of a covered line. No part gets what only another part was granted."""
-        given = [unite_grants(rules) for rules in self._find_covering(line)]
-        return reduce(and_, given) if given else NO_GRANTS
 
-    def only_reads(self, line: PlainLine) -> bool:
-        """Return whether no part needs a rule."""
-        return not self._find_parts_needing_rule(line)
+def cover_line(
+    line: PlainLine,
+    subject: CallSubject,
+    rules: Sequence[PermissionRule],
+    *,
+    prover: ReadProver,
+    reads_alone: bool,
+) -> LineCoverage:
+    """Return how far the rules cover a line. With `reads_alone`, a proven read needs no rule."""
+    allowing = [rule for rule in rules if rule.decision == "allow" and rule.command]
+    alone = len(line.parts) == 1
+    parts: list[CoveredPart] = []
+    uncovered: list[UncoveredPart] = []
+    for part, why_not_read in zip(line.parts, prover.why_not_each(line), strict=True):
+        matching = list(_find_matching(part, allowing, alone=alone))
+        covering = tuple(rule for rule, beyond in matching if beyond is None)
+        needs_rule = bool(why_not_read) or not (reads_alone or part.program == "cd")
+        parts.append(
+            CoveredPart(part=part, why_not_read=why_not_read, needs_rule=needs_rule, rules=covering)
+        )
+        if needs_rule:
+            reason = _why_not_here(part, line, subject, prover=prover)
+            if reason is None and not covering:
+                reason = _why_not_matched(part, matching)
+            uncovered += [UncoveredPart(part, reason)] if reason else []
+    needing = [one for one in parts if one.needs_rule]
+    if needing:
+        uncovered += _find_leaving_workspace(line, subject)
+    deciding = needing or [one for one in parts if one.part.program != "cd"]
+    by_part = {id(one.part): one for one in uncovered}
+    return LineCoverage(
+        parts=tuple(parts),
+        why_not_read=next((one.why_not_read for one in parts if one.why_not_read), None),
+        needs_rule=bool(needing),
+        uncovered=tuple(uncovered),
+        deciding=tuple(
+            by_part.get(id(one.part)) or UncoveredPart(one.part, _describe_unmatched(one.part))
+            for one in deciding
+        ),
+        used=tuple(one.rules[0] for one in deciding if one.rules),
+        grants=reduce(and_, (unite_grants(one.rules) for one in deciding))
+        if deciding
+        else NO_GRANTS,
+    )
 
-    def explain_parts(
-        self, line: PlainLine, subject: CallSubject
-    ) -> Iterator[tuple[str, bool, str]]:
-        """Yield each part, whether it only reads, and what allows it or why it is not allowed."""
-        reads = self._prover.why_not_each(line)
-        uncovered = {id(one.part): one.reason for one in self.find_uncovered(line, subject)}
-        alone = len(line.parts) == 1
-        for part, why_not in zip(line.parts, reads, strict=True):
-            covering = (
-                rule for rule, beyond in self._find_matching(part, alone=alone) if not beyond
-            )
-            rule = next(covering, None)
-            allowed = f"rule {rule.cited} allows it" if rule else "read-only"
-            yield part.source, why_not is None, uncovered.get(id(part)) or allowed
 
-    def _find_covering(self, line: PlainLine) -> list[list[PermissionRule]]:
-        """Return all covering rules for each part that decides about the line."""
-        alone = len(line.parts) == 1
-        return [
-            [rule for rule, beyond in self._find_matching(part, alone=alone) if beyond is None]
-            for part in self._find_deciding_parts(line)
-        ]
+def _find_matching(
+    part: ShellPart, rules: Iterable[PermissionRule], *, alone: bool
+) -> Iterator[tuple[PermissionRule, str | None]]:
+    """Yield the rules that begin like the part, each with what in the part goes beyond it."""
+    for rule in rules:
+        if rule.command is not None and rule.command.begins(part):
+            yield rule, rule.command.why_not_covered(part, alone=alone)
 
-    def _find_deciding_parts(self, line: PlainLine) -> list[ShellPart]:
-        """Return the parts that need a rule; if the line only reads, all of its programs."""
-        needing = self._find_parts_needing_rule(line)
-        return needing or [part for part in line.parts if part.program != "cd"]
 
-    def _find_parts_needing_rule(self, line: PlainLine) -> list[ShellPart]:
-        reads = self._prover.why_not_each(line)
-        return [
-            part
-            for part, why_not in zip(line.parts, reads, strict=True)
-            if why_not or not (self._reads_alone or part.program == "cd")
-        ]
+def _why_not_here(
+    part: ShellPart, line: PlainLine, subject: CallSubject, *, prover: ReadProver
+) -> str | None:
+    """Return why no rule can cover this program; None if one can."""
+    if prover.is_of_workspace(part.program):
+        return f"{part.program} is a file in the workspace, not an installed program"
+    if "/" in part.program and not part.program.startswith("/"):
+        moves = any(other.program == "cd" for other in line.parts)
+        if moves or subject.cwd != subject.root:
+            return f"{part.program} may not be the file in the workspace root"
+    return None
 
-    def _why_not_covered(
-        self, part: ShellPart, line: PlainLine, subject: CallSubject
-    ) -> str | None:
-        if self._prover.is_of_workspace(part.program):
-            return f"{part.program} is a file in the workspace, not an installed program"
-        if "/" in part.program and not part.program.startswith("/"):
-            moves = any(other.program == "cd" for other in line.parts)
-            if moves or subject.cwd != subject.root:
-                return f"{part.program} may not be the file in the workspace root"
-        beginning = dict(self._find_matching(part, alone=len(line.parts) == 1))
-        if None in beginning.values():
-            return None
-        for rule, beyond in beginning.items():
-            return f"rule {rule} does not cover this: {beyond}"
-        return _describe_unmatched(part)
 
-    def _find_matching(
-        self, part: ShellPart, *, alone: bool
-    ) -> Iterator[tuple[PermissionRule, str | None]]:
-        """Yield the rules that begin like the part, each with what in the part goes beyond it."""
-        for rule in self._rules:
-            if rule.command is not None and rule.command.begins(part):
-                yield rule, rule.command.why_not_covered(part, alone=alone)
+def _why_not_matched(part: ShellPart, matching: Sequence[tuple[PermissionRule, str | None]]) -> str:
+    for rule, beyond in matching:
+        return f"rule {rule} does not cover this: {beyond}"
+    return _describe_unmatched(part)
 
 
 def unite_grants(rules: Iterable[PermissionRule]) -> Grants:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from agentcli.permissions.command_patterns import Likeness
-from agentcli.permissions.coverage import RuleCoverage, UncoveredPart, unite_grants
+from agentcli.permissions.coverage import LineCoverage, cover_line, unite_grants
 from agentcli.permissions.granting import (
     add_grants,
     compute_given,
@@ -20,6 +20,7 @@ from agentcli.permissions.granting import (
     refuse_request,
 )
 from agentcli.permissions.readonly import ReadProver
+from agentcli.permissions.review import CallReview
 from agentcli.permissions.rules import PermissionRule, RuleDecision, When
 from agentcli.permissions.shell import OpaqueLine, PlainLine
 from agentcli.permissions.subject import CallSubject, ReachedPath
@@ -77,11 +78,6 @@ class PolicyDecider:
         """The rules added in this session."""
         return tuple(rule for rule in self._rules if rule.source == "session")
 
-    @property
-    def _has_sandbox(self) -> bool:
-        terms = self._find_terms()
-        return terms.is_confined and terms.has_sandbox
-
     def add(self, rule: PermissionRule) -> None:
         if rule not in self._rules:
             self._rules.append(rule)
@@ -92,51 +88,46 @@ class PolicyDecider:
 
     def decide(self, subject: CallSubject, *, effect: Effect, mode: Mode) -> Verdict:
         """Return allow, ask or deny, with who decided and why, and with the grants."""
-        return self.add_grants(subject, self.decide_call(subject, effect=effect, mode=mode))
+        review = self.review(subject, effect=effect, mode=mode)
+        return add_grants(review.verdict, review)
 
-    def add_grants(self, subject: CallSubject, verdict: Verdict) -> Verdict:
-        """Return the verdict with all grants. It asks if the command needs more than rules give."""
-        if subject.line is None:
-            return verdict
-        return add_grants(verdict, subject, self._active, has_sandbox=self._has_sandbox)
-
-    def find_missing(self, subject: CallSubject) -> Grants:
-        """Return what a command needs and no rule gives."""
-        if subject.line is None or not self._has_sandbox:
-            return NO_GRANTS
-        allowed = self._allow(subject)
-        own = allowed.grants if allowed else NO_GRANTS
-        given = compute_given(own | subject.added, self._active)
-        return find_missing(subject.request.grants, given, workspace=subject.root)
+    def review(self, subject: CallSubject, *, effect: Effect, mode: Mode) -> CallReview:
+        """Return what rules and mode say of a call now, before a hook or the user is asked."""
+        is_command = subject.line is not None or subject.typed is not None
+        terms = self._find_terms() if is_command else None
+        coverage = self._cover(subject, terms)
+        why_not_read = _why_not_reading(subject, effect, terms, coverage)
+        asks, judges = self._ask(subject), self._leave_to_model(subject, terms)
+        allows = self._allow(subject, terms, coverage)
+        verdict = (
+            self._deny(subject)
+            or _deny_in_plan(subject, why_not_read, mode=mode)
+            or refuse_request(
+                subject, self._active, own=self._own, keeps_sandbox=self._keeps_sandbox
+            )
+            or asks
+            or self._ask_if_meant(subject)
+            or judges
+            or allows
+            or self._ask_outside(subject)
+            or _allow_reading(why_not_read, mode=mode)
+            or self._decide_by_mode(subject, effect, terms, coverage, mode=mode)
+        )
+        has_sandbox = terms is not None and terms.is_confined and terms.has_sandbox
+        return CallReview(
+            subject=subject,
+            verdict=_add_directories(verdict, subject),
+            asks_each_time=self._ask_about_host(subject) or asks or judges,
+            why_not_read=why_not_read,
+            coverage=coverage,
+            missing=self._find_missing(subject, allows) if has_sandbox else NO_GRANTS,
+            has_sandbox=has_sandbox,
+            rules=self._active,
+        )
 
     def decide_host(self, host: str, port: int, grants: Grants) -> Verdict:
         """Return allow, ask or deny for a host that a command with these grants reaches for."""
         return decide_host(host, port, grants, self._active)
-
-    def decide_call(self, subject: CallSubject, *, effect: Effect, mode: Mode) -> Verdict:
-        """Return the verdict on the call alone, whatever it needs beyond the sandbox.
-
-        An `ask` by the evaluator is provisional: it holds until the model has been asked."""
-        verdict = (
-            self.refuse(subject, effect=effect, mode=mode)
-            or self.asks(subject)
-            or self._may_be_meant(subject)
-            or self.judges(subject)
-            or self._allow(subject)
-            or self._ask_outside(subject)
-            or self._decide_by_mode(subject, effect, mode=mode)
-        )
-        return _add_directories(verdict, subject)
-
-    def refuse(self, subject: CallSubject, *, effect: Effect, mode: Mode) -> Verdict | None:
-        """Return a denial that neither a hook nor the user can lift, or None."""
-        return (
-            self._deny(subject)
-            or self._deny_in_plan(subject, effect, mode=mode)
-            or refuse_request(
-                subject, self._active, own=self._own, keeps_sandbox=self._keeps_sandbox
-            )
-        )
 
     def denies_reading(self, path: ReachedPath, *, root: Path) -> bool:
         """Return whether a rule denies reading this path. For tools that go over many files."""
@@ -144,24 +135,6 @@ class PolicyDecider:
             self._deny(CallSubject(tool="read_file", root=root, cwd=root, paths=(path,)))
             is not None
         )
-
-    def find_uncovered(self, subject: CallSubject) -> list[UncoveredPart]:
-        """Return the parts of a plain command line that still need to be allowed."""
-        if not isinstance(subject.line, PlainLine):
-            return []
-        return self._coverage().find_uncovered(subject.line, subject)
-
-    def find_ungranted(self, subject: CallSubject) -> list[UncoveredPart]:
-        """Return the parts that need a rule so that the line gets what it asks for."""
-        if not isinstance(subject.line, PlainLine) or self.find_missing(subject) == NO_GRANTS:
-            return self.find_uncovered(subject)
-        return self._coverage().find_ungranted(subject.line, subject)
-
-    def explain_parts(self, subject: CallSubject) -> list[tuple[str, bool, str]]:
-        """Return each part of a plain command line, whether it only reads, and the reason given."""
-        if not isinstance(subject.line, PlainLine):
-            return []
-        return list(self._coverage().explain_parts(subject.line, subject))
 
     def locate_rule(self, verdict: Verdict) -> str:
         """Return the file and line, or the option, of the rule that gave the verdict."""
@@ -174,14 +147,7 @@ class PolicyDecider:
                 return _make_verdict(rule, subject, decision="deny", says="forbids it")
         return None
 
-    def _deny_in_plan(self, subject: CallSubject, effect: Effect, *, mode: Mode) -> Verdict | None:
-        why_not = self.why_not_reading(subject, effect) if mode == "plan" else None
-        # What is on the web is only read. A page's host must be approved nevertheless.
-        if why_not is None or subject.host or subject.is_search:
-            return None
-        return Verdict(decision="deny", by="mode", reason=f"plan mode is read-only: {why_not}")
-
-    def asks(self, subject: CallSubject) -> Verdict | None:
+    def _ask(self, subject: CallSubject) -> Verdict | None:
         """Return the `ask` for a call that the user must see, even if rules or mode allow it."""
         for rule in self._rules_with("ask"):
             if rule.likeness(subject) is Likeness.YES:
@@ -191,14 +157,14 @@ class PolicyDecider:
             return Verdict(decision="ask", by="rule", reason=reason)
         return _asks_about_reserved(subject)
 
-    def asks_each_time(self, subject: CallSubject) -> Verdict | None:
-        """Return the `ask` of a rule that no lasting answer can silence, or None."""
+    def _ask_about_host(self, subject: CallSubject) -> Verdict | None:
+        """Return the `ask` of a rule for a host that the command requests."""
         asking = find_asking_rule(subject, self._active)
-        if asking is not None:
-            return _make_verdict(asking, subject, decision="ask", says="requires approval")
-        return self.asks(subject) or self.judges(subject)
+        if asking is None:
+            return None
+        return _make_verdict(asking, subject, decision="ask", says="requires approval")
 
-    def _may_be_meant(self, subject: CallSubject) -> Verdict | None:
+    def _ask_if_meant(self, subject: CallSubject) -> Verdict | None:
         """Return an `ask` if the command hides what it runs and a deny or ask rule may match it."""
         if self._was_seen(subject):
             return None
@@ -215,7 +181,7 @@ class PolicyDecider:
         seen = (rule.line for rule in self._rules_with("allow") if rule.line)
         return subject.line is not None and subject.command in seen
 
-    def judges(self, subject: CallSubject) -> Verdict | None:
+    def _leave_to_model(self, subject: CallSubject, terms: CommandTerms | None) -> Verdict | None:
         """Return the `ask` for a call that a model must judge, even if rules or mode allow it."""
         if self._was_seen(subject):
             return None
@@ -224,36 +190,24 @@ class PolicyDecider:
                 verdict = _make_verdict(
                     rule, subject, decision="ask", says="asks a model to decide"
                 )
-                if subject.line is not None and not self._find_terms().is_confined:
+                if subject.line is not None and terms is not None and not terms.is_confined:
                     return replace(verdict, reason=f"{verdict.reason}, but {NO_SANDBOX}")
                 return replace(verdict, by="evaluator")
         return None
 
-    def _allow(self, subject: CallSubject) -> Verdict | None:
+    def _allow(
+        self, subject: CallSubject, terms: CommandTerms | None, coverage: LineCoverage | None
+    ) -> Verdict | None:
         permitting = [rule for rule in self._rules_with("allow") if rule.permits_call(subject)]
-        is_command = subject.line is not None or subject.typed is not None
-        if is_command and not self._find_terms().is_confined:
+        if terms is not None and not terms.is_confined:
             # Rules rely on the sandbox. An exact line that the user has seen is their own approval.
             permitting = [rule for rule in permitting if rule.line is not None]
-        elif isinstance(subject.line, PlainLine) and not permitting:
-            return self._allow_by_parts(subject, subject.line)
+        elif coverage is not None and not permitting:
+            return _allow_by_parts(subject, coverage)
         if not permitting:
             return None
         verdict = _make_verdict(permitting[0], subject, decision="allow", says="allows it")
         return replace(verdict, grants=unite_grants(permitting))
-
-    def _allow_by_parts(self, subject: CallSubject, line: PlainLine) -> Verdict | None:
-        coverage = self._coverage()
-        used = [] if self.find_uncovered(subject) else coverage.rules_used(line)
-        grants = coverage.compute_grants(line)
-        if not used or (grants == NO_GRANTS and coverage.only_reads(line)):
-            return None  # what only reads needs no rule, unless a rule gives it more
-        verdict = _make_verdict(used[0], subject, decision="allow", says="allows it")
-        return replace(
-            verdict,
-            rule=", ".join(dict.fromkeys(map(str, used))),
-            grants=grants,
-        )
 
     def _ask_outside(self, subject: CallSubject) -> Verdict | None:
         """Return an `ask` for reading outside the workspace, but for the user's keys."""
@@ -264,44 +218,34 @@ class PolicyDecider:
                 return Verdict(decision="ask", by="mode", reason=reason)
         return None
 
-    def _decide_by_mode(self, subject: CallSubject, effect: Effect, *, mode: Mode) -> Verdict:
-        if self.why_not_reading(subject, effect) is None:
-            return Verdict(decision="allow", by="mode", reason=f"{mode} mode allows reading")
-        reason = self._why_mode_asks(subject, effect, mode=mode)
+    def _decide_by_mode(
+        self,
+        subject: CallSubject,
+        effect: Effect,
+        terms: CommandTerms | None,
+        coverage: LineCoverage | None,
+        *,
+        mode: Mode,
+    ) -> Verdict:
+        if terms is None:
+            reason = _why_mode_asks(subject, effect, mode=mode)
+        else:
+            reason = self._why_command_asks(subject, terms, coverage, mode=mode)
         if reason is None:
             reason = f"{mode} mode allows it"
             return Verdict(decision="allow", by="mode", reason=reason, mode=mode)
         return Verdict(decision="ask", by="mode", reason=reason)
 
-    def why_not_reading(self, subject: CallSubject, effect: Effect) -> str | None:
-        if subject.is_poll:
-            return None  # what it prints was allowed with the command
-        if subject.line is None:
-            return None if effect is Effect.READ else f"{subject.tool} is not read-only"
-        if not self._find_terms().is_confined:
-            return NO_SANDBOX
-        return self._find_terms().prover.why_not(subject.command)
-
-    def _why_mode_asks(self, subject: CallSubject, effect: Effect, *, mode: Mode) -> str | None:
-        """Return why the mode does not allow the call; None if it does."""
-        if subject.line is not None or subject.typed is not None:
-            return self._why_command_asks(subject, mode=mode)
-        if subject.is_search:
-            return None  # the user has chosen the engine, and it is sent nothing but the query
-        if subject.host or subject.page:
-            return _why_host_asks(subject)
-        if effect is Effect.NETWORK:
-            return "it uses the network"
-        is_free = mode == "auto" or (mode == "auto-edit" and effect is Effect.WRITE)
-        if subject.takes_path and (reason := _why_not_editable(subject)):
-            return reason
-        if is_free:
-            return None
-        what = "edits need" if subject.tool in EDITING else f"{subject.tool} needs"
-        return f"{what} your OK in {mode} mode"
-
-    def _why_command_asks(self, subject: CallSubject, *, mode: Mode) -> str | None:
-        if not self._find_terms().is_confined:
+    def _why_command_asks(
+        self,
+        subject: CallSubject,
+        terms: CommandTerms,
+        coverage: LineCoverage | None,
+        *,
+        mode: Mode,
+    ) -> str | None:
+        """Return why the mode does not allow a command, or input for one; None if it does."""
+        if not terms.is_confined:
             return NO_SANDBOX
         if subject.typed is not None:
             return self._why_input_asks(subject, mode=mode)
@@ -309,7 +253,7 @@ class PolicyDecider:
             return None
         if isinstance(subject.line, OpaqueLine):
             return f"it contains {subject.line.reason}, so no rule for a program applies"
-        return "; ".join(one.reason for one in self.find_uncovered(subject))
+        return "; ".join(one.reason for one in coverage.uncovered) if coverage else None
 
     def _why_input_asks(self, subject: CallSubject, *, mode: Mode) -> str | None:
         """Return why the mode does not allow input for a running command; None if it does.
@@ -323,9 +267,22 @@ class PolicyDecider:
             return None
         return f"input for {subject.receiver or 'a command'} needs your OK in {mode} mode"
 
-    def _coverage(self) -> RuleCoverage:
-        terms = self._find_terms()
-        return RuleCoverage(self._active, prover=terms.prover, reads_alone=terms.is_confined)
+    def _find_missing(self, subject: CallSubject, allows: Verdict | None) -> Grants:
+        """Return what a command needs and no rule gives."""
+        own = allows.grants if allows else NO_GRANTS
+        given = compute_given(own | subject.added, self._active)
+        return find_missing(subject.request.grants, given, workspace=subject.root)
+
+    def _cover(self, subject: CallSubject, terms: CommandTerms | None) -> LineCoverage | None:
+        if terms is None or not isinstance(subject.line, PlainLine):
+            return None
+        return cover_line(
+            subject.line,
+            subject,
+            self._active,
+            prover=terms.prover,
+            reads_alone=terms.is_confined,
+        )
 
     def _rules_with(self, decision: RuleDecision) -> list[PermissionRule]:
         return [rule for rule in self._active if rule.decision == decision]
@@ -335,6 +292,64 @@ class PolicyDecider:
         """The rules that are valid now, by their `when`."""
         is_valid: dict[When, bool] = {"always": True, "untrusted": self._is_untrusted()}
         return [rule for rule in self._rules if is_valid[rule.when]]
+
+
+def _why_not_reading(
+    subject: CallSubject,
+    effect: Effect,
+    terms: CommandTerms | None,
+    coverage: LineCoverage | None,
+) -> str | None:
+    """Return why the call is not known to only read; None if it only reads."""
+    if subject.is_poll:
+        return None  # what it prints was allowed with the command
+    if subject.line is None:
+        return None if effect is Effect.READ else f"{subject.tool} is not read-only"
+    if terms is None or not terms.is_confined:
+        return NO_SANDBOX
+    if isinstance(subject.line, OpaqueLine):
+        return f"{subject.line.reason} cannot be checked"
+    return coverage.why_not_read if coverage else None
+
+
+def _deny_in_plan(subject: CallSubject, why_not_read: str | None, *, mode: Mode) -> Verdict | None:
+    # What is on the web is only read. A page's host must be approved nevertheless.
+    if mode != "plan" or why_not_read is None or subject.host or subject.is_search:
+        return None
+    return Verdict(decision="deny", by="mode", reason=f"plan mode is read-only: {why_not_read}")
+
+
+def _allow_by_parts(subject: CallSubject, coverage: LineCoverage) -> Verdict | None:
+    if coverage.uncovered or not coverage.used:
+        return None
+    if coverage.grants == NO_GRANTS and not coverage.needs_rule:
+        return None  # what only reads needs no rule, unless a rule gives it more
+    verdict = _make_verdict(coverage.used[0], subject, decision="allow", says="allows it")
+    named = ", ".join(dict.fromkeys(map(str, coverage.used)))
+    return replace(verdict, rule=named, grants=coverage.grants)
+
+
+def _allow_reading(why_not_read: str | None, *, mode: Mode) -> Verdict | None:
+    if why_not_read is not None:
+        return None
+    return Verdict(decision="allow", by="mode", reason=f"{mode} mode allows reading")
+
+
+def _why_mode_asks(subject: CallSubject, effect: Effect, *, mode: Mode) -> str | None:
+    """Return why the mode does not allow a call that is no command; None if it does."""
+    if subject.is_search:
+        return None  # the user has chosen the engine, and it is sent nothing but the query
+    if subject.host or subject.page:
+        return _why_host_asks(subject)
+    if effect is Effect.NETWORK:
+        return "it uses the network"
+    is_free = mode == "auto" or (mode == "auto-edit" and effect is Effect.WRITE)
+    if subject.takes_path and (reason := _why_not_editable(subject)):
+        return reason
+    if is_free:
+        return None
+    what = "edits need" if subject.tool in EDITING else f"{subject.tool} needs"
+    return f"{what} your OK in {mode} mode"
 
 
 def _asks_about_reserved(subject: CallSubject) -> Verdict | None:

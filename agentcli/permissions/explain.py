@@ -1,8 +1,11 @@
 """Explanations of verdicts: what would happen to a call, part by part, and what would allow it."""
 
 import json
+from collections.abc import Iterator
 
+from agentcli.permissions.coverage import LineCoverage
 from agentcli.permissions.decide import PolicyDecider
+from agentcli.permissions.granting import add_grants
 from agentcli.permissions.shell import OpaqueLine
 from agentcli.permissions.subject import KNOWN_TOOLS, WEB_FETCH, CallSubject, SubjectFactory
 from agentcli.permissions.suggest import find_remedy, suggest_rules
@@ -59,10 +62,10 @@ def explain(
 ) -> Explanation:
     subject = subjects.build(tool, tool_input, source=_source(tool))
     effect = guess_effect(subject)
-    on_call = decider.decide_call(subject, effect=effect, mode=mode)
-    verdict = decider.add_grants(subject, on_call)
+    review = decider.review(subject, effect=effect, mode=mode)
+    verdict = add_grants(review.verdict, review)
     is_open = verdict.decision == "ask" and verdict.by == "mode"
-    suggestion = suggest_rules(subject, decider) if is_open else None
+    suggestion = suggest_rules(review) if is_open else None
     return Explanation(
         tool=tool,
         input=tool_input,
@@ -70,11 +73,19 @@ def explain(
         verdict=verdict,
         where=decider.locate_rule(verdict),
         suggestion=suggestion,
-        remedies=_list_remedies(suggestion, is_call_open=on_call.decision == "ask"),
-        parts=tuple(PartView(*part) for part in decider.explain_parts(subject)),
+        remedies=_list_remedies(suggestion, is_call_open=review.verdict.decision == "ask"),
+        parts=tuple(_explain_parts(review.coverage)) if review.coverage else (),
         not_plain=subject.line.reason if isinstance(subject.line, OpaqueLine) else "",
-        why_not_read=decider.why_not_reading(subject, effect),
+        why_not_read=review.why_not_read,
     )
+
+
+def _explain_parts(coverage: LineCoverage) -> Iterator[PartView]:
+    uncovered = {id(one.part): one.reason for one in coverage.uncovered}
+    for one in coverage.parts:
+        allowed = f"rule {one.rules[0].cited} allows it" if one.rules else "read-only"
+        why = uncovered.get(id(one.part)) or allowed
+        yield PartView(one.part.source, one.why_not_read is None, why)
 
 
 def _list_remedies(suggestion: RuleSuggestion | None, *, is_call_open: bool) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
+from agentcli.permissions.review import CallReview
 from agentcli.permissions.rules import PermissionRule, make_answer_rule
 from agentcli.permissions.subject import CallSubject
 from agentcli.system.grants import find_missing, gives_host
@@ -62,22 +63,21 @@ def compute_given(grants: Grants, rules: Sequence[PermissionRule]) -> Grants:
     )
 
 
-def add_grants(
-    verdict: Verdict, subject: CallSubject, rules: Sequence[PermissionRule], *, has_sandbox: bool
-) -> Verdict:
+def add_grants(verdict: Verdict, review: CallReview) -> Verdict:
     """Return the verdict on a command with all its grants.
 
     If the command needs more than rules give, the verdict asks for exactly what it would get."""
+    subject = review.subject
     if subject.line is None or verdict.decision == "deny":
         return verdict
-    if not has_sandbox:
+    if not review.has_sandbox:
         return replace(verdict, grants=WITHOUT_SANDBOX)
-    given = compute_given(verdict.grants, rules)
+    given = compute_given(verdict.grants, review.rules)
     missing = find_missing(subject.request.grants, given, workspace=subject.root)
     if missing == NO_GRANTS:
         return replace(verdict, grants=given)
     reason = f"it asks for {missing.describe_more()}"
-    asking = find_asking_rule(subject, rules)
+    asking = find_asking_rule(subject, review.rules)
     if asking is not None:
         reason = f"{reason}, and {asking.explain('requires approval')}"
     if verdict.decision == "ask":

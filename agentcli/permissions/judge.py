@@ -11,7 +11,9 @@ from typing import TypeAlias
 
 from agentcli.permissions.decide import PolicyDecider
 from agentcli.permissions.evaluator import EvaluationRequest
+from agentcli.permissions.granting import add_grants
 from agentcli.permissions.hooks import HookRunner, HookVerdict
+from agentcli.permissions.review import CallReview
 from agentcli.permissions.rules import make_answer_rule, make_line_rule
 from agentcli.permissions.subject import KNOWN_TOOLS, CallSubject, SubjectFactory
 from agentcli.permissions.suggest import find_remedy, format_options, suggest_rules
@@ -43,7 +45,8 @@ class _JudgedCall:
     """One call and everything known about it."""
 
     prepared: PreparedCall
-    subject: CallSubject
+    review: CallReview
+    """What rules and mode said of it last: they are asked again after every wait."""
     preview: Preview | None
     """None if the arguments were changed, since the prepared preview is then out of date."""
     child: Delegation | None
@@ -75,11 +78,14 @@ class PolicyJudge:
     ) -> Verdict:
         """Return the verdict. `child` is the calling agent, if it is not the session's own."""
         case = self._case(call, preview=preview, child=child)
-        if refusal := self._refuse(case):
-            return refusal
-        by_hooks = await self._hooks.run_before(call, child) if self._hooks else HookVerdict()
-        if by_hooks.decision == "deny":
-            return _make_hook_verdict("deny", by_hooks)
+        if case.review.verdict.decision == "deny":
+            return case.review.verdict
+        by_hooks = HookVerdict()
+        if self._hooks is not None:
+            by_hooks = await self._hooks.run_before(call, child)
+            if by_hooks.decision == "deny":
+                return _make_hook_verdict("deny", by_hooks)
+            case = self._renew(case)
         if by_hooks.input is not None:
             changed = self._change_input(case, by_hooks.input, by="hook")
             if isinstance(changed, Verdict):
@@ -98,7 +104,15 @@ class PolicyJudge:
         spec = prepared.tool.spec
         subject = self._subjects.build(spec.name, prepared.args, source=spec.source)
         subject = replace(subject, effect=prepared.effect)
-        return _JudgedCall(prepared=prepared, subject=subject, preview=preview, child=child)
+        review = self._review(subject, prepared.effect)
+        return _JudgedCall(prepared=prepared, review=review, preview=preview, child=child)
+
+    def _review(self, subject: CallSubject, effect: Effect) -> CallReview:
+        return self._decider.review(subject, effect=effect, mode=self.mode.value)
+
+    def _renew(self, case: _JudgedCall) -> _JudgedCall:
+        """Return the case as rules and mode see it now, after a wait."""
+        return replace(case, review=self._review(case.review.subject, case.prepared.effect))
 
     def _change_input(self, case: _JudgedCall, new_input: Json, *, by: By) -> _JudgedCall | Verdict:
         """Return the case with other arguments, or the refusal of these arguments."""
@@ -110,23 +124,25 @@ class PolicyJudge:
         except ToolError as error:
             reason = f"the changed arguments are not valid: {error}"
             return Verdict(decision="deny", by=by, reason=reason)
-        return self._refuse(changed) or changed
-
-    def _refuse(self, case: _JudgedCall) -> Verdict | None:
-        return self._decider.refuse(case.subject, effect=case.prepared.effect, mode=self.mode.value)
+        verdict = changed.review.verdict
+        return verdict if verdict.decision == "deny" else changed
 
     async def _judge(self, case: _JudgedCall, by_hooks: HookVerdict) -> Verdict:
-        on_call = await self._evaluate(case, self._decide(case, by_hooks))
-        verdict = self._decider.add_grants(case.subject, on_call)
+        on_call = _apply_hooks(case.review.verdict, by_hooks)
+        if on_call.by == "evaluator" and self._evaluator is not None:
+            on_call = await self._evaluator(self._build_evaluation(case, on_call))
+            case = self._renew(case)
+        verdict = add_grants(on_call, case.review)
         if verdict.decision != "ask":
             return verdict
         if answer := await self._ask_hooks(case, on_call):
             return answer
         if self._ask_user is None:
-            return self._deny_unattended(case, verdict, is_call_open=on_call.decision == "ask")
+            return _deny_unattended(case.review, verdict, is_call_open=on_call.decision == "ask")
         async with self._one_question_at_a_time:
             # The answer to the previous question may have been "for the whole session".
-            now = self._decider.add_grants(case.subject, self._decide(case, by_hooks))
+            case = self._renew(case)
+            now = add_grants(_apply_hooks(case.review.verdict, by_hooks), case.review)
             return await self._ask(case, verdict) if now.decision == "ask" else now
 
     async def _ask_hooks(self, case: _JudgedCall, verdict: Verdict) -> Verdict | None:
@@ -140,32 +156,17 @@ class PolicyJudge:
             return _make_hook_verdict("deny", said)
         if said.decision != "allow" or verdict.by != "mode":
             return None
-        allowed = self._decider.add_grants(case.subject, _make_hook_verdict("allow", said))
+        allowed = add_grants(_make_hook_verdict("allow", said), self._renew(case).review)
         return allowed if allowed.decision == "allow" else None
 
-    async def _evaluate(self, case: _JudgedCall, verdict: Verdict) -> Verdict:
-        if verdict.by != "evaluator" or self._evaluator is None:
-            return verdict
-        return await self._evaluator(
-            EvaluationRequest(
-                call=case.prepared.call,
-                effect=case.prepared.effect,
-                workspace=str(case.subject.root),
-                mode=self.mode.value,
-                verdict=verdict,
-            )
+    def _build_evaluation(self, case: _JudgedCall, verdict: Verdict) -> EvaluationRequest:
+        return EvaluationRequest(
+            call=case.prepared.call,
+            effect=case.prepared.effect,
+            workspace=str(case.review.subject.root),
+            mode=self.mode.value,
+            verdict=verdict,
         )
-
-    def _decide(self, case: _JudgedCall, by_hooks: HookVerdict) -> Verdict:
-        verdict = self._decider.decide_call(
-            case.subject, effect=case.prepared.effect, mode=self.mode.value
-        )
-        is_open = verdict.decision == "allow" or verdict.by == "evaluator"
-        if by_hooks.decision in ("ask", "failed") and is_open:
-            return replace(_make_hook_verdict("ask", by_hooks), grants=verdict.grants)
-        if by_hooks.decision == "allow" and verdict.decision == "ask" and verdict.by == "mode":
-            return _make_hook_verdict("allow", by_hooks)
-        return verdict
 
     async def _ask(self, case: _JudgedCall, verdict: Verdict) -> Verdict:
         assert self._ask_user is not None
@@ -176,20 +177,15 @@ class PolicyJudge:
             preview=preview,
             verdict=verdict,
             own_input=case.prepared.own_input,
-            suggestion=self._suggest(case.subject),
+            suggestion=_suggest(case.review),
             child=case.child,
-            wanted_for=case.subject.request.reason,
+            wanted_for=case.review.subject.request.reason,
         )
         answer = await self._ask_user(question)
         # A yes gives exactly what the question showed, and nothing else gives anything.
         is_yes = answer.decision in ("allow", "modify")
         answer = replace(answer, grants=verdict.grants if is_yes else NO_GRANTS)
         return self._apply_answer(case, answer)
-
-    def _suggest(self, subject: CallSubject) -> RuleSuggestion:
-        """Return the rules to offer. There are none if a rule asks about each such call."""
-        asks = self._decider.asks_each_time(subject)
-        return RuleSuggestion(reason=asks.reason) if asks else suggest_rules(subject, self._decider)
 
     async def _preview(self, case: _JudgedCall) -> Details | None:
         """Return the preview. Raise ToolError if it cannot be made: then nobody is asked.
@@ -199,7 +195,7 @@ class PolicyJudge:
         try:
             return await case.preview() if case.preview else None
         except ToolError:
-            reading = replace(case.subject, tool="read_file", effect=Effect.READ)
+            reading = replace(case.review.subject, tool="read_file", effect=Effect.READ)
             verdict = self._decider.decide(reading, effect=Effect.READ, mode=self.mode.value)
             if verdict.decision == "allow":
                 raise
@@ -210,54 +206,71 @@ class PolicyJudge:
         if answer.decision == "modify":
             changed = self._change_input(case, answer.input, by="user")
             return changed if isinstance(changed, Verdict) else answer
-        if answer.is_lasting and not self._decider.asks_each_time(case.subject):
-            self._remember(case, answer)
+        if answer.is_lasting:
+            self._remember(self._renew(case), answer)
         if answer.decision == "ask":
             return replace(answer, decision="deny", reason=answer.reason or "no answer")
         return answer
 
     def _remember(self, case: _JudgedCall, answer: Verdict) -> None:
         """Add the rules of an answer. It has the grants that the question showed."""
-        tools = KNOWN_TOOLS | {case.subject.tool}
-        suggested = suggest_rules(case.subject, self._decider)
+        if case.review.asks_each_time:
+            return
+        subject = case.review.subject
+        tools = KNOWN_TOOLS | {subject.tool}
+        suggested = suggest_rules(case.review)
         is_exact = suggested.grants.outside  # such a grant is never for more than the line itself
         wider = suggested.session_rules if answer.lasts != "always" else ()
         for text in () if is_exact else wider or suggested.rules:
             self._decider.add(make_answer_rule(text, answer, tools=tools, grants=suggested.grants))
-        still = self._decider.decide(
-            case.subject, effect=case.prepared.effect, mode=self.mode.value
-        )
-        if still.decision == "ask" and case.subject.line is not None:
-            self._decider.add(make_line_rule(case.subject.command, answer))
+        still = self._decider.decide(subject, effect=case.prepared.effect, mode=self.mode.value)
+        if still.decision == "ask" and subject.line is not None:
+            self._decider.add(make_line_rule(subject.command, answer))
 
-    def _deny_unattended(
-        self, case: _JudgedCall, verdict: Verdict, *, is_call_open: bool
-    ) -> Verdict:
-        """Return a denial that says what would have permitted the call."""
-        suggestion = suggest_rules(case.subject, self._decider)
-        remedy, only_by_rule = find_remedy(suggestion, is_call_open=is_call_open)
-        way = ""
-        if verdict.by != "mode":
-            remedy, way = "", "; only a user can approve it"
-        elif only_by_rule:
-            named = " and ".join(suggestion.rules) or "one for a simpler command"
-            remedy = _RULES_OPTION
-            way = f"; only a rule can give that: {named} with {only_by_rule}"
-        elif is_call_open and not suggestion.rules:
-            remedy, way = self._find_wide_remedy(case.subject, suggestion, verdict.reason)
-        reason = f"{verdict.reason}, and this run cannot ask{way}"
-        return replace(
-            verdict, decision="deny", by="nobody", reason=reason, remedy=remedy, grants=NO_GRANTS
-        )
 
-    def _find_wide_remedy(
-        self, subject: CallSubject, suggestion: RuleSuggestion, reason: str
-    ) -> tuple[str, str]:
-        if subject.line is None:
-            why = f" ({suggestion.reason})" if suggestion.reason != reason else ""
-            return "", f"; no rule can allow it{why}"
-        remedy = format_options(("bash",), suggestion.grants.hosts)
-        return remedy, "; a rule could allow a simpler command"
+def _apply_hooks(verdict: Verdict, by_hooks: HookVerdict) -> Verdict:
+    """Return the verdict on a call after its hooks: they lift no rule."""
+    is_open = verdict.decision == "allow" or verdict.by == "evaluator"
+    if by_hooks.decision in ("ask", "failed") and is_open:
+        return replace(_make_hook_verdict("ask", by_hooks), grants=verdict.grants)
+    if by_hooks.decision == "allow" and verdict.decision == "ask" and verdict.by == "mode":
+        return _make_hook_verdict("allow", by_hooks)
+    return verdict
+
+
+def _suggest(review: CallReview) -> RuleSuggestion:
+    """Return the rules to offer. There are none if a rule asks about each such call."""
+    asks = review.asks_each_time
+    return RuleSuggestion(reason=asks.reason) if asks else suggest_rules(review)
+
+
+def _deny_unattended(review: CallReview, verdict: Verdict, *, is_call_open: bool) -> Verdict:
+    """Return a denial that says what would have permitted the call."""
+    suggestion = suggest_rules(review)
+    remedy, only_by_rule = find_remedy(suggestion, is_call_open=is_call_open)
+    way = ""
+    if verdict.by != "mode":
+        remedy, way = "", "; only a user can approve it"
+    elif only_by_rule:
+        named = " and ".join(suggestion.rules) or "one for a simpler command"
+        remedy = _RULES_OPTION
+        way = f"; only a rule can give that: {named} with {only_by_rule}"
+    elif is_call_open and not suggestion.rules:
+        remedy, way = _find_wide_remedy(review.subject, suggestion, verdict.reason)
+    reason = f"{verdict.reason}, and this run cannot ask{way}"
+    return replace(
+        verdict, decision="deny", by="nobody", reason=reason, remedy=remedy, grants=NO_GRANTS
+    )
+
+
+def _find_wide_remedy(
+    subject: CallSubject, suggestion: RuleSuggestion, reason: str
+) -> tuple[str, str]:
+    if subject.line is None:
+        why = f" ({suggestion.reason})" if suggestion.reason != reason else ""
+        return "", f"; no rule can allow it{why}"
+    remedy = format_options(("bash",), suggestion.grants.hosts)
+    return remedy, "; a rule could allow a simpler command"
 
 
 def _make_hook_verdict(decision: Decision, by_hooks: HookVerdict) -> Verdict:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from agentcli.permissions.decide import PolicyDecider
+from agentcli.permissions.review import CallReview
 from agentcli.permissions.rules import parse_rule
 from agentcli.permissions.subject import KNOWN_TOOLS, CallSubject, SubjectFactory
 from agentcli.permissions.suggest import suggest_rules
@@ -129,8 +130,12 @@ def propose_rules(judged: Sequence[RejudgedCall], decider_of: DeciderOf) -> list
 
 
 def _candidates(pasts: Iterable[PastCall], decider_of: DeciderOf) -> list[tuple[str, ...]]:
-    counted = Counter(suggest_rules(past.subject, decider_of(past)).rules for past in pasts)
+    counted = Counter(suggest_rules(_review(past, decider_of(past))).rules for past in pasts)
     return [rules for rules, _ in counted.most_common(_MOST_CANDIDATES) if rules]
+
+
+def _review(past: PastCall, decider: PolicyDecider) -> CallReview:
+    return decider.review(past.subject, effect=past.effect, mode=past.mode)
 
 
 def _narrowness(rules: Iterable[str]) -> Iterator[int]:

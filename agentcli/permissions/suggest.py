@@ -12,10 +12,10 @@ from pathlib import Path
 
 from agentcli.permissions import programs
 from agentcli.permissions.coverage import UncoveredPart
-from agentcli.permissions.decide import PolicyDecider
 from agentcli.permissions.reader_options import split_names
+from agentcli.permissions.review import CallReview
 from agentcli.permissions.rules import RuleError, parse_rule
-from agentcli.permissions.shell import OpaqueLine, PlainLine, ShellPart
+from agentcli.permissions.shell import OpaqueLine, ShellPart
 from agentcli.permissions.subject import KNOWN_TOOLS, CallSubject
 from agentcli.system.grants import format_grants
 from agentcli.system.lazy import compile_later
@@ -73,14 +73,14 @@ def find_remedy(suggestion: RuleSuggestion, *, is_call_open: bool) -> tuple[str,
     return format_options(rules, suggestion.grants.hosts), ", ".join(format_grants(others))
 
 
-def suggest_rules(subject: CallSubject, decider: PolicyDecider) -> RuleSuggestion:
+def suggest_rules(review: CallReview) -> RuleSuggestion:
     """Return the rules that would allow a call, and give a command all that it asks for."""
-    missing = decider.find_missing(subject)
+    subject, missing = review.subject, review.missing
     if isinstance(subject.line, OpaqueLine):
         reason = f"contains {subject.line.reason}"
         return RuleSuggestion(reason=reason, session=_describe_line(missing), grants=missing)
     try:
-        rules = tuple(dict.fromkeys(_rules(subject, decider, exactly=missing.outside)))
+        rules = tuple(dict.fromkeys(_rules(review, exactly=missing.outside)))
     except RuleError as error:
         # What is granted is granted to this line, whether or not a rule could name its parts.
         session = _describe_line(missing) if missing != NO_GRANTS else ""
@@ -90,7 +90,8 @@ def suggest_rules(subject: CallSubject, decider: PolicyDecider) -> RuleSuggestio
         return RuleSuggestion(
             rules=rules, session="all edits in this workspace", session_rules=(WORKSPACE_EDITS,)
         )
-    uncovered = tuple(one.part.source for one in decider.find_uncovered(subject))
+    parts = review.coverage.uncovered if review.coverage else ()
+    uncovered = tuple(one.part.source for one in parts)
     found = RuleSuggestion(rules=rules, uncovered=uncovered, grants=missing)
     session = _describe_line(missing) if missing.outside else ", ".join(found.describe_rules())
     return replace(found, session=session)
@@ -101,13 +102,14 @@ def _describe_line(missing: Grants) -> str:
     return f"exactly this command with {more}" if more else "exactly this command"
 
 
-def _rules(subject: CallSubject, decider: PolicyDecider, *, exactly: bool) -> Iterator[str]:
+def _rules(review: CallReview, *, exactly: bool) -> Iterator[str]:
     """Yield the rules. Raise RuleError with the reason if no rule can allow the call."""
-    if isinstance(subject.line, PlainLine):
-        alone = len(subject.line.parts) == 1
+    subject, coverage = review.subject, review.coverage
+    if coverage is not None:
+        alone = len(coverage.parts) == 1
         if exactly and not alone:
             raise RuleError("only a single command can always run without a sandbox")
-        for one in decider.find_ungranted(subject):
+        for one in coverage.uncovered if review.missing == NO_GRANTS else coverage.deciding:
             yield _suggest_for_part(one, alone=alone, exactly=exactly)
     elif subject.server:
         # A server may give its tool any name, even a glob that matches all tools.

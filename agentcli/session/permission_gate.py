@@ -145,8 +145,8 @@ class PermissionGate:
     def find_refusal(self, server: str, what: str) -> str:
         """Return why a rule denies a user's own request to a server, or "" if none does."""
         subject = self._subjects.build(f"{server}__{what}", {}, source=f"mcp {server}")
-        refused = self._decider.get().refuse(subject, effect=Effect.READ, mode="ask")
-        return refused.reason if refused else ""
+        verdict = self._decider.get().decide(subject, effect=Effect.READ, mode="ask")
+        return verdict.reason if verdict.decision == "deny" else ""
 
     def mark_untrusted(self) -> None:
         """Record that foreign text entered the conversation by another way than a result."""
@@ -286,7 +286,7 @@ class PermissionGate:
 
         def decide(host: str, port: int, grants: Grants) -> Verdict:
             subject = replace(build_subject(host, port), effect=Effect.NETWORK)
-            return decider.decide_call(subject, effect=Effect.NETWORK, mode=self.mode)
+            return decider.decide(subject, effect=Effect.NETWORK, mode=self.mode)
 
         return HostJudge(
             decide=decide,

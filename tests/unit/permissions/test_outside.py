@@ -59,7 +59,8 @@ def test_reading_outside_is_asked_about_and_a_yes_lets_this_call_read_it(
 
 def test_always_is_for_the_directory(workspace: Path, notes: Path) -> None:
     decider = build(workspace)
-    (rule,) = suggest_rules(see(workspace, notes), decider).rules
+    review = decider.review(see(workspace, notes), effect=Effect.READ, mode="auto")
+    (rule,) = suggest_rules(review).rules
     assert rule == f"read({notes.parent}/**)"
     decider.add(parse_rule(rule, "allow", source="session"))
     other = notes.with_name("other.md")
@@ -88,9 +89,9 @@ def test_added_directory_is_read_without_a_question_and_edited_like_the_workspac
     assert decide(decider, see(workspace, notes, added=added)).decision == "allow"
     edit = see(workspace, notes, "write_file", added=added)
     assert decide(decider, edit).decision == "allow"
-    asked = decider.decide(edit, effect=Effect.WRITE, mode="ask")
-    assert asked.decision == "ask"
-    assert suggest_rules(edit, decider).rules == (f"edit({notes.parent}/**)",)
+    asked = decider.review(edit, effect=Effect.WRITE, mode="ask")
+    assert asked.verdict.decision == "ask"
+    assert suggest_rules(asked).rules == (f"edit({notes.parent}/**)",)
 
 
 def test_added_directory_below_tmp_is_not_taken_for_temporary_files(

@@ -105,7 +105,8 @@ def test_rule_for_pages_gives_commands_nothing(tmp_path: Path) -> None:
 )
 def test_suggested_rule_names_the_host(url: str, rule: str, tmp_path: Path) -> None:
     decider, subject = build(tmp_path, [], url)
-    assert suggest_rules(subject, decider).rules == (rule,)
+    review = decider.review(subject, effect=Effect.NETWORK, mode="auto")
+    assert suggest_rules(review).rules == (rule,)
     assert decide(tmp_path, [("allow", rule)], url).decision == "allow"
 
 

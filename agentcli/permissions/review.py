@@ -1,0 +1,33 @@
+"""What rules and mode say of a call at one moment, found once.
+
+The verdict, the question, its suggestion and the explanation of a call all read it.
+"""
+
+from collections.abc import Sequence
+
+from agentcli.permissions.coverage import LineCoverage
+from agentcli.permissions.rules import PermissionRule
+from agentcli.permissions.subject import CallSubject
+from agentcli.types.fast_dataclass import dataclass
+from agentcli.types.grants import Grants
+from agentcli.types.verdicts import Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallReview:
+    subject: CallSubject
+    verdict: Verdict
+    """The verdict on the call alone, whatever it needs beyond the sandbox. An `ask` by the
+    evaluator is provisional: it holds until the model has been asked."""
+    asks_each_time: Verdict | None
+    """The `ask` of a rule that no lasting answer can silence, if there is one."""
+    why_not_read: str | None
+    """The reason why it does not only read; None if it only reads."""
+    coverage: LineCoverage | None
+    """How far rules cover a command line; None if it is not plain, or no command."""
+    missing: Grants
+    """What a command needs and no rule gives."""
+    has_sandbox: bool
+    """True if it is a command that runs in a sandbox."""
+    rules: Sequence[PermissionRule]
+    """The rules that were valid."""
