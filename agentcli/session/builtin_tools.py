@@ -11,11 +11,9 @@ from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING
 
 from agentcli.agent.toolset import Load
-from agentcli.session.context_sources import find_readable_folders
 from agentcli.session.features import load_outliner
 from agentcli.session.model import ModelInUse
 from agentcli.session.permission_gate import PermissionGate
-from agentcli.session.sandbox_host import find_own_paths
 from agentcli.system.lazy import Lazy
 from agentcli.tools.contracts import INPUT_TOOL, load_spec
 from agentcli.tools.patch.contract import load_patch_spec
@@ -261,10 +259,11 @@ class BuiltinTools:
         """The roots that tools work in."""
         from agentcli.system.workspace import Workspace
 
+        folders = self._host.folders.get()
         return Workspace(
             self._settings.workspace,
-            readable=(self._paths.out, *find_readable_folders(self._settings)),
-            protected=(*find_own_paths(self._paths), *self._host.scripts),
+            readable=folders.read_by_tools,
+            protected=(*folders.own, *self._host.scripts),
             hides=self._gate.hides,
             find_temporary=lambda: self._host.temporary,
             added=self._gate.get_added,

@@ -49,26 +49,29 @@ def find_skill_folders(settings: Settings) -> tuple[Path, ...]:
     )
 
 
-def find_readable_folders(settings: Settings) -> tuple[Path, ...]:
-    """Return the folders outside the workspace that the model may read: skills and plugins."""
-    roots = (plugin.root for plugin in load_plugins().plugins)
-    return (*find_skill_folders(settings), *roots)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadableFolders:
+    """The folders of skills and plugins, which may be outside the workspace."""
+
+    by_tools: tuple[Path, ...]
+    by_commands: tuple[Path, ...]
+    """What commands must see to run the scripts of skills: also where links of the user lead to.
+    Of the folders of a repository around the workspace, links are not followed."""
 
 
-def find_skill_directories(settings: Settings) -> tuple[Path, ...]:
-    """Return what commands must see of skills outside the workspace to run their scripts.
-
-    That is the user's folders, the directories that links in them lead to, and plugins. Of the
-    folders of a repository around the workspace, links are not followed."""
+def find_readable_folders(settings: Settings) -> ReadableFolders:
+    plugins = load_plugins().plugins
+    roots = tuple(plugin.root for plugin in plugins)
     own = _find_user_folders("skills")
-    around = [
-        folder
-        for folder in _find_project_folders(settings, SKILLS)
-        if not folder.is_relative_to(settings.workspace)
-    ]
-    linked = (Path(os.path.realpath(skill)) for folder in own for skill in folder.iterdir())
-    roots = (plugin.root for plugin in load_plugins().plugins)
-    return (*own, *roots, *around, *(skill for skill in linked if (skill / "SKILL.md").is_file()))
+    of_plugins = (folder for plugin in plugins for folder in plugin.skills)
+    of_project = _find_project_folders(settings, SKILLS)
+    around = (one for one in of_project if not one.is_relative_to(settings.workspace))
+    files = (file for folder in own for file in folder.glob("*/SKILL.md") if file.is_file())
+    skills = (Path(os.path.realpath(file.parent)) for file in files)
+    return ReadableFolders(
+        by_tools=(*own, *of_plugins, *of_project, *roots),
+        by_commands=(*own, *roots, *around, *skills),
+    )
 
 
 def find_role_folders(settings: Settings) -> tuple[Path, ...]:

@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Literal
 from agentcli.agent.dispatch import Clean
 from agentcli.agent.instructions import FindRule
 from agentcli.session.configuration import WEB_FETCH, Configuration, build_rule_finder
-from agentcli.session.context_sources import find_readable_folders
 from agentcli.session.directories import Directories
 from agentcli.session.managed import keeps_sandbox
 from agentcli.session.model import SessionModel
-from agentcli.session.sandbox_host import SandboxHost, find_own_paths
+from agentcli.session.sandbox_host import SandboxHost
 from agentcli.session.secret_masking import SecretMasking
 from agentcli.settings import RULES_FILE, get_user_directory
 from agentcli.system.hosts import join_port
@@ -44,7 +43,7 @@ from agentcli.types.verdicts import (
 )
 
 if TYPE_CHECKING:
-    from agentcli.permissions.decide import CommandTerms, PolicyDecider
+    from agentcli.permissions.decide import PolicyDecider
     from agentcli.permissions.evaluator import EvaluationRequest
     from agentcli.permissions.granting import HostJudge, RunningCommand, SignatureJudge
     from agentcli.permissions.hooks import HookRunner
@@ -313,36 +312,23 @@ class PermissionGate:
             cwd=lambda: self.host.directory.path,
             find_temporary=lambda: self.host.temporary,
             added=self.get_added,
-            own=self._own_directories,
+            own=self.host.folders.get().read_by_tools,
         )
 
     def get_added(self) -> Grants:
         """Return the directories that the user added to the workspace."""
         return self._directories.grants if self._directories else NO_GRANTS
 
-    @property
-    def _own_directories(self) -> tuple[Path, ...]:
-        return (self.host.paths.out, *find_readable_folders(self._settings))
-
     def _build_decider(self) -> "PolicyDecider":
         from agentcli.permissions.decide import PolicyDecider
 
         return PolicyDecider(
             rules=self._rules,
-            find_terms=self._find_command_terms,
+            find_terms=self.host.find_terms,
             is_untrusted=lambda: self._provenance.is_untrusted,
-            own=find_own_paths(self.host.paths),
+            own=self.host.folders.get().own,
             asks_outside=self.can_ask,
             keeps_sandbox=keeps_sandbox(self._settings),
-        )
-
-    def _find_command_terms(self) -> "CommandTerms":
-        from agentcli.permissions.decide import CommandTerms
-
-        return CommandTerms(
-            prover=self.host.prover,
-            is_confined=self.host.is_confined,
-            has_sandbox=self.host.sandbox is not None,
         )
 
     @cached_property
@@ -351,7 +337,7 @@ class PermissionGate:
 
         return OriginTracker(
             workspace=self._settings.workspace,
-            own=self._own_directories,
+            own=self.host.folders.get().read_by_tools,
             find_temporary=lambda: self.host.temporary,
             added=self.get_added,
             is_confined=lambda: self.host.sandbox is not None,

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING
 
 from agentcli.log.paths import SessionPaths
 from agentcli.session.configuration import Configuration
-from agentcli.session.context_sources import find_skill_directories
+from agentcli.session.context_sources import find_readable_folders
 from agentcli.session.project import get_trust_directory
 from agentcli.settings import get_user_directory
 from agentcli.system.lazy import Lazy
 from agentcli.system.own_process import find_own_program
 from agentcli.types.errors import SettingsError
 from agentcli.types.events import Emit, Warned
+from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.tools import WorkingDirectory
 from agentcli.types.verdicts import (
     AnswerGit,
@@ -32,6 +33,7 @@ from agentcli.types.verdicts import (
 )
 
 if TYPE_CHECKING:
+    from agentcli.permissions.decide import CommandTerms
     from agentcli.permissions.denied_paths import DeniedPaths
     from agentcli.permissions.readonly import ReadProver
     from agentcli.sandbox.choose import LayerFinding, SandboxScope
@@ -41,6 +43,17 @@ if TYPE_CHECKING:
     from agentcli.sandbox.ssh_agent import SshAgent
 
 SANDBOX_OFF = "the sandbox is off: commands can change all your files and use the network"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionFolders:
+    """The directories besides the workspace that calls may read, or must not change."""
+
+    own: tuple[Path, ...]
+    """Agentcli's settings and records. No command may change them, even in the workspace."""
+    read_by_tools: tuple[Path, ...]
+    read_by_commands: tuple[Path, ...]
+    """Both are the session's outputs, and skills and plugins."""
 
 
 class SandboxHost:
@@ -55,6 +68,7 @@ class SandboxHost:
         held from commands, too."""
         self.paths = paths
         self.scripts = configuration.scripts
+        self.folders = Lazy(self._find_folders)
         self.directory = WorkingDirectory(configuration.settings.workspace)
         """The directory of the next command, which relative paths in it start from."""
         self.failure: SettingsError | None = None
@@ -147,6 +161,16 @@ class SandboxHost:
             judge_host=judge_host or judge_by_grants,
             find_upstream=find_upstream,
             server=server,
+        )
+
+    def find_terms(self) -> "CommandTerms":
+        """Return how commands run here."""
+        from agentcli.permissions.decide import CommandTerms
+
+        return CommandTerms(
+            prover=self.prover,
+            is_confined=self.is_confined,
+            has_sandbox=self.sandbox is not None,
         )
 
     def proves_read(self, command: str) -> bool:
@@ -246,8 +270,7 @@ class SandboxHost:
         try:
             private = self._private.get()
             self._ripgrep = self._link_ripgrep(private / "bin")
-            skills = find_skill_directories(self._settings)
-            readable = (self.paths.out, *self._ripgrep, *skills)
+            readable = (*self._ripgrep, *self.folders.get().read_by_commands)
             home = self._find_home()
             with switch_often():
                 return self.build_sandbox(
@@ -256,6 +279,14 @@ class SandboxHost:
         except SettingsError as error:
             self.failure = error
             return None
+
+    def _find_folders(self) -> SessionFolders:
+        skills = find_readable_folders(self._settings)
+        return SessionFolders(
+            own=find_own_paths(self.paths),
+            read_by_tools=(self.paths.out, *skills.by_tools),
+            read_by_commands=(self.paths.out, *skills.by_commands),
+        )
 
     def _link_ripgrep(self, directory: Path) -> tuple[Path, ...]:
         """Link our own ripgrep for commands, unless PATH has one. No command can replace it."""
