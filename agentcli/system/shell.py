@@ -131,10 +131,6 @@ class ShellDirectory:
         self._root = root
         self._added = added
 
-    @property
-    def path(self) -> Path:
-        return self._directory.path
-
     def return_if_lost(self) -> tuple[str, ...]:
         """Go back to the root if the directory cannot be entered any more; return a note on it."""
         lost, real = self._directory.path, Path(os.path.realpath(self._directory.path))

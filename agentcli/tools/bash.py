@@ -20,7 +20,7 @@ from agentcli.system.output import (
 )
 from agentcli.system.process import Pipe
 from agentcli.system.process_table import ProcessTable
-from agentcli.system.shell import ShellDirectory, encode_command, name_pipe, split_commands
+from agentcli.system.shell import ShellDirectory, encode_command, name_pipe
 from agentcli.tools.argument_faults import ArgumentFault
 from agentcli.tools.arguments import (
     ArrayCheck,
@@ -37,12 +37,10 @@ from agentcli.tools.kill import FUNCTIONS, BackgroundKiller, names_processes, pa
 from agentcli.tools.missing_grants import SCANNED_CHARS, explain_failure
 from agentcli.tools.report import (
     CARD_TAIL_LINES,
-    advise_on_timeout,
     describe_pipe,
-    explain_need_for_terminal,
     explain_no_effect,
     explain_not_started,
-    find_quotation,
+    find_fault,
     report_backgrounded,
     report_command,
     report_interrupted,
@@ -162,9 +160,8 @@ class Bash:
         command that cannot change anything. `clean` makes a filter for each output. `emit` is told
         of outputs that end after their results."""
         self._root = workspace.resolve()
-        self._directory = ShellDirectory(
-            directory or WorkingDirectory(self._root), root=self._root, added=added
-        )
+        self._cwd = directory or WorkingDirectory(self._root)
+        self._directory = ShellDirectory(self._cwd, root=self._root, added=added)
         self._out_dir = out_dir.resolve()
         self._shells = shells
         self._processes = processes
@@ -185,11 +182,8 @@ class Bash:
         args = parse_arguments(BashArgs, raw)
         if not args.command.strip():
             raise ToolError("Invalid input: command is blank.", kind=ErrorKind.INVALID_INPUT)
-        if fault := find_quotation(args.command):
+        if fault := find_fault(args.command, on_terminal=args.terminal):
             raise ToolError(f"Not run: {fault}", kind=ErrorKind.INVALID_INPUT)
-        for one in () if args.terminal else split_commands(args.command):
-            if why := explain_need_for_terminal(one):
-                raise ToolError(f"Not run: {why}", kind=ErrorKind.INVALID_INPUT)
         return args
 
     def effect(self, args: BashArgs) -> Effect:
@@ -198,11 +192,11 @@ class Bash:
         return Effect.READ if proven else Effect.EXECUTE
 
     async def preview(self, args: BashArgs, context: ToolContext) -> Command:
-        return Command(command=args.command, cwd=str(self._directory.path))
+        return Command(command=args.command, cwd=str(self._cwd.path))
 
     async def run(self, args: BashArgs, context: ToolContext) -> Output:
         if self._shells.are_confined and self._signal_directly(args.command):
-            details = Command(command=args.command, cwd=str(self._directory.path), exit_code=0)
+            details = Command(command=args.command, cwd=str(self._cwd.path), exit_code=0)
             return Output.of("[no output]\n[exit code 0]", details=details)
         try:
             credentials = await self._shells.find_credentials(context.grants)
@@ -243,14 +237,14 @@ class Bash:
         command = encode_command(args.command, keeps_pipe=pipe != ())
         may_kill = self._may_kill(args)
         try:
-            post = ShellSetup.at(self._directory.path, context.grants)
+            post = ShellSetup.at(self._cwd.path, context.grants)
             log_path, log_fd = self._new_log()
         except OSError as error:
             raise _not_run(error) from error
         return _PendingCommand(
             args=args,
             call_id=context.call_id,
-            cwd=self._directory.path,
+            cwd=self._cwd.path,
             notes=notes,
             command=FUNCTIONS + command if may_kill else command,
             pipe=pipe,
@@ -313,14 +307,14 @@ class Bash:
             *([TAKEN_DOWN] if taken_down and self._shells.are_confined else []),
             *self._directory.follow(note, call.cwd),
         )
-        self._shells.prepare(self._directory.path, call.setup.grants)
+        self._shells.prepare(self._cwd.path, call.setup.grants)
         pipe_codes = describe_pipe(
             call.pipe, note.pipe if note else (), returncode=ended.returncode
         )
         if ended.returncode > 0 or pipe_codes:
             notes += self._explain_failure(output, call, ended.returncode)
         else:
-            notes += explain_no_effect(split_commands(call.args.command))
+            notes += explain_no_effect(call.args.command)
         return report_command(
             call.args.command,
             replace(ended, left_running=left_running),
@@ -328,7 +322,6 @@ class Bash:
             cwd=call.cwd,
             timeout_s=timeout_s,
             notes=notes,
-            remedy=advise_on_timeout(call.args.command),
             pipe=pipe_codes,
         )
 

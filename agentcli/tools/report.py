@@ -10,6 +10,7 @@ from pathlib import Path, PurePath
 from agentcli.system.lazy import compile_later
 from agentcli.system.output import BoundedOutput, OutputExcerpt
 from agentcli.system.process import ProcessEnd, format_ending, signal_of_death
+from agentcli.system.shell import split_commands
 from agentcli.types.tools import Command, ErrorKind, Output
 
 SHOWN_BYTES = 30_000
@@ -31,13 +32,13 @@ def report_command(
     cwd: Path,
     timeout_s: float,
     notes: tuple[str, ...],
-    remedy: str = TIMEOUT_ADVICE,
+    remedy: str = "",
     pipe: str = "",
 ) -> Output:
     """Report a finished command; the last line always says how it ended.
 
-    `notes` are lines before that one. `remedy` is what the model can do about a timeout. `pipe` has
-    the exit codes of a pipe that hid a failure."""
+    `notes` are lines before that one. `remedy` is what the model can do about a timeout, if that
+    does not depend on the command. `pipe` has the exit codes of a pipe that hid a failure."""
     shown, seen = _excerpt(command, output, cwd)
     details = replace(
         seen,
@@ -48,12 +49,13 @@ def report_command(
         left_running=ended.left_running,
         pipe=pipe,
     )
+    status = _status(ended, timeout_s, remedy or _advise_on_timeout(command))
     lines = (
         shown.text.removesuffix("\n") or "[no output]",
         *_background(ended.left_running),
         *_log(output),
         *notes,
-        f"[{_status(ended, timeout_s, remedy)}{f'; in the pipe: {pipe}' if pipe else ''}]",
+        f"[{status}; in the pipe: {pipe}]" if pipe else f"[{status}]",
     )
     return Output.of("\n".join(lines), details=details, error=_error(ended), truncated=shown.is_cut)
 
@@ -214,20 +216,20 @@ def explain_not_started(exit_code: int, text: str) -> tuple[str, ...]:
     return ()
 
 
-def explain_no_effect(commands: Sequence[str]) -> tuple[str, ...]:
-    """Return a note if simple commands only set up what does not outlast their shell."""
-    programs = {command.split(maxsplit=1)[0] for command in commands}
+def explain_no_effect(command: str) -> tuple[str, ...]:
+    """Return a note if the command only sets up what does not outlast its shell."""
+    programs = {simple.split(maxsplit=1)[0] for simple in split_commands(command)}
     if not programs or not programs <= _SETS_UP:
         return ()
     return ("[this lasts for one command: put it before the next one, with &&]",)
 
 
-def advise_on_timeout(command: str) -> str:
+def _advise_on_timeout(command: str) -> str:
     """Return what the model can do if the command ran too long."""
     return _FOLLOW_ADVICE if _FOLLOWS.search(command) else TIMEOUT_ADVICE
 
 
-def explain_need_for_terminal(command: str) -> str:
+def _explain_need_for_terminal(command: str) -> str:
     """Return why a simple command would only wait, and what to do instead; empty if it would not.
 
     Other programs that need a terminal say so themselves, and end."""
@@ -239,11 +241,12 @@ def explain_need_for_terminal(command: str) -> str:
     return ""
 
 
-def find_quotation(command: str) -> str:
-    """Return what is wrong with a command that was copied with the signs around it, if any."""
+def find_fault(command: str, *, on_terminal: bool) -> str:
+    """Return why a command should not run as it is written, and what to do; empty if it should."""
     text = command.strip()
     if text.startswith("```"):
         return "the command is in a Markdown fence. Send the lines between ``` alone."
     if text.startswith("$ "):
         return 'the command begins with the prompt "$ ". Send what follows it alone.'
-    return ""
+    simple = () if on_terminal else split_commands(command)
+    return next(filter(None, map(_explain_need_for_terminal, simple)), "")

@@ -296,14 +296,10 @@ class WorkingDirectory:
     """The directory in which the next command runs, shared by all that follow it."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-
-    @property
-    def path(self) -> Path:
-        return self._path
+        self.path = path
 
     def move_to(self, path: Path) -> None:
-        self._path = path
+        self.path = path
 
 
 Dispatch: TypeAlias = Callable[[ToolCall], Awaitable[ToolResult]]
