@@ -21,7 +21,7 @@ from agentcli.permissions.granting import (
 )
 from agentcli.permissions.readonly import ReadProver
 from agentcli.permissions.review import CallReview
-from agentcli.permissions.rules import PermissionRule, RuleDecision, When
+from agentcli.permissions.rules import PermissionRule, RuleDecision
 from agentcli.permissions.shell import OpaqueLine, PlainLine
 from agentcli.permissions.subject import CallSubject, ReachedPath
 from agentcli.system.grants import find_missing
@@ -48,6 +48,17 @@ class CommandTerms:
     """They run in a sandbox, or the user turned it off. If not, none runs without approval."""
     has_sandbox: bool = True
     """False if it is turned off. If none works here, it does not matter."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _RequestReview:
+    """What rules say of a command's request for more than the sandbox gives."""
+
+    refusal: Verdict | None = None
+    asks_each_time: Verdict | None = None
+    """The `ask` of a rule for a host of the request."""
+    missing: Grants = NO_GRANTS
+    """What it asks for and no rule gives."""
 
 
 class PolicyDecider:
@@ -99,12 +110,12 @@ class PolicyDecider:
         why_not_read = _why_not_reading(subject, effect, terms, coverage)
         asks, judges = self._ask(subject), self._leave_to_model(subject, terms)
         allows = self._allow(subject, terms, coverage)
+        has_sandbox = terms is not None and terms.is_confined and terms.has_sandbox
+        request = self._review_request(subject, allows, has_sandbox=has_sandbox)
         verdict = (
             self._deny(subject)
             or _deny_in_plan(subject, why_not_read, mode=mode)
-            or refuse_request(
-                subject, self._active, own=self._own, keeps_sandbox=self._keeps_sandbox
-            )
+            or request.refusal
             or asks
             or self._ask_if_meant(subject)
             or judges
@@ -113,14 +124,13 @@ class PolicyDecider:
             or _allow_reading(why_not_read, mode=mode)
             or self._decide_by_mode(subject, effect, terms, coverage, mode=mode)
         )
-        has_sandbox = terms is not None and terms.is_confined and terms.has_sandbox
         return CallReview(
             subject=subject,
             verdict=_add_directories(verdict, subject),
-            asks_each_time=self._ask_about_host(subject) or asks or judges,
+            asks_each_time=request.asks_each_time or asks or judges,
             why_not_read=why_not_read,
             coverage=coverage,
-            missing=self._find_missing(subject, allows) if has_sandbox else NO_GRANTS,
+            missing=request.missing,
             has_sandbox=has_sandbox,
             rules=self._active,
         )
@@ -156,13 +166,6 @@ class PolicyDecider:
             reason = f"the provider wants you to confirm it: {subject.caution}"
             return Verdict(decision="ask", by="rule", reason=reason)
         return _asks_about_reserved(subject)
-
-    def _ask_about_host(self, subject: CallSubject) -> Verdict | None:
-        """Return the `ask` of a rule for a host that the command requests."""
-        asking = find_asking_rule(subject, self._active)
-        if asking is None:
-            return None
-        return _make_verdict(asking, subject, decision="ask", says="requires approval")
 
     def _ask_if_meant(self, subject: CallSubject) -> Verdict | None:
         """Return an `ask` if the command hides what it runs and a deny or ask rule may match it."""
@@ -267,11 +270,21 @@ class PolicyDecider:
             return None
         return f"input for {subject.receiver or 'a command'} needs your OK in {mode} mode"
 
-    def _find_missing(self, subject: CallSubject, allows: Verdict | None) -> Grants:
-        """Return what a command needs and no rule gives."""
-        own = allows.grants if allows else NO_GRANTS
-        given = compute_given(own | subject.added, self._active)
-        return find_missing(subject.request.grants, given, workspace=subject.root)
+    def _review_request(
+        self, subject: CallSubject, allows: Verdict | None, *, has_sandbox: bool
+    ) -> _RequestReview:
+        asked, rules = subject.request.grants, self._active
+        if asked == NO_GRANTS:
+            return _RequestReview()
+        asks = None
+        if asking := find_asking_rule(subject, rules):
+            asks = _make_verdict(asking, subject, decision="ask", says="requires approval")
+        missing = NO_GRANTS
+        if has_sandbox:
+            given = compute_given((allows.grants if allows else NO_GRANTS) | subject.added, rules)
+            missing = find_missing(asked, given, workspace=subject.root)
+        refusal = refuse_request(subject, rules, own=self._own, keeps_sandbox=self._keeps_sandbox)
+        return _RequestReview(refusal=refusal, asks_each_time=asks, missing=missing)
 
     def _cover(self, subject: CallSubject, terms: CommandTerms | None) -> LineCoverage | None:
         if terms is None or not isinstance(subject.line, PlainLine):
@@ -290,8 +303,7 @@ class PolicyDecider:
     @property
     def _active(self) -> list[PermissionRule]:
         """The rules that are valid now, by their `when`."""
-        is_valid: dict[When, bool] = {"always": True, "untrusted": self._is_untrusted()}
-        return [rule for rule in self._rules if is_valid[rule.when]]
+        return [rule for rule in self._rules if rule.when == "always" or self._is_untrusted()]
 
 
 def _why_not_reading(
@@ -301,10 +313,10 @@ def _why_not_reading(
     coverage: LineCoverage | None,
 ) -> str | None:
     """Return why the call is not known to only read; None if it only reads."""
-    if subject.is_poll:
-        return None  # what it prints was allowed with the command
     if subject.line is None:
-        return None if effect is Effect.READ else f"{subject.tool} is not read-only"
+        # What a poll prints was allowed with its command.
+        is_read = effect is Effect.READ or subject.is_poll
+        return None if is_read else f"{subject.tool} is not read-only"
     if terms is None or not terms.is_confined:
         return NO_SANDBOX
     if isinstance(subject.line, OpaqueLine):
@@ -379,7 +391,7 @@ def _add_directories(verdict: Verdict, subject: CallSubject) -> Verdict:
     if verdict.decision == "deny":
         return verdict
     added = subject.added if subject.line is not None else NO_GRANTS
-    if subject.outside and (verdict.decision == "ask" or verdict.by == "rule"):
+    if (verdict.decision == "ask" or verdict.by == "rule") and subject.outside:
         added |= Grants(readable=tuple(reach.real for reach in subject.outside))
     return verdict if added == NO_GRANTS else replace(verdict, grants=verdict.grants | added)
 
