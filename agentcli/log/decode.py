@@ -33,9 +33,9 @@ def parse_fact(data: Any) -> Fact:
 
     Raise UnknownType, or ValueError that says in its first line what is wrong."""
     data = upgrade_fact(data)
-    match data:
-        case {"type": str(named)} if named not in FACTS:
-            raise UnknownType(f"no fact of this version has the type {named}")
+    named = data.get("type") if isinstance(data, dict) else None
+    if isinstance(named, str) and named not in FACTS:
+        raise UnknownType(f"no fact of this version has the type {named}")
     try:
         return decode_fact(data)
     except NotExact:

@@ -110,11 +110,14 @@ def read_entry(line: bytes, prev: str, seq: int) -> tuple[Entry | None, str]:
         raise UnreadableRecord(
             f"not a record of this format ({str(error).splitlines()[0]})"
         ) from error
-    match record:
-        case {"at": str(at), "session": str(session), "parent": int() | None as parent}:
-            return Entry(seq=seq, at=at, session=session, parent=parent, fact=fact), seal
-        case _:
-            raise UnreadableRecord("not a record of this format (at, session or parent)")
+    at, session, parent = record.get("at"), record.get("session"), record.get("parent", "")
+    if not (
+        isinstance(at, str)
+        and isinstance(session, str)
+        and (parent is None or isinstance(parent, int))
+    ):
+        raise UnreadableRecord("not a record of this format (at, session or parent)")
+    return Entry(seq=seq, at=at, session=session, parent=parent, fact=fact), seal
 
 
 def _record(line: bytes) -> dict[str, Any]:

@@ -21,7 +21,8 @@ from agentcli.types.fast_dataclass import dataclass
 
 _HEAD = re.compile(
     rb'\{"v":%d,"seq":(\d+),"at":"([^"\\]*)","session":"([^"\\]*)","parent":(?:\d+|null),'
-    rb'"prev":"(.{64})","fact":\{"' % VERSION
+    rb'"prev":"(.{64})","fact":\{"' % VERSION,
+    re.DOTALL,  # otherwise each of the 64 is looked at
 )
 _TYPE = b'"type":"'
 _TYPE_BYTES = 40
@@ -54,25 +55,25 @@ def reopen_log(path: Path, *, version: str) -> ReopenedLog:
     `version` is that of this program, whose own lines need no validation."""
     log, is_own = ReopenedLog(), False
     facts, seqs, times = log.facts, log.seqs, log.times
-    prev = FIRST_PREV
+    seq, prev, size_bytes = 0, FIRST_PREV, 0
     try:
-        for seq, line in enumerate(read_lines(path), 1):
-            fact, at, session, prev = (is_own and _leave_unread(line, prev, seq)) or _read(
-                line, prev, seq
-            )
-            if fact is not None:
-                facts.append(fact)
-                seqs.append(seq)
-                times.append(at)
-                log.session = session
-                if isinstance(fact, _OPENINGS):
-                    is_own = fact.version == version
-            log.last_seq, log.last_hash = seq, prev
-            log.size_bytes += len(line) + 1
+        for line in read_lines(path):
+            unread = _leave_unread(line, prev, seq + 1) if is_own else None
+            fact, at, session, prev = unread or _read(line, prev, seq + 1)
+            seq, size_bytes = seq + 1, size_bytes + len(line) + 1
+            if fact is None:
+                continue
+            facts.append(fact)
+            seqs.append(seq)
+            times.append(at)
+            log.session = session
+            if unread is None and isinstance(fact, _OPENINGS):
+                is_own = fact.version == version
     except UnreadableRecord as misfit:
-        log.fault = LogFault(line=log.last_seq + 1, reason=str(misfit))
+        log.fault = LogFault(line=seq + 1, reason=str(misfit))
     except OSError as error:
         raise build_read_error(path, error) from error
+    log.last_seq, log.last_hash, log.size_bytes = seq, prev, size_bytes
     return log
 
 
@@ -86,22 +87,25 @@ def _leave_unread(line: bytes, prev: str, seq: int) -> tuple[Fact, str, str, str
     """Return the same without reading the fact; None if the line must be read."""
     kind = _UNREAD.get(line[-SEAL_BYTES - _TYPE_BYTES : -SEAL_BYTES].rpartition(_TYPE)[2])
     head = _HEAD.match(line)
-    if kind is None or head is None or head[4] != prev.encode() or int(head[1]) != seq:
+    if kind is None or head is None:
+        return None
+    number, at, session, before = head.groups()
+    if before != prev.encode() or int(number) != seq:
         return None
     seal = verify_seal(line)
     if seal is None or (kind is _RESULT and _is_needed(line)):
         return None
     fact: Fact = object.__new__(kind)
     kind.keep.__set__(fact, line)
-    return fact, head[2].decode(), head[3].decode(), seal
+    return fact, at.decode(), session.decode(), seal
 
 
 def _is_needed(line: bytes) -> bool:
     """Return whether a session that goes on needs a result: it names an agent, or tools it found.
 
     Both come after its text."""
-    after = line[max(0, line.rfind(_LAST_TEXT)) :]
-    return _CHILD_TURN in after or _FOUND in after
+    after = max(0, line.rfind(_LAST_TEXT))
+    return line.find(_CHILD_TURN, after) >= 0 or line.find(_FOUND, after) >= 0
 
 
 def is_read(fact: Fact) -> bool:

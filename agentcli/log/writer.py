@@ -26,6 +26,8 @@ FIRST_PREV = "0" * 64
 LINE_LIMIT_BYTES = 256 * 1024 * 1024
 """No record comes near it. A larger line is not a log, and is not read into memory."""
 
+_READ_BYTES = 128 * 1024
+
 _JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _PLAIN = frozenset((str, int, float, bool, type(None)))
 _BINARY = getattr(os, "O_BINARY", 0)  # otherwise Windows writes a newline as two characters
@@ -87,7 +89,7 @@ class LogWriter:
 
 def read_lines(path: Path) -> Iterator[bytes]:
     """Yield the whole lines of a log, without their newlines; skip an unfinished last one."""
-    with path.open("rb") as file:
+    with path.open("rb", buffering=_READ_BYTES) as file:
         while (line := file.readline(LINE_LIMIT_BYTES)).endswith(b"\n"):
             yield line[:-1]
 
@@ -102,7 +104,7 @@ def verify_seal(line: bytes) -> str | None:
     hashed = hashlib.sha256(line[:-SEAL_BYTES])
     hashed.update(b"}")
     computed = hashed.hexdigest()
-    return computed if line.endswith(b'%b%b"}' % (_SEAL_KEY, computed.encode())) else None
+    return computed if line[-SEAL_BYTES:] == b'%b%b"}' % (_SEAL_KEY, computed.encode()) else None
 
 
 def _line(entry: Entry, prev: str) -> tuple[bytes, str]:
