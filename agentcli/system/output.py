@@ -58,7 +58,7 @@ class OutputExcerpt:
 
     text: str
     lines: int
-    """The number of lines of the whole output."""
+    """The number of lines of the output, as far as it is stored."""
     shown_lines: int
     is_cut: bool
 
@@ -75,7 +75,11 @@ class BoundedOutput:
         self.logged_bytes = 0
         self.log_fault = ""
         """The reason why the log lacks the rest; empty while it holds every byte."""
-        self._newlines = 0
+        self.lines = 0
+        """The lines that the log has so far. What it does not take is not counted: that would take
+        longer than to read it."""
+        self._is_line_open = False
+        """True if the last of them has no newline yet."""
         self._head = bytearray()
         self._head_limit_bytes = KEPT_HEAD_BYTES
         self._tail = bytearray()
@@ -84,7 +88,6 @@ class BoundedOutput:
 
     def feed(self, chunk: bytes) -> None:
         self.size_bytes += len(chunk)
-        self._newlines += chunk.count(b"\n")
         self._write(chunk)
         room = self._head_limit_bytes - len(self._head)
         if room > 0:
@@ -102,7 +105,6 @@ class BoundedOutput:
     def skip(self, chunk: bytes) -> None:
         """Count a chunk that will not be shown. What comes next does not continue what came."""
         self.size_bytes += len(chunk)
-        self._newlines += chunk.count(b"\n")
         self._head_limit_bytes = len(self._head)
         self._tail.clear()
 
@@ -115,11 +117,6 @@ class BoundedOutput:
     def sha256(self) -> str:
         """The hash of what the log holds; empty while it is written to."""
         return self._sha256.hexdigest() if self._log_fd < 0 else ""
-
-    @property
-    def lines(self) -> int:
-        last = self._tail or self._head
-        return self._newlines + (1 if last and last[-1:] != b"\n" else 0)
 
     def last_lines(self, count: int) -> str:
         """Return the latest output as plain text, cheap enough to be called while it streams."""
@@ -143,30 +140,37 @@ class BoundedOutput:
             tail=last_lines,
             gap_bytes=gap_bytes,
             lines=self.lines,
+            is_stored=not self.log_fault,
             where=self._where(),
         )
 
     def _where(self) -> str:
-        extent = (
-            "all" if not self.log_fault else f"the first {group_digits(self.logged_bytes)} bytes"
-        )
+        extent = "all"
+        if self.log_fault:
+            size, lines = group_digits(self.logged_bytes), group_digits(self.lines)
+            extent = f"the first {size} bytes, {lines} lines,"
         return f"{extent} of it: {self.log_path}, read it with read_file or grep"
 
     def _write(self, chunk: bytes) -> None:
         """Write to the log. If it cannot be written, a note says so, and the command goes on."""
         if self.log_fault:
             return
-        view = memoryview(chunk)[: self._limit_bytes - self.logged_bytes]
-        if len(view) < len(chunk):
+        unwritten = chunk[: self._limit_bytes - self.logged_bytes]
+        if len(unwritten) < len(chunk):
             self.log_fault = f"it ends at {group_digits(self._limit_bytes)} bytes"
         try:
-            while view:
-                written = os.write(self._log_fd, view)
-                self.logged_bytes += written
-                self._sha256.update(view[:written])
-                view = view[written:]
+            while unwritten:
+                written = os.write(self._log_fd, unwritten)
+                self._note_written(unwritten[:written])
+                unwritten = unwritten[written:]
         except OSError as error:
             self.log_fault = error.strerror or str(error)
+
+    def _note_written(self, data: bytes) -> None:
+        self.logged_bytes += len(data)
+        self._sha256.update(data)
+        was_open, self._is_line_open = self._is_line_open, not data.endswith(b"\n")
+        self.lines += data.count(b"\n") + self._is_line_open - was_open
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,6 +183,9 @@ class OutputLines:
     gap_bytes: int
     """The size of the part between the two, which is only in the log."""
     lines: int
+    """The lines in the log."""
+    is_stored: bool
+    """True if those are all of its lines."""
     where: str
 
     def card(self, *, first: int, last: int) -> tuple[str, str]:
@@ -211,7 +218,7 @@ class OutputLines:
         kept_bytes = _size("".join(self.head)) + _size("".join(self.tail))
         left_out = _describe_gap(
             size_bytes=self.gap_bytes + kept_bytes - _size("".join(first)) - _size("".join(last)),
-            lines=self.lines - shown_lines,
+            lines=self.lines - shown_lines if self.is_stored else 0,
         )
         before = _join(first)
         if before and not before.endswith("\n"):

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path, PurePath
 
 from agentcli.system.lazy import compile_later
-from agentcli.system.output import BoundedOutput, OutputExcerpt
+from agentcli.system.output import BoundedOutput, OutputExcerpt, group_digits
 from agentcli.system.process import ProcessEnd, format_ending, signal_of_death
 from agentcli.system.shell import split_commands
 from agentcli.types.tools import Command, ErrorKind, Output
@@ -63,10 +63,13 @@ def report_command(
 def report_interrupted(command: str, *, output: BoundedOutput, cwd: Path, ran_s: float) -> Output:
     """Report the output of a command until it was interrupted."""
     shown, seen = _excerpt(command, output, cwd)
+    until = (
+        f"{group_digits(output.size_bytes)} bytes" if output.log_fault else f"{shown.lines} lines"
+    )
     lines = (
         shown.text.removesuffix("\n") or "[no output]",
         *_log(output),
-        f"[interrupted after {ran_s:.1f} s, {shown.lines} lines until then]",
+        f"[interrupted after {ran_s:.1f} s, {until} until then]",
     )
     return Output.of(
         "\n".join(lines),
@@ -153,6 +156,7 @@ def _excerpt(command: str, output: BoundedOutput, cwd: Path) -> tuple[OutputExce
         head=head,
         tail=tail,
         log_path=str(output.log_path),
+        stored_bytes=output.logged_bytes if output.log_fault else None,
         output_sha256=output.sha256,
     )
 

@@ -101,6 +101,7 @@ class Command:
     duration_s: float = 0.0
     output_bytes: int = 0
     output_lines: int = 0
+    """The number of lines in the file that `log_path` names."""
     shown_lines: int = 0
     """The number of output lines that the model saw."""
     head: str = ""
@@ -108,6 +109,8 @@ class Command:
     """The first and last lines, for a card. If `tail` is empty, `head` is all of the output."""
     log_path: str = ""
     """The file with every byte it printed."""
+    stored_bytes: int | None = None
+    """The size of that file, if it lacks the rest of the output."""
     output_sha256: str = ""
     """The hash of that file; empty if it was still written to. Then `OutputStored` has it."""
     background_pid: int | None = None

@@ -35,6 +35,7 @@ from agentcli.ui.render.wording import (
     format_command_ending,
     format_duration,
     format_match_count,
+    format_output_size,
     format_view_size,
     read_subject,
     spell_duration,
@@ -189,7 +190,8 @@ def _describe_size(card: Card) -> str:
         case Diff() as diff:
             return f"new file, {pluralize(diff.added, 'line')}"
         case Command(background_pid=None) as command:
-            return pluralize(command.output_lines, "line") if command.output_lines else ""
+            is_empty = not command.output_lines and command.stored_bytes is None
+            return "" if is_empty else format_output_size(command)
         case FileView() as view:
             return _describe_view(view)
         case Matches() as found:
@@ -229,6 +231,8 @@ def _describe_approver(card: Card) -> str:
 
 def _describe_truncation(card: Card) -> str:
     match card.result.details:
+        case Command(stored_bytes=int()):
+            return "model saw part of it"
         case Command(output_lines=lines, shown_lines=shown) if shown < lines:
             return f"model saw {shown} of {pluralize(lines, 'line')}" if shown or lines else ""
         case FileView() | Matches() | Command() | Diff():

@@ -16,7 +16,7 @@ from agentcli.types.errors import UsageError
 from agentcli.types.events import CallFinished, CallJudged
 from agentcli.types.messages import Document, Image, ToolCall
 from agentcli.types.tools import ChildTurn, Command, Diff, ErrorKind, FileView, Matches, Raw
-from agentcli.types.words import pluralize
+from agentcli.types.words import format_bytes, pluralize
 from agentcli.ui.render.card_header import (
     Card,
     CardState,
@@ -144,12 +144,17 @@ def render_first_lines(
     return paint.render_lines([*shown, *render_hidden_note(len(lines) - OTHER_LINES, card, paint)])
 
 
-def render_hidden_note(count: int, card: Card, paint: Paint, *, log_path: str = "") -> list[Text]:
-    parts = [f"{pluralize(count, 'line')} hidden"]
+def render_hidden_note(
+    count: int, card: Card, paint: Paint, command: Command | None = None
+) -> list[Text]:
+    """Render how much is hidden, and where it is. `command` is that of a hidden output."""
+    parts, extent = [f"{pluralize(count, 'line')} hidden"], "full log"
+    if command and command.stored_bytes is not None:
+        parts, extent = ["part of it hidden"], f"first {format_bytes(command.stored_bytes)} in"
     if card.number is not None:
         parts.append(f"/show {card.number}")
-    if log_path:
-        parts.append(f"full log {escape(shorten_home(Path(log_path)))}")
+    if command and command.log_path:
+        parts.append(f"{extent} {escape(shorten_home(Path(command.log_path)))}")
     note = f"{paint.ellipsis} {paint.dot.join(parts)}"
     style = paint.theme.dim + Style(italic=not paint.accessible)
     return wrap(make_run(note, style), paint.width, indent="  ")
@@ -168,9 +173,7 @@ def _render_output(command: Command, card: Card, paint: Paint) -> str:
     else:
         first, last = head, []
     hidden = max(command.output_lines, len(head) + len(tail)) - len(first) - len(last)
-    between = (
-        render_hidden_note(hidden, card, paint, log_path=command.log_path) if hidden > 0 else []
-    )
+    between = render_hidden_note(hidden, card, paint, command) if hidden > 0 else []
     quiet = paint.theme.dim if last else PLAIN
     shown_first = render_text("\n".join(first), paint, quiet, is_final=True)
     shown_last = render_text("\n".join(last), paint, PLAIN, is_final=True)

@@ -26,7 +26,7 @@ from agentcli.types.tools import (
     WebPage,
 )
 from agentcli.types.verdicts import SPAN_WORDS, Delegation, Verdict
-from agentcli.types.words import pluralize
+from agentcli.types.words import format_bytes, pluralize
 from agentcli.ui.tally import Tally
 
 if TYPE_CHECKING:
@@ -201,7 +201,15 @@ def _format_command(command: Command) -> str:
     ending = format_command_ending(command)
     if command.background_pid is not None:
         return ending
-    return f"{ending}, {pluralize(command.output_lines, 'line')}"
+    return f"{ending}, {format_output_size(command)}"
+
+
+def format_output_size(command: Command) -> str:
+    """Return its lines; of an output that is not stored as a whole, its size."""
+    if command.stored_bytes is None:
+        return pluralize(command.output_lines, "line")
+    stored = format_bytes(command.stored_bytes)
+    return f"{format_bytes(command.output_bytes)}, the first {stored} stored"
 
 
 def format_command_ending(command: Command) -> str:

@@ -115,19 +115,26 @@ def test_log_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     bounded.feed(b"x\n" * 50_000)
     bounded.close()
     assert bounded.log_fault == "No space left on device"
-    assert "the first 0 bytes of it:" in shown(bounded).text
+    assert "the first 0 bytes, 0 lines, of it:" in shown(bounded).text
 
 
 def test_log_has_a_limit_and_says_so(tmp_path: Path) -> None:
     path = tmp_path / "1.log"
     handle = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
     bounded = BoundedOutput(path, handle, limit_bytes=1000)
-    for _ in range(500):
-        bounded.feed(b"0123456\n")
+    for _ in range(50_000):
+        bounded.feed(b"012345\n")
     bounded.close()
-    assert path.read_bytes() == b"0123456\n" * 125
+    assert path.read_bytes() == b"012345\n" * 142 + b"012345"
     assert bounded.log_fault == "it ends at 1 000 bytes"
-    assert bounded.lines == 500
+    assert bounded.lines == 143
+    assert "bytes left out; the first 1 000 bytes, 143 lines, of it:" in shown(bounded).text
+
+
+def test_lines_are_those_of_the_log_however_the_output_is_cut(tmp_path: Path) -> None:
+    for data, lines in ((b"", 0), (b"a", 1), (b"a\n", 1), (b"a\nb", 2), (b"\n\n", 2)):
+        for chunk_bytes in (1, 2, 65_536):
+            assert kept(tmp_path, data, chunk_bytes=chunk_bytes).lines == lines
 
 
 def test_cap_leaves_what_fits_alone() -> None:

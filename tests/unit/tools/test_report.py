@@ -5,8 +5,8 @@ import pytest
 
 from agentcli.system.output import BoundedOutput
 from agentcli.system.process import ProcessEnd
-from agentcli.tools.report import report_command
-from agentcli.types.tools import ErrorKind
+from agentcli.tools.report import report_command, report_interrupted
+from agentcli.types.tools import Command, ErrorKind
 from tests.support.bash import text
 
 ENDED = ProcessEnd(returncode=0, timed_out=False, duration_s=1.5, left_running=())
@@ -55,3 +55,7 @@ def test_log_that_is_not_whole_is_said() -> None:
     assert text(output) == (
         "printed\n[the log is not whole: No space left on device]\n[exit code 0]"
     )
+    assert isinstance(output.details, Command)
+    assert (output.details.output_bytes, output.details.stored_bytes) == (8, 0)
+    stopped = report_interrupted("make", output=kept, cwd=Path("/w"), ran_s=2)
+    assert text(stopped).endswith("\n[interrupted after 2.0 s, 8 bytes until then]")

@@ -37,6 +37,10 @@ def line(details: Details | None, *, error: ErrorKind | None = None, text: str =
             "killed by SIGSEGV, 1 line",
         ),
         (Command(command="x", cwd="", timed_out=True), "timed out, 0 lines"),
+        (
+            Command(command="x", cwd="", exit_code=0, output_bytes=5 << 30, stored_bytes=200 << 20),
+            "exit 0, 5.0 GB, the first 200 MB stored",
+        ),
         (Command(command="x", cwd="", background_pid=7), "in the background, pid 7"),
         (FileView(path="a", media="text", size_bytes=9, first_line=3, last_line=7), "5 lines"),
         (FileView(path="a", media="image", size_bytes=9), "image"),

@@ -168,6 +168,17 @@ def test_show_brings_the_whole_log_back(tmp_path: Path) -> None:
     assert rows == [f"  line {number}" for number in range(500)]
 
 
+def test_output_that_is_not_stored_as_a_whole_says_how_much_is() -> None:
+    ran = Command(
+        command="x", cwd="", exit_code=0, output_bytes=5 << 30, output_lines=500,
+        stored_bytes=200 << 20, head="line 0", tail="line 9999", log_path="/out/1.log",
+    )  # fmt: skip
+    text = shown(step("bash", {"command": "x"}, ran, effect=Effect.EXECUTE, truncated=True))
+    assert "5.0 GB, the first 200 MB stored" in text
+    assert "model saw part of it" in text
+    assert "part of it hidden · /show 1 · first 200 MB in /out/1.log" in text
+
+
 def test_show_for_model_is_exactly_its_text() -> None:
     drawn = cards()
     one = step("bash", {"command": "x"}, text="  kept blanks  \n\ttab\n[exit code 0]")
