@@ -26,7 +26,6 @@ from agentcli.types.messages import (
     Json,
     Text,
     ToolCall,
-    Usage,
     UserMessage,
 )
 from agentcli.types.provider import Message, Request, ServedModel
@@ -222,26 +221,20 @@ class Compactor:
         self._window = window
         self._store_result = store_result
         self._run_before = run_before_compaction
-        self._size = RequestSize()
+        self.size = RequestSize()
+        """The size of the conversation, as far as its provider has counted it."""
         self._smallest_tokens = 0
-
-    def measure(self, request: Request) -> tuple[int, int]:
-        """Return the tokens of a request, and how many of them a provider has already counted."""
-        return self._size.measure(request), self._size.counted_tokens
-
-    def learn(self, request: Request, usage: Usage) -> None:
-        self._size.learn(request, usage)
 
     async def fit_request(self, request: Request, *, by: Sequence[ServedModel]) -> Request:
         """Return the request, trimmed or compacted first if it comes close to the window.
 
         The first model of `by` that can writes the summary."""
         window = self._window()
-        if window is None or self._size.measure(request) < TRIM_AT * window:
+        if window is None or self.size.measure(request) < TRIM_AT * window:
             return request
         self._trim(request, spare_tokens=int(TRIM_SPARES * window), worth=TRIM_PAYS * window)
         request = self._refresh(request)
-        if self._size.measure(request) > COMPACT_AT * window:
+        if self.size.measure(request) > COMPACT_AT * window:
             self._require_fit(request, window)
             if self._old_tokens(request) > max(OLD_MOST * window, REGROWTH * self._smallest_tokens):
                 await self.compact(request, by=by, trigger="auto")
@@ -255,7 +248,7 @@ class Compactor:
         self._trim(request, spare_tokens=0, worth=0)
         request = self._refresh(request)
         window = self._window() or UNKNOWN_WINDOW_TOKENS
-        old_tokens, tokens = self._old_tokens(request), self._size.measure(request)
+        old_tokens, tokens = self._old_tokens(request), self.size.measure(request)
         # The provider counts differently from us: half of the new results is less in any case.
         limit_tokens = min(int(COMPACT_AT * window), old_tokens + (tokens - old_tokens) // 2)
         was_cut = self._cut(request, limit_tokens=limit_tokens)
@@ -277,7 +270,7 @@ class Compactor:
         if trigger and self._run_before and (why := await self._run_before(trigger)):
             self._warn(why)
             return False
-        before, why = self._size.measure(request), ""
+        before, why = self.size.measure(request), ""
         for model in by:
             try:
                 reply = await self._summarise(request, model, wanted)
@@ -332,11 +325,11 @@ class Compactor:
     def _old_tokens(self, request: Request) -> int:
         """Return the size of a request without its new results."""
         new_tokens = sum(map(count_result_tokens, find_new_results(request.messages)))
-        return max(0, self._size.measure(request) - new_tokens)
+        return max(0, self.size.measure(request) - new_tokens)
 
     def _cut(self, request: Request, *, limit_tokens: int) -> bool:
         """Cut the new results until the request is within the limit; return whether any was cut."""
-        if self._size.measure(request) <= limit_tokens:
+        if self.size.measure(request) <= limit_tokens:
             return False
         room = limit_tokens - self._old_tokens(request)
         found = cut_new(request.messages, limit_tokens=room, keep=self._store_result)

@@ -259,16 +259,19 @@ class ModelClient:
         if self._compactor is None or not self._is_forecast_due:
             return
         self._is_forecast_due = False
-        tokens, counted = self._compactor.measure(request)
+        size = self._compactor.size
         large = self._cache.forecast_cost(
-            request, tokens=tokens, cached_tokens=counted, price=price
+            request,
+            tokens=size.measure(request),
+            cached_tokens=size.counted_tokens,
+            price=price,
         )
         if large is not None:
             self._journal.append(Warned(code="cost.forecast", message=large))
 
     def _record_usage(self, request: Request, reply: AssistantMessage) -> None:
         if self._compactor is not None:
-            self._compactor.learn(request, reply.usage)
+            self._compactor.size.learn(request, reply.usage)
         missed = self._cache.detect_miss(request, reply.usage)
         if missed is not None:
             self._journal.append(Warned(code="cache.missed", message=missed))
