@@ -13,6 +13,7 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
+from typing import Any
 
 from agentcli.types.errors import ToolError
 from agentcli.types.own_tools import find_own_tools, to_plain
@@ -70,7 +71,11 @@ class Toolset:
         self._loaded: dict[str, Tool] = {}
         self.declared: tuple[ToolSpec, ...] = ()
         """The tools declared now; the same object until something is added."""
-        self._deferred: tuple[ToolSpec, ...] = ()
+        self.deferred: tuple[ToolSpec, ...] = ()
+        """The tools that can be found, found yet or not; the same object until one is added.
+
+        There are none without the tool that finds them."""
+        self._hidden: tuple[ToolSpec, ...] = ()
         self.add(offers)
 
     def add(self, offers: Iterable[tuple[ToolSpec, Load]]) -> None:
@@ -79,9 +84,11 @@ class Toolset:
             if spec.name not in self._offers:
                 self._offers[spec.name] = (spec, load)
                 if spec.deferred:
-                    self._deferred = (*self._deferred, spec)
+                    self._hidden = (*self._hidden, spec)
                 else:
                     self.declared = (*self.declared, spec)
+        if SEARCH_TOOL in self._offers:
+            self.deferred = self._hidden
 
     def declare(self, names: Iterable[str]) -> None:
         """Declare these tools from the next request on."""
@@ -91,13 +98,6 @@ class Toolset:
                 declared.add(name)
                 spec = replace(self._offers[name][0], deferred=False)
                 self.declared = (*self.declared, spec)
-
-    @property
-    def deferred(self) -> tuple[ToolSpec, ...]:
-        """The tools that can be found, found yet or not; the same object until one is added.
-
-        There are none without the tool that finds them."""
-        return self._deferred if SEARCH_TOOL in self._offers else ()
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
@@ -123,8 +123,10 @@ class Toolset:
             self._loaded[name] = self._offers[name][1]()
         return self._loaded[name]
 
-    def hash_specs(self) -> str:
-        """Hash all that the model sees of its tools: a changed contract shows in the log."""
+    def build_terms(self) -> dict[str, Any]:
+        """Return what the first fact of a session says of its tools.
+
+        The hash is of all that the model sees of them: a changed contract shows in the log."""
         declared = [[spec.name, spec.description, spec.schema] for spec in self.specs]
         text = json.dumps(declared, ensure_ascii=False, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()
+        return {"tools": self.names, "tools_sha256": hashlib.sha256(text.encode()).hexdigest()}

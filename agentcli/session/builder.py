@@ -360,8 +360,7 @@ def _announce(
         "workspace": str(settings.workspace),
         "model": model.name,
         "mode": settings.mode,
-        "tools": toolset.names,
-        "tools_sha256": toolset.hash_specs(),
+        **toolset.build_terms(),
     }
     if start.past.facts:
         repaired = (*start.repaired, *close_unfinished(journal, start.lost, start.lost_agents))

@@ -273,8 +273,7 @@ class ChildAgents(SessionFeature):
                 workspace=str(parts.settings.workspace),
                 model=model.name,
                 mode=parts.gate.mode,
-                tools=toolset.names,
-                tools_sha256=toolset.hash_specs(),
+                **toolset.build_terms(),
             )
         )
         for note in instructions.build_start_notes():

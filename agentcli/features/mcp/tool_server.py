@@ -224,8 +224,7 @@ class ToolServer:
                 workspace=str(self._settings.workspace),
                 model=CLIENT,
                 mode=self._settings.mode,
-                tools=self._toolset.names,
-                tools_sha256=self._toolset.hash_specs(),
+                **self._toolset.build_terms(),
             )
         )
         if self._settings.sandbox == "off":
