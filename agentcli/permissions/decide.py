@@ -214,9 +214,9 @@ class PolicyDecider:
 
     def _ask_outside(self, subject: CallSubject) -> Verdict | None:
         """Return an `ask` for reading outside the workspace, but for the user's keys."""
-        home = Path(os.path.realpath(home_of_user()))
         for reach in subject.outside if self._asks_outside else ():
-            if not find_reserved(home).why_hidden(reach.real) and exists(reach.real):
+            keys = find_reserved(Path(os.path.realpath(home_of_user())))
+            if not keys.why_hidden(reach.real) and exists(reach.real):
                 reason = f"{reach.written} is outside the workspace"
                 return Verdict(decision="ask", by="mode", reason=reason)
         return None
