@@ -176,9 +176,7 @@ def _covers(text: str, part: ShellPart, *, alone: bool) -> bool:
         command = parse_rule(text, "allow", source="session").command
     except RuleError:
         return False
-    if command is None or not command.begins(part):
-        return False
-    return command.why_not_covered(part, alone=alone) is None
+    return command is not None and command.covers(part, alone=alone)
 
 
 _GLOB_CHARACTERS = compile_later(r"([*?\[])")
