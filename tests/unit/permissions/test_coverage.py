@@ -48,18 +48,21 @@ def decide(tmp_path: Path) -> "Decide":
 class Decide:
     def __init__(self, root: Path) -> None:
         (root / "rules.toml").write_text(RULES)
-        prover = ReadProver(
-            workspace=root, resolve=lambda name: Path("/usr/bin", name), cwd=lambda: root
-        )
+        self.looked_up: list[str] = []
+        self.prover = ReadProver(workspace=root, resolve=self._resolve, cwd=lambda: root)
         rules = load_rules(root / "rules.toml", source="user")
         self._decider = PolicyDecider(
-            rules=rules, find_terms=lambda: CommandTerms(prover=prover, is_confined=True)
+            rules=rules, find_terms=lambda: CommandTerms(prover=self.prover, is_confined=True)
         )
         self._subjects = SubjectFactory(workspace=root, cwd=lambda: root)
 
     def __call__(self, command: str) -> Verdict:
         subject = self._subjects.build("bash", {"command": command})
         return self._decider.decide(subject, effect=Effect.EXECUTE, mode="ask")
+
+    def _resolve(self, name: str) -> Path:
+        self.looked_up.append(name)
+        return Path("/usr/bin", name)
 
 
 @pytest.mark.parametrize(
@@ -88,6 +91,15 @@ def test_question_says_what_a_yes_would_give(decide: Decide) -> None:
     verdict = decide("git push origin main")
 
     assert (verdict.decision, verdict.grants) == ("ask", Grants(network=True))
+
+
+def test_line_is_proven_to_only_read_once_for_its_verdict(decide: Decide) -> None:
+    assert decide.prover.reads("ls src | head")
+    once = [*decide.looked_up]
+    decide.looked_up.clear()
+
+    assert decide("ls src | head").decision == "allow"
+    assert decide.looked_up == once
 
 
 @pytest.mark.parametrize(
