@@ -259,7 +259,7 @@ class BuiltinTools:
         """The roots that tools work in."""
         from agentcli.system.workspace import Workspace
 
-        folders = self._host.folders.get()
+        folders = self._host.folders
         return Workspace(
             self._settings.workspace,
             readable=folders.read_by_tools,

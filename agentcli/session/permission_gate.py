@@ -312,7 +312,7 @@ class PermissionGate:
             cwd=lambda: self.host.directory.path,
             find_temporary=lambda: self.host.temporary,
             added=self.get_added,
-            own=self.host.folders.get().read_by_tools,
+            own=self.host.folders.read_by_tools,
         )
 
     def get_added(self) -> Grants:
@@ -326,7 +326,7 @@ class PermissionGate:
             rules=self._rules,
             find_terms=self.host.find_terms,
             is_untrusted=lambda: self._provenance.is_untrusted,
-            own=self.host.folders.get().own,
+            own=self.host.folders.own,
             asks_outside=self.can_ask,
             keeps_sandbox=keeps_sandbox(self._settings),
         )
@@ -337,7 +337,7 @@ class PermissionGate:
 
         return OriginTracker(
             workspace=self._settings.workspace,
-            own=self.host.folders.get().read_by_tools,
+            own=self.host.folders.read_by_tools,
             find_temporary=lambda: self.host.temporary,
             added=self.get_added,
             is_confined=lambda: self.host.sandbox is not None,

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -68,7 +68,6 @@ class SandboxHost:
         held from commands, too."""
         self.paths = paths
         self.scripts = configuration.scripts
-        self.folders = Lazy(self._find_folders)
         self.directory = WorkingDirectory(configuration.settings.workspace)
         """The directory of the next command, which relative paths in it start from."""
         self.failure: SettingsError | None = None
@@ -161,6 +160,16 @@ class SandboxHost:
             judge_host=judge_host or judge_by_grants,
             find_upstream=find_upstream,
             server=server,
+        )
+
+    @cached_property
+    def folders(self) -> SessionFolders:
+        """The directories besides the workspace, found when the first call needs them."""
+        skills = find_readable_folders(self._settings)
+        return SessionFolders(
+            own=find_own_paths(self.paths),
+            read_by_tools=(self.paths.out, *skills.by_tools),
+            read_by_commands=(self.paths.out, *skills.by_commands),
         )
 
     def find_terms(self) -> "CommandTerms":
@@ -270,7 +279,7 @@ class SandboxHost:
         try:
             private = self._private.get()
             self._ripgrep = self._link_ripgrep(private / "bin")
-            readable = (*self._ripgrep, *self.folders.get().read_by_commands)
+            readable = (*self._ripgrep, *self.folders.read_by_commands)
             home = self._find_home()
             with switch_often():
                 return self.build_sandbox(
@@ -279,14 +288,6 @@ class SandboxHost:
         except SettingsError as error:
             self.failure = error
             return None
-
-    def _find_folders(self) -> SessionFolders:
-        skills = find_readable_folders(self._settings)
-        return SessionFolders(
-            own=find_own_paths(self.paths),
-            read_by_tools=(self.paths.out, *skills.by_tools),
-            read_by_commands=(self.paths.out, *skills.by_commands),
-        )
 
     def _link_ripgrep(self, directory: Path) -> tuple[Path, ...]:
         """Link our own ripgrep for commands, unless PATH has one. No command can replace it."""
