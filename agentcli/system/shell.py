@@ -91,24 +91,6 @@ REQUEST_FUNCTION = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShellScript:
-    """A shell for one command, and the file it will read the command from."""
-
-    argv: tuple[str, ...]
-    command_file: Path
-
-    def write(self, command: bytes) -> None:
-        """Write the file from which the waiting shell reads its command."""
-        with os.fdopen(os.open(self.command_file, _NEW_FILE, 0o600), "wb") as file:
-            file.write(command)
-
-    def remove(self) -> None:
-        # Already gone, or replaced by something else: harmless.
-        with suppress(OSError):
-            self.command_file.unlink()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ShellNote:
     """The report of a shell when it ended."""
 
@@ -187,16 +169,22 @@ def _find_real(directory: str) -> Path | None:
 
 
 class ShellHandle:
-    """The connection to one shell. If it is closed before `release`, the shell ends."""
+    """The connection to one shell, and the file that it reads its command from.
 
-    def __init__(self) -> None:
+    If it is closed before `release`, the shell ends."""
+
+    def __init__(self, command_file: Path) -> None:
+        self.command_file = command_file
         self._ours, self.shell_end = socket.socketpair()
         """The shell's end becomes its stdin. Close it here once the shell has started."""
         self._ours.setblocking(False)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._requests = 0
 
-    def release(self) -> None:
+    def release(self, command: bytes) -> None:
+        """Start the command; raise OSError if that fails."""
+        with os.fdopen(os.open(self.command_file, _NEW_FILE, 0o600), "wb") as file:
+            file.write(command)
         self._ours.send(_LET_GO)
 
     def read_note(self) -> ShellNote | None:
@@ -238,26 +226,28 @@ class ShellHandle:
         self.stop_answering()
 
     def close(self) -> None:
-        """Close both ends. Not while the shell runs: it would die when it writes its note."""
+        """Close both ends, and remove the file.
+
+        Not while the shell runs: it would die when it writes its note."""
+        with suppress(OSError):  # already gone, or replaced by something else: harmless
+            self.command_file.unlink()
         self._ours.close()
         self.shell_end.close()
 
 
-def prepare_shell(
+def build_shell_argv(
+    command_file: Path,
     *,
-    directory: Path,
-    name: str,
     notes_directory: bool,
     has_namespace: bool = False,
     terminal: str = "",
-) -> ShellScript:
-    """Prepare a shell for a command in a new file of the directory, whose path contains `name`.
+) -> tuple[str, ...]:
+    """Return the program and arguments of a shell that waits, for a command in this file.
 
     A shell that notes its last directory catches signals, and may be slow to die of one.
     `has_namespace` says that it will be alone in a namespace of processes. `terminal` is the path
     of the terminal that is its output, and then its input, too; empty without one.
     """
-    command_file = directory / f"{name}sh"
     look = _LOOK.format(fd=_NOTE_FD) if has_namespace else ""
     note = _NOTE.format(fd=_NOTE_FD, look=look)
     keep = f"{_NOTE_FD}>&0 " if notes_directory else ""
@@ -273,9 +263,7 @@ def prepare_shell(
     if terminal:
         wrapper = _wrap_for_terminal(terminal, command_file)
     # Without --norc bash takes a socket on stdin for a remote login.
-    return ShellScript(
-        argv=(find_bash(), "--norc", "-c", wrapper, "bash"), command_file=command_file
-    )
+    return (find_bash(), "--norc", "-c", wrapper, "bash")
 
 
 def _wrap_for_terminal(terminal: str, command_file: Path) -> str:

@@ -406,7 +406,7 @@ class Bash:
             log_path=str(call.log_path),
         )
         try:
-            shell.release(call.command)
+            shell.handle.release(call.command)
         except OSError as error:
             pipe.close()
             self._processes.finish(shell.tag, left_running=(), pipe=pipe)

@@ -20,7 +20,7 @@ from typing import Protocol
 
 from agentcli.system import process, process_tree
 from agentcli.system.environment import UNATTENDED
-from agentcli.system.shell import ShellHandle, ShellScript, prepare_shell
+from agentcli.system.shell import ShellHandle, build_shell_argv
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.grants import Grants
 from agentcli.types.verdicts import CommandChannels, HostLeases, Sandbox
@@ -60,18 +60,12 @@ class ShellSetup:
 class PooledShell:
     setup: ShellSetup
     tag: str
-    script: ShellScript
     child: "Popen[bytes]"
     output: int
     """The reading end of its output."""
     handle: ShellHandle
     token: str
     """The token of its lease, by which its programs reach hosts; empty if there are none."""
-
-    def release(self, command: bytes) -> None:
-        """Start the command; raise OSError if that fails."""
-        self.script.write(command)
-        self.handle.release()
 
 
 class ShellPool:
@@ -189,7 +183,6 @@ class ShellPool:
 
     def finish(self, shell: PooledShell) -> tuple[str, ...]:
         """Clean up after a shell that has ended; return the remarks of the sandbox on it."""
-        shell.script.remove()
         shell.handle.close()
         refused = self._leases.end(shell.token) if self._leases else ()
         sandbox = self._choose_sandbox(shell.setup)
@@ -260,7 +253,7 @@ class ShellPool:
         tag = self._new_mark(outside=setup.grants.outside)
         sandbox = self._choose_sandbox(setup)
         token, channels = self._open_lease(setup.grants)
-        leash = ShellHandle()
+        leash = ShellHandle(self._directory / f"{tag}sh")
         with ExitStack() as undo, ExitStack() as given:
             if self._leases is not None:
                 undo.callback(self._leases.end, token)
@@ -269,9 +262,8 @@ class ShellPool:
             output, stdout = process.open_terminal() if on_terminal else os.pipe()
             undo.callback(os.close, output)
             given.callback(os.close, stdout)
-            script = prepare_shell(
-                directory=self._directory,
-                name=tag,
+            argv = build_shell_argv(
+                leash.command_file,
                 notes_directory=notes_directory,
                 has_namespace=sandbox is not None and sandbox.name == _WITH_NAMESPACE,
                 terminal=_name_terminal(stdout) if on_terminal else "",
@@ -281,7 +273,7 @@ class ShellPool:
                 variables = {key: variables[key] for key in variables if key not in UNATTENDED}
             child = process.start_sandboxed(
                 sandbox,
-                script.argv,
+                argv,
                 cwd=setup.cwd,
                 env={**variables, **credentials, **channels.variables},
                 stdin=leash.shell_end.fileno(),
@@ -293,7 +285,6 @@ class ShellPool:
         return PooledShell(
             setup=setup,
             tag=tag,
-            script=script,
             child=child,
             output=output,
             handle=leash,

@@ -10,10 +10,9 @@ import pytest
 from agentcli.system.shell import (
     ShellHandle,
     ShellNote,
-    ShellScript,
+    build_shell_argv,
     encode_command,
     name_pipe,
-    prepare_shell,
 )
 from agentcli.types.errors import ToolError
 from agentcli.types.tools import ErrorKind
@@ -30,30 +29,39 @@ class Ran:
         return self.note.directory if self.note else None
 
 
-def prepared(tmp_path: Path, command: str, *, notes_directory: bool = True) -> ShellScript:
+@dataclass(frozen=True)
+class PreparedShell:
+    handle: ShellHandle
+    argv: tuple[str, ...]
+    command: bytes
+
+
+def prepared(tmp_path: Path, command: str, *, notes_directory: bool = True) -> PreparedShell:
     directory = tmp_path / "call with 'quotes'"
     directory.mkdir()
-    script = prepare_shell(directory=directory, name="mark.1.", notes_directory=notes_directory)
+    handle = ShellHandle(directory / "mark.1.sh")
     keeps_pipe = notes_directory and name_pipe(command) != ()
-    script.write(encode_command(command, keeps_pipe=keeps_pipe))
-    return script
+    return PreparedShell(
+        handle=handle,
+        argv=build_shell_argv(handle.command_file, notes_directory=notes_directory),
+        command=encode_command(command, keeps_pipe=keeps_pipe),
+    )
 
 
-def run(script: ShellScript, cwd: Path, **more: str) -> Ran:
-    leash = ShellHandle()
+def run(shell: PreparedShell, cwd: Path, **more: str) -> Ran:
     with subprocess.Popen(
-        script.argv,
+        shell.argv,
         cwd=cwd,
         env={**os.environ, **more},
-        stdin=leash.shell_end.fileno(),
+        stdin=shell.handle.shell_end.fileno(),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
     ) as child:
-        leash.shell_end.close()
-        leash.release()
+        shell.handle.shell_end.close()
+        shell.handle.release(shell.command)
         output, _ = child.communicate()
-    note = leash.read_note()
-    leash.close()
+    note = shell.handle.read_note()
+    shell.handle.close()
     return Ran(child.returncode, output, note)
 
 
@@ -273,23 +281,22 @@ def test_shell_reads_no_files_of_the_person_first(tmp_path: Path) -> None:
 
 
 def test_shell_that_is_not_let_go_ends(tmp_path: Path) -> None:
-    leash = ShellHandle()
-    script = prepared(tmp_path, "echo ran")
+    shell = prepared(tmp_path, "echo ran")
     with subprocess.Popen(
-        script.argv, stdin=leash.shell_end.fileno(), stdout=subprocess.PIPE
+        shell.argv, stdin=shell.handle.shell_end.fileno(), stdout=subprocess.PIPE
     ) as child:
-        leash.close()
+        shell.handle.close()
         assert child.communicate()[0] == b""
     assert child.returncode == 126
 
 
-def test_files_are_private_and_removed(tmp_path: Path) -> None:
-    script = prepared(tmp_path, "true")
-    run(script, tmp_path)
-    assert stat.S_IMODE(script.command_file.stat().st_mode) == 0o600
-    script.remove()
-    script.remove()
-    assert not script.command_file.exists()
+def test_file_of_a_command_is_private_and_removed(tmp_path: Path) -> None:
+    handle = prepared(tmp_path, "true").handle
+    handle.release(b"true")
+    assert stat.S_IMODE(handle.command_file.stat().st_mode) == 0o600
+    handle.close()
+    handle.close()
+    assert not handle.command_file.exists()
 
 
 @pytest.mark.parametrize(

@@ -125,9 +125,9 @@ def test_first_command_runs_in_a_shell_that_was_started_while_it_was_judged(
         session.shells.prepare_first(session.workspace, Grants(outside=True))
         assert await waiting(session) == []
         session.shells.prepare_first(session.workspace, Grants())
-        first, second = [started.result().script for started in session.shells._waiting]
+        first, second = [started.result().handle for started in session.shells._waiting]
         await session.run("true", grants=Grants())
-        assert [started.result().script for started in session.shells._waiting][:1] == [second]
+        assert [started.result().handle for started in session.shells._waiting][:1] == [second]
         assert not first.command_file.exists()
 
     in_session(tmp_path, scenario, sandbox=confined(tmp_path, layer))
@@ -145,7 +145,7 @@ def test_shell_ends_with_whoever_would_have_let_it_go(tmp_path: Path) -> None:
     async def scenario(session: Session) -> None:
         await session.run("true")
         assert len(await waiting(session)) == 2
-        names = [started.result().script.command_file.name for started in session.shells._waiting]
+        names = [started.result().handle.command_file.name for started in session.shells._waiting]
         await until(lambda: [len(running(name)) for name in names] == [1, 1])
         for started in session.shells._waiting:
             started.result().handle.close()
