@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from select import select
 from subprocess import DEVNULL, STDOUT, Popen
-from threading import Timer
 
 from agentcli.sandbox import kernel, landlock_rules, seccomp
 from agentcli.sandbox.kernel import Launcher
@@ -41,8 +40,6 @@ _FILTER = seccomp.SyscallFilter(
 )
 _MOUNTED_GUARDS = 48
 """The limit of mounted guards. More take longer than a command: the others are checked after it."""
-_FIRST_COMMAND_S = 1.0
-"""How long placeholders are held for the first command: everybody sees them."""
 _END_S = 2.0
 _STATUS_BYTES = 4096
 _LOADERS = "LD_"
@@ -103,8 +100,6 @@ class BubblewrapSandbox:
         self._inside = Launcher(_block_session_sockets, name="bubblewrap launcher in its network")
         self._status: dict[Popen[bytes], _Status] = {}
         self._waiting: dict[Popen[bytes], tuple[Grants, MountState]] = {}
-        self._kept: list[ExitStack] = []
-        """What holds the placeholders for the first command, while it is awaited."""
 
     @property
     def name(self) -> str:
@@ -114,27 +109,6 @@ class BubblewrapSandbox:
     def temporary(self) -> TemporaryFiles:
         paths = self._paths
         return TemporaryFiles(root=paths.shared, at=paths.temporary, names=self._view.temporaries)
-
-    @contextmanager
-    def keep_for_first_command(self) -> Iterator[None]:
-        """Keep the mounts of what runs meanwhile, in case the first command comes soon after it.
-
-        The kernel drops them with the placeholders, and mounting takes longer than most commands.
-        """
-        with ExitStack() as held:
-            with suppress(OSError):  # whatever is started fails in the same way, and says why
-                self._placeholders.take()
-                held.callback(self._placeholders.release)
-            yield
-            timer = Timer(_FIRST_COMMAND_S, self._release_kept)
-            timer.daemon = True
-            held.callback(timer.cancel)
-            self._kept.append(held.pop_all())
-            timer.start()
-
-    def _release_kept(self) -> None:
-        with suppress(IndexError):  # another thread did it
-            self._kept.pop().close()
 
     def start(
         self,
@@ -151,7 +125,6 @@ class BubblewrapSandbox:
         grants = without_hosts(grants)
         stdio = (stdin, stdout, stderr)
         self._placeholders.take()
-        self._release_kept()
         try:
             mounted = self._state(grants)
             launch = partial(self._launch, argv, cwd, env, grants, mounted, stdio=stdio)
@@ -201,7 +174,6 @@ class BubblewrapSandbox:
 
     def close(self) -> None:
         """Release everything. Commands that still run end with the thread that started them."""
-        self._release_kept()
         self._supervisor.close()
         self._launcher.close()
         self._inside.close()

@@ -11,14 +11,12 @@ import shlex
 import shutil
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import cache, partial
-from io import RawIOBase
 from pathlib import Path
-from select import POLLIN, poll
 from tempfile import TemporaryDirectory, gettempdir
 from threading import Thread
 from typing import TYPE_CHECKING
@@ -32,18 +30,18 @@ from agentcli.sandbox.paths import SandboxScope as SandboxScope
 from agentcli.system import own_process
 from agentcli.system.environment import MARK
 from agentcli.system.orphan_reaper import OrphanReaper
+from agentcli.system.process import read_answer
 from agentcli.system.process_tree import new_tag
 from agentcli.types.errors import SettingsError, explain_shortage
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.grants import Grants
-from agentcli.types.verdicts import Sandbox
+from agentcli.types.verdicts import PROBE_PASSED, RunProbe, Sandbox
 
 if TYPE_CHECKING:
     from agentcli.sandbox.landlock import LandlockSandbox
 
-_PROBE = ("/bin/sh", "-c", '{ echo > "$1"; } 2>/dev/null && exit 3; echo > "$2"', "sh")
+_PROBE = "! {{ echo > {outside}; }} 2>/dev/null && echo > {inside} && echo || exit 3"
 _PROBE_LIMIT_S = 10.0
-_SAID_BYTES = 1000
 _CAN_READ_DENIED = "Commands can read what rules deny to read: only bubblewrap can hide it."
 _SHOWS_KEYS = "Landlock cannot hide your keys in a workspace that holds your home directory."
 _IN_A_PROJECT = "Start agentcli in the directory of a project."
@@ -86,8 +84,75 @@ class _ProvenLayer:
     """True if commands in it can read what rules deny."""
 
 
-_Survey = Callable[[], SandboxPaths]
-_Build = Callable[[SandboxScope, _Survey, Mapping[str, str]], _ProvenLayer]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Trial:
+    """What each layer is made from and proven with."""
+
+    scope: SandboxScope
+    environ: Mapping[str, str]
+    survey: Callable[[], SandboxPaths]
+    run_probe: RunProbe
+
+    def prove(self, sandbox: Sandbox, remedy: Callable[[str], Remedy]) -> None:
+        """Run a line that tries to write outside and inside, and check the effect.
+
+        Raise _Unusable, and close the sandbox, if it does not hold."""
+        try:
+            output = self._run_probe(sandbox)
+        except OSError as error:
+            sandbox.close()
+            unwritable = workspace_unwritable(error, self.survey().workspace)
+            shortage = explain_shortage(error)
+            if shortage and unwritable is None:
+                raise shortage from error  # no reason to do without a sandbox
+            raise _Unusable(unwritable or remedy(str(error))) from error
+        if output != PROBE_PASSED:
+            sandbox.close()
+            raise _Unusable(remedy(output.strip()))
+
+    def _run_probe(self, sandbox: Sandbox) -> str:
+        """Return what it printed, or nothing if the files say otherwise."""
+        paths = self.survey()
+        inside = paths.temporary / "probe"
+        inside.unlink(missing_ok=True)
+        with TemporaryDirectory(prefix="agentcli-", dir=_beside(paths.workspace)) as directory:
+            outside = Path(directory, "probe")
+            line = _PROBE.format(outside=shlex.quote(str(outside)), inside=shlex.quote(str(inside)))
+            output = self.run_probe(sandbox, line, paths.workspace)
+            holds = inside.exists() and not outside.exists()
+        inside.unlink(missing_ok=True)
+        return output if holds or output != PROBE_PASSED else ""
+
+
+_Build = Callable[[_Trial], _ProvenLayer]
+
+
+def run_probe_alone(sandbox: Sandbox, line: str, cwd: Path) -> str:
+    """Run the probe in a process of its own, which has a tag: it ends if we are killed."""
+    tag = new_tag(confined=True)
+    reaper = OrphanReaper(tag)
+    try:
+        with ExitStack() as handles:
+            reader, writer = os.pipe()
+            handles.callback(os.close, reader)
+            try:
+                process = sandbox.start(
+                    ["/bin/sh", "-c", line],
+                    cwd=cwd,
+                    env={MARK: tag},
+                    stdout=writer,
+                    grants=Grants(),
+                )
+            finally:
+                os.close(writer)
+            said = read_answer(reader, PROBE_PASSED.encode(), within_s=_PROBE_LIMIT_S)
+        if said != PROBE_PASSED.encode():
+            kill_tree(process.pid)
+        process.wait()
+        sandbox.finish(process)
+        return said.decode("utf-8", "replace")
+    finally:
+        reaper.dismiss()
 
 
 def choose_sandbox(
@@ -95,16 +160,18 @@ def choose_sandbox(
     *,
     environ: Mapping[str, str] = os.environ,
     only: str | None = None,
+    run_probe: RunProbe = run_probe_alone,
     beside: Callable[[], None] = lambda: None,
     broken: Callable[[LayerFinding], None] = lambda finding: None,
 ) -> Sandbox:
     """Return the strongest layer that works, or the requested one. Raise SettingsError if none.
 
+    `run_probe` runs the proof of each layer. It may keep what it started for later, if that passes.
     `beside` is called in a thread while a layer is made and proves itself. `broken` is called with
     each stronger layer that is installed and does not work, and with the returned one if commands
     in it can read what rules deny."""
     failures: list[LayerFinding] = []
-    for proven, finding in _attempts(scope, environ, only, beside):
+    for proven, finding in _attempts(scope, environ, only=only, run_probe=run_probe, beside=beside):
         if proven is not None:
             for failure in failures:
                 if failure.reason != not_installed().reason:
@@ -135,7 +202,9 @@ def describe_layers(
 def _attempts(
     scope: SandboxScope,
     environ: Mapping[str, str],
+    *,
     only: str | None = None,
+    run_probe: RunProbe = run_probe_alone,
     beside: Callable[[], None] = lambda: None,
 ) -> Iterator[tuple[_ProvenLayer | None, LayerFinding]]:
     builders = _builders()
@@ -154,10 +223,11 @@ def _attempts(
         Thread(target=beside, daemon=True, name="beside the proof").start()
         return paths
 
+    trial = _Trial(scope=scope, environ=environ, survey=survey, run_probe=run_probe)
     for layer, build in builders.items():
         if only in (None, layer):
             try:
-                proven = build(scope, survey, environ)
+                proven = build(trial)
             except _Unusable as error:
                 remedy = error.remedy
                 yield (
@@ -176,14 +246,15 @@ def _builders() -> dict[str, _Build]:
     return {}
 
 
-def _bubblewrap(scope: SandboxScope, survey: _Survey, environ: Mapping[str, str]) -> _ProvenLayer:
-    program = _find_bubblewrap(environ, Path(os.path.realpath(scope.workspace)))
+def _bubblewrap(trial: _Trial) -> _ProvenLayer:
+    scope = trial.scope
+    program = _find_bubblewrap(trial.environ, Path(os.path.realpath(scope.workspace)))
     if program is None:
         raise _Unusable(not_installed())
     with ThreadPoolExecutor(thread_name_prefix="bubblewrap") as beside:
         asked = beside.submit(_version, program)
         made = beside.submit(make_private_network, program)
-        paths = survey()
+        paths = trial.survey()
     version, network = asked.result(), made.result()
     if version is None or not seccomp.is_supported():
         if network is not None:
@@ -192,26 +263,25 @@ def _bubblewrap(scope: SandboxScope, survey: _Survey, environ: Mapping[str, str]
     make = partial(BubblewrapSandbox, paths, program=program, version=version, limits=scope.limits)
     sandbox = make(network=network)
     try:
-        with sandbox.keep_for_first_command():
-            _prove(sandbox, paths, Remedy)
+        trial.prove(sandbox, Remedy)
     except _Unusable:
         sandbox = make(network=make_private_network(program), keeps_mounts=False)
-        _prove(sandbox, paths, lambda output: bubblewrap_failed(output, program))
+        trial.prove(sandbox, lambda output: bubblewrap_failed(output, program))
     return _ProvenLayer(sandbox=sandbox)
 
 
-def _landlock(scope: SandboxScope, survey: _Survey, environ: Mapping[str, str]) -> _ProvenLayer:
+def _landlock(trial: _Trial) -> _ProvenLayer:
     from agentcli.sandbox.landlock import OLDEST_VERSION, LandlockSandbox
 
     version = landlock_rules.version()
     if version < OLDEST_VERSION or not seccomp.is_supported():
         raise _Unusable(landlock_missing(version, OLDEST_VERSION))
-    paths = survey()
-    sandbox = LandlockSandbox(paths, limits=scope.limits)
+    paths = trial.survey()
+    sandbox = LandlockSandbox(paths, limits=trial.scope.limits)
     if sandbox.shows_keys:
         sandbox.close()
         raise _Unusable(Remedy(_SHOWS_KEYS, _IN_A_PROJECT))
-    _prove(sandbox, paths, lambda output: Remedy(f"Landlock failed ({output})."))
+    trial.prove(sandbox, lambda output: Remedy(f"Landlock failed ({output})."))
     return _ProvenLayer(
         sandbox=sandbox,
         gaps=_list_landlock_gaps(sandbox, paths),
@@ -219,14 +289,13 @@ def _landlock(scope: SandboxScope, survey: _Survey, environ: Mapping[str, str]) 
     )
 
 
-def _seatbelt(scope: SandboxScope, survey: _Survey, environ: Mapping[str, str]) -> _ProvenLayer:
+def _seatbelt(trial: _Trial) -> _ProvenLayer:
     from agentcli.sandbox.seatbelt import PROGRAM, SeatbeltSandbox
 
     if not PROGRAM.exists():
         raise _Unusable(Remedy(f"There is no {PROGRAM}."))
-    paths = survey()
-    sandbox = SeatbeltSandbox(paths)
-    _prove(sandbox, paths, lambda output: Remedy(f"sandbox-exec failed ({output})."))
+    sandbox = SeatbeltSandbox(trial.survey())
+    trial.prove(sandbox, lambda output: Remedy(f"sandbox-exec failed ({output})."))
     gaps = ("Memory and the number of processes are not limited.",)
     return _ProvenLayer(sandbox=sandbox, gaps=gaps)
 
@@ -249,73 +318,10 @@ def _version(program: Path) -> tuple[int, ...] | None:
     return tuple(map(int, numbers.groups())) if numbers else None
 
 
-def _prove(sandbox: Sandbox, paths: SandboxPaths, remedy: Callable[[str], Remedy]) -> None:
-    """Run a program that tries to write outside and inside, and check the effect.
-
-    Raise _Unusable, and close the sandbox, if it does not hold."""
-    inside = paths.temporary / "probe"
-    inside.unlink(missing_ok=True)
-    with TemporaryDirectory(prefix="agentcli-", dir=_beside(paths.workspace)) as directory:
-        outside = Path(directory, "probe")
-        try:
-            code, output = _run(sandbox, [*_PROBE, str(outside), str(inside)], cwd=paths.workspace)
-        except OSError as error:
-            sandbox.close()
-            unwritable = workspace_unwritable(error, paths.workspace)
-            shortage = explain_shortage(error)
-            if shortage and unwritable is None:
-                raise shortage from error  # no reason to do without a sandbox
-            raise _Unusable(unwritable or remedy(str(error))) from error
-        works = code == 0 and inside.exists() and not outside.exists()
-    inside.unlink(missing_ok=True)
-    if not works:
-        sandbox.close()
-        raise _Unusable(remedy(output))
-
-
 def _beside(workspace: Path) -> str:
     """Return a directory outside the workspace that we could write to without a sandbox."""
     usual = (gettempdir(), "/var/tmp", "/dev/shm")
     return next((path for path in usual if not Path(path).is_relative_to(workspace)), usual[0])
-
-
-def _run(sandbox: Sandbox, argv: Sequence[str], *, cwd: Path) -> tuple[int, str]:
-    """Run a program to its end. Return its exit code and the beginning of its output.
-
-    It has a tag, by which it is ended if we are killed meanwhile."""
-    tag = new_tag(confined=True)
-    reaper = OrphanReaper(tag)
-    reader, writer = os.pipe()
-    try:
-        with os.fdopen(reader, "rb", buffering=0) as output:
-            try:
-                process = sandbox.start(
-                    argv, cwd=cwd, env={MARK: tag}, stdout=writer, grants=Grants()
-                )
-            finally:
-                os.close(writer)
-            said = _read_to_end(output)
-            if said is None:
-                kill_tree(process.pid)
-            code = process.wait()
-            sandbox.finish(process)
-            return code, (said or b"")[:_SAID_BYTES].decode("utf-8", "replace").strip()
-    finally:
-        reaper.dismiss()
-
-
-def _read_to_end(output: RawIOBase) -> bytes | None:
-    """Return what the probe and its processes print, or None if they do not end in time."""
-    deadline = time.monotonic() + _PROBE_LIMIT_S
-    said = b""
-    ready = poll()
-    ready.register(output, POLLIN)
-    while ready.poll(1000 * max(0.0, deadline - time.monotonic())):
-        chunk = output.read(_SAID_BYTES)
-        if not chunk:
-            return said
-        said += chunk
-    return None
 
 
 # The reasons why a layer does not work here, and the gaps of one that does.

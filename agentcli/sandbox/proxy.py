@@ -164,24 +164,33 @@ class NetworkProxy:
         """Where it listens; 0 if it does not."""
         self._loopback_port = 0
         """The same on the user's own loopback, for commands that have the whole network."""
+        self._listeners: list[socket.socket] = []
+        """Those that nobody accepts connections from yet."""
         self._accepting: list[asyncio.Task[None]] = []
         self._connections: set[asyncio.Task[None]] = set()
 
     def prepare(self, grants: Grants = NO_GRANTS) -> None:
         if not self._is_prepared:
             self._is_prepared = True
-            self._port = self._accept_at(self._listen())
+            self._port = self._listen_at(self._listen())
         if grants.network and _asks_for_git(grants) and not self._loopback_port:
-            self._loopback_port = self._accept_at(socket.create_server((OWN_ADDRESSES[0], 0)))
+            self._loopback_port = self._listen_at(socket.create_server((OWN_ADDRESSES[0], 0)))
+        with suppress(RuntimeError):  # in another thread, so the first command does it
+            self._accept()
 
-    def _accept_at(self, listener: socket.socket | None) -> int:
-        """Accept connections from now on. Return the port, or 0 without a listener."""
+    def _listen_at(self, listener: socket.socket | None) -> int:
+        """Return the port, or 0 without a listener. Who connects there waits in the socket."""
         if listener is None:
             return 0
-        # Who connects before it runs waits in the socket.
-        accept_all = self._accept_all(listener)
-        self._accepting.append(asyncio.get_running_loop().create_task(accept_all))
+        self._listeners.append(listener)
         return int(listener.getsockname()[1])
+
+    def _accept(self) -> None:
+        """Accept the connections of all listeners from now on."""
+        loop = asyncio.get_running_loop()
+        while self._listeners:
+            accept_all = self._accept_all(self._listeners.pop())
+            self._accepting.append(loop.create_task(accept_all))
 
     def new_token(self) -> str:
         return secrets.token_hex(16)
@@ -206,6 +215,7 @@ class NetworkProxy:
         return self._loopback_port if grants.network else self._port
 
     def begin(self, token: str, *, call_id: str, grants: Grants) -> None:
+        self._accept()
         lease = _Lease(call_id, grants)
         if self._agents:
             self._agents.begin(token, call_id=call_id, find_reached=lease.find_reached)
@@ -230,6 +240,8 @@ class NetworkProxy:
             self._agents.close()
         for task in (*self._connections, *self._accepting):
             task.cancel()
+        while self._listeners:
+            self._listeners.pop().close()
 
     async def _accept_all(self, listener: socket.socket) -> None:
         loop = asyncio.get_running_loop()

@@ -252,7 +252,7 @@ def _assemble(
     choice_warning = ""
     if requirements is not None and requirements.tool_choice not in ("auto", "none"):
         choice_warning = apply_tool_choice(requirements.tool_choice, parts)
-    preparation = build_preparation(parts.gate.host, parts.checkpoints)
+    preparation = build_preparation(parts.builtin_tools, parts.checkpoints)
     if parts.hooks is not None:
         journal.subscribe(parts.hooks)
     for listener in (one for feature in features.values() for one in feature.listeners):

@@ -8,6 +8,7 @@ import signal
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, cached_property, partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentcli.agent.toolset import Load
@@ -24,6 +25,7 @@ from agentcli.types.messages import Image
 from agentcli.types.own_tools import BUILT_IN
 from agentcli.types.settings import Settings
 from agentcli.types.tools import Command, Tool, ToolResult, ToolSpec, WorkingDirectory
+from agentcli.types.verdicts import Sandbox
 
 if TYPE_CHECKING:
     from agentcli.session.credentials import UserCredentials
@@ -236,6 +238,7 @@ class BuiltinTools:
 
         `declare` declares the tool for input once a command is on a terminal."""
         shells = self._shells.get()  # first: the tool is loaded while its sandbox proves itself
+        self._host.report()
         from agentcli.tools.bash import Bash
 
         return Bash(
@@ -315,13 +318,30 @@ class BuiltinTools:
         def report_end(finished: FinishedCommand) -> None:
             self._emit(CommandEnded(pid=finished.started.pid, how=finished.how))
 
-        return ProcessTable(confined=self._host.sandbox is not None, on_end=report_end)
+        return ProcessTable(on_end=report_end)
+
+    def prepare_shells(self) -> None:
+        """Make the sandbox and its first shell ahead, in another thread."""
+        self._shells.get().release_unused()
 
     def _build_shells(self) -> "ShellPool":
+        """Build the pool in the sandbox that its first shell has proven."""
+        proven: ShellPool | None = None
+
+        def run_probe(sandbox: Sandbox, line: str, cwd: Path) -> str:
+            nonlocal proven
+            proven = self._build_pool(sandbox)
+            return proven.prove(line, cwd)
+
+        sandbox = self._host.prepare(run_probe)
+        return proven if proven and proven.sandbox is sandbox else self._build_pool(sandbox)
+
+    def _build_pool(self, sandbox: Sandbox | None) -> "ShellPool":
         from agentcli.system.environment import build_child_environment
         from agentcli.tools.shells import ShellPool
 
-        confined, passed = self._host.build_environ(), self._settings.pass_env
+        confined = self._host.build_confined_environ() if sandbox else os.environ
+        passed = self._settings.pass_env
 
         def build_environment(tag: str, grants: Grants) -> dict[str, str]:
             environ = os.environ if grants.outside else confined
@@ -337,13 +357,15 @@ class BuiltinTools:
 
         return ShellPool(
             directory=self._paths.out,
-            sandbox=self._host.sandbox,
+            sandbox=sandbox,
             new_tag=self._processes.get().new_tag,
             environment=build_environment,
             find_credentials=find_credentials,
             leases=self._host.open_proxy(
-                self._gate.judge_host, answer_git, self._gate.judge_signature
-            ),
+                sandbox, self._gate.judge_host, answer_git, self._gate.judge_signature
+            )
+            if sandbox
+            else None,
         )
 
     def _build_credentials(self) -> "UserCredentials":

@@ -15,8 +15,8 @@ from importlib import import_module
 from threading import Event as Signal
 from threading import Thread
 
+from agentcli.session.builtin_tools import BuiltinTools
 from agentcli.session.checkpoints import Checkpoints
-from agentcli.session.sandbox_host import SandboxHost
 from agentcli.types.deltas import RequestSent
 from agentcli.types.events import Event, ModelReplied, TurnEnded
 
@@ -128,12 +128,12 @@ def load_command_modules() -> None:
         import_module(name)
 
 
-def build_preparation(host: SandboxHost, checkpoints: Checkpoints) -> Preparation:
+def build_preparation(builtin_tools: BuiltinTools, checkpoints: Checkpoints) -> Preparation:
     closing = Signal()
     return Preparation(
         [
             *(partial(import_module, name) for name in COMMANDS),
-            host.prepare,
+            builtin_tools.prepare_shells,
             *(partial(import_module, name) for name in FILES),
             partial(checkpoints.prepare, closing.is_set),
         ],

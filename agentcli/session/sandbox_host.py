@@ -28,6 +28,7 @@ from agentcli.types.verdicts import (
     HostLeases,
     JudgeHost,
     JudgeSignature,
+    RunProbe,
     Sandbox,
     TemporaryFiles,
 )
@@ -81,23 +82,30 @@ class SandboxHost:
         self._ripgrep: tuple[Path, ...] = ()
         """A directory for PATH with a link to our own ripgrep, and its target, if needed."""
         self._prover = Lazy(self._build_prover)
-        self._proxy: NetworkProxy | None = None
+        self._proxies: list[NetworkProxy] = []
+        """One for each layer that was tried."""
         self._warnings: deque[Warned] = deque()
         """Warnings of what was made ahead, until it is needed."""
         self._is_needed = False
 
-    def prepare(self) -> None:
-        """Make the sandbox ahead, in another thread. Nobody notices before it is needed."""
-        self._sandbox.get()
+    def prepare(self, run_probe: RunProbe) -> Sandbox | None:
+        """Make the sandbox ahead, perhaps in another thread. Nobody notices before it is needed.
+
+        `run_probe` runs the proof, if it is not made yet."""
+        return self._sandbox.get(partial(self._choose_sandbox, run_probe))
 
     @property
     def sandbox(self) -> Sandbox | None:
         """None if the user turned it off, or if no layer works here and every command asks."""
-        self._is_needed = True
         sandbox = self._sandbox.get()
+        self.report()
+        return sandbox
+
+    def report(self) -> None:
+        """Emit the warnings of what was made, which is needed now."""
+        self._is_needed = True
         while self._warnings:
             self._emit(self._warnings.popleft())
-        return sandbox
 
     @property
     def temporary(self) -> TemporaryFiles | None:
@@ -114,30 +122,32 @@ class SandboxHost:
         return self._prover.get()
 
     def open_proxy(
-        self, judge_host: JudgeHost, answer_git: AnswerGit, judge_signature: JudgeSignature
-    ) -> HostLeases | None:
-        """Return the leases of commands on hosts. Call once.
-
-        None without a sandbox: then commands reach everything directly."""
+        self,
+        sandbox: Sandbox,
+        judge_host: JudgeHost,
+        answer_git: AnswerGit,
+        judge_signature: JudgeSignature,
+    ) -> HostLeases:
+        """Return the leases of commands in a sandbox on hosts."""
         from agentcli.sandbox.proxy import NetworkProxy
         from agentcli.sandbox.ssh_agent import AgentBrokers
 
-        if self.sandbox is not None:
-            self._proxy = NetworkProxy(
-                self.sandbox.listen,
+        proxy = NetworkProxy(
+            sandbox.listen,
+            emit=self._emit,
+            judge_host=judge_host,
+            find_upstream=find_upstream,
+            answer_git=answer_git,
+            agents=AgentBrokers(
+                find_agent=_find_ssh_agent,
+                judge=judge_signature,
                 emit=self._emit,
-                judge_host=judge_host,
-                find_upstream=find_upstream,
-                answer_git=answer_git,
-                agents=AgentBrokers(
-                    find_agent=_find_ssh_agent,
-                    judge=judge_signature,
-                    emit=self._emit,
-                    workspace=self._settings.workspace,
-                    can_connect=self.sandbox.reaches_sockets,
-                ),
-            )
-        return self._proxy
+                workspace=self._settings.workspace,
+                can_connect=sandbox.reaches_sockets,
+            ),
+        )
+        self._proxies.append(proxy)
+        return proxy
 
     def open_server_proxy(self, sandbox: Sandbox, server: str) -> HostLeases:
         """Return the leases of one MCP server on the hosts that its entry names."""
@@ -193,17 +203,19 @@ class SandboxHost:
         home: Path | None = None,
         environ: Mapping[str, str] = os.environ,
         workspace: Path | None = None,
+        run_probe: RunProbe | None = None,
         beside: Callable[[], None] = lambda: None,
     ) -> Sandbox | None:
         """Build a sandbox, or return None if the user turned it off.
 
         `private` is a directory that nobody else uses, with the home in it if none is given.
         `environ` says where programs are. `workspace` is a directory to work in instead of the
-        session's workspace. `beside` is called in a thread meanwhile.
+        session's workspace. `run_probe` runs the proof; if None, a process of its own does.
+        `beside` is called in a thread meanwhile.
         Raise SettingsError if no sandbox works here."""
         if self._settings.sandbox == "off":
             return None
-        from agentcli.sandbox.choose import SandboxScope, choose_sandbox
+        from agentcli.sandbox.choose import SandboxScope, choose_sandbox, run_probe_alone
         from agentcli.sandbox.limits import CommandLimits
 
         own = (get_user_directory(), get_trust_directory())
@@ -229,7 +241,12 @@ class SandboxHost:
                 path.mkdir(mode=0o700, parents=True, exist_ok=True)  # only what exists can be held
         only = None if self._settings.sandbox == "auto" else self._settings.sandbox
         return choose_sandbox(
-            scope, only=only, environ=environ, beside=beside, broken=self._warn_weaker_sandbox
+            scope,
+            only=only,
+            environ=environ,
+            run_probe=run_probe or run_probe_alone,
+            beside=beside,
+            broken=self._warn_weaker_sandbox,
         )
 
     def _deny_paths(self, scope: "SandboxScope") -> "SandboxScope":
@@ -247,8 +264,10 @@ class SandboxHost:
 
     def build_environ(self) -> Mapping[str, str]:
         """Return the part of our environment that a command inherits."""
-        if self.sandbox is None:
-            return os.environ
+        return os.environ if self.sandbox is None else self.build_confined_environ()
+
+    def build_confined_environ(self) -> Mapping[str, str]:
+        """Return the part of our environment that a command in a sandbox inherits."""
         from agentcli.sandbox.environment import build_environment
 
         built = build_environment(
@@ -258,8 +277,8 @@ class SandboxHost:
         return {**built, "PATH": os.pathsep.join(entries)}
 
     def close(self) -> None:
-        if self._proxy is not None:
-            self._proxy.close()
+        for proxy in self._proxies:
+            proxy.close()
         if self._sandbox.made is not None:
             self._sandbox.made.close()
         if self._home.made is not None:
@@ -270,7 +289,7 @@ class SandboxHost:
             with suppress(OSError):  # `agentcli sessions delete` tries again
                 remove_directory(self._private.made)
 
-    def _choose_sandbox(self) -> Sandbox | None:
+    def _choose_sandbox(self, run_probe: RunProbe | None = None) -> Sandbox | None:
         from agentcli.session.preparation import load_command_modules, switch_often
 
         self._warn_own_environment()
@@ -283,7 +302,11 @@ class SandboxHost:
             home = self._find_home()
             with switch_often():
                 return self.build_sandbox(
-                    private, readable=readable, home=home, beside=load_command_modules
+                    private,
+                    readable=readable,
+                    home=home,
+                    run_probe=run_probe,
+                    beside=load_command_modules,
                 )
         except SettingsError as error:
             self.failure = error

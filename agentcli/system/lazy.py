@@ -18,12 +18,14 @@ class Lazy(Generic[T]):
         self.made: T | None = None
         """The value, or None if nobody needed it yet."""
 
-    def get(self) -> T:
-        """Return the value. Make it at the first call, or wait while another thread makes it."""
+    def get(self, make: Callable[[], T] | None = None) -> T:
+        """Return the value. Make it at the first call, or wait while another thread makes it.
+
+        `make` is another way to make it, if it is not made yet."""
         if not self._is_made:
             with self._making:
                 if not self._is_made:
-                    self.made = self._make()
+                    self.made = (make or self._make)()
                     self._is_made = True
         return cast(T, self.made)
 

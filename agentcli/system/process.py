@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from select import POLLIN, poll
 from subprocess import DEVNULL, STDOUT, Popen
 from threading import Thread
 from typing import Any, Protocol, TypeVar
@@ -39,6 +40,7 @@ GATHER_S = 0.001
 ENDING_S = 0.2
 """How long what a command has started may outlive it and still count as its own."""
 DRAIN_S = 0.2
+_ANSWER_BYTES = 1000
 
 Steps = tuple[tuple[int, float], ...]
 """Signals to the process group, each with the seconds it gets to work."""
@@ -235,6 +237,22 @@ def start_sandboxed(
         grants=grants,
         waits=waits,
     )
+
+
+def read_answer(output: int, expected: bytes, *, within_s: float) -> bytes:
+    """Return what is printed: up to the expected answer, the end of the output, or of the time."""
+    deadline = time.monotonic() + within_s
+    said = b""
+    ready = poll()
+    ready.register(output, POLLIN)
+    while said != expected and len(said) < _ANSWER_BYTES:
+        if not ready.poll(1000 * max(0.0, deadline - time.monotonic())):
+            break
+        chunk = os.read(output, _ANSWER_BYTES)
+        if not chunk:
+            break
+        said += chunk
+    return said
 
 
 async def run(

@@ -87,15 +87,10 @@ class ProcessTable:
     def __init__(
         self,
         *,
-        confined: bool = False,
         on_end: Callable[[FinishedCommand], None] = lambda finished: None,
     ) -> None:
-        """`confined` says that every command runs in a sandbox.
-
-        `on_end` is called for each background command that has ended.
-        """
+        """`on_end` is called for each background command that has ended."""
         self._on_end = on_end
-        self._is_confined = confined
         self._prefixes: dict[bool, str] = {}
         """The beginning of all tags of confined commands, and of those outside the sandbox."""
         self._commands: dict[str, StartedCommand] = {}
@@ -115,14 +110,13 @@ class ProcessTable:
         self._marks = 0
         self._reapers: list[OrphanReaper] = []
 
-    def new_tag(self, *, outside: bool = False) -> str:
+    def new_tag(self, *, confined: bool) -> str:
         """Return the tag by which the processes of a new command will be known.
 
-        `outside` says that this one runs without the sandbox, by the user's own yes.
+        `confined` says that it runs in a sandbox.
         """
         with self._tagging:
             self._marks += 1
-            confined = self._is_confined and not outside
             if confined not in self._prefixes:
                 self._prefixes[confined] = process_tree.new_tag(confined=confined)
                 self._reapers.append(OrphanReaper(self._prefixes[confined]))

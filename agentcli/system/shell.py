@@ -241,12 +241,14 @@ def build_shell_argv(
     notes_directory: bool,
     has_namespace: bool = False,
     terminal: str = "",
+    probe: str = "",
 ) -> tuple[str, ...]:
     """Return the program and arguments of a shell that waits, for a command in this file.
 
     A shell that notes its last directory catches signals, and may be slow to die of one.
     `has_namespace` says that it will be alone in a namespace of processes. `terminal` is the path
-    of the terminal that is its output, and then its input, too; empty without one.
+    of the terminal that is its output, and then its input, too; empty without one. `probe` is a
+    line that it runs first, before it waits.
     """
     look = _LOOK.format(fd=_NOTE_FD) if has_namespace else ""
     note = _NOTE.format(fd=_NOTE_FD, look=look)
@@ -262,6 +264,8 @@ def build_shell_argv(
     )
     if terminal:
         wrapper = _wrap_for_terminal(terminal, command_file)
+    if probe:
+        wrapper = f"{probe}; {wrapper}"
     # Without --norc bash takes a socket on stdin for a remote login.
     return (find_bash(), "--norc", "-c", wrapper, "bash")
 

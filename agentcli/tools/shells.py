@@ -12,10 +12,11 @@ import sys
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from subprocess import Popen, TimeoutExpired
+from threading import Timer
 from typing import Protocol
 
 from agentcli.system import process, process_tree
@@ -23,11 +24,14 @@ from agentcli.system.environment import UNATTENDED
 from agentcli.system.shell import ShellHandle, build_shell_argv
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.grants import Grants
-from agentcli.types.verdicts import CommandChannels, HostLeases, Sandbox
+from agentcli.types.verdicts import PROBE_PASSED, CommandChannels, HostLeases, Sandbox
 
 _AHEAD = 2
 """The number of waiting shells; a fast model is back before one is ready, or wants two commands."""
 _LEAVE_S = 2.0
+_PROBE_LIMIT_S = 10.0
+_FIRST_S = 1.0
+"""How long a first shell waits that no call asked for: everybody sees what its sandbox plants."""
 _WITH_NAMESPACE = "bubblewrap"
 """The sandbox in which every command has its own namespace of processes."""
 
@@ -36,8 +40,8 @@ FindCredentials = Callable[[Grants], Awaitable[Mapping[str, str]]]
 
 
 class NewTag(Protocol):
-    def __call__(self, *, outside: bool) -> str:
-        """Return a tag for the processes of a command, which may run outside the sandbox."""
+    def __call__(self, *, confined: bool) -> str:
+        """Return a tag for the processes of a command, which may run in a sandbox."""
         ...
 
 
@@ -88,7 +92,7 @@ class ShellPool:
         """
         self._directory = directory.resolve()
         self._sandbox = sandbox
-        self._new_mark = new_tag
+        self._new_tag = new_tag
         self._environment = environment
         self._find_credentials = find_credentials
         self._leases = leases
@@ -96,6 +100,10 @@ class ShellPool:
         self._due: asyncio.Handle | None = None
         """The scheduled start of more shells."""
         self._maker = ThreadPoolExecutor(1, thread_name_prefix="shells ahead")
+
+    @property
+    def sandbox(self) -> Sandbox | None:
+        return self._sandbox
 
     @property
     def are_confined(self) -> bool:
@@ -161,12 +169,47 @@ class ShellPool:
             on_terminal=on_terminal,
         )
 
+    def prove(self, probe: str, cwd: Path) -> str:
+        """Run a line of shell in the first shell, which then waits for the first command.
+
+        Return what the line prints. If it does not pass, the shell is ended."""
+        if self._leases is not None:
+            self._leases.prepare()
+        setup = ShellSetup.at(cwd, Grants())
+        shell = self._start(setup, {}, notes_directory=True, waits=True, probe=probe)
+        passed = PROBE_PASSED.encode()
+        said = process.read_answer(shell.output, passed, within_s=_PROBE_LIMIT_S)
+        first: Future[PooledShell] = Future()
+        first.set_result(shell)
+        if said == passed:
+            self._waiting.append(first)
+        else:
+            process_tree.signal_group(shell.child.pid, process_tree.KILL)
+            self._dismiss_started(first)
+        return said.decode("utf-8", "replace")
+
     def prepare_first(self, cwd: Path, grants: Grants) -> None:
-        """Start the first shells in their sandboxes, while a command is judged."""
-        if self._sandbox is not None and _may_wait(grants):
+        """Start the first shells in their sandboxes, while a command is judged.
+
+        The one that proved the sandbox is enough, if it has these grants."""
+        is_ready = any(_may_have(grants, started) for started in tuple(self._waiting))
+        if self._sandbox is not None and _may_wait(grants) and not is_ready:
+            self.release_spares()
             if self._leases is not None:
                 self._leases.prepare(grants)
             self._start_spares(cwd, grants)
+
+    def release_unused(self) -> None:
+        """End the shells that wait in a moment, unless commands take them before."""
+        for started in tuple(self._waiting):
+            timer = Timer(_FIRST_S, self._release, [started])
+            timer.daemon = True
+            timer.start()
+
+    def _release(self, started: "Future[PooledShell]") -> None:
+        with suppress(ValueError):  # it is taken
+            self._waiting.remove(started)
+            self._dismiss(started)
 
     def prepare(self, cwd: Path, grants: Grants) -> None:
         """Schedule the next shells, while nothing waits for them.
@@ -249,9 +292,10 @@ class ShellPool:
         notes_directory: bool,
         waits: bool,
         on_terminal: bool = False,
+        probe: str = "",
     ) -> PooledShell:
-        tag = self._new_mark(outside=setup.grants.outside)
         sandbox = self._choose_sandbox(setup)
+        tag = self._new_tag(confined=sandbox is not None)
         token, channels = self._open_lease(setup.grants)
         leash = ShellHandle(self._directory / f"{tag}sh")
         with ExitStack() as undo, ExitStack() as given:
@@ -267,6 +311,7 @@ class ShellPool:
                 notes_directory=notes_directory,
                 has_namespace=sandbox is not None and sandbox.name == _WITH_NAMESPACE,
                 terminal=_name_terminal(stdout) if on_terminal else "",
+                probe=probe,
             )
             variables = self._environment(tag, setup.grants)
             if on_terminal:
@@ -296,6 +341,13 @@ class ShellPool:
             return "", CommandChannels()
         token = self._leases.new_token()
         return token, self._leases.open(token, grants)
+
+
+def _may_have(grants: Grants, started: "Future[PooledShell]") -> bool:
+    """Return whether a shell has these grants, as far as it is known by now."""
+    if not started.done():
+        return True
+    return not started.exception() and started.result().setup.grants == grants
 
 
 def _may_wait(grants: Grants) -> bool:

@@ -323,6 +323,13 @@ class Sandbox(Protocol):
         ...
 
 
+RunProbe: TypeAlias = Callable[[Sandbox, str, Path], str]
+"""Runs a line of shell in a sandbox, in a directory, and returns what it prints.
+
+That is an empty line if the sandbox holds, as far as the line can tell."""
+PROBE_PASSED = "\n"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandChannels:
     """The ways by which one command reaches what it is granted outside."""
@@ -342,7 +349,8 @@ class HostLeases(Protocol):
     def prepare(self, grants: Grants = NO_GRANTS) -> None:
         """Listen for commands, and for one with these grants.
 
-        Takes a few milliseconds the first time, then nothing."""
+        Takes a few milliseconds the first time, then nothing. May be called from any thread; in
+        another than that of the event loop, nobody is answered before the first command begins."""
         ...
 
     def new_token(self) -> str:

@@ -1,6 +1,5 @@
 """Commands of one session are started in one view of the file system, and yet do not meet."""
 
-import asyncio
 import os
 import subprocess
 from collections.abc import Iterator
@@ -8,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.sandbox import bubblewrap, namespaces
+from agentcli.sandbox import namespaces
 from agentcli.sandbox.bubblewrap import BubblewrapSandbox
 from agentcli.types.grants import Grants
 from tests.support.confined import Confined, confined
-from tests.support.processes import until
 
 
 @pytest.fixture
@@ -37,34 +35,6 @@ def test_only_the_view_is_mounted_for_a_command(place: Confined) -> None:
     assert all("nosuid" in one for one in flags.values())
     ran = place.run("cd /proc/1/root && ls -d view oldroot newroot 2>/dev/null; ls -d /usr")
     assert ran.output == "/usr\n"
-
-
-def test_first_command_gets_the_mounts_of_the_proof(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(bubblewrap, "_FIRST_COMMAND_S", 600)
-    with confined("bubblewrap", tmp_path) as place:
-        if not keeps_mounts(place):
-            pytest.skip("no mounts can be kept here")
-        placeholder = place.workspace / ".agentcli"
-        inode = placeholder.stat().st_ino
-        assert place.run("stat -c %i .agentcli").output == f"{inode}\n"
-        assert not placeholder.exists()
-    with confined("bubblewrap", tmp_path) as place:
-        assert placeholder.exists()
-    assert not placeholder.exists()
-
-
-def test_placeholders_do_not_wait_long_for_a_first_command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(bubblewrap, "_FIRST_COMMAND_S", 0.0)
-    with confined("bubblewrap", tmp_path) as place:
-        asyncio.run(until(lambda: not (place.workspace / ".agentcli").exists()))
-        assert place.run("touch .agentcli/settings.toml; ls -A").output.splitlines() == [
-            "touch: cannot touch '.agentcli/settings.toml': Read-only file system",
-            ".agentcli",
-        ]
 
 
 def test_command_meets_no_other_in_the_same_mounts(place: Confined) -> None:

@@ -86,7 +86,7 @@ def in_session(
     out_dir = out or home / "out"
 
     async def main() -> T:
-        ledger = ProcessTable(confined=out is not None)
+        ledger = ProcessTable()
         shells = shells_in(out_dir, ledger, sandbox, leases)
         directory, terminals = WorkingDirectory(workspace), Terminals()
         tool = Bash(

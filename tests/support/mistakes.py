@@ -81,7 +81,7 @@ class Table:
 
     def __init__(self, root: Path, out: Path) -> None:
         self.facts: list[Fact] = []
-        self._processes = ProcessTable(confined=False)
+        self._processes = ProcessTable()
         self._shells = shells_in(out, self._processes)
         workspace = Workspace(root, readable=(out,))
         seen = Seen(self.facts, locate=lambda path: workspace.locate(path).path)

@@ -221,7 +221,7 @@ class RunProgram:
         printed = BoundedOutput(*self._new_log())
         live = LiveOutput(printed, report=context.progress, lines=CARD_TAIL_LINES)
         pipe = Pipe(FilteredSink(live, self._ground.clean()))
-        tag = self._ground.processes.new_tag()
+        tag = self._ground.processes.new_tag(confined=self._ground.sandbox is not None)
         channel = ProgramChannel(
             dispatch=context.dispatch, call_id=context.call_id, own_time_s=args.timeout
         )

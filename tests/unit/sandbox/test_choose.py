@@ -16,10 +16,12 @@ from agentcli.sandbox.choose import (
     choose_sandbox,
     describe_layers,
     landlock_missing,
+    run_probe_alone,
     workspace_unwritable,
 )
 from agentcli.sandbox.landlock import OLDEST_VERSION
 from agentcli.types.errors import SettingsError
+from agentcli.types.verdicts import PROBE_PASSED, Sandbox
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="these layers are those of Linux")
 
@@ -50,6 +52,30 @@ def test_chosen_layer_is_the_first_that_works(tmp_path: Path) -> None:
     sandbox.close()
     assert sandbox.name == working[0]
     assert list((tmp_path / "ws").iterdir()) == []
+
+
+@linux
+def test_layer_that_only_says_that_it_holds_is_not_used(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="no command is run"):
+        choose_sandbox(ground(tmp_path), run_probe=lambda sandbox, line, cwd: PROBE_PASSED)
+
+
+@linux
+def test_next_layer_is_tried_if_the_proof_of_one_fails(tmp_path: Path) -> None:
+    tried: list[str] = []
+
+    def run_probe(sandbox: Sandbox, line: str, cwd: Path) -> str:
+        tried.append(sandbox.name)
+        is_first = len(set(tried)) == 1
+        return "no\n" if is_first else run_probe_alone(sandbox, line, cwd)
+
+    if [one.works for one in describe_layers(ground(tmp_path))] != [True, True]:
+        pytest.skip("needs two layers")
+    broken: list[LayerFinding] = []
+    sandbox = choose_sandbox(ground(tmp_path), run_probe=run_probe, broken=broken.append)
+    sandbox.close()
+    assert tried == ["bubblewrap", "bubblewrap", "landlock"]  # the first also without kept mounts
+    assert (sandbox.name, [one.layer for one in broken]) == ("landlock", ["bubblewrap"])
 
 
 @linux

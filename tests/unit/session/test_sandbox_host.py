@@ -5,6 +5,7 @@ from threading import Thread
 import pytest
 
 from agentcli.log.paths import SessionPaths
+from agentcli.sandbox.choose import run_probe_alone
 from agentcli.session.configuration import Configuration
 from agentcli.session.sandbox_host import SandboxHost
 from agentcli.types.events import Event, Warned
@@ -30,7 +31,7 @@ class Desk:
 
     def prepare(self) -> None:
         """Prepare it as a session does, in another thread."""
-        thread = Thread(target=self.host.prepare)
+        thread = Thread(target=self.host.prepare, args=[run_probe_alone])
         thread.start()
         thread.join()
 

@@ -18,6 +18,11 @@ def test_value_is_made_once_when_first_needed() -> None:
     assert made == [1]
 
 
+def test_value_can_be_made_another_way_before_it_is_made() -> None:
+    lazy = Lazy(lambda: "usual")
+    assert [lazy.get(lambda: "other"), lazy.get(lambda: "late"), lazy.get()] == ["other"] * 3
+
+
 def test_none_is_a_value_too() -> None:
     made: list[int] = []
     lazy: Lazy[None] = Lazy(lambda: made.append(1))

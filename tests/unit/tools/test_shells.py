@@ -10,8 +10,9 @@ import pytest
 
 from agentcli.sandbox import landlock_rules
 from agentcli.sandbox.choose import SandboxScope, choose_sandbox, describe_layers
+from agentcli.tools import shells
 from agentcli.types.grants import Grants
-from agentcli.types.verdicts import Sandbox
+from agentcli.types.verdicts import PROBE_PASSED, Sandbox
 from tests.support.bash import Session, details, in_session, text
 from tests.support.processes import running, until
 
@@ -131,6 +132,63 @@ def test_first_command_runs_in_a_shell_that_was_started_while_it_was_judged(
         assert not first.command_file.exists()
 
     in_session(tmp_path, scenario, sandbox=confined(tmp_path, layer))
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_first_command_runs_in_the_shell_that_proved_its_sandbox(
+    tmp_path: Path, layer: str
+) -> None:
+    async def scenario(session: Session) -> None:
+        assert session.shells.prove("echo", session.workspace) == PROBE_PASSED
+        session.shells.prepare_first(session.workspace, Grants())
+        (proven,) = await waiting(session)
+        assert text(await session.run("echo a", grants=Grants())) == "a\n[exit code 0]"
+        assert proven.returncode == 0
+
+    in_session(tmp_path, scenario, sandbox=confined(tmp_path, layer))
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_shell_that_did_not_prove_its_sandbox_is_not_used(tmp_path: Path, layer: str) -> None:
+    async def scenario(session: Session) -> None:
+        assert session.shells.prove("echo no; exit 3", session.workspace) == "no\n"
+        assert await waiting(session) == []
+
+    in_session(tmp_path, scenario, sandbox=confined(tmp_path, layer))
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_shell_that_proved_the_sandbox_gets_no_command_with_more_grants(
+    tmp_path: Path, layer: str
+) -> None:
+    async def scenario(session: Session) -> None:
+        granted = Grants(writable=(tmp_path / "granted",))
+        granted.writable[0].mkdir()
+        session.shells.prove("echo", session.workspace)
+        (proven,) = await waiting(session)
+        session.shells.prepare_first(session.workspace, granted)
+        assert proven not in await waiting(session)
+        await session.run(f"touch {granted.writable[0]}/a", grants=granted)
+        assert (granted.writable[0] / "a").exists()
+        await until(lambda: proven.returncode == 126)
+
+    in_session(tmp_path, scenario, sandbox=confined(tmp_path, layer))
+
+
+def test_placeholders_do_not_wait_long_for_a_first_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(session: Session) -> None:
+        placeholder = session.workspace / ".agentcli"
+        session.shells.prove("echo", session.workspace)
+        assert placeholder.exists()
+        session.shells.release_unused()
+        await until(lambda: not placeholder.exists())
+        output = text(await session.run("touch .agentcli/a", grants=Grants()))
+        assert output.startswith("touch: cannot touch '.agentcli/a': Read-only file system")
+
+    monkeypatch.setattr(shells, "_FIRST_S", 0.0)
+    in_session(tmp_path, scenario, sandbox=confined(tmp_path, "bubblewrap"))
 
 
 def test_nothing_is_started_before_a_first_command_without_a_sandbox(tmp_path: Path) -> None:
