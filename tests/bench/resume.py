@@ -44,7 +44,7 @@ def figures() -> Iterator[Figure]:
     yield Figure(what="the first of them, to its bound", value=taken["own"], at_most=300)
 
 
-def _take_up(paths: SessionPaths) -> None:
+def _take_up(paths: SessionPaths) -> Journal:
     gc.disable()  # as at the start of the program
     start = open_existing(paths)
     try:
@@ -55,6 +55,7 @@ def _take_up(paths: SessionPaths) -> None:
             last_seq=start.last_seq,
         )
         journal.history.build_messages()
+        return journal
     finally:
         start.lock.release()
         gc.enable()
