@@ -162,6 +162,8 @@ class PyteTerm(Term):
         self._screen = _Screen(cols, rows, self._reply)
         self._stream = pyte.ByteStream(self._screen)
         self._raw = bytearray()
+        self._rows: list[str] | None = None
+        """The screen as text, until something is written to it: to make it takes milliseconds."""
         self._lock = threading.RLock()
         self._written = threading.Condition(self._lock)
         self.fd, terminal = os.openpty()
@@ -186,7 +188,9 @@ class PyteTerm(Term):
 
     def screen(self) -> list[str]:
         with self._lock:
-            return [row.rstrip() for row in self._screen.display]
+            if self._rows is None:
+                self._rows = [row.rstrip() for row in self._screen.display]
+            return list(self._rows)
 
     def history(self) -> list[str]:
         with self._lock:
@@ -229,6 +233,7 @@ class PyteTerm(Term):
     def resize(self, cols: int, rows: int) -> None:
         with self._lock:
             self._screen.resize(rows, cols)
+            self._rows = None
         termios.tcsetwinsize(self.fd, (rows, cols))
 
     def hang_up(self) -> None:
@@ -265,6 +270,7 @@ class PyteTerm(Term):
                 self._raw += data
                 # pyte prints what it does not know of these.
                 self._stream.feed(re.sub(rb"\x1b\[[>=<][0-9;]*[a-zA-Z]", b"", data))
+                self._rows = None
                 self._written.notify_all()
 
     def _reply(self, data: str) -> None:
