@@ -7,7 +7,7 @@ from hypothesis import settings
 EVERY_RUN = "every-run"
 _FEWEST = 5
 
-settings.register_profile(EVERY_RUN, max_examples=30, deadline=None)
+settings.register_profile(EVERY_RUN, max_examples=15, deadline=None)
 settings.register_profile("soak", max_examples=2_000, deadline=None)
 
 
