@@ -37,7 +37,7 @@ _NEVER_LOADED = (
 )
 _LOADED_LATER = ("agentcli.features.acp", "agentcli.features.mcp", "agentcli.ui.repl.commands")
 """What takes longest, when it is clear that this is not about one test alone."""
-_LATER_EVENTS = 12
+_LATER_EVENTS = 4
 _PATTERN = compile_later("")
 _METHODS = ("finditer", "fullmatch", "match", "search", "split", "sub")
 
