@@ -1,4 +1,4 @@
-"""The request types of the official SDKs. Importing an SDK takes a second, so only tests do it."""
+"""Types of the official SDKs. Importing an SDK takes a second, so only tests that need it do it."""
 
 from functools import cache
 from importlib import import_module
@@ -19,7 +19,10 @@ _REQUESTS = {
 }
 
 
+def load_type(module: str, name: str) -> Any:
+    return getattr(import_module(module), name)
+
+
 @cache
 def load_request_type(protocol: str) -> TypeAdapter[Any]:
-    module, name = _REQUESTS[protocol]
-    return TypeAdapter(getattr(import_module(module), name))
+    return TypeAdapter(load_type(*_REQUESTS[protocol]))

@@ -10,9 +10,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, get_args
 
-from anthropic.types import BrowserMemberName
-
 from tests.support.provider import Recorded, continues
+from tests.support.sdk_types import load_type
 from tests.support.strict_loading import faults
 
 Body = dict[str, Any]
@@ -97,6 +96,11 @@ class StrictAnthropic:
         _require(now[: len(sent)] == sent, "earlier messages changed: the prefix is not the same")
 
 
+def _list_members() -> frozenset[str]:
+    """Return the members of the browser toolset."""
+    return frozenset(get_args(load_type("anthropic.types", "BrowserMemberName")))
+
+
 def _forces_call(body: Body) -> bool:
     return body.get("tool_choice", {}).get("type") in ("any", "tool")
 
@@ -153,7 +157,7 @@ def _check_tools(body: Body) -> None:
     for toolset in [tool for tool in tools or [] if "name" not in tool]:
         _require(toolset["type"] == _TOOLSET, f"tools: {toolset['type']}")
         _require(set(toolset) <= {"type", "configs", "cache_control"}, "toolset: Extra inputs")
-        known = set(toolset.get("configs", {})) <= set(get_args(BrowserMemberName))
+        known = set(toolset.get("configs", {})) <= _list_members()
         _require(known, "toolset: configs: Extra inputs are not permitted")
     named = [tool for tool in tools or [] if "name" in tool]
     names = [tool["name"] for tool in named]
@@ -250,7 +254,7 @@ def _check_assistant(
             _require(bool(re.fullmatch(r"[a-zA-Z0-9_-]+", block["id"])), f"{where}: id pattern")
             _require(bool(re.fullmatch(r"[a-zA-Z0-9_-]{1,128}", block["name"])), f"{where}: name")
             if block.get("toolset_name"):
-                _require(block["name"] in get_args(BrowserMemberName), f"{where}: no such member")
+                _require(block["name"] in _list_members(), f"{where}: no such member")
             seen.add(block["id"])
             ids.append(block["id"])
         if block["type"] == "thinking":

@@ -4,12 +4,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from anthropic import types as anthropic_types
-from google.genai import types as gemini_types
-from google.genai._gaos.types.interactions.computeruse import ComputerUse
-from openai.types.responses.computer_tool_param import ComputerToolParam
-from openai.types.responses.response_computer_tool_call import ResponseComputerToolCall
-from openai.types.responses.response_input_item_param import ComputerCallOutput
 from pydantic import TypeAdapter
 
 from agentcli.features.computer.computer import ComputerArgs
@@ -21,6 +15,7 @@ from agentcli.providers.openai import computer as openai_tool
 from agentcli.tools.arguments import parse_arguments
 from agentcli.types.messages import AssistantMessage, Echo, Image, Text, ToolCall, UserMessage
 from agentcli.types.tools import ErrorKind, ToolResult
+from tests.support.sdk_types import load_type
 
 Object = dict[str, Any]
 
@@ -64,7 +59,7 @@ MEMBERS: list[tuple[str, Object, Object]] = [
 @pytest.mark.parametrize(("member", "given", "action"), MEMBERS)
 def test_member_of_the_browser_toolset(member: str, given: Object, action: Object) -> None:
     camel = "".join(word.capitalize() for word in member.split("_"))
-    getattr(anthropic_types, f"Browser{camel}Input").model_validate(given, strict=True)
+    load_type("anthropic.types", f"Browser{camel}Input").model_validate(given, strict=True)
     assert anthropic_tool.read_call(member, given) == ("computer", {"actions": [action]})
     parse_arguments(ComputerArgs, {"actions": [action]})
 
@@ -103,7 +98,8 @@ def test_action_of_the_computer_tool(given: Object, action: Object, is_list: boo
         "pending_safety_checks": [],
         **({"actions": [given]} if is_list else {"action": given}),
     }
-    ResponseComputerToolCall.model_validate(item, strict=True)
+    responses = "openai.types.responses.response_computer_tool_call"
+    load_type(responses, "ResponseComputerToolCall").model_validate(item, strict=True)
     assert openai_tool.read_call(item, {}) == ("computer", {"actions": [action]})
     parse_arguments(ComputerArgs, {"actions": [action]})
 
@@ -153,12 +149,17 @@ def test_other_calls_of_gemini_stay() -> None:
 
 
 def test_declarations_are_what_the_sdks_take() -> None:
-    toolset: TypeAdapter[Any] = TypeAdapter(anthropic_types.BrowserToolset20260801Param)
+    browser = load_type("anthropic.types", "BrowserToolset20260801Param")
+    toolset: TypeAdapter[Any] = TypeAdapter(browser)
     toolset.validate_python(anthropic_tool.DECLARATION, strict=True, extra="forbid")
-    tool: TypeAdapter[Any] = TypeAdapter(ComputerToolParam)
+    computer = load_type("openai.types.responses.computer_tool_param", "ComputerToolParam")
+    tool: TypeAdapter[Any] = TypeAdapter(computer)
     tool.validate_python(openai_tool.DECLARATIONS[0], strict=True, extra="forbid")
-    gemini_types.Tool.model_validate(gemini_tool.IN_GENERATE, extra="forbid")
-    ComputerUse.model_validate(gemini_tool.IN_INTERACTIONS, extra="forbid")
+    load_type("google.genai.types", "Tool").model_validate(gemini_tool.IN_GENERATE, extra="forbid")
+    interactions = "google.genai._gaos.types.interactions.computeruse"
+    load_type(interactions, "ComputerUse").model_validate(
+        gemini_tool.IN_INTERACTIONS, extra="forbid"
+    )
 
 
 @pytest.mark.parametrize("error", [None, ErrorKind.FAILED, ErrorKind.DENIED])
@@ -178,7 +179,8 @@ def test_screenshots_go_back_with_confirmed_checks(error: ErrorKind | None) -> N
     )
     answers: list[Any] = openai_tool.make_answers(result, call)
     answer, *messages = answers
-    output: TypeAdapter[Any] = TypeAdapter(ComputerCallOutput)
+    item = load_type("openai.types.responses.response_input_item_param", "ComputerCallOutput")
+    output: TypeAdapter[Any] = TypeAdapter(item)
     output.validate_python(answer, strict=True, extra="forbid")
     assert ("acknowledged_safety_checks" in answer) == (error is not ErrorKind.DENIED)
     assert [one["content"][0]["text"] for one in messages] == (["Error: why"] if error else [])
