@@ -27,6 +27,7 @@ for name in ("SIGHUP", "SIGQUIT"):
 # Starting hundreds of times without bytecode is most of the time.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+os.environ.pop("AGENTCLI_SANDBOX", None)  # the program that is tested gets it from here
 
 gc.disable()  # until all tests are collected: everything that is made so far stays
 settings.load_profile(examples.EVERY_RUN)
@@ -110,6 +111,14 @@ def own_directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"):
         monkeypatch.setenv(name, str(tmp_path / name))
     monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.null.Keyring")
+
+
+@pytest.fixture
+def without_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands of the program have no sandbox: to make one is half of a short run.
+
+    For files that are not about what commands may reach. All others have what users have."""
+    monkeypatch.setenv("AGENTCLI_SANDBOX", "off")
 
 
 @pytest.fixture

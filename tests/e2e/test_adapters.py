@@ -15,6 +15,8 @@ from tests.support import anthropic_streams as anthropic
 from tests.support.program import PROGRAM, agentcli, environment, script
 from tests.support.provider import Provider
 
+pytestmark = pytest.mark.usefixtures("without_sandbox")
+
 OLD_LOGS = sorted((Path(__file__).parents[2] / "fixtures" / "old_logs").rglob("*.jsonl"))
 WITH_HARBOR = pytest.mark.skipif(find_spec("harbor") is None, reason="Harbor is not installed")
 

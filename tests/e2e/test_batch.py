@@ -17,6 +17,8 @@ from tests.support.mcp_links import NASTY
 from tests.support.program import PROGRAM, Ran, agentcli, environment, script, write_fork_command
 from tests.support.provider import Provider, Reply
 
+pytestmark = pytest.mark.usefixtures("without_sandbox")
+
 EDIT = [
     {"calls": [{"write_file": {"path": "made.txt", "content": "made\n"}}]},
     "Made.",

@@ -23,6 +23,8 @@ from tests.support.foreign_hooks import (
 from tests.support.mcp_links import SHELF
 from tests.support.program import Ran, agentcli, script, session_log, write_script_command
 
+pytestmark = pytest.mark.usefixtures("without_sandbox")
+
 
 @pytest.fixture
 def home(home: Path) -> Path:
@@ -92,7 +94,7 @@ def test_public_hook_stops_what_it_must_and_nothing_else(
     assert stopped == [call in hook.stops for call in calls], ran.err
     passed = [one for one, call in zip(results, calls, strict=True) if call not in hook.stops]
     assert [one.text for one in passed if one.status == "error"] == []
-    assert facts_of(home, Warned) == []
+    assert [one.code for one in facts_of(home, Warned)] == ["sandbox.off"]
 
 
 def test_formatter_gets_each_file_after_it_was_written(home: Path, workspace: Path) -> None:

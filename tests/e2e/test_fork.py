@@ -6,7 +6,7 @@ import pytest
 from agentcli.log.audit import audit_log
 from tests.support.program import Ran, agentcli, script, session_log
 
-pytestmark = pytest.mark.usefixtures("verified_logs")
+pytestmark = pytest.mark.usefixtures("verified_logs", "without_sandbox")
 
 READ_THEN_EDIT: list[Any] = [
     {"calls": [{"read_file": {"path": "a.txt"}}, {"bash": {"command": "touch ran"}}]},

@@ -9,6 +9,8 @@ from jsonschema import Draft202012Validator
 from agentcli.ui.tally import Tally
 from tests.support.program import agentcli, script
 
+pytestmark = pytest.mark.usefixtures("without_sandbox")
+
 REFERENCE = Path(__file__).parents[2] / "docs/reference"
 SCHEMA = json.loads((REFERENCE / "stream-json.schema.json").read_text())
 CHANGES = {

@@ -6,6 +6,8 @@ import pytest
 from tests.support.program import agentcli, script, session_log
 from tests.support.sick_logs import HERE as SICK
 
+pytestmark = pytest.mark.usefixtures("without_sandbox")
+
 LOGS = sorted(SICK.glob("*.jsonl"))
 CODES = {"healthy": 0, "circling": 0, "damaged": 7, "denied": 7, "killed": 7}
 

@@ -22,6 +22,8 @@ from tests.support.provider import Provider, Reply
 from tests.support.sdk_types import load_request_type
 from tests.support.strict_responses import StrictResponses
 
+pytestmark = pytest.mark.usefixtures("without_sandbox")
+
 QUERY = {"query": "look up an invoice"}
 FOUND = "nasty__find_invoice"
 NATIVE = {"AGENTCLI_TOOL_SEARCH": "provider"}

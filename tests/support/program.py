@@ -17,6 +17,8 @@ from tests.support.accounts import Account
 
 PROGRAM = Path(sys.executable).with_name("agentcli")
 LIMIT_S = 110.0
+_PASSED_ON = ("COVERAGE", "AGENTCLI_SANDBOX")
+"""Variables of the tests that are also for the program; the fixture `without_sandbox` sets one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,7 @@ def environment(home: Path, **more: str) -> dict[str, str]:
         "HOME": str(home),
         "LANG": "C.UTF-8",
         "AGENTCLI_MCP_WAIT": "100",  # a slow machine must not make servers late
-        **{name: value for name, value in os.environ.items() if name.startswith("COVERAGE")},
+        **{name: value for name, value in os.environ.items() if name.startswith(_PASSED_ON)},
         **more,
     }
 
