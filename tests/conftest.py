@@ -29,6 +29,11 @@ sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 os.environ.pop("AGENTCLI_SANDBOX", None)  # the program that is tested gets it from here
 
+# A `python3` of a version manager is a shell script, which takes longer than the interpreter.
+own_programs = str(Path(sys.base_prefix, "bin"))
+if not os.environ["PATH"].startswith(own_programs):
+    os.environ["PATH"] = os.pathsep.join((own_programs, os.environ["PATH"]))
+
 gc.disable()  # until all tests are collected: everything that is made so far stays
 settings.load_profile(examples.EVERY_RUN)
 guard = speed.Guard()
