@@ -1,6 +1,7 @@
 """Which processes are there, asked of the machine and not of the code under test."""
 
 import asyncio
+import os
 import secrets
 import subprocess
 import time
@@ -28,12 +29,10 @@ def _list_commands() -> Iterator[tuple[int, str]]:
             pid, _, words = line.strip().partition(" ")
             yield int(pid), words
         return
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        with suppress(OSError):  # it has ended meanwhile
-            yield (
-                int(path.parent.name),
-                path.read_bytes().replace(b"\0", b" ").decode("utf-8", "replace"),
-            )
+    # Tests look a hundred times a second: Path takes twice as long.
+    for name in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208
+        with suppress(OSError), open(f"/proc/{name}/cmdline", "rb") as words:  # noqa: PTH123
+            yield int(name), words.read().replace(b"\0", b" ").decode("utf-8", "replace")
 
 
 async def until(condition: Callable[[], object]) -> None:
