@@ -69,76 +69,79 @@ WAYS = [
 ]
 
 
-@pytest.mark.parametrize("layer", ["bubblewrap", "landlock"])
-@pytest.mark.parametrize("way", WAYS)
-def test_background_command_is_ended_in_every_usual_way(
-    tmp_path: Path, layer: str, way: str
-) -> None:
-    seconds = unique_seconds()
+WAYS_BY_PORT = [
+    "fuser -k {port}/tcp; fuser -k -n tcp 1; true",
+    "kill $(lsof -ti:{port})",
+    "lsof -t -i tcp:{port} | xargs kill -9",
+    "lsof -ti tcp:{port} | xargs -r kill",
+]
 
-    async def scenario(session: Session) -> None:
+
+@pytest.mark.parametrize("layer", ["bubblewrap", "landlock"])
+def test_background_command_is_ended_in_every_usual_way(tmp_path: Path, layer: str) -> None:
+    async def end(session: Session, way: str) -> None:
+        seconds = unique_seconds()
         output = await session.run(f"sleep {seconds}; exit 3", background=True)
         pid = details(output).background_pid
         assert text(output).endswith(f"; kill {pid} stops it]")
         await until(lambda: len(running(f"sleep {seconds}")) == 1)
         ended = await session.run(way.format(pid=pid, name=seconds))
-        assert details(ended).exit_code == 0, text(ended)
+        assert details(ended).exit_code == 0, (way, text(ended))
         await until(lambda: session.ledger.in_background() == [])
-        assert running(seconds) == []
+        assert running(seconds) == [], way
+
+    async def scenario(session: Session) -> None:
+        for way in WAYS:
+            await end(session, way)
 
     with confined(layer, tmp_path) as ground:
         in_session(tmp_path, scenario, ground.sandbox, out=ground.kept)
 
 
 @pytest.mark.parametrize("layer", ["bubblewrap", "landlock"])
-@pytest.mark.parametrize(
-    "way",
-    [
-        "fuser -k {port}/tcp; fuser -k -n tcp 1; true",
-        "kill $(lsof -ti:{port})",
-        "lsof -t -i tcp:{port} | xargs kill -9",
-        "lsof -ti tcp:{port} | xargs -r kill",
-    ],
-)
-def test_server_is_ended_by_its_port(tmp_path: Path, layer: str, way: str) -> None:
+def test_server_is_ended_by_its_port(tmp_path: Path, layer: str) -> None:
     serve = (
         "import socket, time; s = socket.create_server(('127.0.0.1', 0)); "
         "print(s.getsockname()[1], flush=True); time.sleep(600)"
     )
 
-    async def scenario(session: Session) -> None:
+    async def end(session: Session, way: str) -> None:
         output = await session.run(f'python3 -c "{serve}"', background=True)
         log = Path(details(output).log_path)
         await until(lambda: log.read_bytes().endswith(b"\n"))
         port = int(await asyncio.to_thread(log.read_bytes))
         ended = await session.run(way.format(port=port))
-        assert details(ended).exit_code == 0
+        assert details(ended).exit_code == 0, way
         await until(lambda: session.ledger.in_background() == [])
+
+    async def scenario(session: Session) -> None:
+        for way in WAYS_BY_PORT:
+            await end(session, way)
 
     with confined(layer, tmp_path) as ground:
         in_session(tmp_path, scenario, ground.sandbox, out=ground.kept)
 
 
+LISTED = {
+    "ps aux | grep -c '[s]leep {name}'": "1",
+    "ps -ef | grep -c '[s]leep {name}'": "1",
+    "pgrep -f 'sleep {name}' | wc -l": "1",
+    "ps -p {pid} | grep -c {pid}": "1",
+    "ps -p 1 | grep -c {pid}": "0",
+}
+
+
 @pytest.mark.parametrize("layer", ["bubblewrap", "landlock"])
-@pytest.mark.parametrize(
-    ("command", "rows"),
-    [
-        ("ps aux | grep -c '[s]leep {name}'", "1"),
-        ("ps -ef | grep -c '[s]leep {name}'", "1"),
-        ("pgrep -f 'sleep {name}' | wc -l", "1"),
-        ("ps -p {pid} | grep -c {pid}", "1"),
-        ("ps -p 1 | grep -c {pid}", "0"),
-    ],
-)
-def test_background_command_is_listed(tmp_path: Path, layer: str, command: str, rows: str) -> None:
+def test_background_command_is_listed(tmp_path: Path, layer: str) -> None:
     seconds = unique_seconds()
 
     async def scenario(session: Session) -> None:
         output = await session.run(f"sleep {seconds}; exit 3", background=True)
         pid = details(output).background_pid
         await until(lambda: len(running(f"sleep {seconds}")) == 1)
-        listed = text(await session.run(command.format(pid=pid, name=seconds)))
-        assert listed.split("\n")[0] == rows, listed
+        for command, rows in LISTED.items():
+            listed = text(await session.run(command.format(pid=pid, name=seconds)))
+            assert listed.split("\n")[0] == rows, (command, listed)
 
     with confined(layer, tmp_path) as ground:
         in_session(tmp_path, scenario, ground.sandbox, out=ground.kept)
