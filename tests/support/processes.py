@@ -31,8 +31,8 @@ def _list_commands() -> Iterator[tuple[int, str]]:
         return
     # Tests look a hundred times a second: Path takes twice as long.
     for name in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208
-        with suppress(OSError), open(f"/proc/{name}/cmdline", "rb") as words:  # noqa: PTH123
-            yield int(name), words.read().replace(b"\0", b" ").decode("utf-8", "replace")
+        with suppress(OSError), open(f"/proc/{name}/cmdline", "rb") as command:  # noqa: PTH123
+            yield int(name), command.read().replace(b"\0", b" ").decode("utf-8", "replace")
 
 
 async def until(condition: Callable[[], object]) -> None:
