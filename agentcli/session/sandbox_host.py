@@ -81,7 +81,6 @@ class SandboxHost:
         self._home = Lazy(self._open_home)
         self._ripgrep: tuple[Path, ...] = ()
         """A directory for PATH with a link to our own ripgrep, and its target, if needed."""
-        self._prover = Lazy(self._build_prover)
         self._proxies: list[NetworkProxy] = []
         """One for each layer that was tried."""
         self._warnings: deque[Warned] = deque()
@@ -117,9 +116,16 @@ class SandboxHost:
         """True also if the user turned the sandbox off: they accepted what commands may do."""
         return self.sandbox is not None or self._settings.sandbox == "off"
 
-    @property
+    @cached_property
     def prover(self) -> "ReadProver":
-        return self._prover.get()
+        from agentcli.permissions.readonly import ReadProver, build_path_lookup
+
+        return ReadProver(
+            workspace=self._settings.workspace,
+            resolve=build_path_lookup(self.build_environ().get("PATH", "")),
+            cwd=lambda: self.directory.path,
+            home=self._find_home() if self.sandbox else None,
+        )
 
     def open_proxy(
         self,
@@ -363,16 +369,6 @@ class SandboxHost:
             lost = f"what commands download is not kept after this session: {error}"
             self._warnings.append(Warned(code="sandbox.home", message=lost))
             return None
-
-    def _build_prover(self) -> "ReadProver":
-        from agentcli.permissions.readonly import ReadProver, build_path_lookup
-
-        return ReadProver(
-            workspace=self._settings.workspace,
-            resolve=build_path_lookup(self.build_environ().get("PATH", "")),
-            cwd=lambda: self.directory.path,
-            home=self._find_home() if self.sandbox else None,
-        )
 
 
 def find_upstream(host: str, port: int, is_plain: bool) -> "UpstreamProxy | None":

@@ -91,7 +91,8 @@ class ShellPool:
         `leases` let commands reach granted hosts; None if there is no sandbox to reach them from.
         """
         self._directory = directory.resolve()
-        self._sandbox = sandbox
+        self.sandbox = sandbox
+        self.are_confined = sandbox is not None
         self._new_tag = new_tag
         self._environment = environment
         self._find_credentials = find_credentials
@@ -101,20 +102,12 @@ class ShellPool:
         """The scheduled start of more shells."""
         self._maker = ThreadPoolExecutor(1, thread_name_prefix="shells ahead")
 
-    @property
-    def sandbox(self) -> Sandbox | None:
-        return self._sandbox
-
-    @property
-    def are_confined(self) -> bool:
-        return self._sandbox is not None
-
     async def find_credentials(self, grants: Grants) -> Mapping[str, str]:
         """Return the variables of the credentials that a command is granted.
 
         Raise OSError if a file of theirs cannot be written."""
         # Without a sandbox, programs find the user's own.
-        is_open = grants.outside or self._sandbox is None
+        is_open = grants.outside or self.sandbox is None
         if is_open or not grants.credentials or self._find_credentials is None:
             return {}
         return await self._find_credentials(grants)
@@ -193,7 +186,7 @@ class ShellPool:
 
         The one that proved the sandbox is enough, if it has these grants."""
         is_ready = any(_may_have(grants, started) for started in tuple(self._waiting))
-        if self._sandbox is not None and _may_wait(grants) and not is_ready:
+        if self.sandbox is not None and _may_wait(grants) and not is_ready:
             self.release_spares()
             if self._leases is not None:
                 self._leases.prepare(grants)
@@ -256,10 +249,10 @@ class ShellPool:
         shell = started.result()
         if shell.setup != setup or shell.child.poll() is not None:
             return None
-        return shell if not self._sandbox or self._sandbox.attend(shell.child) else None
+        return shell if not self.sandbox or self.sandbox.attend(shell.child) else None
 
     def _choose_sandbox(self, setup: ShellSetup) -> Sandbox | None:
-        return None if setup.grants.outside else self._sandbox
+        return None if setup.grants.outside else self.sandbox
 
     def _dismiss(self, started: "Future[PooledShell]") -> None:
         if not started.cancel():
