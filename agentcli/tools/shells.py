@@ -27,7 +27,9 @@ from agentcli.types.grants import Grants
 from agentcli.types.verdicts import PROBE_PASSED, CommandChannels, HostLeases, Sandbox
 
 _AHEAD = 2
-"""The number of waiting shells; a fast model is back before one is ready, or wants two commands."""
+"""The number of waiting shells; a fast model is back before one is ready, or wants two commands.
+
+After the first command it is one: in many sessions there is no other."""
 _LEAVE_S = 2.0
 _PROBE_LIMIT_S = 10.0
 _FIRST_S = 1.0
@@ -98,6 +100,8 @@ class ShellPool:
         self._find_credentials = find_credentials
         self._leases = leases
         self._waiting: deque[Future[PooledShell]] = deque()
+        self._taken = 0
+        """The number of commands so far."""
         self._due: asyncio.Handle | None = None
         """The scheduled start of more shells."""
         self._maker = ThreadPoolExecutor(1, thread_name_prefix="shells ahead")
@@ -127,6 +131,7 @@ class ShellPool:
         A shell that does not note its directory is not made ahead: few are requested. With
         `on_terminal` its input and output are a new terminal, and somebody answers its questions.
         """
+        self._taken += 1
         find = partial(
             self._find_shell,
             setup,
@@ -214,7 +219,7 @@ class ShellPool:
             self._due = asyncio.get_running_loop().call_soon(self._start_spares, cwd, grants)
 
     def _start_spares(self, cwd: Path, grants: Grants) -> None:
-        while len(self._waiting) < _AHEAD:
+        while len(self._waiting) < min(max(self._taken, 1), _AHEAD):
             self._waiting.append(self._maker.submit(self._start_ahead, cwd, grants))
 
     def finish(self, shell: PooledShell) -> tuple[str, ...]:
