@@ -275,7 +275,7 @@ def copy_git_settings(home: Path, *, user_home: Path, workspace: Path) -> None:
     if exists(home / _GIT_SETTINGS):
         return
     try:
-        settings = list_user_settings(workspace)
+        settings = list_user_settings(workspace) if _may_have_settings(user_home) else {}
     except SettingsError:
         settings = {}  # without git, no command needs them
     files: dict[str, Entry] = {}
@@ -305,6 +305,12 @@ def _create_git_settings(home: Path, settings: bytes, files: Mapping[str, Entry]
                 write_entry(name, handle, entry)
     finally:
         os.close(handle)
+
+
+def _may_have_settings(user_home: Path) -> bool:
+    """Return whether one of the user's files is there, which name all others."""
+    files = (user_home / ".gitconfig", _git_directory(user_home) / "config")
+    return "GIT_CONFIG_GLOBAL" in os.environ or any(map(exists, files))
 
 
 def _git_directory(user_home: Path) -> Path:

@@ -4,6 +4,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from agentcli.sandbox.homes import (
     UNUSED_DAYS,
     CommandHome,
     clear_home,
+    copy_git_settings,
     find_home,
     list_homes,
     open_home,
@@ -219,3 +221,30 @@ def test_size_counts_files_with_two_names_once_and_follows_no_link(
     (opened.path / "other").hardlink_to(big)
     (opened.path / "link").symlink_to("/usr")
     assert 1_000_000 <= stored.measure_bytes() - before < 1_100_000
+
+
+@pytest.mark.parametrize(
+    "variables, file",
+    [
+        ({}, "user/.gitconfig"),
+        ({}, "user/.config/git/config"),
+        ({"XDG_CONFIG_HOME": "config"}, "config/git/config"),
+        ({"GIT_CONFIG_GLOBAL": "chosen"}, "chosen"),
+    ],
+)
+def test_git_settings_are_copied_from_each_file_of_the_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], file: str
+) -> None:
+    for name in ("XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in ({"HOME": "user"} | variables).items():
+        monkeypatch.setenv(name, str(tmp_path / value))
+    for directory in ("workspace", "without", "with"):
+        (tmp_path / directory).mkdir()
+    copy = partial(copy_git_settings, user_home=tmp_path / "user", workspace=tmp_path / "workspace")
+    copy(tmp_path / "without")
+    (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / file).write_text("[user]\n\tname = Ada\n")
+    copy(tmp_path / "with")
+    assert "Ada" not in (tmp_path / "without/.gitconfig").read_text()
+    assert "Ada" in (tmp_path / "with/.gitconfig").read_text()
