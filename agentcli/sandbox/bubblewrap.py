@@ -30,6 +30,7 @@ from agentcli.sandbox.restore import GuardedPaths
 from agentcli.sandbox.supervisor import CommandSupervisor
 from agentcli.system import process
 from agentcli.system.kinds import exists, is_directory
+from agentcli.system.lazy import Lazy
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.grants import Grants
 from agentcli.types.verdicts import TemporaryFiles
@@ -96,8 +97,9 @@ class BubblewrapSandbox:
             rejected=paths.rejected,
         )
         self._supervisor = CommandSupervisor(paths, keeper=keeper, granted=granted, limits=limits)
-        self._launcher = Launcher(_block_session_sockets, name="bubblewrap launcher")
-        self._inside = Launcher(_block_session_sockets, name="bubblewrap launcher in its network")
+        launch = partial(Launcher, _block_session_sockets)
+        self._launcher = Lazy(partial(launch, name="bubblewrap launcher"))
+        self._inside = Lazy(partial(launch, name="bubblewrap launcher in its network"))
         self._status: dict[Popen[bytes], _Status] = {}
         self._waiting: dict[Popen[bytes], tuple[Grants, MountState]] = {}
 
@@ -175,8 +177,9 @@ class BubblewrapSandbox:
     def close(self) -> None:
         """Release everything. Commands that still run end with the thread that started them."""
         self._supervisor.close()
-        self._launcher.close()
-        self._inside.close()
+        for launcher in (self._launcher.made, self._inside.made):
+            if launcher is not None:
+                launcher.close()
         self._namespaces.close()
         self._mount_table.close()
         if self._network:
@@ -234,7 +237,7 @@ class BubblewrapSandbox:
                     pass_fds=(status, filter_file, options_file, *entrance.descriptors),
                 )
                 launcher = self._inside if entrance.network is not None else self._launcher
-                started = launcher.start(partial(_start_inside, entrance, start))
+                started = launcher.get().start(partial(_start_inside, entrance, start))
         except BaseException:
             os.close(status)
             raise

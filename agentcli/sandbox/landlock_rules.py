@@ -11,7 +11,6 @@ import os
 import stat
 import struct
 from collections.abc import Iterable
-from enum import IntFlag
 from pathlib import Path
 
 from agentcli.sandbox import kernel
@@ -24,7 +23,9 @@ TCP_VERSION = 4
 SCOPE_VERSION = 6
 
 
-class Access(IntFlag):
+class Access:
+    """Rights to files, as bits. An enumeration takes longer to make than to use."""
+
     EXECUTE = 1 << 0
     WRITE_FILE = 1 << 1
     READ_FILE = 1 << 2
@@ -72,7 +73,7 @@ _ALL_BITS = 16
 _ALL_TCP = 0b11
 _ALL_SCOPES = 0b11
 
-Rule = tuple[Path, Access]
+Rule = tuple[Path, int]
 
 
 def version() -> int:
@@ -90,7 +91,7 @@ def make_ruleset(rules: Iterable[Rule], *, tcp: bool) -> int:
     port can be bound or connected to.
     """
     known = version()
-    handled = Access((1 << _BITS_OF_VERSION.get(known, _ALL_BITS)) - 1)
+    handled = (1 << _BITS_OF_VERSION.get(known, _ALL_BITS)) - 1
     ruleset = _create(handled, tcp=0 if tcp else _ALL_TCP, known=known)
     try:
         for path, access in rules:
@@ -110,7 +111,7 @@ def restrict_scope() -> None:
     """Restrict only signals and abstract sockets: bubblewrap must still be able to mount."""
     known = version()
     if known >= SCOPE_VERSION:
-        ruleset = _create(Access(0), tcp=0, known=known)
+        ruleset = _create(0, tcp=0, known=known)
         try:
             restrict_thread(ruleset)
         finally:
@@ -131,7 +132,7 @@ def enclose_thread() -> None:
         os.close(ruleset)
 
 
-def _create(files: Access, *, tcp: int, known: int) -> int:
+def _create(files: int, *, tcp: int, known: int) -> int:
     fields = struct.pack("=QQQ", files, tcp, _ALL_SCOPES)
     size = 24 if known >= SCOPE_VERSION else 16 if known >= TCP_VERSION else 8
     return kernel.syscall(
@@ -139,7 +140,7 @@ def _create(files: Access, *, tcp: int, known: int) -> int:
     )
 
 
-def _allow(ruleset: int, path: Path, access: Access) -> None:
+def _allow(ruleset: int, path: Path, access: int) -> None:
     """Add a rule for a path. A missing path needs no rule."""
     try:
         handle = os.open(path, os.O_PATH | os.O_CLOEXEC)
