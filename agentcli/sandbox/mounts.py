@@ -234,16 +234,19 @@ class MountView:
 
 
 def _in(root: Path, path: Path | str) -> str:
-    return str(root / Path(path).relative_to(_ROOT))
+    """Return an absolute path below a root. There are many, so they stay plain text."""
+    return str(path) if root == _ROOT else f"{root}{path}".removesuffix("/")
 
 
 def _is_covered(path: Path, mounts: Iterable[_Mount]) -> bool:
     """Return whether the user works there or granted it: no private directory replaces it then."""
-    return any(path.is_relative_to(one.at) for one in mounts)
+    around = {path, *path.parents}
+    return any(one.at in around for one in mounts)
 
 
 def _holds_mounts(path: Path, mounts: Iterable[_Mount]) -> bool:
-    return any(path in one.at.parents for one in mounts)
+    below = f"{path}/"
+    return any(str(one.at).startswith(below) for one in mounts)
 
 
 def _tops(temporary: Iterable[Path], mounts: Sequence[_Mount]) -> list[Path]:
@@ -252,7 +255,7 @@ def _tops(temporary: Iterable[Path], mounts: Sequence[_Mount]) -> list[Path]:
         path / one.at.relative_to(path).parts[0]
         for path in temporary
         for one in mounts
-        if path in one.at.parent.parents
+        if one.at.parent != path and _holds_mounts(path, (one,))
     }
     return sorted(tops - {one.at for one in mounts})
 

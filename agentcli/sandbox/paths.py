@@ -6,7 +6,7 @@ what the next one sees.
 
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import field, replace
 from pathlib import Path
@@ -372,7 +372,8 @@ def tool_variables(homes: Iterable[Path], environ: Mapping[str, str]) -> dict[st
 def find_toolchains(search_path: str, *, home: Path, workspace: Path) -> tuple[Path, ...]:
     """Return the paths that the user's tools need to run: as named, and as resolved."""
     homes = tool_homes(search_path, home)
-    found: set[Path] = set()
+    personal = {one for home in homes for one in (home, home / ".local")}
+    found: set[str] = set()
     for one in homes:
         if not one.is_relative_to(workspace):
             found |= set(_home_installations(one))
@@ -382,11 +383,11 @@ def find_toolchains(search_path: str, *, home: Path, workspace: Path) -> tuple[P
     }
     interpreters = {program.parent for program in _workspace_interpreters(workspace)}
     for directory in directories | linked | interpreters:
-        found |= set(_installation(directory, homes))
-    return tuple(sorted(found))
+        found |= set(_installation(directory, personal))
+    return tuple(sorted(map(Path, found)))
 
 
-def _home_installations(home: Path) -> Iterator[Path]:
+def _home_installations(home: Path) -> Iterator[str]:
     for name, parts in _IN_HOME.items():
         root = f"{home}/{name}"
         yield from _filter_existing([f"{root}/{part}" for part in parts] if parts else [root])
@@ -400,11 +401,13 @@ def _program_directories(search_path: str, workspace: Path) -> Iterator[Path]:
             yield directory
 
 
-def _installation(directory: Path, homes: Iterable[Path]) -> Iterator[Path]:
-    """Yield the parts of the prefix that a directory of programs belongs to, if it is one."""
+def _installation(directory: Path, personal: Container[Path]) -> Iterator[str]:
+    """Yield the parts of the prefix that a directory of programs belongs to, if it is one.
+
+    No part of a personal directory is one."""
     prefix = directory.parent
-    is_home = any(prefix in (home, home / ".local") for home in homes)
-    if directory.name in _PROGRAM_DIRECTORIES and not is_home and len(prefix.parts) > 1:
+    is_prefix = prefix not in personal and len(prefix.parts) > 1
+    if directory.name in _PROGRAM_DIRECTORIES and is_prefix:
         yield from _filter_existing(f"{prefix}/{part}" for part in _IN_PREFIX)
     else:
         yield from _filter_existing([str(directory)])
@@ -438,10 +441,10 @@ def _workspace_interpreters(workspace: Path) -> Iterator[Path]:
             yield target
 
 
-def _filter_existing(paths: Iterable[str]) -> Iterator[Path]:
+def _filter_existing(paths: Iterable[str]) -> Iterator[str]:
     """Yield those that exist, as named and as resolved. Most do not: they stay plain text."""
     for path in filter(os.path.exists, paths):
-        real = Path(os.path.realpath(path))
-        if len(real.parts) > 2:
-            yield Path(path)
+        real = os.path.realpath(path)
+        if real.count(os.sep) > 1:
+            yield path
             yield real
