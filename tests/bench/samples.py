@@ -46,7 +46,7 @@ STEPS = {
     "make_private_network": "its other parts are made or awaited",
     "BubblewrapSandbox": "its other parts are made or awaited",
     "namespaces_of": "the view is mounted",
-    "_prove": "the proof runs",
+    "prove": "the first shell proves the sandbox",
     "_choose_sandbox": "its other parts are made or awaited",
     "_build_shells": "the proxy and the pool of shells are made",
     "prepare_first": "the proxy and the pool of shells are made",
