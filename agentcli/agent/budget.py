@@ -142,7 +142,7 @@ class Budget:
         The limit is at most `wanted_tokens`. Raise ProviderError if the budget is too small."""
         limit = await self._wait_for_allowance(prompt_tokens, price, share)
         allowed = min(wanted_tokens, limit)
-        worst = (prompt_tokens + allowed, _worst_usd(prompt_tokens, allowed, price))
+        worst = (prompt_tokens + allowed, _price_worst_case(prompt_tokens, allowed, price))
         self._reserved.append(worst)
         if share is not None:
             share.reserved_usd += worst[1]
@@ -159,20 +159,20 @@ class Budget:
     ) -> int:
         while True:
             try:
-                return self._reply_limit(prompt_tokens, price, share)
+                return self._limit_reply(prompt_tokens, price, share)
             except ProviderError:
                 if not self._reserved and (share is not None or not self._shares):
                     raise
             self._released.clear()
             await self._released.wait()
 
-    def _reply_limit(self, prompt_tokens: int, price: Price, share: Share | None) -> int:
+    def _limit_reply(self, prompt_tokens: int, price: Price, share: Share | None) -> int:
         return min(
-            self._reply_within_tokens(prompt_tokens),
-            self._reply_within_cost(prompt_tokens, price, share),
+            self._limit_reply_by_tokens(prompt_tokens),
+            self._limit_reply_by_cost(prompt_tokens, price, share),
         )
 
-    def _reply_within_tokens(self, prompt_tokens: int) -> int:
+    def _limit_reply_by_tokens(self, prompt_tokens: int) -> int:
         cap = self._token_cap
         if cap is None:
             return UNLIMITED
@@ -187,11 +187,11 @@ class Budget:
             )
         return room
 
-    def _reply_within_cost(self, prompt_tokens: int, price: Price, share: Share | None) -> int:
-        left_usd, prompt_usd = self._find_left_usd(share), _prompt_usd(prompt_tokens, price)
+    def _limit_reply_by_cost(self, prompt_tokens: int, price: Price, share: Share | None) -> int:
+        left_usd, prompt_usd = self._find_left_usd(share), _price_prompt(prompt_tokens, price)
         if left_usd is None or prompt_usd is None:
             return UNLIMITED
-        with_reply_usd = _worst_usd(prompt_tokens, SHORTEST_REPLY_TOKENS, price)
+        with_reply_usd = _price_worst_case(prompt_tokens, SHORTEST_REPLY_TOKENS, price)
         if with_reply_usd > left_usd:
             raise self._build_cost_error(with_reply_usd, share)
         per_token_usd = (with_reply_usd - prompt_usd) / SHORTEST_REPLY_TOKENS
@@ -261,14 +261,14 @@ def _price_long_writes(price: Price) -> Price:
     return lambda usage: price(replace(usage, long_cache_write_tokens=usage.cache_write_tokens))
 
 
-def _prompt_usd(prompt_tokens: int, price: Price) -> float | None:
+def _price_prompt(prompt_tokens: int, price: Price) -> float | None:
     """Return the highest price of a prompt: all of it new, or all of it written to the cache."""
     fresh = price(Usage(input_tokens=prompt_tokens))
     written = price(Usage(cache_write_tokens=prompt_tokens))
     return None if fresh is None or written is None else max(fresh, written)
 
 
-def _worst_usd(prompt_tokens: int, reply_tokens: int, price: Price) -> float:
+def _price_worst_case(prompt_tokens: int, reply_tokens: int, price: Price) -> float:
     fresh = price(Usage(input_tokens=prompt_tokens, output_tokens=reply_tokens)) or 0.0
     written = price(Usage(cache_write_tokens=prompt_tokens, output_tokens=reply_tokens)) or 0.0
     return max(fresh, written)

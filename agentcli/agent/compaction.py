@@ -114,7 +114,7 @@ def cut_new(
 ) -> ResultsTrimmed | None:
     """Cut the new results so that they fit the limit; return None if they already fit."""
     results = find_new_results(messages)
-    share = _share([count_result_tokens(result) for result in results], limit_tokens)
+    share = _compute_share([count_result_tokens(result) for result in results], limit_tokens)
     large = [result for result in results if count_result_tokens(result) > max(share, LEAST_TOKENS)]
     if not large:
         return None
@@ -123,7 +123,7 @@ def cut_new(
     return ResultsTrimmed(results=cut, freed_tokens=freed)
 
 
-def _share(sizes: Sequence[int], limit_tokens: int) -> int:
+def _compute_share(sizes: Sequence[int], limit_tokens: int) -> int:
     """Return the largest size per result at which all results together fit the limit."""
     left, ascending = limit_tokens, sorted(sizes)
     for at, size in enumerate(ascending):
@@ -139,20 +139,20 @@ def _cut(result: ToolResult, limit_tokens: int, keep: StoreResult) -> TrimmedRes
     room_bytes = (limit_tokens - NOTE_TOKENS) * ROUGH_BYTES
     match result.details:
         case FileView(media="text") as view:
-            text, last_line = _rows(result.text, view, room_bytes)
+            text, last_line = _take_rows(result.text, view, room_bytes)
             return TrimmedResult(call_id=result.call_id, text=text, last_line=last_line)
         case Command():
-            text = _ends(result.text, room_bytes, keep(result))
+            text = _take_ends(result.text, room_bytes, keep(result))
         case _:
-            kept = [*_fitting(result.text.split("\n"), room_bytes)]
+            kept = [*_take_fitting(result.text.split("\n"), room_bytes)]
             what = "an image was" if images else "the rest was"
             text = "\n".join([*kept, f"[{what} left out to make room: {keep(result)}]"])
     return TrimmedResult(call_id=result.call_id, text=text)
 
 
-def _rows(text: str, view: FileView, room_bytes: int) -> tuple[str, int]:
+def _take_rows(text: str, view: FileView, room_bytes: int) -> tuple[str, int]:
     """Return the first lines of a file view that fit, and the number of the last one."""
-    kept = [*_fitting(text.split("\n"), room_bytes)]
+    kept = [*_take_fitting(text.split("\n"), room_bytes)]
     numbers = [int(found[1]) for row in kept if (found := _ROW.match(row))]
     go_on = numbers[-1] + 1 if numbers else view.first_line
     shown = f"lines {numbers[0]}-{numbers[-1]}" if numbers else "no line"
@@ -161,17 +161,17 @@ def _rows(text: str, view: FileView, room_bytes: int) -> tuple[str, int]:
     return "\n".join([*kept, note]), max(0, numbers[-1]) if numbers else 0
 
 
-def _ends(text: str, room_bytes: int, path: str) -> str:
+def _take_ends(text: str, room_bytes: int, path: str) -> str:
     lines = text.split("\n")
-    first = [*_fitting(lines, int(HEAD_OF_COMMAND * room_bytes))]
+    first = [*_take_fitting(lines, int(HEAD_OF_COMMAND * room_bytes))]
     rest = lines[len(first) :]
-    last = [*_fitting(reversed(rest), int((1 - HEAD_OF_COMMAND) * room_bytes))][::-1]
+    last = [*_take_fitting(reversed(rest), int((1 - HEAD_OF_COMMAND) * room_bytes))][::-1]
     left_out = len(rest) - len(last)
     note = f"[... {left_out} lines left out to make room; all of it is in {path} ...]"
     return "\n".join([*first, note, *last])
 
 
-def _fitting(lines: Iterable[str], room_bytes: int) -> Iterator[str]:
+def _take_fitting(lines: Iterable[str], room_bytes: int) -> Iterator[str]:
     for line in lines:
         room_bytes -= len(line.encode("utf-8", "replace")) + 1
         if room_bytes < 0:
@@ -236,7 +236,9 @@ class Compactor:
         request = self._refresh(request)
         if self.size.measure(request) > COMPACT_AT * window:
             self._require_fit(request, window)
-            if self._old_tokens(request) > max(OLD_MOST * window, REGROWTH * self._smallest_tokens):
+            if self._count_old_tokens(request) > max(
+                OLD_MOST * window, REGROWTH * self._smallest_tokens
+            ):
                 await self.compact(request, by=by, trigger="auto")
             self._cut(self._refresh(request), limit_tokens=int(COMPACT_AT * window))
         return self._refresh(request)
@@ -248,7 +250,7 @@ class Compactor:
         self._trim(request, spare_tokens=0, worth=0)
         request = self._refresh(request)
         window = self._window() or UNKNOWN_WINDOW_TOKENS
-        old_tokens, tokens = self._old_tokens(request), self.size.measure(request)
+        old_tokens, tokens = self._count_old_tokens(request), self.size.measure(request)
         # The provider counts differently from us: half of the new results is less in any case.
         limit_tokens = min(int(COMPACT_AT * window), old_tokens + (tokens - old_tokens) // 2)
         was_cut = self._cut(request, limit_tokens=limit_tokens)
@@ -293,7 +295,7 @@ class Compactor:
                 cost_usd=model.price(reply.usage),
             )
         )
-        self._smallest_tokens = self._old_tokens(self._refresh(request))
+        self._smallest_tokens = self._count_old_tokens(self._refresh(request))
         return True
 
     def _require_fit(self, request: Request, window: int) -> None:
@@ -322,7 +324,7 @@ class Compactor:
         if found is not None and found.freed_tokens >= worth:
             self._journal.append(found)
 
-    def _old_tokens(self, request: Request) -> int:
+    def _count_old_tokens(self, request: Request) -> int:
         """Return the size of a request without its new results."""
         new_tokens = sum(map(count_result_tokens, find_new_results(request.messages)))
         return max(0, self.size.measure(request) - new_tokens)
@@ -331,7 +333,7 @@ class Compactor:
         """Cut the new results until the request is within the limit; return whether any was cut."""
         if self.size.measure(request) <= limit_tokens:
             return False
-        room = limit_tokens - self._old_tokens(request)
+        room = limit_tokens - self._count_old_tokens(request)
         found = cut_new(request.messages, limit_tokens=room, keep=self._store_result)
         if found is not None:
             self._journal.append(found)

@@ -228,7 +228,9 @@ class Dispatcher:
             name=prepared.call.name,
             status="error" if output.error else "ok",
             content=tuple(content) or (Text(text="[no output]"),),
-            details=self._clean_details(_not_shown(output.details) if was_cut else output.details),
+            details=self._clean_details(
+                _without_shown(output.details) if was_cut else output.details
+            ),
             error=output.error,
             truncated=output.truncated or was_cut,
             origin=origin,
@@ -307,10 +309,10 @@ def _as_shown(output: Output, *, before: Output) -> Output:
     """Return the output of a hook; if it removed lines of a file, they count as not shown."""
     if _join_texts(before.content) in _join_texts(output.content):
         return output
-    return replace(output, details=_not_shown(output.details))
+    return replace(output, details=_without_shown(output.details))
 
 
-def _not_shown(details: Details | None) -> Details | None:
+def _without_shown(details: Details | None) -> Details | None:
     return replace(details, shown=()) if isinstance(details, FileView) else details
 
 

@@ -235,7 +235,7 @@ class History:
                 self._replace({result.call_id: result.text for result in results})
             case Compacted(summary=summary):
                 summary_message = UserMessage(content=(Text(text=f"{SUMMARISED}\n\n{summary}"),))
-                new = self._new() if fact.keeps_new else ()
+                new = self._list_new() if fact.keeps_new else ()
                 self._messages = [*self._iter_preserved(fact.left_out), summary_message, *new]
             case Restored():
                 self._messages = list(self._full_messages)
@@ -251,7 +251,7 @@ class History:
             for index, message in enumerate(self._messages)
         ]
 
-    def _new(self) -> tuple[Message, ...]:
+    def _list_new(self) -> tuple[Message, ...]:
         """Return the messages that no request has carried yet, with the reply that made the calls.
 
         Messages that a summary keeps anyway are not included."""

@@ -84,7 +84,7 @@ class Journal:
     def _build_entry(self, fact: Fact) -> Entry:
         return Entry(
             seq=self._seq + 1,
-            at=clock.now(),
+            at=clock.read_clock(),
             session=self.session,
             parent=self._cause_of_call.get(find_call_id(fact), self._cause),
             fact=fact,

@@ -128,7 +128,7 @@ class Breaker:
         )
 
     def _observe_repeat(self, call: ToolCall, result: ToolResult) -> str | None:
-        pair = _fingerprint(call, result)
+        pair = _hash_call(call, result)
         if pair in self._in_step:
             return None
         self._in_step.add(pair)
@@ -142,12 +142,12 @@ class Breaker:
         if count < REPEATS_WARNED:
             return None
         return (
-            f"[This is the {_ordinal(count)} time you made exactly this call with this result. "
-            f"Do something else: at the {_ordinal(REPEATS_END)} the turn is ended.]"
+            f"[This is the {_format_ordinal(count)} time you made exactly this call with this "
+            f"result. Do something else: at the {_format_ordinal(REPEATS_END)} the turn is ended.]"
         )
 
 
-def _fingerprint(call: ToolCall, result: ToolResult) -> str:
+def _hash_call(call: ToolCall, result: ToolResult) -> str:
     text = result.text
     if isinstance(result.details, Command) and result.details.log_path:
         text = text.replace(result.details.log_path, "")  # numbered per call, so never the same
@@ -155,5 +155,5 @@ def _fingerprint(call: ToolCall, result: ToolResult) -> str:
     return sha256(data.encode()).hexdigest()  # the text itself would store all outputs again
 
 
-def _ordinal(count: int) -> str:
+def _format_ordinal(count: int) -> str:
     return {3: "third", 4: "fourth", 5: "fifth"}.get(count, f"{count}th")

@@ -22,7 +22,7 @@ def build_page_name(path: "Sequence[str]") -> str:
 
 def read_help_page(path: "Sequence[str]") -> str | None:
     """Return the page of a command, or None if there is no such command or no page fits."""
-    if not all(map(str.isalpha, path)) or _terminal_columns() < COLUMNS:
+    if not all(map(str.isalpha, path)) or _measure_terminal() < COLUMNS:
         return None
     try:
         with open(f"{_PAGES}/{build_page_name(path)}", encoding="utf-8") as page:  # noqa: PTH123 - as above
@@ -31,7 +31,7 @@ def read_help_page(path: "Sequence[str]") -> str | None:
         return None
 
 
-def _terminal_columns() -> int:
+def _measure_terminal() -> int:
     """Return `COLUMNS` of the environment, else the terminal's width, else enough for a page."""
     columns = os.environ.get("COLUMNS", "")
     if columns.isdecimal() and int(columns):

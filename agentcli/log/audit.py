@@ -61,14 +61,14 @@ def audit_log(
     recorded = read_valid_part(path)
     entries = recorded.entries
     order_faults, unanswered = check_order(entries)
-    child_faults, child_notes = _children(path, entries) if with_children else ([], [])
+    child_faults, child_notes = _audit_children(path, entries) if with_children else ([], [])
     outputs = path.parent / "out" if with_children else path.parent
     output_faults, output_notes = _check_outputs(outputs, entries)
     faults = [
         *find_identity_faults(entries),
         *order_faults,
         *([recorded.fault] if recorded.fault else []),
-        *(_head_faults(path, recorded, kept) if kept else []),
+        *(_check_head(path, recorded, kept) if kept else []),
         *child_faults,
         *output_faults,
     ]
@@ -82,13 +82,13 @@ def audit_log(
         records=recorded.last_seq,
         head=head,
         faults=tuple(sorted(faults, key=lambda fault: fault.line)),
-        notes=(*_notes(path, recorded), *child_notes, *output_notes),
+        notes=(*_list_notes(path, recorded), *child_notes, *output_notes),
         is_closed=is_closed(facts) and not is_in_turn(facts) and is_whole,
         unanswered=unanswered,
     )
 
 
-def _children(path: Path, entries: Sequence[Entry]) -> tuple[list[LogFault], list[str]]:
+def _audit_children(path: Path, entries: Sequence[Entry]) -> tuple[list[LogFault], list[str]]:
     """Return faults and notes on the logs of child agents, by the record that names each."""
     faults: list[LogFault] = []
     notes: list[str] = []
@@ -193,7 +193,7 @@ def read_head(path: Path) -> LogHead:
         ) from error
 
 
-def _head_faults(path: Path, recorded: LoadedLog, head: LogHead) -> list[LogFault]:
+def _check_head(path: Path, recorded: LoadedLog, head: LogHead) -> list[LogFault]:
     if recorded.fault is not None and recorded.last_seq < head.seq:
         return []  # the fault before it says more
     for number, line in enumerate(read_lines(path), start=1):
@@ -210,7 +210,7 @@ def _count_unfinished_bytes(path: Path, recorded: LoadedLog) -> int:
     return path.stat().st_size - recorded.size_bytes
 
 
-def _notes(path: Path, recorded: LoadedLog) -> list[str]:
+def _list_notes(path: Path, recorded: LoadedLog) -> list[str]:
     notes: list[str] = []
     if recorded.fault is None:
         unfinished_bytes = _count_unfinished_bytes(path, recorded)

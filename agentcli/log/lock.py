@@ -42,7 +42,7 @@ class SessionLock:
                 hint=f"make it writable, or work on a copy: agentcli fork {directory.name}",
             ) from error
         if not _try_lock(self._fd):
-            holder = _pid(self._fd) or "unknown"
+            holder = _read_pid(self._fd) or "unknown"
             os.close(self._fd)
             raise SessionInUse(
                 f"the session {directory.name} is in use by another process (pid {holder})",
@@ -88,7 +88,7 @@ def _try_lock(fd: int) -> bool:
     except (BlockingIOError, PermissionError):
         return False
     except OSError:  # a file system without locks: fall back to the pid
-        return not _is_alive(_pid(fd))
+        return not _is_alive(_read_pid(fd))
     return True
 
 
@@ -102,7 +102,7 @@ def _is_alive(pid: str) -> bool:
     return True
 
 
-def _pid(fd: int) -> str:
+def _read_pid(fd: int) -> str:
     os.lseek(fd, 0, os.SEEK_SET)
     return os.read(fd, 32).decode("ascii", "replace").strip()
 

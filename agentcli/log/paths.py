@@ -30,52 +30,52 @@ class SessionPaths:
         """The directory with full outputs of commands; the read tools may read here."""
         return self.directory / "out"
 
-    def new_child_log(self) -> Path:
+    def choose_child_log(self) -> Path:
         """Return an unused path for a child agent's log, where its parent may read it."""
-        return next(path for path in self._child_paths() if not path.exists())
+        return next(path for path in self._iter_child_paths() if not path.exists())
 
-    def child_logs(self) -> Iterator[Path]:
+    def iter_child_logs(self) -> Iterator[Path]:
         """Yield the logs of child agents, the oldest first."""
-        return takewhile(Path.exists, self._child_paths())
+        return takewhile(Path.exists, self._iter_child_paths())
 
-    def _child_paths(self) -> Iterator[Path]:
+    def _iter_child_paths(self) -> Iterator[Path]:
         return (self.out / f"child-{number}.jsonl" for number in count(1))
 
 
-def sessions_directory() -> Path:
+def locate_sessions() -> Path:
     directory = user_state_path("agentcli", appauthor=False) / "sessions"
     if not directory.is_absolute():
         raise SettingsError("this user has no home directory", hint="export HOME=/some/directory")
     return directory
 
 
-def fork_tree(session: str) -> Path:
+def locate_fork_tree(session: str) -> Path:
     """Return the workspace of a fork: an ordinary directory, so not beside the sessions."""
     return user_state_path("agentcli-forks", appauthor=False) / session
 
 
-def worktrees_directory(repository: Path) -> Path:
+def locate_worktrees(repository: Path) -> Path:
     """Return where the worktrees of a repository are: ordinary directories, found by its name."""
     key = hashlib.sha256(os.fsencode(repository)).hexdigest()[:8]
-    return _all_worktrees() / f"{repository.name or 'root'}-{key}"
+    return _locate_all_worktrees() / f"{repository.name or 'root'}-{key}"
 
 
 def is_worktree(workspace: Path) -> bool:
     """Return whether a directory is below those of our worktrees."""
-    return workspace.is_relative_to(_all_worktrees())
+    return workspace.is_relative_to(_locate_all_worktrees())
 
 
-def _all_worktrees() -> Path:
+def _locate_all_worktrees() -> Path:
     return user_state_path("agentcli-worktrees", appauthor=False)
 
 
 def create_session_paths(sessions: Path | None = None) -> SessionPaths:
     """Make a new session's directory, readable by its owner only."""
-    sessions = sessions or sessions_directory()
+    sessions = sessions or locate_sessions()
     try:
         sessions.mkdir(mode=0o700, parents=True, exist_ok=True)
         while True:
-            session = clock.new_session_id()
+            session = clock.make_session_id()
             paths = SessionPaths(id=session, directory=sessions / session)
             if _create(paths.directory):
                 paths.out.mkdir(mode=0o700)

@@ -93,7 +93,7 @@ def read_entry(line: bytes, prev: str, seq: int) -> tuple[Entry | None, str]:
     """Return the entry with its hash; None as entry for a fact this version does not know.
 
     Raise UnreadableRecord."""
-    record, seal = _record(line), verify_seal(line)
+    record, seal = _parse_record(line), verify_seal(line)
     if seal is None:
         raise UnreadableRecord(
             "this record was changed after it was written: its hash does not match"
@@ -120,7 +120,7 @@ def read_entry(line: bytes, prev: str, seq: int) -> tuple[Entry | None, str]:
     return Entry(seq=seq, at=at, session=session, parent=parent, fact=fact), seal
 
 
-def _record(line: bytes) -> dict[str, Any]:
+def _parse_record(line: bytes) -> dict[str, Any]:
     try:
         record = json.loads(line)
     except (ValueError, RecursionError) as error:

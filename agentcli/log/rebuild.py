@@ -28,7 +28,11 @@ def rebuild_at(
 ) -> str:
     """Rebuild the tree after record `seq` in an empty directory. Return a text on its origin."""
     beside = paths.directory / "base"
-    if base is None and beside.is_dir() and not _changes(one for one in entries if one.seq <= seq):
+    if (
+        base is None
+        and beside.is_dir()
+        and not _list_changes(one for one in entries if one.seq <= seq)
+    ):
         base = beside
     if base is not None:
         copy_tree(base, into)
@@ -49,7 +53,9 @@ def copy_tree(source: Path, into: Path, *, without: Collection[str] = ()) -> Non
             f"the workspace {source} no longer exists", hint="use a copy of it: --base DIR"
         )
     try:
-        size_bytes = sum(_size(Path(folder), names) for folder, names in _walk(source, without))
+        size_bytes = sum(
+            _sum_sizes(Path(folder), names) for folder, names in _walk(source, without)
+        )
         if size_bytes > COPY_LIMIT_BYTES:
             raise SettingsError(
                 f"the workspace {source} is too large to copy ({size_bytes / 1e9:.1f} GB)",
@@ -58,7 +64,7 @@ def copy_tree(source: Path, into: Path, *, without: Collection[str] = ()) -> Non
 
         def leave_out(folder: str, names: list[str]) -> set[str]:
             top = {name for name in names if name in without} if folder == str(source) else set()
-            return top | _odd_files(folder, names)
+            return top | _find_odd_files(folder, names)
 
         shutil.copytree(source, into, symlinks=True, ignore=leave_out, dirs_exist_ok=True)
     except (OSError, shutil.Error) as error:
@@ -69,7 +75,7 @@ def copy_tree(source: Path, into: Path, *, without: Collection[str] = ()) -> Non
 
 def restore_changes(entries: Iterable[Entry], store: ObjectStore, root: Path) -> int:
     """Undo below `root` what calls changed in these entries. Return the number of paths."""
-    changes = merge_changes(store, _changes(entries))
+    changes = merge_changes(store, _list_changes(entries))
     write_entries({path: change.before for path, change in changes.items()}, store, root)
     return len(changes)
 
@@ -132,7 +138,7 @@ def write_entries(
         ) from error
 
 
-def _changes(entries: Iterable[Entry]) -> list[Checkpointed | Undone]:
+def _list_changes(entries: Iterable[Entry]) -> list[Checkpointed | Undone]:
     """Return the changes in the workspace. Added directories are not part of its tree."""
     facts = (entry.fact for entry in entries)
     return [fact for fact in facts if isinstance(fact, Checkpointed | Undone) and not fact.root]
@@ -186,11 +192,11 @@ def _walk(source: Path, without: Collection[str]) -> Iterator[tuple[str, list[st
         yield folder, names
 
 
-def _size(folder: Path, names: list[str]) -> int:
+def _sum_sizes(folder: Path, names: list[str]) -> int:
     return sum((folder / name).lstat().st_size for name in names)
 
 
-def _odd_files(folder: str, names: list[str]) -> set[str]:
+def _find_odd_files(folder: str, names: list[str]) -> set[str]:
     """Return the sockets, pipes and devices, which a copy cannot hold."""
     modes = {name: (Path(folder) / name).lstat().st_mode for name in names}
     return {

@@ -43,7 +43,7 @@ def append_facts(paths: SessionPaths, seq: int, prev: str, *facts: Fact) -> None
         for number, fact in enumerate(facts, start=seq + 1):
             parent = number - 1 or None
             log.append(
-                Entry(seq=number, at=clock.now(), session=paths.id, parent=parent, fact=fact)
+                Entry(seq=number, at=clock.read_clock(), session=paths.id, parent=parent, fact=fact)
             )
     finally:
         log.close()

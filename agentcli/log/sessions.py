@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from agentcli.log.old_formats import upgrade_fact
-from agentcli.log.paths import LOG, SessionPaths, sessions_directory
+from agentcli.log.paths import LOG, SessionPaths, locate_sessions
 from agentcli.log.writer import read_lines, strip_seal
 from agentcli.types.errors import SettingsError, UsageError
 from agentcli.types.fast_dataclass import dataclass
@@ -55,16 +55,16 @@ def list_sessions(
     sessions: Path | None = None, *, workspace: Path | None = None
 ) -> list[SessionSummary]:
     """Return the sessions, the latest first; with `workspace` only those that worked there."""
-    found = [summarize(paths) for paths in _list_paths(sessions or sessions_directory())]
+    found = [summarize(paths) for paths in _list_paths(sessions or locate_sessions())]
     if workspace is not None:
         found = [one for one in found if one.workspace == str(workspace)]
     return sorted(found, key=lambda one: (one.last, one.id), reverse=True)
 
 
-def latest_session(workspace: Path, sessions: Path | None = None) -> SessionSummary:
+def find_latest_session(workspace: Path, sessions: Path | None = None) -> SessionSummary:
     """Return the latest session of a workspace. Raise SettingsError if there is none."""
     candidates = sorted(
-        _list_paths(sessions or sessions_directory()), key=_last_written, reverse=True
+        _list_paths(sessions or locate_sessions()), key=_read_write_time, reverse=True
     )
     for summary in map(summarize, candidates):
         if summary.turns and summary.workspace == str(workspace):
@@ -75,7 +75,7 @@ def latest_session(workspace: Path, sessions: Path | None = None) -> SessionSumm
 def choose_session(named: str | None, workspace: Path) -> SessionSummary:
     """Return the named session, or else the latest that worked in the workspace."""
     if named is None:
-        return latest_session(workspace.resolve())
+        return find_latest_session(workspace.resolve())
     summary = summarize(find_session(named))
     if not summary.started:
         raise SettingsError(
@@ -90,8 +90,8 @@ def find_session(named: str, sessions: Path | None = None) -> SessionPaths:
     if not named.strip():
         raise UsageError("the name of the session is empty", hint="agentcli sessions list")
     if "/" in named or named.endswith(".jsonl"):
-        return _at_path(Path(named))
-    candidates = list(_list_paths(sessions or sessions_directory()))
+        return _open_path(Path(named))
+    candidates = list(_list_paths(sessions or locate_sessions()))
     matching = [one for one in candidates if one.id == named] or [
         one for one in candidates if one.id.startswith(named) or one.id.endswith(named)
     ]
@@ -109,7 +109,7 @@ def find_session(named: str, sessions: Path | None = None) -> SessionPaths:
 
 def find_session_by_id(session_id: str, sessions: Path | None = None) -> SessionPaths | None:
     """Find a session by its whole id only: for programs, which know it and must not guess."""
-    candidates = _list_paths(sessions or sessions_directory())
+    candidates = _list_paths(sessions or locate_sessions())
     return next((one for one in candidates if one.id == session_id), None)
 
 
@@ -121,19 +121,19 @@ def find_log(named: str | None, workspace: Path = Path()) -> Path:
 def find_session_to_read(named: str | None, workspace: Path = Path()) -> SessionPaths:
     """Return the same as `find_log`, for callers that also need the files beside the log."""
     if named is None:
-        return latest_session(workspace.resolve()).paths
+        return find_latest_session(workspace.resolve()).paths
     path = Path(named)
     try:
         if path.is_file() and path.name != LOG:
             return SessionPaths(id=path.stem, directory=path.parent.resolve(), log_name=path.name)
-        return _child(named, path) or find_session(named)
+        return _find_child(named, path) or find_session(named)
     except PermissionError as error:
         raise SettingsError(
             f"cannot read {named}: {error.strerror}", hint="choose a log that you can read"
         ) from error
 
 
-def _child(named: str, path: Path) -> SessionPaths | None:
+def _find_child(named: str, path: Path) -> SessionPaths | None:
     """Return a child agent of a session, by the name in its log: `SESSION/child-1`."""
     parent, _, child = named.rpartition("/")
     if not parent or not child.startswith("child-") or path.exists():
@@ -155,7 +155,7 @@ def summarize(paths: SessionPaths) -> SessionSummary:
                 fold(summary, parse_record(last))
     except OSError:
         return summary  # no log yet, or not one of ours: listed, so that it can be deleted
-    summary.last = _text(parse_record(last), "at")
+    summary.last = _read_text(parse_record(last), "at")
     return summary
 
 
@@ -167,12 +167,12 @@ def _list_paths(sessions: Path) -> Iterator[SessionPaths]:
             yield SessionPaths(id=directory.name, directory=directory)
 
 
-def _last_written(paths: SessionPaths) -> tuple[int, str]:
+def _read_write_time(paths: SessionPaths) -> tuple[int, str]:
     """Return the time of the log's last write."""
     return paths.log.stat().st_mtime_ns, paths.id
 
 
-def _at_path(path: Path) -> SessionPaths:
+def _open_path(path: Path) -> SessionPaths:
     log = path / LOG if path.is_dir() else path
     if not log.is_file():
         raise SettingsError(f"no log at {log}", hint="agentcli sessions list --all")
@@ -200,16 +200,16 @@ def parse_record(line: bytes) -> dict[str, Any]:
 
 def get_fact(record: dict[str, Any]) -> dict[str, Any]:
     """Return the fact of a record in today's words; empty if it has none."""
-    fact: dict[str, Any] = upgrade_fact(_inner(record, "fact"))
+    fact: dict[str, Any] = upgrade_fact(_read_object(record, "fact"))
     return fact
 
 
-def _inner(within: dict[str, Any], name: str) -> dict[str, Any]:
+def _read_object(within: dict[str, Any], name: str) -> dict[str, Any]:
     value = within.get(name)
     return value if isinstance(value, dict) else {}
 
 
-def _text(within: dict[str, Any], name: str, otherwise: str = "") -> str:
+def _read_text(within: dict[str, Any], name: str, otherwise: str = "") -> str:
     value = within.get(name)
     if not isinstance(value, str):
         return otherwise
@@ -219,10 +219,10 @@ def _text(within: dict[str, Any], name: str, otherwise: str = "") -> str:
 
 def _apply_start(summary: SessionSummary, record: dict[str, Any]) -> None:
     fact = get_fact(record)
-    summary.started = summary.started or _text(record, "at")
-    summary.workspace = _text(fact, "workspace", summary.workspace)
-    summary.model = _text(fact, "model", summary.model)
-    summary.mode = _text(fact, "mode", summary.mode)
+    summary.started = summary.started or _read_text(record, "at")
+    summary.workspace = _read_text(fact, "workspace", summary.workspace)
+    summary.model = _read_text(fact, "model", summary.model)
+    summary.mode = _read_text(fact, "mode", summary.mode)
     summary.is_closed = False
 
 
@@ -231,27 +231,27 @@ def _apply_turn_start(summary: SessionSummary, record: dict[str, Any]) -> None:
     summary.ending = ""
     summary.is_closed = False
     if not summary.first_prompt:
-        content = _inner(get_fact(record), "message").get("content")
+        content = _read_object(get_fact(record), "message").get("content")
         # Attached content, such as stdin, is no title.
         first = content[0] if isinstance(content, list) and content else None
-        summary.first_prompt = _text(first, "text") if isinstance(first, dict) else ""
+        summary.first_prompt = _read_text(first, "text") if isinstance(first, dict) else ""
 
 
 def _apply_turn_end(summary: SessionSummary, record: dict[str, Any]) -> None:
-    summary.ending = _text(get_fact(record), "ending")
+    summary.ending = _read_text(get_fact(record), "ending")
 
 
 def _apply_name(summary: SessionSummary, record: dict[str, Any]) -> None:
-    summary.name = _text(get_fact(record), "name", summary.name)
+    summary.name = _read_text(get_fact(record), "name", summary.name)
 
 
 def _apply_fork(summary: SessionSummary, record: dict[str, Any]) -> None:
-    summary.origin = _text(get_fact(record), "origin", summary.origin)
+    summary.origin = _read_text(get_fact(record), "origin", summary.origin)
 
 
 def _apply_change(summary: SessionSummary, record: dict[str, Any]) -> None:
-    summary.model = _text(get_fact(record), "model", summary.model)
-    summary.mode = _text(get_fact(record), "mode", summary.mode)
+    summary.model = _read_text(get_fact(record), "model", summary.model)
+    summary.mode = _read_text(get_fact(record), "mode", summary.mode)
 
 
 def _apply_end(summary: SessionSummary, record: dict[str, Any]) -> None:
@@ -291,29 +291,29 @@ def search_session(paths: SessionPaths, words: str) -> Iterator[SearchHit]:
     try:
         for seq, line in enumerate(read_lines(paths.log), start=1):
             fact = get_fact(parse_record(line))
-            for text in _texts(fact):
+            for text in _iter_texts(fact):
                 at = text.casefold().find(wanted)
                 if at >= 0:
                     kind = str(fact.get("type", ""))
-                    yield SearchHit(seq=seq, fact=kind, excerpt=_excerpt(text, at))
+                    yield SearchHit(seq=seq, fact=kind, excerpt=_cut_excerpt(text, at))
                     break
     except OSError:
         return  # it was deleted meanwhile
 
 
-def _texts(value: Any) -> Iterator[str]:
+def _iter_texts(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
         for key, item in value.items():
             if key not in ("type", "echo", "data"):
-                yield from _texts(item)
+                yield from _iter_texts(item)
     elif isinstance(value, list):
         for item in value:
-            yield from _texts(item)
+            yield from _iter_texts(item)
 
 
-def _excerpt(text: str, at: int) -> str:
+def _cut_excerpt(text: str, at: int) -> str:
     start = max(0, at - EXCERPT_CHARS // 3)
     cut = text[start : start + EXCERPT_CHARS]
     return ("…" if start else "") + " ".join(cut.split())

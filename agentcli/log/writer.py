@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from agentcli.system.private_file import unwritable_error
+from agentcli.system.private_file import build_unwritable_error
 from agentcli.types.errors import RecordError
 from agentcli.types.events import CallFinished, CallJudged, Entry, Fact, SessionEnded, TurnEnded
 from agentcli.types.tools import Effect
@@ -55,7 +55,7 @@ class LogWriter:
         return self._prev
 
     def append(self, entry: Entry) -> None:
-        line, sealed = _line(entry, self._prev)
+        line, sealed = _encode_line(entry, self._prev)
         try:
             _write_whole(self._fd, line + b"\n")
             if self._must_sync(entry.fact):
@@ -107,7 +107,7 @@ def verify_seal(line: bytes) -> str | None:
     return computed if line[-SEAL_BYTES:] == b'%b%b"}' % (_SEAL_KEY, computed.encode()) else None
 
 
-def _line(entry: Entry, prev: str) -> tuple[bytes, str]:
+def _encode_line(entry: Entry, prev: str) -> tuple[bytes, str]:
     record = {
         "v": VERSION,
         "seq": entry.seq,
@@ -118,11 +118,11 @@ def _line(entry: Entry, prev: str) -> tuple[bytes, str]:
         "fact": to_json(entry.fact),
     }
     body = _JSON.encode(record).encode("utf-8", "replace")
-    sealed = _sha256(body)
+    sealed = _hash_bytes(body)
     return body[:-1] + _SEAL_KEY + sealed.encode() + b'"}', sealed
 
 
-def _sha256(data: bytes) -> str:
+def _hash_bytes(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
@@ -131,7 +131,7 @@ def to_json(value: Any) -> Any:
     kind: type = type(value)
     if kind in _PLAIN:
         return value
-    if fields_of := _fields(kind):
+    if fields_of := _list_fields(kind):
         return {
             name: item if type(item) in _PLAIN else to_json(item)
             for name, default in fields_of
@@ -145,7 +145,7 @@ def to_json(value: Any) -> Any:
 
 
 @cache
-def _fields(of: type) -> tuple[tuple[str, Any], ...]:
+def _list_fields(of: type) -> tuple[tuple[str, Any], ...]:
     """Return the names and defaults of a dataclass; empty for any other type."""
     if not is_dataclass(of):
         return ()
@@ -166,5 +166,5 @@ def _write_whole(fd: int, data: bytes) -> None:
 
 
 def _write_error(path: Path, error: OSError) -> RecordError:
-    why = unwritable_error(path, error)
+    why = build_unwritable_error(path, error)
     return RecordError(str(why), hint=why.hint)

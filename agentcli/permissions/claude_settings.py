@@ -14,7 +14,7 @@ from agentcli.permissions.foreign_files import ForeignFiles, get_permissions, pa
 from agentcli.permissions.rules import PermissionRule, RuleDecision, RuleError, Source, parse_rule
 from agentcli.system.agent_files import PERMISSIONS
 from agentcli.system.lazy import compile_later
-from agentcli.system.text import printable
+from agentcli.system.text import to_printable
 from agentcli.types.fast_dataclass import dataclass
 
 RULES_LIMIT = 500
@@ -69,10 +69,10 @@ def parse_claude_settings(data: bytes, path: Path, *, workspace: Path) -> Claude
         return ClaudeSettings(path=path, left_out=(f"all of it: it is not JSON ({error})",))
     if not isinstance(document, dict):
         return ClaudeSettings(path=path, left_out=("all of it: it is not a JSON object",))
-    left_out: list[str] = [f"{printable(key)[:80]}" for key in document if key not in _HONOURED]
+    left_out: list[str] = [f"{to_printable(key)[:80]}" for key in document if key not in _HONOURED]
     table = document.get("permissions")
     left_out += [
-        f"permissions.{printable(key)[:80]}"
+        f"permissions.{to_printable(key)[:80]}"
         for key in (table if isinstance(table, dict) else ())
         if key not in _DECISIONS
     ]
@@ -109,8 +109,8 @@ class _RuleTranslator:
             try:
                 yield from self.translate(written.strip(), decision)
             except (_NotOurs, RuleError) as error:
-                shown = printable(written)[:RULE_CHARS]
-                self.left_out.append(f"{decision} {shown}: {printable(str(error))}")
+                shown = to_printable(written)[:RULE_CHARS]
+                self.left_out.append(f"{decision} {shown}: {to_printable(str(error))}")
 
     def translate(self, written: str, decision: RuleDecision) -> Iterator[PermissionRule]:
         """Yield our rules for one of theirs. Raise RuleError or another ValueError."""
@@ -144,8 +144,8 @@ class _RuleTranslator:
         if decision == "allow" or not begin:
             raise _NotOurs("* is possible only at the end")
         self.left_out.append(
-            f"{decision} Bash({printable(pattern)}): * is possible only at the end, so every "
-            f"{printable(begin)} is asked about"
+            f"{decision} Bash({to_printable(pattern)}): * is possible only at the end, so every "
+            f"{to_printable(begin)} is asked about"
         )
         return self._build(f"bash({begin}:*)", "ask")
 

@@ -113,11 +113,11 @@ class CommandPattern:
             return f"{option} runs another program"
         return why_no_reading_form(part) if _has_only_reading_forms(part) else None
 
-    def likeness(self, line: ShellLine, text: str) -> Likeness:
+    def judge_likeness(self, line: ShellLine, text: str) -> Likeness:
         """Return whether the line may run what the pattern names."""
         if isinstance(line, OpaqueLine):
             return Likeness.YES if self._is_mentioned(text) else Likeness.MAYBE
-        found = max(map(self._part_likeness, line.parts))
+        found = max(map(self._judge_part, line.parts))
         fed = [part for part in line.parts if programs.reads_code(part.argv)]
         if fed and self._is_mentioned(text):
             return Likeness.YES
@@ -133,14 +133,14 @@ class CommandPattern:
         wanted = programs.split_dashed_git(self.words)
         return all(programs.get_program_name(word) in mentioned for word in wanted)
 
-    def _part_likeness(self, part: ShellPart) -> Likeness:
+    def _judge_part(self, part: ShellPart) -> Likeness:
         if self._runs_from(part.words):
             return Likeness.YES
         if not programs.may_run_others(part.argv):
             return Likeness.MAYBE if self._may_be_in_git(part.argv) else Likeness.NO
-        return max([Likeness.NO, *self._inner_likenesses(part)])
+        return max([Likeness.NO, *self._iter_inner_likeness(part)])
 
-    def _inner_likenesses(self, part: ShellPart) -> Iterator[Likeness]:
+    def _iter_inner_likeness(self, part: ShellPart) -> Iterator[Likeness]:
         """Yield the likeness of what a wrapper runs: the rest of its words, or code inside one."""
         codes = [word.text for word in part.words[1:] if _CODE.search(word.text)]
         if (
@@ -153,7 +153,7 @@ class CommandPattern:
             yield Likeness.MAYBE
         for code in codes:
             if _runs_shell_code(part):
-                yield self.likeness(parse_line(code), code)
+                yield self.judge_likeness(parse_line(code), code)
             elif _STARTS_PROGRAMS.search(code):
                 yield Likeness.MAYBE
         if part.program in _TAKE_WORDS_FROM_ELSEWHERE and self._is_named_in(part):
@@ -165,15 +165,15 @@ class CommandPattern:
         return is_git and programs.may_be_in_git(names[1], argv)
 
     def _is_named_in(self, part: ShellPart) -> bool:
-        return any(_same_program(word, self.words[0]) for word in part.words)
+        return any(_is_same_program(word, self.words[0]) for word in part.words)
 
     def _runs_from(self, words: Sequence[ShellWord]) -> bool:
         names, words = programs.split_dashed_git(self.words), _split_dashed_git(words)
-        if not _same_program(words[0], names[0]):
+        if not _is_same_program(words[0], names[0]):
             return False
         wanted, given = names[1:], words[1:]
         if not self.is_prefix:
-            return len(wanted) == len(given) and all(map(_same, given, wanted))
+            return len(wanted) == len(given) and all(map(_is_same_word, given, wanted))
         options = [word for word in wanted if word.startswith("-")]
         others = [word for word in wanted if not word.startswith("-")]
         return all(_has_option(given, option) for option in options) and _follow(given, others)
@@ -190,7 +190,7 @@ def _names_program(words: Sequence[str]) -> bool:
 
 def _names_git_command(words: Sequence[str]) -> bool:
     try:
-        rest = git_reads.after_global_options([ShellWord(word) for word in words[1:]])
+        rest = git_reads.skip_global_options([ShellWord(word) for word in words[1:]])
     except Unproven:
         return False
     return bool(rest) and not rest[0].text.startswith("-")
@@ -213,7 +213,7 @@ def _split_dashed_git(words: Sequence[ShellWord]) -> Sequence[ShellWord]:
     return words if len(first) == 1 else (*map(ShellWord, first), *words[1:])
 
 
-def _same_program(word: ShellWord, program: str) -> bool:
+def _is_same_program(word: ShellWord, program: str) -> bool:
     name, wanted = (
         programs.get_program_name(word.text).casefold(),
         programs.get_program_name(program).casefold(),
@@ -221,13 +221,13 @@ def _same_program(word: ShellWord, program: str) -> bool:
     return name == wanted or (word.is_glob and fnmatchcase(wanted, name))
 
 
-def _same(word: ShellWord, text: str) -> bool:
+def _is_same_word(word: ShellWord, text: str) -> bool:
     return word.text == text or (word.is_glob and fnmatchcase(text, word.text))
 
 
 def _has_option(words: Sequence[ShellWord], option: str) -> bool:
     """Return whether the words have the option, also spread over several: `-rf` in `-f x -r`."""
-    if any(_same(word, option) for word in words):
+    if any(_is_same_word(word, option) for word in words):
         return True
     letters = {
         letter
@@ -246,5 +246,5 @@ def _follow(words: Sequence[ShellWord], wanted: Sequence[str]) -> bool:
         for index, word in enumerate(words):
             if index in starts and word.text.startswith("-"):
                 starts |= {index + 1, index + 2}
-        starts = {i + 1 for i in starts if i < len(words) and _same(words[i], text)}
+        starts = {i + 1 for i in starts if i < len(words) and _is_same_word(words[i], text)}
     return bool(starts)

@@ -25,7 +25,7 @@ from agentcli.permissions.rules import PermissionRule, RuleDecision
 from agentcli.permissions.shell import OpaqueLine, PlainLine
 from agentcli.permissions.subject import CallSubject, ReachedPath
 from agentcli.system.grants import find_missing
-from agentcli.system.home import home as home_of_user
+from agentcli.system.home import locate_home as home_of_user
 from agentcli.system.kinds import exists
 from agentcli.system.protected import is_protected
 from agentcli.system.reserved import find_reserved
@@ -152,15 +152,15 @@ class PolicyDecider:
         return next((rule.where for rule in self._rules if str(rule) in named), "")
 
     def _deny(self, subject: CallSubject) -> Verdict | None:
-        for rule in self._rules_with("deny"):
-            if rule.likeness(subject) is Likeness.YES:
+        for rule in self._list_rules("deny"):
+            if rule.judge_likeness(subject) is Likeness.YES:
                 return _make_verdict(rule, subject, decision="deny", says="forbids it")
         return None
 
     def _ask(self, subject: CallSubject) -> Verdict | None:
         """Return the `ask` for a call that the user must see, even if rules or mode allow it."""
-        for rule in self._rules_with("ask"):
-            if rule.likeness(subject) is Likeness.YES:
+        for rule in self._list_rules("ask"):
+            if rule.judge_likeness(subject) is Likeness.YES:
                 return _make_verdict(rule, subject, decision="ask", says="requires approval")
         if subject.caution:
             reason = f"the provider wants you to confirm it: {subject.caution}"
@@ -171,8 +171,8 @@ class PolicyDecider:
         """Return an `ask` if the command hides what it runs and a deny or ask rule may match it."""
         if self._was_seen(subject):
             return None
-        for rule in (*self._rules_with("deny"), *self._rules_with("ask")):
-            if rule.likeness(subject) is Likeness.MAYBE:
+        for rule in (*self._list_rules("deny"), *self._list_rules("ask")):
+            if rule.judge_likeness(subject) is Likeness.MAYBE:
                 hidden_by = getattr(subject.line, "reason", "code or an alias in it")
                 says = f"may apply: {hidden_by} hides what would run"
                 verdict = _make_verdict(rule, subject, decision="ask", says=says)
@@ -181,15 +181,15 @@ class PolicyDecider:
 
     def _was_seen(self, subject: CallSubject) -> bool:
         """Return whether the user has seen exactly this line and allowed it."""
-        seen = (rule.line for rule in self._rules_with("allow") if rule.line)
+        seen = (rule.line for rule in self._list_rules("allow") if rule.line)
         return subject.line is not None and subject.command in seen
 
     def _leave_to_model(self, subject: CallSubject, terms: CommandTerms | None) -> Verdict | None:
         """Return the `ask` for a call that a model must judge, even if rules or mode allow it."""
         if self._was_seen(subject):
             return None
-        for rule in self._rules_with("judge"):
-            if rule.likeness(subject) is Likeness.YES:
+        for rule in self._list_rules("judge"):
+            if rule.judge_likeness(subject) is Likeness.YES:
                 verdict = _make_verdict(
                     rule, subject, decision="ask", says="asks a model to decide"
                 )
@@ -201,7 +201,7 @@ class PolicyDecider:
     def _allow(
         self, subject: CallSubject, terms: CommandTerms | None, coverage: LineCoverage | None
     ) -> Verdict | None:
-        permitting = [rule for rule in self._rules_with("allow") if rule.permits_call(subject)]
+        permitting = [rule for rule in self._list_rules("allow") if rule.permits_call(subject)]
         if terms is not None and not terms.is_confined:
             # Rules rely on the sandbox. An exact line that the user has seen is their own approval.
             permitting = [rule for rule in permitting if rule.line is not None]
@@ -297,7 +297,7 @@ class PolicyDecider:
             reads_alone=terms.is_confined,
         )
 
-    def _rules_with(self, decision: RuleDecision) -> list[PermissionRule]:
+    def _list_rules(self, decision: RuleDecision) -> list[PermissionRule]:
         return [rule for rule in self._active if rule.decision == decision]
 
     @property

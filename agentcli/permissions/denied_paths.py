@@ -78,7 +78,7 @@ def _find(
     for start in starts:
         found |= dict.fromkeys(_search(start, wild, root))
     if len(found) > MOST_PATHS:
-        raise _too_many(patterns)
+        raise _build_too_many_error(patterns)
     return tuple(found)
 
 
@@ -94,7 +94,7 @@ def _search(start: Path, patterns: Sequence[PathPattern], root: Path) -> Iterato
             elif depth < _DEEPEST and _is_searched(entry):
                 waiting.append((path, depth + 1))
         if seen > _MOST_ENTRIES:
-            raise _too_many(patterns)
+            raise _build_too_many_error(patterns)
 
 
 def _is_searched(entry: os.DirEntry[str]) -> bool:
@@ -109,7 +109,7 @@ def _list_directory(directory: Path) -> list[os.DirEntry[str]]:
         return []
 
 
-def _too_many(patterns: Sequence[PathPattern]) -> SettingsError:
+def _build_too_many_error(patterns: Sequence[PathPattern]) -> SettingsError:
     shown = ", ".join(pattern.glob for pattern in patterns)
     return SettingsError(
         f"Commands cannot be kept from the paths that rules deny ({shown}): there are too many.",

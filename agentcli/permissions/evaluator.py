@@ -84,12 +84,16 @@ class ModelEvaluator:
         try:
             description = _describe(request)
             async with asyncio.timeout(TIMEOUT_S):
-                reply = await self._provider.send(self._request(description), lambda delta: None)
-            decision, reason = _answer(reply)
+                reply = await self._provider.send(
+                    self._build_request(description), lambda delta: None
+                )
+            decision, reason = _parse_answer(reply)
         except (NoEvaluation, ProviderError) as problem:
-            return _asks(request, f"{self._model} gave no decision: {problem}")
+            return _build_question(request, f"{self._model} gave no decision: {problem}")
         except TimeoutError:
-            return _asks(request, f"{self._model} gave no decision within {TIMEOUT_S:g} s")
+            return _build_question(
+                request, f"{self._model} gave no decision within {TIMEOUT_S:g} s"
+            )
         explanation = f"{self._model} says {decision}: {self._clean(to_plain_text(reason))}"
         return replace(
             request.verdict,
@@ -98,7 +102,7 @@ class ModelEvaluator:
             reason=f"{explanation} ({request.verdict.reason})",
         )
 
-    def _request(self, text: str) -> Request:
+    def _build_request(self, text: str) -> Request:
         return Request(
             model=self._model,
             system=SYSTEM,
@@ -122,13 +126,13 @@ def _describe(request: EvaluationRequest) -> str:
     return text
 
 
-def _answer(reply: AssistantMessage) -> tuple[Literal["allow", "ask", "deny"], str]:
+def _parse_answer(reply: AssistantMessage) -> tuple[Literal["allow", "ask", "deny"], str]:
     if reply.stop != "end" or reply.tool_calls:
         raise NoEvaluation(f"its reply ended with {reply.stop}")
     text = reply.text.strip()
     fenced = _FENCE.match(text)
     try:
-        answer = json.loads(fenced[1] if fenced else text, object_pairs_hook=_once_each)
+        answer = json.loads(fenced[1] if fenced else text, object_pairs_hook=_refuse_duplicates)
     except (ValueError, RecursionError):
         raise NoEvaluation("its reply is not one JSON object") from None
     if not isinstance(answer, dict) or not isinstance(answer.get("decision"), str):
@@ -139,14 +143,14 @@ def _answer(reply: AssistantMessage) -> tuple[Literal["allow", "ask", "deny"], s
     return decision, reason[:LONGEST_REASON_CHARS]
 
 
-def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) != len(pairs):
         raise ValueError("a key appears twice")
     return made
 
 
-def _asks(request: EvaluationRequest, why: str) -> Verdict:
+def _build_question(request: EvaluationRequest, why: str) -> Verdict:
     return replace(
         request.verdict,
         decision="ask",

@@ -60,7 +60,7 @@ class Explanation:
 def explain(
     tool: str, tool_input: Json, *, decider: PolicyDecider, subjects: SubjectFactory, mode: Mode
 ) -> Explanation:
-    subject = subjects.build(tool, tool_input, source=_source(tool))
+    subject = subjects.build(tool, tool_input, source=_name_source(tool))
     effect = guess_effect(subject)
     review = decider.review(subject, effect=effect, mode=mode)
     verdict = add_grants(review.verdict, review)
@@ -105,7 +105,7 @@ def parse_query(query: str) -> tuple[str, Json]:
     tool = _IN_RULES.get(tool, tool)
     if tool not in KNOWN_TOOLS and not is_foreign:
         raise UsageError(f"unknown tool {tool}", hint=f"tools: {', '.join(sorted(KNOWN_TOOLS))}")
-    found = _arguments(rest) if rest.startswith("{") else build_input(tool, rest)
+    found = _parse_arguments(rest) if rest.startswith("{") else build_input(tool, rest)
     if tool == "bash" and isinstance(found, dict):
         _check_needs(found.get("needs") or [])
     return tool, found
@@ -121,7 +121,7 @@ def _check_needs(needs: Json) -> None:
         raise UsageError(f"the needs are not valid: {error}", hint=_HOW_TO_NEED) from None
 
 
-def _arguments(text: str) -> Json:
+def _parse_arguments(text: str) -> Json:
     try:
         found: Json = json.loads(text)
     except ValueError as error:
@@ -138,7 +138,7 @@ def build_input(tool: str, text: str) -> Json:
     return {"patch": f"*** Update File: {text}"} if tool == "apply_patch" else {"path": text}
 
 
-def _source(tool: str) -> str:
+def _name_source(tool: str) -> str:
     """Return the source of a tool. `mcp__github__create` is a server's tool as models name it."""
     server, separator, _ = tool.removeprefix(_MCP).partition("__")
     return f"mcp {server}" if tool.startswith(_MCP) and separator else "built-in"

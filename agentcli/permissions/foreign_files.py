@@ -25,7 +25,7 @@ from agentcli.system.agent_files import (
 )
 from agentcli.system.folder import descend
 from agentcli.system.lazy import compile_later
-from agentcli.system.text import printable
+from agentcli.system.text import to_printable
 from agentcli.types.fast_dataclass import dataclass
 
 FILE_LIMIT_BYTES = 1_000_000
@@ -125,7 +125,7 @@ class _ForeignReader:
             self.files[path.relative_to(self._top).as_posix()] = data
 
     def _leave_out(self, path: Path, why: str) -> None:
-        self.left_out.append((printable(path.relative_to(self._top).as_posix()), why))
+        self.left_out.append((to_printable(path.relative_to(self._top).as_posix()), why))
 
 
 def parse_json(data: bytes) -> Any:

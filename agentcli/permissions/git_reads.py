@@ -115,25 +115,25 @@ _SIGNATURES = compile_later(r"%[+ -]?G|%\(\*?signature|--sort[= ][-*]*signature"
 """Words that make git run gpg, with settings that a command can have left in its home."""
 
 
-def git(words: Sequence[ShellWord]) -> None:
+def check_git(words: Sequence[ShellWord]) -> None:
     refuse_unsafe_globs(words)
     if found := _SIGNATURES.search(" ".join(word.text for word in words)):
         raise Unproven(f"git with {found[0]} (checks signatures, with another program)")
-    rest = after_global_options(words)
+    rest = skip_global_options(words)
     if not rest or rest[0].text in ("--version", "-v"):
         if len(rest) > 1:
             raise Unproven(f"git {rest[1].text}")
         return
     subcommand, arguments = rest[0].text, rest[1:]
     if subcommand in _READS:
-        _options(_READS[subcommand]).operands(arguments)
+        _parse_options(_READS[subcommand]).list_operands(arguments)
     elif subcommand in _LISTINGS:
         _LISTINGS[subcommand](arguments)
     else:
         raise Unproven(f"git {subcommand}")
 
 
-def after_global_options(words: Sequence[ShellWord]) -> Sequence[ShellWord]:
+def skip_global_options(words: Sequence[ShellWord]) -> Sequence[ShellWord]:
     """Return the words from the subcommand on.
 
     Options before it that only say where to run or how to print are skipped. Raise Unproven if
@@ -148,84 +148,84 @@ def after_global_options(words: Sequence[ShellWord]) -> Sequence[ShellWord]:
     return rest
 
 
-def directories(words: Sequence[ShellWord]) -> list[str]:
+def list_directories(words: Sequence[ShellWord]) -> list[str]:
     """Return the directories of `-C`, in order. Git changes to them first."""
-    texts = [word.text for word in words[: len(words) - len(after_global_options(words))]]
+    texts = [word.text for word in words[: len(words) - len(skip_global_options(words))]]
     return [directory for option, directory in pairwise(texts) if option == "-C"]
 
 
 @cache
-def _options(notation: str) -> ReaderOptions:
+def _parse_options(notation: str) -> ReaderOptions:
     return ReaderOptions.parse(notation)
 
 
-def _until(words: Sequence[ShellWord], end: str) -> list[str]:
+def _take_texts(words: Sequence[ShellWord], end: str) -> list[str]:
     return [word.text for word in takewhile(lambda word: word.text != end, words)]
 
 
-def _branch(words: Sequence[ShellWord]) -> None:
+def _check_branch(words: Sequence[ShellWord]) -> None:
     """Raise Unproven for a name without a listing option: git would create that branch."""
-    operands = _options(_BRANCH).operands(words)
-    lists = any(text.partition("=")[0] in _BRANCH_LISTS for text in _until(words, "--"))
+    operands = _parse_options(_BRANCH).list_operands(words)
+    lists = any(text.partition("=")[0] in _BRANCH_LISTS for text in _take_texts(words, "--"))
     if operands and not lists:
         raise Unproven(f"git branch {operands[0].text} (creates a branch)")
 
 
-def _tag(words: Sequence[ShellWord]) -> None:
-    operands = _options(_TAG).operands(words)
-    if operands and not {"-l", "--list"}.intersection(_until(words, "--")):
+def _check_tag(words: Sequence[ShellWord]) -> None:
+    operands = _parse_options(_TAG).list_operands(words)
+    if operands and not {"-l", "--list"}.intersection(_take_texts(words, "--")):
         raise Unproven(f"git tag {operands[0].text} (creates a tag)")
 
 
-def _config(words: Sequence[ShellWord]) -> None:
+def _check_config(words: Sequence[ShellWord]) -> None:
     """Raise Unproven without a listing option first: after a name, git takes it for a value."""
     refuse_globs(words)
-    operands = _options(_CONFIG).operands(words)
-    before = _until(words, operands[0].text) if operands else _until(words, "--")
+    operands = _parse_options(_CONFIG).list_operands(words)
+    before = _take_texts(words, operands[0].text) if operands else _take_texts(words, "--")
     if not before or before[0] not in _CONFIG_GETS | _CONFIG_SCOPES:
         raise Unproven("git config without --get or --list first")
     if not _CONFIG_GETS.intersection(before):
         raise Unproven("git config without --get or --list")
 
 
-def _remote(words: Sequence[ShellWord]) -> None:
+def _check_remote(words: Sequence[ShellWord]) -> None:
     texts = [word.text for word in words]
     if texts not in ([], ["-v"], ["--verbose"]) and texts[0] != "get-url":
         raise Unproven(f"git remote {texts[0]}")
-    _options("-v --verbose --all --push").operands(words)
+    _parse_options("-v --verbose --all --push").list_operands(words)
 
 
-def _stash(words: Sequence[ShellWord]) -> None:
+def _check_stash(words: Sequence[ShellWord]) -> None:
     action = words[0].text if words else "push"
     if action not in ("list", "show"):
         raise Unproven(f"git stash {action}")
-    _options(_LOG).operands(words[1:])
+    _parse_options(_LOG).list_operands(words[1:])
 
 
-def _reflog(words: Sequence[ShellWord]) -> None:
-    operands = _options(_LOG).operands(words)
+def _check_reflog(words: Sequence[ShellWord]) -> None:
+    operands = _parse_options(_LOG).list_operands(words)
     if operands and operands[0].text not in ("show", "HEAD"):
         raise Unproven(f"git reflog {operands[0].text}")
 
 
-def _worktree(words: Sequence[ShellWord]) -> None:
+def _check_worktree(words: Sequence[ShellWord]) -> None:
     if [word.text for word in words] not in (["list"], ["list", "--porcelain"]):
         raise Unproven("git worktree without list")
 
 
-def _symbolic_ref(words: Sequence[ShellWord]) -> None:
+def _check_symbolic_ref(words: Sequence[ShellWord]) -> None:
     refuse_globs(words)
-    if len(_options("-q --quiet --short").operands(words)) != 1:
+    if len(_parse_options("-q --quiet --short").list_operands(words)) != 1:
         raise Unproven("git symbolic-ref with a new target")
 
 
 _LISTINGS = {
-    "branch": _branch,
-    "tag": _tag,
-    "config": _config,
-    "remote": _remote,
-    "stash": _stash,
-    "reflog": _reflog,
-    "worktree": _worktree,
-    "symbolic-ref": _symbolic_ref,
+    "branch": _check_branch,
+    "tag": _check_tag,
+    "config": _check_config,
+    "remote": _check_remote,
+    "stash": _check_stash,
+    "reflog": _check_reflog,
+    "worktree": _check_worktree,
+    "symbolic-ref": _check_symbolic_ref,
 }

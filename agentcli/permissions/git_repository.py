@@ -63,9 +63,9 @@ def why_not_inert(directory: Path, *, home: Path | None = None) -> str | None:
     `home` is a home directory whose git settings commands can change."""
     try:
         for name in _OF_A_USER if home else ():
-            if home and _check_settings(_bytes(home / name)):
+            if home and _check_settings(_read_bytes(home / name)):
                 raise _Runs("a command has set core.hooksPath for every repository")
-        found = _git_directory(directory.resolve())
+        found = _find_git_directory(directory.resolve())
         if found is not None:
             _check_repository(*found)
     except _Runs as runs:
@@ -90,13 +90,13 @@ def _names_submodules(index: Path, stamp: tuple[int, ...]) -> bool:
 
     Cached, since a large index is slow to read and every git command line asks. The bytes of a
     submodule's mode may occur elsewhere by chance; that costs only one question."""
-    content = _bytes(index)
+    content = _read_bytes(index)
     return _SUBMODULE_MODE in content or _SPARSE in content
 
 
 def _check_repository(worktree: Path, own: Path, shared: Path) -> None:
-    hooks = _check_settings(_bytes(shared / "config"))
-    _check_settings(_bytes(own / "config.worktree"))
+    hooks = _check_settings(_read_bytes(shared / "config"))
+    _check_settings(_read_bytes(own / "config.worktree"))
     directory = worktree / hooks if hooks else shared / "hooks"
     if (directory / "post-index-change").exists():
         raise _Runs("the repository has a post-index-change hook")
@@ -104,26 +104,26 @@ def _check_repository(worktree: Path, own: Path, shared: Path) -> None:
         raise _Runs("the repository has submodules, and git also reads their configuration")
 
 
-def _git_directory(directory: Path) -> tuple[Path, Path, Path] | None:
+def _find_git_directory(directory: Path) -> tuple[Path, Path, Path] | None:
     """Return the working tree, its git directory, and the one shared with other working trees."""
     for folder in (directory, *directory.parents):
         mark = folder / ".git"
         if mark.exists():
             own = mark
             if not mark.is_dir():
-                own = (folder / _text(mark).removeprefix("gitdir:").strip()).resolve()
-            return folder, own, (own / _text(own / "commondir").strip()).resolve()
+                own = (folder / _read_text(mark).removeprefix("gitdir:").strip()).resolve()
+            return folder, own, (own / _read_text(own / "commondir").strip()).resolve()
         if (folder / "HEAD").exists() and (folder / "objects").exists():
             # Any folder can look like this, and git would use its configuration.
             raise _Runs(f"{folder.name} looks like a git directory")
     return None
 
 
-def _text(path: Path) -> str:
-    return _bytes(path).decode("utf-8", errors="replace")
+def _read_text(path: Path) -> str:
+    return _read_bytes(path).decode("utf-8", errors="replace")
 
 
-def _bytes(path: Path) -> bytes:
+def _read_bytes(path: Path) -> bytes:
     if not path.exists():
         return b""
     if not path.is_file() or path.stat().st_size > _LARGEST_FILE_BYTES:

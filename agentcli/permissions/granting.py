@@ -16,7 +16,7 @@ from agentcli.permissions.review import CallReview
 from agentcli.permissions.rules import PermissionRule, make_answer_rule
 from agentcli.permissions.subject import CallSubject
 from agentcli.system.grants import find_missing, gives_host
-from agentcli.system.home import home
+from agentcli.system.home import locate_home
 from agentcli.system.hosts import USUAL_PORTS, HostPattern, join_port, parse_host
 from agentcli.system.kinds import is_socket
 from agentcli.system.protected import is_protected
@@ -142,14 +142,14 @@ def _why_not_given(path: Path, *, writes: bool, own: Sequence[Path]) -> str:
         return "it is a socket; only a command with outside can use it"
     if path.parent == _RUN_OF_USERS or any(one.is_relative_to(path) for one in _SHARED):
         return "sockets of your programs are in it; name what is needed in it"
-    reserved = find_reserved(Path(os.path.realpath(home())))
+    reserved = find_reserved(Path(os.path.realpath(locate_home())))
     if any(path.is_relative_to(one) or one.is_relative_to(path) for one in own):
         return "agentcli keeps its settings or records there"
     if why := reserved.why_hidden(path) or (reserved.why_guarded(path) if writes else ""):
         return why
     if writes and is_protected(path, path.parts):
         return "it belongs to git or to agentcli's settings"
-    held = (*reserved.secrets(), *(reserved.startup() if writes else ()))
+    held = (*reserved.secrets(), *(reserved.iter_startup() if writes else ()))
     if any(one.is_relative_to(path) and one.exists() for one in held):
         return "it contains keys or files that run at login; name what is needed in it"
     return ""

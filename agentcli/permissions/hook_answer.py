@@ -100,18 +100,18 @@ def parse_answer(event: HookEvent, ran: HookRun, *, clean: Clean) -> HookAnswer:
     """
     if ran.exit_code == DENIED_EXIT_CODE:
         reason = ran.stderr or ran.stdout or NO_REASON
-        return HookAnswer(decision="deny", reason=_text(reason, clean, REASON_BYTES))
+        return HookAnswer(decision="deny", reason=_clean_text(reason, clean, REASON_BYTES))
     if ran.exit_code != 0:
         last = ran.stderr.splitlines()[-1:] or [""]
-        shown = _text(last[0], clean, REASON_BYTES)
+        shown = _clean_text(last[0], clean, REASON_BYTES)
         raise HookFailure(f"ended with exit code {ran.exit_code} {shown}".rstrip())
     if ran.stdout.startswith("{"):
-        return _clean(_build_answer(event, *_objects(ran.stdout)), clean)
+        return _clean(_build_answer(event, *_parse_objects(ran.stdout)), clean)
     printed = ran.stdout if event in _CONTEXT_BY_PRINTING else ""
-    return HookAnswer(context=_text(printed, clean, CONTEXT_BYTES))
+    return HookAnswer(context=_clean_text(printed, clean, CONTEXT_BYTES))
 
 
-def _objects(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
+def _parse_objects(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the answer and its `hookSpecificOutput`."""
     try:
         answer = json.loads(text)
@@ -128,13 +128,13 @@ def _build_answer(event: HookEvent, outer: dict[str, Any], inner: dict[str, Any]
     changed = fields.get("updatedInput")
     if changed is not None and not isinstance(changed, dict):
         raise HookProblem("printed an updatedInput that is not an object")
-    decision = max(_decision(outer), _decision(inner), key=STRICTNESS.index)
+    decision = max(_read_decision(outer), _read_decision(inner), key=STRICTNESS.index)
     reason = fields.get("permissionDecisionReason") or fields.get("reason") or ""
     answer = HookAnswer(
         decision=decision,
         reason=str(reason or (NO_REASON if decision in ("ask", "deny") else "")),
         input=changed,
-        output=_output(fields),
+        output=_read_output(fields),
         context=str(fields.get("additionalContext") or ""),
         message=str(fields.get("systemMessage") or ""),
     )
@@ -162,15 +162,15 @@ def _goes_on(fields: dict[str, Any]) -> bool:
     return word is not False
 
 
-def _decision(fields: dict[str, Any]) -> HookDecision:
+def _read_decision(fields: dict[str, Any]) -> HookDecision:
     """Return the stricter decision if there are two."""
     decision = fields.get("decision")
     word = decision.get("behavior") if isinstance(decision, dict) else decision
     words = [fields.get("permissionDecision"), word]
-    return max(map(_meaning, words), key=STRICTNESS.index)
+    return max(map(_parse_word, words), key=STRICTNESS.index)
 
 
-def _meaning(word: Any) -> HookDecision:
+def _parse_word(word: Any) -> HookDecision:
     if word is None:
         return "none"
     if not isinstance(word, str) or word not in _WORDS:
@@ -178,7 +178,7 @@ def _meaning(word: Any) -> HookDecision:
     return _WORDS[word]
 
 
-def _output(fields: dict[str, Any]) -> str | None:
+def _read_output(fields: dict[str, Any]) -> str | None:
     for name in _OUTPUT_FIELDS:
         given = fields.get(name)
         if isinstance(given, dict):
@@ -193,14 +193,14 @@ def _output(fields: dict[str, Any]) -> str | None:
 def _clean(answer: HookAnswer, clean: Clean) -> HookAnswer:
     return replace(
         answer,
-        reason=_text(answer.reason, clean, REASON_BYTES),
+        reason=_clean_text(answer.reason, clean, REASON_BYTES),
         output=None if answer.output is None else clean(to_plain_text(answer.output)),
-        context=_text(answer.context, clean, CONTEXT_BYTES),
-        message=_text(answer.message, clean, REASON_BYTES),
+        context=_clean_text(answer.context, clean, CONTEXT_BYTES),
+        message=_clean_text(answer.message, clean, REASON_BYTES),
     )
 
 
-def _text(text: str, clean: Clean, limit_bytes: int) -> str:
+def _clean_text(text: str, clean: Clean, limit_bytes: int) -> str:
     return cap(clean(to_plain_text(text)), limit_bytes)[0]
 
 

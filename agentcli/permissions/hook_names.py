@@ -40,16 +40,16 @@ def fits(matcher: str, name: str) -> bool:
     if is_catch_all(matcher):
         return True
     if _LIST.fullmatch(matcher):
-        return name in _words(matcher)
+        return name in _split_words(matcher)
     return re.search(matcher, name) is not None
 
 
-def names_all_of(matcher: str, name: str) -> bool:
+def names_exactly(matcher: str, name: str) -> bool:
     """Return whether the matcher was written for exactly this name, and not for every name."""
     if is_catch_all(matcher):
         return False
     if _LIST.fullmatch(matcher):
-        return name in _words(matcher)
+        return name in _split_words(matcher)
     return re.fullmatch(matcher, name) is not None
 
 
@@ -58,7 +58,7 @@ def may_ever_fit(matcher: str, names: Iterable[str]) -> bool:
     if any(fits(matcher, name) for name in names):
         return True
     if _LIST.fullmatch(matcher):
-        return any(_OF_A_SERVER.match(word) for word in _words(matcher))
+        return any(_OF_A_SERVER.match(word) for word in _split_words(matcher))
     return "__" in matcher
 
 
@@ -75,7 +75,7 @@ def tests_our_names(text: str) -> bool:
     return bool(_OUR_NAMES.search(text)) and not _COMMON_NAMES.search(text)
 
 
-def _words(matcher: str) -> list[str]:
+def _split_words(matcher: str) -> list[str]:
     return [word.strip() for word in re.split(r"[|,]", matcher)]
 
 
@@ -191,16 +191,16 @@ class HookCallView:
             own = names.get(key, key)
             if own in ours:
                 raise HookProblem(f"printed an updatedInput that sets {own} twice")
-            ours[own] = self._own_value(own, key, value)
+            ours[own] = self._choose_own_value(own, key, value)
         return ours
 
-    def _own_value(self, own: str, key: str, value: Json) -> Json:
+    def _choose_own_value(self, own: str, key: str, value: Json) -> Json:
         given, foreign = self.call.input, self.tool_input
         if not isinstance(given, dict) or not isinstance(foreign, dict):
             return value
         if own in given and value == foreign.get(key):
             return given[own]
-        return _own_value(self.call.tool, own, value)
+        return _to_own_value(self.call.tool, own, value)
 
 
 def tell_call(
@@ -237,8 +237,8 @@ def fits_some_tool(matcher: str, names: Iterable[str]) -> bool:
 def _means_ours(matcher: str, call: OwnCall, meant: Sequence[str]) -> bool:
     if not meant:
         return fits(matcher, call.tool)
-    whole = any(names_all_of(matcher, name) for name in meant)
-    return names_all_of(matcher, call.tool) and not whole
+    whole = any(names_exactly(matcher, name) for name in meant)
+    return names_exactly(matcher, call.tool) and not whole
 
 
 def _tell(name: str, call: OwnCall, root: Path) -> HookCallView:
@@ -246,7 +246,7 @@ def _tell(name: str, call: OwnCall, root: Path) -> HookCallView:
         return HookCallView(call=call, tool_name=name, tool_input=call.input)
     fields = _FIELDS.get(call.tool, {})
     tool_input = {
-        fields.get(own, own): _common_value(call.tool, own, value, root)
+        fields.get(own, own): _to_common_value(call.tool, own, value, root)
         for own, value in call.input.items()
     }
     if name == "MultiEdit":
@@ -258,7 +258,7 @@ def _tell(name: str, call: OwnCall, root: Path) -> HookCallView:
 
 def _tell_files(meant: Sequence[str], call: OwnCall, root: Path) -> Iterator[HookCallView]:
     patch = call.input.get("patch", call.input) if isinstance(call.input, dict) else call.input
-    for file in call.files or _files_of_text(call.input, str(patch)):
+    for file in call.files or _list_unparsed_files(call.input, str(patch)):
         natural = "Write" if file.is_whole else "Edit"
         name = natural if natural in meant else meant[0]
         edit: dict[str, Json] = {"old_string": file.old_text, "new_string": file.new_text}
@@ -267,7 +267,7 @@ def _tell_files(meant: Sequence[str], call: OwnCall, root: Path) -> Iterator[Hoo
                 edit = {"content": file.new_text}
             case "MultiEdit":
                 edit = {"edits": [edit]}
-        fields = {"file_path": _absolute(file.path, root), **edit, "patch": patch}
+        fields = {"file_path": _to_absolute(file.path, root), **edit, "patch": patch}
         yield HookCallView(call=call, tool_name=name, tool_input=fields, takes_changes=False)
 
 
@@ -288,15 +288,15 @@ def _tell_edits(name: str, call: OwnCall, edits: Sequence[Json], root: Path) -> 
     ]
 
 
-def _files_of_text(tool_input: Json, patch: str) -> Sequence[TouchedFile]:
+def _list_unparsed_files(tool_input: Json, patch: str) -> Sequence[TouchedFile]:
     """Return the files of a patch that its tool cannot parse. Hooks see it anyway."""
     paths = find_patched_paths(tool_input) or [""]
     return [TouchedFile(path=path, new_text=patch) for path in paths]
 
 
-def _common_value(tool: str, own: str, value: Json, root: Path) -> Json:
+def _to_common_value(tool: str, own: str, value: Json, root: Path) -> Json:
     if own == "path" and tool in EDITING | READING and isinstance(value, str) and value:
-        return _absolute(value, root)
+        return _to_absolute(value, root)
     if (tool, own) == ("bash", "timeout") and isinstance(value, int):
         return value * 1000
     if (tool, own) == ("grep", "mode") and value == _FILES_MODE[0]:
@@ -304,7 +304,7 @@ def _common_value(tool: str, own: str, value: Json, root: Path) -> Json:
     return value
 
 
-def _own_value(tool: str, own: str, value: Json) -> Json:
+def _to_own_value(tool: str, own: str, value: Json) -> Json:
     """Translate a value. One that cannot be translated is left for the tool to refuse."""
     if (tool, own) == ("bash", "timeout") and isinstance(value, int | float):
         return math.ceil(value / 1000) if math.isfinite(value) else value
@@ -313,5 +313,5 @@ def _own_value(tool: str, own: str, value: Json) -> Json:
     return value
 
 
-def _absolute(path: str, root: Path) -> str:
+def _to_absolute(path: str, root: Path) -> str:
     return os.path.normpath(root / path)

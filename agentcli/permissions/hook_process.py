@@ -93,7 +93,7 @@ async def run_hook(
             if child.poll() is None:
                 await process.run_to_completion(_kill(child, tag))
         if flooded.is_set():
-            raise _flood()
+            raise _build_flood_problem()
     return HookRun(exit_code=exit_code, stdout=stdout.text(), stderr=stderr.text())
 
 
@@ -128,7 +128,7 @@ def _post(url: str, body: bytes, headers: Mapping[str, str], timeout_s: float) -
     finally:
         connection.close()
     if len(data) > LARGEST_OUTPUT_BYTES:
-        raise _flood()
+        raise _build_flood_problem()
     is_good = 200 <= answer.status < 300
     text = data.decode("utf-8-sig", "replace").strip()
     reason = "" if is_good else f"HTTP {answer.status} {answer.reason}"
@@ -193,11 +193,11 @@ async def _wait(
             waiting.cancel()
         await asyncio.gather(ended, flood, return_exceptions=True)
     if not was_over:
-        raise _flood()
+        raise _build_flood_problem()
     return ended.result()
 
 
-def _flood() -> HookProblem:
+def _build_flood_problem() -> HookProblem:
     return HookProblem(f"printed more than {LARGEST_OUTPUT_BYTES} bytes")
 
 

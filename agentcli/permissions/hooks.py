@@ -193,8 +193,8 @@ class HookRunner:
         for hook in self._hooks:
             given = call.input if verdict.input is None else verdict.input
             for telling in self._describe_call(hook, "PreToolUse", prepared, given):
-                details = self._details(call, telling, child)
-                result = await self._before(hook, call, telling, details=details)
+                details = self._build_details(call, telling, child)
+                result = await self._run_pre_hook(hook, call, telling, details=details)
                 verdict = _join_decisions(verdict, result)
                 if verdict.decision == "deny":
                     return verdict
@@ -207,9 +207,9 @@ class HookRunner:
         said, call = HookVerdict(), prepared.call
         for hook in self._hooks:
             for telling in self._describe_call(hook, "PermissionRequest", prepared, call.input):
-                details = self._details(call, telling, child)
+                details = self._build_details(call, telling, child)
                 said = _join_decisions(
-                    said, await self._before(hook, call, telling, details=details)
+                    said, await self._run_pre_hook(hook, call, telling, details=details)
                 )
         return said
 
@@ -218,7 +218,11 @@ class HookRunner:
     ) -> Sequence[After]:
         """Return one step for every hook that looks at results, for calls of `child` if given."""
         events = AFTER_CALLS[1:] if only_failures else AFTER_CALLS
-        return [partial(self._after, hook, child) for hook in self._hooks if hook.event in events]
+        return [
+            partial(self._run_post_hook, hook, child)
+            for hook in self._hooks
+            if hook.event in events
+        ]
 
     def has_hooks(self, event: HookEvent) -> bool:
         return any(hook.event == event for hook in self._hooks)
@@ -249,7 +253,7 @@ class HookRunner:
         own = ground.own_call(prepared, given)
         return tell_call(hook.matcher, own, root=ground.cwd, is_ours=hook.is_ours)
 
-    def _details(
+    def _build_details(
         self, call: ToolCall, telling: HookCallView, child: Delegation | None
     ) -> dict[str, Json]:
         details: dict[str, Json] = {
@@ -269,7 +273,7 @@ class HookRunner:
             }
         return details
 
-    async def _before(
+    async def _run_pre_hook(
         self,
         hook: Hook,
         call: ToolCall,
@@ -287,7 +291,7 @@ class HookRunner:
         self._tell(result)
         return result
 
-    async def _after(
+    async def _run_post_hook(
         self, hook: Hook, child: Delegation | None, prepared: PreparedCall, output: Output
     ) -> Reaction | None:
         """Return the hook's reaction; None if the call does not concern it."""
@@ -296,7 +300,7 @@ class HookRunner:
         if hook.event == "PostToolUseFailure" and output.error is None:
             return None
         for telling in self._describe_call(hook, hook.event, prepared, call.input):
-            details = self._details(call, telling, child)
+            details = self._build_details(call, telling, child)
             text = self._ground.clean(read_text(output))
             details["tool_response"] = build_response(output, text, file_path=telling.file_path)
             if output.error is not None:

@@ -88,7 +88,7 @@ def parse_hooks(
     if is_settings and isinstance(document, dict):
         document = {"hooks": document.get("hooks", {})}
     reading = _HooksParser(text=text, path=path, project=project)
-    hooks = tuple(reading.hooks(document))
+    hooks = tuple(reading.iter_hooks(document))
     return HooksFile(hooks=hooks, warnings=tuple(dict.fromkeys(reading.warnings)))
 
 
@@ -99,30 +99,30 @@ class _HooksParser:
     project: Path | None
     warnings: list[str] = field(default_factory=list)
 
-    def hooks(self, document: Any) -> Iterator[Hook]:
+    def iter_hooks(self, document: Any) -> Iterator[Hook]:
         if not isinstance(document, dict):
-            raise self._error("the file must be one JSON object", "{")
+            raise self._build_error("the file must be one JSON object", "{")
         if "hooks" in document:
             self._note_unknown(document, _TOP, "a hooks file")
             document = document["hooks"]
         if not isinstance(document, dict):
-            raise self._error("hooks must be an object with events", "hooks")
+            raise self._build_error("hooks must be an object with events", "hooks")
         for event, groups in document.items():
             if event in EVENTS:
-                yield from self._of_event(EVENTS[event], groups)
+                yield from self._iter_event_hooks(EVENTS[event], groups)
             elif event not in _TOP:
                 self._refuse_misspelt(event)
 
-    def _of_event(self, event: HookEvent, groups: Any) -> Iterator[Hook]:
-        for group in self._objects(groups, event):
+    def _iter_event_hooks(self, event: HookEvent, groups: Any) -> Iterator[Hook]:
+        for group in self._list_objects(groups, event):
             self._note_unknown(group, _GROUP, f"an entry of {event}")
-            matcher = self._matcher(event, group)
-            for entry in self._objects(group.get("hooks"), event):
-                hook = None if matcher is None else self._hook(event, matcher, entry)
+            matcher = self._read_matcher(event, group)
+            for entry in self._list_objects(group.get("hooks"), event):
+                hook = None if matcher is None else self._build_hook(event, matcher, entry)
                 if hook is not None:
                     yield hook
 
-    def _matcher(self, event: HookEvent, group: Mapping[str, Any]) -> str | None:
+    def _read_matcher(self, event: HookEvent, group: Mapping[str, Any]) -> str | None:
         """Return the matcher; None if it has no clear meaning."""
         matcher = group.get("matcher") or ""
         if event not in WITH_MATCHER:
@@ -138,33 +138,33 @@ class _HooksParser:
             return None
         return matcher
 
-    def _hook(self, event: HookEvent, matcher: str, entry: Mapping[str, Any]) -> Hook | None:
+    def _build_hook(self, event: HookEvent, matcher: str, entry: Mapping[str, Any]) -> Hook | None:
         kind, command = entry.get("type", "command"), entry.get("command")
         if kind == "http":
-            return self._http_hook(event, matcher, entry)
+            return self._build_http_hook(event, matcher, entry)
         if kind != "command":
-            return self._hook_of_other_type(event, matcher, kind)
+            return self._build_other_hook(event, matcher, kind)
         if not isinstance(command, str) or not command.strip() or "\0" in command:
             self._complain(event, f"a hook of {event} has no command", event)
             return None
-        words = self._words(command, entry)
+        words = self._read_command(command, entry)
         if words is None:
             message = f"a hook of {event} is not a command line for {' or '.join(_SHELLS)}"
             near = "args" if "args" in entry else "shell"
-            return self._failing_hook(event, matcher, message, near, why="it cannot run here")
+            return self._build_failing_hook(event, matcher, message, near, why="it cannot run here")
         self._note_unknown(entry, _ENTRY, f"a hook of {event}")
         return Hook(
             event=event,
             command=words,
             matcher=matcher,
-            condition=self._condition(event, entry),
-            timeout_s=self._timeout(event, entry),
-            where=f"{self.path}:{self._line(command)}",
+            condition=self._read_condition(event, entry),
+            timeout_s=self._read_timeout(event, entry),
+            where=f"{self.path}:{self._find_line(command)}",
             project=self.project,
             is_ours=tests_our_names("\n".join(_read_texts(command, self.project))),
         )
 
-    def _words(self, command: str, entry: Mapping[str, Any]) -> str | tuple[str, ...] | None:
+    def _read_command(self, command: str, entry: Mapping[str, Any]) -> str | tuple[str, ...] | None:
         """Return a line for the shell, or the words of a program; None if it is neither."""
         shell, args = entry.get("shell") or "sh", entry.get("args")
         if "args" in entry:
@@ -174,7 +174,9 @@ class _HooksParser:
             return None
         return command if shell == "sh" else (str(shell), "-c", command)
 
-    def _http_hook(self, event: HookEvent, matcher: str, entry: Mapping[str, Any]) -> Hook | None:
+    def _build_http_hook(
+        self, event: HookEvent, matcher: str, entry: Mapping[str, Any]
+    ) -> Hook | None:
         url, headers = entry.get("url"), entry.get("headers") or {}
         if not isinstance(url, str) or not _is_address(url):
             self._complain(event, f"a hook of {event} has no http:// or https:// url", event)
@@ -192,13 +194,13 @@ class _HooksParser:
             url=url,
             headers=tuple((name, _fill_header(text, names)) for name, text in headers.items()),
             matcher=matcher,
-            condition=self._condition(event, entry),
-            timeout_s=self._timeout(event, entry),
-            where=f"{self.path}:{self._line(url)}",
+            condition=self._read_condition(event, entry),
+            timeout_s=self._read_timeout(event, entry),
+            where=f"{self.path}:{self._find_line(url)}",
             project=self.project,
         )
 
-    def _hook_of_other_type(self, event: HookEvent, matcher: str, kind: object) -> Hook | None:
+    def _build_other_hook(self, event: HookEvent, matcher: str, kind: object) -> Hook | None:
         """Return a hook that always fails, where a check would be lost; otherwise warn.
 
         Raise SettingsError for a misspelt type of a check: nobody else would notice it."""
@@ -209,9 +211,9 @@ class _HooksParser:
             self._warn(f"{message}; it does not run", kind)
             return None
         why = f"its type {kind} cannot run here"
-        return self._failing_hook(event, matcher, message, kind, why=why)
+        return self._build_failing_hook(event, matcher, message, kind, why=why)
 
-    def _failing_hook(
+    def _build_failing_hook(
         self, event: HookEvent, matcher: str, message: str, near: object, *, why: str
     ) -> Hook | None:
         """Return a hook that makes the user be asked about a call; for other events, complain."""
@@ -219,10 +221,10 @@ class _HooksParser:
             self._complain(event, message, near)
             return None
         self._warn(f"{message}; you are asked about the calls that it would check", near)
-        where = f"{self.path}:{self._line(near)}"
+        where = f"{self.path}:{self._find_line(near)}"
         return Hook(event=event, problem=why, matcher=matcher, where=where, project=self.project)
 
-    def _condition(self, event: HookEvent, entry: Mapping[str, Any]) -> str:
+    def _read_condition(self, event: HookEvent, entry: Mapping[str, Any]) -> str:
         """Return the rule that a call must match. One that is not understood holds for all."""
         written = entry.get("if")
         if not written:
@@ -239,7 +241,7 @@ class _HooksParser:
             return ""
         return written
 
-    def _timeout(self, event: HookEvent, entry: Mapping[str, Any]) -> float:
+    def _read_timeout(self, event: HookEvent, entry: Mapping[str, Any]) -> float:
         usual = LAST_TIMEOUT_S if event == "SessionEnd" else TIMEOUT_S
         given = entry.get("timeout", usual)
         is_number = isinstance(given, int | float) and not isinstance(given, bool)
@@ -253,7 +255,7 @@ class _HooksParser:
         )
         return float(taken)
 
-    def _objects(self, given: Any, event: HookEvent) -> Sequence[dict[str, Any]]:
+    def _list_objects(self, given: Any, event: HookEvent) -> Sequence[dict[str, Any]]:
         if isinstance(given, list) and all(isinstance(one, dict) for one in given):
             return given
         self._complain(event, f"{event} must be a list of objects, each with its hooks", event)
@@ -273,26 +275,26 @@ class _HooksParser:
         meant = get_close_matches(written, plain, n=1, cutoff=_MISSPELT)
         message = f"unknown hook event {event}"
         if meant and event not in OTHER_EVENTS:
-            raise self._error(f"{message}. Did you mean {plain[meant[0]]}?", event)
+            raise self._build_error(f"{message}. Did you mean {plain[meant[0]]}?", event)
         self._warn(f"{message}, so its hooks do not run; the events are {', '.join(EVENTS)}", event)
 
     def _complain(self, event: HookEvent, message: str, near: object) -> None:
         """Raise SettingsError if a check would be lost; otherwise warn."""
         if event in DECIDING:
-            raise self._error(message, near)
+            raise self._build_error(message, near)
         self._warn(f"{message}; it does not run", near)
 
     def _warn(self, message: str, near: object) -> None:
-        self.warnings.append(self._at_line(message, near))
+        self.warnings.append(self._prefix_location(message, near))
 
-    def _error(self, message: str, near: object) -> SettingsError:
+    def _build_error(self, message: str, near: object) -> SettingsError:
         hint = f"edit {self.path}; nothing runs until then"
-        return SettingsError(self._at_line(message, near), hint=hint)
+        return SettingsError(self._prefix_location(message, near), hint=hint)
 
-    def _at_line(self, message: str, near: object) -> str:
-        return f"{self.path}:{self._line(near)}: {message}"
+    def _prefix_location(self, message: str, near: object) -> str:
+        return f"{self.path}:{self._find_line(near)}: {message}"
 
-    def _line(self, word: object) -> int:
+    def _find_line(self, word: object) -> int:
         """Return the line where the word first occurs; the first line if it is not found."""
         at = self.text.find(json.dumps(word))
         return self.text.count("\n", 0, max(at, 0)) + 1

@@ -77,7 +77,7 @@ class PolicyJudge:
         self, call: PreparedCall, /, *, preview: Preview, child: Delegation | None = None
     ) -> Verdict:
         """Return the verdict. `child` is the calling agent, if it is not the session's own."""
-        case = self._case(call, preview=preview, child=child)
+        case = self._build_case(call, preview=preview, child=child)
         if case.review.verdict.decision == "deny":
             return case.review.verdict
         by_hooks = HookVerdict()
@@ -97,7 +97,7 @@ class PolicyJudge:
         reason = f"{verdict.reason}; the arguments were changed by hook {by_hooks.hook}"
         return replace(verdict, decision="modify", input=by_hooks.input, reason=reason)
 
-    def _case(
+    def _build_case(
         self, prepared: PreparedCall, *, preview: Preview | None, child: Delegation | None
     ) -> _JudgedCall:
         # Rules see the arguments as the tool understands them, whatever names the model used.
@@ -120,7 +120,7 @@ class PolicyJudge:
         try:
             args = tool.parse(new_input)
             prepared = PreparedCall(call=call, tool=tool, args=args, effect=tool.effect(args))
-            changed = self._case(prepared, preview=None, child=case.child)
+            changed = self._build_case(prepared, preview=None, child=case.child)
         except ToolError as error:
             reason = f"the changed arguments are not valid: {error}"
             return Verdict(decision="deny", by=by, reason=reason)

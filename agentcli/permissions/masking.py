@@ -38,7 +38,7 @@ class EventMasking:
         """Yield the event, masked. If it ends a text, yield the held-back rest of that first."""
         match event:
             case TextDelta() | ThinkingDelta() | CallDelta():
-                yield from self._piece(event)
+                yield from self._mask_piece(event)
             case CallProgress() | CommandEnded():  # in the middle of a text
                 yield self.mask_value(event)
             case _:
@@ -65,13 +65,13 @@ class EventMasking:
                 return value if is_same else type(value)(items)
             case dict():
                 return {self.mask_value(key): self.mask_value(item) for key, item in value.items()}
-        return self._record(value) if is_dataclass(value) else value
+        return self._mask_record(value) if is_dataclass(value) else value
 
-    def _record(self, record: Any) -> Any:
+    def _mask_record(self, record: Any) -> Any:
         kind: type = type(record)
         changed = {
             name: new
-            for name in _text_fields(kind)
+            for name in _list_text_fields(kind)
             if (new := self.mask_value(old := getattr(record, name))) is not old and new != old
         }
         if not changed:
@@ -92,12 +92,12 @@ class EventMasking:
                 return {key: self._mask_known(item) for key, item in data.items()}
         return data
 
-    def _piece(self, piece: Piece) -> Iterator[Event]:
+    def _mask_piece(self, piece: Piece) -> Iterator[Event]:
         if _find_stream(piece) != _find_stream(self._latest):
             yield from self._flush()
-        self._stream = self._stream or self._redactor.stream()
+        self._stream = self._stream or self._redactor.open_stream()
         self._latest = piece
-        text = _text(piece)
+        text = _read_text(piece)
         given = self._stream.feed(text)
         if given or not text:
             yield _with_text(piece, given)
@@ -110,7 +110,7 @@ class EventMasking:
 
 
 @cache
-def _text_fields(of: type) -> tuple[str, ...]:
+def _list_text_fields(of: type) -> tuple[str, ...]:
     files = ("data",) if of is Document else ()
     return tuple(field.name for field in fields(of) if field.name not in (*_NO_TEXT, *files))
 
@@ -119,7 +119,7 @@ def _find_stream(piece: Piece | None) -> tuple[type, str]:
     return type(piece), piece.call_id if isinstance(piece, CallDelta) else ""
 
 
-def _text(piece: Piece) -> str:
+def _read_text(piece: Piece) -> str:
     return piece.arguments if isinstance(piece, CallDelta) else piece.text
 
 

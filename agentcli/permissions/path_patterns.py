@@ -123,38 +123,40 @@ class PathPattern:
 
     def covers(self, path: Path, root: Path) -> bool:
         """Return whether the path matches strictly. For allow rules."""
-        name = self._name(path, root)
-        return name is not None and len(name) <= LONGEST_CHARS and _strict(self.glob)(name)
+        name = self._spell_path(path, root)
+        return name is not None and len(name) <= LONGEST_CHARS and _compile_strict(self.glob)(name)
 
     def touches(self, path: Path, root: Path) -> bool:
         """Return whether the path or a folder above it matches, ignoring case. For ask and deny."""
-        name = self._name(path, root)
+        name = self._spell_path(path, root)
         if name is None and self.glob.startswith("**"):
-            name = _normal(path.as_posix()).lstrip("/")
+            name = _normalize(path.as_posix()).lstrip("/")
         if name is None:
             return False
         if len(name) > LONGEST_CHARS:
             return True
         if name.count("/") > FEW_FOLDERS:
-            return any(is_matched(one, name, or_folder=True) for one in _wide_steps(self.glob))
-        return any(map(_wide(self.glob), _with_folders(name)))
+            return any(
+                is_matched(one, name, or_folder=True) for one in _parse_wide_steps(self.glob)
+            )
+        return any(map(_compile_wide(self.glob), _with_folders(name)))
 
     def matches_widely(self, path: Path, root: Path) -> bool:
         """Return whether the path itself matches, ignoring case."""
-        name = self._name(path, root)
-        return name is not None and len(name) <= LONGEST_CHARS and _wide(self.glob)(name)
+        name = self._spell_path(path, root)
+        return name is not None and len(name) <= LONGEST_CHARS and _compile_wide(self.glob)(name)
 
-    def _name(self, path: Path, root: Path) -> str | None:
+    def _spell_path(self, path: Path, root: Path) -> str | None:
         """Return the path as this pattern sees it: absolute, or relative to the root.
 
         None if the pattern is relative and the path is not below the root.
         """
         whole, base = path.as_posix(), root.as_posix().rstrip("/")
         if self.glob.startswith("/"):
-            return _normal(whole)
+            return _normalize(whole)
         if whole == base:
             return "."
-        return _normal(whole[len(base) + 1 :]) if whole.startswith(f"{base}/") else None
+        return _normalize(whole[len(base) + 1 :]) if whole.startswith(f"{base}/") else None
 
 
 def _with_folders(name: str) -> Iterator[str]:
@@ -167,18 +169,18 @@ def _with_folders(name: str) -> Iterator[str]:
 
 
 @lru_cache(maxsize=512)
-def _strict(glob: str) -> Matches:
-    return _matcher(glob, re.NOFLAG)
+def _compile_strict(glob: str) -> Matches:
+    return _compile_matcher(glob, re.NOFLAG)
 
 
 @lru_cache(maxsize=512)
-def _wide(glob: str) -> Matches:
-    itself, folder = (_matcher(one, re.IGNORECASE) for one in _list_wide(glob))
+def _compile_wide(glob: str) -> Matches:
+    itself, folder = (_compile_matcher(one, re.IGNORECASE) for one in _list_wide(glob))
     return lambda name: itself(name) or folder(name)
 
 
 @lru_cache(maxsize=512)
-def _wide_steps(glob: str) -> list[list[GlobStep]]:
+def _parse_wide_steps(glob: str) -> list[list[GlobStep]]:
     return [_parse_steps(_parse_tokens(one), re.IGNORECASE) for one in _list_wide(glob)]
 
 
@@ -187,34 +189,32 @@ def _list_wide(glob: str) -> tuple[str, str]:
     return glob, glob.removesuffix("/**")
 
 
-def _matcher(glob: str, flags: re.RegexFlag) -> Matches:
+def _compile_matcher(glob: str, flags: re.RegexFlag) -> Matches:
     """Return a matcher for the glob: a regular expression, unless that could take forever."""
     tokens = _parse_tokens(glob)
     if sum(token in _WILDCARDS for token in tokens) <= FEW_WILDCARDS:
-        expression = re.compile("".join(map(_token_expression, tokens)), flags)
+        expression = re.compile("".join(map(_translate_token, tokens)), flags)
         return lambda name: expression.fullmatch(name) is not None
     steps = _parse_steps(tokens, flags)
     return lambda name: is_matched(steps, name)
 
 
 def _parse_tokens(glob: str) -> list[str]:
-    return _TOKEN.findall(_REPEATED.sub(r"\1\2", _normal(glob)))
+    return _TOKEN.findall(_REPEATED.sub(r"\1\2", _normalize(glob)))
 
 
 def _parse_steps(tokens: Sequence[str], flags: re.RegexFlag) -> list[GlobStep]:
     return [
-        GlobStep(
-            token, None if token in _WILDCARDS else re.compile(_token_expression(token), flags)
-        )
+        GlobStep(token, None if token in _WILDCARDS else re.compile(_translate_token(token), flags))
         for token in tokens
     ]
 
 
-def _normal(name: str) -> str:
+def _normalize(name: str) -> str:
     return unicodedata.normalize("NFC", name)
 
 
-def _token_expression(token: str) -> str:
+def _translate_token(token: str) -> str:
     match token:
         case "**/":
             return "(?:[^/]+/)*"

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from agentcli.permissions.foreign_files import get_servers, parse_json
 from agentcli.system.agent_files import is_inside
 from agentcli.system.lazy import compile_later
-from agentcli.system.text import printable
+from agentcli.system.text import to_printable
 from agentcli.types.errors import SettingsError
 from agentcli.types.fast_dataclass import dataclass
 
@@ -129,7 +129,7 @@ def hash_content(root: Path) -> str:
             with path.open("rb") as file:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
         else:
-            raise SettingsError(f"{printable(name)} is neither a file nor a link")
+            raise SettingsError(f"{to_printable(name)} is neither a file nor a link")
         whole.update(os.fsencode(f"{kind} {digest} {name}") + b"\0")
     return whole.hexdigest()
 
@@ -182,7 +182,7 @@ class _PluginReader:
         )
 
     def _leave_out(self, what: str, why: str) -> None:
-        self._left_out.append((printable(what), why))
+        self._left_out.append((to_printable(what), why))
 
     def _explain_absence(self) -> str:
         if not (self._root / MARKETPLACE).is_file():
@@ -190,7 +190,7 @@ class _PluginReader:
         listed = self._read_object(MARKETPLACE).get("plugins")
         found = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
         paths = [one["source"] for one in found if isinstance(one.get("source"), str)]
-        shown = ", ".join(f"--path {printable(path)}" for path in paths[:20])
+        shown = ", ".join(f"--path {to_printable(path)}" for path in paths[:20])
         return f"it lists plugins; install one of them: {shown}"
 
     # Manifests
@@ -309,26 +309,26 @@ class _PluginReader:
 
     def _read_bytes(self, name: str) -> bytes:
         if not self._is_file(name):
-            raise SettingsError(f"{printable(name)} is not a file of the plugin")
+            raise SettingsError(f"{to_printable(name)} is not a file of the plugin")
         with (self._root / name).open("rb") as file:
             data = file.read(TEXT_LIMIT_BYTES + 1)
         if len(data) > TEXT_LIMIT_BYTES:
-            raise SettingsError(f"{printable(name)} is larger than {TEXT_LIMIT_BYTES} bytes")
+            raise SettingsError(f"{to_printable(name)} is larger than {TEXT_LIMIT_BYTES} bytes")
         return data
 
     def _read_object(self, name: str) -> dict[str, Any]:
         try:
             document = parse_json(self._read_bytes(name))
         except (ValueError, RecursionError) as error:
-            raise SettingsError(f"{printable(name)} is not JSON: {error}") from None
+            raise SettingsError(f"{to_printable(name)} is not JSON: {error}") from None
         if not isinstance(document, dict):
-            raise SettingsError(f"{printable(name)} must be a JSON object")
+            raise SettingsError(f"{to_printable(name)} must be a JSON object")
         return document
 
 
 def _read_text(manifest: Mapping[str, Any], key: str) -> str:
     value = manifest.get(key)
-    return printable(" ".join(value.split()))[:300] if isinstance(value, str) else ""
+    return to_printable(" ".join(value.split()))[:300] if isinstance(value, str) else ""
 
 
 # The rules of Agent Plugins 1.0 for its two files
@@ -379,14 +379,14 @@ def _find_fault(entry: Any, root: Path) -> str:
         case "sse":
             return "the transport sse is not supported; use streamable-http"
         case kind:
-            return f"its type is {printable(str(kind))}, not stdio or streamable-http"
+            return f"its type is {to_printable(str(kind))}, not stdio or streamable-http"
 
 
 def _find_fault_of_command(entry: Mapping[str, Any], root: Path) -> str:
     args, env, cwd = entry.get("args", []), entry.get("env", {}), entry.get("cwd", "./")
     command = entry.get("command")
     if unknown := set(entry) - {"type", "command", "args", "env", "cwd"}:
-        return f"unknown field {printable(min(unknown))}"
+        return f"unknown field {to_printable(min(unknown))}"
     if not isinstance(args, list) or not all(isinstance(one, str) for one in args):
         return "args must be a list of strings"
     if not _has_texts(env) or {"PLUGIN_ROOT", "PLUGIN_DATA"} & set(env):
@@ -406,7 +406,7 @@ def _find_fault_of_command(entry: Mapping[str, Any], root: Path) -> str:
 def _find_fault_of_address(entry: Mapping[str, Any]) -> str:
     headers = entry.get("headers", {})
     if unknown := set(entry) - {"type", "url", "headers"}:
-        return f"unknown field {printable(min(unknown))}"
+        return f"unknown field {to_printable(min(unknown))}"
     if not _has_texts(headers) or len({name.lower() for name in headers}) != len(headers):
         return "headers must be an object of strings, each name once"
     try:

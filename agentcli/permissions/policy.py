@@ -108,7 +108,7 @@ def parse_rule_tables(
     return tuple(rules)
 
 
-def rules_from_options(
+def parse_option_rules(
     *,
     allow: Iterable[str] = (),
     deny: Iterable[str] = (),
@@ -146,7 +146,7 @@ def _parse_rule_table(
     rule = parse_rule(text, decision, source=source, where=where, tools=tools)
     rule = replace(
         rule,
-        when=_when(table, rule),
+        when=_read_when(table, rule),
         grants=_parse_grants(table, rule),
         reason=" ".join(str(table.get("reason", "")).split())[:REASON_CHARS],
     )
@@ -213,7 +213,7 @@ def _read_switch(table: dict[str, Any], field: str) -> bool:
     return value
 
 
-def _when(table: dict[str, Any], rule: PermissionRule) -> When:
+def _read_when(table: dict[str, Any], rule: PermissionRule) -> When:
     given = table.get("when", "always")
     when = next((known for known in WHENS if known == given), None)
     if when is None:
@@ -238,7 +238,7 @@ def _matches(rule: PermissionRule, example: str) -> bool:
         tool = min(rule.tools)
         subject = subjects.build(tool, build_input(tool, example))
     if rule.decision != "allow":
-        return rule.likeness(subject) is Likeness.YES
+        return rule.judge_likeness(subject) is Likeness.YES
     line = subject.line
     if rule.command is None or not isinstance(line, PlainLine):
         return rule.permits_call(subject)

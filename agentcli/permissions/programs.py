@@ -209,12 +209,12 @@ def find_running_option(argv: Sequence[str], *, after: int) -> str | None:
     program = get_program_name(argv[0])
     if _COMPILER.fullmatch(program):
         return next(filter(_RUNNING_WORD_OF_COMPILER.match, argv[after:]), None)
-    if program == "git" and (found := _running_in_git(*argv[1:])):
+    if program == "git" and (found := _find_running_command(*argv[1:])):
         return found
-    return _running_word(program, argv, after)
+    return _find_running_word(program, argv, after)
 
 
-def _running_word(program: str, argv: Sequence[str], after: int) -> str | None:
+def _find_running_word(program: str, argv: Sequence[str], after: int) -> str | None:
     letters = _RUNNING_LETTERS.get(program, "")
     if program == "git" and len(argv) > 1:
         letters = _GIT_RUNNING_LETTERS.get(argv[1], "")
@@ -233,7 +233,7 @@ def _running_word(program: str, argv: Sequence[str], after: int) -> str | None:
     return None
 
 
-def _running_in_git(command: str = "", *words: str) -> str | None:
+def _find_running_command(command: str = "", *words: str) -> str | None:
     """Return a git command that runs others, or a strategy that is not git's own but a program."""
     if command in _GIT_RUNNING_COMMANDS:
         return command

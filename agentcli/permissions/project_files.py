@@ -30,7 +30,7 @@ from agentcli.system.agent_files import PERMISSIONS, list_levels
 from agentcli.system.agent_files import SERVERS as SERVER_FILES
 from agentcli.system.folder import Folder, descend
 from agentcli.system.lazy import compile_later
-from agentcli.system.text import escape_unprintable, printable
+from agentcli.system.text import escape_unprintable, to_printable
 from agentcli.types.errors import SettingsError
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.words import pluralize
@@ -111,7 +111,7 @@ def read_project(root: Path) -> ProjectFiles | None:
     if not (is_there or foreign.files or foreign.left_out):
         return None
     rules = reading.files.pop(RULES, None)
-    named = (*_words_of_own_commands(reading.files, home), *_words_of_foreign_commands(foreign))
+    named = (*_iter_own_words(reading.files, home), *_iter_foreign_words(foreign))
     scripts = {} if reading.problems else reading.scripts(named, root=root, top=levels[-1])
     return ProjectFiles(
         root=root,
@@ -134,40 +134,40 @@ class _ProjectReader:
         with folder.scan() as entries:
             names = [entry.name for entry in islice(entries, COUNT_LIMIT + 1)]
         if len(names) > COUNT_LIMIT or prefix.count("/") > DEPTH_LIMIT:
-            self._problem(prefix, "has too many files or is nested too deeply")
+            self._note_problem(prefix, "has too many files or is nested too deeply")
             return
         for name in sorted(names):
-            self._name(folder, name, f"{prefix}{name}")
+            self._read_name(folder, name, f"{prefix}{name}")
 
-    def _name(self, folder: Folder, name: str, path: str) -> None:
+    def _read_name(self, folder: Folder, name: str, path: str) -> None:
         if not _is_ours(path):
             return
         self._count += 1
         found = folder.stat(name)
         if self._count > COUNT_LIMIT or found is None:
-            self._problem(path, "is over the limit of files" if found else "disappeared")
+            self._note_problem(path, "is over the limit of files" if found else "disappeared")
         elif stat.S_ISDIR(found.st_mode):
             with folder.enter(name) as inner:
                 self.directory(inner, f"{path}/")
         elif stat.S_ISREG(found.st_mode):
-            self._file(folder, name, path)
+            self._read_file(folder, name, path)
         else:
-            self._problem(path, "is a link or not a regular file")
+            self._note_problem(path, "is a link or not a regular file")
 
-    def _file(self, folder: Folder, name: str, path: str) -> None:
+    def _read_file(self, folder: Folder, name: str, path: str) -> None:
         with os.fdopen(folder.open_file(name, os.O_RDONLY), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                self._problem(path, "is not a regular file")
+                self._note_problem(path, "is not a regular file")
                 return
             data = file.read(FILE_LIMIT_BYTES + 1)
         if len(data) > FILE_LIMIT_BYTES:
-            self._problem(path, f"is larger than {FILE_LIMIT_BYTES} bytes")
+            self._note_problem(path, f"is larger than {FILE_LIMIT_BYTES} bytes")
         else:
             self.files[path] = data
 
-    def _problem(self, path: str, what: str) -> None:
+    def _note_problem(self, path: str, what: str) -> None:
         if len(self.problems) < 10:
-            self.problems.append(f"{DIRECTORY}/{printable(path)} {what}")
+            self.problems.append(f"{DIRECTORY}/{to_printable(path)} {what}")
 
     def scripts(
         self, named: Iterable[tuple[Path, str, bool]], *, root: Path, top: Path
@@ -182,7 +182,7 @@ class _ProjectReader:
                 continue
             name = Path(os.path.relpath(path, root)).as_posix()
             if path.stat().st_size > SCRIPT_LIMIT_BYTES:
-                self.problems.append(f"{printable(name)} is too large to watch")
+                self.problems.append(f"{to_printable(name)} is too large to watch")
             elif is_run or _looks_like_script(path):
                 with path.open("rb") as file:
                     found[name] = hashlib.file_digest(file, "sha256").hexdigest()
@@ -197,26 +197,24 @@ def _is_ours(path: str) -> bool:
     return first == SCRIPTS if rest else first in (SETTINGS, HOOKS, SERVERS, RULES, SCRIPTS)
 
 
-def _words_of_own_commands(
-    files: Mapping[str, bytes], base: Path
-) -> Iterator[tuple[Path, str, bool]]:
+def _iter_own_words(files: Mapping[str, bytes], base: Path) -> Iterator[tuple[Path, str, bool]]:
     for name in (HOOKS, SERVERS):
         with suppress(ValueError, RecursionError):  # the code that uses the file reports the error
-            yield from _words_of_commands(json.loads(files.get(name, b"null")), base)
+            yield from _iter_command_words(json.loads(files.get(name, b"null")), base)
 
 
-def _words_of_foreign_commands(foreign: ForeignFiles) -> Iterator[tuple[Path, str, bool]]:
+def _iter_foreign_words(foreign: ForeignFiles) -> Iterator[tuple[Path, str, bool]]:
     for name, data in foreign.select(*PERMISSIONS, *SERVER_FILES):
         document = read_object(data)
         base = foreign.top / Path(name).parent
         if Path(name).name != SERVER_FILES[0]:
             base = base.parent
-        yield from _words_of_commands([document.get("hooks"), get_servers(document)], base)
+        yield from _iter_command_words([document.get("hooks"), get_servers(document)], base)
 
 
-def _words_of_commands(document: Any, base: Path) -> Iterator[tuple[Path, str, bool]]:
+def _iter_command_words(document: Any, base: Path) -> Iterator[tuple[Path, str, bool]]:
     """Yield every word that may be a path, and whether a program that would run it precedes it."""
-    texts = _texts(document)
+    texts = _list_texts(document)
     yield from ((base, *word) for word in _with_runner(texts))
     for text in texts:
         words = filter(None, BETWEEN_WORDS.split(text))
@@ -240,14 +238,14 @@ def _looks_like_script(path: Path) -> bool:
     return begins == b"#!" or os.access(path, os.X_OK) or path.suffix in _SCRIPT_SUFFIXES
 
 
-def _texts(value: Any) -> Sequence[str]:
+def _list_texts(value: Any) -> Sequence[str]:
     match value:
         case str():
             return [value] if 0 < len(value) < 4096 and "\0" not in value else []
         case dict():
-            return [text for inner in value.values() for text in _texts(inner)]
+            return [text for inner in value.values() for text in _list_texts(inner)]
         case list():
-            return [text for inner in value for text in _texts(inner)]
+            return [text for inner in value for text in _list_texts(inner)]
         case _:
             return []
 
@@ -258,9 +256,9 @@ def _texts(value: Any) -> Sequence[str]:
 def summarize_files(files: ProjectFiles) -> str:
     """Return a one-line summary: `settings.toml, 2 hooks, 1 server and 3 commands`."""
     counted = (
-        (HOOKS, _hooks(files), "hook"),
-        (SERVERS, _servers(files), "server"),
-        (COMMANDS, list(_commands(files)), "command"),
+        (HOOKS, _list_hooks(files), "hook"),
+        (SERVERS, _list_servers(files), "server"),
+        (COMMANDS, list(_iter_commands(files)), "command"),
         ("", list(_allow_rules(files)), "allow rule"),
     )
     parts = [SETTINGS] if SETTINGS in files.files else []
@@ -279,35 +277,35 @@ def describe_files(files: ProjectFiles) -> Iterator[str]:
     yield from (f"problem   {problem}" for problem in files.problems)
     yield from (
         f"setting   {describe_value(key)} = {describe_value(value)}"
-        for key, value in _settings(files)
+        for key, value in _iter_settings(files)
     )
-    yield from (f"hook      {line}" for line in _hooks(files))
-    yield from (f"server    {line}" for line in _servers(files))
+    yield from (f"hook      {line}" for line in _list_hooks(files))
+    yield from (f"server    {line}" for line in _list_servers(files))
     yield from (f"allow     {line}" for line in _allow_rules(files))
-    yield from (f"command   {line}" for line in _commands(files))
-    yield from (f"script    {printable(name)}" for name in files.scripts)
+    yield from (f"command   {line}" for line in _iter_commands(files))
+    yield from (f"script    {to_printable(name)}" for name in files.scripts)
     yield from (f"left out  {name}: {why}" for name, why in files.foreign.left_out)
 
 
-def _commands(files: ProjectFiles) -> Iterator[str]:
-    yield from (printable(name) for name in files.files if name.startswith(f"{COMMANDS}/"))
-    yield from (printable(name) for _, name, _ in files.foreign.select_commands())
+def _iter_commands(files: ProjectFiles) -> Iterator[str]:
+    yield from (to_printable(name) for name in files.files if name.startswith(f"{COMMANDS}/"))
+    yield from (to_printable(name) for _, name, _ in files.foreign.select_commands())
 
 
 def _allow_rules(files: ProjectFiles) -> Iterator[str]:
     for name, data in files.foreign.select(*PERMISSIONS):
         for rule in get_permissions(read_object(data), "allow"):
-            yield f"{describe_value(rule)} ({printable(name)})"
+            yield f"{describe_value(rule)} ({to_printable(name)})"
 
 
-def _settings(files: ProjectFiles) -> Iterator[tuple[str, Any]]:
+def _iter_settings(files: ProjectFiles) -> Iterator[tuple[str, Any]]:
     try:
         yield from tomllib.loads(files.files.get(SETTINGS, b"").decode("utf-8")).items()
     except (ValueError, RecursionError) as error:
         yield SETTINGS, f"cannot be read: {error}"
 
 
-def _hooks(files: ProjectFiles) -> list[str]:
+def _list_hooks(files: ProjectFiles) -> list[str]:
     text = files.files.get(HOOKS, b"{}").decode("utf-8", "replace")
     found = describe_hooks(text, files.directory / HOOKS)
     for name, data in files.foreign.select(*PERMISSIONS):
@@ -330,7 +328,7 @@ def describe_hooks(text: str, path: Path, *, is_settings: bool = False) -> list[
     ]
 
 
-def _servers(files: ProjectFiles) -> list[str]:
+def _list_servers(files: ProjectFiles) -> list[str]:
     found = []
     if SERVERS in files.files:
         found += _describe_servers(files.files[SERVERS])

@@ -77,8 +77,8 @@ class OriginTracker:
         """Return the origin of a result; empty if it is the workspace."""
         origin = (
             output.origin
-            or _origin_of_server(prepared.tool.spec.source)
-            or self._origin_of_details(prepared, output)
+            or _name_server_origin(prepared.tool.spec.source)
+            or self._find_details_origin(prepared, output)
         )
         if origin and isinstance(output.details, WebPage) and output.details.path:
             self._logs[output.details.path] = origin
@@ -89,20 +89,20 @@ class OriginTracker:
         self._is_untrusted = self._is_untrusted or bool(origin)
         return origin
 
-    def _origin_of_details(self, prepared: PreparedCall, output: Output) -> str:
+    def _find_details_origin(self, prepared: PreparedCall, output: Output) -> str:
         match output.details:
             case Command(command=command, log_path=log_path):
                 # What a command prints on a terminal comes with later calls, too.
                 caller = self._callers.setdefault(log_path, prepared.call.id)
                 if caller in self._fetching:
                     return NETWORK
-                return self._logs.get(log_path) or self._origin_of_command(command, prepared)
+                return self._logs.get(log_path) or self._find_command_origin(command, prepared)
             case FileView(path=path) | Matches(path=path):
-                return self._origin_of_path(path)
+                return self._find_path_origin(path)
             case _:
                 return ""
 
-    def _origin_of_command(self, command: str, prepared: PreparedCall) -> str:
+    def _find_command_origin(self, command: str, prepared: PreparedCall) -> str:
         grants = prepared.grants
         is_free = grants.outside or not self._is_confined()
         is_fetcher = is_free and _FETCHERS.search(command) is not None
@@ -110,7 +110,7 @@ class OriginTracker:
             return NETWORK
         return next((origin for log, origin in self._logs.items() if log and log in command), "")
 
-    def _origin_of_path(self, path: str) -> str:
+    def _find_path_origin(self, path: str) -> str:
         """Return the origin by the path as given. A link out of the workspace is never followed."""
         full_path = self._workspace / path
         added = self._added()
@@ -139,6 +139,6 @@ def _has_searched(fact: Fact) -> bool:
     )
 
 
-def _origin_of_server(source: str) -> str:
+def _name_server_origin(source: str) -> str:
     kind, _, server = source.partition(" ")
     return f"the MCP server {server}" if kind == "mcp" else ""

@@ -59,7 +59,7 @@ class ReaderOptions:
             takes_numbers=takes_numbers,
         )
 
-    def operands(self, words: Sequence[ShellWord]) -> list[ShellWord]:
+    def list_operands(self, words: Sequence[ShellWord]) -> list[ShellWord]:
         """Return the words that are neither options nor their values. Raise Unproven."""
         operands: list[ShellWord] = []
         rest = list(words)

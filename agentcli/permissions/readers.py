@@ -60,9 +60,9 @@ _SED_SCRIPT = compile_later(rf"{_SED_COMMAND}(?:; ?{_SED_COMMAND})*")
 _SED_OPTIONS = ReaderOptions.parse("-nEr -e: --quiet --silent --regexp-extended --expression:")
 
 
-def sed(words: Sequence[ShellWord]) -> None:
+def check_sed(words: Sequence[ShellWord]) -> None:
     refuse_unsafe_globs(words)
-    operands = [word.text for word in _SED_OPTIONS.operands(words)]
+    operands = [word.text for word in _SED_OPTIONS.list_operands(words)]
     scripts = _collect_values(words, ("-e", "--expression")) or operands[:1]
     if not scripts or not all(map(_SED_SCRIPT.fullmatch, scripts)):
         raise Unproven("a script that may do more than print")
@@ -86,9 +86,9 @@ _AWK_PRINT = rf"\{{ ?print(?: ?{_AWK_FIELD}(?:, ?{_AWK_FIELD})*)?;? ?\}}"
 _AWK_SCRIPT = compile_later(rf"{_AWK_LINES}|(?:{_AWK_LINES} ?)?{_AWK_PRINT}")
 
 
-def awk(words: Sequence[ShellWord]) -> None:
+def check_awk(words: Sequence[ShellWord]) -> None:
     refuse_unsafe_globs(words)
-    operands = [word.text for word in ReaderOptions.parse("-F:").operands(words)]
+    operands = [word.text for word in ReaderOptions.parse("-F:").list_operands(words)]
     if not operands or not _AWK_SCRIPT.fullmatch(operands[0]):
         raise Unproven("a program that may do more than print fields")
     if any(name.startswith("/inet") for name in operands[1:]):
@@ -103,7 +103,7 @@ _JQ_OPTIONS = ReaderOptions.parse(
 )
 
 
-def jq(words: Sequence[ShellWord]) -> None:
+def check_jq(words: Sequence[ShellWord]) -> None:
     """Check only the options: a jq filter cannot write or start anything."""
     refuse_unsafe_globs(words)
     rest, kept = list(words), list[ShellWord]()
@@ -113,7 +113,7 @@ def jq(words: Sequence[ShellWord]) -> None:
             del rest[:2]
         else:
             kept.append(word)
-    _JQ_OPTIONS.operands(kept)
+    _JQ_OPTIONS.list_operands(kept)
 
 
 _TEST_OPERATORS = split_names(
@@ -122,7 +122,7 @@ _TEST_OPERATORS = split_names(
 )
 
 
-def condition(words: Sequence[ShellWord]) -> None:
+def check_condition(words: Sequence[ShellWord]) -> None:
     """Refuse -v and -R: they evaluate a subscript, and with it any command inside."""
     refuse_globs(words)
     for word in words:
@@ -134,7 +134,7 @@ def condition(words: Sequence[ShellWord]) -> None:
 _PRINTF_FORMAT = compile_later(r"(?:[^%]|%%|%[-+ #0]*\d*(?:\.\d+)?[sdiouxXeEfgGcbq])*", re.DOTALL)
 
 
-def printf(words: Sequence[ShellWord]) -> None:
+def check_printf(words: Sequence[ShellWord]) -> None:
     """Refuse -v and %n: they assign a variable."""
     if not words or words[0].is_glob or words[0].text.startswith("-"):
         raise Unproven("printf without a plain format")
@@ -147,9 +147,9 @@ _DATE_OPTIONS = ReaderOptions.parse(
 )
 
 
-def date(words: Sequence[ShellWord]) -> None:
+def check_date(words: Sequence[ShellWord]) -> None:
     refuse_globs(words)
-    for operand in _DATE_OPTIONS.operands(words):
+    for operand in _DATE_OPTIONS.list_operands(words):
         if not operand.text.startswith("+"):
             raise Unproven(f"date {operand.text} (sets the clock)")
 
@@ -169,7 +169,7 @@ class ReaderForm:
         if self.most is not None:
             refuse_globs(words)
         refuse_unsafe_globs(words, may_become_options=self.harmless, in_values=True)
-        operands = _options(self.options).operands(words)
+        operands = _parse_options(self.options).list_operands(words)
         if operands and self.most is not None:
             # Not every version of a program looks for options after the first operand.
             rest = words[list(words).index(operands[0]) :]
@@ -178,21 +178,21 @@ class ReaderForm:
 
 
 @cache
-def _options(notation: str) -> ReaderOptions:
+def _parse_options(notation: str) -> ReaderOptions:
     return ReaderOptions.parse(notation)
 
 
-def _any_words(words: Sequence[ShellWord]) -> None:
+def _accept_any_words(words: Sequence[ShellWord]) -> None:
     """Accept all words: the program only prints or ignores them."""
 
 
-def _numbers_only(words: Sequence[ShellWord]) -> None:
+def _check_numbers(words: Sequence[ShellWord]) -> None:
     for word in words:
         if not word.text.removesuffix("s").replace(".", "", 1).isdecimal():
             raise Unproven(f"operand {word.text}")
 
 
-def _only(*forms: str) -> Callable[[Sequence[ShellWord]], None]:
+def _build_form_check(*forms: str) -> Callable[[Sequence[ShellWord]], None]:
     """Return a check that accepts exactly one of these forms and nothing else."""
 
     def check(words: Sequence[ShellWord]) -> None:
@@ -203,12 +203,12 @@ def _only(*forms: str) -> Callable[[Sequence[ShellWord]], None]:
     return check
 
 
-def _command(words: Sequence[ShellWord]) -> None:
+def _check_command(words: Sequence[ShellWord]) -> None:
     """Accept `command -v NAME`, which shows where a program is. `command NAME` runs it."""
     if not words or words[0].text not in ("-v", "-V"):
         raise Unproven("command without -v")
     refuse_globs(words)
-    _options("").operands(words[1:])
+    _parse_options("").list_operands(words[1:])
 
 
 VERSION_ONLY = split_names("bash clang cmake g++ gcc make node perl python python3 ruby")
@@ -275,20 +275,20 @@ READERS: Mapping[str, Callable[[Sequence[ShellWord]], None]] = {
         --with-filename --word-regexp --version --help"""
     ),
     "find": find,
-    "git": git_reads.git,
-    "sed": sed,
-    "awk": awk,
-    "jq": jq,
-    "test": condition,
-    "[": condition,
-    "printf": printf,
-    "date": date,
-    "echo": _any_words,
-    "true": _any_words,
-    "false": _any_words,
-    ":": _any_words,
+    "git": git_reads.check_git,
+    "sed": check_sed,
+    "awk": check_awk,
+    "jq": check_jq,
+    "test": check_condition,
+    "[": check_condition,
+    "printf": check_printf,
+    "date": check_date,
+    "echo": _accept_any_words,
+    "true": _accept_any_words,
+    "false": _accept_any_words,
+    ":": _accept_any_words,
     "pwd": ReaderForm("-LP", most=0),
-    "sleep": _numbers_only,
+    "sleep": _check_numbers,
     "stat": ReaderForm(
         "-Lft -c: --dereference --file-system --format: --printf: --terse --version",
         harmless=True,
@@ -336,7 +336,7 @@ READERS: Mapping[str, Callable[[Sequence[ShellWord]], None]] = {
     ),
     "which": ReaderForm("-as --all"),
     "type": ReaderForm("-afptP"),
-    "command": _command,
+    "command": _check_command,
     "diff": ReaderForm(
         """-abBcdeEinNpqrstTuwyZ -C: -F: -I: -L: -S: -U: -W: -x: -X: --brief --color?
         --context? --unified? --exclude: --exclude-from: --expand-tabs --ignore-all-space
@@ -378,18 +378,18 @@ READERS: Mapping[str, Callable[[Sequence[ShellWord]], None]] = {
     "id": ReaderForm("-agGnruz --group --groups --name --user"),
     "whoami": ReaderForm(),
     "groups": ReaderForm(),
-    "hostname": _only("", "-f", "-s", "-i", "-I"),
+    "hostname": _build_form_check("", "-f", "-s", "-i", "-I"),
     "nproc": ReaderForm("--all", most=0),
-    "arch": _only(""),
-    "uptime": _only("", "-p"),
+    "arch": _build_form_check(""),
+    "uptime": _build_form_check("", "-p"),
     "free": ReaderForm("-bkmgh -s: --human --total", most=0),
     "printenv": ReaderForm("-0"),
-    "env": _only(""),
-    "ps": _only("", "aux", "ax", "-ef", "-e", "-A", "-f", "auxf", "auxww"),
-    **dict.fromkeys(VERSION_ONLY, _only("--version")),
-    "python": _only("--version", "-V"),
-    "python3": _only("--version", "-V"),
-    "node": _only("--version", "-v"),
+    "env": _build_form_check(""),
+    "ps": _build_form_check("", "aux", "ax", "-ef", "-e", "-A", "-f", "auxf", "auxww"),
+    **dict.fromkeys(VERSION_ONLY, _build_form_check("--version")),
+    "python": _build_form_check("--version", "-V"),
+    "python3": _build_form_check("--version", "-V"),
+    "node": _build_form_check("--version", "-v"),
 }
 """Checks by program name. Each raises Unproven unless the words are known to only read."""
 

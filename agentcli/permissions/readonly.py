@@ -134,7 +134,7 @@ class ReadProver:
     def _why_git_runs_programs(self, part: ShellPart, directories: set[Path]) -> str | None:
         if not directories:
             return "the directory that git would run in is unknown"
-        inside = Path(*git_reads.directories(part.words[1:]))
+        inside = Path(*git_reads.list_directories(part.words[1:]))
         # Bash resolves `cd link/..` by name, others by the file system: check both.
         for path in directories | {Path(os.path.normpath(path)) for path in directories}:
             directory = Path(os.path.realpath(path / inside))

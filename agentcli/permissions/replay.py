@@ -108,7 +108,7 @@ def propose_rules(judged: Sequence[RejudgedCall], decider_of: DeciderOf) -> list
     """
     open_ = [one.past for one in judged if one.would.decision == "ask" and one.would.by == "mode"]
     refused = [one.past for one in judged if one.past.was_refused]
-    candidates = _candidates(open_, decider_of)
+    candidates = _list_candidates(open_, decider_of)
     found: list[RuleProposal] = []
     while open_ and len(found) < _MOST_SUGGESTIONS:
         best = max(
@@ -116,7 +116,7 @@ def propose_rules(judged: Sequence[RejudgedCall], decider_of: DeciderOf) -> list
                 RuleProposal(rules, len(_find_admitted(open_, rules, decider_of)))
                 for rules in candidates
             ),
-            key=lambda one: (one.questions, -len(one.rules), *_narrowness(one.rules)),
+            key=lambda one: (one.questions, -len(one.rules), *_measure_narrowness(one.rules)),
             default=None,
         )
         if best is None or not best.questions:
@@ -129,7 +129,7 @@ def propose_rules(judged: Sequence[RejudgedCall], decider_of: DeciderOf) -> list
     return found
 
 
-def _candidates(pasts: Iterable[PastCall], decider_of: DeciderOf) -> list[tuple[str, ...]]:
+def _list_candidates(pasts: Iterable[PastCall], decider_of: DeciderOf) -> list[tuple[str, ...]]:
     counted = Counter(suggest_rules(_review(past, decider_of(past))).rules for past in pasts)
     return [rules for rules, _ in counted.most_common(_MOST_CANDIDATES) if rules]
 
@@ -138,7 +138,7 @@ def _review(past: PastCall, decider: PolicyDecider) -> CallReview:
     return decider.review(past.subject, effect=past.effect, mode=past.mode)
 
 
-def _narrowness(rules: Iterable[str]) -> Iterator[int]:
+def _measure_narrowness(rules: Iterable[str]) -> Iterator[int]:
     texts = list(rules)
     yield -sum(text.endswith((":*)", "**)")) for text in texts)
     yield sum(map(len, texts))

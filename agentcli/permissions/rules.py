@@ -182,19 +182,19 @@ class PermissionRule:
             )
         return self.is_bare
 
-    def likeness(self, subject: CallSubject) -> Likeness:
+    def judge_likeness(self, subject: CallSubject) -> Likeness:
         """Return whether the call may be what this rule asks about or denies."""
         if self.concerns(subject):
             line = subject.line or subject.typed
             if self.command is not None and line is not None:
-                return self.command.likeness(line, subject.command)
+                return self.command.judge_likeness(line, subject.command)
             if self.path is not None:
                 touched = [
                     self._touches(reach, root) for reach in subject.paths for root in subject.roots
                 ]
                 return Likeness.YES if any(touched) or not touched else Likeness.NO
             return Likeness.YES
-        return self._likeness_of_words(subject)
+        return self._judge_words(subject)
 
     def _covers(self, reach: ReachedPath, subject: CallSubject) -> bool:
         if self.path is None:
@@ -205,7 +205,7 @@ class PermissionRule:
         assert self.path is not None
         return self.path.touches(reach.real, root) or self.path.touches(reach.written, root)
 
-    def _likeness_of_words(self, subject: CallSubject) -> Likeness:
+    def _judge_words(self, subject: CallSubject) -> Likeness:
         """Return the likeness of a command. A rule for a path also holds for commands naming it."""
         line = subject.line or subject.typed
         if self.path is None or line is None:
@@ -227,7 +227,7 @@ class PermissionRule:
         return any(
             self._touches(ReachedPath(path, Path(os.path.realpath(path))), subject.root)
             for word in words
-            for text in _path_texts(word)
+            for text in _iter_path_texts(word)
             for path in (subject.cwd / text, subject.root / text)
         )
 
@@ -237,7 +237,7 @@ def _touches_any(patterns: Collection[str], host: str) -> bool:
     return any(HostPattern.parse(one).covers(needed, any_port=True) for one in patterns)
 
 
-def _path_texts(word: str) -> Iterator[str]:
+def _iter_path_texts(word: str) -> Iterator[str]:
     """Yield the word, and its text without an option, assignment or revision before a path."""
     candidates = {word, word[2:] if word.startswith("-") else word, *re.split("[=:@]", word)}
     return (text for text in candidates if text and "\0" not in text and len(text) < 4096)
@@ -299,11 +299,11 @@ def _with_target(
 ) -> PermissionRule:
     match name:
         case "mcp":
-            return replace(rule, server=_server(pattern))
+            return replace(rule, server=_parse_server(pattern))
         case "tool" | "plugin":  # the word of earlier versions
             return replace(rule, tools=frozenset([_parse_own_tool(pattern)]))
         case "effect":
-            return replace(rule, effects=_effects(rule, pattern))
+            return replace(rule, effects=_parse_effects(rule, pattern))
         case "network":
             return replace(rule, hosts=_parse_hosts(rule, pattern))
         case "web":
@@ -336,7 +336,7 @@ def _parse_command(rule: PermissionRule, pattern: str) -> CommandPattern:
     return command
 
 
-def _effects(rule: PermissionRule, pattern: str | None) -> frozenset[Effect]:
+def _parse_effects(rule: PermissionRule, pattern: str | None) -> frozenset[Effect]:
     if rule.decision == "allow":
         raise ValueError("effect rules can only ask or deny; to allow something, name its tool")
     try:
@@ -368,7 +368,7 @@ def _parse_browsing(pattern: str | None) -> tuple[frozenset[str], tuple[str, ...
     return acts, expand_hosts([" ".join(words)]) if words else ()
 
 
-def _server(pattern: str | None) -> tuple[str, str]:
+def _parse_server(pattern: str | None) -> tuple[str, str]:
     server, colon, tool = (pattern or "*").strip().partition(":")
     if not server or (colon and not tool):
         raise ValueError("write mcp(SERVER:TOOL), mcp(SERVER) or mcp")

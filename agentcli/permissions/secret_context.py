@@ -81,7 +81,7 @@ def _is_run(value: str) -> bool:
     return value.isalpha() or value.isdigit()
 
 
-def spans(text: str, start: int) -> Iterator[Span]:
+def iter_hidden_spans(text: str, start: int) -> Iterator[Span]:
     """Yield the spans of hidden values that begin at `start` or later."""
     if "=" not in text and ":" not in text:
         return

@@ -25,7 +25,7 @@ class SecretShape(NamedTuple):
     rest: str
     """What must follow the prefix, as a pattern."""
 
-    def spans(self, text: str, start: int) -> Iterator[Span]:
+    def iter_spans(self, text: str, start: int) -> Iterator[Span]:
         at = text.find(self.prefix, start)
         if at < 0:
             return
@@ -116,7 +116,7 @@ def find_spans(text: str, start: int) -> Iterator[Span]:
     if any(sign in text for sign in _SIGNS) and (runs := find_long_runs(text)):
         for shape in SHAPES:
             if shape.prefix in runs:
-                yield from shape.spans(text, start)
+                yield from shape.iter_spans(text, start)
     at = text.find(_BLOCK_BEGIN, start) if "-" in text else -1
     while at >= 0:
         if block := re.compile(_BLOCK, re.ASCII).match(text, at):

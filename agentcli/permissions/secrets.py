@@ -44,15 +44,15 @@ class StrippedText(NamedTuple):
     origins: list[int]
     """Positions of these parts in the original."""
 
-    def origin(self, position: int) -> int:
+    def locate_origin(self, position: int) -> int:
         """Return the original position of the character at this position."""
         part = bisect_right(self.starts, position) - 1
         return self.origins[part] + position - self.starts[part]
 
-    def span(self, begin: int, end: int) -> tuple[int, int]:
-        return self.origin(begin), self.origin(end - 1) + 1
+    def locate_span(self, begin: int, end: int) -> tuple[int, int]:
+        return self.locate_origin(begin), self.locate_origin(end - 1) + 1
 
-    def position(self, origin: int) -> int:
+    def locate_position(self, origin: int) -> int:
         """Return the position of the first character that was at `origin` or later."""
         part = bisect_right(self.origins, origin) - 1
         if part < 0:
@@ -60,12 +60,12 @@ class StrippedText(NamedTuple):
         following = self.starts[part + 1 : part + 2] or [len(self.text)]
         return min(self.starts[part] + origin - self.origins[part], following[0])
 
-    def before(self, origin: int, count: int) -> int:
+    def step_back(self, origin: int, count: int) -> int:
         """Return where the last `count` shown characters before `origin` begin in the original.
 
         The hidden characters before the first of them are included."""
-        first = self.position(origin) - count
-        return self.origin(first - 1) + 1 if first > 0 else 0
+        first = self.locate_position(origin) - count
+        return self.locate_origin(first - 1) + 1 if first > 0 else 0
 
 
 def strip_controls(text: str) -> StrippedText | None:
@@ -145,7 +145,7 @@ class Redactor:
 
     def find_hidden(self, text: str) -> Mapping[str, str]:
         """Return the values that are hidden wherever the text is shown, by their tokens."""
-        found = self._spans(text, 0, strip_controls(text))
+        found = self._find_spans(text, 0, strip_controls(text))
         lines = (line for a, b in found for line in re.findall(_LINE, text[a:b]))
         return {self._tokens.hide(line): line for line in lines}
 
@@ -155,11 +155,11 @@ class Redactor:
             self._own_tokens.hide(form)
         return self._own_tokens.reveal(token)
 
-    def stream(self) -> "RedactedStream":
+    def open_stream(self) -> "RedactedStream":
         return RedactedStream(self)
 
-    def bytes_stream(self) -> "RedactedBytes":
-        return RedactedBytes(self._of_bytes().stream())
+    def open_bytes_stream(self) -> "RedactedBytes":
+        return RedactedBytes(self._build_byte_twin().open_stream())
 
     def mask_span(
         self, text: str, *, start: int, stop: int, shown: StrippedText | None
@@ -170,7 +170,7 @@ class Redactor:
         """
         pieces: list[str] = []
         position = start
-        for begin, end in self._spans(text, start, shown):
+        for begin, end in self._find_spans(text, start, shown):
             if end > stop:
                 stop = min(stop, begin)
                 break
@@ -192,7 +192,7 @@ class Redactor:
             secret_context.open_from(text),
         )
 
-    def _of_bytes(self) -> "Redactor":
+    def _build_byte_twin(self) -> "Redactor":
         """Return the same redactor for text in which every character stands for a byte."""
         twin = Redactor(environ={})
         twin._tokens = ByteTokens(self._own_tokens)
@@ -200,26 +200,26 @@ class Redactor:
         twin._look_for({form.decode("latin-1") for form in encoded})
         return twin
 
-    def _spans(self, text: str, start: int, shown: StrippedText | None) -> list[Span]:
-        found = [*self._places_in(text, start)]
+    def _find_spans(self, text: str, start: int, shown: StrippedText | None) -> list[Span]:
+        found = [*self._iter_places(text, start)]
         if CUT in text:
-            found += self._cut_values(text, start)
+            found += self._iter_cut_values(text, start)
         if shown:
-            first = shown.position(start)
-            found += (shown.span(*span) for span in self._places_in(shown.text, first))
+            first = shown.locate_position(start)
+            found += (shown.locate_span(*span) for span in self._iter_places(shown.text, first))
         return _merge_spans(found) if found else found
 
-    def _places_in(self, text: str, start: int) -> Iterator[Span]:
-        yield from self._values(text, start)
+    def _iter_places(self, text: str, start: int) -> Iterator[Span]:
+        yield from self._iter_values(text, start)
         yield from secret_shapes.find_spans(text, start)
-        yield from secret_context.spans(text, start)
+        yield from secret_context.iter_hidden_spans(text, start)
 
-    def _values(self, text: str, start: int) -> Iterator[Span]:
+    def _iter_values(self, text: str, start: int) -> Iterator[Span]:
         for form in self._forms:
             for at in _find_positions(form, text, start):
                 yield at, at + len(form)
 
-    def _cut_values(self, text: str, start: int) -> Iterator[Span]:
+    def _iter_cut_values(self, text: str, start: int) -> Iterator[Span]:
         """Yield what is left of a secret beside `CUT`, where a tool has shortened a line.
 
         Otherwise two calls could reveal both halves."""
@@ -273,9 +273,9 @@ class RedactedStream:
 
     def _open_when_shown(self, shown: StrippedText, stop: int) -> int:
         """Return where an incomplete secret may begin in what is shown up to `stop`."""
-        text = shown.text[: shown.position(stop)]
+        text = shown.text[: shown.locate_position(stop)]
         begun = self._redactor.open_from(text)
-        return shown.origin(begun) if begun < len(text) else stop
+        return shown.locate_origin(begun) if begun < len(text) else stop
 
     def close(self) -> str:
         rest = self._give(self._held, len(self._held), strip_controls(self._held))
@@ -286,7 +286,7 @@ class RedactedStream:
         given, end = self._redactor.mask_span(
             text, start=self._given, stop=max(stop, self._given), shown=shown
         )
-        before = shown.before(end, CONTEXT_CHARS) if shown else end - CONTEXT_CHARS
+        before = shown.step_back(end, CONTEXT_CHARS) if shown else end - CONTEXT_CHARS
         before = max(before, end - _LONGEST_CONTEXT, 0)
         self._given, self._held = end - before, text[before:]
         return given

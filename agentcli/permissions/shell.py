@@ -134,7 +134,7 @@ def parse_line(line: str) -> ShellLine:
     """Parse a line. Cached, since judging a call parses its line several times."""
     try:
         _refuse_hidden_characters(line)
-        return PlainLine(_parts(line))
+        return PlainLine(_parse_parts(line))
     except _Refused as refused:
         return OpaqueLine(str(refused))
 
@@ -150,11 +150,11 @@ def _refuse_hidden_characters(line: str) -> None:
             raise _Refused(f"{kind} U+{ord(character):04X}")
 
 
-def _parts(line: str) -> tuple[ShellPart, ...]:
+def _parse_parts(line: str) -> tuple[ShellPart, ...]:
     line = line.strip(" \t\n")
     commands: list[list[re.Match[str]]] = [[]]
     joiner = ""
-    for token in _tokens(line):
+    for token in _iter_tokens(line):
         if token.lastgroup == "joiner":
             is_comment_alone = not commands[-1] and not joiner
             joiner = token.group().strip()
@@ -169,14 +169,14 @@ def _parts(line: str) -> tuple[ShellPart, ...]:
         commands.pop()
     if not commands[-1]:
         raise _Refused(f"{joiner} without a command after it" if joiner else "empty command")
-    return tuple(_part(line, tokens) for tokens in commands)
+    return tuple(_parse_part(line, tokens) for tokens in commands)
 
 
-def _part(line: str, tokens: list[re.Match[str]]) -> ShellPart:
+def _parse_part(line: str, tokens: list[re.Match[str]]) -> ShellPart:
     source = line[tokens[0].start() : tokens[-1].end()]
     command = list(dropwhile(_is_harmless_assignment, tokens))
     _check_program((command or tokens)[0])
-    words = tuple(_word(token.group()) for token in command if token.lastgroup == "word")
+    words = tuple(_parse_word(token.group()) for token in command if token.lastgroup == "word")
     return ShellPart(words, source=source, has_assignments=len(command) < len(tokens))
 
 
@@ -184,12 +184,12 @@ def _is_harmless_assignment(token: re.Match[str]) -> bool:
     return _HARMLESS_ASSIGNMENT.fullmatch(token.group()) is not None
 
 
-def _tokens(line: str) -> Iterator[re.Match[str]]:
+def _iter_tokens(line: str) -> Iterator[re.Match[str]]:
     position = 0
     while position < len(line):
         token = _TOKEN.match(line, position)
         if token is None:
-            raise _Refused(_obstacle(line, position))
+            raise _Refused(_name_obstacle(line, position))
         yield token
         position = token.end()
 
@@ -205,13 +205,13 @@ def _check_program(first: re.Match[str]) -> None:
         raise _Refused("assignment NAME=…" if "=" in raw else "unusual program name")
 
 
-def _word(raw: str) -> ShellWord:
+def _parse_word(raw: str) -> ShellWord:
     bare = _QUOTED.sub("", raw)
     text = _QUOTED.sub(lambda one: one[1] or _ESCAPED.sub(r"\1", one[2] or ""), raw)
     return ShellWord(text, is_glob=raw != "[" and any(character in "*?[" for character in bare))
 
 
-def _obstacle(line: str, position: int) -> str:
+def _name_obstacle(line: str, position: int) -> str:
     if in_quotes := _OBSTACLE_IN_QUOTES.match(line, position):
         position = in_quotes.start(1)
     for pattern, name in _OBSTACLES:

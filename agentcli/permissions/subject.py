@@ -130,19 +130,19 @@ class SubjectFactory:
 
     def build(self, tool: str, args: Any, *, source: str = "built-in") -> CallSubject:
         """Build a subject. `args` are parsed arguments, or the mapping to parse them from."""
-        server = server_of(source)
+        server = find_server_name(source)
         is_shell = tool == SHELL and not server
         is_input = tool == WRITE_STDIN and not server
         is_browser = tool == COMPUTER and not server
-        command = _field(args, "command") if is_shell else ""
-        typed = _field(args, "input") if is_input else ""
-        paths = () if server else _paths(tool, args)
+        command = _read_field(args, "command") if is_shell else ""
+        typed = _read_field(args, "input") if is_input else ""
+        paths = () if server else _list_paths(tool, args)
         return CallSubject(
             tool=tool,
             root=self._root,
             cwd=self._cwd(),
             server=server,
-            server_tool=server_tool_of(tool, args, server) if server else "",
+            server_tool=find_server_tool(tool, args, server) if server else "",
             paths=tuple(
                 self.reach(self._root / expand_own_home(text), finds=tool in READING)
                 for text in paths
@@ -150,12 +150,12 @@ class SubjectFactory:
             command=command or typed,
             line=parse_line(command) if is_shell else None,
             typed=parse_line(typed) if typed else None,
-            receiver=_field(args, "command") if is_input else "",
+            receiver=_read_field(args, "command") if is_input else "",
             held=getattr(args, "grants", NO_GRANTS) if is_input else NO_GRANTS,
             host=_read_host(args) if tool == WEB_FETCH and not server else "",
-            page=_field(args, "page") if is_browser else "",
+            page=_read_field(args, "page") if is_browser else "",
             acts=frozenset(getattr(args, "acts", ())) if is_browser else frozenset(),
-            caution=_field(args, "caution") if is_browser else "",
+            caution=_read_field(args, "caution") if is_browser else "",
             request=self._read_request(args) if is_shell else NO_REQUEST,
             added=self._added(),
             own=self._own,
@@ -216,12 +216,12 @@ def _has_contents(path: Path) -> bool:
     return any(path.iterdir()) if path.is_dir() else os.path.lexists(path)
 
 
-def server_of(source: str) -> str:
+def find_server_name(source: str) -> str:
     """Return the MCP server of a tool with this source; empty if it has none."""
     return source.removeprefix(_MCP_SOURCE) if source.startswith(_MCP_SOURCE) else ""
 
 
-def _field(args: Any, name: str) -> str:
+def _read_field(args: Any, name: str) -> str:
     value = args.get(name, "") if isinstance(args, Mapping) else getattr(args, name, "")
     return value if isinstance(value, str) else ""
 
@@ -229,18 +229,18 @@ def _field(args: Any, name: str) -> str:
 def _read_host(args: Any) -> str:
     """Return the host of an address. One that cannot be read has not passed the tool either."""
     try:
-        return WebAddress.parse(_field(args, "url")).location
+        return WebAddress.parse(_read_field(args, "url")).location
     except ValueError:
         return ""
 
 
-def _paths(tool: str, args: Any) -> Sequence[str]:
+def _list_paths(tool: str, args: Any) -> Sequence[str]:
     if tool not in EDITING | READING:
         return []
     if tool == "apply_patch" or hasattr(args, "paths"):
         return find_patched_paths(args)
-    path = _field(args, "path") or OWN_TOOLS[tool].default_path
-    glob = _field(args, "glob")
+    path = _read_field(args, "path") or OWN_TOOLS[tool].default_path
+    glob = _read_field(args, "glob")
     return [path, *([f"{path}/{glob}"] if glob and tool == "grep" else [])] if path else []
 
 
@@ -249,11 +249,13 @@ def find_patched_paths(args: Any) -> Sequence[str]:
     paths = getattr(args, "paths", None)
     if isinstance(paths, tuple | list):
         return [str(path) for path in paths]
-    text = args if isinstance(args, str) else _field(args, "patch") or _field(args, "input")
+    text = (
+        args if isinstance(args, str) else _read_field(args, "patch") or _read_field(args, "input")
+    )
     return [path.strip() for path in _PATCHED_FILE.findall(text)]
 
 
-def server_tool_of(tool: str, args: Any, server: str) -> str:
+def find_server_tool(tool: str, args: Any, server: str) -> str:
     """Return the server's own name of the tool, if known: models may use a shorter name."""
     named = None if isinstance(args, Mapping) else getattr(args, "server_tool", None)
     return named if isinstance(named, str) else _without_server(tool, server)

@@ -80,7 +80,7 @@ def suggest_rules(review: CallReview) -> RuleSuggestion:
         reason = f"contains {subject.line.reason}"
         return RuleSuggestion(reason=reason, session=_describe_line(missing), grants=missing)
     try:
-        rules = tuple(dict.fromkeys(_rules(review, exactly=missing.outside)))
+        rules = tuple(dict.fromkeys(_iter_rules(review, exactly=missing.outside)))
     except RuleError as error:
         # What is granted is granted to this line, whether or not a rule could name its parts.
         session = _describe_line(missing) if missing != NO_GRANTS else ""
@@ -102,7 +102,7 @@ def _describe_line(missing: Grants) -> str:
     return f"exactly this command with {more}" if more else "exactly this command"
 
 
-def _rules(review: CallReview, *, exactly: bool) -> Iterator[str]:
+def _iter_rules(review: CallReview, *, exactly: bool) -> Iterator[str]:
     """Yield the rules. Raise RuleError with the reason if no rule can allow the call."""
     subject, coverage = review.subject, review.coverage
     if coverage is not None:
@@ -137,7 +137,7 @@ def _suggest_for_host(subject: CallSubject) -> str:
 def _suggest_for_part(uncovered: UncoveredPart, *, alone: bool, exactly: bool) -> str:
     """Return the first form that is a valid rule and covers the part."""
     part = uncovered.part
-    begin = () if exactly else _beginning(part.argv)
+    begin = () if exactly else _find_beginning(part.argv)
     wider = [f"bash({shlex.join(begin)}:*)"] if begin else []
     for text in (*wider, f"bash({shlex.join(part.argv)})"):
         if part.program != "cd" and _covers(text, part, alone=alone):
@@ -147,7 +147,7 @@ def _suggest_for_part(uncovered: UncoveredPart, *, alone: bool, exactly: bool) -
     raise RuleError(uncovered.reason)
 
 
-def _beginning(argv: tuple[str, ...]) -> tuple[str, ...]:
+def _find_beginning(argv: tuple[str, ...]) -> tuple[str, ...]:
     """Return the words that say what the command is about; empty if all of them do."""
     program = programs.get_program_name(argv[0])
     if program == "git" and _destroys(argv[1:]):

@@ -36,7 +36,7 @@ class TrustStore:
     def find_standing(self, files: ProjectFiles) -> Standing:
         if files.problems:
             return "unusable"
-        known = self._read(self._file(files.root))
+        known = self._read(self._locate_file(files.root))
         if known is None or known.root != files.root:
             return "unknown"
         return "trusted" if known.fingerprint == files.fingerprint else "changed"
@@ -52,19 +52,19 @@ class TrustStore:
             "v": VERSION,
             "root": str(files.root),
             "sha256": files.fingerprint,
-            "at": clock.now(),
+            "at": clock.read_clock(),
         }
-        write_private(self._file(files.root), json.dumps(record, ensure_ascii=False))
+        write_private(self._locate_file(files.root), json.dumps(record, ensure_ascii=False))
 
     def revoke(self, root: Path) -> None:
         """Remove the trust in a project. Raise SettingsError."""
-        remove_private(self._file(root))
+        remove_private(self._locate_file(root))
 
     def list_trusted(self) -> list[TrustedProject]:
         found = (self._read(path) for path in self._directory.glob("*.json"))
         return sorted((one for one in found if one), key=lambda one: one.root)
 
-    def _file(self, root: Path) -> Path:
+    def _locate_file(self, root: Path) -> Path:
         name = hashlib.sha256(os.fsencode(root)).hexdigest()[:32]
         return self._directory / f"{name}.json"
 

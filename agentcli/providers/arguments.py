@@ -50,7 +50,7 @@ def parse_arguments(text: str) -> Json:
     if not text.strip():
         return {}
     try:
-        value: Json = json.loads(text, parse_constant=_no_constant)
+        value: Json = json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
         return replace_unpaired(text)
     if not isinstance(value, dict) or _is_too_deep(value):
@@ -58,12 +58,12 @@ def parse_arguments(text: str) -> Json:
     return replace_unpaired_json(value)
 
 
-def object_arguments(value: Json) -> dict[str, Json]:
+def wrap_arguments(value: Json) -> dict[str, Json]:
     """Return the arguments as an object. Text is put in one under `MALFORMED_KEY`."""
     return value if isinstance(value, dict) else {MALFORMED_KEY: value}
 
 
-def _no_constant(name: str) -> NoReturn:
+def _refuse_constant(name: str) -> NoReturn:
     """Raise ValueError for NaN and Infinity. Python reads them, but they are not JSON.
 
     A provider would refuse them when they are sent back.
@@ -74,13 +74,13 @@ def _no_constant(name: str) -> NoReturn:
 def _is_too_deep(value: Json) -> bool:
     level: list[Json] = [value]
     for _ in range(LIMIT_DEPTH):
-        level = [item for outer in level for item in _items(outer)]
+        level = [item for outer in level for item in _list_items(outer)]
         if not level:
             return False
     return True
 
 
-def _items(value: Json) -> list[Json]:
+def _list_items(value: Json) -> list[Json]:
     match value:
         case dict():
             return [item for item in value.values() if isinstance(item, dict | list)]

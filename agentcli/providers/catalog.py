@@ -33,7 +33,7 @@ class _CatalogEntry:
     forced_tool_choice: bool = True
 
 
-def _claude(price: Price | None, *, forced_tool_choice: bool = True) -> _CatalogEntry:
+def _build_claude(price: Price | None, *, forced_tool_choice: bool = True) -> _CatalogEntry:
     return _CatalogEntry(
         window_tokens=MILLION,
         output_tokens=128_000,
@@ -47,7 +47,7 @@ def _with_cache_prices(price: Price) -> Price:
     return replace(price, cache_read=price.input * 0.1, cache_write=price.input * 1.25)
 
 
-def _gpt(price: Price) -> _CatalogEntry:
+def _build_gpt(price: Price) -> _CatalogEntry:
     long_prices = replace(
         price, long_input_tokens=272_000, long_input_factor=2.0, long_output_factor=1.5
     )
@@ -58,21 +58,21 @@ _GEMINI_4 = _CatalogEntry(window_tokens=1_048_576, output_tokens=65_536)
 
 _MODELS: Mapping[str, Mapping[str, _CatalogEntry]] = {
     "anthropic": {
-        "claude-opus-5-5": _claude(
+        "claude-opus-5-5": _build_claude(
             Price(input=4, output=20, cache_read=0.2, cache_write=5), forced_tool_choice=False
         ),
-        "claude-sonnet-5-5": _claude(_with_cache_prices(Price(input=2, output=10))),
-        "claude-haiku-5-5": _claude(_with_cache_prices(Price(input=0.1, output=0.5))),
-        "claude-fable-5-1": _claude(
+        "claude-sonnet-5-5": _build_claude(_with_cache_prices(Price(input=2, output=10))),
+        "claude-haiku-5-5": _build_claude(_with_cache_prices(Price(input=0.1, output=0.5))),
+        "claude-fable-5-1": _build_claude(
             _with_cache_prices(Price(input=10, output=50)), forced_tool_choice=False
         ),
-        "claude-fable-5-2": _claude(None, forced_tool_choice=False),
+        "claude-fable-5-2": _build_claude(None, forced_tool_choice=False),
     },
     "openai": {
-        "gpt-6.1-sol": _gpt(Price(input=2, output=10, cache_read=0.1)),
-        "gpt-6-astra": _gpt(Price(input=10, output=50, cache_read=1, cache_write=12.5)),
-        "gpt-6.1-terra": _gpt(Price(input=1, output=5)),
-        "gpt-6-luna": _gpt(Price(input=0.1, output=0.5, cache_read=0.01)),
+        "gpt-6.1-sol": _build_gpt(Price(input=2, output=10, cache_read=0.1)),
+        "gpt-6-astra": _build_gpt(Price(input=10, output=50, cache_read=1, cache_write=12.5)),
+        "gpt-6.1-terra": _build_gpt(Price(input=1, output=5)),
+        "gpt-6-luna": _build_gpt(Price(input=0.1, output=0.5, cache_read=0.01)),
     },
     "gemini": {
         "gemini-4-argon": replace(
@@ -150,8 +150,8 @@ def resolve(
     """
     name, effort = split_effort(name)
     provider, bare = _split(ALIASES.get(name, name), providers)
-    model = replace(_model(provider, bare), effort=effort)
-    entry = _entry(provider, bare)
+    model = replace(_build_model(provider, bare), effort=effort)
+    entry = _find_entry(provider, bare)
     if entry is None:
         return model
     price = entry.price
@@ -189,7 +189,7 @@ def _split(name: str, providers: Mapping[str, Provider]) -> tuple[Provider, str]
     )
 
 
-def _model(provider: Provider, name: str) -> Model:
+def _build_model(provider: Provider, name: str) -> Model:
     """Return the model with everything that follows from its provider and its name."""
     is_messages = provider.protocol == "anthropic"
     thinks = {
@@ -213,7 +213,7 @@ def _model(provider: Provider, name: str) -> Model:
         hosted=_find_hosted(provider, name) if thinks else frozenset(),
         computer=thinks and _has_computer(provider, name),
         patch_tool=provider.protocol == "openai-responses" and bool(_REASONING_GPT.match(name)),
-        quirks=provider.quirks | _quirks(provider, name),
+        quirks=provider.quirks | _find_quirks(provider, name),
         known=False,
     )
 
@@ -231,7 +231,7 @@ def _has_computer(provider: Provider, name: str) -> bool:
     return provider.name in _COMPUTER and not _GEMINI_BEFORE_3.search(name)
 
 
-def _quirks(provider: Provider, name: str) -> frozenset[str]:
+def _find_quirks(provider: Provider, name: str) -> frozenset[str]:
     """Return the deviations of a model, whichever compatible server has it."""
     is_deepseek = provider.protocol == "openai-chat" and "deepseek" in name.lower()
     return frozenset({"reasoning_back"} if is_deepseek else ())
@@ -251,7 +251,7 @@ def _name_table(provider: Provider) -> str:
     return _SAME_MODELS.get(provider.name, provider.name)
 
 
-def _entry(provider: Provider, name: str) -> _CatalogEntry | None:
+def _find_entry(provider: Provider, name: str) -> _CatalogEntry | None:
     table = _MODELS.get(_name_table(provider), {})
     dated = _DATED.match(name)
     return table.get(name) or (table.get(dated["name"]) if dated else None)
@@ -262,7 +262,7 @@ def list_model_names() -> list[str]:
     return [f"{provider}/{name}" for provider, table in _MODELS.items() for name in table]
 
 
-def default_name(environ: Mapping[str, str], *, stored: Iterable[str] = ()) -> str | None:
+def choose_default_name(environ: Mapping[str, str], *, stored: Iterable[str] = ()) -> str | None:
     """Return the default model for the keys in the environment and the `stored` providers.
 
     Return None if there is no key.
@@ -276,7 +276,7 @@ def default_name(environ: Mapping[str, str], *, stored: Iterable[str] = ()) -> s
     return None
 
 
-def cost_usd(model: Model, usage: Usage) -> float | None:
+def compute_cost_usd(model: Model, usage: Usage) -> float | None:
     """Return the cost, or None if the price is unknown.
 
     Cached input without its own price costs as much as other input.

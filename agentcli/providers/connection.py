@@ -33,7 +33,7 @@ from agentcli.providers.http.sockets import (
     make_stall_error,
 )
 from agentcli.providers.http.sse import Event
-from agentcli.providers.length import request_tokens
+from agentcli.providers.length import count_request_tokens
 from agentcli.providers.names import decode_names
 from agentcli.providers.normalize import NormalizedHistory, prepare_request, restore_names
 from agentcli.providers.providers import Key, Provider
@@ -200,7 +200,7 @@ class ProviderConnection:
                     raise
                 if isinstance(error, HttpError) and self._adapt(error, wired, screen):
                     continue
-                await self._wait(self._failure(error), attempt=attempt, screen=screen)
+                await self._wait(self._build_failure(error), attempt=attempt, screen=screen)
                 attempt += 1
 
     def _adapt(self, error: HttpError, wired: Request, screen: "_AttemptProgress") -> bool:
@@ -277,7 +277,7 @@ class ProviderConnection:
             if broken.kind is not ProviderErrorKind.CUT or not received.is_complete:
                 raise  # otherwise it broke after the end of the reply
 
-    def _failure(self, error: HttpError | ConnectionBroken | ProviderError) -> AttemptFailure:
+    def _build_failure(self, error: HttpError | ConnectionBroken | ProviderError) -> AttemptFailure:
         if isinstance(error, HttpError):
             translated = self._dialect.read_error(error.status, error.headers, error.body)
             return to_failure(translated, should_retry=error.headers.get("x-should-retry", ""))
@@ -413,7 +413,7 @@ class _ReceivedReply:
         is_read = reported.prompt_tokens > 0
         return replace(
             reported,
-            input_tokens=reported.input_tokens if is_read else request_tokens(request),
+            input_tokens=reported.input_tokens if is_read else count_request_tokens(request),
             output_tokens=max(reported.output_tokens, estimate("".join(self._pieces))),
             is_estimate=True,
         )

@@ -38,16 +38,16 @@ _MILLION = 1_000_000
 
 def apply_limits(model: Model, row: Mapping[str, Json]) -> Model:
     """Return the model with the limits and price in the row; the rest stays unchanged."""
-    limits = dict(_fields(row))
+    limits = dict(_iter_fields(row))
     return replace(
         model,
-        window_tokens=_tokens(limits, _WINDOW) or model.window_tokens,
-        output_tokens=_tokens(limits, _OUTPUT) or model.output_tokens,
-        price=model.price or _price(row.get("pricing")),
+        window_tokens=_read_tokens(limits, _WINDOW) or model.window_tokens,
+        output_tokens=_read_tokens(limits, _OUTPUT) or model.output_tokens,
+        price=model.price or _read_price(row.get("pricing")),
     )
 
 
-def _fields(row: Mapping[str, Json]) -> Iterator[tuple[str, Json]]:
+def _iter_fields(row: Mapping[str, Json]) -> Iterator[tuple[str, Json]]:
     """Yield the fields of nested objects first, without the prefixes of their names, then its own.
 
     So the row's own fields win in a dict.
@@ -58,27 +58,27 @@ def _fields(row: Mapping[str, Json]) -> Iterator[tuple[str, Json]]:
     yield from row.items()
 
 
-def _tokens(limits: Mapping[str, Json], names: tuple[str, ...]) -> int | None:
+def _read_tokens(limits: Mapping[str, Json], names: tuple[str, ...]) -> int | None:
     found = (limits.get(name) for name in names)
     return next((value for value in found if type(value) is int and value > 0), None)
 
 
-def _price(pricing: Json) -> Price | None:
+def _read_price(pricing: Json) -> Price | None:
     """Return the price in OpenRouter's form: USD for one token, as decimals."""
     if not isinstance(pricing, dict):
         return None
-    reply, prompt = _usd(pricing.get("completion")), _usd(pricing.get("prompt"))
+    reply, prompt = _read_usd(pricing.get("completion")), _read_usd(pricing.get("prompt"))
     if reply is None or prompt is None:
         return None
     return Price(
         input=prompt,
         output=reply,
-        cache_read=_usd(pricing.get("input_cache_read")),
-        cache_write=_usd(pricing.get("input_cache_write")),
+        cache_read=_read_usd(pricing.get("input_cache_read")),
+        cache_write=_read_usd(pricing.get("input_cache_write")),
     )
 
 
-def _usd(value: Json) -> float | None:
+def _read_usd(value: Json) -> float | None:
     """Return USD per million tokens, or None. A negative value means a price that varies."""
     if not isinstance(value, str | int | float):
         return None
@@ -153,10 +153,10 @@ async def _fetch(
     socket = DirectSocket(
         find_base_url(provider, environ),
         environ=environ,
-        timeouts=replace(Timeouts.silent_for(patience_s), connect_s=patience_s),
+        timeouts=replace(Timeouts.limit_silence(patience_s), connect_s=patience_s),
     )
     try:
-        return await socket.document(
+        return await socket.fetch_document(
             path, headers=dialect.headers(good_key.value if good_key else None)
         )
     except (HttpError, ConnectionBroken) as error:
@@ -249,16 +249,16 @@ async def ask_provider_about(
         return model
     good_key = require_key(key, provider)
     headers = dialect.headers(good_key.value if good_key else None)
-    for question in _questions(model, provider):
-        base_url = _origin(address) if question.is_native else address
-        document = await _answer(question, base_url, environ=environ, headers=headers)
-        known = apply_limits(model, _row(document, model.name))
+    for question in _list_queries(model, provider):
+        base_url = _read_origin(address) if question.is_native else address
+        document = await _fetch_answer(question, base_url, environ=environ, headers=headers)
+        known = apply_limits(model, _find_row(document, model.name))
         if known.window_tokens is not None:
             return known
     return model
 
 
-def _questions(model: Model, provider: Provider) -> Sequence[_ModelQuery]:
+def _list_queries(model: Model, provider: Provider) -> Sequence[_ModelQuery]:
     """Return the queries to try in order.
 
     For a local server, the limit it runs with comes first, then the limit of the model.
@@ -283,20 +283,20 @@ def _questions(model: Model, provider: Provider) -> Sequence[_ModelQuery]:
             return (_ModelQuery(path="/v1/models"),)
 
 
-async def _answer(
+async def _fetch_answer(
     question: _ModelQuery, base_url: str, *, environ: Mapping[str, str], headers: Mapping[str, str]
 ) -> Json:
-    patience = replace(Timeouts.silent_for(PATIENCE_S), connect_s=PATIENCE_S)
+    patience = replace(Timeouts.limit_silence(PATIENCE_S), connect_s=PATIENCE_S)
     socket = DirectSocket(base_url, environ=environ, timeouts=patience)
     try:
-        return await socket.document(question.path, headers=headers, body=question.body)
+        return await socket.fetch_document(question.path, headers=headers, body=question.body)
     except (HttpError, ConnectionBroken, SettingsError):
         return None
     finally:
         await socket.close()
 
 
-def _row(document: Json, name: str) -> Mapping[str, Json]:
+def _find_row(document: Json, name: str) -> Mapping[str, Json]:
     """Return this model's row of a list, or the whole document if it is not a list."""
     listed = {read_name(row): row for row in iterate_rows(document)}
     if listed or not isinstance(document, dict):
@@ -304,6 +304,6 @@ def _row(document: Json, name: str) -> Mapping[str, Json]:
     return document
 
 
-def _origin(address: str) -> str:
+def _read_origin(address: str) -> str:
     parts = urlsplit(address)
     return f"{parts.scheme}://{parts.netloc}"

@@ -90,10 +90,13 @@ class FailureExplainer:
             message += f", after {attempts} attempts"
         match error.kind:
             case ProviderErrorKind.CREDENTIALS if error.status == 401:
-                message, hint = self._describe_rejection(error.status), hint or self._key_hint()
+                message, hint = (
+                    self._describe_rejection(error.status),
+                    hint or self._suggest_key_fix(),
+                )
             case ProviderErrorKind.CREDENTIALS:
-                message = f"{message} ({self._key_words()})"
-                hint = hint or (self._key_hint() if error.status in (400, 403) else "")
+                message = f"{message} ({self._describe_key()})"
+                hint = hint or (self._suggest_key_fix() if error.status in (400, 403) else "")
             case ProviderErrorKind.UNAVAILABLE if (
                 hint and error.status is None and self._is_local()
             ):
@@ -101,7 +104,7 @@ class FailureExplainer:
             case ProviderErrorKind.OVERFLOW:
                 hint = hint or "shorten the prompt, or start a new session"
             case ProviderErrorKind.MODEL:
-                hint = hint or self._models_hint()
+                hint = hint or self._suggest_models()
                 missing = f"{self.provider.name} has no model {self.model.name}: {text}"
                 message = missing if error.status == 404 else message
             case _ if error.may_be_retried:
@@ -116,7 +119,7 @@ class FailureExplainer:
 
     def explain_long_wait(self, error: ProviderError, *, max_wait_s: float) -> ProviderError:
         wait_s = error.retry_after_s or 0.0
-        wait = _duration(wait_s)
+        wait = _format_duration(wait_s)
         return ProviderError(
             f"{self.provider.name} asks to wait {wait}, more than the {max_wait_s:g} s allowed:"
             f" {self.remove_key(str(error))}",
@@ -136,17 +139,17 @@ class FailureExplainer:
         return not self.provider.needs_key and not self.provider.platform
 
     def _describe_rejection(self, status: int | None) -> str:
-        return f"{self.provider.name} rejected the API key ({status}, {self._key_words()})"
+        return f"{self.provider.name} rejected the API key ({status}, {self._describe_key()})"
 
-    def _key_words(self) -> str:
+    def _describe_key(self) -> str:
         if self.key is None:
             return "no key was sent"
         return f"key from {self.key.source}, ends in {self.key.tail}"
 
-    def _models_hint(self) -> str:
+    def _suggest_models(self) -> str:
         return "agentcli models --local" if self._is_local() else "agentcli models"
 
-    def _key_hint(self) -> str:
+    def _suggest_key_fix(self) -> str:
         return self.key.fix if self.key else suggest_login(self.provider)
 
 
@@ -178,7 +181,7 @@ def require_key(key: Key | None, provider: Provider) -> Key | None:
     return replace(key, value=value)
 
 
-def _duration(seconds: float) -> str:
+def _format_duration(seconds: float) -> str:
     if seconds < 120:
         return f"{seconds:.0f} s" if seconds >= 2 else f"{seconds:.2g} s"
     minutes = round(seconds / 60)
@@ -203,7 +206,7 @@ _KIND_OF_STATUS = {
 }
 
 
-def kind_of_status(status: int) -> ProviderErrorKind:
+def classify_status(status: int) -> ProviderErrorKind:
     other = ProviderErrorKind.UNAVAILABLE if status >= 500 else ProviderErrorKind.REJECTED
     return _KIND_OF_STATUS.get(status, other)
 
@@ -235,7 +238,7 @@ def make_http_error(
     A server fault that comes with the status of a faulty request is one: a retry would fail, too.
     """
     if kind is None or kind is ProviderErrorKind.UNAVAILABLE:
-        kind = kind_of_status(status)
+        kind = classify_status(status)
     if status == 404 and _NO_API.match(said):
         kind, said = ProviderErrorKind.REJECTED, f"there is no API at this address: {said}"
         hint = "check the base URL"
@@ -269,19 +272,19 @@ def find_fault(body: Json) -> Mapping[str, Json]:
 
 def read_wait_s(headers: Mapping[str, str]) -> float | None:
     """Return how long the provider asks to wait. Header names are in lower case."""
-    milliseconds = _number(headers.get("retry-after-ms", ""))
+    milliseconds = _parse_number(headers.get("retry-after-ms", ""))
     if milliseconds is not None:
         return milliseconds / 1000
     value = headers.get("retry-after", "").strip()
-    seconds = _number(value)
-    return _until(value) if seconds is None and value else seconds
+    seconds = _parse_number(value)
+    return _compute_wait(value) if seconds is None and value else seconds
 
 
-def _number(text: str) -> float | None:
+def _parse_number(text: str) -> float | None:
     return float(text) if re.fullmatch(r"\s*\d{1,9}(\.\d+)?\s*", text) else None
 
 
-def _until(date: str) -> float | None:
+def _compute_wait(date: str) -> float | None:
     try:
         moment = datetime.strptime(date, "%a, %d %b %Y %H:%M:%S GMT").replace(tzinfo=UTC)
     except ValueError:
@@ -291,15 +294,15 @@ def _until(date: str) -> float | None:
 
 def summarize_body(body: Json) -> str:
     """Return the error message of a body in any form, as one bounded line."""
-    text = _message(body)
+    text = _find_message(body)
     if _is_page(text):
-        title = _title(text)
+        title = _find_title(text)
         text = f"received a web page: {title}" if title else "received a web page"
     line = " ".join(replace_unpaired(text[: LIMIT_CHARS * 4]).split())
     return line if len(line) <= LIMIT_CHARS else line[:LIMIT_CHARS] + "…"
 
 
-def _message(body: Json) -> str:
+def _find_message(body: Json) -> str:
     """Return the message of an error in any of the shapes that providers use."""
     match body:
         case str():
@@ -309,7 +312,7 @@ def _message(body: Json) -> str:
         case {"error": str(message)} | {"message": str(message)} | {"detail": str(message)}:
             return message
         case [first, *_]:
-            return _message(first)
+            return _find_message(first)
         case _:
             return json.dumps(body, ensure_ascii=False) if body else ""
 
@@ -318,7 +321,7 @@ _TITLE = compile_later(r"<(?:title|h1)\b[^>]*>([^<]*)", re.I)
 _TAG = compile_later(r"\s*<(?:[!?]|[a-z][a-z0-9]*[\s/>])", re.I)
 
 
-def _title(page: str) -> str:
+def _find_title(page: str) -> str:
     found = _TITLE.search(page)
     return found[1].strip() if found else ""
 

@@ -48,7 +48,7 @@ class IncrementalEncoder(Protocol[T]):
         ...
 
 
-def incremental(make: Make[T]) -> IncrementalEncoder[T]:
+def make_incremental(make: Make[T]) -> IncrementalEncoder[T]:
     """Return an encoder for a whole conversation that calls `make` once for each message."""
     histories: list[_EncodedHistory[T]] = []
 

@@ -20,17 +20,19 @@ IMAGE_TOKENS = 1500
 """The approximate size of a screenshot."""
 
 
-def request_tokens(request: Request) -> int:
+def count_request_tokens(request: Request) -> int:
     """Return the size of all that is sent.
 
     A count by the provider already includes the system prompt and the tools.
     """
     counted, new = _split(request.messages)
-    around = 0 if counted else estimate(request.system) + sum(map(_spec_tokens, request.tools))
+    around = (
+        0 if counted else estimate(request.system) + sum(map(_count_spec_tokens, request.tools))
+    )
     return counted + around + sum(map(_estimate, new))
 
 
-def length_tokens(messages: Sequence[Message]) -> int:
+def count_history_tokens(messages: Sequence[Message]) -> int:
     """Return the last count by a provider plus an estimate of what follows.
 
     All is estimated if no provider has counted.
@@ -49,7 +51,7 @@ def _split(messages: Sequence[Message]) -> tuple[int, Sequence[Message]]:
     return 0, messages
 
 
-def _spec_tokens(spec: ToolSpec) -> int:
+def _count_spec_tokens(spec: ToolSpec) -> int:
     return estimate(spec.name + spec.description + json.dumps(spec.schema))
 
 

@@ -23,7 +23,7 @@ def encode_name(name: str) -> str:
     readable = _FOREIGN.sub("_", name)
     if not re.match(r"[A-Za-z_]", readable):
         readable = f"_{readable}"
-    return _cut(readable, f"_{_digest(name)}", limit=_NAME_CHARS)
+    return _cut(readable, f"_{_hash_text(name)}", limit=_NAME_CHARS)
 
 
 def decode_names(declared: Iterable[str]) -> Mapping[str, str]:
@@ -35,11 +35,11 @@ def encode_id(call_id: str, *, suffix: str = "") -> str:
     """Return an id that every provider accepts. The caller must keep ids unique: two may clash."""
     readable = _FOREIGN.sub("_", call_id) or "call"
     if len(readable) + len(suffix) > _ID_CHARS:
-        suffix = f"_{_digest(call_id)}{suffix}"
+        suffix = f"_{_hash_text(call_id)}{suffix}"
     return _cut(readable, suffix, limit=_ID_CHARS)
 
 
-def _digest(text: str) -> str:
+def _hash_text(text: str) -> str:
     return f"{crc32(text.encode('utf-8', 'replace')):08x}"
 
 

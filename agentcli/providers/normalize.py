@@ -183,7 +183,7 @@ class NormalizedHistory:
     def normalize(self, messages: Sequence[Message]) -> tuple[Message, ...]:
         if count_common_start(self._over, messages) < len(self._over):
             self._over, self._normal, self._times_wanted = [], [], {}
-        *over, last = _exchanges(messages[len(self._over) :])
+        *over, last = _iter_exchanges(messages[len(self._over) :])
         for exchange in over:
             _append_exchange(
                 exchange, self._normal, times_wanted=self._times_wanted, model=self._model
@@ -198,7 +198,7 @@ class NormalizedHistory:
         return tuple(normal)
 
 
-def _exchanges(messages: Sequence[Message]) -> Iterator[_Exchange]:
+def _iter_exchanges(messages: Sequence[Message]) -> Iterator[_Exchange]:
     reply: AssistantMessage | None = None
     followers: list[Message] = []
     for message in messages:
@@ -224,7 +224,7 @@ def _append_exchange(
             normal.append(_rename_calls(cleaned, ids))
         if ids:
             results = _match_results(reply, ids, followers=followers, model=model)
-            normal.append(_answers(results, followers))
+            normal.append(_build_answers(results, followers))
     normal.extend(clean_user(it, model) for it in followers if isinstance(it, UserMessage))
 
 
@@ -248,7 +248,7 @@ def _claim(wanted: str, times_wanted: dict[str, int]) -> str:
     return claimed
 
 
-def _answers(results: tuple[ToolResult, ...], followers: Sequence[Message]) -> ToolMessage:
+def _build_answers(results: tuple[ToolResult, ...], followers: Sequence[Message]) -> ToolMessage:
     """Return the message that already holds exactly these results, or a new one."""
     for message in followers:
         if isinstance(message, ToolMessage) and message.results == results:
@@ -274,11 +274,11 @@ def _match_results(
         if found:
             matched.append(clean_result(found.pop(0), call_id, name=name, model=model))
         else:
-            matched.append(_not_run(call_id, name))
+            matched.append(_build_not_run(call_id, name))
     return tuple(matched)
 
 
-def _not_run(call_id: str, name: str) -> ToolResult:
+def _build_not_run(call_id: str, name: str) -> ToolResult:
     return ToolResult(
         call_id=call_id,
         name=name,

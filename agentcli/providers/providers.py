@@ -51,7 +51,7 @@ _GEMINI_KEYS = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
 _GEMINI_URL = "https://generativelanguage.googleapis.com"
 
 
-def _local(name: str, port: int, *, base_url_env: str = "") -> Provider:
+def _build_local(name: str, port: int, *, base_url_env: str = "") -> Provider:
     return Provider(
         name=name,
         protocol="openai-chat",
@@ -68,10 +68,10 @@ def _local(name: str, port: int, *, base_url_env: str = "") -> Provider:
 
 
 LOCAL: tuple[Provider, ...] = (
-    _local("ollama", 11434, base_url_env="OLLAMA_HOST"),
-    _local("lmstudio", 1234),
-    _local("vllm", 8000),
-    _local("llamacpp", 8080),
+    _build_local("ollama", 11434, base_url_env="OLLAMA_HOST"),
+    _build_local("lmstudio", 1234),
+    _build_local("vllm", 8000),
+    _build_local("llamacpp", 8080),
 )
 
 PROVIDERS: Mapping[str, Provider] = {

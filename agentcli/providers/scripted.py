@@ -43,7 +43,7 @@ class ScriptedCall(_Closed):
 
     @model_validator(mode="before")
     @classmethod
-    def _short_form(cls, data: Any) -> Any:
+    def _expand_short_form(cls, data: Any) -> Any:
         """Expand `{read_file: {path: a.py}}` to `{name: read_file, input: {path: a.py}}`."""
         if isinstance(data, dict) and len(data) == 1 and "name" not in data:
             ((name, given),) = data.items()
@@ -78,7 +78,7 @@ class ScriptedReply(_Closed):
 
     @model_validator(mode="before")
     @classmethod
-    def _text_alone(cls, data: Any) -> Any:
+    def _wrap_text(cls, data: Any) -> Any:
         return {"text": data} if isinstance(data, str) else data
 
 
@@ -128,7 +128,7 @@ class ScriptedProvider:
         reply = self._choose_reply(request)
         if reply.error is not None:
             raise ProviderError(reply.error.message, kind=reply.error.kind, hint=reply.error.hint)
-        content = _blocks(reply, self._next)
+        content = _build_blocks(reply, self._next)
         _play(content, show)
         return AssistantMessage(
             content=content,
@@ -164,16 +164,16 @@ def _has_failed(request: Request) -> bool:
     results = (message for message in reversed(request.messages) if message.role == "tool")
     latest = next(results, None)
     return latest is not None and any(
-        result.status == "error" or _exit_code(result) != 0 for result in latest.results
+        result.status == "error" or _read_exit_code(result) != 0 for result in latest.results
     )
 
 
-def _exit_code(result: ToolResult) -> int:
+def _read_exit_code(result: ToolResult) -> int:
     details = result.details
     return (details.exit_code or 0) if isinstance(details, Command) else 0
 
 
-def _blocks(reply: ScriptedReply, number: int) -> tuple[Block, ...]:
+def _build_blocks(reply: ScriptedReply, number: int) -> tuple[Block, ...]:
     blocks: list[Block] = []
     if reply.thinking:
         blocks.append(Thinking(text=reply.thinking))
@@ -181,12 +181,14 @@ def _blocks(reply: ScriptedReply, number: int) -> tuple[Block, ...]:
         blocks.append(Text(text=reply.text))
     for index, call in enumerate(reply.calls, start=1):
         blocks.append(
-            ToolCall(id=call.id or f"call_{number}_{index}", name=call.name, input=_input(call))
+            ToolCall(
+                id=call.id or f"call_{number}_{index}", name=call.name, input=_read_input(call)
+            )
         )
     return tuple(blocks)
 
 
-def _input(call: ScriptedCall) -> Json:
+def _read_input(call: ScriptedCall) -> Json:
     if call.arguments is None:
         given: Json = {} if call.input is None else call.input
         return given

@@ -100,7 +100,7 @@ class SdkSocket:
         await self.shut()
 
 
-def timeout_s(timeouts: Timeouts | None) -> float:
+def choose_timeout_s(timeouts: Timeouts | None) -> float:
     """Return the limit for every read, the longer of ours: the SDKs have only one."""
     given = timeouts or Timeouts()
     return max(given.first_byte_s, given.stall_s)

@@ -17,7 +17,7 @@ from agentcli.providers.http.sockets import (
 )
 from agentcli.providers.http.sse import Event
 from agentcli.providers.providers import Key
-from agentcli.providers.sdk import SdkAnswer, SdkSocket, describe_cause, timeout_s
+from agentcli.providers.sdk import SdkAnswer, SdkSocket, choose_timeout_s, describe_cause
 from agentcli.system.extras import require
 from agentcli.types.errors import ProviderErrorKind, SettingsError
 
@@ -39,7 +39,7 @@ They also raise RuntimeError and ValueError.
 def open_anthropic_socket(
     platform: str, *, key: Key | None, base_url: str, timeouts: Timeouts | None
 ) -> SdkSocket:
-    options: dict[str, Any] = {"max_retries": 0, "timeout": timeout_s(timeouts)}
+    options: dict[str, Any] = {"max_retries": 0, "timeout": choose_timeout_s(timeouts)}
     if base_url:
         options["base_url"] = base_url.rstrip("/").removesuffix("/v1")
     try:
@@ -57,7 +57,7 @@ def open_anthropic_socket(
             stream_cls=anthropic.AsyncStream[object],
         )
 
-    unsigned = _credential_errors(platform)
+    unsigned = _list_credential_errors(platform)
 
     def translate(error: Exception) -> HttpError | ConnectionBroken | Event:
         if isinstance(error, unsigned):
@@ -74,31 +74,31 @@ def open_anthropic_socket(
     )
 
 
-def _credential_errors(platform: str) -> tuple[type[Exception], ...]:
+def _list_credential_errors(platform: str) -> tuple[type[Exception], ...]:
     if platform not in _LIBRARIES:
         return ()
     module, name = _LIBRARIES[platform]
     return RuntimeError, ValueError, getattr(import_module(module), name)
 
 
-def _own(key: Key | None, options: dict[str, Any]) -> _Client:
+def _build_own_client(key: Key | None, options: dict[str, Any]) -> _Client:
     return anthropic.AsyncAnthropic(api_key=key.value if key else None, **options)
 
 
-def _bedrock(key: Key | None, options: dict[str, Any]) -> _Client:
+def _build_bedrock_client(key: Key | None, options: dict[str, Any]) -> _Client:
     require("boto3", needed_by="Bedrock", package="anthropic[bedrock]")
     return anthropic.AsyncAnthropicBedrock(**options)
 
 
-def _vertex(key: Key | None, options: dict[str, Any]) -> _Client:
+def _build_vertex_client(key: Key | None, options: dict[str, Any]) -> _Client:
     require("google.auth", needed_by="Vertex", package="anthropic[vertex]")
     return anthropic.AsyncAnthropicVertex(**options)
 
 
 _PLATFORMS: dict[str, Callable[[Key | None, dict[str, Any]], _Client]] = {
-    "": _own,
-    "bedrock": _bedrock,
-    "vertex": _vertex,
+    "": _build_own_client,
+    "bedrock": _build_bedrock_client,
+    "vertex": _build_vertex_client,
 }
 
 
@@ -112,7 +112,7 @@ def _translate_error(error: Exception) -> HttpError | ConnectionBroken | Event:
             )
         case anthropic.APIStatusError():
             headers = {name.lower(): value for name, value in error.response.headers.items()}
-            return HttpError(error.status_code, headers, _body(error))
+            return HttpError(error.status_code, headers, _read_body(error))
         case anthropic.APITimeoutError() | httpx2.TimeoutException():
             return ConnectionBroken("the provider does not answer", kind=ProviderErrorKind.CUT)
         case anthropic.APIConnectionError():
@@ -123,5 +123,5 @@ def _translate_error(error: Exception) -> HttpError | ConnectionBroken | Event:
             )
 
 
-def _body(error: anthropic.APIStatusError) -> Any:
+def _read_body(error: anthropic.APIStatusError) -> Any:
     return error.body if error.body is not None else error.message

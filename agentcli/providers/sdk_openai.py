@@ -14,7 +14,7 @@ from agentcli.providers.http.sockets import (
 )
 from agentcli.providers.http.sse import Event
 from agentcli.providers.providers import Key
-from agentcli.providers.sdk import SdkAnswer, SdkSocket, describe_cause, timeout_s
+from agentcli.providers.sdk import SdkAnswer, SdkSocket, choose_timeout_s, describe_cause
 from agentcli.types.errors import ProviderErrorKind, SettingsError
 
 
@@ -23,11 +23,15 @@ def open_openai_socket(
 ) -> SdkSocket:
     options: dict[str, Any] = {
         "max_retries": 0,
-        "timeout": timeout_s(timeouts),
+        "timeout": choose_timeout_s(timeouts),
         "api_key": key.value if key else None,
     }
     try:
-        client = _azure(base_url, options) if platform == "azure" else _own(base_url, options)
+        client = (
+            _build_azure_client(base_url, options)
+            if platform == "azure"
+            else _build_own_client(base_url, options)
+        )
     except openai.OpenAIError as error:
         raise SettingsError(f"{platform or 'openai'}: {error}", hint="agentcli models") from None
 
@@ -49,13 +53,13 @@ def open_openai_socket(
     )
 
 
-def _own(base_url: str, options: dict[str, Any]) -> openai.AsyncOpenAI:
+def _build_own_client(base_url: str, options: dict[str, Any]) -> openai.AsyncOpenAI:
     address = base_url.rstrip("/")
     versioned = address if address.endswith("/v1") else f"{address}/v1"
     return openai.AsyncOpenAI(base_url=versioned, **options)
 
 
-def _azure(base_url: str, options: dict[str, Any]) -> openai.AsyncOpenAI:
+def _build_azure_client(base_url: str, options: dict[str, Any]) -> openai.AsyncOpenAI:
     """Return an Azure client. It reads address, version and credentials from Azure's variables."""
     if base_url:
         return openai.AsyncAzureOpenAI(base_url=base_url, **options)

@@ -95,7 +95,7 @@ def are_strict(specs: Sequence[ToolSpec], subset: StrictSubset, model: Model) ->
     return all(build_strict_schema(spec, subset, model) is not None for spec in specs)
 
 
-def answer_schema(request: Request, model: Model) -> Schema | None:
+def find_answer_schema(request: Request, model: Model) -> Schema | None:
     """Return the schema of the answer as written, or None if the provider cannot enforce it."""
     schema = request.answer_schema
     if not model.answer_schemas or not is_schema(schema):
@@ -108,7 +108,7 @@ def to_strict(schema: Json, subset: StrictSubset) -> Schema | None:
     if not is_schema(schema) or schema.get("type") != "object":
         return None
     try:
-        return _strict(schema, subset)
+        return _make_strict(schema, subset)
     except _NotExpressible:
         return None
 
@@ -117,7 +117,7 @@ class _NotExpressible(Exception):
     pass
 
 
-def _strict(schema: Schema, subset: StrictSubset) -> Schema:
+def _make_strict(schema: Schema, subset: StrictSubset) -> Schema:
     made: Schema = {key: value for key, value in schema.items() if key in subset.keywords}
     beyond = {key: value for key, value in schema.items() if key not in subset.keywords}
     if not _BOUNDS.keys() >= beyond.keys():
@@ -126,12 +126,12 @@ def _strict(schema: Schema, subset: StrictSubset) -> Schema:
         made["description"] = _describe_bounds(schema.get("description"), beyond)
     for keyword in ("properties", "$defs"):
         if keyword in schema:
-            made[keyword] = _each(schema[keyword], subset)
+            made[keyword] = _make_each_strict(schema[keyword], subset)
     if "items" in schema:
-        made["items"] = _inner(schema["items"], subset)
+        made["items"] = _make_inner_strict(schema["items"], subset)
     if isinstance(branches := schema.get("anyOf"), list):
-        made["anyOf"] = [_inner(branch, subset) for branch in branches]
-    if "object" in _types(schema):
+        made["anyOf"] = [_make_inner_strict(branch, subset) for branch in branches]
+    if "object" in _list_types(schema):
         _close_object(made, subset)
     return made
 
@@ -141,16 +141,16 @@ def _describe_bounds(description: Json, bounds: Schema) -> str:
     return f"{description} ({words})" if isinstance(description, str) else words
 
 
-def _inner(schema: Json, subset: StrictSubset) -> Json:
+def _make_inner_strict(schema: Json, subset: StrictSubset) -> Json:
     if not is_schema(schema):
         raise _NotExpressible
-    return _strict(schema, subset)
+    return _make_strict(schema, subset)
 
 
-def _each(schemas: Json, subset: StrictSubset) -> Json:
+def _make_each_strict(schemas: Json, subset: StrictSubset) -> Json:
     if not is_schema(schemas):
         raise _NotExpressible
-    return {name: _inner(schema, subset) for name, schema in schemas.items()}
+    return {name: _make_inner_strict(schema, subset) for name, schema in schemas.items()}
 
 
 def _close_object(made: Schema, subset: StrictSubset) -> None:
@@ -169,19 +169,20 @@ def _close_object(made: Schema, subset: StrictSubset) -> None:
     if subset.optional == "refused" and properties.keys() - set(map(str, required)):
         raise _NotExpressible
     made["properties"] = {
-        name: field if name in required else _nullable(field) for name, field in properties.items()
+        name: field if name in required else _make_nullable(field)
+        for name, field in properties.items()
     }
     made["required"] = list(properties)
 
 
-def _nullable(schema: Json) -> Json:
+def _make_nullable(schema: Json) -> Json:
     if not is_schema(schema):
         raise _NotExpressible
-    if "null" in _types(schema):
+    if "null" in _list_types(schema):
         return schema
     plain = isinstance(schema.get("type"), str) and "enum" not in schema and "const" not in schema
     if plain:
-        return {**schema, "type": [*_types(schema), "null"]}
+        return {**schema, "type": [*_list_types(schema), "null"]}
     if isinstance(branches := schema.get("anyOf"), list):
         return {**schema, "anyOf": [*branches, {"type": "null"}]}
     described: Schema = {key: schema[key] for key in ("description",) if key in schema}
@@ -189,7 +190,7 @@ def _nullable(schema: Json) -> Json:
     return {**described, "anyOf": [bare, {"type": "null"}]}
 
 
-def _types(schema: Schema) -> list[Json]:
+def _list_types(schema: Schema) -> list[Json]:
     kind = schema.get("type")
     return kind if isinstance(kind, list) else [kind]
 
@@ -206,13 +207,13 @@ def with_object_root(schema: Json) -> Schema:
     made: Schema = {
         key: value for key, value in schema.items() if key not in (*_COMBINATORS, "$schema", "$id")
     }
-    branches = [branch for word in _COMBINATORS for branch in _branches(schema, word)]
+    branches = [branch for word in _COMBINATORS for branch in _list_branches(schema, word)]
     made["type"] = "object"
     made["properties"] = _merge_schemas([schema, *branches])
     return made
 
 
-def _branches(schema: Schema, word: str) -> list[Schema]:
+def _list_branches(schema: Schema, word: str) -> list[Schema]:
     found = schema.get(word)
     if not isinstance(found, list):
         return []

@@ -5,9 +5,9 @@ Shown to the user before anything is sent. Lengths are estimates if no provider 
 
 from collections.abc import Iterator, Sequence
 
-from agentcli.providers.catalog import cost_usd
+from agentcli.providers.catalog import compute_cost_usd
 from agentcli.providers.dialect import Model
-from agentcli.providers.length import iterate_parts, length_tokens
+from agentcli.providers.length import count_history_tokens, iterate_parts
 from agentcli.providers.normalize import is_own, show_image
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import AssistantMessage, Image, Opaque, Thinking, Usage
@@ -28,14 +28,14 @@ class SwapForecast:
 
 
 def forecast_swap(messages: Sequence[Message], model: Model) -> SwapForecast:
-    prompt_tokens = length_tokens(messages)
+    prompt_tokens = count_history_tokens(messages)
     window_tokens = model.window_tokens
     return SwapForecast(
         model=model,
         dropped=list_dropped(messages, model),
         prompt_tokens=prompt_tokens,
         fits=None if window_tokens is None else prompt_tokens < window_tokens,
-        cost_usd=cost_usd(model, Usage(input_tokens=prompt_tokens)),
+        cost_usd=compute_cost_usd(model, Usage(input_tokens=prompt_tokens)),
     )
 
 
@@ -47,7 +47,9 @@ def list_dropped(messages: Sequence[Message], model: Model) -> tuple[str, ...]:
     ]
     thoughts = sum(isinstance(block, Thinking) for block in foreign)
     private = sum(isinstance(block, Opaque) for block in foreign)
-    images = sum(not isinstance(show_image(image, model), Image) for image in _images(messages))
+    images = sum(
+        not isinstance(show_image(image, model), Image) for image in _iter_images(messages)
+    )
     sentences = (
         (thoughts, "thinking block", f"of another model, which {model.name} cannot read."),
         (private, "block", "that only another provider can read, such as its searches."),
@@ -60,6 +62,6 @@ def list_dropped(messages: Sequence[Message], model: Model) -> tuple[str, ...]:
     )
 
 
-def _images(messages: Sequence[Message]) -> Iterator[Image]:
+def _iter_images(messages: Sequence[Message]) -> Iterator[Image]:
     every = (part for message in messages for part in iterate_parts(message))
     return (part for part in every if isinstance(part, Image))

@@ -46,9 +46,11 @@ def open_provider(
     socket: Socket
     if provider.platform or transport == "sdk":
         check_proxies(environ)
-        socket = _sdk_socket(model, provider, key=good_key, base_url=address, timeouts=timeouts)
+        socket = _open_sdk_socket(
+            model, provider, key=good_key, base_url=address, timeouts=timeouts
+        )
     else:
-        socket = _direct_socket(address, environ=environ, timeouts=timeouts)
+        socket = _open_direct_socket(address, environ=environ, timeouts=timeouts)
     return ProviderConnection(
         dialect=find_dialect(model.protocol),
         model=model,
@@ -95,7 +97,7 @@ def find_dialect(protocol: str) -> Dialect:
     raise SettingsError(f"unknown protocol {protocol!r}", hint=f"protocols: {', '.join(PROTOCOLS)}")
 
 
-def _direct_socket(
+def _open_direct_socket(
     base_url: str, *, environ: Mapping[str, str], timeouts: Timeouts | None
 ) -> Socket:
     from agentcli.providers.http.direct import DirectSocket
@@ -103,7 +105,7 @@ def _direct_socket(
     return DirectSocket(base_url, environ=environ, timeouts=timeouts)
 
 
-def _sdk_socket(
+def _open_sdk_socket(
     model: Model,
     provider: Provider,
     *,

@@ -128,7 +128,7 @@ class BubblewrapSandbox:
         stdio = (stdin, stdout, stderr)
         self._placeholders.take()
         try:
-            mounted = self._state(grants)
+            mounted = self._read_state(grants)
             launch = partial(self._launch, argv, cwd, env, grants, mounted, stdio=stdio)
             started = self._supervisor.start(
                 launch,
@@ -146,7 +146,7 @@ class BubblewrapSandbox:
     def attend(self, process: "Popen[bytes]") -> bool:
         grants, mounted = self._waiting.pop(process)
         try:
-            is_same = self._state(grants) == mounted
+            is_same = self._read_state(grants) == mounted
         except OSError:
             return False
         if is_same:
@@ -186,15 +186,17 @@ class BubblewrapSandbox:
             self._network.close()
             self._network = None
 
-    def _state(self, grants: Grants) -> MountState:
+    def _read_state(self, grants: Grants) -> MountState:
         """Return the state before anything is mounted, so that later changes show."""
         check = self._mount_checks.take()
-        return MountState(self._mount_table.changes(), check, self._view.identify_sources(grants))
+        return MountState(
+            self._mount_table.count_changes(), check, self._view.identify_sources(grants)
+        )
 
     @contextmanager
-    def _entrance(self, grants: Grants, mounted: MountState) -> Iterator[Entrance]:
+    def _open_entrance(self, grants: Grants, mounted: MountState) -> Iterator[Entrance]:
         if self.keeps_mounts:
-            with self._namespaces.entrance(grants, mounted) as entrance:
+            with self._namespaces.open_entrance(grants, mounted) as entrance:
                 yield entrance
         else:
             yield (None if grants.network else self._network) or Entrance()
@@ -219,9 +221,9 @@ class BubblewrapSandbox:
             *("--json-status-fd", str(status)),
         ]
         try:
-            with ExitStack() as handles, self._entrance(grants, mounted) as entrance:
-                filter_file = _memory_file(seccomp.build_program(_FILTER), handles)
-                options_file = _memory_file(
+            with ExitStack() as handles, self._open_entrance(grants, mounted) as entrance:
+                filter_file = _create_memory_file(seccomp.build_program(_FILTER), handles)
+                options_file = _create_memory_file(
                     _join([*options, "--seccomp", str(filter_file)]), handles
                 )
                 command = entrance.wrap_command(argv)
@@ -267,7 +269,7 @@ def _block_session_sockets() -> None:
     landlock_rules.restrict_scope()
 
 
-def _memory_file(content: bytes, handles: ExitStack) -> int:
+def _create_memory_file(content: bytes, handles: ExitStack) -> int:
     handle = os.memfd_create("agentcli")
     handles.callback(os.close, handle)
     os.write(handle, content)

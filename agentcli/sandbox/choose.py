@@ -31,7 +31,7 @@ from agentcli.system import own_process
 from agentcli.system.environment import MARK
 from agentcli.system.orphan_reaper import OrphanReaper
 from agentcli.system.process import read_answer
-from agentcli.system.process_tree import new_tag
+from agentcli.system.process_tree import make_tag
 from agentcli.types.errors import SettingsError, explain_shortage
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.grants import Grants
@@ -101,7 +101,7 @@ class _Trial:
             output = self._run_probe(sandbox)
         except OSError as error:
             sandbox.close()
-            unwritable = workspace_unwritable(error, self.survey().workspace)
+            unwritable = explain_unwritable_workspace(error, self.survey().workspace)
             shortage = explain_shortage(error)
             if shortage and unwritable is None:
                 raise shortage from error  # no reason to do without a sandbox
@@ -115,7 +115,9 @@ class _Trial:
         paths = self.survey()
         inside = paths.temporary / "probe"
         inside.unlink(missing_ok=True)
-        with TemporaryDirectory(prefix="agentcli-", dir=_beside(paths.workspace)) as directory:
+        with TemporaryDirectory(
+            prefix="agentcli-", dir=_choose_probe_directory(paths.workspace)
+        ) as directory:
             outside = Path(directory, "probe")
             line = _PROBE.format(outside=shlex.quote(str(outside)), inside=shlex.quote(str(inside)))
             output = self.run_probe(sandbox, line, paths.workspace)
@@ -129,7 +131,7 @@ _Build = Callable[[_Trial], _ProvenLayer]
 
 def run_probe_alone(sandbox: Sandbox, line: str, cwd: Path) -> str:
     """Run the probe in a process of its own, which has a tag: it ends if we are killed."""
-    tag = new_tag(confined=True)
+    tag = make_tag(confined=True)
     reaper = OrphanReaper(tag)
     try:
         with ExitStack() as handles:
@@ -171,13 +173,15 @@ def choose_sandbox(
     each stronger layer that is installed and does not work, and with the returned one if commands
     in it can read what rules deny."""
     failures: list[LayerFinding] = []
-    for proven, finding in _attempts(scope, environ, only=only, run_probe=run_probe, beside=beside):
+    for proven, finding in _iter_attempts(
+        scope, environ, only=only, run_probe=run_probe, beside=beside
+    ):
         if proven is not None:
             for failure in failures:
-                if failure.reason != not_installed().reason:
+                if failure.reason != explain_not_installed().reason:
                     broken(failure)
             if proven.can_read_denied:
-                broken(replace(finding, reason=_CAN_READ_DENIED, fix=not_installed().fix))
+                broken(replace(finding, reason=_CAN_READ_DENIED, fix=explain_not_installed().fix))
             return proven.sandbox
         failures.append(finding)
     reasons = " ".join(failure.reason for failure in failures)
@@ -192,14 +196,14 @@ def describe_layers(
 ) -> tuple[LayerFinding, ...]:
     """Return every layer that a machine of this kind could have, the strongest first."""
     findings = []
-    for proven, finding in _attempts(scope, environ):
+    for proven, finding in _iter_attempts(scope, environ):
         findings.append(finding)
         if proven is not None:
             proven.sandbox.close()
     return tuple(findings)
 
 
-def _attempts(
+def _iter_attempts(
     scope: SandboxScope,
     environ: Mapping[str, str],
     *,
@@ -207,7 +211,7 @@ def _attempts(
     run_probe: RunProbe = run_probe_alone,
     beside: Callable[[], None] = lambda: None,
 ) -> Iterator[tuple[_ProvenLayer | None, LayerFinding]]:
-    builders = _builders()
+    builders = _list_builders()
     if not builders:
         return
     if os.path.realpath(scope.workspace) == os.sep:
@@ -238,21 +242,21 @@ def _attempts(
                 yield proven, LayerFinding(layer=layer, works=True, gaps=proven.gaps)
 
 
-def _builders() -> dict[str, _Build]:
+def _list_builders() -> dict[str, _Build]:
     if sys.platform == "linux":
-        return {"bubblewrap": _bubblewrap, "landlock": _landlock}
+        return {"bubblewrap": _build_bubblewrap, "landlock": _build_landlock}
     if sys.platform == "darwin":
-        return {"seatbelt": _seatbelt}
+        return {"seatbelt": _build_seatbelt}
     return {}
 
 
-def _bubblewrap(trial: _Trial) -> _ProvenLayer:
+def _build_bubblewrap(trial: _Trial) -> _ProvenLayer:
     scope = trial.scope
     program = _find_bubblewrap(trial.environ, Path(os.path.realpath(scope.workspace)))
     if program is None:
-        raise _Unusable(not_installed())
+        raise _Unusable(explain_not_installed())
     with ThreadPoolExecutor(thread_name_prefix="bubblewrap") as beside:
-        asked = beside.submit(_version, program)
+        asked = beside.submit(_read_version, program)
         made = beside.submit(make_private_network, program)
         paths = trial.survey()
     version, network = asked.result(), made.result()
@@ -266,16 +270,16 @@ def _bubblewrap(trial: _Trial) -> _ProvenLayer:
         trial.prove(sandbox, Remedy)
     except _Unusable:
         sandbox = make(network=make_private_network(program), keeps_mounts=False)
-        trial.prove(sandbox, lambda output: bubblewrap_failed(output, program))
+        trial.prove(sandbox, lambda output: explain_bubblewrap_failure(output, program))
     return _ProvenLayer(sandbox=sandbox)
 
 
-def _landlock(trial: _Trial) -> _ProvenLayer:
+def _build_landlock(trial: _Trial) -> _ProvenLayer:
     from agentcli.sandbox.landlock import OLDEST_VERSION, LandlockSandbox
 
-    version = landlock_rules.version()
+    version = landlock_rules.read_version()
     if version < OLDEST_VERSION or not seccomp.is_supported():
-        raise _Unusable(landlock_missing(version, OLDEST_VERSION))
+        raise _Unusable(explain_missing_landlock(version, OLDEST_VERSION))
     paths = trial.survey()
     sandbox = LandlockSandbox(paths, limits=trial.scope.limits)
     if sandbox.shows_keys:
@@ -289,7 +293,7 @@ def _landlock(trial: _Trial) -> _ProvenLayer:
     )
 
 
-def _seatbelt(trial: _Trial) -> _ProvenLayer:
+def _build_seatbelt(trial: _Trial) -> _ProvenLayer:
     from agentcli.sandbox.seatbelt import PROGRAM, SeatbeltSandbox
 
     if not PROGRAM.exists():
@@ -302,12 +306,12 @@ def _seatbelt(trial: _Trial) -> _ProvenLayer:
 
 def _find_bubblewrap(environ: Mapping[str, str], workspace: Path) -> Path | None:
     """Return an absolute path outside of the project, whatever PATH says."""
-    path = own_process.system_path(workspace, environ)
+    path = own_process.build_system_path(workspace, environ)
     found = own_process.find_program("bwrap", beside=workspace, path=path)
     return Path(found) if found else None
 
 
-def _version(program: Path) -> tuple[int, ...] | None:
+def _read_version(program: Path) -> tuple[int, ...] | None:
     try:
         ran = own_process.run([program, "--version"], beside=None, timeout_s=_PROBE_LIMIT_S)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -318,7 +322,7 @@ def _version(program: Path) -> tuple[int, ...] | None:
     return tuple(map(int, numbers.groups())) if numbers else None
 
 
-def _beside(workspace: Path) -> str:
+def _choose_probe_directory(workspace: Path) -> str:
     """Return a directory outside the workspace that we could write to without a sandbox."""
     usual = (gettempdir(), "/var/tmp", "/dev/shm")
     return next((path for path in usual if not Path(path).is_relative_to(workspace)), usual[0])
@@ -345,25 +349,25 @@ _APPARMOR_FIX = (
 )
 
 
-def not_installed() -> Remedy:
+def explain_not_installed() -> Remedy:
     found = next((fix for name, fix in _INSTALLERS.items() if shutil.which(name)), "")
     return Remedy("bubblewrap is not installed.", found)
 
 
-def bubblewrap_failed(output: str, program: Path, *, settings: Path = _SYSCTL) -> Remedy:
+def explain_bubblewrap_failure(output: str, program: Path, *, settings: Path = _SYSCTL) -> Remedy:
     """Return the remedy, based on bubblewrap's output and the kernel's settings."""
-    if _setting(settings / "kernel/apparmor_restrict_unprivileged_userns") == "1":
+    if _read_setting(settings / "kernel/apparmor_restrict_unprivileged_userns") == "1":
         return Remedy(
             "AppArmor does not let bubblewrap make user namespaces "
             "(kernel.apparmor_restrict_unprivileged_userns is 1, as on Ubuntu 24.04).",
             _APPARMOR_FIX.format(program=program),
         )
-    if _setting(settings / "kernel/unprivileged_userns_clone") == "0":
+    if _read_setting(settings / "kernel/unprivileged_userns_clone") == "0":
         return Remedy(
             "The kernel lets only root make user namespaces.",
             "sudo sysctl -w kernel.unprivileged_userns_clone=1",
         )
-    if _setting(settings / "user/max_user_namespaces") == "0":
+    if _read_setting(settings / "user/max_user_namespaces") == "0":
         return Remedy(
             "The kernel is set to allow no user namespaces.",
             "sudo sysctl -w user.max_user_namespaces=15000",
@@ -374,7 +378,7 @@ def bubblewrap_failed(output: str, program: Path, *, settings: Path = _SYSCTL) -
     return Remedy(f"bubblewrap failed ({last_line}).")
 
 
-def workspace_unwritable(error: OSError, workspace: Path) -> Remedy | None:
+def explain_unwritable_workspace(error: OSError, workspace: Path) -> Remedy | None:
     """Return the remedy if a file for the sandbox cannot be created, or None for other errors."""
     if error.filename is None or not Path(error.filename).is_relative_to(workspace):
         return None
@@ -390,7 +394,7 @@ def workspace_unwritable(error: OSError, workspace: Path) -> Remedy | None:
     return Remedy(reason, fixes.get(error.errno or 0, ""))
 
 
-def landlock_missing(version: int, needed: int) -> Remedy:
+def explain_missing_landlock(version: int, needed: int) -> Remedy:
     if version == 0:
         return Remedy("This kernel has no Landlock, or it is not switched on (lsm=landlock,...).")
     return Remedy(f"This kernel's Landlock is version {version}; {needed} is needed (Linux 6.7).")
@@ -411,7 +415,7 @@ _OPEN_PACKAGES = (
 
 def _list_landlock_gaps(sandbox: "LandlockSandbox", paths: SandboxPaths) -> tuple[str, ...]:
     """Return the gaps that Landlock leaves open, worded for the user."""
-    is_unscoped = landlock_rules.version() < landlock_rules.SCOPE_VERSION
+    is_unscoped = landlock_rules.read_version() < landlock_rules.SCOPE_VERSION
     is_shared = sandbox.can_run_servers and not sandbox.has_private_network
     has_own_environment = paths.own_environment is not None
     gaps = (
@@ -432,7 +436,7 @@ def _list_landlock_gaps(sandbox: "LandlockSandbox", paths: SandboxPaths) -> tupl
     return tuple(gap for gap, is_open in gaps if is_open)
 
 
-def _setting(path: Path) -> str:
+def _read_setting(path: Path) -> str:
     try:
         return path.read_text(encoding="ascii").strip()
     except OSError:

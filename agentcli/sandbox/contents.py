@@ -92,41 +92,43 @@ class ContentReader:
         except FileNotFoundError:
             return None
         try:
-            return self._entry(name, parent, found, budget=_Budget(), depth=0)
+            return self._read_entry(name, parent, found, budget=_Budget(), depth=0)
         except (OSError, _TooMuch):
-            return UnreadContent(_identity(found))
+            return UnreadContent(_identify(found))
 
-    def _entry(
+    def _read_entry(
         self, name: str, parent: int, found: os.stat_result, *, budget: _Budget, depth: int
     ) -> Entry:
         mode = stat.S_IMODE(found.st_mode)
         if stat.S_ISREG(found.st_mode) and found.st_size > _FILE_LIMIT_BYTES:
-            return UnreadContent(_identity(found))
+            return UnreadContent(_identify(found))
         budget.spend(found, depth)
         if stat.S_ISLNK(found.st_mode):
             return LinkContent(os.readlink(name, dir_fd=parent))
         if stat.S_ISDIR(found.st_mode):
-            return DirectoryContent(mode, self._children(name, parent, budget, depth))
+            return DirectoryContent(mode, self._read_children(name, parent, budget, depth))
         if stat.S_ISREG(found.st_mode):
-            return FileContent(mode, self._content(name, parent, found), found.st_nlink > 1)
-        return UnreadContent(_identity(found))
+            return FileContent(mode, self._read_content(name, parent, found), found.st_nlink > 1)
+        return UnreadContent(_identify(found))
 
-    def _children(self, name: str, parent: int, budget: _Budget, depth: int) -> dict[str, Entry]:
+    def _read_children(
+        self, name: str, parent: int, budget: _Budget, depth: int
+    ) -> dict[str, Entry]:
         handle = os.open(name, DIRECTORY, dir_fd=parent)
         try:
             children = {}
             with os.scandir(handle) as entries:
                 for child in entries:
                     found = child.stat(follow_symlinks=False)
-                    children[child.name] = self._entry(
+                    children[child.name] = self._read_entry(
                         child.name, handle, found, budget=budget, depth=depth + 1
                     )
             return children
         finally:
             os.close(handle)
 
-    def _content(self, name: str, parent: int, found: os.stat_result) -> bytes:
-        key = _identity(found)
+    def _read_content(self, name: str, parent: int, found: os.stat_result) -> bytes:
+        key = _identify(found)
         known = self._contents.get(key)
         if known is not None:
             return known
@@ -271,7 +273,7 @@ def _is_settled(found: os.stat_result) -> bool:
     return time.time() - found.st_ctime > (_TICK_S if keeps_fractions else _COARSE_TICK_S)
 
 
-def _identity(found: os.stat_result) -> tuple[int, ...]:
+def _identify(found: os.stat_result) -> tuple[int, ...]:
     return (
         found.st_dev,
         found.st_ino,

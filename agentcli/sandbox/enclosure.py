@@ -72,7 +72,7 @@ class Enclosure:
 
     def _enclose(self, restrict: Restrict) -> Launcher:
         """Create the launcher. This thread starts its thread, so that is in the domain at once."""
-        if landlock_rules.version() >= landlock_rules.SCOPE_VERSION:
+        if landlock_rules.read_version() >= landlock_rules.SCOPE_VERSION:
             # An error here also stops the launcher, which reports it when it starts a process.
             with suppress(OSError):
                 kernel.forbid_new_privileges()
@@ -119,7 +119,7 @@ def _kill_all(outsider: int) -> None:
     with suppress(ProcessLookupError, PermissionError):
         os.kill(-1, signal.SIGKILL)
     deadline = time.monotonic() + _LONGEST_WAIT_S
-    while any(map(process_tree.start_time, _reach())) and time.monotonic() < deadline:
+    while any(map(process_tree.read_start_time, _reach())) and time.monotonic() < deadline:
         time.sleep(_LOOK_AGAIN_S)
 
 

@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from agentcli.system.home import config_home, expand_home, home
+from agentcli.system.home import expand_home, locate_config_home, locate_home
 from agentcli.system.kinds import is_directory, is_file, is_link
 from agentcli.system.lazy import compile_later
 
@@ -18,7 +18,7 @@ _POINTER = "gitdir:"
 _SMALL_FILE_CHARS = 64 * 1024
 
 
-def small_text(path: Path) -> str:
+def read_small_text(path: Path) -> str:
     """Return the text of a small regular file, or "" for anything else."""
     if not is_file(path):
         return ""
@@ -30,10 +30,10 @@ def small_text(path: Path) -> str:
         return ""
 
 
-def git_directory(git: Path) -> Path | None:
+def find_git_directory(git: Path) -> Path | None:
     """Return the directory of a `.git`: itself, the target of a link, or of a pointer file."""
     if is_file(git):
-        line = small_text(git).strip()
+        line = read_small_text(git).strip()
         if not line.startswith(_POINTER):
             return None
         git = git.parent / line.removeprefix(_POINTER).strip()
@@ -41,9 +41,9 @@ def git_directory(git: Path) -> Path | None:
     return real if is_directory(real) else None
 
 
-def common_directory(git: Path) -> Path:
+def find_common_directory(git: Path) -> Path:
     """Return the directory with the settings: for a linked worktree, that of its repository."""
-    return Path(os.path.realpath(git / small_text(git / "commondir").strip()))
+    return Path(os.path.realpath(git / read_small_text(git / "commondir").strip()))
 
 
 # The repositories that an index names: git enters these by itself, wherever they lie.
@@ -69,7 +69,7 @@ def find_gitlinks(git: Path) -> tuple[str, ...]:
         files = [path for path in (git / "index", *git.glob("sharedindex.*")) if is_file(path)]
         if not files:
             return ()
-        is_sha256 = _IS_SHA256.search(small_text(common_directory(git) / "config"))
+        is_sha256 = _IS_SHA256.search(read_small_text(find_common_directory(git) / "config"))
         hash_bytes = 32 if is_sha256 else 20
         return tuple(path for file in files for path in _read_links(file, hash_bytes))
     except OSError:
@@ -100,7 +100,7 @@ def _read_plain_links(data: bytes, hash_bytes: int) -> Iterator[bytes]:
     while mode_at >= 0:
         entry_at = mode_at - _MODE_AT
         if (entry_at - _HEADER_BYTES) % _ALIGNED_BYTES == 0:
-            name_at = _end_of_flags(data, entry_at + _HASH_AT + hash_bytes)
+            name_at = _find_flags_end(data, entry_at + _HASH_AT + hash_bytes)
             yield data[name_at : name_at + _LONGEST_PATH_BYTES].partition(b"\0")[0]
         mode_at = data.find(_LINK, mode_at + 1)
 
@@ -109,8 +109,8 @@ def _read_compressed_links(data: bytes, hash_bytes: int) -> Iterator[bytes]:
     """Yield the links. Each name is stored as its difference from the one before."""
     at, name, length = _HEADER_BYTES, b"", 0
     while True:
-        name_at = _end_of_flags(data, at + _HASH_AT + hash_bytes)
-        dropped, name_at = _number(data, name_at)
+        name_at = _find_flags_end(data, at + _HASH_AT + hash_bytes)
+        dropped, name_at = _decode_number(data, name_at)
         end = data.find(b"\0", name_at)
         if end < 0:
             return
@@ -122,12 +122,12 @@ def _read_compressed_links(data: bytes, hash_bytes: int) -> Iterator[bytes]:
         at = end + 1
 
 
-def _end_of_flags(data: bytes, at: int) -> int:
+def _find_flags_end(data: bytes, at: int) -> int:
     is_extended = int.from_bytes(data[at : at + 2], "big") & _EXTENDED
     return at + (4 if is_extended else 2)
 
 
-def _number(data: bytes, at: int) -> tuple[int, int]:
+def _decode_number(data: bytes, at: int) -> tuple[int, int]:
     """Return a number of variable length, and the offset of its end."""
     number = 0
     for index in range(at, min(at + _LONGEST_NUMBER_BYTES, len(data))):
@@ -156,8 +156,8 @@ _REFERENCE = compile_later(
 
 def find_named_paths(git: Path, root: Path) -> Iterator[Named]:
     """Yield the paths by all settings that apply in `git`; `root` is the top of its worktree."""
-    own = (git / "config", common_directory(git) / "config", git / "config.worktree")
-    yield from _find_in_settings((*own, *_user_settings()), root)
+    own = (git / "config", find_common_directory(git) / "config", git / "config.worktree")
+    yield from _find_in_settings((*own, *_list_user_settings()), root)
 
 
 def _find_in_settings(settings: Iterable[Path], root: Path) -> Iterator[Named]:
@@ -168,25 +168,25 @@ def _find_in_settings(settings: Iterable[Path], root: Path) -> Iterator[Named]:
         if file in seen:
             continue
         seen.add(file)
-        for key, value in _REFERENCE.findall(small_text(file)):
+        for key, value in _REFERENCE.findall(read_small_text(file)):
             if key.lower() == "hookspath":
-                hooks = _real(value, root)
+                hooks = _resolve_path(value, root)
                 # husky: the scripts in `_` only call those beside it
                 yield hooks.parent if hooks.name == "_" else hooks, "directory"
-            elif is_directory((included := _real(value, file.parent)).parent):
+            elif is_directory((included := _resolve_path(value, file.parent)).parent):
                 yield included, "file"
                 waiting.append(included)
 
 
-def _real(value: str, base: Path) -> Path:
+def _resolve_path(value: str, base: Path) -> Path:
     named = value.strip()
     return Path(os.path.realpath(base / expand_home(named)))
 
 
-def _user_settings() -> tuple[Path, ...]:
+def _list_user_settings() -> tuple[Path, ...]:
     """Return the settings files that apply to every repository."""
     instead = os.environ.get("GIT_CONFIG_GLOBAL")
-    usual = (home() / ".gitconfig", config_home() / "git/config", _SYSTEM)
+    usual = (locate_home() / ".gitconfig", locate_config_home() / "git/config", _SYSTEM)
     return (*usual, Path(instead)) if instead else usual
 
 
@@ -213,14 +213,14 @@ def find_repositories(workspace: Path, *, most_searched: int | None = None) -> I
 
 
 def _find_submodules(workspace: Path) -> Iterator[Path]:
-    for path in _SUBMODULE.findall(small_text(workspace / ".gitmodules")):
+    for path in _SUBMODULE.findall(read_small_text(workspace / ".gitmodules")):
         submodule = Path(os.path.realpath(workspace / path))
         if submodule.is_relative_to(workspace):
             yield submodule
 
 
 def _find_linked(root: Path, workspace: Path) -> Iterator[Path]:
-    git = git_directory(root / ".git")
+    git = find_git_directory(root / ".git")
     for name in find_gitlinks(git) if git else ():
         if os.path.lexists(root / name / ".git"):
             linked = Path(os.path.realpath(root / name))
@@ -257,7 +257,7 @@ def search_directories(
 
 def _leads_somewhere(git: Path) -> bool:
     """Return whether git may take it for a repository. Others must not use up the search limit."""
-    real = git_directory(git)
+    real = find_git_directory(git)
     return is_link(git) if real is None else os.path.lexists(real / "HEAD")
 
 
@@ -292,7 +292,7 @@ _FETCHED_BY_GIT_ITSELF = compile_later(
 )
 
 
-def risky_lines(text: str) -> list[tuple[str, str]]:
+def list_risky_lines(text: str) -> list[tuple[str, str]]:
     """Return all lines that are not known to be harmless, each with its section header."""
     found: list[tuple[str, str]] = []
     section, begin, is_continued = "", "", False

@@ -281,7 +281,11 @@ def copy_git_settings(home: Path, *, user_home: Path, workspace: Path) -> None:
     files: dict[str, Entry] = {}
     for key, name in _GIT_FILES.items():
         given = settings.pop(key, None)
-        path = _expand(given, user_home) if given is not None else _git_directory(user_home) / name
+        path = (
+            _expand(given, user_home)
+            if given is not None
+            else _locate_git_directory(user_home) / name
+        )
         if path is not None and not _is_led_by(workspace, path):
             files |= _read_small(path, name)
     lines = ["[safe]", "\tdirectory = *"]
@@ -309,11 +313,11 @@ def _create_git_settings(home: Path, settings: bytes, files: Mapping[str, Entry]
 
 def _may_have_settings(user_home: Path) -> bool:
     """Return whether one of the user's files is there, which name all others."""
-    files = (user_home / ".gitconfig", _git_directory(user_home) / "config")
+    files = (user_home / ".gitconfig", _locate_git_directory(user_home) / "config")
     return "GIT_CONFIG_GLOBAL" in os.environ or any(map(exists, files))
 
 
-def _git_directory(user_home: Path) -> Path:
+def _locate_git_directory(user_home: Path) -> Path:
     return Path(os.environ.get("XDG_CONFIG_HOME") or user_home / ".config", "git")
 
 

@@ -99,7 +99,7 @@ _INTERFACE_REQUEST = struct.Struct("16sh22x")
 
 
 @cache
-def _libc() -> ctypes.CDLL:
+def _load_libc() -> ctypes.CDLL:
     return ctypes.CDLL(None, use_errno=True)
 
 
@@ -110,26 +110,26 @@ def _check(result: int) -> int:
     return result
 
 
-def syscall(number: int, *arguments: int | ctypes.Array[ctypes.c_char] | None) -> int:
+def make_syscall(number: int, *arguments: int | ctypes.Array[ctypes.c_char] | None) -> int:
     """Make a raw system call. Every argument is passed in a full register."""
     registers = [
         ctypes.c_long(argument) if isinstance(argument, int) else argument for argument in arguments
     ]
-    return _check(int(_libc().syscall(ctypes.c_long(number), *registers)))
+    return _check(int(_load_libc().syscall(ctypes.c_long(number), *registers)))
 
 
-def prctl(option: int, *arguments: int) -> int:
+def call_prctl(option: int, *arguments: int) -> int:
     registers = [ctypes.c_ulong(argument) for argument in (*arguments, 0, 0, 0, 0)[:4]]
-    return _check(int(_libc().prctl(ctypes.c_int(option), *registers)))
+    return _check(int(_load_libc().prctl(ctypes.c_int(option), *registers)))
 
 
 def forbid_inspection() -> None:
     """Hide the memory and secrets of the whole process from all but root with all its rights."""
-    prctl(_PR_SET_DUMPABLE, 0)
+    call_prctl(_PR_SET_DUMPABLE, 0)
 
 
 def forbid_new_privileges() -> None:
-    prctl(_PR_SET_NO_NEW_PRIVS, 1)
+    call_prctl(_PR_SET_NO_NEW_PRIVS, 1)
 
 
 def drop_capabilities(*, but_override: bool = False) -> None:
@@ -137,10 +137,10 @@ def drop_capabilities(*, but_override: bool = False) -> None:
 
     With `but_override` root may still open files of others, wherever it may open files at all.
     """
-    prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL)
+    call_prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL)
     header = struct.pack("=Ii", _CAPABILITY_VERSION_3, 0)
     kept = 1 << _CAP_DAC_OVERRIDE if but_override else 0
-    _check(int(_libc().capset(header, struct.pack("=6I", kept, kept, 0, 0, 0, 0))))
+    _check(int(_load_libc().capset(header, struct.pack("=6I", kept, kept, 0, 0, 0, 0))))
 
 
 def make_private_network() -> int | None:
@@ -151,7 +151,7 @@ def make_private_network() -> int | None:
 
 def _make_private_network() -> int | None:
     try:
-        _check(int(_libc().unshare(ctypes.c_int(_CLONE_NEWNET))))
+        _check(int(_load_libc().unshare(ctypes.c_int(_CLONE_NEWNET))))
     except OSError:
         return None
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
@@ -162,7 +162,7 @@ def _make_private_network() -> int | None:
 
 
 def enter_network(handle: int) -> None:
-    _check(int(_libc().setns(ctypes.c_int(handle), ctypes.c_int(_CLONE_NEWNET))))
+    _check(int(_load_libc().setns(ctypes.c_int(handle), ctypes.c_int(_CLONE_NEWNET))))
 
 
 def listen_in_network(network: int, port: int, *, owner: int | None = None) -> socket.socket:
@@ -191,7 +191,7 @@ def _listen_in_child(network: int, port: int, owner: int) -> socket.socket:
             pid = os.fork()
         if pid == 0:
             try:
-                _check(int(_libc().setns(ctypes.c_int(owner), ctypes.c_int(_CLONE_NEWUSER))))
+                _check(int(_load_libc().setns(ctypes.c_int(owner), ctypes.c_int(_CLONE_NEWUSER))))
                 with _listen(network, port) as listener:
                     socket.send_fds(theirs, [b"."], [listener.fileno()])
             finally:
@@ -219,12 +219,12 @@ def make_read_only_view(
 
 def _make_read_only_view(sources: Mapping[Path, Path]) -> int | None:
     try:
-        _check(int(_libc().unshare(ctypes.c_int(_CLONE_NEWNS))))
+        _check(int(_load_libc().unshare(ctypes.c_int(_CLONE_NEWNS))))
         # No other process may see the following changes.
         _mount(Path("/"), _MS_REC | _MS_PRIVATE)
         # The mounts as they are now: what is mounted read-only in them stays read-only.
         with ExitStack() as handles:
-            copies = [(path, _copy_of_mounts(at, handles)) for path, at in sources.items()]
+            copies = [(path, _copy_mounts(at, handles)) for path, at in sources.items()]
             _set_read_only(Path("/"))
             for path, copy in copies:
                 _move_mount(copy, path)
@@ -235,37 +235,37 @@ def _make_read_only_view(sources: Mapping[Path, Path]) -> int | None:
 
 def enter_view(handle: int) -> None:
     """Enter a view. The thread has its own root and working directory from then on."""
-    _check(int(_libc().unshare(ctypes.c_int(_CLONE_FS))))
-    _check(int(_libc().setns(ctypes.c_int(handle), ctypes.c_int(_CLONE_NEWNS))))
+    _check(int(_load_libc().unshare(ctypes.c_int(_CLONE_FS))))
+    _check(int(_load_libc().setns(ctypes.c_int(handle), ctypes.c_int(_CLONE_NEWNS))))
 
 
 def _mount(target: Path, flags: int) -> None:
-    _check(int(_libc().mount(None, os.fsencode(target), None, ctypes.c_ulong(flags), None)))
+    _check(int(_load_libc().mount(None, os.fsencode(target), None, ctypes.c_ulong(flags), None)))
 
 
-def _copy_of_mounts(path: Path, handles: ExitStack) -> int:
+def _copy_mounts(path: Path, handles: ExitStack) -> int:
     """Return a handle to a copy of all mounts at a path and below, to mount it elsewhere."""
     flags = _OPEN_TREE_CLONE | _AT_RECURSIVE | os.O_CLOEXEC
-    handle = syscall(_OPEN_TREE, _AT_FDCWD, _text(path), flags)
+    handle = make_syscall(_OPEN_TREE, _AT_FDCWD, _encode_path(path), flags)
     handles.callback(os.close, handle)
     return handle
 
 
 def _move_mount(handle: int, path: Path) -> None:
-    syscall(_MOVE_MOUNT, handle, _text(""), _AT_FDCWD, _text(path), _FROM_HANDLE)
+    make_syscall(_MOVE_MOUNT, handle, _encode_path(""), _AT_FDCWD, _encode_path(path), _FROM_HANDLE)
 
 
 def _set_read_only(path: Path) -> None:
     attributes = struct.pack("=QQQQ", _ATTR_RDONLY, 0, 0, 0)
-    syscall(
+    make_syscall(
         _MOUNT_SETATTR,
         _AT_FDCWD,
-        _text(path),
+        _encode_path(path),
         _AT_RECURSIVE,
         ctypes.create_string_buffer(attributes, len(attributes)),
         len(attributes),
     )
 
 
-def _text(path: Path | str) -> "ctypes.Array[ctypes.c_char]":
+def _encode_path(path: Path | str) -> "ctypes.Array[ctypes.c_char]":
     return ctypes.create_string_buffer(os.fsencode(path))

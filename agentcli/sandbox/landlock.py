@@ -139,7 +139,7 @@ class LandlockSandbox:
     def has_view(self) -> bool:
         """True if times and attributes of files elsewhere are protected."""
         with self._lock:
-            return self._domain(Grants()).view is not None
+            return self._ensure_domain(Grants()).view is not None
 
     @property
     def protects_modes(self) -> bool:
@@ -197,7 +197,7 @@ class LandlockSandbox:
     def _launch(self, start: _Launch, grants: Grants) -> "Popen[bytes]":
         with self._lock:
             self._outsider = self._outsider or Outsider()
-            enclosure = self._enclosures.take(self._domain(grants).enter)
+            enclosure = self._enclosures.take(self._ensure_domain(grants).enter)
             try:
                 started = enclosure.launcher.start(start)
             except BaseException:
@@ -219,7 +219,7 @@ class LandlockSandbox:
         self._clear(enclosure)  # before the undo: it could repeat its changes
         notes = self._supervisor.end(process)
         with self._lock:
-            self._enclosures.prepare(self._domain(grants).enter)
+            self._enclosures.prepare(self._ensure_domain(grants).enter)
         return notes
 
     @property
@@ -263,7 +263,7 @@ class LandlockSandbox:
         entries = (GuardedPath(path, "entry") for path in on_the_way)
         return (*guarded, *entries, *self._protection.new_repository)
 
-    def _domain(self, grants: Grants) -> _LandlockDomain:
+    def _ensure_domain(self, grants: Grants) -> _LandlockDomain:
         if grants not in self._domains:
             connects_anywhere = grants.network or self._network is not None
             calls = self._calls
@@ -272,7 +272,7 @@ class LandlockSandbox:
                 *((seccomp.AF_UNIX,) if calls else ()),
             )
             handed_over = socket_calls.CONNECT if connects_anywhere else socket_calls.ALL
-            rules, view = self._rules(grants), self._make_view(grants)
+            rules, view = self._build_rules(grants), self._make_view(grants)
             if view is None and self._makes_mode_calls:
                 handed_over += mode_calls.CALLS
             if view is None and self._is_memory_unused and self._shows_shared_memory(grants):
@@ -288,8 +288,11 @@ class LandlockSandbox:
                 calls=calls,
                 reach=SocketReach(
                     connects_anywhere=connects_anywhere,
-                    paths=(*self._own(), *filter(is_socket, list_readable(grants, self._paths))),
-                    changeable=(*self._changeable(grants), self._paths.shared_memory),
+                    paths=(
+                        *self._list_own(),
+                        *filter(is_socket, list_readable(grants, self._paths)),
+                    ),
+                    changeable=(*self._list_changeable(grants), self._paths.shared_memory),
                 ),
             )
         self._domains.move_to_end(grants)
@@ -297,10 +300,10 @@ class LandlockSandbox:
             self._domains.popitem(last=False)[1].close()
         return self._domains[grants]
 
-    def _changeable(self, grants: Grants) -> tuple[Path, ...]:
+    def _list_changeable(self, grants: Grants) -> tuple[Path, ...]:
         others = list_granted(grants, self._paths)
         repositories = self._granted.find_mountable(others).writable
-        paths = (*others, *repositories, *self._roots, *self._own())
+        paths = (*others, *repositories, *self._roots, *self._list_own())
         return tuple(sorted(filter(exists, paths), key=lambda path: len(path.parts)))
 
     def _make_view(self, grants: Grants) -> int | None:
@@ -309,31 +312,31 @@ class LandlockSandbox:
         opened = (*list_granted(grants, paths), *list_readable(grants, paths))
         unreadable = {*self._find_hidden(), *self._granted.find_unreadable(opened)}
         denied = {path: paths.find_denied_cover(path) for path in sorted(unreadable)}
-        return kernel.make_read_only_view(self._changeable(grants), replaced=shown | denied)
+        return kernel.make_read_only_view(self._list_changeable(grants), replaced=shown | denied)
 
     def _find_hidden(self) -> set[Path]:
         """Return what is hidden, or denied by rules, where commands may read."""
         inside = (path for path in self._paths.hidden if self._paths.workspace in path.parents)
         return {*self._paths.unreadable, *inside}
 
-    def _own(self) -> tuple[Path, ...]:
+    def _list_own(self) -> tuple[Path, ...]:
         return (*self._paths.own, self._temporary)
 
     def _shows_shared_memory(self, grants: Grants) -> bool:
         """Return whether /dev/shm exists, and holds nothing that a command needs."""
-        needed = (*self._changeable(grants), *self._paths.readable, *self._paths.toolchains)
+        needed = (*self._list_changeable(grants), *self._paths.readable, *self._paths.toolchains)
         return is_directory(_SHARED_MEMORY) and not any(
             path.is_relative_to(_SHARED_MEMORY) for path in needed
         )
 
-    def _rules(self, grants: Grants) -> list[landlock_rules.Rule]:
+    def _build_rules(self, grants: Grants) -> list[landlock_rules.Rule]:
         paths, protection = self._paths, self._protection
         granted = self._granted.find_mountable(list_granted(grants, paths))
         readable = (*paths.readable, *list_readable(grants, paths))
         run = (*_without(paths.system, paths.hidden), *paths.toolchains, *readable)
         git = (*protection.readable, *granted.readable)
         read = (_PROCESSES, *list_resolver_files(grants), *git)
-        change = self._changeable(grants)
+        change = self._list_changeable(grants)
         return [
             *((path, landlock_rules.RUN) for path in run),
             *((path, landlock_rules.READ) for path in read),

@@ -76,10 +76,10 @@ _ALL_SCOPES = 0b11
 Rule = tuple[Path, int]
 
 
-def version() -> int:
+def read_version() -> int:
     """Return the Landlock version, or 0 if this kernel has none or it is switched off."""
     try:
-        return kernel.syscall(_CREATE_RULESET, None, 0, _CREATE_RULESET_VERSION)
+        return kernel.make_syscall(_CREATE_RULESET, None, 0, _CREATE_RULESET_VERSION)
     except OSError:
         return 0
 
@@ -90,7 +90,7 @@ def make_ruleset(rules: Iterable[Rule], *, tcp: bool) -> int:
     Signals and abstract sockets will not leave the thread's own descendants. Without `tcp` no TCP
     port can be bound or connected to.
     """
-    known = version()
+    known = read_version()
     handled = (1 << _BITS_OF_VERSION.get(known, _ALL_BITS)) - 1
     ruleset = _create(handled, tcp=0 if tcp else _ALL_TCP, known=known)
     try:
@@ -104,12 +104,12 @@ def make_ruleset(rules: Iterable[Rule], *, tcp: bool) -> int:
 
 def restrict_thread(ruleset: int) -> None:
     """Put the calling thread into its own domain. no_new_privs must be set."""
-    kernel.syscall(_RESTRICT_SELF, ruleset, 0)
+    kernel.make_syscall(_RESTRICT_SELF, ruleset, 0)
 
 
 def restrict_scope() -> None:
     """Restrict only signals and abstract sockets: bubblewrap must still be able to mount."""
-    known = version()
+    known = read_version()
     if known >= SCOPE_VERSION:
         ruleset = _create(0, tcp=0, known=known)
         try:
@@ -124,7 +124,7 @@ def enclose_thread() -> None:
     A file can be moved between directories only if every domain around grants it, whatever the
     inner one says. So this one grants it everywhere. SCOPE_VERSION is needed.
     """
-    ruleset = _create(Access.REFER, tcp=0, known=version())
+    ruleset = _create(Access.REFER, tcp=0, known=read_version())
     try:
         _allow(ruleset, Path("/"), Access.REFER)
         restrict_thread(ruleset)
@@ -135,7 +135,7 @@ def enclose_thread() -> None:
 def _create(files: int, *, tcp: int, known: int) -> int:
     fields = struct.pack("=QQQ", files, tcp, _ALL_SCOPES)
     size = 24 if known >= SCOPE_VERSION else 16 if known >= TCP_VERSION else 8
-    return kernel.syscall(
+    return kernel.make_syscall(
         _CREATE_RULESET, ctypes.create_string_buffer(fields[:size], size), size, 0
     )
 
@@ -153,6 +153,6 @@ def _allow(ruleset: int, path: Path, access: int) -> None:
             access &= _ON_FILES
         fields = struct.pack("=Qi", access, handle)
         buffer = ctypes.create_string_buffer(fields, len(fields))
-        kernel.syscall(_ADD_RULE, ruleset, _RULE_PATH_BENEATH, buffer, 0)
+        kernel.make_syscall(_ADD_RULE, ruleset, _RULE_PATH_BENEATH, buffer, 0)
     finally:
         os.close(handle)

@@ -66,7 +66,7 @@ def limit_processes(limits: CommandLimits, *, tasks_now: int) -> None:
     """
     _, hard = resource.getrlimit(resource.RLIMIT_NPROC)
     most = tasks_now + limits.most_processes
-    resource.setrlimit(resource.RLIMIT_NPROC, (_at_most(hard, most), hard))
+    resource.setrlimit(resource.RLIMIT_NPROC, (_lower_value(hard, most), hard))
 
 
 def count_tasks() -> int:
@@ -80,10 +80,10 @@ def count_tasks() -> int:
 
 def _lower(which: int, most: int) -> None:
     soft, hard = resource.getrlimit(which)
-    resource.setrlimit(which, (_at_most(soft, most), _at_most(hard, most)))
+    resource.setrlimit(which, (_lower_value(soft, most), _lower_value(hard, most)))
 
 
-def _at_most(value: int, most: int) -> int:
+def _lower_value(value: int, most: int) -> int:
     return most if value == resource.RLIM_INFINITY else min(value, most)
 
 
@@ -131,7 +131,7 @@ def _read(directory: Path) -> Process | None:
 
 def find_tree(pid: int, table: dict[int, Process]) -> set[int]:
     """Return a process, its descendants, and the rest of the session it leads."""
-    return _descendants({pid}, table)
+    return _find_descendants({pid}, table)
 
 
 def kill_tree(pid: int) -> None:
@@ -140,7 +140,7 @@ def kill_tree(pid: int) -> None:
     empty_looks = 0
     for _ in range(_ROUNDS):
         # Only new processes are read, so that this is faster than they can be created.
-        running = _descendants(stopped | {pid}, list_processes(but=stopped))
+        running = _find_descendants(stopped | {pid}, list_processes(but=stopped))
         signal_processes(running, signal.SIGSTOP)
         stopped |= running
         empty_looks = 0 if running else empty_looks + 1
@@ -151,7 +151,7 @@ def kill_tree(pid: int) -> None:
     signal_processes(stopped, signal.SIGKILL)
 
 
-def _descendants(first: set[int], table: dict[int, Process]) -> set[int]:
+def _find_descendants(first: set[int], table: dict[int, Process]) -> set[int]:
     children: dict[int, list[int]] = {}
     for child, process in table.items():
         for elder in {process.parent, process.session}:
@@ -189,7 +189,7 @@ class _Memory:
     """Files that exist in memory only; no process is charged for them."""
 
     @classmethod
-    def now(cls) -> "_Memory":
+    def measure(cls) -> "_Memory":
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
         kib = {name: int(rest.split()[0]) for name, _, rest in (x.partition(":") for x in lines)}
         return cls(*(kib[name] * 1024 for name in ("MemTotal", "MemAvailable", "Shmem")))
@@ -290,18 +290,18 @@ class CommandWatch:
                 most = self._limits.disk_bytes or int(before * _DISK_SHARE)
                 if before - now > most and not one.reason:
                     filled = f"{_format_size(most)} of disk"
-                    one.reason = _stop_reason("while it ran, programs used", filled, "disk")
+                    one.reason = _describe_stop("while it ran, programs used", filled, "disk")
                     kill_tree(one.process.pid)
 
     def _look(self, running: list[_WatchedCommand]) -> None:
         if not running:
             return
-        memory = _Memory.now()
+        memory = _Memory.measure()
         for one in running:
             one.before = one.before or memory
         new_tasks = count_tasks() - min(one.tasks_before for one in running)
         if self._is_much(running, new_tasks, memory):
-            with _ahead_of_others():
+            with _run_ahead():
                 self._compare(running, new_tasks, memory)
                 for one in running:
                     if one.reason:
@@ -311,7 +311,7 @@ class CommandWatch:
         before = max(one.before.available_bytes for one in running if one.before)
         return (
             new_tasks > self._limits.most_processes // 2
-            or before - memory.available_bytes > self._most_memory(memory) // 2
+            or before - memory.available_bytes > self._compute_most_memory(memory) // 2
             or memory.is_short
         )
 
@@ -320,7 +320,9 @@ class CommandWatch:
         is_alone = len(running) == 1
         if is_alone and new_tasks > most:
             # Counting them would take longer than they leave us.
-            running[0].reason = _stop_reason("it had", f"{most} processes and threads", "processes")
+            running[0].reason = _describe_stop(
+                "it had", f"{most} processes and threads", "processes"
+            )
             return
         table = list_processes()
         for one in running:
@@ -328,23 +330,23 @@ class CommandWatch:
             used_bytes = sum(member.memory_bytes for member in members)
             if is_alone and one.before:
                 used_bytes += max(0, memory.shared_bytes - one.before.shared_bytes)
-            one.reason = self._excess(len(members), used_bytes, memory)
+            one.reason = self._describe_excess(len(members), used_bytes, memory)
 
-    def _excess(self, processes: int, used_bytes: int, memory: _Memory) -> str:
+    def _describe_excess(self, processes: int, used_bytes: int, memory: _Memory) -> str:
         if processes > self._limits.most_processes:
-            return _stop_reason("it had", f"{self._limits.most_processes} processes", "processes")
-        most = self._most_memory(memory)
+            return _describe_stop("it had", f"{self._limits.most_processes} processes", "processes")
+        most = self._compute_most_memory(memory)
         if used_bytes > most:
-            return _stop_reason("it used", f"{_format_size(most)} of memory", "memory")
+            return _describe_stop("it used", f"{_format_size(most)} of memory", "memory")
         if memory.is_short and used_bytes > memory.total_bytes * _LARGE_SHARE:
             return "Stopped: the machine was running out of memory."
         return ""
 
-    def _most_memory(self, memory: _Memory) -> int:
+    def _compute_most_memory(self, memory: _Memory) -> int:
         return self._limits.memory_bytes or int(memory.total_bytes * _MEMORY_SHARE)
 
 
-def _stop_reason(what: str, most: str, setting: str) -> str:
+def _describe_stop(what: str, most: str, setting: str) -> str:
     return f"Stopped: {what} more than {most}. The limit is the setting command_{setting}."
 
 
@@ -366,7 +368,7 @@ def _count_free(directories: Sequence[Path]) -> list[int | None]:
 
 
 @contextmanager
-def _ahead_of_others() -> Iterator[None]:
+def _run_ahead() -> Iterator[None]:
     """Run ahead of other processes: thousands of busy ones must not stop us. Only root may do so.
 
     It applies to all our threads, because they wait for each other.

@@ -78,9 +78,9 @@ class MountView:
         self.granted = granted or GrantedProtection()
         self.version = version
         self.has_private_network = has_private_network
-        self.options = lru_cache(maxsize=_KEPT_VIEWS)(self._options)
-        self.options_kept = lru_cache(maxsize=_KEPT_VIEWS)(self._options_kept)
-        self.namespace_options = lru_cache(maxsize=_KEPT_VIEWS)(self._namespace_options)
+        self.options = lru_cache(maxsize=_KEPT_VIEWS)(self._list_options)
+        self.options_kept = lru_cache(maxsize=_KEPT_VIEWS)(self._list_kept_options)
+        self.namespace_options = lru_cache(maxsize=_KEPT_VIEWS)(self._list_namespace_options)
         self._sources = lru_cache(maxsize=_KEPT_VIEWS)(self._list_sources)
         self._mounts = lru_cache(maxsize=_KEPT_VIEWS)(self._list_mounts)
         mounts = self._mounts(Grants())
@@ -112,56 +112,77 @@ class MountView:
         mounted = (*self.paths.system, *(one.at for one in self._mounts(grants)))
         return tuple(path for path in mounted if path not in checked)
 
-    def _options(self, grants: Grants) -> tuple[str, ...]:
+    def _list_options(self, grants: Grants) -> tuple[str, ...]:
         """Return the options of a command without a cached namespace, except the program to run."""
-        return (*self._apart(grants), *self._tree(grants, _ROOT), *self._own())
+        return (
+            *self._iter_unshared_options(grants),
+            *self._list_tree_options(grants, _ROOT),
+            *self._iter_own_options(),
+        )
 
-    def _options_kept(self, grants: Grants) -> tuple[str, ...]:
+    def _list_kept_options(self, grants: Grants) -> tuple[str, ...]:
         """Return the options of a command that starts in a cached namespace for these grants."""
-        return (*self._apart(grants), "--dev-bind", str(_VIEW), str(_ROOT), *self._own())
+        return (
+            *self._iter_unshared_options(grants),
+            "--dev-bind",
+            str(_VIEW),
+            str(_ROOT),
+            *self._iter_own_options(),
+        )
 
-    def _namespace_options(self, grants: Grants) -> tuple[str, ...]:
+    def _list_namespace_options(self, grants: Grants) -> tuple[str, ...]:
         """Return the options of a cached namespace. Commands never see more of it than the view."""
         return (
-            *self._system(_ROOT),
+            *self._iter_system_options(_ROOT),
             *("--dev-bind", "/proc", "/proc"),
             *("--dev-bind", os.devnull, os.devnull),
             *("--dir", "/tmp"),
             *("--tmpfs", str(_VIEW)),
-            *self._tree(grants, _VIEW),
+            *self._list_tree_options(grants, _VIEW),
         )
 
-    def _apart(self, grants: Grants) -> Iterator[str]:
+    def _iter_unshared_options(self, grants: Grants) -> Iterator[str]:
         """Yield the options for what a command does not share with others."""
         yield from _NAMESPACES
-        yield from self._user()
-        yield from self._network(grants)
+        yield from self._iter_user_options()
+        yield from self._iter_network_options(grants)
 
-    def _tree(self, grants: Grants, root: Path) -> tuple[str, ...]:
+    def _list_tree_options(self, grants: Grants, root: Path) -> tuple[str, ...]:
         mounts = self._mounts(grants)
         temporary = [path for path in TEMPORARY if not _is_covered(path, mounts)]
-        tops = _tops(temporary, mounts)
+        tops = _list_tops(temporary, mounts)
         sealed = (Path("/dev"), *tops, _ROOT)
         return (
-            *self._system(root),
-            *("--dir", _in(root, "/proc"), "--dev", _in(root, "/dev"), "--dir", _in(root, "/run")),
-            *self._temporary(temporary, tops, mounts, root),
-            *(word for one in mounts for word in (one.option, one.source, _in(root, one.at))),
-            *(word for path in sealed for word in ("--remount-ro", _in(root, path))),
+            *self._iter_system_options(root),
+            *(
+                "--dir",
+                _place_path(root, "/proc"),
+                "--dev",
+                _place_path(root, "/dev"),
+                "--dir",
+                _place_path(root, "/run"),
+            ),
+            *self._iter_temporary_options(temporary, tops, mounts, root),
+            *(
+                word
+                for one in mounts
+                for word in (one.option, one.source, _place_path(root, one.at))
+            ),
+            *(word for path in sealed for word in ("--remount-ro", _place_path(root, path))),
         )
 
-    def _own(self) -> Iterator[str]:
+    def _iter_own_options(self) -> Iterator[str]:
         """Yield the mounts for a command's own processes and their shared memory."""
         yield from ("--proc", "/proc", "--remount-ro", "/proc")
         if self.version >= _SINCE_0_7:
             yield from ("--size", str(_SHARED_MEMORY_BYTES))
         yield from ("--tmpfs", "/dev/shm")
 
-    def _network(self, grants: Grants) -> Iterator[str]:
+    def _iter_network_options(self, grants: Grants) -> Iterator[str]:
         if not (grants.network or self.has_private_network):
             yield "--unshare-net"
 
-    def _user(self) -> Iterator[str]:
+    def _iter_user_options(self) -> Iterator[str]:
         if self.paths.needs_override:
             # A right to the files of others counts only in a namespace that knows those users.
             yield from ("--cap-add", "CAP_DAC_OVERRIDE")
@@ -170,14 +191,14 @@ class MountView:
         if self.version >= _SINCE_0_8:
             yield "--disable-userns"
 
-    def _system(self, root: Path) -> Iterator[str]:
+    def _iter_system_options(self, root: Path) -> Iterator[str]:
         for path in self.paths.system:
             if is_link(path):
-                yield from ("--symlink", str(path.readlink()), _in(root, path))
+                yield from ("--symlink", str(path.readlink()), _place_path(root, path))
             else:
-                yield from (_READ, str(path), _in(root, path))
+                yield from (_READ, str(path), _place_path(root, path))
 
-    def _temporary(
+    def _iter_temporary_options(
         self,
         paths: Sequence[Path],
         tops: Iterable[Path],
@@ -189,11 +210,11 @@ class MountView:
         Mounts further below it lie in a fresh directory."""
         for path in paths:
             if path in (paths[0], self.temporary) or _holds_mounts(path, mounts):
-                yield from (_CHANGE, str(self.paths.temporary), _in(root, path))
+                yield from (_CHANGE, str(self.paths.temporary), _place_path(root, path))
             else:
-                yield from ("--symlink", str(paths[0]), _in(root, path))
+                yield from ("--symlink", str(paths[0]), _place_path(root, path))
         for top in tops:
-            yield from ("--tmpfs", _in(root, top))
+            yield from ("--tmpfs", _place_path(root, top))
 
     def _list_mounts(self, grants: Grants) -> Sequence[_Mount]:
         paths, protection = self.paths, self.protection
@@ -233,7 +254,7 @@ class MountView:
         return sorted(shown, key=lambda one: len(one.at.parts))
 
 
-def _in(root: Path, path: Path | str) -> str:
+def _place_path(root: Path, path: Path | str) -> str:
     """Return an absolute path below a root. There are many, so they stay plain text."""
     return str(path) if root == _ROOT else f"{root}{path}".removesuffix("/")
 
@@ -249,7 +270,7 @@ def _holds_mounts(path: Path, mounts: Iterable[_Mount]) -> bool:
     return any(str(one.at).startswith(below) for one in mounts)
 
 
-def _tops(temporary: Iterable[Path], mounts: Sequence[_Mount]) -> list[Path]:
+def _list_tops(temporary: Iterable[Path], mounts: Sequence[_Mount]) -> list[Path]:
     """Return the first directories on the way to mounts below /tmp, but for mounts themselves."""
     tops = {
         path / one.at.relative_to(path).parts[0]

@@ -76,7 +76,7 @@ class Entrance:
                 os.close(handle)
 
 
-def namespaces_of(
+def open_namespaces(
     bubblewrap: Sequence[str], *names: str, pass_fds: Sequence[int] = ()
 ) -> tuple[int, ...]:
     """Return handles to namespaces that bubblewrap creates. Raise OSError with its reason.
@@ -149,7 +149,7 @@ def make_private_network(bubblewrap: Path) -> Entrance | None:
         network = kernel.make_private_network()
         return None if network is None else Entrance(network=network)
     try:
-        network, owner = namespaces_of([str(bubblewrap), *_NETWORK_HOLDER], "net", "user")
+        network, owner = open_namespaces([str(bubblewrap), *_NETWORK_HOLDER], "net", "user")
     except OSError:
         return None
     made = Entrance(owner=owner, network=network)
@@ -186,7 +186,7 @@ class MountNamespaceCache:
         self._lock = Lock()
 
     @contextmanager
-    def entrance(self, grants: Grants, mounted: MountState) -> Iterator[Entrance]:
+    def open_entrance(self, grants: Grants, mounted: MountState) -> Iterator[Entrance]:
         """Yield an entrance to a namespace that fits `mounted`. Raise OSError if that fails."""
         with self._lock:
             network = None if grants.network else self._network.network
@@ -216,7 +216,7 @@ class MountNamespaceCache:
     def _build(self, options: Sequence[str]) -> tuple[int, ...]:
         way = replace(self._network, network=None)
         words = [*way.words, *_CUT_OFF, str(self._program), *options]
-        return namespaces_of(words, "mnt", pass_fds=way.descriptors)
+        return open_namespaces(words, "mnt", pass_fds=way.descriptors)
 
 
 # Changes to the machine's mounts.
@@ -235,7 +235,7 @@ class MountTable:
         self._changes = 0
         self._lock = Lock()
 
-    def changes(self) -> int:
+    def count_changes(self) -> int:
         """Return how often a mount or unmount was noticed so far."""
         with self._lock:
             self._changes += len(self._news.poll(0))

@@ -128,7 +128,7 @@ class SandboxPaths:
     @property
     def own(self) -> tuple[Path, ...]:
         """The directories outside the workspace that every command may change."""
-        return tuple(outermost((self.shared, self.home)))
+        return tuple(iter_outermost((self.shared, self.home)))
 
     @property
     def empty_directory(self) -> Path:
@@ -162,9 +162,9 @@ def name_temporary(directory: Path) -> dict[str, str]:
 
 def survey_paths(scope: SandboxScope, environ: Mapping[str, str]) -> SandboxPaths:
     """Return the paths of a sandbox. Also prepare the private directory and the home."""
-    workspace, private = _real(scope.workspace), _real(scope.private)
-    home = _real(scope.home) if scope.home else private / "shared" / "home"
-    user_home = _real(Path(environ.get("HOME") or Path.home()))
+    workspace, private = _resolve(scope.workspace), _resolve(scope.private)
+    home = _resolve(scope.home) if scope.home else private / "shared" / "home"
+    user_home = _resolve(Path(environ.get("HOME") or Path.home()))
     with ThreadPoolExecutor(1, thread_name_prefix="home of commands") as beside:
         prepared = beside.submit(_prepare_home, home, user_home=user_home, workspace=workspace)
         paths = _find_paths(scope, environ, home=home, user_home=user_home)
@@ -176,24 +176,23 @@ def survey_paths(scope: SandboxScope, environ: Mapping[str, str]) -> SandboxPath
 def _find_paths(
     scope: SandboxScope, environ: Mapping[str, str], *, home: Path, user_home: Path
 ) -> SandboxPaths:
-    workspace, private = _real(scope.workspace), _real(scope.private)
+    workspace, private = _resolve(scope.workspace), _resolve(scope.private)
     system = tuple(path for path in SYSTEM if exists(path))
     reserved = Reserved(workspace, home=user_home, environment=find_own_environment())
     search_path = environ.get("PATH", "")
     tools = find_toolchains(search_path, home=user_home, workspace=workspace)
-    variables = tool_variables(tool_homes(search_path, user_home), environ)
-    unreadable = frozenset(filter(exists, map(_real, scope.unreadable))) - {workspace}
+    variables = find_tool_variables(find_tool_homes(search_path, user_home), environ)
+    unreadable = frozenset(filter(exists, map(_resolve, scope.unreadable))) - {workspace}
+    hidden = (*_find_hidden(_resolve(ETC)), *filter(exists, reserved.secrets()), *unreadable)
     return SandboxPaths(
         workspace=workspace,
         private=private,
         home=home,
-        readable=tuple(map(_real, scope.readable)),
+        readable=tuple(map(_resolve, scope.readable)),
         system=system,
-        hidden=tuple(
-            outermost((*_find_hidden(_real(ETC)), *filter(exists, reserved.secrets()), *unreadable))
-        ),
+        hidden=tuple(iter_outermost(hidden)),
         unreadable=unreadable,
-        protected=(*_within(workspace, (private, *scope.protected)), *reserved.startup()),
+        protected=(*_iter_inner(workspace, (private, *scope.protected)), *reserved.iter_startup()),
         unwritable=(
             *(path for path in scope.unwritable if workspace in path.parents),
             *reserved.settings(),
@@ -201,8 +200,8 @@ def _find_paths(
         find_unwritable=scope.find_unwritable,
         find_denied=scope.find_denied,
         own_environment=reserved.environment,
-        records=tuple(_within(workspace, scope.records)),
-        toolchains=tuple(outermost(tools, beside=(*system, workspace))),
+        records=tuple(_iter_inner(workspace, scope.records)),
+        toolchains=tuple(iter_outermost(tools, beside=(*system, workspace))),
         variables=variables | {"HOME": str(home)},
         is_home=user_home.is_relative_to(workspace),
         rejected=scope.rejected or private / "rejected",
@@ -210,11 +209,11 @@ def _find_paths(
     )
 
 
-def _real(path: Path) -> Path:
+def _resolve(path: Path) -> Path:
     return Path(os.path.realpath(path))
 
 
-def outermost(paths: Iterable[Path], *, beside: Iterable[Path] = ()) -> Iterator[Path]:
+def iter_outermost(paths: Iterable[Path], *, beside: Iterable[Path] = ()) -> Iterator[Path]:
     """Yield the paths that lie in no other of them, and in none of `beside`."""
     shown = [path.parts for path in beside]
     for path in sorted(paths, key=lambda path: len(path.parts)):
@@ -226,12 +225,12 @@ def outermost(paths: Iterable[Path], *, beside: Iterable[Path] = ()) -> Iterator
 def list_granted(grants: Grants, paths: SandboxPaths) -> tuple[Path, ...]:
     """Return the other paths a command may write. `/` is left out: it would mean no sandbox."""
     usable = filter(_is_as_granted, grants.writable)
-    return tuple(outermost(usable, beside=(paths.workspace,)))
+    return tuple(iter_outermost(usable, beside=(paths.workspace,)))
 
 
 def _is_as_granted(path: Path) -> bool:
     """Return whether a granted path, which was real, still is: a link may have replaced it."""
-    return exists(path) and path != path.parent and _real(path) == path
+    return exists(path) and path != path.parent and _resolve(path) == path
 
 
 def without_hosts(grants: Grants) -> Grants:
@@ -242,11 +241,11 @@ def without_hosts(grants: Grants) -> Grants:
 def list_readable(grants: Grants, paths: SandboxPaths) -> tuple[Path, ...]:
     """Return the other paths a command may read by its grants, but not write."""
     usable = filter(_is_as_granted, grants.readable)
-    return tuple(outermost(usable, beside=(paths.workspace, *list_granted(grants, paths))))
+    return tuple(iter_outermost(usable, beside=(paths.workspace, *list_granted(grants, paths))))
 
 
-def _within(workspace: Path, paths: Iterable[Path]) -> Iterator[Path]:
-    return (path for path in map(_real, paths) if path.is_relative_to(workspace))
+def _iter_inner(workspace: Path, paths: Iterable[Path]) -> Iterator[Path]:
+    return (path for path in map(_resolve, paths) if path.is_relative_to(workspace))
 
 
 def list_resolver_files(grants: Grants) -> tuple[Path, ...]:
@@ -342,7 +341,7 @@ _GO_MODULES = "go/pkg/mod/cache/download"
 _GO_PROXIES = ("https://proxy.golang.org", "direct")
 
 
-def tool_homes(search_path: str, home: Path) -> tuple[Path, ...]:
+def find_tool_homes(search_path: str, home: Path) -> tuple[Path, ...]:
     """Return the homes of version managers: the home directory, and owners of programs on PATH."""
     on_path = (
         parent.parent
@@ -353,7 +352,7 @@ def tool_homes(search_path: str, home: Path) -> tuple[Path, ...]:
     return tuple(dict.fromkeys((home, *on_path)))
 
 
-def tool_variables(homes: Iterable[Path], environ: Mapping[str, str]) -> dict[str, str]:
+def find_tool_variables(homes: Iterable[Path], environ: Mapping[str, str]) -> dict[str, str]:
     """Return variables that tell tools where the user's things are, since HOME is elsewhere."""
     found: dict[str, str] = {}
     for name, at in _HOME_VARIABLES.items():
@@ -371,29 +370,29 @@ def tool_variables(homes: Iterable[Path], environ: Mapping[str, str]) -> dict[st
 
 def find_toolchains(search_path: str, *, home: Path, workspace: Path) -> tuple[Path, ...]:
     """Return the paths that the user's tools need to run: as named, and as resolved."""
-    homes = tool_homes(search_path, home)
+    homes = find_tool_homes(search_path, home)
     personal = {one for home in homes for one in (home, home / ".local")}
     found: set[str] = set()
     for one in homes:
         if not one.is_relative_to(workspace):
-            found |= set(_home_installations(one))
-    directories = set(_program_directories(search_path, workspace))
+            found |= set(_iter_home_installations(one))
+    directories = set(_iter_program_directories(search_path, workspace))
     linked = {
         program.parent for directory in directories for program in _find_linked_programs(directory)
     }
-    interpreters = {program.parent for program in _workspace_interpreters(workspace)}
+    interpreters = {program.parent for program in _iter_interpreters(workspace)}
     for directory in directories | linked | interpreters:
-        found |= set(_installation(directory, personal))
+        found |= set(_iter_installation(directory, personal))
     return tuple(sorted(map(Path, found)))
 
 
-def _home_installations(home: Path) -> Iterator[str]:
+def _iter_home_installations(home: Path) -> Iterator[str]:
     for name, parts in _IN_HOME.items():
         root = f"{home}/{name}"
         yield from _filter_existing([f"{root}/{part}" for part in parts] if parts else [root])
 
 
-def _program_directories(search_path: str, workspace: Path) -> Iterator[Path]:
+def _iter_program_directories(search_path: str, workspace: Path) -> Iterator[Path]:
     for entry in dict.fromkeys(filter(None, search_path.split(os.pathsep))):
         directory = Path(entry)
         inside = Path(os.path.realpath(entry)).is_relative_to(workspace)
@@ -401,7 +400,7 @@ def _program_directories(search_path: str, workspace: Path) -> Iterator[Path]:
             yield directory
 
 
-def _installation(directory: Path, personal: Container[Path]) -> Iterator[str]:
+def _iter_installation(directory: Path, personal: Container[Path]) -> Iterator[str]:
     """Yield the parts of the prefix that a directory of programs belongs to, if it is one.
 
     No part of a personal directory is one."""
@@ -428,7 +427,7 @@ def _find_linked_programs(directory: Path) -> Iterator[Path]:
             yield target
 
 
-def _workspace_interpreters(workspace: Path) -> Iterator[Path]:
+def _iter_interpreters(workspace: Path) -> Iterator[Path]:
     """Yield the Pythons that virtual environments in the workspace were made from.
 
     A link in a repository may lead anywhere, so its target must really be an interpreter with a

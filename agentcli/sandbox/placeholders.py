@@ -59,7 +59,7 @@ class Placeholder:
     """The content of a file."""
 
     @classmethod
-    def at(cls, one: GuardedPath) -> "Placeholder":
+    def from_guarded(cls, one: GuardedPath) -> "Placeholder":
         return cls(one.path, one.kind == "directory", one.filler)
 
     @property
@@ -177,7 +177,7 @@ class Placeholder:
 
 class PlaceholderHolder:
     def __init__(self, guarded: Iterable[GuardedPath]) -> None:
-        self._placeholders = tuple(map(Placeholder.at, guarded))
+        self._placeholders = tuple(map(Placeholder.from_guarded, guarded))
         self._claims: dict[Placeholder, int] = {}
         self._has_reaper = False
         self._holders = 0

@@ -14,17 +14,17 @@ from typing import Literal
 
 from agentcli.sandbox.git_paths import (
     SEARCH_DEPTH,
-    common_directory,
+    find_common_directory,
+    find_git_directory,
     find_named_paths,
     find_repositories,
-    git_directory,
+    read_small_text,
     search_directories,
-    small_text,
 )
 from agentcli.sandbox.paths import FindDenied, find_nothing_denied
 from agentcli.system.kinds import exists, is_directory, is_file, is_link, is_socket
 from agentcli.system.lazy import compile_later
-from agentcli.system.reserved import kind_of
+from agentcli.system.reserved import choose_kind
 from agentcli.types.fast_dataclass import dataclass
 
 OWN_SETTINGS = ".agentcli"
@@ -64,19 +64,21 @@ def find_protection(
     workspace: Path, also: Iterable[Path] = (), *, denied: Iterable[Path] = ()
 ) -> Protection:
     """Return the protection of a workspace. Rules deny changes of the paths in `denied`."""
-    outside = _outside_repository(workspace)
+    outside = _protect_outside_repository(workspace)
     found = [*outside.guarded, *_guard_enclosing(workspace)]
-    found += _guards(workspace / OWN_SETTINGS, "directory")
+    found += _iter_guards(workspace / OWN_SETTINGS, "directory")
     if is_directory(workspace / _MERCURIAL):
-        found += (guard for name in _HG_SETTINGS for guard in _guards(workspace / name, "file"))
+        found += (
+            guard for name in _HG_SETTINGS for guard in _iter_guards(workspace / name, "file")
+        )
     for path in also:
-        found += (replace(one, is_lasting=True) for one in _guards(path, kind_of(path)))
+        found += (replace(one, is_lasting=True) for one in _iter_guards(path, choose_kind(path)))
     for root in find_repositories(workspace, most_searched=_MOST_OF_A_KIND):
         found += _guard_worktree(root, workspace)
     # A link in a repository may lead anywhere, and what is held is also shown.
     tops = (workspace, *outside.writable)
     guarded = {one.path: one for one in found if _is_below(one, tops)}
-    for one in (guard for path in denied for guard in _guards(path, "file")):
+    for one in (guard for path in denied for guard in _iter_guards(path, "file")):
         if one.path not in guarded and _is_below(one, tops):
             guarded[one.path] = replace(one, is_lasting=True)
     git = workspace / ".git"
@@ -178,43 +180,43 @@ def _guard_worktree(root: Path, workspace: Path) -> Iterator[GuardedPath]:
         yield GuardedPath(git, "entry")
     elif is_file(git):
         yield GuardedPath(git, "file")  # not its target: that has a different layout
-    real = git_directory(git)
+    real = find_git_directory(git)
     if real is not None and real.is_relative_to(workspace):
         yield from _guard_git_directory(real, root)
 
 
 def _guard_git_directory(git: Path, root: Path) -> Iterator[GuardedPath]:
-    yield from _guards(git / "hooks", "directory")
-    yield from _guards(git / "config", "file")
+    yield from _iter_guards(git / "hooks", "directory")
+    yield from _iter_guards(git / "config", "file")
     # Git reads it only if the settings say so, but `git sparse-checkout` makes them say so.
-    yield from _guards(git / "config.worktree", "file")
+    yield from _iter_guards(git / "config.worktree", "file")
     # It would make git take hooks and settings from another directory; "." changes nothing.
-    yield from _guards(git / "commondir", "file", b".\n")
+    yield from _iter_guards(git / "commondir", "file", b".\n")
     yield from _find_named(git, root)
-    for linked in _subdirectories(git / "worktrees")[:_MOST_OF_A_KIND]:
+    for linked in _list_subdirectories(git / "worktrees")[:_MOST_OF_A_KIND]:
         yield from _guard_linked_worktree(linked)
     yield from _guard_modules(git, root)
 
 
 def _guard_modules(git: Path, root: Path) -> Iterator[GuardedPath]:
-    for module in islice(_modules(git / "modules"), _MOST_OF_A_KIND):
+    for module in islice(_iter_modules(git / "modules"), _MOST_OF_A_KIND):
         yield from _guard_git_directory(module, root)
 
 
 def _find_named(git: Path, root: Path) -> Iterator[GuardedPath]:
     """Yield hooks and further settings that the settings themselves place in the workspace."""
     for path, kind in find_named_paths(git, root):
-        yield from _guards(path, kind)
+        yield from _iter_guards(path, kind)
 
 
 def _guard_linked_worktree(git: Path) -> Iterator[GuardedPath]:
     for name in ("commondir", "gitdir"):
         if is_file(git / name):
             yield GuardedPath(git / name, "file")
-    yield from _guards(git / "config.worktree", "file")
+    yield from _iter_guards(git / "config.worktree", "file")
 
 
-def _guards(
+def _iter_guards(
     path: Path, kind: Literal["file", "directory"], filler: bytes = b""
 ) -> Iterator[GuardedPath]:
     """Yield a path by its actual kind, or `kind` if it is missing. For a link, add its target."""
@@ -231,25 +233,25 @@ def _guards(
         yield GuardedPath(path, "entry") if exists(path) else GuardedPath(path, kind, filler)
 
 
-def _modules(directory: Path, depth: int = 0) -> Iterator[Path]:
+def _iter_modules(directory: Path, depth: int = 0) -> Iterator[Path]:
     """Yield the git directories of submodules, whose names may have slashes in them."""
-    for child in _subdirectories(directory):
+    for child in _list_subdirectories(directory):
         if is_file(child / "HEAD"):
             yield child
         elif depth < SEARCH_DEPTH:
-            yield from _modules(child, depth + 1)
+            yield from _iter_modules(child, depth + 1)
 
 
-def _outside_repository(workspace: Path) -> Protection:
+def _protect_outside_repository(workspace: Path) -> Protection:
     """Return the paths a commit needs if the workspace's `.git` only points to its repository.
 
     The pointer is in the workspace, so the repository must point back before it is believed.
     """
     git = workspace / ".git"
-    target = git_directory(git) if is_file(git) and not is_link(git) else None
+    target = find_git_directory(git) if is_file(git) and not is_link(git) else None
     if target is None or target.is_relative_to(workspace):
         return Protection(guarded=())
-    common = common_directory(target)
+    common = find_common_directory(target)
     is_linked = target.parent == common / "worktrees" and _is_repository(common)
     if is_linked and _points_back(target / "gitdir", git):
         logs = [path for path in (common / "logs",) if is_directory(path)]  # they can be off
@@ -262,7 +264,7 @@ def _outside_repository(workspace: Path) -> Protection:
             readable=(common,),
             writable=(target, common / "objects", common / "refs", *logs),
         )
-    named = _WORKTREE.search(small_text(target / "config")) if _is_repository(target) else None
+    named = _WORKTREE.search(read_small_text(target / "config")) if _is_repository(target) else None
     if named and os.path.realpath(target / named[1].strip()) == str(workspace):
         return Protection(
             guarded=tuple(_guard_git_directory(target, workspace)), writable=(target,)
@@ -273,7 +275,7 @@ def _outside_repository(workspace: Path) -> Protection:
 def _guard_enclosing(workspace: Path) -> Iterator[GuardedPath]:
     """Yield the paths of a repository around the workspace: its hooks may be in the workspace."""
     for root in workspace.parents:
-        if git := git_directory(root / ".git"):
+        if git := find_git_directory(root / ".git"):
             yield from _find_named(git, root)
             return
 
@@ -283,10 +285,10 @@ def _is_repository(git: Path) -> bool:
 
 
 def _points_back(pointer: Path, git: Path) -> bool:
-    return os.path.realpath(pointer.parent / small_text(pointer).strip()) == str(git)
+    return os.path.realpath(pointer.parent / read_small_text(pointer).strip()) == str(git)
 
 
-def _subdirectories(directory: Path) -> list[Path]:
+def _list_subdirectories(directory: Path) -> list[Path]:
     try:
         with os.scandir(directory) as entries:
             return sorted(

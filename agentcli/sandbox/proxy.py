@@ -192,7 +192,7 @@ class NetworkProxy:
             accept_all = self._accept_all(self._listeners.pop())
             self._accepting.append(loop.create_task(accept_all))
 
-    def new_token(self) -> str:
+    def create_token(self) -> str:
         return secrets.token_hex(16)
 
     def open(self, token: str, grants: Grants) -> CommandChannels:

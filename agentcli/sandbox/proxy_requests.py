@@ -201,7 +201,7 @@ def _split_target(target: str) -> tuple[str, int, str]:
 
 
 def _without_ours(fields: list[str]) -> tuple[str, ...]:
-    return tuple(one for one in fields if _name(one) not in _BETWEEN_US)
+    return tuple(one for one in fields if _read_name(one) not in _BETWEEN_US)
 
 
 def _parse_authority(text: str, usual_port: int | None) -> tuple[str, int]:
@@ -215,12 +215,12 @@ def _parse_authority(text: str, usual_port: int | None) -> tuple[str, int]:
         raise RequestRefused(MALFORMED, str(error)) from None
 
 
-def _name(field: str) -> str:
+def _read_name(field: str) -> str:
     return field.partition(":")[0].lower()
 
 
 def _list_values(fields: Iterable[str], name: str) -> list[str]:
-    return [one.partition(":")[2].strip() for one in fields if _name(one) == name]
+    return [one.partition(":")[2].strip() for one in fields if _read_name(one) == name]
 
 
 def _find_token(fields: list[str]) -> str:

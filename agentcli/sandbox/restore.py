@@ -24,7 +24,7 @@ from agentcli.sandbox.contents import (
     outline,
     put_back,
 )
-from agentcli.sandbox.git_paths import risky_lines
+from agentcli.sandbox.git_paths import list_risky_lines
 from agentcli.sandbox.placeholders import Placeholder
 from agentcli.sandbox.protect import GuardedPath
 from agentcli.system.kinds import is_directory
@@ -60,7 +60,7 @@ class GuardedPaths:
             self._groups.append(_Group(root, parent.relative_to(root).parts, tuple(members)))
         self._reader = ContentReader()
 
-    def snapshot(self) -> Snapshot:
+    def take_snapshot(self) -> Snapshot:
         return {one: entry for group in self._groups for one, entry in self._look(group)}
 
     def undo(self, before: Snapshot) -> tuple[str, ...]:
@@ -86,7 +86,7 @@ class GuardedPaths:
         The one who replaced a path cannot be told from the one who then wrote to it. So a
         replacement stays only if it can do no harm.
         """
-        now = self.snapshot() if stale else {}
+        now = self.take_snapshot() if stale else {}
         return {
             one: was
             for one, was in before.items()
@@ -114,7 +114,7 @@ class GuardedPaths:
         if one.kind == "entry":
             return outline(name, parent)
         # Another session may create and remove its own placeholder at any time.
-        is_held = Placeholder.at(one).is_untouched(name, parent)
+        is_held = Placeholder.from_guarded(one).is_untouched(name, parent)
         return None if is_held else self._reader.read(name, parent)
 
     def _undo_one(
@@ -150,7 +150,7 @@ def _is_innocent(path: Path, before: Entry | None, after: Entry | None) -> bool:
         return False
     match path.name, after:
         case "config", FileContent(content=content):
-            return not risky_lines(_text(content))
+            return not list_risky_lines(_decode_text(content))
         case "hooks", DirectoryContent(children=children):
             return all(name.endswith(".sample") for name in children)
         case ".git", DirectoryContent():
@@ -172,12 +172,12 @@ def _is_harmless(path: Path, before: Entry | None, after: Entry | None) -> bool:
         case ((FileContent() | None), FileContent(content=content, has_other_names=False)) if (
             path.name in _SETTINGS
         ):
-            known_text = _text(before.content) if isinstance(before, FileContent) else ""
-            return risky_lines(_text(content)) == risky_lines(known_text)
+            known_text = _decode_text(before.content) if isinstance(before, FileContent) else ""
+            return list_risky_lines(_decode_text(content)) == list_risky_lines(known_text)
     return False
 
 
-def _text(content: bytes) -> str:
+def _decode_text(content: bytes) -> str:
     return content.decode("utf-8", "surrogateescape")
 
 
@@ -188,14 +188,14 @@ def _open(group: _Group, *, make: bool = False) -> Iterator[int | None]:
     try:
         for part in group.parts:
             if handle is not None:
-                handle = _below(handle, part, make=make)
+                handle = _open_child(handle, part, make=make)
         yield handle
     finally:
         if handle is not None:
             os.close(handle)
 
 
-def _below(handle: int, name: str, *, make: bool) -> int | None:
+def _open_child(handle: int, name: str, *, make: bool) -> int | None:
     """Open a directory inside the open one, and close that."""
     try:
         if make:

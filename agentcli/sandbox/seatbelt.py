@@ -92,7 +92,7 @@ def build_profile(
     return "".join(lines), parameters
 
 
-def only_reading(paths: Iterable[Path]) -> list[str]:
+def build_reading_prefix(paths: Iterable[Path]) -> list[str]:
     """Return the prefix for a program that reads those paths and changes nothing."""
     read = (*(path for path in _SYSTEM if path != _ETC), *paths)
     return _build_argv(
@@ -141,10 +141,10 @@ class SeatbeltSandbox:
         stderr: int = STDOUT,
         waits: bool = False,
     ) -> "Popen[bytes]":
-        snapshot = self._keeper.snapshot()
+        snapshot = self._keeper.take_snapshot()
         temporary = name_temporary(self._paths.temporary)
         process = start(
-            [*self.prefix(grants), *argv],
+            [*self.build_prefix(grants), *argv],
             cwd=cwd,
             env={**env, **self._paths.variables, **temporary},
             stdout=stdout,
@@ -155,7 +155,7 @@ class SeatbeltSandbox:
         return process
 
     def attend(self, process: "Popen[bytes]") -> bool:
-        self._snapshots[process] = self._keeper.snapshot()
+        self._snapshots[process] = self._keeper.take_snapshot()
         return True
 
     def finish(self, process: "Popen[bytes]") -> tuple[str, ...]:
@@ -175,7 +175,7 @@ class SeatbeltSandbox:
     def close(self) -> None:
         """Do nothing: there is nothing to release."""
 
-    def prefix(self, grants: Grants) -> list[str]:
+    def build_prefix(self, grants: Grants) -> list[str]:
         """Return the arguments that come before a command's own."""
         paths, guarded = self._paths, [one.path for one in self._protection.guarded]
         guarded += [paths.own_environment] if paths.own_environment else []

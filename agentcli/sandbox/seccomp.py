@@ -215,72 +215,83 @@ def _refuse(code: int) -> Instruction:
     return _return(0x00050000 | code)
 
 
-def _argument(index: int) -> Instruction:
+def _load_argument(index: int) -> Instruction:
     # The low half: the kernel takes these arguments as 32-bit integers.
     return (_LOAD, 0, 0, _ARGUMENTS + 8 * index)
 
 
-def _when_equal(value: int, then: Sequence[Instruction]) -> list[Instruction]:
+def _branch_if_equal(value: int, then: Sequence[Instruction]) -> list[Instruction]:
     return [(_JUMP_EQUAL, 0, len(then), value), *then]
 
 
-def _when_any_bit(mask: int, then: Sequence[Instruction]) -> list[Instruction]:
+def _branch_if_any_bit(mask: int, then: Sequence[Instruction]) -> list[Instruction]:
     return [(_JUMP_ANY_BIT, 0, len(then), mask), *then]
 
 
-def _only_self(index: int) -> list[Instruction]:
-    return [_argument(index), *_when_equal(0, [_return(_ALLOW)]), _refuse(errno.EPERM)]
+def _allow_only_self(index: int) -> list[Instruction]:
+    return [_load_argument(index), *_branch_if_equal(0, [_return(_ALLOW)]), _refuse(errno.EPERM)]
 
 
-def _socket_families(families: Iterable[int], *, streams: Iterable[int] = ()) -> list[Instruction]:
+def _allow_socket_families(
+    families: Iterable[int], *, streams: Iterable[int] = ()
+) -> list[Instruction]:
     """Allow the sockets of these families. Of those in `streams`, only streams of TCP or none."""
-    body, no = [_argument(0)], _refuse(errno.EAFNOSUPPORT)
+    body, no = [_load_argument(0)], _refuse(errno.EAFNOSUPPORT)
     for family in families:
         if family == AF_NETLINK:
-            routes = [_argument(2), *_when_equal(_NETLINK_ROUTE, [_return(_ALLOW)])]
-            body += _when_equal(AF_NETLINK, [*routes, no])
+            routes = [_load_argument(2), *_branch_if_equal(_NETLINK_ROUTE, [_return(_ALLOW)])]
+            body += _branch_if_equal(AF_NETLINK, [*routes, no])
         elif family in streams:
-            tcp = [one for number in _TCP for one in _when_equal(number, [_return(_ALLOW)])]
-            plain = _when_equal(_STREAM, [_argument(2), *tcp])
-            kind = [_argument(1), (_AND, 0, 0, _TYPE_BITS)]
-            body += _when_equal(family, [*kind, *plain, no])
+            tcp = [one for number in _TCP for one in _branch_if_equal(number, [_return(_ALLOW)])]
+            plain = _branch_if_equal(_STREAM, [_load_argument(2), *tcp])
+            kind = [_load_argument(1), (_AND, 0, 0, _TYPE_BITS)]
+            body += _branch_if_equal(family, [*kind, *plain, no])
         else:
-            body += _when_equal(family, [_return(_ALLOW)])
+            body += _branch_if_equal(family, [_return(_ALLOW)])
     return [*body, no]
 
 
-def _socket_pairs(*, can_send: bool) -> list[Instruction]:
+def _allow_socket_pairs(*, can_send: bool) -> list[Instruction]:
     """Allow pairs of streams, which stay connected. Datagrams could be sent elsewhere."""
-    datagrams = [_argument(1), *_when_any_bit(_DATAGRAM_BIT, [_refuse(errno.EAFNOSUPPORT)])]
-    return [*([] if can_send else datagrams), *_socket_families((AF_UNIX,))]
+    datagrams = [
+        _load_argument(1),
+        *_branch_if_any_bit(_DATAGRAM_BIT, [_refuse(errno.EAFNOSUPPORT)]),
+    ]
+    return [*([] if can_send else datagrams), *_allow_socket_families((AF_UNIX,))]
 
 
-def _by_arguments(what: SyscallFilter) -> dict[str, list[Instruction]]:
+def _build_argument_checks(what: SyscallFilter) -> dict[str, list[Instruction]]:
     """Return a body that always returns, for each call whose arguments decide."""
     no, yes = _refuse(errno.EPERM), _return(_ALLOW)
     has_own_servers = "bind" in what.handed_over
     internet = (AF_INET, AF_INET6) if has_own_servers else ()
     streams = (AF_UNIX, *internet) if what.handed_over else ()
     bodies = {
-        "clone": [_argument(0), *_when_any_bit(_NAMESPACE_FLAGS, [no]), yes],
+        "clone": [_load_argument(0), *_branch_if_any_bit(_NAMESPACE_FLAGS, [no]), yes],
         # Its flags lie in memory that a filter cannot read; every libc then falls back to clone.
         "clone3": [_refuse(errno.ENOSYS)],
         "ioctl": [
-            _argument(1),
-            *_when_equal(_TIOCSTI, [no]),
-            *_when_equal(_TIOCLINUX, [no]),
+            _load_argument(1),
+            *_branch_if_equal(_TIOCSTI, [no]),
+            *_branch_if_equal(_TIOCLINUX, [no]),
             yes,
         ],
-        "socket": _socket_families(what.families, streams=streams),
-        "socketpair": _socket_pairs(can_send=AF_UNIX in what.families and not what.handed_over),
+        "socket": _allow_socket_families(what.families, streams=streams),
+        "socketpair": _allow_socket_pairs(
+            can_send=AF_UNIX in what.families and not what.handed_over
+        ),
         **{name: [_return(_HAND_OVER)] for name in what.handed_over},
     }
     if has_own_servers:
         for name, index in _FLAGS_OF_SENDING.items():
-            bodies[name] = [_argument(index), *_when_any_bit(_FAST_OPEN, [no]), yes]
+            bodies[name] = [_load_argument(index), *_branch_if_any_bit(_FAST_OPEN, [no]), yes]
     if what.sees_others:
-        bodies["setpriority"] = [_argument(0), *_when_equal(_PRIO_USER, [no]), *_only_self(1)]
-        bodies |= {name: _only_self(index) for name, index in _ON_A_PID.items()}
+        bodies["setpriority"] = [
+            _load_argument(0),
+            *_branch_if_equal(_PRIO_USER, [no]),
+            *_allow_only_self(1),
+        ]
+        bodies |= {name: _allow_only_self(index) for name, index in _ON_A_PID.items()}
         bodies |= {name: [no] for name in _SHARED}
     return bodies
 
@@ -295,13 +306,13 @@ def build_program(what: SyscallFilter, processor: str = "") -> bytes:
         (_JUMP_EQUAL, 1, 0, machine.audit_arch),
         kill,
         _LOAD_NUMBER,
-        *_when_any_bit(_X32_BIT, [kill]),
+        *_branch_if_any_bit(_X32_BIT, [kill]),
     ]
-    rules = {name: [_refuse(errno.EPERM)] for name in _DENIED} | _by_arguments(what)
+    rules = {name: [_refuse(errno.EPERM)] for name in _DENIED} | _build_argument_checks(what)
     for name, body in rules.items():
         number = _NUMBERS[name][machine.column]
         if number is not None:
-            code += _when_equal(number, body)
+            code += _branch_if_equal(number, body)
     return _pack([*code, _return(_ALLOW)])
 
 
@@ -341,7 +352,7 @@ def _install(code: bytes, flags: int) -> int:
     buffer = ctypes.create_string_buffer(code, len(code))
     head = struct.pack("@HP", len(code) // 8, ctypes.addressof(buffer))
     number = _SECCOMP_NUMBER[MACHINES[os.uname().machine].column]
-    return kernel.syscall(
+    return kernel.make_syscall(
         number,
         _SET_MODE_FILTER,
         _ALLOW_SPECULATION | flags,
@@ -353,8 +364,8 @@ def _without_signals(thread_id: int) -> bytes:
     column = MACHINES[os.uname().machine].column
     code = [_LOAD_NUMBER]
     for numbers, index in _ON_A_THREAD.values():
-        refused = _when_equal(thread_id, [_refuse(errno.EPERM)])
-        code += _when_equal(numbers[column], [_argument(index), *refused, _LOAD_NUMBER])
+        refused = _branch_if_equal(thread_id, [_refuse(errno.EPERM)])
+        code += _branch_if_equal(numbers[column], [_load_argument(index), *refused, _LOAD_NUMBER])
     return _pack(code)
 
 

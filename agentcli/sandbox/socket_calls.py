@@ -178,7 +178,7 @@ class SocketCalls:
         if not reach.connects_anywhere:
             address = _to_loopback(taken, address, errno.ENETUNREACH)
             port = address[1]
-            if port != self._proxy_port and not self._servers_at(port):
+            if port != self._proxy_port and not self._serves_port(port):
                 return errno.ECONNREFUSED
         return taken.connect_ex(address)
 
@@ -204,7 +204,7 @@ class SocketCalls:
         taken.listen(min(backlog, socket.SOMAXCONN))
         return 0
 
-    def _servers_at(self, port: int) -> bool:
+    def _serves_port(self, port: int) -> bool:
         """Return whether a command listens on a port. Nobody else can do so meanwhile."""
         return not set(self._servers).isdisjoint(_find_listening(port))
 
@@ -238,7 +238,7 @@ def _take_socket(thread_id: int, handle: int) -> socket.socket:
     process = int(status.partition("\nTgid:")[2].split(maxsplit=1)[0])
     pidfd = os.pidfd_open(process)
     try:
-        return socket.socket(fileno=kernel.syscall(_PIDFD_GETFD, pidfd, handle, 0))
+        return socket.socket(fileno=kernel.make_syscall(_PIDFD_GETFD, pidfd, handle, 0))
     finally:
         os.close(pidfd)
 

@@ -258,7 +258,7 @@ class _Conversation:
     def _describe_key(self, blob: bytes) -> str:
         kind = ByteFields(blob).take_string().decode("ascii", "replace")
         comment = show_controls(self.comments.get(blob, ""))[:_MOST_COMMENT_CHARS]
-        return f"{show_controls(kind)} {fingerprint(blob)}{f' ({comment})' * bool(comment)}"
+        return f"{show_controls(kind)} {compute_fingerprint(blob)}{f' ({comment})' * bool(comment)}"
 
     def _describe(self, blob: bytes, data: bytes) -> tuple[str, bool]:
         """Return what a signature is for, and whether that is a login that the grant is meant for.
@@ -277,7 +277,7 @@ class _Conversation:
         names = KnownHosts(self.agent.known_hosts).find_names(server)
         reached = self.find_reached()
         if names is None:
-            return f"log in as {user} at an unknown server ({fingerprint(server)})", True
+            return f"log in as {user} at an unknown server ({compute_fingerprint(server)})", True
         at = [one for one in reached or () if any(name.matches(*one) for name in names)]
         shown = at[0][0] if at else " or ".join(map(str, names[:3]))
         return f"log in as {user} at {shown}", reached is None or bool(at)
@@ -300,7 +300,7 @@ def _frame(message: bytes) -> bytes:
     return len(message).to_bytes(4, "big") + message
 
 
-def fingerprint(blob: bytes) -> str:
+def compute_fingerprint(blob: bytes) -> str:
     shown = b64encode(sha256(blob).digest()).decode()[:_FINGERPRINT_CHARS]
     return f"SHA256:{shown}"
 

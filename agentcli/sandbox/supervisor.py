@@ -12,7 +12,7 @@ from subprocess import Popen
 from threading import Lock
 
 from agentcli.sandbox.contents import Entry
-from agentcli.sandbox.git_paths import find_repositories, git_directory
+from agentcli.sandbox.git_paths import find_git_directory, find_repositories
 from agentcli.sandbox.limits import CommandLimits, CommandWatch, count_tasks, limit_processes
 from agentcli.sandbox.mounts import MountCheck
 from agentcli.sandbox.paths import SandboxPaths
@@ -211,7 +211,7 @@ class OriginalState:
     def begin(self, keeper: GuardedPaths) -> Snapshot:
         """Record the state before a command starts. `end` must be called once for each."""
         with self._lock:
-            seen = keeper.snapshot()
+            seen = keeper.take_snapshot()
             if self._running == 0:
                 self._entries.clear()
                 self._began_at = time.time() - _TICK_S
@@ -257,7 +257,7 @@ class NewRepositoryScan:
         self._original = original
         self._since = time.time()
         self._rejected = rejected
-        self._known = {git_directory(root / ".git") for root in find_repositories(workspace)}
+        self._known = {find_git_directory(root / ".git") for root in find_repositories(workspace)}
         self._looker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="new repositories")
         self._latest: Future[tuple[str, ...]] | None = None
 
@@ -278,12 +278,12 @@ class NewRepositoryScan:
     def _sweep(self) -> tuple[str, ...]:
         sentences: list[str] = []
         for root in find_repositories(self._workspace):
-            git = git_directory(root / ".git")
+            git = find_git_directory(root / ".git")
             if git is None or git in self._known:
                 continue
             # A `.git` that leads out of the workspace leads to where nothing can be guarded.
             is_inside = git.is_relative_to(self._workspace)
-            paths = _guards(git) if is_inside else (GuardedPath(root / ".git", "file"),)
+            paths = _iter_guards(git) if is_inside else (GuardedPath(root / ".git", "file"),)
             guarded = [
                 one for one in paths if _is_of_command(one.path, self._original, self._since)
             ]
@@ -299,7 +299,7 @@ def _is_of_command(path: Path, original: OriginalState, since: float) -> bool:
     say by whom, so it counts as the command's.
     """
     try:
-        times = [one.lstat().st_ctime for one in (path, *_children(path))]
+        times = [one.lstat().st_ctime for one in (path, *_iter_children(path))]
     except FileNotFoundError:
         return False
     except PermissionError:  # git can still run it from there
@@ -307,11 +307,11 @@ def _is_of_command(path: Path, original: OriginalState, since: float) -> bool:
     return any(at < since or original.saw_command_at(at) for at in times)
 
 
-def _children(path: Path) -> Iterator[Path]:
+def _iter_children(path: Path) -> Iterator[Path]:
     return path.iterdir() if is_directory(path) and not is_link(path) else iter(())
 
 
-def _guards(git: Path) -> Iterator[GuardedPath]:
+def _iter_guards(git: Path) -> Iterator[GuardedPath]:
     for name, kind in _GUARDED.items():
         if name != "commondir" or not _is_of_linked_worktree(git):
             yield GuardedPath(git / name, "directory" if kind == "directory" else "file")

@@ -75,7 +75,7 @@ class BuiltinTools:
         """Yield the tools of one conversation, whose `facts` say what was shown in it.
 
         `declare` declares tools that are of use only from some call on."""
-        seen = cache(partial(self._new_seen, facts))
+        seen = cache(partial(self._build_seen, facts))
         for name in BUILT_IN:
             if name == "bash":
                 yield load_spec(name), partial(self._build_first_bash, declare)
@@ -114,7 +114,7 @@ class BuiltinTools:
 
     def list_background(self) -> "Sequence[StartedCommand]":
         """Return the commands that run without a call waiting for them."""
-        return self._processes.made.in_background() if self._processes.made else ()
+        return self._processes.made.list_background() if self._processes.made else ()
 
     def store_result(self, result: ToolResult) -> str:
         """Store a whole result where read_file finds it, and return the path."""
@@ -216,7 +216,7 @@ class BuiltinTools:
         """Kill every command at once, without a chance to clean up."""
         from agentcli.system import process_tree
 
-        for started in self._processes.made.running() if self._processes.made else ():
+        for started in self._processes.made.list_running() if self._processes.made else ():
             process_tree.signal_group(started.pid, process_tree.KILL)
 
     def get_added(self) -> Grants:
@@ -300,7 +300,7 @@ class BuiltinTools:
             find=secrecy.find_hidden, reveal=secrecy.reveal, keeps_unknown=self._keeps_tokens
         )
 
-    def _new_seen(self, facts: Callable[[], Sequence[Fact]]) -> "Seen":
+    def _build_seen(self, facts: Callable[[], Sequence[Fact]]) -> "Seen":
         from agentcli.tools.seen import Seen
 
         workspace = self.files
@@ -358,7 +358,7 @@ class BuiltinTools:
         return ShellPool(
             directory=self._paths.out,
             sandbox=sandbox,
-            new_tag=self._processes.get().new_tag,
+            new_tag=self._processes.get().create_tag,
             environment=build_environment,
             find_credentials=find_credentials,
             leases=self._host.open_proxy(

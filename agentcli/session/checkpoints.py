@@ -172,10 +172,10 @@ class Checkpoints:
         if error is not None and root == self._workspace and paths is None:
             self._too_large_ahead = None
             raise error
-        return self._find_keeper(root).before(call_id, paths)
+        return self._find_keeper(root).begin_checkpoint(call_id, paths)
 
     async def _record(self, root: Path, before: "CheckpointBefore") -> None:
-        fact = await self._capture(root, lambda: self._find_keeper(root).after(before))
+        fact = await self._capture(root, lambda: self._find_keeper(root).finish_checkpoint(before))
         if fact is not None:
             self._emit(fact)
 

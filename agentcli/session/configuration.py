@@ -154,7 +154,7 @@ def _load_all_rules(settings: Settings, project: Project | None) -> "tuple[Permi
             if settings.policy
             else ()
         ),
-        *policy.rules_from_options(
+        *policy.parse_option_rules(
             allow=settings.allow, deny=settings.deny, network=settings.network
         ),
         *theirs,
@@ -176,7 +176,7 @@ def build_rule_finder(rules: "Sequence[PermissionRule]", workspace: Path) -> Fin
         subject = CallSubject(
             tool="read_file", root=root, cwd=root, paths=(reached,), effect=Effect.READ
         )
-        found = (rule.cited for rule in strict if rule.likeness(subject) is Likeness.YES)
+        found = (rule.cited for rule in strict if rule.judge_likeness(subject) is Likeness.YES)
         return next(found, "")
 
     return find_rule

@@ -207,7 +207,7 @@ def find_gh_token(workspace: Path) -> str:
         if token := os.environ.get(name, "").strip():
             return token
     passed = {name: os.environ[name] for name in _GH_SETTINGS if name in os.environ}
-    env = own_process.least_environment(workspace) | passed
+    env = own_process.build_least_environment(workspace) | passed
     try:
         ran = own_process.run(
             ["gh", "auth", "token"],

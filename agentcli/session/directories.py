@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from agentcli.system.home import expand_home, home
+from agentcli.system.home import expand_home, locate_home
 from agentcli.system.plain_text import show_controls
 from agentcli.system.protected import is_protected
 from agentcli.system.reserved import Reserved
@@ -124,7 +124,7 @@ class Directories:
         )
 
     def _why_protected(self, path: Path, *, is_read_only: bool) -> str:
-        user_home = Path(os.path.realpath(home()))
+        user_home = Path(os.path.realpath(locate_home()))
         reserved = Reserved(user_home, home=user_home)
         if path == path.parent or user_home.is_relative_to(path):
             return "it holds your home directory; add a directory in it"

@@ -30,7 +30,7 @@ class CommandEntry(NamedTuple):
     """The name of the typer application in the module."""
 
 
-def _in_feature(name: str, summary: str, app: str = "app") -> CommandEntry:
+def _build_command_entry(name: str, summary: str, app: str = "app") -> CommandEntry:
     return CommandEntry(summary, f"agentcli.features.{name}.command", app)
 
 
@@ -39,73 +39,87 @@ COMMANDS: Mapping[str, CommandEntry] = {
         "Run one task and exit. Answer on stdout, progress on stderr.",
         "agentcli.cli.run",
     ),
-    "review": _in_feature(
+    "review": _build_command_entry(
         "review",
         "Review a change, read-only. Findings as Markdown, JSON or SARIF.",
     ),
-    "batch": _in_feature(
+    "batch": _build_command_entry(
         "batch", "Run many tasks, each in its own worktree and session, with one report."
     ),
-    "eval": _in_feature("eval", "Measure how well a model does the tasks of a suite."),
-    "acp": _in_feature(
+    "eval": _build_command_entry("eval", "Measure how well a model does the tasks of a suite."),
+    "acp": _build_command_entry(
         "acp", "Run as an agent in your editor, over the Agent Client Protocol (stdio)."
     ),
-    "login": _in_feature(
+    "login": _build_command_entry(
         "login", "Test and store an API key: typed without echo, or piped in.", "login_app"
     ),
-    "logout": _in_feature("login", "Remove a stored API key.", "logout_app"),
-    "demo": _in_feature("demo", "Try agentcli on a recorded fix. No key, no network."),
-    "worktree": _in_feature("worktree", "List, merge and discard the worktrees of sessions."),
-    "context": _in_feature(
+    "logout": _build_command_entry("login", "Remove a stored API key.", "logout_app"),
+    "demo": _build_command_entry("demo", "Try agentcli on a recorded fix. No key, no network."),
+    "worktree": _build_command_entry(
+        "worktree", "List, merge and discard the worktrees of sessions."
+    ),
+    "context": _build_command_entry(
         "context", "Show the context usage of a session, in tokens by source.", "context_app"
     ),
-    "prompt": _in_feature(
+    "prompt": _build_command_entry(
         "context",
         "Print the start of every request, with the token cost of each part.",
         "prompt_app",
     ),
-    "tools": _in_feature("context", "List the tools and their token cost.", "tools_app"),
-    "models": _in_feature("models", "List models and which are ready to use."),
-    "mcp": _in_feature("mcp", "Manage MCP servers, or run agentcli as one."),
-    "plugins": _in_feature(
+    "tools": _build_command_entry("context", "List the tools and their token cost.", "tools_app"),
+    "models": _build_command_entry("models", "List models and which are ready to use."),
+    "mcp": _build_command_entry("mcp", "Manage MCP servers, or run agentcli as one."),
+    "plugins": _build_command_entry(
         "plugins", "Install plugins: skills, agents, commands, hooks and servers."
     ),
-    "trust": _in_feature("trust", "Trust a repository's agentcli settings, hooks and servers."),
-    "import": _in_feature(
+    "trust": _build_command_entry(
+        "trust", "Trust a repository's agentcli settings, hooks and servers."
+    ),
+    "import": _build_command_entry(
         "importer", "Take over your settings for other agents: rules, hooks and servers."
     ),
-    "policy": _in_feature("policy", "Explain permission decisions and test rules on past calls."),
-    "completion": _in_feature("completion", "Complete commands and options in your shell."),
-    "update": _in_feature(
+    "policy": _build_command_entry(
+        "policy", "Explain permission decisions and test rules on past calls."
+    ),
+    "completion": _build_command_entry(
+        "completion", "Complete commands and options in your shell."
+    ),
+    "update": _build_command_entry(
         "update", "Show how to update agentcli. Asks the network only with --check."
     ),
-    "doctor": _in_feature("doctor", "Check your setup and suggest fixes."),
-    "sessions": _in_feature("sessions", "List, show, search, name and delete sessions."),
-    "recall": _in_feature(
+    "doctor": _build_command_entry("doctor", "Check your setup and suggest fixes."),
+    "sessions": _build_command_entry("sessions", "List, show, search, name and delete sessions."),
+    "recall": _build_command_entry(
         "recall", "Show, search, edit and delete what is remembered of sessions."
     ),
-    "caches": _in_feature("caches", "Show or clear what commands keep between sessions."),
-    "fork": _in_feature("fork", "Branch a session at a turn or call and compare the results."),
-    "export": _in_feature(
+    "caches": _build_command_entry("caches", "Show or clear what commands keep between sessions."),
+    "fork": _build_command_entry(
+        "fork", "Branch a session at a turn or call and compare the results."
+    ),
+    "export": _build_command_entry(
         "insights", "Export a session as Markdown, HTML, JSON or ATIF.", "export_app"
     ),
-    "replay": _in_feature("replay", "Replay a session without its model and show what differs."),
-    "audit": _in_feature("audit", "Verify a session's log; export or sign its latest hash."),
-    "undo": _in_feature("undo", "Undo a session's file changes; your own edits stay."),
-    "triage": _in_feature(
+    "replay": _build_command_entry(
+        "replay", "Replay a session without its model and show what differs."
+    ),
+    "audit": _build_command_entry(
+        "audit", "Verify a session's log; export or sign its latest hash."
+    ),
+    "undo": _build_command_entry("undo", "Undo a session's file changes; your own edits stay."),
+    "triage": _build_command_entry(
         "insights", "Diagnose a session: problems, most important first.", "triage_app"
     ),
-    "trace": _in_feature(
+    "trace": _build_command_entry(
         "insights",
         "Print everything in a session: turns, requests, calls, outcomes, cost.",
         "trace_app",
     ),
-    "view": _in_feature(
+    "view": _build_command_entry(
         "insights",
         "Show a session in the browser: timeline, changes, verdicts, cost, search.",
         "view_app",
     ),
-    "stats": _in_feature(
+    "stats": _build_command_entry(
         "insights",
         "Show token usage, cost, cache, tools, failures and denials.",
         "stats_app",
@@ -139,7 +153,7 @@ class SlashEntry(NamedTuple):
     """True if the command also works when the session cannot be opened."""
 
 
-def _slash_in_feature(
+def _build_slash_entry(
     name: str, usage: str, summary: str, *, lists_arguments: bool = False, works_alone: bool = False
 ) -> SlashEntry:
     module = f"agentcli.features.{name}.slash"
@@ -147,85 +161,85 @@ def _slash_in_feature(
 
 
 SLASH_COMMANDS: Mapping[str, SlashEntry] = {
-    "model": _slash_in_feature(
+    "model": _build_slash_entry(
         "models",
         "[NAME [--check]]",
         "show or switch the model",
         lists_arguments=True,
     ),
-    "effort": _slash_in_feature(
+    "effort": _build_slash_entry(
         "models", "[LEVEL]", "show or change how much the model thinks", lists_arguments=True
     ),
-    "login": _slash_in_feature(
+    "login": _build_slash_entry(
         "login",
         "[PROVIDER]",
         "test and store an API key",
         lists_arguments=True,
         works_alone=True,
     ),
-    "logout": _slash_in_feature(
+    "logout": _build_slash_entry(
         "login",
         "[PROVIDER]",
         "remove a stored API key",
         lists_arguments=True,
         works_alone=True,
     ),
-    "resume": _slash_in_feature(
+    "resume": _build_slash_entry(
         "sessions", "[SESSION]", "continue another session of this project", lists_arguments=True
     ),
-    "name": _slash_in_feature("sessions", "[NAME]", "name this session, or let the model name it"),
-    "recall": _slash_in_feature(
+    "name": _build_slash_entry("sessions", "[NAME]", "name this session, or let the model name it"),
+    "recall": _build_slash_entry(
         "recall", "[WORDS | show ID | edit ID TEXT | delete ID]", "search past sessions' memories"
     ),
-    "rewind": _slash_in_feature(
+    "rewind": _build_slash_entry(
         "undo",
         "[N [both|conversation|files]]",
         "go back to before a message: conversation, files or both",
     ),
-    "undo": _slash_in_feature("undo", "[CHANGE | list]", "undo the latest change"),
-    "redo": _slash_in_feature("undo", "", "redo what was undone or rewound"),
-    "compact": _slash_in_feature(
+    "undo": _build_slash_entry("undo", "[CHANGE | list]", "undo the latest change"),
+    "redo": _build_slash_entry("undo", "", "redo what was undone or rewound"),
+    "compact": _build_slash_entry(
         "context",
         "[WHAT TO KEEP | --undo]",
         "summarize the conversation (--undo restores it)",
     ),
-    "goal": _slash_in_feature(
+    "goal": _build_slash_entry(
         "goal", "[CMD | off]", "a command that must pass before a turn is done"
     ),
-    "btw": _slash_in_feature(
+    "btw": _build_slash_entry(
         "context", "QUESTION", "ask something aside; the conversation does not get it"
     ),
-    "commit": _slash_in_feature(
+    "commit": _build_slash_entry(
         "commit", "[MESSAGE]", "commit what the session changed, with a drafted message"
     ),
-    "pr": _slash_in_feature("commit", "", "draft the text of a pull request"),
-    "context": _slash_in_feature("context", "", "show context usage"),
-    "tools": _slash_in_feature("context", "", "list the tools of the model"),
-    "cost": _slash_in_feature("insights", "", "show token usage and cost"),
-    "export": _slash_in_feature("insights", "FILE", "write the transcript to a file"),
-    "mcp": _slash_in_feature(
+    "pr": _build_slash_entry("commit", "", "draft the text of a pull request"),
+    "context": _build_slash_entry("context", "", "show context usage"),
+    "tools": _build_slash_entry("context", "", "list the tools of the model"),
+    "cost": _build_slash_entry("insights", "", "show token usage and cost"),
+    "export": _build_slash_entry("insights", "FILE", "write the transcript to a file"),
+    "mcp": _build_slash_entry(
         "mcp",
         "[NAME | restart NAME]",
         "MCP servers, the tools of one, or restart one",
         lists_arguments=True,
     ),
-    "add-dir": _slash_in_feature(
+    "add-dir": _build_slash_entry(
         "directories", "[DIR[:ro]]", "work in another directory too, or only read it"
     ),
-    "agents": _slash_in_feature(
+    "agents": _build_slash_entry(
         "children",
         "[N | stop N | stop all]",
         "the background agents: their state, cost and patches",
         lists_arguments=True,
     ),
-    "worktree": _slash_in_feature(
+    "worktree": _build_slash_entry(
         "worktree",
         "[NAME | merge | keep | discard]",
         "continue in a git worktree of its own, or end it",
         lists_arguments=True,
     ),
-    "permissions": _slash_in_feature("policy", "", "show the permission mode and the rules"),
-    "doctor": _slash_in_feature("doctor", "", "check your setup", works_alone=True),
+    "permissions": _build_slash_entry("policy", "", "show the permission mode and the rules"),
+    "doctor": _build_slash_entry("doctor", "", "check your setup", works_alone=True),
 }
 """The slash commands of features, in the order of the menu."""
 # What features add to a session.

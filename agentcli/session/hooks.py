@@ -284,7 +284,7 @@ def _fits_condition(workspace: Path, written: str, prepared: PreparedCall) -> bo
     spec = prepared.tool.spec
     subject = subjects.build(spec.name, prepared.args, source=spec.source)
     rules = parse_claude_rule(written, workspace)
-    return any(rule.likeness(subject) is not Likeness.NO for rule in rules)
+    return any(rule.judge_likeness(subject) is not Likeness.NO for rule in rules)
 
 
 def warn_of_idle(hooks: "Sequence[Hook]", tools: Sequence[str]) -> Iterator[Warned]:
@@ -310,7 +310,7 @@ def warn_of_idle(hooks: "Sequence[Hook]", tools: Sequence[str]) -> Iterator[Warn
 def read_call(prepared: PreparedCall, given: Json) -> "OwnCall":
     """Return a call as its tool understands it. `given` is its input, or what hooks made of it."""
     from agentcli.permissions.hook_names import OwnCall
-    from agentcli.permissions.subject import server_of, server_tool_of
+    from agentcli.permissions.subject import find_server_name, find_server_tool
 
     name, args = prepared.call.name, prepared.args
     if given is not prepared.call.input:
@@ -318,8 +318,8 @@ def read_call(prepared: PreparedCall, given: Json) -> "OwnCall":
             args = prepared.tool.parse(given)
         except ToolError:  # another hook changed it to this: the tool will report it
             return OwnCall(tool=name, input=given)
-    if server := server_of(prepared.tool.spec.source):
-        server_tool = server_tool_of(name, args, server)
+    if server := find_server_name(prepared.tool.spec.source):
+        server_tool = find_server_tool(name, args, server)
         return OwnCall(tool=name, input=given, server=server, server_tool=server_tool)
     own_input = rename_aliases(args, given)
     if name == "apply_patch":

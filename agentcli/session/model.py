@@ -105,7 +105,7 @@ def _open_script(path: Path) -> ModelInUse:
 
 
 def _open_provider_model(settings: Settings) -> ModelInUse:
-    from agentcli.providers.catalog import cost_usd
+    from agentcli.providers.catalog import compute_cost_usd
     from agentcli.providers.connection import LearnedModel, RetryPolicy
     from agentcli.providers.http.sockets import Timeouts
     from agentcli.providers.normalize import takes_documents
@@ -123,7 +123,7 @@ def _open_provider_model(settings: Settings) -> ModelInUse:
         key=find_user_key(provider),
         provider=provider,
         transport=settings.transport,
-        timeouts=Timeouts.silent_for(settings.stall_timeout) if settings.stall_timeout else None,
+        timeouts=Timeouts.limit_silence(settings.stall_timeout) if settings.stall_timeout else None,
         retry_policy=RetryPolicy(max_wait_s=settings.max_wait),
         learning=learning,
         quirks_file=user_cache_path("agentcli", appauthor=False) / "quirks.json",
@@ -134,7 +134,7 @@ def _open_provider_model(settings: Settings) -> ModelInUse:
         provider=wire,
         warning="" if model.known else unknown,
         name=name,
-        price=lambda usage: cost_usd(learning.model, usage),
+        price=lambda usage: compute_cost_usd(learning.model, usage),
         images=model.images,
         documents=takes_documents(model),
         effort=chosen.effort or settings.effort,
@@ -159,13 +159,13 @@ def _choose_lifetime_s(model: "Model", settings: Settings) -> float:
 
 def find_default_model() -> str | None:
     """Return the default model for the keys of the user, or None if there is no key."""
-    from agentcli.providers.catalog import default_name
+    from agentcli.providers.catalog import choose_default_name
 
-    if found := default_name(os.environ):
+    if found := choose_default_name(os.environ):
         return found
     from agentcli.session.keys import list_stored_providers
 
-    return default_name({}, stored=list_stored_providers())
+    return choose_default_name({}, stored=list_stored_providers())
 
 
 def list_providers(settings: Settings) -> "Mapping[str, Provider]":

@@ -23,7 +23,7 @@ from agentcli.session.secret_masking import SecretMasking
 from agentcli.settings import RULES_FILE, get_user_directory
 from agentcli.system.hosts import join_port
 from agentcli.system.lazy import Lazy
-from agentcli.system.private_file import unwritable_error
+from agentcli.system.private_file import build_unwritable_error
 from agentcli.types.computer import COMPUTER
 from agentcli.types.errors import SettingsError
 from agentcli.types.events import Emit, Fact
@@ -202,7 +202,7 @@ class PermissionGate:
             for rule in suggestion.rules:
                 store_rule(get_user_directory() / RULES_FILE, rule, grants=suggestion.grants)
         except OSError as error:
-            raise unwritable_error(get_user_directory() / RULES_FILE, error) from error
+            raise build_unwritable_error(get_user_directory() / RULES_FILE, error) from error
 
     @cached_property
     def hides(self) -> Callable[[Path], bool] | None:

@@ -375,7 +375,7 @@ def find_upstream(host: str, port: int, is_plain: bool) -> "UpstreamProxy | None
     """Return the proxy that the user's environment names for a host.
 
     Raise ValueError if it is none that we can use."""
-    from agentcli.providers.http.route import Endpoint, find_proxy, tls_context
+    from agentcli.providers.http.route import Endpoint, build_tls_context, find_proxy
     from agentcli.sandbox.proxy_route import UpstreamProxy
 
     try:
@@ -386,7 +386,7 @@ def find_upstream(host: str, port: int, is_plain: bool) -> "UpstreamProxy | None
             host=found.endpoint.host,
             port=found.endpoint.port,
             login=found.credentials or "",
-            tls=tls_context(os.environ) if found.endpoint.tls else None,
+            tls=build_tls_context(os.environ) if found.endpoint.tls else None,
         )
     except SettingsError as error:
         raise ValueError(str(error)) from None

@@ -51,7 +51,7 @@ class SecretMasking:
 
     def build_output_filter(self) -> "RedactedBytes":
         """Return a filter for the bytes of one command, used as they arrive."""
-        return self._redactor.bytes_stream()
+        return self._redactor.open_bytes_stream()
 
     def build_event_mask(self) -> "EventMasking":
         """Return a mask for the events of one journal. It tracks which reply parts have arrived."""

@@ -34,7 +34,13 @@ from agentcli.types.events import (
     TurnWithdrawn,
 )
 from agentcli.types.fast_dataclass import dataclass
-from agentcli.types.spending import NO_SPENDING, Spending, own_facts, spent_by_child, sum_spending
+from agentcli.types.spending import (
+    NO_SPENDING,
+    Spending,
+    compute_child_spending,
+    select_own_facts,
+    sum_spending,
+)
 from agentcli.types.tools import ChildTurn
 from agentcli.types.turns import NO_PAST, PastFacts, is_in_turn
 
@@ -61,8 +67,8 @@ class SessionStart:
     def sum_spending(self) -> Spending:
         """Return all spending of this session so far. A fork's origin has paid for its part."""
         turns = (*self.lost, *(agent.turn for agent in self.lost_agents))
-        own = sum_spending(own_facts(self.past.facts))
-        return own + sum(map(spent_by_child, turns), NO_SPENDING)
+        own = sum_spending(select_own_facts(self.past.facts))
+        return own + sum(map(compute_child_spending, turns), NO_SPENDING)
 
 
 def open_new(sessions: Path | None) -> SessionStart:
@@ -86,7 +92,7 @@ def open_existing(paths: SessionPaths) -> SessionStart:
             )
         repaired = _move_unfinished_line(paths, recorded)
         paths.out.mkdir(mode=0o700, exist_ok=True)
-        own = list(filter(is_read, own_facts(recorded.facts)))
+        own = list(filter(is_read, select_own_facts(recorded.facts)))
         lost_agents = tuple(_find_lost_agents(paths, own))
         lost = tuple(_find_lost_children(paths, own))
     except OSError as error:
@@ -177,7 +183,7 @@ def _find_lost_children(paths: SessionPaths, own: Sequence[Fact]) -> Iterator[Ch
         *(fact.log_path for fact in own if isinstance(fact, AgentStarted)),
     }
     names = {Path(path).name for path in known}
-    for log in paths.child_logs():
+    for log in paths.iter_child_logs():
         if log.name not in names:
             yield _build_lost_turn(log)
 

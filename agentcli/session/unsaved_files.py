@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from agentcli.system.text import majority_ending, set_line_ending
+from agentcli.system.text import choose_majority_ending, set_line_ending
 from agentcli.system.workspace import UnsavedText
 from agentcli.types.errors import ToolError
 from agentcli.types.own_tools import EDITING, list_paths
@@ -84,7 +84,7 @@ def _fit(text: str, disk: bytes) -> bytes:
     if plain == written.removeprefix("\ufeff").replace("\r\n", "\n"):
         return disk
     mark = "\ufeff" if written.startswith("\ufeff") else ""
-    return (mark + set_line_ending(plain, majority_ending(written))).encode()
+    return (mark + set_line_ending(plain, choose_majority_ending(written))).encode()
 
 
 class _EditorTool(WrappedTool):

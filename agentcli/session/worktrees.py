@@ -25,7 +25,7 @@ from agentcli.log.checkpoint.undo import (
     render_conflict,
     undo_changes,
 )
-from agentcli.log.paths import is_worktree, sessions_directory, worktrees_directory
+from agentcli.log.paths import is_worktree, locate_sessions, locate_worktrees
 from agentcli.log.rebuild import write_entries
 from agentcli.session.project import load_project, revoke_trust
 from agentcli.system.git import (
@@ -38,7 +38,7 @@ from agentcli.system.git import (
     run_git,
 )
 from agentcli.system.private_file import write_private
-from agentcli.system.text import printable
+from agentcli.system.text import to_printable
 from agentcli.tools.search.ignore import IgnoreRules
 from agentcli.types.errors import SettingsError, UsageError
 from agentcli.types.events import PATHS_RECORDED, Checkpointed
@@ -97,9 +97,9 @@ class Worktrees:
 
     def __init__(self, workspace: Path, *, sessions: Path | None = None) -> None:
         """Raise SettingsError if there is no repository, or no commit."""
-        self._sessions = sessions or sessions_directory()
+        self._sessions = sessions or locate_sessions()
         self._checkout = find_checkout(workspace)
-        self._directory = worktrees_directory(self._checkout.root)
+        self._directory = locate_worktrees(self._checkout.root)
 
     @property
     def checkout(self) -> Checkout:
@@ -117,7 +117,9 @@ class Worktrees:
             if one.name == name:
                 return one
         names = ", ".join(one.name for one in known) or "there are none"
-        raise UsageError(f"no worktree {printable(name)} ({names})", hint="agentcli worktree list")
+        raise UsageError(
+            f"no worktree {to_printable(name)} ({names})", hint="agentcli worktree list"
+        )
 
     def open(self, name: str = "") -> Worktree:
         """Return the worktree with this name, made on a branch of its own if there is none."""
@@ -184,10 +186,10 @@ class Worktrees:
                     known={},
                 )
                 try:
-                    state = scan.tree()
+                    state = scan.store_tree()
                 finally:
                     scan.close()
-            store.keep_reference(_reference(worktree), state)
+            store.keep_reference(_name_reference(worktree), state)
         except (OSError, WorkspaceTooLarge) as error:
             raise SettingsError(
                 f"cannot keep the state of {worktree.workspace}: {error}",
@@ -226,7 +228,9 @@ class Worktrees:
             states.extend((before, planned))
             for state in states:
                 store.keep_reference(session, state)
-            changed = [printable_path(one.path) for one in find_differences(store, before, planned)]
+            changed = [
+                to_printable_path(one.path) for one in find_differences(store, before, planned)
+            ]
             record(
                 Checkpointed(
                     call_id=f"worktree-{worktree.name}",
@@ -287,7 +291,7 @@ class Worktrees:
         with suppress(SettingsError):
             revoke_trust(worktree.tree)
         (self._directory / f"{worktree.name}.json").unlink(missing_ok=True)
-        self._find_store(worktree).forget(_reference(worktree))
+        self._find_store(worktree).forget(_name_reference(worktree))
         return own_commit
 
     def _find_free_name(self) -> str:
@@ -347,15 +351,15 @@ def enter_worktree(
     return opened, [] if opened.name in known else trees.describe_surprises(opened)
 
 
-def printable_path(path: bytes) -> str:
-    return printable(path.decode("utf-8", "surrogateescape"))
+def to_printable_path(path: bytes) -> str:
+    return to_printable(path.decode("utf-8", "surrogateescape"))
 
 
 def _check_name(name: str) -> None:
     is_name = re.fullmatch(r"[A-Za-z0-9][\w.-]*", name, re.ASCII) and len(name) <= NAME_CHARS
     if not is_name or name.endswith((".", ".lock")) or ".." in name:
         raise UsageError(
-            f"{printable(name)!r} cannot name a worktree",
+            f"{to_printable(name)!r} cannot name a worktree",
             hint=f"use up to {NAME_CHARS} letters, digits, dots, - and _",
         )
     if name in RESERVED_NAMES:
@@ -377,7 +381,7 @@ def _find_own_commit(worktree: Worktree) -> str:
     return commit if commit != worktree.commit else ""
 
 
-def _reference(worktree: Worktree) -> str:
+def _name_reference(worktree: Worktree) -> str:
     return f"worktree-{worktree.name}"
 
 

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from agentcli.system.home import config_home, home
+from agentcli.system.home import locate_config_home, locate_home
 
 SKILLS = (
     *(".agentcli/skills", ".agents/skills", ".claude/skills", ".codex/skills", ".cursor/skills"),
@@ -106,7 +106,7 @@ def list_levels(workspace: Path) -> tuple[Path, ...]:
 
 def list_user_folders(name: str) -> tuple[Path, ...]:
     """Return the folders of other agents in the user's home: `skills`, `agents` or `commands`."""
-    own, config = home(), config_home()
+    own, config = locate_home(), locate_config_home()
     match name:
         case "skills":
             return own / ".agents/skills", own / ".claude/skills"
@@ -126,7 +126,7 @@ def list_user_folders(name: str) -> tuple[Path, ...]:
 
 def list_user_instructions() -> tuple[Path, ...]:
     """Return the directories of other agents that may hold the user's own instructions."""
-    return home() / ".claude", home() / ".codex", home() / ".gemini"
+    return locate_home() / ".claude", locate_home() / ".codex", locate_home() / ".gemini"
 
 
 def walk_files(folder: Path, suffixes: Sequence[str]) -> Iterator[str]:

@@ -56,8 +56,8 @@ def open_page(address: str, *, beside: Path) -> bool:
     """
     if not is_page(address) or not has_screen():
         return False
-    env = own_process.user_environment(beside)
-    return any(_opens([*words, address], beside, env) for words in _openers())
+    env = own_process.build_user_environment(beside)
+    return any(_opens([*words, address], beside, env) for words in _iter_openers())
 
 
 def open_file(path: Path) -> bool:
@@ -65,11 +65,11 @@ def open_file(path: Path) -> bool:
     if not has_screen():
         return False
     address, beside = path.absolute().as_uri(), path.parent
-    env = own_process.user_environment(beside)
-    return any(_opens([*words, address], beside, env) for words in _openers())
+    env = own_process.build_user_environment(beside)
+    return any(_opens([*words, address], beside, env) for words in _iter_openers())
 
 
-def _openers() -> Iterator[list[str]]:
+def _iter_openers() -> Iterator[list[str]]:
     for chosen in filter(None, os.environ.get("BROWSER", "").split(os.pathsep)):
         with suppress(ValueError):  # quotes that do not close
             yield [word for word in shlex.split(chosen) if word != "%s"]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from agentcli.system import own_process
-from agentcli.system.images import image_type
+from agentcli.system.images import detect_image_type
 from agentcli.system.lazy import compile_later
 from agentcli.types.fast_dataclass import dataclass
 
@@ -51,7 +51,7 @@ def read_clipboard_image(
             ran = own_process.run(
                 reader.command,
                 beside=workspace,
-                env=own_process.user_environment(workspace),
+                env=own_process.build_user_environment(workspace),
                 timeout_s=TIME_LIMIT_S,
             )
         except FileNotFoundError:
@@ -61,7 +61,7 @@ def read_clipboard_image(
             continue
         was_there = True
         data = reader.decode(ran.stdout)
-        if image_type(data[:16]):
+        if detect_image_type(data[:16]):
             return data
     if was_there:
         raise ClipboardRefused(NO_IMAGE)

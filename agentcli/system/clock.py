@@ -4,11 +4,11 @@ import os
 from datetime import UTC, datetime
 
 
-def now() -> str:
+def read_clock() -> str:
     """Return the time in UTC, ISO 8601, with milliseconds."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def new_session_id() -> str:
+def make_session_id() -> str:
     """Return an id that sorts by time; its last four characters are enough to type by hand."""
     return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{os.urandom(2).hex()}"

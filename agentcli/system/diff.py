@@ -6,7 +6,7 @@ Lines end at a newline and nowhere else; a carriage return is part of its line.
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 
-from agentcli.system.text import Splice, printable, splice
+from agentcli.system.text import Splice, splice, to_printable
 from agentcli.types.fast_dataclass import dataclass
 
 CONTEXT_LINES = 3
@@ -63,12 +63,12 @@ def compare(
 ) -> Comparison:
     """Return the diff. Without `limit_chars` it is complete, however long."""
     window = _Window(old_before=0, new_before=0, old=split_lines(old), new=split_lines(new))
-    return _comparison([window], path=path, created=created, limit_chars=limit_chars)
+    return _build_comparison([window], path=path, created=created, limit_chars=limit_chars)
 
 
 def compare_spliced(old: str, splices: Sequence[Splice], *, path: str) -> Comparison:
     """Return the diff of known replacements. The cost depends on them, not on the text's size."""
-    return _comparison(list(_windows(old, splices)), path=path, created=False)
+    return _build_comparison(list(_iter_windows(old, splices)), path=path, created=False)
 
 
 def split_lines(text: str) -> list[str]:
@@ -102,9 +102,9 @@ def _count_common(one: Sequence[str], other: Sequence[str]) -> int:
     return min(len(one), len(other))
 
 
-def _windows(old: str, splices: Sequence[Splice]) -> Iterator[_Window]:
+def _iter_windows(old: str, splices: Sequence[Splice]) -> Iterator[_Window]:
     counted_to = old_before = added_lines = 0
-    for start, end, inside in _neighbours(old, splices):
+    for start, end, inside in _iter_neighbours(old, splices):
         old_before += old.count("\n", counted_to, start)
         counted_to = start
         before = old[start:end]
@@ -122,24 +122,26 @@ def _windows(old: str, splices: Sequence[Splice]) -> Iterator[_Window]:
         yield window
 
 
-def _neighbours(old: str, splices: Sequence[Splice]) -> Iterator[tuple[int, int, list[Splice]]]:
+def _iter_neighbours(
+    old: str, splices: Sequence[Splice]
+) -> Iterator[tuple[int, int, list[Splice]]]:
     """Yield ranges of whole lines around the splices; ranges that meet become one."""
     group: list[Splice] = []
     start = end = 0
     for each in splices:
-        reach = _lines_back(old, each.start)
+        reach = _find_context_start(old, each.start)
         if group and reach >= end:
             yield start, end, group
             group = []
         if not group:
             start = reach
         group.append(each)
-        end = _lines_on(old, each.end)
+        end = _find_context_end(old, each.end)
     if group:
         yield start, end, group
 
 
-def _lines_back(text: str, position: int) -> int:
+def _find_context_start(text: str, position: int) -> int:
     for _ in range(CONTEXT_LINES + 1):
         position = text.rfind("\n", 0, position)
         if position < 0:
@@ -147,7 +149,7 @@ def _lines_back(text: str, position: int) -> int:
     return position + 1
 
 
-def _lines_on(text: str, position: int) -> int:
+def _find_context_end(text: str, position: int) -> int:
     for _ in range(CONTEXT_LINES + 1):
         position = text.find("\n", position) + 1
         if position == 0:
@@ -155,14 +157,14 @@ def _lines_on(text: str, position: int) -> int:
     return position
 
 
-def _comparison(
+def _build_comparison(
     windows: Sequence[_Window],
     *,
     path: str,
     created: bool,
     limit_chars: int | None = LIMIT_CHARS,
 ) -> Comparison:
-    shown = printable(path)
+    shown = to_printable(path)
     before = "/dev/null" if created else f"a/{shown}"
     parts = [f"--- {before}\n+++ b/{shown}\n"]
     added = removed = size_chars = first_line = last_line = 0
@@ -174,7 +176,7 @@ def _comparison(
         if changes:
             first_line = first_line or window.new_before + changes[0].new_start + 1
             last_line = max(first_line, window.new_before + changes[-1].new_end)
-        for hunk in _hunks(window, changes):
+        for hunk in _iter_hunks(window, changes):
             size_chars += len(hunk)
             complete = complete and (limit_chars is None or size_chars <= limit_chars)
             if complete:
@@ -189,18 +191,18 @@ def _comparison(
     )
 
 
-def _hunks(window: _Window, changes: Sequence[LineChange]) -> Iterator[str]:
+def _iter_hunks(window: _Window, changes: Sequence[LineChange]) -> Iterator[str]:
     group: list[LineChange] = []
     for change in changes:
         if group and change.old_start - group[-1].old_end > 2 * CONTEXT_LINES:
-            yield _hunk(window, group)
+            yield _render_hunk(window, group)
             group = []
         group.append(change)
     if group:
-        yield _hunk(window, group)
+        yield _render_hunk(window, group)
 
 
-def _hunk(window: _Window, changes: Sequence[LineChange]) -> str:
+def _render_hunk(window: _Window, changes: Sequence[LineChange]) -> str:
     first, last = changes[0], changes[-1]
     lead = min(CONTEXT_LINES, first.old_start)
     tail = min(CONTEXT_LINES, len(window.old) - last.old_end)
@@ -213,16 +215,16 @@ def _hunk(window: _Window, changes: Sequence[LineChange]) -> str:
         reached = change.old_end
     body += (_prefix_line(" ", line) for line in window.old[reached : reached + tail])
     around = lead + tail
-    old_lines = _range(
+    old_lines = _format_range(
         window.old_before + first.old_start - lead, last.old_end - first.old_start + around
     )
-    new_lines = _range(
+    new_lines = _format_range(
         window.new_before + first.new_start - lead, last.new_end - first.new_start + around
     )
     return f"@@ -{old_lines} +{new_lines} @@\n{''.join(body)}"
 
 
-def _range(before: int, count: int) -> str:
+def _format_range(before: int, count: int) -> str:
     """Return the range as a hunk header has it; an empty one is named by the line before it."""
     return f"{before + 1 if count else before},{count}"
 

@@ -74,10 +74,10 @@ class Folder:
         return Folder(path, None)
 
     def make(self, name: str) -> None:
-        os.mkdir(self._at(name), 0o777, dir_fd=self._handle)
+        os.mkdir(self._locate_name(name), 0o777, dir_fd=self._handle)
 
     def remove(self, name: str) -> None:
-        os.rmdir(self._at(name), dir_fd=self._handle)
+        os.rmdir(self._locate_name(name), dir_fd=self._handle)
 
     def stat(self, name: str) -> os.stat_result | None:
         """Return the status of the name itself, never of a link's target; None if there is none."""
@@ -87,29 +87,29 @@ class Folder:
             return None
 
     def open_file(self, name: str, flags: int, mode: int = 0o600) -> int:
-        return os.open(self._at(name), flags | _CAREFUL, mode, dir_fd=self._handle)
+        return os.open(self._locate_name(name), flags | _CAREFUL, mode, dir_fd=self._handle)
 
     def may_write(self, name: str) -> bool:
-        return os.access(self._at(name), os.W_OK, dir_fd=self._handle)
+        return os.access(self._locate_name(name), os.W_OK, dir_fd=self._handle)
 
     def rename(self, source: str, target: str) -> None:
         os.replace(
-            self._at(source),
-            self._at(target),
+            self._locate_name(source),
+            self._locate_name(target),
             src_dir_fd=self._handle,
             dst_dir_fd=self._handle,
         )
 
     def unlink(self, name: str) -> None:
-        os.unlink(self._at(name), dir_fd=self._handle)
+        os.unlink(self._locate_name(name), dir_fd=self._handle)
 
     def link(self, name: str, target: bytes) -> None:
         """Make a symbolic link."""
-        os.symlink(target, os.fsencode(self._at(name)), dir_fd=self._handle)
+        os.symlink(target, os.fsencode(self._locate_name(name)), dir_fd=self._handle)
 
     def target(self, name: str) -> bytes:
         """Return the target of a symbolic link."""
-        return os.fsencode(os.readlink(self._at(name), dir_fd=self._handle))
+        return os.fsencode(os.readlink(self._locate_name(name), dir_fd=self._handle))
 
     def set_mode(self, name: str, mode: int) -> None:
         """Set the mode of a file or directory. Does nothing if the platform has no permissions."""
@@ -156,11 +156,11 @@ class Folder:
         """Open it for reading: a handle opened by O_PATH can neither be listed nor locked."""
         return os.open(".", os.O_RDONLY | os.O_DIRECTORY | _CAREFUL, dir_fd=self._handle)
 
-    def _at(self, name: str) -> str:
+    def _locate_name(self, name: str) -> str:
         return name if self._handle is not None else str(self.path / name)
 
     def _stat(self, name: str) -> os.stat_result:
-        return os.stat(self._at(name), dir_fd=self._handle, follow_symlinks=False)
+        return os.stat(self._locate_name(name), dir_fd=self._handle, follow_symlinks=False)
 
 
 if sys.platform != "win32":

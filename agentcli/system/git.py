@@ -127,7 +127,7 @@ def list_user_settings(beside: Path) -> dict[str, str]:
 
     They are the user's own, `includeIf` among them; none of the repository. Raise SettingsError."""
     command = ["git", "config", "--includes", "--list", "--show-scope", "-z"]
-    env, known = _environment(beside), _HARMLESS | _OF_A_USER
+    env, known = _build_environment(beside), _HARMLESS | _OF_A_USER
     output = b""
     for cwd in (beside, Path("/")):  # git does not run in a repository that it cannot read
         try:
@@ -157,7 +157,7 @@ def fill_credential(described: Mapping[str, str], *, beside: Path) -> dict[str, 
             ["git", "credential", "fill"],
             beside=beside,
             cwd=Path("/"),
-            env=_environment(beside) | own,
+            env=_build_environment(beside) | own,
             given=given.encode(),
             timeout_s=_CREDENTIAL_LIMIT_S,
         )
@@ -173,10 +173,12 @@ def prepare_git(
 ) -> Iterator[tuple[list[str], dict[str, str]]]:
     """Yield the command and its environment, to be run by the caller. Raise SettingsError."""
     # Here git reads the repository's configuration, but only finds and lists: it runs nothing.
-    env = _environment(cwd) | _as_environment(_OURS)
+    env = _build_environment(cwd) | _as_environment(_OURS)
     repository = _find_repository(cwd, env, timeout_s)
     settings = _list_settings(cwd, env, timeout_s)
-    with TemporaryDirectory(prefix="agentcli-git-", dir=_outside(cwd)) as directory:
+    with TemporaryDirectory(
+        prefix="agentcli-git-", dir=_choose_outside_directory(cwd)
+    ) as directory:
         common = Path(directory)
         _stand_in(common, repository.common, settings)
         kept = {key: value for key, value in settings.items() if key in _HARMLESS}
@@ -270,7 +272,7 @@ def fetch_repository(url: str, directory: Path, *, ref: str = "") -> str:
     of the repository runs: no hook, no filter, no submodule. Raise SettingsError."""
     if ref.startswith("-"):
         raise SettingsError(f"not a branch, tag or commit: {ref}", hint="--ref main")
-    env = _environment(directory) | _as_environment(_OURS)
+    env = _build_environment(directory) | _as_environment(_OURS)
     protocols = ("https", "ssh", *(["file"] if url.startswith("file://") else []))
     env |= {
         "GIT_ALLOW_PROTOCOL": ":".join(protocols),
@@ -315,7 +317,7 @@ def unpack_commit(packed: PackedCommit, root: Path) -> None:
     object_format = "sha256" if len(packed.commit) == 64 else "sha1"
     (root / ".git" / "logs").mkdir(parents=True)  # commits in a sandbox can write only what exists
     init = ("git", "init", "--quiet", "--template=", f"--object-format={object_format}")
-    _run(init, cwd=root, env=_environment(root) | _as_environment(_OURS) | _ALONE)
+    _run(init, cwd=root, env=_build_environment(root) | _as_environment(_OURS) | _ALONE)
     with prepare_git("index-pack", "--stdin", cwd=root) as (command, env):
         _run(command, cwd=root, env=env, given=packed.pack)
     (root / ".git" / "HEAD").write_text(f"{packed.commit}\n", encoding="ascii")
@@ -337,7 +339,7 @@ def remove_worktree(tree: Path, *, root: Path) -> None:
 
 def apply_patch(patch: str, directory: Path) -> None:
     """Apply a patch to the files of a directory outside any repository. Raise SettingsError."""
-    env = _environment(directory) | _ALONE | _as_environment(_OURS)
+    env = _build_environment(directory) | _ALONE | _as_environment(_OURS)
     ran = own_process.run(
         ["git", "apply", "--recount", "--whitespace=nowarn", "-"],
         beside=directory,
@@ -389,9 +391,9 @@ def _stand_in(directory: Path, common: Path, settings: Mapping[str, str]) -> Non
     (directory / "config").write_text("".join((version, "[extensions]\n", *lines)))
 
 
-def _outside(cwd: Path) -> str | None:
+def _choose_outside_directory(cwd: Path) -> str | None:
     """Return a directory for temporary files that no command in the project can reach."""
-    project = own_process.project_around(cwd)
+    project = own_process.find_project(cwd)
     usual = (gettempdir(), "/var/tmp", "/dev/shm")
     real = (path for path in usual if not Path(os.path.realpath(path)).is_relative_to(project))
     return next((path for path in real if os.access(path, os.W_OK)), None)
@@ -431,9 +433,9 @@ def _run(
     return ran.stdout
 
 
-def _environment(cwd: Path) -> dict[str, str]:
+def _build_environment(cwd: Path) -> dict[str, str]:
     """Return an environment that leads to no other repository, asks nothing and uses no network."""
-    return own_process.least_environment(cwd) | {
+    return own_process.build_least_environment(cwd) | {
         "GIT_OPTIONAL_LOCKS": "0",
         "GIT_TERMINAL_PROMPT": "0",
         "GIT_ALLOW_PROTOCOL": "none",

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 
-def home() -> Path:
+def locate_home() -> Path:
     return expand_home("~")
 
 
@@ -18,14 +18,14 @@ def expand_own_home(written: str) -> Path:
     return expand_home(written) if written == "~" or written.startswith("~/") else Path(written)
 
 
-def config_home() -> Path:
+def locate_config_home() -> Path:
     """Return the directory in which programs, such as git, keep the user's settings."""
-    return Path(os.environ.get("XDG_CONFIG_HOME") or home() / ".config")
+    return Path(os.environ.get("XDG_CONFIG_HOME") or locate_home() / ".config")
 
 
 def shorten_home(path: Path) -> str:
     """Return the path with ~ for the home directory."""
-    own = home()
+    own = locate_home()
     if not path.is_relative_to(own) or own == Path("/"):
         return str(path)
     return f"~/{path.relative_to(own)}" if path != own else "~"

@@ -62,13 +62,13 @@ def _prepare(data: bytes, *, side: int, limit_bytes: int, must_be_new: bool = Fa
             return (media, *full, *full), b""
         image.seek(0)
         for part, quality in QUALITIES:
-            for media, size, made in _candidates(image, round(side * part), quality):
+            for media, size, made in _iter_candidates(image, round(side * part), quality):
                 if len(made) <= limit_bytes:
                     return (media, *size, *full), made
     raise ValueError("it cannot be made small enough")
 
 
-def _candidates(
+def _iter_candidates(
     image: Image.Image, side: int, quality: int
 ) -> Iterator[tuple[str, tuple[int, int], bytes]]:
     """Yield encodings: lossless first for drawn images, then JPEG. Photographs only as JPEG."""

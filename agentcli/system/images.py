@@ -51,14 +51,14 @@ class Picture:
     def is_smaller(self) -> bool:
         return (self.width, self.height) != (self.full_width, self.full_height)
 
-    def label(self, name: str) -> str:
+    def format_label(self, name: str) -> str:
         """Return the line that precedes it in a conversation and that the user sees."""
         size = f"{self.full_width}x{self.full_height}"
         shown = f", shown as {self.width}x{self.height}" if self.is_smaller else ""
         return f"[image {name} · {size}{shown}]"
 
 
-def image_type(head: bytes) -> str | None:
+def detect_image_type(head: bytes) -> str | None:
     """Return the type that the data claims to be; its first 16 bytes are enough."""
     if head.startswith(b"RIFF") and head[8:12] == b"WEBP":
         return "image/webp"
@@ -75,7 +75,7 @@ def load_picture(path: Path) -> Picture:
 
 def decode_picture(data: bytes) -> Picture:
     """Return the decoded image. Raise ImageRefused. Takes a moment: not for the event loop."""
-    claimed = image_type(data[:16])
+    claimed = detect_image_type(data[:16])
     if not data:
         raise ImageRefused("is empty")
     if claimed is None:
@@ -111,13 +111,13 @@ def _decode(data: bytes) -> bytes:
     if ran.returncode == _MISSING_LIBRARY:
         raise ImageRefused(f"cannot be shown without Pillow: {build_extra_command('images')}")
     if ran.returncode == 1:
-        raise ImageRefused(f"cannot be shown: {_last_line(ran.stderr)}")
+        raise ImageRefused(f"cannot be shown: {_read_last_line(ran.stderr)}")
     if ran.returncode:
         raise ImageRefused(f"cannot be shown: its decoder ended with {ran.returncode}")
     return ran.stdout
 
 
-def _last_line(output: bytes) -> str:
+def _read_last_line(output: bytes) -> str:
     lines = output.decode("utf-8", "replace").strip().splitlines()
     return lines[-1][:200] if lines else "unknown error"
 

@@ -30,26 +30,26 @@ def find_schema_fault(schema: Json) -> str:
         validator_for(schema, default=Draft202012Validator).check_schema(schema)
         return _find_lost_reference(schema)
     except SchemaError as error:
-        return f"{_location(error)}: {error.message[:SHOWN_CHARS]}"
+        return f"{_format_location(error)}: {error.message[:SHOWN_CHARS]}"
     except RecursionError:
         return "it is nested too deeply"
 
 
 def build_validator(schema: Json) -> Callable[[Json], str]:
     """Return a function that says in one sentence what is wrong with a value; empty if nothing."""
-    checker = _checker(schema)
+    checker = _build_checker(schema)
 
-    def problem(value: Json) -> str:
+    def find_problem(value: Json) -> str:
         try:
             error = best_match(checker.iter_errors(value))
         except (Unresolvable, RecursionError) as fault:
             return f"the schema cannot be applied to it ({type(fault).__name__})"
-        return f"{_location(error)}: {_message(error)}" if error else ""
+        return f"{_format_location(error)}: {_format_message(error)}" if error else ""
 
-    return problem
+    return find_problem
 
 
-def _checker(schema: Any) -> Validator:
+def _build_checker(schema: Any) -> Validator:
     kind = validator_for(schema, default=Draft202012Validator)
     checker: Validator = kind(schema, registry=EMPTY_REGISTRY)
     return checker
@@ -63,7 +63,7 @@ def _find_lost_reference(schema: Json) -> str:
     resource = Resource.from_contents(schema, default_specification=DRAFT202012)
     address = resource.id() or ""
     resolver = EMPTY_REGISTRY.with_resource(address, resource).resolver(base_uri=address)
-    for reference in _references(schema):
+    for reference in _iter_references(schema):
         try:
             resolver.lookup(reference)
         except Unresolvable:
@@ -71,23 +71,23 @@ def _find_lost_reference(schema: Json) -> str:
     return ""
 
 
-def _references(schema: Any) -> Iterator[str]:
+def _iter_references(schema: Any) -> Iterator[str]:
     if isinstance(schema, dict):
         if isinstance(schema.get("$ref"), str):
             yield schema["$ref"]
         for part in schema.values():
-            yield from _references(part)
+            yield from _iter_references(part)
     elif isinstance(schema, list):
         for part in schema:
-            yield from _references(part)
+            yield from _iter_references(part)
 
 
-def _location(error: ValidationError | SchemaError) -> str:
+def _format_location(error: ValidationError | SchemaError) -> str:
     path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.path)
     return f"${path}"
 
 
-def _message(error: ValidationError) -> str:
+def _format_message(error: ValidationError) -> str:
     """Return the library's sentence, shortened, since it quotes the whole value."""
     message = error.message
     shown = repr(error.instance)

@@ -47,7 +47,7 @@ def cap(text: str, limit_bytes: int) -> tuple[str, bool]:
     room = max(0, limit_bytes - _CAP_NOTE_BYTES)
     head = data[: room // 3].decode("utf-8", "ignore")
     tail = data[len(data) - (room - room // 3) :].decode("utf-8", "ignore")
-    left_out = len(data) - _size(head) - _size(tail)
+    left_out = len(data) - _measure_bytes(head) - _measure_bytes(tail)
     note = f"\n[... {group_digits(left_out)} bytes left out ...]\n"
     return head + note + tail, True
 
@@ -118,10 +118,10 @@ class BoundedOutput:
         """The hash of what the log holds; empty while it is written to."""
         return self._sha256.hexdigest() if self._log_fd < 0 else ""
 
-    def last_lines(self, count: int) -> str:
+    def read_last_lines(self, count: int) -> str:
         """Return the latest output as plain text, cheap enough to be called while it streams."""
         recent = bytes((self._tail or self._head)[-_PROGRESS_BYTES:])
-        shown = _lines(to_plain_text(_decode_after_cut(recent)))[-count:]
+        shown = _split_lines(to_plain_text(_decode_after_cut(recent)))[-count:]
         return _join(shown).rstrip("\n")
 
     def finish(self) -> "OutputLines":
@@ -131,20 +131,20 @@ class BoundedOutput:
         if gap_bytes:
             # Without `final`, the decoder holds back a character that the cut went through.
             head = codecs.getincrementaldecoder("utf-8")("replace").decode(self._head)
-            last_lines = _lines(to_plain_text(_decode_after_cut(tail)))
+            last_lines = _split_lines(to_plain_text(_decode_after_cut(tail)))
         else:
             head = (self._head + tail).decode("utf-8", "replace")
             last_lines = []
         return OutputLines(
-            head=_lines(to_plain_text(head)),
+            head=_split_lines(to_plain_text(head)),
             tail=last_lines,
             gap_bytes=gap_bytes,
             lines=self.lines,
             is_stored=not self.log_fault,
-            where=self._where(),
+            where=self._describe_log(),
         )
 
-    def _where(self) -> str:
+    def _describe_log(self) -> str:
         extent = "all"
         if self.log_fault:
             size, lines = group_digits(self.logged_bytes), group_digits(self.lines)
@@ -188,36 +188,39 @@ class OutputLines:
     """True if those are all of its lines."""
     where: str
 
-    def card(self, *, first: int, last: int) -> tuple[str, str]:
+    def build_card(self, *, first: int, last: int) -> tuple[str, str]:
         """Return the first and the last lines for the user; no last ones if the first are all."""
         if not self.gap_bytes and len(self.head) <= first + last:
             return _join(self.head).rstrip("\n"), ""
         ends = self.head[:first], (self.tail or self.head)[-last:]
         return _join(ends[0]).rstrip("\n"), _join(ends[1]).rstrip("\n")
 
-    def excerpt(self, *, limit_bytes: int, head_bytes: int) -> OutputExcerpt:
+    def build_excerpt(self, *, limit_bytes: int, head_bytes: int) -> OutputExcerpt:
         """Return all of it if it fits, else lines from both ends and a note on the rest."""
         if not self.gap_bytes:
             text = _join(self.head)
-            if _size(text) <= limit_bytes:
-                return self._whole(text)
-        return self._ends(limit_bytes=limit_bytes, head_bytes=head_bytes)
+            if _measure_bytes(text) <= limit_bytes:
+                return self._build_whole(text)
+        return self._build_ends(limit_bytes=limit_bytes, head_bytes=head_bytes)
 
-    def _whole(self, text: str) -> OutputExcerpt:
+    def _build_whole(self, text: str) -> OutputExcerpt:
         is_cut = any(len(line) > LINE_CHARS for line in self.head)
         if is_cut:
             text = text.removesuffix("\n") + f"\n[... lines were cut; {self.where} ...]\n"
         return OutputExcerpt(text=text, lines=self.lines, shown_lines=self.lines, is_cut=is_cut)
 
-    def _ends(self, *, limit_bytes: int, head_bytes: int) -> OutputExcerpt:
+    def _build_ends(self, *, limit_bytes: int, head_bytes: int) -> OutputExcerpt:
         head, tail = _close_gap(self.head, self.tail) if self.gap_bytes else (self.head, [])
         first = _take_fitting(head, head_bytes)
         rest = tail if self.gap_bytes else head[len(first) :]
         last = _take_fitting(reversed(rest), limit_bytes - head_bytes)[::-1]
         shown_lines = min(self.lines, len(first) + len(last))
-        kept_bytes = _size("".join(self.head)) + _size("".join(self.tail))
+        kept_bytes = _measure_bytes("".join(self.head)) + _measure_bytes("".join(self.tail))
         left_out = _describe_gap(
-            size_bytes=self.gap_bytes + kept_bytes - _size("".join(first)) - _size("".join(last)),
+            size_bytes=self.gap_bytes
+            + kept_bytes
+            - _measure_bytes("".join(first))
+            - _measure_bytes("".join(last)),
             lines=self.lines - shown_lines if self.is_stored else 0,
         )
         before = _join(first)
@@ -231,12 +234,12 @@ class OutputLines:
         )
 
 
-def _lines(text: str) -> list[str]:
+def _split_lines(text: str) -> list[str]:
     """Return lines with their newlines; only a newline ends one."""
     return StringIO(text, newline="\n").readlines()
 
 
-def _size(text: str) -> int:
+def _measure_bytes(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8"))
 
 
@@ -263,7 +266,7 @@ def _close_gap(head: list[str], tail: list[str]) -> tuple[list[str], list[str]]:
 def _take_fitting(lines: Iterable[str], limit_bytes: int) -> list[str]:
     fitting = []
     for line in lines:
-        limit_bytes -= _size(line if len(line) <= LINE_CHARS else _shorten(line))
+        limit_bytes -= _measure_bytes(line if len(line) <= LINE_CHARS else _shorten(line))
         if limit_bytes < 0:
             break
         fitting.append(line)
@@ -414,5 +417,5 @@ class LiveOutput:
 
     def _report_latest(self) -> None:
         self._due = None
-        self._tell(self._kept.last_lines(self._lines))
+        self._tell(self._kept.read_last_lines(self._lines))
         self._not_before = self._loop.time() + TELL_EVERY_S

@@ -103,9 +103,9 @@ def run(
     `beside` is the workspace, from which the program must get nothing. If it is None, only the
     system is searched. `env` is the whole environment; None for `least_environment`.
     """
-    env = least_environment(beside) if env is None else env
+    env = build_least_environment(beside) if env is None else env
     return subprocess.run(
-        _absolute(argv, env, beside),
+        _resolve_argv(argv, env, beside),
         cwd=cwd,
         env=env,
         input=given,
@@ -128,9 +128,9 @@ def start(
     start_new_session: bool = False,
 ) -> "subprocess.Popen[bytes]":
     """Start a program as `run` does, without waiting. A stream that is None is our terminal."""
-    env = least_environment(beside) if env is None else env
+    env = build_least_environment(beside) if env is None else env
     return subprocess.Popen(
-        _absolute(argv, env, beside),
+        _resolve_argv(argv, env, beside),
         cwd=cwd,
         env=env,
         stdin=stdin,
@@ -151,25 +151,29 @@ def find_program(name: str, *, beside: Path | None, path: str | None = None) -> 
 
 def find_programs(name: str, *, beside: Path | None, path: str | None = None) -> Iterator[str]:
     """Yield all programs of that name, in the order of the search."""
-    project = _project(beside)
-    directories = (system_path(beside) if path is None else path).split(os.pathsep)
+    project = _find_project(beside)
+    directories = (build_system_path(beside) if path is None else path).split(os.pathsep)
     candidates = [name] if os.sep in name else [f"{one}{os.sep}{name}" for one in directories]
-    return filter(None, (_usable(Path(one), project) for one in candidates))
+    return filter(None, (_resolve_usable(Path(one), project) for one in candidates))
 
 
-def system_path(beside: Path | None, environ: Mapping[str, str] = os.environ) -> str:
+def build_system_path(beside: Path | None, environ: Mapping[str, str] = os.environ) -> str:
     """Return the directories of the system, then those of PATH that no project can fill."""
-    return os.pathsep.join(dict.fromkeys((*_system(), *_filter_path(beside, environ))))
+    return os.pathsep.join(
+        dict.fromkeys((*_iter_system_directories(), *_filter_path(beside, environ)))
+    )
 
 
-def user_path(beside: Path | None, environ: Mapping[str, str] = os.environ) -> str:
+def build_user_path(beside: Path | None, environ: Mapping[str, str] = os.environ) -> str:
     """Return the same in the user's order, for programs that are the user's choice."""
-    return os.pathsep.join(dict.fromkeys((*_filter_path(beside, environ), *_system())))
+    return os.pathsep.join(
+        dict.fromkeys((*_filter_path(beside, environ), *_iter_system_directories()))
+    )
 
 
-def least_environment(beside: Path | None) -> dict[str, str]:
+def build_least_environment(beside: Path | None) -> dict[str, str]:
     """Return the environment for programs that need only home directory and language."""
-    project = _project(beside)
+    project = _find_project(beside)
     kept = {
         name: value
         for name, value in os.environ.items()
@@ -178,11 +182,11 @@ def least_environment(beside: Path | None) -> dict[str, str]:
     return (
         kept
         | {name: os.environ[name] for name in _HOMES if name in os.environ}
-        | {"PATH": system_path(beside)}
+        | {"PATH": build_system_path(beside)}
     )
 
 
-def user_environment(beside: Path | None) -> dict[str, str]:
+def build_user_environment(beside: Path | None) -> dict[str, str]:
     """Return the user's environment without secrets, for an editor or a browser."""
     known = {name: value for name, value in os.environ.items() if not is_secret_name(name)}
     return without_project(known, beside)
@@ -190,16 +194,16 @@ def user_environment(beside: Path | None) -> dict[str, str]:
 
 def without_project(environ: Mapping[str, str], beside: Path | None) -> dict[str, str]:
     """Return an environment without the variables that lead into the project."""
-    project = _project(beside)
+    project = _find_project(beside)
     kept = {
         name: value
         for name, value in environ.items()
         if name in _HOMES or not _leads_into(project, name, value)
     }
-    return kept | {"PATH": user_path(beside, environ)}
+    return kept | {"PATH": build_user_path(beside, environ)}
 
 
-def project_around(folder: Path) -> Path:
+def find_project(folder: Path) -> Path:
     """Return the root of the repository around the folder, else the folder itself.
 
     An earlier session may have had the whole repository as its workspace.
@@ -209,11 +213,13 @@ def project_around(folder: Path) -> Path:
     return next(above, real)
 
 
-def _project(beside: Path | None) -> Path | None:
-    return project_around(beside) if beside else None
+def _find_project(beside: Path | None) -> Path | None:
+    return find_project(beside) if beside else None
 
 
-def _absolute(argv: Sequence[str | Path], env: Mapping[str, str], beside: Path | None) -> list[str]:
+def _resolve_argv(
+    argv: Sequence[str | Path], env: Mapping[str, str], beside: Path | None
+) -> list[str]:
     name, *words = map(str, argv)
     is_ours = name == sys.executable
     own = name if is_ours else find_program(name, beside=beside, path=env.get("PATH", ""))
@@ -222,7 +228,7 @@ def _absolute(argv: Sequence[str | Path], env: Mapping[str, str], beside: Path |
     return [own, *words]
 
 
-def _usable(program: Path, project: Path | None) -> str | None:
+def _resolve_usable(program: Path, project: Path | None) -> str | None:
     if not program.is_absolute() or not os.access(program, os.X_OK) or kinds.is_directory(program):
         return None
     # A link in a directory of the system may lead into the project as well.
@@ -230,14 +236,14 @@ def _usable(program: Path, project: Path | None) -> str | None:
     return None if _is_in(project, program) or _is_in(project, real) else str(program)
 
 
-def _system() -> Iterator[str]:
+def _iter_system_directories() -> Iterator[str]:
     return (directory for directory in SYSTEM_DIRECTORIES if kinds.is_directory(Path(directory)))
 
 
 def _filter_path(beside: Path | None, environ: Mapping[str, str]) -> Iterator[str]:
     if beside is None:
         return iter(())
-    project = _project(beside)
+    project = _find_project(beside)
     entries = environ.get("PATH", "").split(os.pathsep)
     return (entry for entry in entries if _is_kept(entry, project))
 

@@ -25,7 +25,7 @@ def write_private(path: Path, text: str) -> None:
     except OSError as error:
         with suppress(OSError):  # the first error is the one to report
             fresh.unlink()
-        raise unwritable_error(path, error) from error
+        raise build_unwritable_error(path, error) from error
 
 
 def remove_private(path: Path) -> None:
@@ -33,9 +33,9 @@ def remove_private(path: Path) -> None:
     try:
         path.unlink(missing_ok=True)
     except OSError as error:
-        raise unwritable_error(path, error) from error
+        raise build_unwritable_error(path, error) from error
 
 
-def unwritable_error(path: Path, error: OSError) -> SettingsError:
+def build_unwritable_error(path: Path, error: OSError) -> SettingsError:
     look = "df -h" if error.errno in _FULL else "ls -ld"
     return SettingsError(f"cannot write {path}: {error.strerror}", hint=f"{look} {path.parent}")

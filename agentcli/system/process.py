@@ -289,13 +289,13 @@ async def run(
                 tag, shell_pid=child.pid, since_pid=since_pid or child.pid, ran_s=duration_s
             )
         if left:  # what is about to end, such as a `>(cat)`, was not left behind
-            known = {pid: process_tree.start_time(pid) for pid in left}
+            known = {pid: process_tree.read_start_time(pid) for pid in left}
             left = await process_tree.wait_until_gone(known, within_s=ENDING_S)
     except asyncio.CancelledError:
         await run_to_completion(_interrupt(child, tag=tag, pipe=pipe))
         raise
     return ProcessEnd(
-        returncode=_returncode(child),
+        returncode=_read_returncode(child),
         timed_out=timed_out,
         duration_s=duration_s,
         left_running=tuple(left),
@@ -336,7 +336,7 @@ async def _wait_until_gone(child: "Popen[bytes]", *, exited: asyncio.Event) -> N
 async def end(child: "Popen[bytes]", *, tag: str, steps: Steps) -> list[int]:
     """End a process, its group, and then what left the group; return pids that would not die."""
     # The parents of processes are known only while those live.
-    known = {pid: process_tree.start_time(pid) for pid in process_tree.find_processes(tag)}
+    known = {pid: process_tree.read_start_time(pid) for pid in process_tree.find_processes(tag)}
     for number, patience_s in steps:
         if not process_tree.signal_group(child.pid, number):
             break
@@ -348,20 +348,20 @@ async def end(child: "Popen[bytes]", *, tag: str, steps: Steps) -> list[int]:
     return left
 
 
-def signal_of_death(returncode: int) -> str | None:
+def name_death_signal(returncode: int) -> str | None:
     """Return the signal that killed a process, also if its shell reports it by a code above 128.
 
     A shell's SIGPIPE does not count: pipelines whose reader had enough end like that every day.
     """
     if returncode < 0:
-        return _signal_name(-returncode)
+        return _name_signal(-returncode)
     number = returncode - 128
-    return _signal_name(number) if number in range(1, 32) and number != signal.SIGPIPE else None
+    return _name_signal(number) if number in range(1, 32) and number != signal.SIGPIPE else None
 
 
 def format_ending(returncode: int) -> str:
     """Return how a process ended, in words."""
-    death = signal_of_death(returncode)
+    death = name_death_signal(returncode)
     return f"killed by {death}" if death else f"exit code {returncode}"
 
 
@@ -397,7 +397,7 @@ async def _wait_for_group(child: "Popen[bytes]", within_s: float, *, leader_only
         await asyncio.sleep(process_tree.LOOK_EVERY_S)
 
 
-def _signal_name(number: int) -> str:
+def _name_signal(number: int) -> str:
     try:
         return signal.Signals(number).name
     except ValueError:
@@ -414,7 +414,7 @@ def _wait_in_thread(child: "Popen[bytes]", then: Callable[[], object]) -> None:
     Thread(target=wait, name=f"wait for {child.pid}", daemon=True).start()
 
 
-def _returncode(child: "Popen[bytes]") -> int:
+def _read_returncode(child: "Popen[bytes]") -> int:
     """Return the code. A process that survives SIGKILL counts as killed: it dies when it wakes."""
     code = child.poll()
     return -process_tree.KILL if code is None else code

@@ -20,8 +20,8 @@ from agentcli.system.process import (
     Pipe,
     end,
     format_ending,
+    name_death_signal,
     run_to_completion,
-    signal_of_death,
     wait_for_exit,
 )
 from agentcli.types.fast_dataclass import dataclass
@@ -48,7 +48,7 @@ class StartedCommand:
 
     @property
     def is_alive(self) -> bool:
-        return self.born != "" and process_tree.start_time(self.pid) == self.born
+        return self.born != "" and process_tree.read_start_time(self.pid) == self.born
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +65,7 @@ class FinishedCommand:
     @property
     def exit_code(self) -> int | None:
         """The exit code; None if a signal killed it."""
-        return None if signal_of_death(self.returncode) else self.returncode
+        return None if name_death_signal(self.returncode) else self.returncode
 
     @property
     def how(self) -> str:
@@ -110,7 +110,7 @@ class ProcessTable:
         self._marks = 0
         self._reapers: list[OrphanReaper] = []
 
-    def new_tag(self, *, confined: bool) -> str:
+    def create_tag(self, *, confined: bool) -> str:
         """Return the tag by which the processes of a new command will be known.
 
         `confined` says that it runs in a sandbox.
@@ -118,7 +118,7 @@ class ProcessTable:
         with self._tagging:
             self._marks += 1
             if confined not in self._prefixes:
-                self._prefixes[confined] = process_tree.new_tag(confined=confined)
+                self._prefixes[confined] = process_tree.make_tag(confined=confined)
                 self._reapers.append(OrphanReaper(self._prefixes[confined]))
             return f"{self._prefixes[confined]}{self._marks}."
 
@@ -128,7 +128,7 @@ class ProcessTable:
         """Add a command that has just been started."""
         started = StartedCommand(
             pid=child.pid,
-            born=process_tree.start_time(child.pid),
+            born=process_tree.read_start_time(child.pid),
             command=command,
             call_id=call_id,
             log_path=log_path,
@@ -145,9 +145,9 @@ class ProcessTable:
         """
         self._releases.pop(tag, None)
         self._pipes = [one for one in (*self._pipes, pipe) if one.is_open]
-        return self._account_for(self._commands[tag], left_running)
+        return self._record_end(self._commands[tag], left_running)
 
-    def release_event(self, tag: str) -> asyncio.Event:
+    def ensure_release_event(self, tag: str) -> asyncio.Event:
         """Return the event that is set when the command is to run on without being waited for."""
         return self._releases.setdefault(tag, asyncio.Event())
 
@@ -166,18 +166,18 @@ class ProcessTable:
         self._watches.add(watch)
         watch.add_done_callback(self._watches.discard)
 
-    def running(self) -> list[StartedCommand]:
+    def list_running(self) -> list[StartedCommand]:
         """Return all known processes that are alive."""
-        return [*self.in_background(), *self._awaited.values()]
+        return [*self.list_background(), *self._awaited.values()]
 
-    def in_background(self) -> list[StartedCommand]:
+    def list_background(self) -> list[StartedCommand]:
         """Return the processes that nobody waits for."""
         self._left = [left for left in self._left if left.is_alive]
         return [*self._unattended.values(), *self._left]
 
     def signal(self, pids: Iterable[int], number: int) -> bool:
         """Signal processes if all are alive and of this session; return whether they were."""
-        pids, known = set(pids), {started.pid for started in self.running()}
+        pids, known = set(pids), {started.pid for started in self.list_running()}
         if not pids <= known:
             return False
         process_tree.signal_processes(pids, number)
@@ -204,13 +204,13 @@ class ProcessTable:
         return await run_to_completion(self._close())
 
     async def _close(self) -> list[StartedCommand]:
-        noted = self.running()
+        noted = self.list_running()
         found = self._find_all()
         if self._prefixes:
             # One look can miss a process that is just being replaced by another.
             await asyncio.sleep(process_tree.LOOK_AGAIN_S)
             found |= self._find_all()
-        known = {pid: process_tree.start_time(pid) for pid in found} | {
+        known = {pid: process_tree.read_start_time(pid) for pid in found} | {
             each.pid: each.born for each in noted
         }
         if known:
@@ -238,10 +238,10 @@ class ProcessTable:
             found |= process_tree.find_processes(prefix)
         return found
 
-    def _account_for(self, started: StartedCommand, left_running: Iterable[int]) -> tuple[int, ...]:
+    def _record_end(self, started: StartedCommand, left_running: Iterable[int]) -> tuple[int, ...]:
         self._awaited.pop(started.pid, None)
         self._unattended.pop(started.pid, None)
-        births = {pid: process_tree.start_time(pid) for pid in left_running}
+        births = {pid: process_tree.read_start_time(pid) for pid in left_running}
         left = [replace(started, pid=pid, born=born) for pid, born in births.items() if born]
         self._left += left
         return tuple(each.pid for each in left)
@@ -255,7 +255,7 @@ class ProcessTable:
             # Killing the shell means killing the command: its children must not stay behind.
             await end(child, tag=started.tag, steps=AFTER_TIMEOUT)
         await pipe.drain(DRAIN_S)
-        self._account_for(started, process_tree.find_processes(started.tag))
+        self._record_end(started, process_tree.find_processes(started.tag))
         finished = FinishedCommand(
             started=started, returncode=returncode, duration_s=duration_s, remarks=then()
         )

@@ -54,7 +54,7 @@ _NEAR_PIDS = 512
 _NEAR_S = 1.0
 
 
-def new_tag(*, confined: bool) -> str:
+def make_tag(*, confined: bool) -> str:
     """Return a new tag. `confined` says that everything with this tag runs in a sandbox."""
     return f"{_CONFINED if confined else 'agentcli-'}{secrets.token_hex(8)}."
 
@@ -71,7 +71,7 @@ def find_processes(tag: str) -> dict[int, str]:
     if not _HAS_PROC:
         return _find_with_ps(tag)
     found = _filter_tagged(tag, list_pids())
-    stats = {pid: stat for pid in list_pids() if found and (stat := _stat(pid))}
+    stats = {pid: stat for pid in list_pids() if found and (stat := _read_stat(pid))}
     grown = -1
     while grown != len(found):
         grown = len(found)
@@ -89,20 +89,20 @@ def find_survivors(tag: str, *, shell_pid: int, since_pid: int, ran_s: float) ->
     if not _HAS_PROC:
         # Running ps after every command would take longer than most commands do.
         return list(find_processes(tag)) if signal_group(shell_pid, 0) else []
-    newest = newest_pid()
+    newest = read_newest_pid()
     if ran_s < _NEAR_S and 0 < since_pid <= newest <= since_pid + _NEAR_PIDS:
         found = _filter_tagged(tag, range(since_pid + 1, newest + 1))
     else:
         found = find_processes(tag)
-    stats = ((pid, _stat(pid)) for pid in found)
+    stats = ((pid, _read_stat(pid)) for pid in found)
     return [pid for pid, stat in stats if stat and stat.parent not in found]
 
 
-def start_time(pid: int) -> str:
+def read_start_time(pid: int) -> str:
     """Return the start time, which tells reused pids apart; empty if the process is gone."""
     if not _HAS_PROC:
-        return "".join(_ps("-p", str(pid), "-o", "lstart="))
-    stat = _stat(pid)
+        return "".join(_run_ps("-p", str(pid), "-o", "lstart="))
+    stat = _read_stat(pid)
     return stat.born if stat else ""
 
 
@@ -112,7 +112,7 @@ def group_lives(group: int) -> bool:
         return False
     if not _HAS_PROC:
         return True
-    return any(stat.group == group for stat in map(_stat, list_pids()) if stat)
+    return any(stat.group == group for stat in map(_read_stat, list_pids()) if stat)
 
 
 def signal_processes(pids: Iterable[int], number: int) -> None:
@@ -161,7 +161,7 @@ async def wait_until_gone(known: Mapping[int, str], *, within_s: float) -> list[
 
 
 def _find_living(known: Mapping[int, str]) -> list[int]:
-    return [pid for pid, birth in known.items() if birth and start_time(pid) == birth]
+    return [pid for pid, birth in known.items() if birth and read_start_time(pid) == birth]
 
 
 def _filter_tagged(tag: str, pids: Iterable[int]) -> dict[int, str]:
@@ -213,7 +213,7 @@ class _Stat:
     born: str
 
 
-def _stat(pid: int) -> _Stat | None:
+def _read_stat(pid: int) -> _Stat | None:
     """Return the kernel's data on a process; None if it is dead, reaped or not."""
     try:
         stat = _read_file(pid, "stat").decode("utf-8", "replace")
@@ -229,7 +229,7 @@ def list_pids() -> Iterator[int]:
     return (int(name) for name in os.listdir(_PROC) if name.isdigit())  # noqa: PTH208 - as in _read_file
 
 
-def newest_pid() -> int:
+def read_newest_pid() -> int:
     """Return the newest pid of this machine or container; -1 if it is not known."""
     try:
         return int(_PROC.joinpath("loadavg").read_text(encoding="ascii").split()[-1])
@@ -239,12 +239,12 @@ def newest_pid() -> int:
 
 def _find_with_ps(tag: str) -> dict[int, str]:
     """Find processes without /proc: `e` makes ps print the environment after each command."""
-    lines = (line.split(None, 1) for line in _ps("axeww", "-o", "pid=,command="))
+    lines = (line.split(None, 1) for line in _run_ps("axeww", "-o", "pid=,command="))
     found = ((pid, _complete_tag(tag, "".join(words))) for pid, *words in lines)
     return {int(pid): whole for pid, whole in found if whole}
 
 
-def _ps(*arguments: str) -> list[str]:
+def _run_ps(*arguments: str) -> list[str]:
     try:
         listed = own_process.run(["ps", *arguments], beside=None)
     except OSError:

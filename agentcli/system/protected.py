@@ -17,7 +17,7 @@ _POINTER_LIMIT_CHARS = 4096
 def is_protected(root: Path, parts: Sequence[str]) -> bool:
     if any(_fold(part) in _NAMES for part in parts):
         return True
-    elsewhere = _git_directory(root)
+    elsewhere = _find_git_directory(root)
     return bool(elsewhere) and tuple(parts[: len(elsewhere)]) == elsewhere
 
 
@@ -30,7 +30,7 @@ def _fold(name: str) -> str:
     return shown.casefold().rstrip(" .")
 
 
-def _git_directory(root: Path) -> tuple[str, ...]:
+def _find_git_directory(root: Path) -> tuple[str, ...]:
     """Return the target of the root's `.git`, if it is a link or pointer into the workspace."""
     git = root / ".git"
     if git.is_symlink():

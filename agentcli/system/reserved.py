@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
-from agentcli.system.home import home as home_of_user
+from agentcli.system.home import locate_home as home_of_user
 
 
 def _split_names(text: str) -> tuple[str, ...]:
@@ -99,7 +99,7 @@ class Reserved:
     ) -> None:
         """`machine` is its root directory. agentcli is installed in `environment`; None if its
         source is used where it is. All paths are real paths."""
-        homes = (home, *_other_homes(machine, workspace))
+        homes = (home, *_iter_other_homes(machine, workspace))
         self._homes = tuple(one for one in dict.fromkeys(homes) if one.is_relative_to(workspace))
         self._machine = machine if machine.is_relative_to(workspace) else None
         is_inside = environment is not None and workspace in environment.parents
@@ -108,7 +108,7 @@ class Reserved:
         self.is_empty = not (self._homes or self._machine or self.environment)
         """True if no reserved path lies in the workspace."""
         self._hidden = _fold_all(self.secrets())
-        self._guarded = _fold_all((*self.startup(), *self.settings()))
+        self._guarded = _fold_all((*self.iter_startup(), *self.settings()))
 
     def secrets(self) -> Iterator[Path]:
         """Yield the paths that are hidden by name, whether they exist or not."""
@@ -120,7 +120,7 @@ class Reserved:
         """Yield the settings of programs that are guarded, whether they exist or not."""
         yield from (home / name for home in self._homes for name in _SETTINGS)
 
-    def startup(self) -> Iterator[Path]:
+    def iter_startup(self) -> Iterator[Path]:
         """Yield what runs at login and is guarded, whether it exists or not."""
         names = (*_STARTUP_FILES, *_STARTUP_DIRECTORIES)
         yield from (home / name for home in self._homes for name in names)
@@ -129,7 +129,7 @@ class Reserved:
 
     def why_hidden(self, real: Path) -> str:
         """Return why a real path must not be read; empty if it may."""
-        if not self._hidden.isdisjoint(_at_or_above(real)):
+        if not self._hidden.isdisjoint(_iter_with_parents(real)):
             return "it holds the user's keys, passwords or history"
         if self._machine and _is_private(real, self._machine):
             return "not every user of this machine may read it"
@@ -139,7 +139,7 @@ class Reserved:
         """Return why a real path must not be written without approval; empty if it may."""
         if self.environment and real.is_relative_to(self.environment):
             return "agentcli itself runs from that environment"
-        if self._guarded.isdisjoint(_at_or_above(real)):
+        if self._guarded.isdisjoint(_iter_with_parents(real)):
             return ""
         return "it runs at login or later, or belongs to the system"
 
@@ -160,12 +160,12 @@ def find_own_environment() -> Path | None:
     return environment if Path(os.path.realpath(__file__)).is_relative_to(environment) else None
 
 
-def kind_of(guarded: Path) -> Literal["file", "directory"]:
+def choose_kind(guarded: Path) -> Literal["file", "directory"]:
     """Return what a guarded path would be if it existed."""
     return "file" if guarded.name in _STARTUP_FILES else "directory"
 
 
-def _other_homes(machine: Path, workspace: Path) -> Iterator[Path]:
+def _iter_other_homes(machine: Path, workspace: Path) -> Iterator[Path]:
     for parent in (machine / "home", machine / "Users"):
         if parent.is_relative_to(workspace) and parent.is_dir():
             yield from parent.iterdir()
@@ -190,7 +190,7 @@ def _is_private(real: Path, machine: Path) -> bool:
     return False
 
 
-def _at_or_above(path: Path) -> Iterator[str]:
+def _iter_with_parents(path: Path) -> Iterator[str]:
     return (str(one).casefold() for one in (path, *path.parents))
 
 

@@ -89,7 +89,7 @@ def sniff(head: bytes) -> Encoding:
             return Encoding(codec=codec, bom=mark)
     if b"\0" in head[:SNIFFED_BYTES]:
         raise NotText("it has NUL bytes")
-    return UTF8 if _begins_as_utf8(head) else one_byte_encoding(head)
+    return UTF8 if _begins_as_utf8(head) else choose_one_byte_encoding(head)
 
 
 def decode(data: bytes) -> tuple[str, Encoding]:
@@ -101,11 +101,11 @@ def decode(data: bytes) -> tuple[str, Encoding]:
         except UnicodeDecodeError as error:
             if encoding.codec != "utf-8":
                 raise NotText(f"it begins like {encoding.codec} but is not") from error
-    encoding = one_byte_encoding(data)
+    encoding = choose_one_byte_encoding(data)
     return encoding.decode(data), encoding
 
 
-def one_byte_encoding(data: bytes) -> Encoding:
+def choose_one_byte_encoding(data: bytes) -> Encoding:
     """Return Latin-1 unless something shows that it is Windows-1252, which extends it.
 
     Latin-1 rejects a dash or a curly quote, which could be wrong in that file.
@@ -122,7 +122,7 @@ def _begins_as_utf8(data: bytes) -> bool:
     return True
 
 
-def majority_ending(text: str) -> Ending:
+def choose_majority_ending(text: str) -> Ending:
     crlf = text.count("\r\n")
     return "\r\n" if crlf * 2 > text.count("\n") else "\n"
 
@@ -136,7 +136,7 @@ def set_line_ending(text: str, ending: Ending) -> str:
     return lf if ending == "\n" else lf.replace("\n", ending)
 
 
-def printable(text: str) -> str:
+def to_printable(text: str) -> str:
     """Return one line of limited length that any screen can show."""
     shown = escape_unprintable(text)
     return shown if len(shown) <= SHOWN_PATH_CHARS else shown[:SHOWN_PATH_CHARS] + "…"

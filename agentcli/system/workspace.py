@@ -23,7 +23,7 @@ from agentcli.system.protected import is_protected
 from agentcli.system.replace_file import ReplacedFile, replace_file
 from agentcli.system.reserved import find_reserved
 from agentcli.system.temporary import TEMPORARY
-from agentcli.system.text import printable
+from agentcli.system.text import to_printable
 from agentcli.types.errors import ToolError
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.grants import NO_GRANTS, Grants
@@ -45,20 +45,20 @@ MOST_DIRECTORIES = 500
 _SKIPPED = frozenset({".git", ".agentcli", "node_modules", "__pycache__", ".venv", "venv"})
 
 
-def closest_path(root: Path, given: str) -> str | None:
+def find_closest_path(root: Path, given: str) -> str | None:
     """Return the closest path below the root, printable. Links are not followed."""
     parts = [part for part in given.replace("\\", "/").split("/") if part not in ("", ".", "..")]
     if not parts or len(parts) > DEEPEST or "\0" in given:
         return None
     near = _find_respelling(root, parts) or _find_elsewhere(root, parts)
-    return printable(near) if near else None
+    return to_printable(near) if near else None
 
 
 def _find_respelling(root: Path, parts: list[str]) -> str | None:
     """Return a path whose components all are exactly or nearly as given."""
     found: list[str] = []
     for part in parts:
-        names = _names(root.joinpath(*found))
+        names = _list_names(root.joinpath(*found))
         near = [part] if part in names else get_close_matches(part, names, n=1, cutoff=CUTOFF)
         if not near:
             return None
@@ -68,12 +68,12 @@ def _find_respelling(root: Path, parts: list[str]) -> str | None:
 
 def _find_elsewhere(root: Path, parts: list[str]) -> str | None:
     """Return the same name in another directory, the one that shares most of the given path."""
-    candidates = [path for path in _paths(root) if path.rsplit("/", 1)[-1] == parts[-1]]
+    candidates = [path for path in _iter_paths(root) if path.rsplit("/", 1)[-1] == parts[-1]]
     wanted = set(parts)
     return max(candidates, key=lambda path: len(wanted & set(path.split("/"))), default=None)
 
 
-def _names(folder: Path) -> dict[str, bool]:
+def _list_names(folder: Path) -> dict[str, bool]:
     """Return the names in a directory, and whether each is a directory; nothing for a link."""
     try:
         if folder.is_symlink():
@@ -85,13 +85,13 @@ def _names(folder: Path) -> dict[str, bool]:
         return {}
 
 
-def _paths(root: Path) -> Iterator[str]:
+def _iter_paths(root: Path) -> Iterator[str]:
     """Yield files breadth first, in a fixed order, up to a limit."""
     waiting = deque([""])
     left = ENTRIES_LOOKED_AT
     while waiting and left > 0:
         folder = waiting.popleft()
-        for name, is_folder in sorted(_names(root / folder).items()):
+        for name, is_folder in sorted(_list_names(root / folder).items()):
             left -= 1
             path = f"{folder}/{name}" if folder else name
             if not is_folder:
@@ -171,7 +171,7 @@ class Workspace:
     def locate(self, given: str, granted: Grants = NO_GRANTS) -> WorkspacePath:
         """Return what a path means. It need not exist. Raise ToolError if it cannot be in any root,
         or must not be read. `granted` is what this one call may read besides."""
-        shown = printable(given)
+        shown = to_printable(given)
         if not given:
             raise ToolError("The path is empty.", kind=ErrorKind.INVALID_INPUT)
         if find_tokens(given):
@@ -183,7 +183,7 @@ class Workspace:
                 kind=ErrorKind.INVALID_INPUT,
             )
         written = self.root / expand_own_home(given)
-        real = self._real(written, shown)
+        real = self._resolve_real(written, shown)
         if why := self._reserved.why_hidden(real):
             raise ToolError(f"{shown} is hidden from tools: {why}. Ask the user for what you need.")
         added = self._added()
@@ -208,7 +208,7 @@ class Workspace:
             if temporary is None or not written.is_relative_to(name):
                 continue
             root = Path(os.path.realpath(temporary.root))
-            real = self._real(temporary.at / written.relative_to(name), shown)
+            real = self._resolve_real(temporary.at / written.relative_to(name), shown)
             if real.is_relative_to(root):
                 relative = real.relative_to(root).as_posix()
                 return WorkspacePath(
@@ -236,16 +236,16 @@ class Workspace:
     def stat(self, path: WorkspacePath) -> os.stat_result | None:
         """Return its status; None if it does not exist, or a parent is not a directory."""
         try:
-            with self._parent(path) as (folder, name):
+            with self._open_parent(path) as (folder, name):
                 return folder.stat(name)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
-            raise _refusal(path, error) from error
+            raise _build_refusal(path, error) from error
 
     def open_file(self, path: WorkspacePath) -> int:
         """Return a handle for reading. Raise ToolError for anything but a regular file."""
-        with self._translate_errors(path), self._parent(path) as (folder, name):
+        with self._translate_errors(path), self._open_parent(path) as (folder, name):
             self._require_regular(path, folder.stat(name))
             handle = folder.open_file(name, os.O_RDONLY)
             try:
@@ -291,7 +291,7 @@ class Workspace:
             return  # a temporary file
         if self._is_held(path.path):
             raise ToolError(f"{path.given} is protected: agentcli depends on it.")
-        names = _names_as_given(path)
+        names = _list_given_names(path)
         if self._is_protected(path.path, path.root) or is_protected(path.root, names):
             raise ToolError(
                 f"{path.given} is protected: git's own files and agentcli's settings are not "
@@ -312,9 +312,9 @@ class Workspace:
 
     def find_near(self, given: str) -> str | None:
         """Return the closest existing path to one that does not exist, if any is close."""
-        return closest_path(self.root, given)
+        return find_closest_path(self.root, given)
 
-    def no_such_file(self, path: WorkspacePath) -> ToolError:
+    def build_missing_error(self, path: WorkspacePath) -> ToolError:
         hint = _hint_form(path) or (self._hint(path.relative) if path.root == self.root else "")
         if not hint and _WILDCARDS & set(path.given):
             hint = " A path has no wildcards: give them as glob, to find_files or grep."
@@ -324,7 +324,7 @@ class Workspace:
         near = self.find_near(given)
         return f" Did you mean {near}?" if near else ""
 
-    def _real(self, written: Path, shown: str) -> Path:
+    def _resolve_real(self, written: Path, shown: str) -> Path:
         try:
             os.fsencode(written)
             return _resolve(written)
@@ -339,7 +339,7 @@ class Workspace:
             raise ToolError(f"{shown}: {error.strerror}.") from error
 
     @contextmanager
-    def _parent(self, path: WorkspacePath) -> Iterator[tuple[Folder, str]]:
+    def _open_parent(self, path: WorkspacePath) -> Iterator[tuple[Folder, str]]:
         """Open the parent directory of a path; yield it with the path's name there."""
         *parents, name = path.parts or (".",)
         with descend(path.root, parents) as folder:
@@ -358,7 +358,7 @@ class Workspace:
 
     def _require_regular(self, path: WorkspacePath, found: os.stat_result | None) -> None:
         if found is None:
-            raise self.no_such_file(path)
+            raise self.build_missing_error(path)
         if not stat.S_ISREG(found.st_mode):
             kind = _KINDS.get(stat.S_IFMT(found.st_mode), "something else")
             raise ToolError(f"{path.given} is {kind}, not a regular file.")
@@ -369,9 +369,9 @@ class Workspace:
         try:
             yield
         except (FileNotFoundError, NotADirectoryError):
-            raise self.no_such_file(path) from None
+            raise self.build_missing_error(path) from None
         except OSError as error:
-            raise _refusal(path, error) from error
+            raise _build_refusal(path, error) from error
 
 
 def _open_bytes(data: bytes) -> int:
@@ -382,7 +382,7 @@ def _open_bytes(data: bytes) -> int:
         return os.dup(file.fileno())
 
 
-def _names_as_given(located: WorkspacePath) -> tuple[str, ...]:
+def _list_given_names(located: WorkspacePath) -> tuple[str, ...]:
     """Return the names below the root before links were followed, as far as they were given."""
     path = PurePath(located.given)
     if path.is_absolute():
@@ -414,7 +414,7 @@ def _hint_form(path: WorkspacePath) -> str:
         return " Give the path alone, without file://."
     with suppress(OSError, ValueError):
         if (path.root / given).is_symlink():
-            target = printable(os.fspath((path.root / given).readlink()))
+            target = to_printable(os.fspath((path.root / given).readlink()))
             return f" It is a link to {target}, which does not exist."
         without_lines = _LINES_BEHIND.sub("", given)
         if without_lines != given and (path.root / without_lines).is_file():
@@ -427,7 +427,7 @@ def _hint_form(path: WorkspacePath) -> str:
             return " Give one path in each call."
     if _MODULE.fullmatch(given):
         module = f"{given.replace('.', '/')}.py"
-        near = closest_path(path.root, module)
+        near = find_closest_path(path.root, module)
         return f" Did you mean {near}?" if near and near.endswith(module) else ""
     return ""
 
@@ -439,9 +439,9 @@ def _hint_parent(path: WorkspacePath) -> str:
     for count in range(1, len(path.parts)):
         folder = path.root.joinpath(*path.parts[:count])
         if not os.path.lexists(folder):
-            return f" There is no directory {printable('/'.join(path.parts[:count]))}."
+            return f" There is no directory {to_printable('/'.join(path.parts[:count]))}."
     return ""
 
 
-def _refusal(path: WorkspacePath, error: OSError) -> ToolError:
+def _build_refusal(path: WorkspacePath, error: OSError) -> ToolError:
     return ToolError(f"{path.given}: {(error.strerror or str(error)).lower()}.")

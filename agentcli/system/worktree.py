@@ -34,29 +34,31 @@ def abbreviate(name: str, limit_chars: int = NAME_CHARS) -> str:
 
 def find_branch(folder: Path) -> str:
     """Return `branch main` or `commit 1a2b3c4d5e6f`; empty if there is no repository."""
-    head = next((head for head in map(_head, _repository_paths(folder)) if head is not None), "")
+    head = next(
+        (head for head in map(_read_head, _list_repository_paths(folder)) if head is not None), ""
+    )
     if on_branch := _ON_BRANCH.fullmatch(head):
         return f"branch {abbreviate(on_branch[1])}"
     return f"commit {head[:12]}" if _COMMIT.fullmatch(head) else ""
 
 
 @lru_cache(maxsize=4)
-def _repository_paths(folder: Path) -> tuple[Path, ...]:
+def _list_repository_paths(folder: Path) -> tuple[Path, ...]:
     """Return where its repository may be. Cached: it is asked before every request of a session."""
     return tuple(directory / ".git" for directory in (folder, *folder.parents))
 
 
-def _head(git: Path) -> str | None:
+def _read_head(git: Path) -> str | None:
     """Return the line in HEAD; None if there is no such directory, nor a file that names one."""
     try:
         if not stat.S_ISDIR(git.stat().st_mode):
-            git = git.parent / _first_line(git).removeprefix("gitdir: ")
-        return _first_line(git / "HEAD")
+            git = git.parent / _read_first_line(git).removeprefix("gitdir: ")
+        return _read_first_line(git / "HEAD")
     except (OSError, ValueError):
         return None
 
 
-def _first_line(path: Path) -> str:
+def _read_first_line(path: Path) -> str:
     if not path.is_file():
         raise FileNotFoundError(path)
     with path.open("rb") as file:

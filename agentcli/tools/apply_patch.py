@@ -13,12 +13,12 @@ from typing import ClassVar
 from agentcli.system.process import run_to_completion
 from agentcli.system.text import NotText, decode
 from agentcli.system.workspace import Workspace
-from agentcli.tools.arguments import BuiltinArguments, TextCheck, argument, parse_arguments
+from agentcli.tools.arguments import BuiltinArguments, TextCheck, declare_argument, parse_arguments
 from agentcli.tools.hidden import NOTHING_HIDDEN, HiddenValues
 from agentcli.tools.patch.contract import load_patch_spec
 from agentcli.tools.patch.parser import FileChange, Update, parse_patch
 from agentcli.tools.patch.plan import PatchStep, PlannedChange, apply_patch_steps, plan_change
-from agentcli.tools.seen import Seen, all_lines, carry_over, sha256
+from agentcli.tools.seen import Seen, carry_over, compute_sha256, list_all_lines
 from agentcli.types.errors import ToolError
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Json
@@ -28,7 +28,7 @@ from agentcli.types.tools import Diff, Effect, KnownFile, LineRanges, Output, To
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplyPatchArgs(BuiltinArguments):
     patch: str = field(
-        metadata=argument(TextCheck(), "All of it, from *** Begin Patch to *** End Patch")
+        metadata=declare_argument(TextCheck(), "All of it, from *** Begin Patch to *** End Patch")
     )
 
     aliases: ClassVar[dict[str, str]] = {"input": "patch", "patch_text": "patch", "diff": "patch"}
@@ -69,7 +69,7 @@ class ApplyPatch:
 
     async def preview(self, args: Patch, context: ToolContext) -> Diff | None:
         with _note_unchanged():
-            return _diff(await asyncio.to_thread(self._plan, args.changes))
+            return _build_diff(await asyncio.to_thread(self._plan, args.changes))
 
     async def run(self, args: Patch, context: ToolContext) -> Output:
         with _note_unchanged():
@@ -80,7 +80,7 @@ class ApplyPatch:
             # A cancelled call must not finish later, alongside another edit.
             plan, notes = await run_to_completion(asyncio.to_thread(self._apply, args.changes))
             known = self._find_known(plan)
-        details = replace(_diff(plan, notes), known=known)
+        details = replace(_build_diff(plan, notes), known=known)
         summary = "\n".join((_describe_plan(plan), *map("[{}]".format, notes)))
         return Output.of(summary, details=details)
 
@@ -91,7 +91,7 @@ class ApplyPatch:
     def _apply(self, changes: Sequence[FileChange]) -> tuple[list[PlannedChange], tuple[str, ...]]:
         with _note_unchanged():
             plan = self._plan(changes)
-        return plan, apply_patch_steps(_steps(plan), self._workspace)
+        return plan, apply_patch_steps(_list_steps(plan), self._workspace)
 
     def _plan(self, changes: Sequence[FileChange]) -> list[PlannedChange]:
         plan = [plan_change(change, self._workspace, self._hidden) for change in changes]
@@ -99,25 +99,25 @@ class ApplyPatch:
         return plan
 
     def _find_known(self, plan: Sequence[PlannedChange]) -> tuple[KnownFile, ...]:
-        steps = _steps(plan)
+        steps = _list_steps(plan)
         data = {step.path.path: step.before for step in steps if step.before is not None}
         return tuple(
             KnownFile(
                 path=step.path.given,
-                sha256=sha256(step.after),
-                lines=self._lines(step, data),
+                sha256=compute_sha256(step.after),
+                lines=self._find_known_lines(step, data),
             )
             for step in steps
             if step.after is not None
         )
 
-    def _lines(self, step: PatchStep, data: Mapping[Path, bytes]) -> LineRanges:
+    def _find_known_lines(self, step: PatchStep, data: Mapping[Path, bytes]) -> LineRanges:
         """Return the lines that the model knows after a step; `data` holds the files before it."""
         try:
             if step.source is None:
-                return all_lines(decode(step.after or b"")[0])
+                return list_all_lines(decode(step.after or b"")[0])
             before = data[step.source.path]
-            lines = self._seen.lines(step.source.path, sha256(before))
+            lines = self._seen.lines(step.source.path, compute_sha256(before))
             return carry_over(decode(before)[0], step.splices, lines)
         except NotText:  # a file that is only moved
             return ()
@@ -132,14 +132,14 @@ def _note_unchanged() -> Iterator[None]:
         raise ToolError(f"Nothing was changed: {error}", kind=error.kind) from None
 
 
-def _steps(plan: Sequence[PlannedChange]) -> list[PatchStep]:
+def _list_steps(plan: Sequence[PlannedChange]) -> list[PatchStep]:
     return [step for each in plan for step in each.steps]
 
 
 def _require_distinct(plan: Sequence[PlannedChange]) -> None:
     """Raise ToolError if two names lead to one file."""
     seen: set[Path] = set()
-    for step in _steps(plan):
+    for step in _list_steps(plan):
         if step.path.path in seen:
             raise ToolError(f"{step.path.given} is named twice. Put its hunks together.")
         seen.add(step.path.path)
@@ -151,7 +151,7 @@ def _describe_plan(plan: Sequence[PlannedChange]) -> str:
     return "\n".join(["Patch applied:", *(each.done for each in plan)])
 
 
-def _diff(plan: Sequence[PlannedChange], notes: tuple[str, ...] = ()) -> Diff:
+def _build_diff(plan: Sequence[PlannedChange], notes: tuple[str, ...] = ()) -> Diff:
     """Return the diff of one file, or of all files one after another."""
     first, comparisons = plan[0].steps[0], [each.comparison for each in plan]
     is_one = len(plan) == 1
@@ -162,5 +162,5 @@ def _diff(plan: Sequence[PlannedChange], notes: tuple[str, ...] = ()) -> Diff:
         removed=sum(each.removed for each in comparisons),
         created=all(each.steps[0].before is None for each in plan),
         notes=notes + tuple(note for each in comparisons for note in each.notes),
-        sha256=sha256(first.after) if is_one and first.after is not None else "",
+        sha256=compute_sha256(first.after) if is_one and first.after is not None else "",
     )

@@ -43,7 +43,7 @@ def apply_aliases(
     if isinstance(raw, str):
         raw = _read_object(raw)
     if not isinstance(raw, dict):
-        raise _invalid(f"the arguments must be one JSON object, not {_name_kind(raw)}.")
+        raise _build_invalid_error(f"the arguments must be one JSON object, not {_name_kind(raw)}.")
     values: dict[str, Json] = {}
     for key, value in raw.items():
         name = of.aliases.get(key, key) if key not in required else key
@@ -65,7 +65,7 @@ def explain_faults(
     told = "; ".join(_describe_fault(fault, described, advice) for fault in found)
     is_unknown = any(fault.kind == "extra_forbidden" and len(fault.at) == 1 for fault in found)
     names = f" The fields are {', '.join(described)}." if is_unknown else ""
-    return _invalid(f"{told}{'' if told.endswith('?') else '.'}{names}")
+    return _build_invalid_error(f"{told}{'' if told.endswith('?') else '.'}{names}")
 
 
 def _describe_fault(
@@ -114,7 +114,7 @@ def _read_object(text: str) -> Json:
         value, fault = {}, "nested too deeply"
     if not isinstance(value, dict):
         return value
-    raise _invalid(f"the arguments are not valid JSON ({fault}). Send one object.")
+    raise _build_invalid_error(f"the arguments are not valid JSON ({fault}). Send one object.")
 
 
 def _refuse_constant(name: str) -> NoReturn:
@@ -132,5 +132,5 @@ def _name_kind(value: Json) -> str:
             return _display(value)
 
 
-def _invalid(message: str) -> ToolError:
+def _build_invalid_error(message: str) -> ToolError:
     return ToolError(f"Invalid input: {message}", kind=ErrorKind.INVALID_INPUT)

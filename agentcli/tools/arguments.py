@@ -73,11 +73,11 @@ class TextCheck:
     def __call__(self, value: Any) -> str:
         value = self.read(value)
         if not isinstance(value, str):
-            raise _wrong("string_type", "a valid string", value)
+            raise _build_wrong_value("string_type", "a valid string", value)
         if self.is_filled:
             _require_characters(value)
             if not value:
-                raise _wrong("string_too_short", "at least 1 character", value)
+                raise _build_wrong_value("string_too_short", "at least 1 character", value)
         self.accept(value)
         return value
 
@@ -95,9 +95,9 @@ class WholeCheck:
         number = _parse_whole(value)
         if self.least is not None and number < self.least:
             wanted = f"greater than or equal to {self.least}"
-            raise _wrong("greater_than_equal", wanted, value)
+            raise _build_wrong_value("greater_than_equal", wanted, value)
         if self.most is not None and number > self.most:
-            raise _wrong("less_than_equal", f"less than or equal to {self.most}", value)
+            raise _build_wrong_value("less_than_equal", f"less than or equal to {self.most}", value)
         return number
 
     @property
@@ -116,9 +116,11 @@ class SwitchCheck:
         elif isinstance(value, int | float) and abs(value) < _BEYOND and value == int(value):
             found = {0: False, 1: True}.get(int(value))
         else:
-            raise _wrong("bool_type", "a valid boolean", value)
+            raise _build_wrong_value("bool_type", "a valid boolean", value)
         if found is None:
-            raise _wrong("bool_parsing", "a valid boolean, unable to interpret input", value)
+            raise _build_wrong_value(
+                "bool_parsing", "a valid boolean, unable to interpret input", value
+            )
         return found
 
     @property
@@ -139,7 +141,7 @@ class ChoiceCheck:
             if word in self.words:
                 return word
         *others, last = map("'{}'".format, self.words)
-        raise _wrong("literal_error", f"{', '.join(others)} or {last}", value)
+        raise _build_wrong_value("literal_error", f"{', '.join(others)} or {last}", value)
 
     @property
     def schema(self) -> dict[str, Any]:
@@ -159,7 +161,7 @@ class ArrayCheck:
     def __call__(self, value: Any) -> list[Any]:
         value = self.read(value)
         if not isinstance(value, list):
-            raise _wrong("list_type", "an array", value)
+            raise _build_wrong_value("list_type", "an array", value)
         items = [_try_check(self.item, one, index) for index, one in enumerate(value)]
         if faults := _join_faults(items):
             raise WrongValue(*faults)
@@ -181,7 +183,7 @@ class ObjectCheck:
 
     def __call__(self, value: Any) -> BuiltinArguments:
         if not isinstance(value, dict):
-            raise _wrong("model_type", "an object", value)
+            raise _build_wrong_value("model_type", "an object", value)
         items: dict[str, Any] = value
         aliases = self.of.aliases
         return _check_fields(self.of, {aliases.get(key, key): items[key] for key in items})
@@ -200,17 +202,17 @@ class ObjectCheck:
         }
 
 
-def argument(check: Check, description: str = "") -> Mapping[str, Any]:
+def declare_argument(check: Check, description: str = "") -> Mapping[str, Any]:
     """Return the metadata of a field: how it is checked, and what a model is told of it."""
     return {"check": check, "description": description}
 
 
 def refuse_nul(path: str) -> None:
     if "\0" in path:
-        raise _wrong("path_nul", "a path without NUL", path)
+        raise _build_wrong_value("path_nul", "a path without NUL", path)
 
 
-FILE_PATH = argument(TextCheck(is_filled=True, accept=refuse_nul), "e.g. src/app.py")
+FILE_PATH = declare_argument(TextCheck(is_filled=True, accept=refuse_nul), "e.g. src/app.py")
 """The path of a file that a call is about; an invalid one is refused before the call is judged."""
 
 
@@ -303,34 +305,34 @@ def _parse_whole(value: Any) -> int:
     if isinstance(value, float):
         return _parse_whole_float(value)
     if not isinstance(value, str):
-        raise _wrong("int_type", "a valid integer", value)
+        raise _build_wrong_value("int_type", "a valid integer", value)
     _require_characters(value)
     text = value.strip(_BLANKS)
     if not re.fullmatch(r"[+-]?[0-9]+(?:_[0-9]+)*(?:\.0+)?", text):
         wanted = "a valid integer, unable to parse string as an integer"
-        raise _wrong("int_parsing", wanted, value)
+        raise _build_wrong_value("int_parsing", wanted, value)
     digits = text.partition(".")[0].replace("_", "")
     if len(digits) > _MOST_DIGITS:
-        raise _wrong("int_parsing_size", "a smaller integer", value)
+        raise _build_wrong_value("int_parsing_size", "a smaller integer", value)
     return int(digits)
 
 
 def _parse_whole_float(value: float) -> int:
     if value != value or value in (float("inf"), float("-inf")):
-        raise _wrong("finite_number", "a finite number", value)
+        raise _build_wrong_value("finite_number", "a finite number", value)
     if not value.is_integer():
         wanted = "a valid integer, got a number with a fractional part"
-        raise _wrong("int_from_float", wanted, value)
+        raise _build_wrong_value("int_from_float", wanted, value)
     if not -_BEYOND <= value < _BEYOND:
-        raise _wrong("int_parsing_size", "a smaller integer", value)
+        raise _build_wrong_value("int_parsing_size", "a smaller integer", value)
     return int(value)
 
 
 def _require_characters(text: str) -> None:
     """Raise WrongValue for half of a surrogate pair, which JSON can write and UTF-8 cannot."""
     if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
-        raise _wrong("string_unicode", "a valid string", text)
+        raise _build_wrong_value("string_unicode", "a valid string", text)
 
 
-def _wrong(kind: str, wanted: str, given: Any) -> WrongValue:
+def _build_wrong_value(kind: str, wanted: str, given: Any) -> WrongValue:
     return WrongValue(ArgumentFault(kind=kind, wanted=wanted, given=given))

@@ -29,7 +29,7 @@ from agentcli.tools.arguments import (
     TextCheck,
     WholeCheck,
     WrongValue,
-    argument,
+    declare_argument,
     parse_arguments,
 )
 from agentcli.tools.contracts import load_spec
@@ -80,20 +80,20 @@ _NEEDS = ArrayCheck(item=TextCheck(), read=flatten_request, accept=_check_needs)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BashArgs(BuiltinArguments):
-    command: str = field(metadata=argument(TextCheck(is_filled=True), "e.g. pytest -q"))
+    command: str = field(metadata=declare_argument(TextCheck(is_filled=True), "e.g. pytest -q"))
     timeout: float = field(
         default=120,
-        metadata=argument(WholeCheck(least=1, most=600), "Seconds, e.g. 300; default 120"),
+        metadata=declare_argument(WholeCheck(least=1, most=600), "Seconds, e.g. 300; default 120"),
     )
     background: bool = field(
-        default=False, metadata=argument(SwitchCheck(), "e.g. true for a server")
+        default=False, metadata=declare_argument(SwitchCheck(), "e.g. true for a server")
     )
     terminal: bool = field(
-        default=False, metadata=argument(SwitchCheck(), "e.g. true for a debugger")
+        default=False, metadata=declare_argument(SwitchCheck(), "e.g. true for a debugger")
     )
     needs: list[str] = field(
         default_factory=list,
-        metadata=argument(_NEEDS, "Access to ask for, e.g. network:docs.example.org"),
+        metadata=declare_argument(_NEEDS, "Access to ask for, e.g. network:docs.example.org"),
     )
 
     aliases: ClassVar[dict[str, str]] = {
@@ -201,7 +201,7 @@ class Bash:
         try:
             credentials = await self._shells.find_credentials(context.grants)
         except OSError as error:
-            raise _not_run(error) from error
+            raise _build_not_run_error(error) from error
         if args.terminal:
             self._check_terminal(context.grants)
         call = self._prepare(args, context, credentials)
@@ -227,7 +227,7 @@ class Bash:
 
     def _may_kill(self, args: BashArgs) -> bool:
         is_able = self._shells.are_confined and not (args.background or args.terminal)
-        return is_able and names_processes(args.command) and bool(self._processes.in_background())
+        return is_able and names_processes(args.command) and bool(self._processes.list_background())
 
     def _prepare(
         self, args: BashArgs, context: ToolContext, credentials: Mapping[str, str]
@@ -237,10 +237,10 @@ class Bash:
         command = encode_command(args.command, keeps_pipe=pipe != ())
         may_kill = self._may_kill(args)
         try:
-            post = ShellSetup.at(self._cwd.path, context.grants)
-            log_path, log_fd = self._new_log()
+            post = ShellSetup.from_directory(self._cwd.path, context.grants)
+            log_path, log_fd = self._create_log()
         except OSError as error:
-            raise _not_run(error) from error
+            raise _build_not_run_error(error) from error
         return _PendingCommand(
             args=args,
             call_id=context.call_id,
@@ -261,7 +261,7 @@ class Bash:
         timeout_s = min(call.args.timeout, self._timeout_limit_s or call.args.timeout)
         output = self._store_output(call)
         live = LiveOutput(output, report=progress, lines=CARD_TAIL_LINES)
-        since_pid = process_tree.newest_pid()
+        since_pid = process_tree.read_newest_pid()
         shell, pipe = self._start(call, live)
         began = time.monotonic()
         self._emit(CommandStarted(call_id=call.call_id, log_path=str(call.log_path)))
@@ -274,7 +274,7 @@ class Bash:
                 tag=shell.tag,
                 timeout_s=timeout_s,
                 since_pid=since_pid,
-                release=self._processes.release_event(shell.tag),
+                release=self._processes.ensure_release_event(shell.tag),
             )
         except process.Released:
             ran_s = time.monotonic() - began
@@ -328,7 +328,9 @@ class Bash:
     def _explain_failure(
         self, output: BoundedOutput, call: _PendingCommand, exit_code: int
     ) -> tuple[str, ...]:
-        shown = output.finish().excerpt(limit_bytes=SCANNED_CHARS, head_bytes=SCANNED_CHARS // 4)
+        shown = output.finish().build_excerpt(
+            limit_bytes=SCANNED_CHARS, head_bytes=SCANNED_CHARS // 4
+        )
         notes = explain_not_started(exit_code, shown.text)
         if notes or not self._shells.are_confined:
             return notes
@@ -396,7 +398,7 @@ class Bash:
             )
         except OSError as error:
             sink.close()
-            raise _not_run(error) from error
+            raise _build_not_run_error(error) from error
         pipe = Pipe(FilteredSink(sink, self._clean()) if self._clean else sink, reader=shell.output)
         self._processes.add(
             shell.child,
@@ -411,7 +413,7 @@ class Bash:
             pipe.close()
             self._processes.finish(shell.tag, left_running=(), pipe=pipe)
             self._shells.abandon(shell)
-            raise _not_run(error) from error
+            raise _build_not_run_error(error) from error
         return shell, pipe
 
     def _watch(
@@ -425,7 +427,7 @@ class Bash:
 
         self._processes.watch(shell.child, tag=shell.tag, pipe=pipe, then=finish)
 
-    def _new_log(self) -> tuple[Path, int]:
+    def _create_log(self) -> tuple[Path, int]:
         """Create the log with the next free number; an earlier run may have used some."""
         self._out_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         while True:
@@ -437,6 +439,6 @@ class Bash:
                 continue
 
 
-def _not_run(error: OSError) -> ToolError:
+def _build_not_run_error(error: OSError) -> ToolError:
     where = f" ({error.filename})" if error.filename else ""
     return ToolError(f"The command was not run: {error.strerror or error}{where}.")

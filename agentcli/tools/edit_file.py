@@ -18,7 +18,7 @@ from agentcli.tools.arguments import (
     ObjectCheck,
     SwitchCheck,
     TextCheck,
-    argument,
+    declare_argument,
     get_description,
     parse_arguments,
 )
@@ -33,7 +33,7 @@ from agentcli.tools.edit.edit import (
 )
 from agentcli.tools.edit.near import SHOWN_LINES, number_lines
 from agentcli.tools.hidden import NOTHING_HIDDEN, HiddenValues
-from agentcli.tools.seen import Seen, carry_over, count_lines, sha256
+from agentcli.tools.seen import Seen, carry_over, compute_sha256, count_lines
 from agentcli.tools.text_file import FileRewrite, TextFile, load_text
 from agentcli.types.errors import ToolError
 from agentcli.types.fast_dataclass import dataclass
@@ -67,9 +67,9 @@ _RANGE = compile_later(r"\s*(\d{1,9})(?:\s*[-–:,]\s*(\d{1,9}))?\s*")
 class TextEdit(BuiltinArguments):
     """One of several edits."""
 
-    old_text: str = field(metadata=argument(TextCheck()))
-    new_text: str = field(metadata=argument(TextCheck()))
-    replace_all: bool = field(default=False, metadata=argument(SwitchCheck()))
+    old_text: str = field(metadata=declare_argument(TextCheck()))
+    new_text: str = field(metadata=declare_argument(TextCheck()))
+    replace_all: bool = field(default=False, metadata=declare_argument(SwitchCheck()))
     """Accepted, but not declared: few edits need it, and every request would carry it."""
 
     aliases: ClassVar[dict[str, str]] = _TEXT_ALIASES
@@ -100,17 +100,17 @@ _EDITS = ArrayCheck(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EditFileArgs(BuiltinArguments):
     path: str = field(metadata=FILE_PATH)
-    old_text: str | None = field(default=None, metadata=argument(TextCheck(), "e.g. x = 1"))
-    new_text: str | None = field(default=None, metadata=argument(TextCheck(), "e.g. x = 2"))
+    old_text: str | None = field(default=None, metadata=declare_argument(TextCheck(), "e.g. x = 1"))
+    new_text: str | None = field(default=None, metadata=declare_argument(TextCheck(), "e.g. x = 2"))
     replace_all: bool = field(
-        default=False, metadata=argument(SwitchCheck(), "e.g. true to rename")
+        default=False, metadata=declare_argument(SwitchCheck(), "e.g. true to rename")
     )
     lines: str | None = field(
         default=None,
-        metadata=argument(TextCheck(read=_write_range), "For old_text, e.g. 40-96"),
+        metadata=declare_argument(TextCheck(read=_write_range), "For old_text, e.g. 40-96"),
     )
     edits: list[TextEdit] = field(
-        default_factory=list, metadata=argument(_EDITS, "Several, e.g. two: all or none")
+        default_factory=list, metadata=declare_argument(_EDITS, "Several, e.g. two: all or none")
     )
 
     aliases: ClassVar[dict[str, str]] = {
@@ -165,8 +165,8 @@ class EditFile:
     def _plan(self, args: EditFileArgs, located: WorkspacePath) -> FileRewrite:
         self._workspace.require_writable(located)
         before = self._load(located)
-        digest = sha256(before.data)
-        knowledge = self._seen.knowledge(located.path, digest)
+        digest = compute_sha256(before.data)
+        knowledge = self._seen.find_knowledge(located.path, digest)
         restore = partial(self._hidden.restore, current=before.text, path=located.given)
         one = TextEdit(old_text=args.old_text or "", new_text=args.new_text or "")
         requests = [
@@ -217,7 +217,7 @@ class EditFile:
 
     def _load(self, located: WorkspacePath) -> TextFile:
         if self._workspace.stat(located) is None:
-            missing = str(self._workspace.no_such_file(located))
+            missing = str(self._workspace.build_missing_error(located))
             raise ToolError(missing if "?" in missing else f"{missing} write_file creates files.")
         return load_text(self._workspace, located)
 
@@ -233,7 +233,7 @@ class EditFile:
             raise make_refusal(f"lines {first}-{last}: the first number is the larger one.")
         if not 1 <= first <= last <= total:
             raise make_refusal(f"lines {first}-{last}: {located.given} has lines 1-{total}.")
-        digest = sha256(before.data)
+        digest = compute_sha256(before.data)
         read = f"read_file path={located.given} offset={first} limit={last - first + 1}"
         shown = self._seen.find_numbered_lines(located.path, digest)
         if not shown:

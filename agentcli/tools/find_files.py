@@ -9,13 +9,13 @@ from contextlib import suppress
 from dataclasses import field
 from typing import ClassVar
 
-from agentcli.system.text import printable
+from agentcli.system.text import to_printable
 from agentcli.system.workspace import Workspace
 from agentcli.tools.arguments import (
     BuiltinArguments,
     TextCheck,
     WholeCheck,
-    argument,
+    declare_argument,
     parse_arguments,
 )
 from agentcli.tools.contracts import load_spec
@@ -35,11 +35,11 @@ OUTPUT_LIMIT_BYTES = 50_000
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FindFilesArgs(BuiltinArguments):
     glob: str = field(
-        metadata=argument(TextCheck(is_filled=True), "e.g. *.py or src/**/*.{ts,tsx}")
+        metadata=declare_argument(TextCheck(is_filled=True), "e.g. *.py or src/**/*.{ts,tsx}")
     )
-    path: str = field(default=".", metadata=argument(TextCheck(), "e.g. src"))
+    path: str = field(default=".", metadata=declare_argument(TextCheck(), "e.g. src"))
     limit: int = field(
-        default=100, metadata=argument(WholeCheck(least=1, most=1000), "e.g. 20; most 1000")
+        default=100, metadata=declare_argument(WholeCheck(least=1, most=1000), "e.g. 20; most 1000")
     )
 
     aliases: ClassVar[dict[str, str]] = {
@@ -115,7 +115,7 @@ class FindFiles:
     async def _explain_nothing(
         self, args: FindFilesArgs, scope: SearchScope, finish: SearchEnd
     ) -> str:
-        text = f"No files match {printable(args.glob)} in {scope.where}"
+        text = f"No files match {to_printable(args.glob)} in {scope.where}"
         if finish.timed_out:
             raise ToolError(f"{text} so far: {next(finish.notes())}.", kind=ErrorKind.TIMEOUT)
         return f"{text}.{await self._hint(args, scope)}"
@@ -124,10 +124,10 @@ class FindFiles:
         """Return why a file that was meant may not have been found, or an empty string."""
         named = scope.root / args.path / args.glob
         if await asyncio.to_thread(is_directory, named):
-            return f" It is a directory: use {printable(args.glob).removesuffix('/')}/**."
+            return f" It is a directory: use {to_printable(args.glob).removesuffix('/')}/**."
         found = await self._find_first(scope.without_ignores())
         if found is None:
-            deeper = await self._hint_deeper(args) or hint_glob(printable(args.glob))
+            deeper = await self._hint_deeper(args) or hint_glob(to_printable(args.glob))
             return deeper or await self._hint_missing(args, scope)
         if scope.admits(found):
             return f" {scope.display(found)} does, but is ignored: set path to its directory."
@@ -146,7 +146,7 @@ class FindFiles:
             except ToolError:  # the directory was replaced after it was searched
                 return ""
             if await self._find_first(scope) is not None:
-                return f" There are some deeper: use {printable(deeper)}."
+                return f" There are some deeper: use {to_printable(deeper)}."
         return ""
 
     async def _hint_missing(self, args: FindFilesArgs, scope: SearchScope) -> str:
@@ -155,7 +155,7 @@ class FindFiles:
             return ""
         base = scope.root / (args.path or ".") / first
         is_there = await asyncio.to_thread(is_directory, base)
-        return "" if is_there else f" There is no directory {printable(first)}."
+        return "" if is_there else f" There is no directory {to_printable(first)}."
 
     async def _find_first(self, scope: SearchScope) -> bytes | None:
         found: list[bytes] = []
@@ -167,7 +167,7 @@ class FindFiles:
         await ripgrep.run_ripgrep(
             scope,
             ["--files", "--sort=path"],
-            engine=self._engine.for_a_hint(),
+            engine=self._engine.with_short_limit(),
             separator=b"\0",
             take=take,
         )

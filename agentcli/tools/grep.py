@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import field, replace
 from typing import ClassVar, Literal
 
-from agentcli.system.text import printable
+from agentcli.system.text import to_printable
 from agentcli.system.workspace import Workspace
 from agentcli.tools.arguments import (
     BuiltinArguments,
@@ -14,7 +14,7 @@ from agentcli.tools.arguments import (
     SwitchCheck,
     TextCheck,
     WholeCheck,
-    argument,
+    declare_argument,
     parse_arguments,
 )
 from agentcli.tools.contracts import load_spec
@@ -59,23 +59,25 @@ _COMMAND = re.compile(r"(?:[ef]?grep|rg|ag|ack) +-")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrepArgs(BuiltinArguments):
     pattern: str = field(
-        metadata=argument(TextCheck(is_filled=True), r"Regex, e.g. def \w+_test\(")
+        metadata=declare_argument(TextCheck(is_filled=True), r"Regex, e.g. def \w+_test\(")
     )
-    path: str = field(default=".", metadata=argument(TextCheck(), "e.g. src"))
+    path: str = field(default=".", metadata=declare_argument(TextCheck(), "e.g. src"))
     glob: str | None = field(
-        default=None, metadata=argument(TextCheck(), "e.g. *.{ts,tsx} or !*.md")
+        default=None, metadata=declare_argument(TextCheck(), "e.g. *.{ts,tsx} or !*.md")
     )
-    ignore_case: bool = field(default=False, metadata=argument(SwitchCheck(), "e.g. true"))
-    literal: bool = field(default=False, metadata=argument(SwitchCheck(), "e.g. true"))
-    context: int = field(default=0, metadata=argument(_LINES, "Lines, e.g. 2; most 10"))
-    before: int | None = field(default=None, metadata=argument(_LINES, "e.g. 3"))
-    after: int | None = field(default=None, metadata=argument(_LINES, "e.g. 3"))
+    ignore_case: bool = field(default=False, metadata=declare_argument(SwitchCheck(), "e.g. true"))
+    literal: bool = field(default=False, metadata=declare_argument(SwitchCheck(), "e.g. true"))
+    context: int = field(default=0, metadata=declare_argument(_LINES, "Lines, e.g. 2; most 10"))
+    before: int | None = field(default=None, metadata=declare_argument(_LINES, "e.g. 3"))
+    after: int | None = field(default=None, metadata=declare_argument(_LINES, "e.g. 3"))
     mode: Literal["content", "files", "count"] = field(
-        default="content", metadata=argument(_MODES, "e.g. files")
+        default="content", metadata=declare_argument(_MODES, "e.g. files")
     )
     limit: int = field(
         default=DEFAULT_MATCHES,
-        metadata=argument(WholeCheck(least=1, most=MOST_MATCHES), f"e.g. 20; most {MOST_MATCHES}"),
+        metadata=declare_argument(
+            WholeCheck(least=1, most=MOST_MATCHES), f"e.g. 20; most {MOST_MATCHES}"
+        ),
     )
 
     aliases: ClassVar[dict[str, str]] = {
@@ -140,7 +142,7 @@ class Grep:
             options = _COUNT
         wanted = self._hidden.restore_pattern(args.pattern, literal=args.literal)
         pattern = translate_pattern(wanted, literal=args.literal)
-        searching = [*options, *_pattern_options(pattern, ignore_case=args.ignore_case)]
+        searching = [*options, *_build_pattern_options(pattern, ignore_case=args.ignore_case)]
         finish = await ripgrep.run_ripgrep(
             scope, searching, engine=self._engine, separator=b"\n", take=found.take
         )
@@ -160,8 +162,8 @@ class Grep:
         return Output.of("\n".join(lines), details=details, truncated=details.more)
 
     async def _explain_nothing(self, args: GrepArgs, scope: SearchScope, finish: SearchEnd) -> str:
-        text = f"No matches for {printable(args.pattern)} in {scope.where}"
-        text += f" ({printable(args.glob)})" if args.glob else ""
+        text = f"No matches for {to_printable(args.pattern)} in {scope.where}"
+        text += f" ({to_printable(args.glob)})" if args.glob else ""
         if finish.timed_out:
             raise ToolError(f"{text} so far: {next(finish.notes())}.", kind=ErrorKind.TIMEOUT)
         if scope.wanted and await self._is_any(scope, ["--files"], separator=b"\0") is False:
@@ -186,17 +188,17 @@ class Grep:
         """Return another reading of the pattern that does match, or an empty string."""
         for reading, why in read_without_frame(args.pattern, literal=args.literal):
             if await self._matches(args, scope, translate_pattern(reading, literal=args.literal)):
-                return f" {why}: {printable(reading)} does match."
+                return f" {why}: {to_printable(reading)} does match."
         if args.literal:
             return ""
         readings = read_as_basic(args.pattern)
         for reading in readings:
             if await self._matches(args, scope, translate_pattern(reading, literal=False)):
-                return f" {_BARE}: {printable(reading)} does match."
+                return f" {_BARE}: {to_printable(reading)} does match."
         return f" {_BARE}, such as (a|b)+." if r"\|" in args.pattern and readings else ""
 
     async def _matches(self, args: GrepArgs, scope: SearchScope, pattern: Pattern) -> bool:
-        searching = [*_COUNT, *_pattern_options(pattern, ignore_case=args.ignore_case)]
+        searching = [*_COUNT, *_build_pattern_options(pattern, ignore_case=args.ignore_case)]
         return bool(await self._is_any(scope, searching, separator=b"\n"))
 
     async def _is_any(
@@ -210,14 +212,14 @@ class Grep:
             admitted.extend([path] if scope.admits(path) else [])
             return not admitted
 
-        engine = self._engine.for_a_hint()
+        engine = self._engine.with_short_limit()
         finish = await ripgrep.run_ripgrep(
             scope, options, engine=engine, separator=separator, take=take
         )
         return None if finish.timed_out else bool(admitted)
 
 
-def _pattern_options(pattern: Pattern, *, ignore_case: bool) -> list[str]:
+def _build_pattern_options(pattern: Pattern, *, ignore_case: bool) -> list[str]:
     options = ["--sort=path", f"--regexp={pattern.text}"]
     options += ["--fixed-strings"] if pattern.literal else []
     options += ["--multiline"] if pattern.multiline else []
@@ -241,7 +243,7 @@ def _hint_form(pattern: str) -> str:
     """Return what does not belong to a pattern, or an empty string."""
     if found := _DELIMITED.fullmatch(pattern):
         also = ", and ignore_case=true" if "i" in found["flags"] else ""
-        return f" Slashes count as text: give {printable(found['inner'])}{also}."
+        return f" Slashes count as text: give {to_printable(found['inner'])}{also}."
     if _COMMAND.match(pattern):
         return " Give the pattern alone: path, glob and ignore_case are fields of their own."
     return ""

@@ -46,7 +46,11 @@ class HiddenValues:
         for token in tokens:
             is_text = token in current
             if is_text == (token in values) and not self.keeps_unknown:
-                raise _ambiguous(token, path) if is_text else _foreign(token, path)
+                raise (
+                    _build_ambiguous_error(token, path)
+                    if is_text
+                    else _build_foreign_error(token, path)
+                )
         return replace_tokens(text, values)
 
     def hide(self, lines: Sequence[str], *, current: str) -> list[str]:
@@ -82,7 +86,7 @@ class HiddenValues:
 NOTHING_HIDDEN = HiddenValues()
 
 
-def _foreign(token: str, path: str) -> ToolError:
+def _build_foreign_error(token: str, path: str) -> ToolError:
     return ToolError(
         f"Not written: {token} stands for a hidden value that is not in {path} now. Use a token "
         "only in the file that you read it in. To keep its line leave it out of the change; for "
@@ -97,7 +101,7 @@ def _refuse_shortened(token: str) -> ToolError:
     )
 
 
-def _ambiguous(token: str, path: str) -> ToolError:
+def _build_ambiguous_error(token: str, path: str) -> ToolError:
     return ToolError(
         f"Not written: {path} has the text {token} itself besides the value that it stands for. "
         "Change other lines with edit_file."

@@ -77,7 +77,7 @@ class KillCommand:
 def parse_kill(command: str) -> KillCommand | None:
     """Return the parsed `kill`; None for any other command or an unknown signal."""
     found = _KILL.fullmatch(command)
-    number = _number(found["signal"] or "TERM") if found else None
+    number = _parse_signal(found["signal"] or "TERM") if found else None
     if found is None or number is None:
         return None
     return KillCommand(signal=number, pids=tuple(map(int, found["pids"].split())))
@@ -88,7 +88,7 @@ def names_processes(command: str) -> bool:
     return _PROGRAM.search(command) is not None
 
 
-def _number(name: str) -> int | None:
+def _parse_signal(name: str) -> int | None:
     number = parse_whole_number(name)
     if number is not None:
         return number if number < signal.NSIG else None
@@ -133,7 +133,7 @@ class BackgroundKiller:
         found = [pid for pid in self._find() if not _shares_namespace(pid)]
         match words:
             case ["-p", wanted]:
-                shells = (one.pid for one in self._processes.in_background() if found)
+                shells = (one.pid for one in self._processes.list_background() if found)
                 found, letters = [pid for pid in {*found, *shells} if str(pid) == wanted], ""
             case [letters] if _EVERY_PROCESS.fullmatch(letters):
                 pass
@@ -164,7 +164,7 @@ class BackgroundKiller:
         wanted = parse_kill(f"kill {plain}")
         if wanted is None:
             return _UNKNOWN
-        known = {started.pid for started in self._processes.in_background()} | set(self._find())
+        known = {started.pid for started in self._processes.list_background()} | set(self._find())
         ours = [pid for pid in wanted.pids if pid in known]
         process_tree.signal_processes(ours, wanted.signal)
         others = [str(pid) for pid in wanted.pids if pid not in known]
@@ -174,7 +174,7 @@ class BackgroundKiller:
 
     def _find(self) -> list[int]:
         """Return the processes of all background commands."""
-        tags = {started.tag for started in self._processes.in_background()}
+        tags = {started.tag for started in self._processes.list_background()}
         return [pid for tag in tags for pid in process_tree.find_processes(tag)]
 
     def _find_by_name(self, pattern: str, options: str, *, is_exact: bool) -> list[int]:
@@ -199,9 +199,9 @@ def _split_options(words: Sequence[str]) -> tuple[int | None, str, list[str]]:
     options, names, is_signal = "", [], False
     for word in words:
         if is_signal or re.fullmatch(r"-(?:[0-9]+|[A-Z]{3,}[0-9]*)", word):
-            number, is_signal = _number(word.removeprefix("-")), False
+            number, is_signal = _parse_signal(word.removeprefix("-")), False
         elif word.startswith("--signal="):
-            number = _number(word.removeprefix("--signal="))
+            number = _parse_signal(word.removeprefix("--signal="))
         elif word in ("--signal", "-s"):
             is_signal = True
         elif word == "-n" or word == "tcp":

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from agentcli.system.grants import gives_host
-from agentcli.system.home import home
+from agentcli.system.home import locate_home
 from agentcli.system.hosts import HostPattern, is_localhost, parse_host
 from agentcli.system.lazy import compile_later
 from agentcli.system.temporary import TEMPORARY
@@ -147,7 +147,7 @@ def _explain_paths(text: str, grants: Grants, workspace: Path) -> Iterator[str]:
 
 def _explain_absent(path: Path) -> Iterator[str]:
     """Yield how to ask for what the user has, and commands do not see."""
-    if path.is_relative_to(home()):
+    if path.is_relative_to(locate_home()):
         yield _ask_for(f"the user's home is hidden from commands, and so is {path}", f"read:{path}")
     elif _lies_in(path, TEMPORARY):
         found = path if path.exists() else _find_existing(path)

@@ -29,14 +29,14 @@ class Arguments(BaseModel):
 A = TypeVar("A", bound=Arguments)
 
 
-def _nameable(path: str) -> str:
+def _check_nameable(path: str) -> str:
     if "\0" in path:
         raise PydanticCustomError("path_nul", "a path without NUL")
     return path
 
 
 FilePath = Annotated[
-    str, Field(min_length=1, description="e.g. src/app.py"), AfterValidator(_nameable)
+    str, Field(min_length=1, description="e.g. src/app.py"), AfterValidator(_check_nameable)
 ]
 """The path of a file that a call is about; an invalid one is refused before the call is judged."""
 
@@ -50,7 +50,7 @@ def schema_of(model: type[Arguments]) -> dict[str, Json]:
     """Return the JSON schema as declared: an object, closed to other properties."""
     schema = model.model_json_schema()
     properties: dict[str, Any] = {
-        name: {key: value for key, value in _flat(field).items() if key not in UNDECLARED}
+        name: {key: value for key, value in _flatten_field(field).items() if key not in UNDECLARED}
         for name, field in schema.get("properties", {}).items()
     }
     return {
@@ -61,7 +61,7 @@ def schema_of(model: type[Arguments]) -> dict[str, Json]:
     }
 
 
-def _flat(field: dict[str, Any]) -> dict[str, Any]:
+def _flatten_field(field: dict[str, Any]) -> dict[str, Any]:
     """Remove the null branch of an optional field: a model omits the field instead."""
     branches = [branch for branch in field.get("anyOf", []) if branch.get("type") != "null"]
     if len(branches) != 1:

@@ -7,18 +7,18 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import field, replace
 from typing import BinaryIO, ClassVar, TypeAlias
 
-from agentcli.system.images import READ_BYTES, ImageRefused, decode_picture, image_type
+from agentcli.system.images import READ_BYTES, ImageRefused, decode_picture, detect_image_type
 from agentcli.system.notebook import LIMIT_BYTES as NOTEBOOK_BYTES
 from agentcli.system.notebook import NotNotebook, is_notebook_name, show_notebook
 from agentcli.system.pdf import MAGIC, PdfPages, PdfRefused, read_pdf
 from agentcli.system.pdf import READ_BYTES as PDF_BYTES
-from agentcli.system.text import NotText, decode, printable
+from agentcli.system.text import NotText, decode, to_printable
 from agentcli.system.workspace import Workspace, WorkspacePath
 from agentcli.tools.arguments import (
     FILE_PATH,
     BuiltinArguments,
     WholeCheck,
-    argument,
+    declare_argument,
     parse_arguments,
 )
 from agentcli.tools.contracts import load_spec
@@ -27,11 +27,11 @@ from agentcli.tools.read.bigfile import read_big_excerpt
 from agentcli.tools.read.excerpt import (
     LINE_CHARS,
     FileExcerpt,
-    first_index,
+    compute_first_index,
     name_binary,
     read_excerpt,
 )
-from agentcli.tools.seen import join_ranges, sha256
+from agentcli.tools.seen import compute_sha256, join_ranges
 from agentcli.tools.text_file import LIMIT_BYTES
 from agentcli.types.errors import ToolError
 from agentcli.types.fast_dataclass import dataclass
@@ -59,10 +59,11 @@ OutlineFile: TypeAlias = Callable[[WorkspacePath], Awaitable[Sequence[str]]]
 class ReadFileArgs(BuiltinArguments):
     path: str = field(metadata=FILE_PATH)
     offset: int = field(
-        default=1, metadata=argument(WholeCheck(), "First line, e.g. 201; -50 for the last 50")
+        default=1,
+        metadata=declare_argument(WholeCheck(), "First line, e.g. 201; -50 for the last 50"),
     )
     limit: int = field(
-        default=LIMIT_LINES, metadata=argument(WholeCheck(least=1), "Lines, e.g. 100")
+        default=LIMIT_LINES, metadata=declare_argument(WholeCheck(least=1), "Lines, e.g. 100")
     )
 
     aliases: ClassVar[dict[str, str]] = {
@@ -131,25 +132,25 @@ class ReadFile:
         if found is None or not stat.S_ISREG(found.st_mode) or found.st_size > AT_ONCE_BYTES:
             return None
         with self._open(located) as file:
-            head = _head(file)
-            if image_type(head) or head.startswith(MAGIC):
+            head = _read_head(file)
+            if detect_image_type(head) or head.startswith(MAGIC):
                 return None
-            return self._no_image(located, file, head, args)
+            return self._read_other(located, file, head, args)
 
     def _read(self, located: WorkspacePath, args: ReadFileArgs) -> Output:
         found = self._workspace.stat(located)
         if found is not None and stat.S_ISDIR(found.st_mode):
-            return self._listing(located, args)
+            return self._list_directory(located, args)
         with self._open(located) as file:
-            head = _head(file)
-            if media_type := image_type(head):
-                return self._image(located, media_type, file.read(READ_BYTES + 1))
-            return self._no_image(located, file, head, args)
+            head = _read_head(file)
+            if media_type := detect_image_type(head):
+                return self._show_image(located, media_type, file.read(READ_BYTES + 1))
+            return self._read_other(located, file, head, args)
 
     def _open(self, located: WorkspacePath) -> BinaryIO:
         return os.fdopen(self._workspace.open_file(located), "rb")
 
-    def _no_image(
+    def _read_other(
         self, located: WorkspacePath, file: BinaryIO, head: bytes, args: ReadFileArgs
     ) -> Output:
         size_bytes = os.fstat(file.fileno()).st_size
@@ -157,12 +158,12 @@ class ReadFile:
             data = file.read(PDF_BYTES + 1)
             return _read_pages(located, data, args, as_file=self._documents())
         try:
-            part, digest = _excerpt(located, file, size_bytes=size_bytes, args=args)
+            part, digest = _read_excerpt(located, file, size_bytes=size_bytes, args=args)
         except NotText:
-            return _binary(located, size_bytes, head)
+            return _describe_binary(located, size_bytes, head)
         if digest and part.first > 1:
             file.seek(0)
-            part = self._hide_values(part, _whole(file, size_bytes))
+            part = self._hide_values(part, _read_whole(file, size_bytes))
         return _show_text(located, part, digest, size_bytes=size_bytes)
 
     def _hide_values(self, part: FileExcerpt, data: bytes) -> FileExcerpt:
@@ -170,16 +171,16 @@ class ReadFile:
             return part
         return replace(part, lines=self._hidden.hide(part.lines, current=decode(data)[0]))
 
-    def _listing(self, located: WorkspacePath, args: ReadFileArgs) -> Output:
+    def _list_directory(self, located: WorkspacePath, args: ReadFileArgs) -> Output:
         with self._workspace.open_folder(located) as folder, folder.scan() as entries:
             names = sorted(
-                printable(entry.name) + "/" * entry.is_dir(follow_symlinks=False)
+                to_printable(entry.name) + "/" * entry.is_dir(follow_symlinks=False)
                 for entry in entries
             )
-        start = first_index(args.offset, len(names))
+        start = compute_first_index(args.offset, len(names))
         if start >= len(names) > 0:
             raise ToolError(f"It has {len(names)} entries; offset {args.offset} is past the end.")
-        rows = list(_within(names[start : start + min(args.limit, LIMIT_ENTRIES)]))
+        rows = list(_take_fitting(names[start : start + min(args.limit, LIMIT_ENTRIES)]))
         last = start + len(rows)
         is_cut = last < len(names)
         if is_cut or start:
@@ -190,7 +191,7 @@ class ReadFile:
             truncated=is_cut,
         )
 
-    def _image(self, located: WorkspacePath, media_type: str, data: bytes) -> Output:
+    def _show_image(self, located: WorkspacePath, media_type: str, data: bytes) -> Output:
         if not self._images():
             raise ToolError(
                 f"{located.given} is an image ({media_type}), and this model does not take images. "
@@ -201,11 +202,11 @@ class ReadFile:
         except ImageRefused as error:
             raise ToolError(f"{located.given} {error}.") from error
         # The model gives positions in pixels of the image that it was shown.
-        note = (Text(text=picture.label(located.given)),) if picture.is_smaller else ()
+        note = (Text(text=picture.format_label(located.given)),) if picture.is_smaller else ()
         return Output(
             content=(*note, picture.image),
             details=FileView(
-                path=located.given, media="image", size_bytes=len(data), sha256=sha256(data)
+                path=located.given, media="image", size_bytes=len(data), sha256=compute_sha256(data)
             ),
         )
 
@@ -229,7 +230,7 @@ def _add_outline(output: Output, outline: Sequence[str]) -> Output:
     return replace(output, content=(*output.content, Text(text=note)))
 
 
-def _head(file: BinaryIO) -> bytes:
+def _read_head(file: BinaryIO) -> bytes:
     head = file.read(MAGIC_BYTES)
     file.seek(0)
     return head
@@ -269,7 +270,7 @@ def _read_pages(
             first_line=first,
             last_line=last,
             total_lines=found.count,
-            sha256=sha256(data),
+            sha256=compute_sha256(data),
         ),
         truncated=is_cut,
     )
@@ -290,7 +291,7 @@ def _read_document(data: bytes, first: int, count: int) -> PdfPages:
 def _format_pages(found: PdfPages) -> list[str]:
     """Return the texts of the pages that fit in the output limit."""
     return list(
-        _within(
+        _take_fitting(
             f"[page {number} of {found.count}]\n{text or '[no text: it is an image]'}"
             for number, text in enumerate(found.texts, found.first)
         )
@@ -300,9 +301,11 @@ def _format_pages(found: PdfPages) -> list[str]:
 def _show_text(
     located: WorkspacePath, part: FileExcerpt, digest: str, *, size_bytes: int
 ) -> Output:
-    rows = list(_within(f"{number}\t{line}" for number, line in enumerate(part.lines, part.first)))
+    rows = list(
+        _take_fitting(f"{number}\t{line}" for number, line in enumerate(part.lines, part.first))
+    )
     return Output.of(
-        "\n".join([*rows, *_footer(part, len(rows))]),
+        "\n".join([*rows, *_iter_footer(part, len(rows))]),
         details=FileView(
             path=located.given,
             media="text",
@@ -323,7 +326,7 @@ def _find_shown(part: FileExcerpt, count: int) -> LineRanges:
     return join_ranges((part.first + at,) * 2 for at in range(count) if at not in part.cut)
 
 
-def _excerpt(
+def _read_excerpt(
     located: WorkspacePath, file: BinaryIO, *, size_bytes: int, args: ReadFileArgs
 ) -> tuple[FileExcerpt, str]:
     """Return the lines, and the hash of the file if all of it was read."""
@@ -337,14 +340,14 @@ def _excerpt(
                 raise ToolError(f"{located.given} {error}.") from None
             file.seek(0)  # it is shown as the text that it is
         else:
-            return read_excerpt(cells, offset=args.offset, limit=limit), sha256(data)
+            return read_excerpt(cells, offset=args.offset, limit=limit), compute_sha256(data)
     if size_bytes <= LIMIT_BYTES:
-        data = _whole(file, size_bytes)
-        return read_excerpt(data, offset=args.offset, limit=limit), sha256(data)
+        data = _read_whole(file, size_bytes)
+        return read_excerpt(data, offset=args.offset, limit=limit), compute_sha256(data)
     return read_big_excerpt(file, size_bytes=size_bytes, offset=args.offset, limit=limit), ""
 
 
-def _whole(file: BinaryIO, size_bytes: int) -> bytes:
+def _read_whole(file: BinaryIO, size_bytes: int) -> bytes:
     """Read up to the limit; a file may be longer than its size: it grows, or reports none."""
     data = file.read(size_bytes + 1)  # a buffer for the whole limit would be mapped and given back
     while size_bytes < len(data) < LIMIT_BYTES and (more := file.read(AT_ONCE_BYTES)):
@@ -352,7 +355,7 @@ def _whole(file: BinaryIO, size_bytes: int) -> bytes:
     return data[:LIMIT_BYTES]
 
 
-def _within(rows: Iterable[str]) -> Iterator[str]:
+def _take_fitting(rows: Iterable[str]) -> Iterator[str]:
     """Yield as many rows as fit in the output limit; one row always fits."""
     size_bytes = 0
     for row in rows:
@@ -362,7 +365,7 @@ def _within(rows: Iterable[str]) -> Iterator[str]:
         yield row
 
 
-def _footer(part: FileExcerpt, shown: int) -> Iterator[str]:
+def _iter_footer(part: FileExcerpt, shown: int) -> Iterator[str]:
     """Yield notes in brackets on what the lines do not show."""
     if part.total == 0:
         yield "[empty file]"
@@ -389,7 +392,7 @@ def _go_on(offset: int, is_cut: bool) -> str:
     return f"; continue with offset={offset}" if is_cut else ""
 
 
-def _binary(located: WorkspacePath, size_bytes: int, head: bytes) -> Output:
+def _describe_binary(located: WorkspacePath, size_bytes: int, head: bytes) -> Output:
     name = name_binary(head)
     size = f"{size_bytes:,}".replace(",", " ")
     return Output.of(

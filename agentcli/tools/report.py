@@ -9,7 +9,7 @@ from pathlib import Path, PurePath
 
 from agentcli.system.lazy import compile_later
 from agentcli.system.output import BoundedOutput, OutputExcerpt, group_digits
-from agentcli.system.process import ProcessEnd, format_ending, signal_of_death
+from agentcli.system.process import ProcessEnd, format_ending, name_death_signal
 from agentcli.system.shell import split_commands
 from agentcli.types.tools import Command, ErrorKind, Output
 
@@ -39,36 +39,38 @@ def report_command(
 
     `notes` are lines before that one. `remedy` is what the model can do about a timeout, if that
     does not depend on the command. `pipe` has the exit codes of a pipe that hid a failure."""
-    shown, seen = _excerpt(command, output, cwd)
+    shown, seen = _build_excerpt(command, output, cwd)
     details = replace(
         seen,
         exit_code=ended.returncode if ended.returncode >= 0 else None,
-        signal=signal_of_death(ended.returncode),
+        signal=name_death_signal(ended.returncode),
         timed_out=ended.timed_out,
         duration_s=ended.duration_s,
         left_running=ended.left_running,
         pipe=pipe,
     )
-    status = _status(ended, timeout_s, remedy or _advise_on_timeout(command))
+    status = _describe_status(ended, timeout_s, remedy or _advise_on_timeout(command))
     lines = (
         shown.text.removesuffix("\n") or "[no output]",
-        *_background(ended.left_running),
-        *_log(output),
+        *_describe_background(ended.left_running),
+        *_describe_log_fault(output),
         *notes,
         f"[{status}; in the pipe: {pipe}]" if pipe else f"[{status}]",
     )
-    return Output.of("\n".join(lines), details=details, error=_error(ended), truncated=shown.is_cut)
+    return Output.of(
+        "\n".join(lines), details=details, error=_classify_error(ended), truncated=shown.is_cut
+    )
 
 
 def report_interrupted(command: str, *, output: BoundedOutput, cwd: Path, ran_s: float) -> Output:
     """Report the output of a command until it was interrupted."""
-    shown, seen = _excerpt(command, output, cwd)
+    shown, seen = _build_excerpt(command, output, cwd)
     until = (
         f"{group_digits(output.size_bytes)} bytes" if output.log_fault else f"{shown.lines} lines"
     )
     lines = (
         shown.text.removesuffix("\n") or "[no output]",
-        *_log(output),
+        *_describe_log_fault(output),
         f"[interrupted after {ran_s:.1f} s, {until} until then]",
     )
     return Output.of(
@@ -85,10 +87,10 @@ def report_backgrounded(
     """Report the output until the user moved the command to the background.
 
     The command continues there."""
-    shown, seen = _excerpt(command, output, cwd)
+    shown, seen = _build_excerpt(command, output, cwd)
     lines = (
         shown.text.removesuffix("\n") or "[no output yet]",
-        *_log(output),
+        *_describe_log_fault(output),
         f"[the user moved it to the background after {ran_s:.1f} s; it continues there: "
         f"pid {pid}, all output in {output.log_path}]",
         f"[read_file shows that log, kill {pid} stops it; you are told when it ends]",
@@ -114,12 +116,12 @@ def report_terminal(
     """Report what a command on a terminal printed since the last report.
 
     `pid` is None if it has ended, with `returncode`."""
-    shown, seen = _excerpt(command, output, cwd)
+    shown, seen = _build_excerpt(command, output, cwd)
     code = returncode or 0
     details = replace(
         seen,
         exit_code=code if pid is None and code >= 0 else None,
-        signal=signal_of_death(code) if pid is None else None,
+        signal=name_death_signal(code) if pid is None else None,
         duration_s=ran_s,
         background_pid=pid,
         terminal=number,
@@ -128,7 +130,12 @@ def report_terminal(
     status = f"terminal {number} is open, pid {pid}: write_stdin sends input, kill {pid} ends it"
     if pid is None:
         status = f"terminal {number} has ended: {format_ending(code)}"
-    lines = (shown.text.removesuffix("\n") or "[no output]", *_log(output), *notes, f"[{status}]")
+    lines = (
+        shown.text.removesuffix("\n") or "[no output]",
+        *_describe_log_fault(output),
+        *notes,
+        f"[{status}]",
+    )
     return Output.of("\n".join(lines), details=details, truncated=shown.is_cut)
 
 
@@ -142,11 +149,11 @@ def describe_pipe(names: Sequence[str], codes: Sequence[int], *, returncode: int
     return ", ".join(f"{name} {code}" for name, code in zip(names, codes, strict=True))
 
 
-def _excerpt(command: str, output: BoundedOutput, cwd: Path) -> tuple[OutputExcerpt, Command]:
+def _build_excerpt(command: str, output: BoundedOutput, cwd: Path) -> tuple[OutputExcerpt, Command]:
     """Return the output as the model reads it, and as the user sees it."""
     settled = output.finish()
-    shown = settled.excerpt(limit_bytes=SHOWN_BYTES, head_bytes=SHOWN_HEAD_BYTES)
-    head, tail = settled.card(first=CARD_HEAD_LINES, last=CARD_TAIL_LINES)
+    shown = settled.build_excerpt(limit_bytes=SHOWN_BYTES, head_bytes=SHOWN_HEAD_BYTES)
+    head, tail = settled.build_card(first=CARD_HEAD_LINES, last=CARD_TAIL_LINES)
     return shown, Command(
         command=command,
         cwd=str(cwd),
@@ -161,19 +168,19 @@ def _excerpt(command: str, output: BoundedOutput, cwd: Path) -> tuple[OutputExce
     )
 
 
-def _status(ended: ProcessEnd, timeout_s: float, remedy: str) -> str:
+def _describe_status(ended: ProcessEnd, timeout_s: float, remedy: str) -> str:
     if ended.timed_out:
         return f"timed out after {timeout_s:g} s, killed; {remedy}"
     return format_ending(ended.returncode)
 
 
-def _error(ended: ProcessEnd) -> ErrorKind | None:
+def _classify_error(ended: ProcessEnd) -> ErrorKind | None:
     if ended.timed_out:
         return ErrorKind.TIMEOUT
-    return ErrorKind.FAILED if signal_of_death(ended.returncode) else None
+    return ErrorKind.FAILED if name_death_signal(ended.returncode) else None
 
 
-def _background(pids: tuple[int, ...]) -> tuple[str, ...]:
+def _describe_background(pids: tuple[int, ...]) -> tuple[str, ...]:
     named = ", ".join(map(str, pids[:NAMED_PIDS]))
     match len(pids):
         case 0:
@@ -185,7 +192,7 @@ def _background(pids: tuple[int, ...]) -> tuple[str, ...]:
             return (f"[background: pids {named}{more} still running]",)
 
 
-def _log(output: BoundedOutput) -> tuple[str, ...]:
+def _describe_log_fault(output: BoundedOutput) -> tuple[str, ...]:
     return (f"[the log is not whole: {output.log_fault}]",) if output.log_fault else ()
 
 

@@ -12,7 +12,7 @@ from typing import ClassVar, TypeAlias
 
 from agentcli.system.lazy import compile_later
 from agentcli.system.tokens import estimate_fast
-from agentcli.tools.arguments import BuiltinArguments, TextCheck, argument, parse_arguments
+from agentcli.tools.arguments import BuiltinArguments, TextCheck, declare_argument, parse_arguments
 from agentcli.tools.contracts import load_spec
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Json, Text
@@ -37,14 +37,14 @@ _ENDING = compile_later(r"(?<=[a-z]{3})(?:ies|ing|es|ed|s|y|e)$")
 
 class Ranking:
     def __init__(self, texts: Mapping[str, str]) -> None:
-        self._counts = {key: Counter(terms(text)) for key, text in texts.items()}
+        self._counts = {key: Counter(iter_terms(text)) for key, text in texts.items()}
         self._in_how_many = Counter(term for count in self._counts.values() for term in count)
         lengths = [count.total() for count in self._counts.values()]
         self._mean_length = sum(lengths) / len(lengths) if lengths else 1.0
 
-    def best(self, query: str, most: int) -> Sequence[str]:
+    def find_best(self, query: str, most: int) -> Sequence[str]:
         """Return the keys that match at all, the best first; equal ones stay in their order."""
-        wanted = set(terms(query)) - set(terms(_SMALL_WORDS))
+        wanted = set(iter_terms(query)) - set(iter_terms(_SMALL_WORDS))
         scored = [(self._score(count, wanted), key) for key, count in self._counts.items()]
         least = WORTH * max((score for score, _ in scored), default=0.0)
         fitting = [one for one in scored if one[0] > 0 and one[0] >= least]
@@ -53,27 +53,27 @@ class Ranking:
     def _score(self, count: "Counter[str]", wanted: Iterable[str]) -> float:
         norm = K1 * (1 - B + B * count.total() / self._mean_length)
         return sum(
-            self._rarity(term) * count[term] * (K1 + 1) / (count[term] + norm)
+            self._compute_rarity(term) * count[term] * (K1 + 1) / (count[term] + norm)
             for term in wanted
             if term in count
         )
 
-    def _rarity(self, term: str) -> float:
+    def _compute_rarity(self, term: str) -> float:
         found = self._in_how_many[term]
         return math.log(1 + (len(self._counts) - found + 0.5) / (found + 0.5))
 
 
-def terms(text: str) -> Iterator[str]:
+def iter_terms(text: str) -> Iterator[str]:
     for word in _WORD.findall(unicodedata.normalize("NFKC", text)):
         for part in _HUMP.split(word):
             folded = part.casefold()
             if folded.isascii():
                 yield _ENDING.sub("", folded)
             else:
-                yield from _pieces(folded)
+                yield from _iter_pieces(folded)
 
 
-def _pieces(word: str) -> Iterator[str]:
+def _iter_pieces(word: str) -> Iterator[str]:
     yield word
     if len(word) > 2:
         yield from (word[at : at + 2] for at in range(len(word) - 1))
@@ -90,7 +90,7 @@ Declare: TypeAlias = Callable[[Sequence[str]], None]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchToolsArgs(BuiltinArguments):
     query: str = field(
-        metadata=argument(TextCheck(is_filled=True), "e.g. create an issue on GitHub")
+        metadata=declare_argument(TextCheck(is_filled=True), "e.g. create an issue on GitHub")
     )
 
     aliases: ClassVar[dict[str, str]] = {"q": "query", "search": "query", "task": "query"}
@@ -126,7 +126,9 @@ class SearchTools:
     async def run(self, args: SearchToolsArgs, context: ToolContext) -> Output:
         specs = {spec.name: spec for spec in self._deferred()}
         texts = {name: f"{name} {name} {spec.description}" for name, spec in specs.items()}
-        found = _take_fitting([specs[name] for name in Ranking(texts).best(args.query, FOUND_MOST)])
+        found = _take_fitting(
+            [specs[name] for name in Ranking(texts).find_best(args.query, FOUND_MOST)]
+        )
         names = tuple(spec.name for spec in found)
         details = Raw(text="\n".join(names))
         if not specs:
@@ -146,7 +148,7 @@ class SearchTools:
         return Output(
             content=(Text(text="Declared, and can be called now:\n" + "\n".join(lines)),),
             details=details,
-            origin=_origin(found),
+            origin=_describe_origin(found),
             found=names,
         )
 
@@ -163,7 +165,7 @@ def _take_fitting(found: Sequence[ToolSpec]) -> list[ToolSpec]:
     return taken
 
 
-def _origin(found: Sequence[ToolSpec]) -> str:
+def _describe_origin(found: Sequence[ToolSpec]) -> str:
     servers = dict.fromkeys(
         spec.source.removeprefix("mcp ") for spec in found if spec.source.startswith("mcp ")
     )

@@ -33,7 +33,7 @@ RANGES_MAX = 1000
 """The most ranges recorded for one file; the rest counts as not shown."""
 
 
-def sha256(data: bytes) -> str:
+def compute_sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
@@ -43,7 +43,7 @@ class FileLocks:
     def __init__(self) -> None:
         self._locks: dict[Path, asyncio.Lock] = {}
 
-    def lock(self, path: Path) -> asyncio.Lock:
+    def get_lock(self, path: Path) -> asyncio.Lock:
         return self._locks.setdefault(path, asyncio.Lock())
 
 
@@ -57,7 +57,7 @@ class Seen:
     ) -> None:
         """`facts` are those of the conversation, which may grow. `locate` returns the real path of
         a name, or raises ToolError. `locks` are shared by all that write to the same files."""
-        self.lock = (locks or FileLocks()).lock
+        self.lock = (locks or FileLocks()).get_lock
         self._facts = facts
         self._folded = 0
         self._locate = locate
@@ -69,7 +69,7 @@ class Seen:
         self._in_programs: set[str] = set()
         """The ids of calls made by programs; the model does not get their results."""
 
-    def knowledge(self, path: Path, digest: str) -> Knowledge:
+    def find_knowledge(self, path: Path, digest: str) -> Knowledge:
         """Return how the model knows the file that now has this hash."""
         self._catch_up()
         known = self._known.get(path)
@@ -80,17 +80,17 @@ class Seen:
     def lines(self, path: Path, digest: str) -> LineRanges:
         """Return the lines of the file, in its current state, that the model knows whole."""
         self._catch_up()
-        return _lines_of(self._known.get(path), digest)
+        return _read_lines(self._known.get(path), digest)
 
     def find_numbered_lines(self, path: Path, digest: str) -> LineRanges:
         """Return the lines whose current numbers the model was shown, not only their text."""
         self._catch_up()
-        return _lines_of(self._numbered.get(path), digest)
+        return _read_lines(self._numbered.get(path), digest)
 
     def is_pending(self, path: Path) -> bool:
         """Return whether the file was read in the same reply that now acts on it."""
         self._catch_up()
-        return any(self._path(view.path) == path for view in self._pending.values())
+        return any(self._find_path(view.path) == path for view in self._pending.values())
 
     def _catch_up(self) -> None:
         new, self._folded = self._facts[self._folded :], len(self._facts)
@@ -131,33 +131,35 @@ class Seen:
         """Limit a pending file to the lines up to `last_line`, since the model gets no more."""
         view = self._pending.get(call_id)
         if view is not None:
-            self._pending[call_id] = replace(view, shown=until_line(view.shown, last_line))
+            self._pending[call_id] = replace(view, shown=cut_lines(view.shown, last_line))
 
     def _write(self, file: KnownFile) -> None:
-        path = self._path(file.path)
+        path = self._find_path(file.path)
         if path is None or not file.sha256:
             return
         self._known[path] = file
-        before = [call for call, view in self._pending.items() if self._path(view.path) == path]
+        before = [
+            call for call, view in self._pending.items() if self._find_path(view.path) == path
+        ]
         for call in before:
             del self._pending[call]
 
     def _show(self, view: FileView) -> None:
-        path = self._path(view.path)
+        path = self._find_path(view.path)
         if path is not None:
             for known in (self._known, self._numbered):
-                before = _lines_of(known.get(path), view.sha256)
+                before = _read_lines(known.get(path), view.sha256)
                 lines = join_ranges((*before, *view.shown))[:RANGES_MAX]
                 known[path] = KnownFile(path=view.path, sha256=view.sha256, lines=lines)
 
-    def _path(self, name: str) -> Path | None:
+    def _find_path(self, name: str) -> Path | None:
         try:
             return self._locate(name)
         except ToolError:
             return None
 
 
-def _lines_of(known: KnownFile | None, digest: str) -> LineRanges:
+def _read_lines(known: KnownFile | None, digest: str) -> LineRanges:
     return known.lines if known is not None and known.sha256 == digest else ()
 
 
@@ -166,7 +168,7 @@ def count_lines(text: str) -> int:
     return text.count("\n") + (text != "" and not text.endswith("\n"))
 
 
-def all_lines(text: str) -> LineRanges:
+def list_all_lines(text: str) -> LineRanges:
     count = count_lines(text)
     return ((1, count),) if count else ()
 
@@ -195,7 +197,7 @@ def find_missing(lines: LineRanges, count: int) -> LineRanges:
     return tuple(found)
 
 
-def until_line(lines: LineRanges, last_line: int) -> LineRanges:
+def cut_lines(lines: LineRanges, last_line: int) -> LineRanges:
     return tuple((first, min(last, last_line)) for first, last in lines if first <= last_line)
 
 
@@ -206,8 +208,8 @@ def carry_over(text: str, splices: Sequence[Splice], lines: LineRanges) -> LineR
     after = splice(text, splices)
     gaps = find_missing(lines, count_lines(text))
     if not gaps:
-        return all_lines(after)
-    starts, new_starts = _starts(text), _starts(after)
+        return list_all_lines(after)
+    starts, new_starts = _list_starts(text), _list_starts(after)
     unknown = [(starts[first - 1], starts[last]) for first, last in gaps]
     touched = join_ranges(
         (bisect_right(new_starts, start), bisect_right(new_starts, end - 1))
@@ -243,7 +245,7 @@ def _move_parts(
                 yield new + first - old, new + last - old
 
 
-def _starts(text: str) -> list[int]:
+def _list_starts(text: str) -> list[int]:
     """Return the start of each line, and at the end the length of the text."""
     starts = [0]
     at = text.find("\n") + 1

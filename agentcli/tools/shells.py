@@ -57,7 +57,7 @@ class ShellSetup:
     grants: Grants
 
     @classmethod
-    def at(cls, cwd: Path, grants: Grants) -> "ShellSetup":
+    def from_directory(cls, cwd: Path, grants: Grants) -> "ShellSetup":
         found = cwd.stat()
         return cls(cwd=cwd, directory=(found.st_dev, found.st_ino), grants=grants)
 
@@ -173,7 +173,7 @@ class ShellPool:
         Return what the line prints. If it does not pass, the shell is ended."""
         if self._leases is not None:
             self._leases.prepare()
-        setup = ShellSetup.at(cwd, Grants())
+        setup = ShellSetup.from_directory(cwd, Grants())
         shell = self._start(setup, {}, notes_directory=True, waits=True, probe=probe)
         passed = PROBE_PASSED.encode()
         said = process.read_answer(shell.output, passed, within_s=_PROBE_LIMIT_S)
@@ -280,7 +280,9 @@ class ShellPool:
         self.finish(shell)
 
     def _start_ahead(self, cwd: Path, grants: Grants) -> PooledShell:
-        return self._start(ShellSetup.at(cwd, grants), {}, notes_directory=True, waits=True)
+        return self._start(
+            ShellSetup.from_directory(cwd, grants), {}, notes_directory=True, waits=True
+        )
 
     def _start(
         self,
@@ -337,7 +339,7 @@ class ShellPool:
     def _open_lease(self, grants: Grants) -> tuple[str, CommandChannels]:
         if self._leases is None:
             return "", CommandChannels()
-        token = self._leases.new_token()
+        token = self._leases.create_token()
         return token, self._leases.open(token, grants)
 
 

@@ -17,7 +17,7 @@ from agentcli.system.notebook import (
 from agentcli.system.process import run_to_completion
 from agentcli.system.text import UTF8, Encoding, NotText, decode
 from agentcli.system.workspace import Workspace, WorkspacePath
-from agentcli.tools.seen import Seen, sha256
+from agentcli.tools.seen import Seen, compute_sha256
 from agentcli.types.errors import ToolError
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.tools import Diff, KnownFile, LineRanges, Output
@@ -72,7 +72,7 @@ async def rewrite_file(path: str, plan: Plan, *, workspace: Workspace, seen: See
         # A cancelled call must not finish later, alongside another edit.
         rewrite, notes = await run_to_completion(asyncio.to_thread(apply))
     summary = "\n".join((rewrite.summary, *map("[{}]".format, notes)))
-    digest = sha256(rewrite.after)
+    digest = compute_sha256(rewrite.after)
     known = KnownFile(path=located.given, sha256=digest, lines=rewrite.lines)
     notes += rewrite.diff.notes
     details = replace(rewrite.diff, notes=notes, sha256=digest, known=(known,))

@@ -5,20 +5,20 @@ from functools import partial
 from typing import ClassVar
 
 from agentcli.system.diff import compare
-from agentcli.system.text import UTF8, majority_ending, set_line_ending
+from agentcli.system.text import UTF8, choose_majority_ending, set_line_ending
 from agentcli.system.workspace import Workspace, WorkspacePath
 from agentcli.tools import text_file
 from agentcli.tools.arguments import (
     FILE_PATH,
     BuiltinArguments,
     TextCheck,
-    argument,
+    declare_argument,
     parse_arguments,
 )
 from agentcli.tools.contracts import load_spec
 from agentcli.tools.hidden import NOTHING_HIDDEN, HiddenValues
 from agentcli.tools.read.excerpt import LINE_CHARS
-from agentcli.tools.seen import Seen, all_lines, count_lines, find_missing, sha256
+from agentcli.tools.seen import Seen, compute_sha256, count_lines, find_missing, list_all_lines
 from agentcli.tools.text_file import FileRewrite, TextFile, encode_text, load_text
 from agentcli.types.errors import ToolError
 from agentcli.types.fast_dataclass import dataclass
@@ -29,7 +29,7 @@ from agentcli.types.tools import Diff, Effect, LineRanges, Output, ToolContext, 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteFileArgs(BuiltinArguments):
     path: str = field(metadata=FILE_PATH)
-    content: str = field(metadata=argument(TextCheck(), "All of it, e.g. x = 1\\n"))
+    content: str = field(metadata=declare_argument(TextCheck(), "All of it, e.g. x = 1\\n"))
 
     aliases: ClassVar[dict[str, str]] = {
         "file_path": "path",
@@ -91,8 +91,8 @@ class WriteFile:
         return _rewrite(located, before, _restore_endings(content, before))
 
     def _require_read(self, located: WorkspacePath, before: TextFile) -> None:
-        digest = sha256(before.data)
-        knowledge = self._seen.knowledge(located.path, digest)
+        digest = compute_sha256(before.data)
+        knowledge = self._seen.find_knowledge(located.path, digest)
         gaps = find_missing(self._seen.lines(located.path, digest), count_lines(before.text))
         if knowledge == "current" and not gaps:
             return
@@ -113,10 +113,10 @@ class WriteFile:
                     "Read it again, or use edit_file."
                 )
             case "current":
-                raise ToolError(_unseen(located, before, gaps))
+                raise ToolError(_explain_unseen(located, before, gaps))
 
 
-def _unseen(located: WorkspacePath, before: TextFile, gaps: LineRanges) -> str:
+def _explain_unseen(located: WorkspacePath, before: TextFile, gaps: LineRanges) -> str:
     """Return why a partly shown file is not replaced, and what to do instead."""
     first, last = gaps[0]
     count = sum(end - start + 1 for start, end in gaps)
@@ -142,7 +142,7 @@ def _rewrite(located: WorkspacePath, before: TextFile | None, text: str) -> File
     change = compare(
         before.text if before else "", text, path=located.given, created=before is None
     )
-    size = _size(text)
+    size = _format_size(text)
     if data is None:
         summary = f"Created {located.given}: {size}."
     elif data == after:
@@ -162,7 +162,7 @@ def _rewrite(located: WorkspacePath, before: TextFile | None, text: str) -> File
             encoding=encoding.name,
             notes=change.notes,
         ),
-        lines=all_lines(text),
+        lines=list_all_lines(text),
     )
 
 
@@ -171,10 +171,12 @@ def _restore_endings(content: str, before: TextFile) -> str:
     if before.encoding.bom:
         content = content.removeprefix("\ufeff")
     return (
-        set_line_ending(content, majority_ending(before.text)) if "\n" in before.text else content
+        set_line_ending(content, choose_majority_ending(before.text))
+        if "\n" in before.text
+        else content
     )
 
 
-def _size(text: str) -> str:
+def _format_size(text: str) -> str:
     lines = text.count("\n") + (not text.endswith("\n") and text != "")
     return f"{lines} line{'s' * (lines != 1)}"

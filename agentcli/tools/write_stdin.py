@@ -7,7 +7,7 @@ from agentcli.tools.arguments import (
     BuiltinArguments,
     TextCheck,
     WholeCheck,
-    argument,
+    declare_argument,
     parse_arguments,
 )
 from agentcli.tools.contracts import load_spec
@@ -23,11 +23,13 @@ INPUT_LIMIT_BYTES = 65_536
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteStdinArgs(BuiltinArguments):
-    terminal: int = field(metadata=argument(WholeCheck(least=1), "Its number, e.g. 1"))
-    input: str = field(default="", metadata=argument(TextCheck(), "e.g. print(x)\\n"))
+    terminal: int = field(metadata=declare_argument(WholeCheck(least=1), "Its number, e.g. 1"))
+    input: str = field(default="", metadata=declare_argument(TextCheck(), "e.g. print(x)\\n"))
     timeout: float = field(
         default=10,
-        metadata=argument(WholeCheck(least=1, most=600), "Seconds to wait, e.g. 60; default 10"),
+        metadata=declare_argument(
+            WholeCheck(least=1, most=600), "Seconds to wait, e.g. 60; default 10"
+        ),
     )
 
     aliases: ClassVar[dict[str, str]] = {

@@ -109,7 +109,7 @@ def join_deltas(deltas: Iterable[Delta]) -> Iterator[Delta]:
     """Join neighbouring deltas of the same kind, so that fewer pieces have to be shown."""
     for _, group in groupby(deltas, key=_merge_key):
         first, *more = group
-        text = "".join(map(_delta_text, (first, *more)))
+        text = "".join(map(_read_delta_text, (first, *more)))
         match first:
             case TextDelta() | ThinkingDelta():
                 yield replace(first, text=text)
@@ -123,7 +123,7 @@ def _merge_key(delta: Delta) -> tuple[type, str]:
     return type(delta), delta.call_id if isinstance(delta, CallDelta) else ""
 
 
-def _delta_text(delta: Delta) -> str:
+def _read_delta_text(delta: Delta) -> str:
     match delta:
         case TextDelta(text=text) | ThinkingDelta(text=text) | CallDelta(arguments=text):
             return text

@@ -122,7 +122,7 @@ def _compile_init(cls: Any) -> Any:
     return made
 
 
-def _field_values(instance: Any) -> tuple[Any, ...]:
+def _list_field_values(instance: Any) -> tuple[Any, ...]:
     return tuple([getattr(instance, name) for name in instance.__dataclass_fields__])
 
 
@@ -138,14 +138,14 @@ def _delete(self: Any, name: str) -> None:
 
 def _equal(self: Any, other: Any) -> bool:
     return (
-        _field_values(self) == _field_values(other)
+        _list_field_values(self) == _list_field_values(other)
         if other.__class__ is self.__class__
         else NotImplemented
     )
 
 
 def _hash(self: Any) -> int:
-    return hash(_field_values(self))
+    return hash(_list_field_values(self))
 
 
 def _format_repr(self: Any) -> str:

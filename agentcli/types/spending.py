@@ -97,14 +97,14 @@ def compute_spending(event: Event) -> Spending:
         ):
             return _build_spending(usage, cost_usd, requests=1)
         case CallFinished(result=result) if isinstance(result.details, ChildTurn):
-            return spent_by_child(result.details)
+            return compute_child_spending(result.details)
         case AgentEnded(turn=turn):
-            return spent_by_child(turn)
+            return compute_child_spending(turn)
         case _:
             return NO_SPENDING
 
 
-def spent_by_child(child: ChildTurn) -> Spending:
+def compute_child_spending(child: ChildTurn) -> Spending:
     return _build_spending(child.usage, child.cost_usd)
 
 
@@ -112,7 +112,7 @@ def sum_spending(events: Iterable[Event]) -> Spending:
     return sum(map(compute_spending, events), NO_SPENDING)
 
 
-def own_facts(facts: Sequence[Fact]) -> Sequence[Fact]:
+def select_own_facts(facts: Sequence[Fact]) -> Sequence[Fact]:
     """Return the facts of the session itself, without those a fork copied from its origin."""
     for index in reversed(range(len(facts))):
         if isinstance(facts[index], SessionForked):

@@ -353,7 +353,7 @@ class HostLeases(Protocol):
         another than that of the event loop, nobody is answered before the first command begins."""
         ...
 
-    def new_token(self) -> str:
+    def create_token(self) -> str:
         """May be called from any thread."""
         ...
 

@@ -91,7 +91,7 @@ def _attach_picture(load: Callable[[], Picture], name: str) -> Attachments:
         picture = load()
     except ImageRefused as error:
         return report_not_attached(shown, str(error))
-    label = picture.label(shown)
+    label = picture.format_label(shown)
     return Attachments(parts=(label, picture.image), notes=(f"attached {label}",))
 
 
@@ -147,7 +147,7 @@ def load_named_images(paths: Sequence[Path]) -> tuple[Attachment, ...]:
             picture = load_picture(path)
         except ImageRefused as error:
             raise UsageError(f"{path} {error}", hint="name a PNG, JPEG, GIF or WebP file") from None
-        parts += [picture.label(show_controls(path.name)), picture.image]
+        parts += [picture.format_label(show_controls(path.name)), picture.image]
     return tuple(parts)
 
 

@@ -122,13 +122,13 @@ class Tally:
                 {"path": path, "added": added, "removed": removed}
                 for path, (added, removed) in self.changed.items()
             ],
-            "denials": [_denial_json(call, verdict) for call, verdict in self.denials],
+            "denials": [_build_denial_json(call, verdict) for call, verdict in self.denials],
             "failed_tools": self.failed_tools,
             "verify": [
                 {**_check_json(run), "changed_files": self.list_changed_checks(run.command)}
                 for run in self.verified.values()
             ],
-            "verification": _verification_json(self.verification),
+            "verification": _build_verification_json(self.verification),
         }
 
     def list_changed_checks(self, command: str) -> list[str]:
@@ -248,7 +248,7 @@ def _build_host_call(judged: HostJudged) -> ToolCall:
     return ToolCall(id=judged.call_id, name="network", input={"host": host})
 
 
-def _denial_json(call: ToolCall, verdict: Verdict) -> dict[str, Any]:
+def _build_denial_json(call: ToolCall, verdict: Verdict) -> dict[str, Any]:
     return {
         "id": call.id,
         "tool": call.name,
@@ -259,7 +259,7 @@ def _denial_json(call: ToolCall, verdict: Verdict) -> dict[str, Any]:
     }
 
 
-def _verification_json(found: Verification | None) -> dict[str, Any] | None:
+def _build_verification_json(found: Verification | None) -> dict[str, Any] | None:
     if found is None:
         return None
     return {

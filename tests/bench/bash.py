@@ -99,5 +99,5 @@ def _tool(home: Path, ledger: ProcessTable) -> Bash:
         out_dir=home / "out",
         shells=shells_in(home / "out", ledger),
         processes=ledger,
-        clean=Redactor(environ=secrets).bytes_stream,
+        clean=Redactor(environ=secrets).open_bytes_stream,
     )

@@ -66,11 +66,11 @@ def _kept(
     times_ms = []
     for run in range(RUNS):
         began = time.perf_counter()
-        before = keeper.before("c", named)
+        before = keeper.begin_checkpoint("c", named)
         kept = time.perf_counter()
         change(root, run)
         changed = time.perf_counter()
-        keeper.after(before)
+        keeper.finish_checkpoint(before)
         times_ms.append((kept - began + time.perf_counter() - changed) * 1000)
     return Figure(what=f"checkpoint, {name}", value=statistics.median(times_ms), at_most=LIMIT_MS)
 
@@ -80,7 +80,7 @@ def _first(root: Path, store: Path) -> tuple[float, CheckpointKeeper]:
         ObjectStore(store), session="s", root=root, scope=lambda: IgnoreRules.for_workspace(root)
     )
     began = time.perf_counter()
-    keeper.before("c", None)
+    keeper.begin_checkpoint("c", None)
     return (time.perf_counter() - began) * 1000, keeper
 
 

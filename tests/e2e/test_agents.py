@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 
 from agentcli.agent.children import CHILD_INSTRUCTIONS, WORKER_INSTRUCTIONS
 from agentcli.log.audit import audit_log
-from agentcli.providers.catalog import cost_usd, resolve
+from agentcli.providers.catalog import compute_cost_usd, resolve
 from agentcli.types.messages import Usage
 from tests.support import anthropic_streams as anthropic
 from tests.support.processes import running, unique_seconds
@@ -145,7 +145,7 @@ def crew(home: Path, workspace: Path) -> Crew:
 
 def price(requests: int) -> float:
     usage = Usage(input_tokens=1000, output_tokens=100)
-    return requests * (cost_usd(resolve("opus"), usage) or 0.0)
+    return requests * (compute_cost_usd(resolve("opus"), usage) or 0.0)
 
 
 def test_ten_agents_at_once_lose_no_edit_and_cost_what_the_provider_counts(crew: Crew) -> None:

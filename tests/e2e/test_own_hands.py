@@ -47,7 +47,7 @@ def find_patch(workspace: Path, base: Path) -> None:
         scope=lambda: IgnoreRules.for_workspace(workspace),
     )
     with closing(keeper):
-        since = keeper.before("", None).tree
+        since = keeper.begin_checkpoint("", None).tree
         (workspace / "a.txt").write_text("four\n")
         with suppress(OSError):
             (workspace / "inner/a.txt").write_text("four\n")
@@ -212,7 +212,10 @@ def test_environment_of_helpers_has_no_secret_and_nothing_of_the_project(
     monkeypatch.setenv("LD_LIBRARY_PATH", f"/usr/lib:{tmp_path}/lib")
     monkeypatch.setenv("PYTHONPATH", ".")
     monkeypatch.setenv("PATH", f"{tmp_path}:relative:{os.environ['PATH']}")
-    for env in (own_process.least_environment(tmp_path), own_process.user_environment(tmp_path)):
+    for env in (
+        own_process.build_least_environment(tmp_path),
+        own_process.build_user_environment(tmp_path),
+    ):
         assert "sk-secret" not in env.values()
         assert not {"LD_LIBRARY_PATH", "PYTHONPATH"} & set(env)
         entries = env["PATH"].split(os.pathsep)

@@ -118,9 +118,9 @@ def test_background_command_reaches_its_hosts_until_it_ends_and_gives_none_to_ot
         await until((workspace / "done").exists)
         assert "hello from docs" in (workspace / "first").read_text("utf-8")
         assert "hello from docs" in (workspace / "second").read_text("utf-8")
-        (started,) = session.ledger.in_background()
+        (started,) = session.ledger.list_background()
         await session.run(f"kill {started.pid}", grants=NOTHING)
-        await until(lambda: session.ledger.running() == [])
+        await until(lambda: session.ledger.list_running() == [])
 
     place.try_commands(scenario)
 
@@ -154,7 +154,7 @@ def test_another_command_does_not_see_the_token(place: Place) -> None:
         said = text(await session.run(f"env -i PATH=$PATH bash -c {look!r}", grants=NOTHING))
         seen = [line for line in said.splitlines() if line.startswith("/proc/")]
         assert seen  # its own
-        (started,) = session.ledger.in_background()
+        (started,) = session.ledger.list_background()
         assert f"/proc/{started.pid}/environ" not in seen
         await session.run(f"kill {started.pid}", grants=NOTHING)
 

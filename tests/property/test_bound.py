@@ -38,7 +38,7 @@ def fed(data: bytes, *, chunk_bytes: int) -> tuple[BoundedOutput, bytes]:
 
 
 def excerpt(bounded: BoundedOutput) -> OutputExcerpt:
-    return bounded.finish().excerpt(limit_bytes=30_000, head_bytes=10_000)
+    return bounded.finish().build_excerpt(limit_bytes=30_000, head_bytes=10_000)
 
 
 @given(PIECES, CHUNK)
@@ -72,7 +72,7 @@ def test_output_beyond_what_is_stored_shows_its_end_without_secrets(
         path = Path(name, "1.log")
         handle = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
         bounded = BoundedOutput(path, handle, limit_bytes=limit_bytes)
-        sink = FilteredSink(bounded, Redactor(environ={"A_KEY": VALUE}).bytes_stream())
+        sink = FilteredSink(bounded, Redactor(environ={"A_KEY": VALUE}).open_bytes_stream())
         for at in range(0, len(data), chunk_bytes):
             sink.feed(data[at : at + chunk_bytes])
         sink.close()

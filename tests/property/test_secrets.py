@@ -40,7 +40,7 @@ PIECES = st.one_of(
 @given(st.lists(PIECES, max_size=8).map("".join), st.data())
 def test_stream_cut_anywhere_equals_the_whole_text(text: str, data: st.DataObject) -> None:
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=8)))
-    stream = REDACTOR.stream()
+    stream = REDACTOR.open_stream()
 
     pieces = [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
     streamed = "".join(map(stream.feed, pieces)) + stream.close()
@@ -53,7 +53,7 @@ def test_stream_cut_anywhere_equals_the_whole_text(text: str, data: st.DataObjec
 def test_bytes_cut_anywhere_are_masked_as_the_text_is(text: str, data: st.DataObject) -> None:
     raw = text.encode()
     cuts = sorted(data.draw(st.lists(st.integers(0, len(raw)), max_size=8)))
-    stream = REDACTOR.bytes_stream()
+    stream = REDACTOR.open_bytes_stream()
 
     pieces = [raw[a:b] for a, b in zip([0, *cuts], [*cuts, len(raw)], strict=True)]
     streamed = b"".join(map(stream.feed, pieces)) + stream.close()

@@ -15,7 +15,7 @@ from agentcli.providers.catalog import resolve
 from agentcli.session.builder import open_session
 from agentcli.types.errors import Ending
 from agentcli.types.settings import Settings
-from agentcli.types.spending import Spending, own_facts, sum_spending
+from agentcli.types.spending import Spending, select_own_facts, sum_spending
 from tests.support import anthropic_streams as anthropic
 from tests.support.examples import examples
 from tests.support.outcomes import using
@@ -76,7 +76,7 @@ async def play(
             await session.close(0)
             session = open_session(chosen, listeners=(), resume=session.paths)
         endings.append((await session.run_turn(f"turn {turn}")).ending)
-    spent = sum_spending(own_facts(session.facts))
+    spent = sum_spending(select_own_facts(session.facts))
     await session.close(0)
     return endings, spent, session.paths
 

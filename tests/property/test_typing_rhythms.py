@@ -341,6 +341,6 @@ def test_quick_typist_waits_no_longer_than_needed_for_an_answer() -> None:
     async def go() -> float:
         desk = Desk()
         await desk.type(FIRST + "\r", gaps("fast, 95 words a minute", 0))
-        return desk.composer.rhythm.alone_s()
+        return desk.composer.rhythm.compute_alone_s()
 
     assert run_virtually(go()) == ALONE_S

@@ -48,9 +48,9 @@ class Ground:
     facts: list[Checkpointed] = field(default_factory=list)
 
     def call(self, *batch: Action) -> None:
-        before = self.keeper.before(f"call_{len(self.facts)}", None)
+        before = self.keeper.begin_checkpoint(f"call_{len(self.facts)}", None)
         self.do(*batch)
-        fact = self.keeper.after(before)
+        fact = self.keeper.finish_checkpoint(before)
         self.facts += [fact] if fact else []
 
     def do(self, *batch: Action) -> None:
@@ -145,6 +145,6 @@ def test_watched_scan_sees_what_a_fresh_one_sees(
         for batch in done:
             here.call(*batch)
             fresh = CheckpointKeeper(here.store, session="f", root=here.root, scope=KeepsAll)
-            expected = fresh.before("fresh", None).tree
+            expected = fresh.begin_checkpoint("fresh", None).tree
             fresh.close()
-            assert here.keeper.before("c", None).tree == expected
+            assert here.keeper.begin_checkpoint("c", None).tree == expected

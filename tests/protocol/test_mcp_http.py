@@ -25,7 +25,7 @@ def linked(url: str, scenario: Callable[[ServerConnection], Awaitable[T]], **ent
         remote = RemoteServer(server)
         link = ServerConnection(
             server,
-            open_transport=remote.transport,
+            open_transport=remote.open_transport,
             witness=remote.witness,
             workspace=Path.cwd(),
         )
@@ -38,7 +38,7 @@ def linked(url: str, scenario: Callable[[ServerConnection], Awaitable[T]], **ent
 
 
 async def called(link: ServerConnection) -> tuple[list[str], str, int]:
-    tools = list(await link.tools())
+    tools = list(await link.list_tools())
     result = await link.call("echo", {}, show=ignore)
     (block,) = result.content
     assert block.type == "text"
@@ -91,17 +91,17 @@ async def until_heard(link: ServerConnection) -> None:
     """A change is told on a stream of its own, so it may come after the answer."""
     async with asyncio.timeout(20):
         for _ in count():
-            if "grown" in await link.tools():
+            if "grown" in await link.list_tools():
                 return
             await asyncio.sleep(0.01)
 
 
 def test_newer_server_is_called_and_its_changes_are_heard() -> None:
     async def scenario(link: ServerConnection) -> tuple[str, list[str], list[str]]:
-        before = list(await link.tools())
+        before = list(await link.list_tools())
         await link.call("grow", {}, show=ignore)
         await until_heard(link)
-        return link.protocol, before, list(await link.tools())
+        return link.protocol, before, list(await link.list_tools())
 
     with served(MODERN, "http") as url:
         assert linked(url, scenario) == ("2026-07-28", ["add", "grow"], ["add", "grow", "grown"])

@@ -4,14 +4,14 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from agentcli.features.mcp.approvals import public_name
+from agentcli.features.mcp.approvals import build_public_name
 from agentcli.types.tools import Output
 from tests.support.mcp_links import Nasty
 
 
 def listed(mode: str, directory: Path) -> list[str]:
     async def scenario(server: Nasty) -> list[str]:
-        return list(await server.link.tools())
+        return list(await server.link.list_tools())
 
     return asyncio.run(Nasty(mode, directory).use(scenario))
 
@@ -22,7 +22,7 @@ def test_all_pages_are_listed(tmp_path: Path) -> None:
 
 def test_pages_without_end_are_cut_and_that_is_said(tmp_path: Path) -> None:
     async def scenario(server: Nasty) -> tuple[int, tuple[str, ...]]:
-        return len(await server.link.tools()), server.link.remarks
+        return len(await server.link.list_tools()), server.link.remarks
 
     assert asyncio.run(Nasty("endless_pages", tmp_path).use(scenario)) == (
         200,
@@ -32,7 +32,7 @@ def test_pages_without_end_are_cut_and_that_is_said(tmp_path: Path) -> None:
 
 def test_remarks_about_a_list_are_few(tmp_path: Path) -> None:
     async def scenario(server: Nasty) -> tuple[str, ...]:
-        await server.link.tools()
+        await server.link.list_tools()
         return server.link.remarks
 
     remarks = asyncio.run(Nasty("only_arrays", tmp_path).use(scenario))
@@ -41,7 +41,7 @@ def test_remarks_about_a_list_are_few(tmp_path: Path) -> None:
 
 def test_tools_that_cannot_be_used_are_named_and_the_others_stay(tmp_path: Path) -> None:
     async def scenario(server: Nasty) -> tuple[dict[str, Any], tuple[str, ...], Output]:
-        tools = await server.link.tools()
+        tools = await server.link.list_tools()
         schemas = {name: tool.schema for name, tool in tools.items()}
         return schemas, server.link.remarks, await server.call(text="still here")
 
@@ -81,7 +81,7 @@ def test_tools_that_cannot_be_used_are_named_and_the_others_stay(tmp_path: Path)
 
 def test_tool_that_only_runs_as_a_task_is_left_out_and_named(tmp_path: Path) -> None:
     async def scenario(server: Nasty) -> tuple[list[str], tuple[str, ...]]:
-        return list(await server.link.tools()), server.link.remarks
+        return list(await server.link.list_tools()), server.link.remarks
 
     assert asyncio.run(Nasty("tasks", tmp_path).use(scenario)) == (
         ["optional_task", "forbidden_task"],
@@ -91,14 +91,14 @@ def test_tool_that_only_runs_as_a_task_is_left_out_and_named(tmp_path: Path) -> 
 
 def test_tool_named_bash_is_known_by_its_server(tmp_path: Path) -> None:
     async def scenario(server: Nasty) -> list[str]:
-        return [tool.spec("nasty").name for tool in (await server.link.tools()).values()]
+        return [tool.spec("nasty").name for tool in (await server.link.list_tools()).values()]
 
     assert asyncio.run(Nasty("bash", tmp_path).use(scenario)) == ["nasty__bash", "nasty__echo"]
 
 
 def test_what_nobody_can_see_is_taken_out_of_descriptions(tmp_path: Path) -> None:
     async def scenario(server: Nasty) -> str:
-        return (await server.link.tools())["echo"].description
+        return (await server.link.list_tools())["echo"].description
 
     description = asyncio.run(Nasty("hidden", tmp_path).use(scenario))
     assert description.startswith("Adds.[31mxxx")
@@ -106,6 +106,6 @@ def test_what_nobody_can_see_is_taken_out_of_descriptions(tmp_path: Path) -> Non
 
 
 def test_odd_names_stay_apart(tmp_path: Path) -> None:
-    names = [public_name("nasty", tool) for tool in listed("odd_names", tmp_path)]
+    names = [build_public_name("nasty", tool) for tool in listed("odd_names", tmp_path)]
     assert len(set(names)) == 7
     assert all(len(name) <= 64 for name in names)

@@ -103,12 +103,12 @@ def listed(entry: ServerEntry, login: StoredLogin | None) -> list[str]:
         remote = RemoteServer(entry, login)
         link = ServerConnection(
             entry,
-            open_transport=remote.transport,
+            open_transport=remote.open_transport,
             workspace=Path("/"),
             witness=remote.witness,
         )
         try:
-            return list(await link.tools())
+            return list(await link.list_tools())
         finally:
             await link.close()
 

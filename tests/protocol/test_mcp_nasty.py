@@ -41,7 +41,7 @@ def said(output: Output) -> str:
 
 def listed(mode: str, directory: Path, *more: str, **entry: Any) -> list[str]:
     async def scenario(server: Nasty) -> list[str]:
-        return list(await server.link.tools())
+        return list(await server.link.list_tools())
 
     return asyncio.run(Nasty(mode, directory, *more, **entry).use(scenario))
 
@@ -61,7 +61,7 @@ def test_server_that_does_not_exist_is_named(tmp_path: Path) -> None:
     server.entry = type(server.entry)(name="nasty", command="/no/such/program")
 
     async def scenario(server: Nasty) -> None:
-        await server.link.tools()
+        await server.link.list_tools()
 
     with pytest.raises(ServerFault, match=r"nasty cannot be started: .*: /no/such/program"):
         asyncio.run(server.use(scenario))
@@ -80,7 +80,7 @@ def test_server_that_hangs_at_its_start_ends_in_the_background(tmp_path: Path) -
 
     async def scenario(server: Nasty) -> tuple[bool, bool]:
         with pytest.raises(ServerFault):
-            await server.link.tools()
+            await server.link.list_tools()
         was_running = bool(running(str(tmp_path / "here")))
         await server.link.close()
         return was_running, bool(running(str(tmp_path / "here")))
@@ -151,7 +151,7 @@ def test_cancelled_call_leaves_the_server_usable(tmp_path: Path) -> None:
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call
-        return list(await server.link.tools())
+        return list(await server.link.list_tools())
 
     assert asyncio.run(Nasty("silent", tmp_path).use(scenario)) == ["echo", "other"]
 
@@ -279,7 +279,7 @@ def test_question_that_belongs_to_nothing_is_declined_unseen(tmp_path: Path) -> 
     server = Nasty("asks_unasked", tmp_path)
 
     async def scenario(server: Nasty) -> list[str]:
-        return list(await server.link.tools())
+        return list(await server.link.list_tools())
 
     assert asyncio.run(server.use(scenario)) == ["echo", "other"]
     assert server.asked == []
@@ -327,7 +327,7 @@ def test_question_goes_with_the_call_that_it_was_for(tmp_path: Path) -> None:
         with pytest.raises(asyncio.CancelledError):
             await call
         await until(lambda: server.was_dismissed)
-        return list(await server.link.tools())
+        return list(await server.link.list_tools())
 
     assert asyncio.run(server.use(scenario)) == ["echo", "other"]
 

@@ -69,7 +69,7 @@ def shells_in(
         leases=leases,
         directory=out_dir,
         sandbox=sandbox,
-        new_tag=ledger.new_tag,
+        new_tag=ledger.create_tag,
         environment=lambda mark, _: build_child_environment(os.environ, tag=mark),
     )
 

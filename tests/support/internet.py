@@ -114,7 +114,7 @@ class Trial:
         return [(one.host, one.port, one.verdict.decision) for one in facts]
 
     def lease(self, *hosts: str) -> str:
-        token = self.proxy.new_token()
+        token = self.proxy.create_token()
         self.proxy.begin(token, call_id="c1", grants=Grants(hosts=hosts))
         return token
 

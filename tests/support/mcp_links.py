@@ -102,7 +102,7 @@ class Nasty:
         )
         self.link = ServerConnection(
             self.entry,
-            open_transport=self.local.transport,
+            open_transport=self.local.open_transport,
             workspace=directory,
             witness=self.local.witness,
             fill_in=self.fill_in,
@@ -130,7 +130,7 @@ class Nasty:
 
     async def tool(self, name: str) -> ServerTool:
         keeping = ContentStore(directory=self.directory, takes_images=lambda: True)
-        offered = (await self.link.tools())[name]
+        offered = (await self.link.list_tools())[name]
         return ServerTool(offered, self.link, keeping=keeping, review=self._reviewed)
 
     async def _reviewed(self, now: Mapping[str, OfferedTool]) -> Mapping[str, OfferedTool]:

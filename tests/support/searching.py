@@ -17,14 +17,14 @@ from agentcli.tools.search import ripgrep
 from agentcli.tools.search.ripgrep import Ripgrep, start_unconfined
 from agentcli.types.tools import Matches, Output, Tool, ToolContext
 
-CAN_HOLD = sys.platform == "linux" and landlock_rules.version() > 0
+CAN_HOLD = sys.platform == "linux" and landlock_rules.read_version() > 0
 
 
 def installed() -> list[Ripgrep]:
     """Every ripgrep on this machine, held: versions must not differ in their answers."""
     found = [shutil.which("rg"), shutil.which("rg", path=sysconfig.get_path("scripts"))]
     start = start_reading if CAN_HOLD else start_unconfined
-    return [ripgrep.ripgrep_at(Path(path), start) for path in dict.fromkeys(found) if path]
+    return [ripgrep.build_ripgrep(Path(path), start) for path in dict.fromkeys(found) if path]
 
 
 ENGINES = installed()

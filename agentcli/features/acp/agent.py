@@ -180,7 +180,7 @@ class EditorAgent:
         """Open a new session that begins as another one, with the same files."""
         origin = find_session_by_id(session_id)
         if origin is None:
-            raise _session_not_found(session_id)
+            raise _build_not_found_error(session_id)
         settings = self._load_workspace_settings(cwd)
         try:
             entries = await asyncio.to_thread(lambda: read_valid_part(origin.log).entries)
@@ -242,7 +242,7 @@ class EditorAgent:
     ) -> Conversation:
         paths = find_session_by_id(session_id)
         if paths is None:
-            raise _session_not_found(session_id)
+            raise _build_not_found_error(session_id)
         settings = self._load_workspace_settings(cwd)
         if session_id in self._open:
             await self._open.pop(session_id).close()
@@ -281,7 +281,7 @@ class EditorAgent:
 
     def _find_conversation(self, session_id: str) -> Conversation:
         if session_id not in self._open:
-            raise _session_not_found(session_id)
+            raise _build_not_found_error(session_id)
         return self._open[session_id]
 
 
@@ -296,7 +296,7 @@ def _parse_cwd(cwd: str) -> Path:
     return Path(cwd)
 
 
-def _session_not_found(session_id: str) -> RequestError:
+def _build_not_found_error(session_id: str) -> RequestError:
     return build_invalid_params(f"no session {session_id!a}")
 
 

@@ -385,7 +385,7 @@ def _read_image(data: str) -> tuple[str, messages.Image]:
         raise build_invalid_params("an image of the prompt is not base64") from None
     except ImageRefused as error:
         raise build_invalid_params(f"an image of the prompt {error}") from None
-    return picture.label("of the prompt"), picture.image
+    return picture.format_label("of the prompt"), picture.image
 
 
 def _build_usage(usage: messages.Usage) -> Usage:

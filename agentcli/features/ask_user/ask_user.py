@@ -11,7 +11,7 @@ from agentcli.tools.arguments import (
     BuiltinArguments,
     TextCheck,
     WrongValue,
-    argument,
+    declare_argument,
     parse_arguments,
 )
 from agentcli.tools.contracts import load_spec
@@ -54,8 +54,8 @@ _CHOICES = ArrayCheck(item=_CHOICE, accept=_check_number)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskUserArgs(BuiltinArguments):
-    question: str = field(metadata=argument(_QUESTION))
-    choices: list[str] = field(metadata=argument(_CHOICES))
+    question: str = field(metadata=declare_argument(_QUESTION))
+    choices: list[str] = field(metadata=declare_argument(_CHOICES))
 
     aliases: ClassVar[dict[str, str]] = {"options": "choices", "prompt": "question"}
 

@@ -39,7 +39,7 @@ def verify_signature(head: Path, key: Path) -> str:
         _run(["minisign", "-V", "-p", str(key), "-m", str(head), "-x", str(signature)])
         return f"signed with the minisign key {key}"
     signature = head.with_name(head.name + ".sig")
-    public = " ".join(_text(key).split()[:2])
+    public = " ".join(_read_key(key).split()[:2])
     with tempfile.NamedTemporaryFile("w", suffix=".signers") as signers:
         signers.write(f'{NAMESPACE} namespaces="{NAMESPACE}" {public}\n')
         signers.flush()
@@ -49,10 +49,10 @@ def verify_signature(head: Path, key: Path) -> str:
 
 
 def _is_minisign(key: Path) -> bool:
-    return _text(key).startswith("untrusted comment:")
+    return _read_key(key).startswith("untrusted comment:")
 
 
-def _text(path: Path) -> str:
+def _read_key(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
@@ -68,7 +68,7 @@ def _run(argv: list[str], *, stdin: Path | None = None) -> None:
         ran = own_process.run(
             argv,
             beside=Path.cwd(),
-            env=own_process.user_environment(Path.cwd()),
+            env=own_process.build_user_environment(Path.cwd()),
             given=stdin.read_bytes() if stdin else None,
         )
     except FileNotFoundError:
@@ -132,7 +132,7 @@ def _ends_at(found: AuditResult, stored_head: LogHead | None) -> bool:
 
 
 def write_head(named: str | None, out: Path | None) -> None:
-    text = _head_text(_read_sound_head(named))
+    text = _encode_head(_read_sound_head(named))
     if out is None:
         sys.stdout.write(text)
     else:
@@ -142,7 +142,7 @@ def write_head(named: str | None, out: Path | None) -> None:
 def sign_head(named: str, *, key: Path, out: Path | None) -> None:
     head = _read_sound_head(named)
     out = out or Path(f"{head.session}.head")
-    _write(out, _head_text(head))
+    _write(out, _encode_head(head))
     signature = sign_file(out, key)
     sys.stdout.write(f"{out} and {signature}: store both away from the log\n")
 
@@ -157,7 +157,7 @@ def _read_sound_head(named: str | None) -> LogHead:
     return found.head
 
 
-def _head_text(head: LogHead) -> str:
+def _encode_head(head: LogHead) -> str:
     return json.dumps(asdict(head)) + "\n"
 
 

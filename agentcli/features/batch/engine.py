@@ -14,7 +14,7 @@ from agentcli.features.batch.trees import TaskTrees
 from agentcli.log.lock import lock_output
 from agentcli.system.extras import build_extra_command, build_install_command
 from agentcli.system.private_file import write_private
-from agentcli.system.process import run_to_completion, signal_of_death
+from agentcli.system.process import name_death_signal, run_to_completion
 from agentcli.types.errors import Ending, RunOutcome, SettingsError
 
 if TYPE_CHECKING:
@@ -332,7 +332,7 @@ class Batch:
         code = await self._engine.run(job, handle_line)
         if results and results[-1].get("status") != "interrupted":
             return results[-1]
-        by = signal_of_death(code)
+        by = name_death_signal(code)
         raise WorkerLost(f"killed by {by}" if by else f"exited with code {code}", is_by_task=True)
 
     def _get_directory(self, name: str) -> Path:

@@ -5,7 +5,7 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from agentcli.log.paths import sessions_directory
+from agentcli.log.paths import locate_sessions
 from agentcli.sandbox.homes import (
     StoredHome,
     clear_home,
@@ -19,7 +19,7 @@ from agentcli.types.words import format_bytes
 
 
 def show_caches(*, as_json: bool) -> None:
-    homes = list_homes(find_homes_directory(sessions_directory()))
+    homes = list_homes(find_homes_directory(locate_sessions()))
     if as_json:
         sys.stdout.write(json.dumps([_as_json(home) for home in homes]) + "\n")
         return
@@ -32,7 +32,7 @@ def show_caches(*, as_json: bool) -> None:
 
 def clear_caches(workspace: Path | None) -> Exit:
     """Remove the home of a workspace's commands, or all homes. Say which are in use."""
-    homes = find_homes_directory(sessions_directory())
+    homes = find_homes_directory(locate_sessions())
     found = [find_home(homes, workspace)] if workspace else [*list_homes(homes)]
     is_complete = True
     for home in found:

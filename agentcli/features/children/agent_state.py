@@ -8,7 +8,7 @@ from typing import Literal
 from agentcli.agent.children import ChildProgress
 from agentcli.types.agents import AgentEnded, AgentStarted, PatchDecided, name_agent
 from agentcli.types.events import Fact
-from agentcli.types.spending import NO_SPENDING, Spending, own_facts, spent_by_child
+from agentcli.types.spending import NO_SPENDING, Spending, compute_child_spending, select_own_facts
 
 AgentState = Literal["starting", "running", "done", "failed", "waiting", "merged", "refused"]
 """`waiting` for a decision on its patch."""
@@ -47,7 +47,7 @@ class BackgroundAgent:
     @property
     def spending(self) -> Spending:
         if self.ended is not None:
-            return spent_by_child(self.ended.turn)
+            return compute_child_spending(self.ended.turn)
         return self.progress.spending if self.progress else NO_SPENDING
 
     @property
@@ -61,7 +61,7 @@ class BackgroundAgent:
 def restore_agents(facts: Sequence[Fact]) -> list[BackgroundAgent]:
     """Return the agents of earlier processes of this session, from its facts."""
     found: dict[int, BackgroundAgent] = {}
-    for fact in own_facts(facts):
+    for fact in select_own_facts(facts):
         match fact:
             case AgentStarted():
                 found[fact.agent] = BackgroundAgent(

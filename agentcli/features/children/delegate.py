@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import field
 from typing import ClassVar, TypeAlias
 
-from agentcli.tools.arguments import BuiltinArguments, TextCheck, argument, parse_arguments
+from agentcli.tools.arguments import BuiltinArguments, TextCheck, declare_argument, parse_arguments
 from agentcli.tools.contracts import load_spec
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Json
@@ -19,9 +19,9 @@ EffectOf: TypeAlias = Callable[[str], Effect]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DelegateArgs(BuiltinArguments):
     task: str = field(
-        metadata=argument(TextCheck(is_filled=True), "e.g. Where are retries decided?")
+        metadata=declare_argument(TextCheck(is_filled=True), "e.g. Where are retries decided?")
     )
-    role: str = field(default="", metadata=argument(TextCheck(), "One you were told of"))
+    role: str = field(default="", metadata=declare_argument(TextCheck(), "One you were told of"))
 
     aliases: ClassVar[dict[str, str]] = {
         "prompt": "task",

@@ -185,7 +185,7 @@ class ChildAgents(SessionFeature):
             steps=_limit_steps(context.steps_left),
             wall_s=WALL_S,
         )
-        log = LogWriter(own_parts.paths.new_child_log())
+        log = LogWriter(own_parts.paths.choose_child_log())
         journal = Journal(
             f"{own_parts.paths.id}/{log.path.stem}",
             record=log.append,

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 import typer
 
 from agentcli.session.features import COMMANDS
-from agentcli.system.home import home
+from agentcli.system.home import locate_home
 from agentcli.types.errors import SettingsError, UsageError
 from agentcli.ui.streams import write_err, write_out
 
@@ -70,8 +70,8 @@ _NEXT: dict[Shell, str] = {
 
 
 def _find_path(shell: Shell) -> Path:
-    data = Path(os.environ.get("XDG_DATA_HOME") or home() / ".local/share")
-    config = Path(os.environ.get("XDG_CONFIG_HOME") or home() / ".config")
+    data = Path(os.environ.get("XDG_DATA_HOME") or locate_home() / ".local/share")
+    config = Path(os.environ.get("XDG_CONFIG_HOME") or locate_home() / ".config")
     return {
         "bash": data / "bash-completion/completions/agentcli",
         "zsh": data / "agentcli/zsh/_agentcli",

@@ -164,7 +164,7 @@ class SandboxedBrowser:
             raise ToolError(f"The browser needs a sandbox, and none works here: {error}") from None
         leases = self._leases.get()
         leases.prepare()
-        token = leases.new_token()
+        token = leases.create_token()
         variables = leases.open(token, NO_GRANTS).variables
         if "HTTPS_PROXY" not in variables:
             raise ToolError(NEEDS_BUBBLEWRAP)
@@ -216,7 +216,7 @@ class SandboxedBrowser:
 
     async def _launch(self, token: str, variables: Mapping[str, str]) -> RunningBrowser:
         private = self._private.get()
-        tag = process_tree.new_tag(confined=True)
+        tag = process_tree.make_tag(confined=True)
         env = build_child_environment(self._host.build_environ(), tag=tag)
         stdin, to_child = os.pipe()
         from_child, stdout = os.pipe()

@@ -100,7 +100,7 @@ class Browser:
             "press": self._press,
             "release": self._release,
             "type": lambda given: self._page.keyboard.type(given["text"]),
-            "key": self._key,
+            "key": self._press_keys,
             "hold_key": self._hold_key,
             "navigate": self._navigate,
             "back": lambda given: self._page.go_back(wait_until="commit"),
@@ -148,7 +148,7 @@ class Browser:
         with self._hold(action["keys"]):
             self._page.mouse.wheel(action["by_x"], action["by_y"])
 
-    def _key(self, action: Action) -> None:
+    def _press_keys(self, action: Action) -> None:
         for _ in range(action["count"]):
             for chord in action["keys"]:
                 self._page.keyboard.press(chord)

@@ -18,7 +18,7 @@ from agentcli.tools.arguments import (
     ObjectCheck,
     TextCheck,
     WholeCheck,
-    argument,
+    declare_argument,
     parse_arguments,
 )
 from agentcli.tools.contracts import load_spec
@@ -53,30 +53,37 @@ _NEEDED: Mapping[str, Sequence[str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComputerAction(BuiltinArguments):
-    action: str = field(metadata=argument(ChoiceCheck(words=tuple(CLASS_OF_ACTION))))
-    x: int | None = field(default=None, metadata=argument(_X))
-    y: int | None = field(default=None, metadata=argument(_Y))
-    to_x: int | None = field(default=None, metadata=argument(_X))
-    to_y: int | None = field(default=None, metadata=argument(_Y))
-    by_x: int = field(default=0, metadata=argument(_SCROLL, "Pixels to scroll to the right"))
-    by_y: int = field(default=0, metadata=argument(_SCROLL, "Pixels to scroll down"))
-    button: str = field(
-        default="left", metadata=argument(ChoiceCheck(words=("left", "right", "middle")))
+    action: str = field(metadata=declare_argument(ChoiceCheck(words=tuple(CLASS_OF_ACTION))))
+    x: int | None = field(default=None, metadata=declare_argument(_X))
+    y: int | None = field(default=None, metadata=declare_argument(_Y))
+    to_x: int | None = field(default=None, metadata=declare_argument(_X))
+    to_y: int | None = field(default=None, metadata=declare_argument(_Y))
+    by_x: int = field(
+        default=0, metadata=declare_argument(_SCROLL, "Pixels to scroll to the right")
     )
-    count: int = field(default=1, metadata=argument(WholeCheck(least=1, most=100)))
-    keys: str = field(default="", metadata=argument(TextCheck(), "e.g. ctrl+a, or Tab Tab Enter"))
-    text: str = field(default="", metadata=argument(TextCheck()))
-    url: str = field(default="", metadata=argument(TextCheck(), "e.g. https://example.org/"))
-    seconds: int = field(default=1, metadata=argument(WholeCheck(least=0, most=30)))
+    by_y: int = field(default=0, metadata=declare_argument(_SCROLL, "Pixels to scroll down"))
+    button: str = field(
+        default="left", metadata=declare_argument(ChoiceCheck(words=("left", "right", "middle")))
+    )
+    count: int = field(default=1, metadata=declare_argument(WholeCheck(least=1, most=100)))
+    keys: str = field(
+        default="", metadata=declare_argument(TextCheck(), "e.g. ctrl+a, or Tab Tab Enter")
+    )
+    text: str = field(default="", metadata=declare_argument(TextCheck()))
+    url: str = field(
+        default="", metadata=declare_argument(TextCheck(), "e.g. https://example.org/")
+    )
+    seconds: int = field(default=1, metadata=declare_argument(WholeCheck(least=0, most=30)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComputerArgs(BuiltinArguments):
     actions: list[ComputerAction] = field(
-        metadata=argument(ArrayCheck(item=ObjectCheck(of=ComputerAction)))
+        metadata=declare_argument(ArrayCheck(item=ObjectCheck(of=ComputerAction)))
     )
     caution: str = field(
-        default="", metadata=argument(TextCheck(), "Why the provider wants the user to confirm it")
+        default="",
+        metadata=declare_argument(TextCheck(), "Why the provider wants the user to confirm it"),
     )
 
 

@@ -34,7 +34,7 @@ PLACEHOLDER = "PROMPT"
 def show_context(named: str | None, workspace: Path, *, as_json: bool) -> None:
     contents = measure_saved_session(named, workspace)
     if as_json:
-        sys.stdout.write(json.dumps(_context_json(contents)) + "\n")
+        sys.stdout.write(json.dumps(_build_context_json(contents)) + "\n")
     else:
         write_report(render_chart(contents))
 
@@ -118,7 +118,7 @@ def _list_parts(
         yield note.why, note.text, estimate(note.text)
 
 
-def _context_json(contents: ContextReport) -> dict[str, object]:
+def _build_context_json(contents: ContextReport) -> dict[str, object]:
     return {
         "session": contents.session,
         "model": contents.model,

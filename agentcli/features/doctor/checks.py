@@ -11,9 +11,14 @@ from pathlib import Path
 from typing import Literal
 
 from agentcli import __version__
-from agentcli.log.paths import sessions_directory
+from agentcli.log.paths import locate_sessions
 from agentcli.sandbox.choose import LayerFinding as Layer
-from agentcli.sandbox.choose import Remedy, SandboxScope, describe_layers, workspace_unwritable
+from agentcli.sandbox.choose import (
+    Remedy,
+    SandboxScope,
+    describe_layers,
+    explain_unwritable_workspace,
+)
 from agentcli.sandbox.homes import find_home, find_homes_directory
 from agentcli.session.configuration import read_user_hooks
 from agentcli.session.managed import describe_managed
@@ -101,7 +106,7 @@ def _check_model(settings: Settings) -> HealthCheck:
 
 def _check_state() -> HealthCheck:
     try:
-        sessions = sessions_directory()
+        sessions = locate_sessions()
         sessions.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=sessions):
             return HealthCheck(subject="sessions", words=f"stored in {sessions}")
@@ -194,7 +199,7 @@ _LARGE_BYTES = 5 * 1024**3
 def _check_caches(settings: Settings) -> HealthCheck:
     """Return where commands of this workspace have their home, and how large it is."""
     try:
-        stored = find_home(find_homes_directory(sessions_directory()), settings.workspace)
+        stored = find_home(find_homes_directory(locate_sessions()), settings.workspace)
     except AgentError:
         stored = None  # the check of the sessions says why
     if stored is None:
@@ -234,7 +239,7 @@ def _check_workspace(settings: Settings) -> HealthCheck:
         with tempfile.TemporaryFile(dir=settings.workspace):
             return HealthCheck(subject="workspace", words=str(settings.workspace))
     except OSError as error:
-        found = workspace_unwritable(error, settings.workspace) or Remedy(str(error))
+        found = explain_unwritable_workspace(error, settings.workspace) or Remedy(str(error))
         return HealthCheck(subject="workspace", words=found.reason, status="warn", fix=found.fix)
 
 

@@ -24,7 +24,7 @@ from agentcli.features.eval.measure import (
 from agentcli.features.eval.suite import Suite
 from agentcli.system import clock
 from agentcli.system.plain_text import show_controls
-from agentcli.system.private_file import unwritable_error, write_private
+from agentcli.system.private_file import build_unwritable_error, write_private
 from agentcli.types.errors import Exit, UsageError
 from agentcli.types.words import pluralize
 from agentcli.ui.render.wording import format_duration
@@ -61,7 +61,7 @@ class EvalReport:
         return {
             "v": FORMAT,
             "agentcli": __version__,
-            "at": clock.now(),
+            "at": clock.read_clock(),
             "suite": self.suite.name,
             "label": self.label,
             "repeats": self.repeats,
@@ -85,7 +85,7 @@ def run_eval(plan: EvalPlan, *, label: str, baseline: Path | None) -> int:
     try:
         scores, stopped = asyncio.run(_run_until_signal(evaluation))
     except OSError as error:
-        raise unwritable_error(plan.out / "attempts", error) from error
+        raise build_unwritable_error(plan.out / "attempts", error) from error
     finally:
         evaluation.close()
     if scores is None:

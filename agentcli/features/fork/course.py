@@ -91,19 +91,20 @@ LEFT_OUT = {".git", "__pycache__"}
 
 def diff_trees(old: Path, new: Path) -> str:
     return "".join(
-        _file_diff(old / path, new / path, path) for path in sorted({*_files(old), *_files(new)})
+        _diff_file(old / path, new / path, path)
+        for path in sorted({*_iter_files(old), *_iter_files(new)})
     )
 
 
-def _files(root: Path) -> Iterator[str]:
+def _iter_files(root: Path) -> Iterator[str]:
     for folder, folders, names in os.walk(root):
         folders[:] = [name for name in folders if name not in LEFT_OUT]
         for name in names:
             yield str((Path(folder) / name).relative_to(root))
 
 
-def _file_diff(old: Path, new: Path, path: str) -> str:
-    before, after = _content(old), _content(new)
+def _diff_file(old: Path, new: Path, path: str) -> str:
+    before, after = _read_content(old), _read_content(new)
     if before == after:
         return ""
     if before is None or after is None:
@@ -114,13 +115,13 @@ def _file_diff(old: Path, new: Path, path: str) -> str:
 
 
 def _diff_text(before: bytes, after: bytes, path: str) -> str:
-    old, new = _text(before), _text(after)
+    old, new = _decode_text(before), _decode_text(after)
     if old is None or new is None:
         return f"Binary files a/{path} and b/{path} differ\n"
     return compare(old, new, path=path).unified
 
 
-def _content(path: Path) -> bytes | None:
+def _read_content(path: Path) -> bytes | None:
     """Return the content of a file; None if there is none."""
     if path.is_symlink():
         return os.fsencode(path.readlink())
@@ -130,7 +131,7 @@ def _content(path: Path) -> bytes | None:
         return None
 
 
-def _text(data: bytes) -> str | None:
+def _decode_text(data: bytes) -> str | None:
     """Return the data as text; None if it is not text or too long."""
     if len(data) > TEXT_LIMIT_BYTES or b"\0" in data:
         return None

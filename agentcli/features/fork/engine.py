@@ -13,7 +13,7 @@ from pathlib import Path
 from agentcli.agent.journal import Listener
 from agentcli.features.fork.course import CourseSummary, diff_trees, summarize_course
 from agentcli.log.checkpoint.keep import find_store
-from agentcli.log.paths import SessionPaths, fork_tree
+from agentcli.log.paths import SessionPaths, locate_fork_tree
 from agentcli.log.reader import read_valid_part
 from agentcli.log.rebuild import find_workspace, rebuild_at
 from agentcli.log.session_copy import append_facts as append_facts
@@ -61,8 +61,8 @@ def find_cut(entries: Sequence[Entry], at: str | None) -> ForkPoint:
     if at is None:
         return ForkPoint(seq=last, until=last)
     if at.isdecimal():
-        return _before_turn(entries, int(at))
-    return _before_call(entries, at)
+        return _locate_turn(entries, int(at))
+    return _locate_call(entries, at)
 
 
 def fork(
@@ -82,7 +82,7 @@ def make_user_result(call: ToolCall, text: str) -> tuple[Fact, Fact]:
     )
 
 
-def _before_turn(entries: Sequence[Entry], number: int) -> ForkPoint:
+def _locate_turn(entries: Sequence[Entry], number: int) -> ForkPoint:
     starts = [entry for entry in entries if isinstance(entry.fact, TurnStarted)]
     if not 1 <= number <= len(starts):
         raise UsageError(
@@ -92,11 +92,11 @@ def _before_turn(entries: Sequence[Entry], number: int) -> ForkPoint:
     start = starts[number - 1]
     assert isinstance(start.fact, TurnStarted)
     return ForkPoint(
-        seq=start.seq - 1, until=_end_of_turn(entries, start.seq), prompt=start.fact.message
+        seq=start.seq - 1, until=_locate_turn_end(entries, start.seq), prompt=start.fact.message
     )
 
 
-def _before_call(entries: Sequence[Entry], call_id: str) -> ForkPoint:
+def _locate_call(entries: Sequence[Entry], call_id: str) -> ForkPoint:
     """Return the point after the reply with the call, or later if no call beside it was running."""
     made: ToolCall | None = None
     running: set[str] = set()
@@ -119,18 +119,18 @@ def _before_call(entries: Sequence[Entry], call_id: str) -> ForkPoint:
             case _:
                 pass
     if made is None:
-        raise _no_such_call(entries, call_id)
-    return ForkPoint(seq=seq, until=_end_of_turn(entries, seq), call=made)
+        raise _build_no_call_error(entries, call_id)
+    return ForkPoint(seq=seq, until=_locate_turn_end(entries, seq), call=made)
 
 
-def _end_of_turn(entries: Sequence[Entry], seq: int) -> int:
+def _locate_turn_end(entries: Sequence[Entry], seq: int) -> int:
     for entry in entries:
         if entry.seq > seq and isinstance(entry.fact, TurnEnded):
             return entry.seq
     return entries[-1].seq
 
 
-def _no_such_call(entries: Sequence[Entry], call_id: str) -> UsageError:
+def _build_no_call_error(entries: Sequence[Entry], call_id: str) -> UsageError:
     ids = [
         call.id
         for entry in entries
@@ -213,7 +213,7 @@ async def continue_fork(
     listeners: Sequence[Listener] = (),
 ) -> ForkComparison:
     """Run the fork's own continuation to the end of its turn, and compare."""
-    tree = fork_tree(new_fork.paths.id)
+    tree = locate_fork_tree(new_fork.paths.id)
     tree.mkdir(mode=0o700, parents=True)
     rebuild_at(new_fork.origin, new_fork.entries, new_fork.cut.seq, into=tree)
     seen: list[Fact] = []

@@ -17,8 +17,8 @@ from agentcli.permissions.policy import load_rules, store_rule
 from agentcli.permissions.rules import RuleDecision
 from agentcli.settings import HOOKS_FILE, RULES_FILE, SERVERS_FILE, get_user_directory
 from agentcli.system.agent_files import PROMPT_SUFFIXES, list_user_folders, walk_files
-from agentcli.system.home import config_home, home, shorten_home
-from agentcli.system.private_file import unwritable_error, write_private
+from agentcli.system.home import locate_config_home, locate_home, shorten_home
+from agentcli.system.private_file import build_unwritable_error, write_private
 from agentcli.types.errors import SettingsError
 from agentcli.types.words import pluralize
 
@@ -79,7 +79,7 @@ def write_plan(plan: ImportPlan) -> list[Path]:
             for text, decision in plan.rules:
                 store_rule(rules, text, decision)
         except OSError as error:
-            raise unwritable_error(rules, error) from error
+            raise build_unwritable_error(rules, error) from error
         changed.append(rules)
     if plan.servers:
         document = _read_own(servers)
@@ -245,7 +245,7 @@ def _list_in_place(agent: str) -> Iterator[FoundItem]:
                     where=shorten_home(folder), what=pluralize(count, "file"), becomes=_IN_PLACE
                 )
     for name in ("CLAUDE.md", "AGENTS.md", "GEMINI.md"):
-        path = home() / word / name
+        path = locate_home() / word / name
         if path.is_file():
             yield FoundItem(where=shorten_home(path), what="instructions", becomes=_IN_PLACE)
 
@@ -255,19 +255,19 @@ _MODE_WHY = "choose a mode with --mode, or set mode in settings.toml"
 
 
 def _read_claude(importer: _Importer) -> None:
-    path = home() / ".claude/settings.json"
+    path = locate_home() / ".claude/settings.json"
     document = importer.read(path)
     if isinstance(permissions := document.get("permissions"), dict):
         importer.add_permissions(path, permissions)
     importer.add_hooks(path, document.get("hooks"))
     reasons = {"model": _MODEL_WHY, "env": "commands get variables by --pass-env NAME"}
     importer.name_settings(path, document, reasons)
-    path = home() / ".claude.json"
+    path = locate_home() / ".claude.json"
     importer.add_servers(path, importer.read(path).get("mcpServers"))
 
 
 def _read_codex(importer: _Importer) -> None:
-    path = home() / ".codex/config.toml"
+    path = locate_home() / ".codex/config.toml"
     document = importer.read(path)
     importer.add_servers(path, document.get("mcp_servers"))
     reasons = {
@@ -281,7 +281,7 @@ def _read_codex(importer: _Importer) -> None:
 
 
 def _read_gemini(importer: _Importer) -> None:
-    path = home() / ".gemini/settings.json"
+    path = locate_home() / ".gemini/settings.json"
     document = importer.read(path)
     importer.add_servers(path, document.get("mcpServers"))
     reasons = {"model": _MODEL_WHY, "coreTools": "use deny rules", "excludeTools": "use deny rules"}
@@ -290,7 +290,7 @@ def _read_gemini(importer: _Importer) -> None:
 
 def _read_opencode(importer: _Importer) -> None:
     for name in ("opencode.json", "opencode.jsonc"):
-        path = config_home() / "opencode" / name
+        path = locate_config_home() / "opencode" / name
         document = importer.read(path)
         importer.add_servers(path, document.get("mcp"))
         if isinstance(permission := document.get("permission"), dict):
@@ -310,9 +310,9 @@ def _translate_opencode(permission: Mapping[str, Any]) -> dict[str, list[str]]:
 
 
 def _read_cursor(importer: _Importer) -> None:
-    path = home() / ".cursor/mcp.json"
+    path = locate_home() / ".cursor/mcp.json"
     importer.add_servers(path, importer.read(path).get("mcpServers"))
-    path = home() / ".cursor/cli-config.json"
+    path = locate_home() / ".cursor/cli-config.json"
     permissions = importer.read(path).get("permissions")
     if isinstance(permissions, dict):
         shell = {

@@ -54,10 +54,10 @@ def find_mismatch(given: Json, schema: Json) -> str | None:
         unknown = [name for name in given if name not in properties]
         if unknown:
             return f"{', '.join(unknown)} unknown"
-    return _wrong_type(given, properties)
+    return _find_wrong_type(given, properties)
 
 
-def _wrong_type(given: dict[str, Json], properties: dict[str, Json]) -> str | None:
+def _find_wrong_type(given: dict[str, Json], properties: dict[str, Json]) -> str | None:
     for name, value in given.items():
         declared = properties.get(name)
         wanted = declared.get("type") if isinstance(declared, dict) else None
@@ -123,7 +123,7 @@ def find_bad_arguments(case: TriageCase) -> Iterator[TriageFinding]:
         wrong = find_mismatch(call.call.input, schema)
         if wrong is None and not rejected:
             continue
-        problem = wrong or _first_words(call)
+        problem = wrong or _shorten_result(call)
         yield TriageFinding(
             level=Level.WARNING if rejected else Level.NOTE,
             record=call.record,
@@ -155,7 +155,7 @@ def find_errors(case: TriageCase) -> Iterator[TriageFinding]:
         yield TriageFinding(
             level=Level.NOTE if recovered else Level.WARNING,
             record=call.finished_record,
-            what=f"{name_call(call.call)} failed: {_first_words(call)}",
+            what=f"{name_call(call.call)} failed: {_shorten_result(call)}",
             why=(
                 f"recovered in record {recovered.finished_record}"
                 if recovered
@@ -282,7 +282,7 @@ def find_denials(case: TriageCase) -> Iterator[TriageFinding]:
                 record=call.finished_record or call.record,
                 what=f"{name_call(call.call)} was {describe_decision(verdict)}{reason}",
                 why="the model had to find another way, or gave up",
-                fix=_permission(call, verdict),
+                fix=_suggest_permission(call, verdict),
             )
 
 
@@ -346,7 +346,7 @@ def _find_program(command: str) -> str:
     return " ".join(words[:3] if words[1:2] == ["-m"] else words[:1])
 
 
-def _first_words(call: TracedCall) -> str:
+def _shorten_result(call: TracedCall) -> str:
     text = call.finished.result.text.strip() if call.finished else ""
     lines: Sequence[str] = text.splitlines() or [""]
     # A command's last line says how it ended. Otherwise the first line says what is wrong.
@@ -355,7 +355,7 @@ def _first_words(call: TracedCall) -> str:
     return line if len(line) <= REASON_CHARS else line[:REASON_CHARS] + "…"
 
 
-def _permission(call: TracedCall, verdict: Verdict) -> str:
+def _suggest_permission(call: TracedCall, verdict: Verdict) -> str:
     match verdict.by:
         case "user":
             return "nothing: you decided it"
@@ -364,11 +364,11 @@ def _permission(call: TracedCall, verdict: Verdict) -> str:
         case "mode":
             return "to allow it, leave plan mode: --mode ask"
         case _:
-            option = verdict.remedy or f"--allow '{_rule(call)}'"
+            option = verdict.remedy or f"--allow '{_suggest_rule(call)}'"
             return f"to allow it: {option}"
 
 
-def _rule(call: TracedCall) -> str:
+def _suggest_rule(call: TracedCall) -> str:
     given = call.call.input if isinstance(call.call.input, dict) else {}
     command = given.get("command")
     if call.call.name == "bash" and isinstance(command, str):

@@ -200,10 +200,11 @@ def find_missing_cache(case: TriageCase) -> Iterator[TriageFinding]:
 def find_retries(case: TriageCase) -> Iterator[TriageFinding]:
     for record, reply in case.trace.replies:
         if reply.retries:
+            again = _format_times(reply.retries)
             yield TriageFinding(
                 level=Level.NOTE,
                 record=record,
-                what=f"the request was sent again {_times(reply.retries)} before a reply came",
+                what=f"the request was sent again {again} before a reply came",
                 why=f"the reply took {reply.duration_s:.1f} s",
                 fix="nothing, if it is rare; else raise the rate limit, or use another model",
             )
@@ -244,7 +245,7 @@ def find_shortenings(case: TriageCase) -> Iterator[TriageFinding]:
         yield TriageFinding(
             level=Level.NOTE,
             record=trimmed[0][0],
-            what=f"old results were trimmed {_times(len(trimmed))}, {freed} tokens in all",
+            what=f"old results were trimmed {_format_times(len(trimmed))}, {freed} tokens in all",
             why="the model must read a file again if it needs it",
             fix="nothing",
         )
@@ -274,5 +275,5 @@ def find_other_warnings(case: TriageCase) -> Iterator[TriageFinding]:
             )
 
 
-def _times(number: int) -> str:
+def _format_times(number: int) -> str:
     return "once" if number == 1 else f"{number} times"

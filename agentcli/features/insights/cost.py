@@ -18,7 +18,7 @@ from agentcli.types.events import (
     TurnStarted,
 )
 from agentcli.types.messages import Text, Usage
-from agentcli.types.spending import NO_SPENDING, Spending, compute_spending, own_facts
+from agentcli.types.spending import NO_SPENDING, Spending, compute_spending, select_own_facts
 from agentcli.types.tools import ChildTurn
 from agentcli.types.user_facts import AsideAnswered
 from agentcli.types.words import pluralize
@@ -67,7 +67,7 @@ def break_down_cost(facts: Sequence[Fact]) -> CostBreakdown:
     found = CostBreakdown()
     causes: list[str] = []
     """The tools whose results the next request carries."""
-    for fact in own_facts(facts):
+    for fact in select_own_facts(facts):
         if isinstance(fact, TurnStarted):
             found.turns.append(TurnCost(len(found.turns) + 1, _read_prompt(fact)))
             causes = []

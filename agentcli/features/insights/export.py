@@ -14,15 +14,15 @@ from agentcli.features.insights.transcript import (
     TranscriptNote,
     TranscriptReply,
     TranscriptTurn,
-    arguments,
     build_transcript,
-    duration,
-    outcome,
-    prompt_text,
-    reply_sums,
-    result_body,
-    session_sums,
-    verdict,
+    choose_result_body,
+    describe_outcome,
+    describe_verdict,
+    format_arguments,
+    format_reply_sums,
+    format_seconds,
+    join_prompt_text,
+    list_session_sums,
 )
 from agentcli.log.reader import read_valid_part
 from agentcli.log.sessions import find_log
@@ -101,7 +101,7 @@ def _build_steps(entries: Sequence[Entry]) -> list[dict[str, Any]]:
         step: dict[str, Any]
         match entry.fact:
             case TurnStarted(message=message):
-                step = {"source": "user", "message": prompt_text(message)}
+                step = {"source": "user", "message": join_prompt_text(message)}
             case ContextNote(text=text):
                 step = {"source": "system", "message": text}
             case Compacted(summary=summary):
@@ -161,7 +161,7 @@ _ACTIVE = re.compile(r"([\\`*_\[\]<>#|~])")
 def render_markdown(made: Transcript) -> str:
     lines = [f"# {_render_inline(made.title) or 'A session'}", ""]
     lines += ["| | |", "| --- | --- |"]
-    lines += [f"| {name} | {_render_inline(words)} |" for name, words in session_sums(made)]
+    lines += [f"| {name} | {_render_inline(words)} |" for name, words in list_session_sums(made)]
     for number, turn in enumerate(made.turns, start=1):
         lines += ["", *_render_turn(number, turn)]
     return "\n".join(lines) + "\n"
@@ -170,7 +170,7 @@ def render_markdown(made: Transcript) -> str:
 def _render_turn(number: int, turn: TranscriptTurn) -> Iterator[str]:
     yield f"## {number}. Prompt"
     yield ""
-    yield from _quote(prompt_text(turn.prompt))
+    yield from _quote(join_prompt_text(turn.prompt))
     for item in turn.items:
         yield ""
         match item:
@@ -194,22 +194,22 @@ def _render_reply(reply: TranscriptReply) -> Iterator[str]:
     if reply.text.strip():
         yield from _render_prose(reply.text.strip())
         yield ""
-    yield f"*{reply_sums(reply)}*"
+    yield f"*{format_reply_sums(reply)}*"
 
 
 def _render_call(called: TranscriptCall) -> Iterator[str]:
-    took = f" ({duration(called.duration_s)})" if called.result else ""
+    took = f" ({format_seconds(called.duration_s)})" if called.result else ""
     yield (
         f"**{_render_inline(called.call.name)}** {_render_inline(read_subject(called.call))}: "
-        f"{outcome(called)}{took}"
+        f"{describe_outcome(called)}{took}"
     )
     yield ""
-    yield f"{_render_inline(verdict(called))}"
+    yield f"{_render_inline(describe_verdict(called))}"
     yield ""
-    yield from _fence(arguments(called.call), "json")
+    yield from _fence(format_arguments(called.call), "json")
     if called.result is not None:
         is_diff = isinstance(called.result.details, Diff)
-        yield from _fence(result_body(called.result), "diff" if is_diff else "")
+        yield from _fence(choose_result_body(called.result), "diff" if is_diff else "")
 
 
 def _render_prose(text: str) -> Iterator[str]:

@@ -16,13 +16,13 @@ from agentcli.features.insights.transcript import (
     TranscriptNote,
     TranscriptReply,
     TranscriptTurn,
-    arguments,
-    duration,
-    outcome,
-    reply_sums,
-    result_body,
-    session_sums,
-    verdict,
+    choose_result_body,
+    describe_outcome,
+    describe_verdict,
+    format_arguments,
+    format_reply_sums,
+    format_seconds,
+    list_session_sums,
 )
 from agentcli.system.plain_text import to_plain_text
 from agentcli.types.messages import Content, Image
@@ -82,7 +82,7 @@ def render_html(made: Transcript) -> str:
     return build_page(
         title=title,
         style=TRANSCRIPT_STYLE,
-        body=f"<h1>{quote(title)}</h1>\n{build_facts(session_sums(made))}{turns}",
+        body=f"<h1>{quote(title)}</h1>\n{build_facts(list_session_sums(made))}{turns}",
     )
 
 
@@ -97,7 +97,7 @@ def name_item(turn: int, item: int) -> str:
 
 def _render_turn_html(number: int, turn: TranscriptTurn) -> Iterator[str]:
     yield f'<section id="turn-{number}">\n<h2>{number}</h2>\n<div class="prompt">'
-    yield from _content(turn.prompt.content)
+    yield from _render_content(turn.prompt.content)
     yield "</div>\n"
     for at, item in enumerate(turn.items, start=1):
         match item:
@@ -122,7 +122,7 @@ def _render_reply_html(reply: TranscriptReply) -> Iterator[str]:
         yield f"<pre>{quote(reply.thinking)}</pre></details>\n"
     if reply.text.strip():
         yield f'<div class="reply">{_render_prose_html(reply.text)}</div>\n'
-    yield f'<p class="sums">{quote(reply_sums(reply))}</p>\n'
+    yield f'<p class="sums">{quote(format_reply_sums(reply))}</p>\n'
 
 
 def has_failed(called: TranscriptCall) -> bool:
@@ -140,44 +140,45 @@ def _is_denied(called: TranscriptCall) -> bool:
 def _render_call_html(called: TranscriptCall, anchor: str) -> Iterator[str]:
     result, denied, failed = called.result, _is_denied(called), has_failed(called)
     bad, mark = (" bad", "✗") if failed else ("", "✓")
-    took = f" · {duration(called.duration_s)}" if result else ""
+    took = f" · {format_seconds(called.duration_s)}" if result else ""
     yield f'<article class="call{bad}" id="{anchor}">\n<h3><span class="mark">{mark}</span> '
     yield f"<b>{quote(called.call.name)}</b> "
     yield f"<code>{quote(shorten_middle(read_subject(called.call), HEADING_CHARS))}</code></h3>\n"
-    yield f'<p class="outcome">{quote(outcome(called))}{took}</p>\n'
-    yield f'<p class="verdict{" bad" if denied else ""}">{quote(verdict(called))}</p>\n'
-    yield f"<details><summary>input</summary><pre>{quote(arguments(called.call))}</pre></details>\n"
+    yield f'<p class="outcome">{quote(describe_outcome(called))}{took}</p>\n'
+    yield f'<p class="verdict{" bad" if denied else ""}">{quote(describe_verdict(called))}</p>\n'
+    given = quote(format_arguments(called.call))
+    yield f"<details><summary>input</summary><pre>{given}</pre></details>\n"
     if result is not None:
-        yield from _result(result)
+        yield from _render_result(result)
     yield "</article>\n"
 
 
-def _result(result: ToolResult) -> Iterator[str]:
-    shown = result_body(result)
+def _render_result(result: ToolResult) -> Iterator[str]:
+    shown = choose_result_body(result)
     lines = shown.count("\n") + 1
     folded = "" if lines <= CLOSED_FROM_LINES else f"<details><summary>{lines} lines</summary>"
     yield folded
     if isinstance(result.details, Diff):
-        yield f'<pre class="diff">{"".join(map(_diff_line, shown.splitlines()))}</pre>\n'
+        yield f'<pre class="diff">{"".join(map(_render_diff_line, shown.splitlines()))}</pre>\n'
     else:
         yield f"<pre>{quote(shown)}</pre>\n"
-        yield from (_image(block) for block in result.content if isinstance(block, Image))
+        yield from (_render_image(block) for block in result.content if isinstance(block, Image))
     yield "</details>\n" if folded else ""
 
 
-def _diff_line(line: str) -> str:
+def _render_diff_line(line: str) -> str:
     kind = {"+": "added", "-": "removed", "@": "hunk"}.get(line[:1], "")
     if line.startswith(("+++", "---")):
         kind = "hunk"
     return f'<span class="{kind}">{quote(line)}\n</span>' if kind else f"{quote(line)}\n"
 
 
-def _content(content: Content) -> Iterator[str]:
+def _render_content(content: Content) -> Iterator[str]:
     for block in content:
-        yield _image(block) if isinstance(block, Image) else quote(block.text)
+        yield _render_image(block) if isinstance(block, Image) else quote(block.text)
 
 
-def _image(image: Image) -> str:
+def _render_image(image: Image) -> str:
     if not _IMAGE.fullmatch(image.media_type) or not _BASE64.fullmatch(image.data):
         return f"<p>{quote(image.media_type)}</p>"
     return f'<img alt="" src="data:{image.media_type};base64,{image.data}">'

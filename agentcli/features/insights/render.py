@@ -11,9 +11,9 @@ from typing import Any
 from agentcli.features.insights.finding import Level, TriageCase, TriageFinding
 from agentcli.features.insights.trace import Trace, read_trace
 from agentcli.features.insights.triage import run_checks
-from agentcli.features.insights.usage import DaySums, UsageStats, now
+from agentcli.features.insights.usage import DaySums, UsageStats, read_utc_time
 from agentcli.log.lock import is_held
-from agentcli.log.paths import sessions_directory
+from agentcli.log.paths import locate_sessions
 from agentcli.log.sessions import find_log
 from agentcli.system.plain_text import show_controls
 from agentcli.tools.contracts import load_spec
@@ -44,7 +44,7 @@ def show_triage(
     code = Exit.VERIFY_FAILED if failed else Exit.DONE
     if as_json:
         sys.stdout.write(
-            json.dumps(_triage_json(case.trace, found, code), ensure_ascii=False) + "\n"
+            json.dumps(_build_triage_json(case.trace, found, code), ensure_ascii=False) + "\n"
         )
     else:
         for line in (_render_trace_summary(case.trace), *_render_findings(found)):
@@ -57,7 +57,7 @@ def _render_trace_summary(trace: Trace) -> str:
     spending = trace.spending
     used = spending.usage
     return (
-        f"session {_session_id(trace)}: "
+        f"session {_read_session_id(trace)}: "
         f"{pluralize(len(trace.entries), 'record')} · {pluralize(len(trace.turns), 'turn')} · "
         f"{spending.request_summary} · {pluralize(len(trace.calls), 'call')} · "
         f"{used.prompt_tokens} tokens in, {used.output_tokens} out · "
@@ -84,12 +84,12 @@ def _render_findings(found: Sequence[TriageFinding]) -> Iterator[str]:
             yield f"\n… {number - SHOWN_OF_A_KIND} more of [{check}]: -o json shows all"
 
 
-def _triage_json(trace: Trace, found: Sequence[TriageFinding], code: Exit) -> dict[str, Any]:
+def _build_triage_json(trace: Trace, found: Sequence[TriageFinding], code: Exit) -> dict[str, Any]:
     ended = trace.turns[-1].ended if trace.turns else None
     spending = trace.spending
     return {
         "v": 1,
-        "session": _session_id(trace),
+        "session": _read_session_id(trace),
         "records": len(trace.entries),
         "turns": len(trace.turns),
         "requests": spending.requests,
@@ -113,7 +113,7 @@ def _triage_json(trace: Trace, found: Sequence[TriageFinding], code: Exit) -> di
     }
 
 
-def _session_id(trace: Trace) -> str:
+def _read_session_id(trace: Trace) -> str:
     return trace.entries[-1].session if trace.entries else ""
 
 
@@ -131,7 +131,7 @@ TOOL_BAR_COLUMNS = 20
 def collect_stats(since: str) -> UsageStats:
     """Return the sums of a period, given as the user writes it. Raise UsageError."""
     stats, beginning = UsageStats(), _parse_since(since)
-    logs = sessions_directory().glob("*/log.jsonl")
+    logs = locate_sessions().glob("*/log.jsonl")
     recent = [log for log in logs if log.stat().st_mtime >= beginning.timestamp()]
     stats.add(recent, since=beginning)
     return stats
@@ -140,7 +140,7 @@ def collect_stats(since: str) -> UsageStats:
 def show_stats(since: str, *, as_json: bool) -> None:
     stats = collect_stats(since)
     if as_json:
-        sys.stdout.write(json.dumps(_stats_json(stats), ensure_ascii=False) + "\n")
+        sys.stdout.write(json.dumps(_build_stats_json(stats), ensure_ascii=False) + "\n")
         return
     write_report(render_stats(stats, blocks=_BLOCKS if takes_blocks() else _ASCII_BLOCKS))
 
@@ -162,7 +162,7 @@ def render_stats(stats: UsageStats, *, blocks: str) -> Iterator[ReportLine]:
         ("warning" if total.denials else "", f"{total.denials}"),
     ]
     yield []
-    days = stats.by_day()[-CHART_DAYS:]
+    days = stats.list_days()[-CHART_DAYS:]
     yield [("dim", f"by day, {days[0][0]} to {days[-1][0]}, highest in brackets")]
     yield from _render_charts(days, blocks)
     yield []
@@ -199,7 +199,7 @@ CHART_STYLES = {"failed": "failed", "denied": "warning"}
 
 def _render_charts(days: Sequence[tuple[str, DaySums]], blocks: str) -> Iterator[ReportLine]:
     rows: dict[str, tuple[list[float], str]] = {
-        "tokens": ([float(_total_tokens(day)) for _, day in days], "{:,.0f}"),
+        "tokens": ([float(_count_total_tokens(day)) for _, day in days], "{:,.0f}"),
         "cost": ([day.spending.known_usd for _, day in days], "${:.2f}"),
         "cache": ([day.cache_share for _, day in days], "{:.0%}"),
         "calls": ([float(day.calls) for _, day in days], "{:,.0f}"),
@@ -231,17 +231,17 @@ def _parse_since(since: str) -> datetime:
     if found is None:
         raise UsageError(f"--since {since!r} is not a duration", hint="--since 12h, 30d, 8w or all")
     try:
-        return now() - timedelta(hours=int(found[1]) * _HOURS[found[2]])
+        return read_utc_time() - timedelta(hours=int(found[1]) * _HOURS[found[2]])
     except OverflowError:
         return datetime.min.replace(tzinfo=UTC)
 
 
-def _stats_json(stats: UsageStats) -> dict[str, object]:
+def _build_stats_json(stats: UsageStats) -> dict[str, object]:
     return {
         "v": 1,
         "sessions": stats.sessions,
-        "total": _sums_json(stats.total),
-        "days": {day: _sums_json(sums) for day, sums in stats.by_day()},
+        "total": _build_sums_json(stats.total),
+        "days": {day: _build_sums_json(sums) for day, sums in stats.list_days()},
         "tools": {
             name: {"calls": count, "failed": stats.failed_tools[name]}
             for name, count in stats.tools.most_common()
@@ -255,11 +255,11 @@ def _format_count(count: int, noun: str) -> str:
     return f"{count:>7} {noun if count == 1 else noun + 's'}"
 
 
-def _total_tokens(sums: DaySums) -> int:
+def _count_total_tokens(sums: DaySums) -> int:
     return sums.spending.usage.prompt_tokens + sums.spending.usage.output_tokens
 
 
-def _sums_json(sums: DaySums) -> dict[str, object]:
+def _build_sums_json(sums: DaySums) -> dict[str, object]:
     spending, usage = sums.spending, sums.spending.usage
     return {
         "turns": sums.turns,

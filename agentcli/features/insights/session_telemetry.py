@@ -30,9 +30,9 @@ def build_session_feature(parts: SessionParts) -> "Telemetry":
     has_metrics = os.environ.get("OTEL_METRICS_EXPORTER", "").strip() != "none"
     export = TelemetryExport(version=__version__, has_metrics=has_metrics)
     spans = SpanListener(
-        export.tracer(),
+        export.build_tracer(),
         content=parts.settings.otel_content,
-        metrics=export.metrics(),
+        metrics=export.build_metrics(),
         find_address=lambda: parts.model.current.base_url,
         parent=read_parent(os.environ),
     )

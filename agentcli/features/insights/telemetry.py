@@ -148,7 +148,7 @@ class SpanListener:
             case TurnStarted():
                 self._begin_turn(event)
             case ModelReplied() | ModelFailed():
-                self._request(event)
+                self._record_request(event)
             case CallJudged() | CallFinished():
                 self._call(event)
             case TurnEnded():
@@ -166,7 +166,7 @@ class SpanListener:
         )
         if self._content:
             text = "".join(block.text for block in event.message.content if isinstance(block, Text))
-            self._turn.set_attribute("gen_ai.input.messages", _messages("user", text))
+            self._turn.set_attribute("gen_ai.input.messages", _encode_messages("user", text))
 
     def _end_turn(self, event: TurnEnded) -> None:
         for span, _ in self._calls.values():
@@ -175,16 +175,18 @@ class SpanListener:
         turn, self._turn = self._turn, None
         if turn is None:
             return
-        turn.set_attributes({**_usage(self._spent.usage), "agentcli.ending": event.ending})
+        turn.set_attributes({**_build_usage(self._spent.usage), "agentcli.ending": event.ending})
         if self._spent.cost_usd is not None:
             turn.set_attribute("agentcli.cost_usd", self._spent.cost_usd)
         if self._content and self._answer.text:
-            turn.set_attribute("gen_ai.output.messages", _messages("assistant", self._answer.text))
+            turn.set_attribute(
+                "gen_ai.output.messages", _encode_messages("assistant", self._answer.text)
+            )
         if event.ending is not Ending.DONE:
             _fail(turn, event.ending, event.message if self._content else "")
         turn.end()
 
-    def _request(self, event: ModelReplied | ModelFailed) -> None:
+    def _record_request(self, event: ModelReplied | ModelFailed) -> None:
         now_ns = time.time_ns()
         began_ns = self._free_ns or now_ns
         if isinstance(event, ModelReplied) and event.duration_s:
@@ -192,7 +194,7 @@ class SpanListener:
         request: Attributes = {
             "gen_ai.operation.name": "chat",
             "gen_ai.request.model": self._name,
-            **_address(self._find_address()),
+            **_build_address(self._find_address()),
         }
         span = self._start(f"chat {self._name}", request, at_ns=began_ns, kind=SpanKind.CLIENT)
         if isinstance(event, ModelReplied):
@@ -202,7 +204,7 @@ class SpanListener:
         span.end(now_ns)
         if self._metrics is not None:
             self._metrics.record(
-                {**request, "gen_ai.provider.name": self._provider, **_outcome(event)},
+                {**request, "gen_ai.provider.name": self._provider, **_build_outcome(event)},
                 duration_s=(now_ns - began_ns) / 1e9,
                 usage=event.message.usage if isinstance(event, ModelReplied) else None,
             )
@@ -211,8 +213,8 @@ class SpanListener:
         message = event.message
         span.set_attributes(
             {
-                **_usage(message.usage),
-                **_outcome(event),
+                **_build_usage(message.usage),
+                **_build_outcome(event),
                 "gen_ai.response.finish_reasons": (_FINISH.get(message.stop, message.stop),),
                 "agentcli.retries": event.retries,
             }
@@ -220,11 +222,11 @@ class SpanListener:
         if event.cost_usd is not None:
             span.set_attribute("agentcli.cost_usd", event.cost_usd)
         if self._content:
-            span.set_attribute("gen_ai.output.messages", _reply(message))
+            span.set_attribute("gen_ai.output.messages", _encode_reply(message))
 
     def _call(self, event: CallJudged | CallFinished) -> None:
         if isinstance(event, CallJudged):
-            span = self._tool(event.call)
+            span = self._start_tool(event.call)
             span.set_attribute("agentcli.verdict", event.verdict.decision)
             span.set_attribute("agentcli.verdict.by", event.verdict.by)
             self._calls[event.call.id] = (span, event.call)
@@ -232,7 +234,7 @@ class SpanListener:
         result = event.result
         unjudged = ToolCall(id=result.call_id, name=result.name, input=None)
         open_call = self._calls.pop(result.call_id, None)
-        span, call = open_call or (self._tool(unjudged, event.duration_s), unjudged)
+        span, call = open_call or (self._start_tool(unjudged, event.duration_s), unjudged)
         if self._content:
             arguments = json.dumps(call.input, ensure_ascii=False)
             span.set_attribute("gen_ai.tool.call.arguments", arguments)
@@ -243,7 +245,7 @@ class SpanListener:
         span.end()
         self._free_ns = time.time_ns()
 
-    def _tool(self, call: ToolCall, ran_s: float = 0.0) -> Span:
+    def _start_tool(self, call: ToolCall, ran_s: float = 0.0) -> Span:
         return self._start(
             f"execute_tool {call.name}",
             {
@@ -286,7 +288,7 @@ _FINISH = {"end": "stop", "tool_calls": "tool_call", "refusal": "content_filter"
 """Stop reasons of the conventions that differ from ours."""
 
 
-def _address(base_url: str) -> Attributes:
+def _build_address(base_url: str) -> Attributes:
     parts = urlsplit(base_url)
     if not parts.hostname:
         return {}
@@ -294,7 +296,7 @@ def _address(base_url: str) -> Attributes:
     return {"server.address": parts.hostname, "server.port": port}
 
 
-def _outcome(event: ModelReplied | ModelFailed) -> Attributes:
+def _build_outcome(event: ModelReplied | ModelFailed) -> Attributes:
     if isinstance(event, ModelFailed):
         return {"error.type": event.kind}
     model = event.message.model
@@ -306,7 +308,7 @@ def _fail(span: Span, kind: str, message: str) -> None:
     span.set_status(Status(StatusCode.ERROR, message or None))
 
 
-def _usage(usage: Usage) -> Attributes:
+def _build_usage(usage: Usage) -> Attributes:
     """Return the usage. The conventions count cached tokens as part of the input."""
     return {
         "gen_ai.usage.input_tokens": usage.prompt_tokens,
@@ -317,12 +319,12 @@ def _usage(usage: Usage) -> Attributes:
     }
 
 
-def _messages(role: str, text: str) -> str:
+def _encode_messages(role: str, text: str) -> str:
     parts = [{"type": "text", "content": text}]
     return json.dumps([{"role": role, "parts": parts}], ensure_ascii=False)
 
 
-def _reply(message: AssistantMessage) -> str:
+def _encode_reply(message: AssistantMessage) -> str:
     parts: list[dict[str, object]] = []
     for block in message.content:
         if isinstance(block, Text):
@@ -375,10 +377,10 @@ class TelemetryExport:
         )
         self._meters = MeterProvider(readers, resource=resource, shutdown_on_exit=False)
 
-    def tracer(self) -> Tracer:
+    def build_tracer(self) -> Tracer:
         return self._provider.get_tracer("agentcli", self._version)
 
-    def metrics(self) -> RequestMetrics:
+    def build_metrics(self) -> RequestMetrics:
         return RequestMetrics(self._meters.get_meter("agentcli", self._version))
 
     def close(self) -> bool:

@@ -111,14 +111,14 @@ def _read_damaged(path: Path, *, begin: int) -> Lines:
         if number < begin:
             continue
         try:
-            entries.append(_entry(json.loads(line)))
+            entries.append(_parse_entry(json.loads(line)))
         except (ValueError, KeyError, TypeError, ArithmeticError, RecursionError):
             if number != begin:  # which is already reported
                 faults.append(LogFault(line=number, reason="not a record that can be read"))
     return entries, faults
 
 
-def _entry(record: dict[str, Any]) -> Entry:
+def _parse_entry(record: dict[str, Any]) -> Entry:
     return Entry(
         seq=int(record["seq"]),
         at=str(record["at"]),
@@ -148,11 +148,11 @@ class _Fold:
             case CallFinished() as finished:
                 self._finish(entry.seq, finished)
             case TurnEnded() as ended:
-                self._turn(entry.seq).ended = ended
+                self._ensure_turn(entry.seq).ended = ended
             case _:
                 pass
         if (spent := compute_spending(entry.fact)) != NO_SPENDING:
-            self._turn(entry.seq).spending += spent
+            self._ensure_turn(entry.seq).spending += spent
 
     def _begin(self, record: int, prompt: str) -> TracedTurn:
         self._waiting = []
@@ -160,17 +160,17 @@ class _Fold:
         turns.append(TracedTurn(number=len(turns) + 1, record=record, prompt=prompt))
         return turns[-1]
 
-    def _turn(self, record: int) -> TracedTurn:
+    def _ensure_turn(self, record: int) -> TracedTurn:
         """Return the current turn, or one without a prompt if its beginning is lost."""
         return self._trace.turns[-1] if self._trace.turns else self._begin(record, "")
 
     def _reply(self, record: int, reply: ModelReplied) -> None:
-        self._turn(record).replies.append((record, reply))
+        self._ensure_turn(record).replies.append((record, reply))
         for call in reply.message.tool_calls:
             self._ask(record, call)
 
     def _ask(self, record: int, call: ToolCall) -> None:
-        turn = self._turn(record)
+        turn = self._ensure_turn(record)
         asked = TracedCall(call=call, record=record, turn=turn.number)
         turn.calls.append(asked)
         self._waiting.append(asked)

@@ -108,7 +108,7 @@ def build_transcript(entries: Sequence[Entry]) -> Transcript:
     return made
 
 
-def prompt_text(message: UserMessage) -> str:
+def join_prompt_text(message: UserMessage) -> str:
     return "\n".join(block.text for block in message.content if isinstance(block, Text))
 
 
@@ -154,7 +154,7 @@ def _add_to_turn(made: Transcript, turn: TranscriptTurn, fact: Fact) -> None:
         case TurnEnded():
             turn.ended = fact
         case _:
-            note = _note(fact)
+            note = _describe_note(fact)
             if note:
                 turn.items.append(TranscriptNote(note))
 
@@ -197,10 +197,10 @@ def describe_undo(fact: Undone | Rewound) -> str:
     return f"{did} turn {fact.turn}"
 
 
-def _note(fact: Fact) -> str:
+def _describe_note(fact: Fact) -> str:
     match fact:
         case ContextNote(text=text, why=why, attached=attached):
-            note = prompt_text(UserMessage(content=(Text(text=text), *attached)))
+            note = join_prompt_text(UserMessage(content=(Text(text=text), *attached)))
             return f"Context note ({why}): {note}"
         case Warned(message=message):
             return f"Warning: {message}"
@@ -215,10 +215,10 @@ def _note(fact: Fact) -> str:
         case SessionForked(origin=origin):
             return f"Forked from the session {origin}"
         case _:
-            return _note_agent(fact)
+            return _describe_agent_note(fact)
 
 
-def _note_agent(fact: Fact) -> str:
+def _describe_agent_note(fact: Fact) -> str:
     if isinstance(fact, AgentStarted | AgentEnded | PatchDecided):
         return describe_agent_fact(fact)
     return ""
@@ -230,13 +230,13 @@ def _note_agent(fact: Fact) -> str:
 ALLOWED = ("allow", "modify")
 
 
-def arguments(call: ToolCall) -> str:
+def format_arguments(call: ToolCall) -> str:
     if isinstance(call.input, str):
         return call.input
     return json.dumps(call.input, ensure_ascii=False)
 
 
-def outcome(called: TranscriptCall) -> str:
+def describe_outcome(called: TranscriptCall) -> str:
     result = called.result
     if result is None:
         return "never ran"
@@ -251,7 +251,7 @@ def outcome(called: TranscriptCall) -> str:
             return result.error.value.replace("_", " ") if result.error else "ok"
 
 
-def verdict(called: TranscriptCall) -> str:
+def describe_verdict(called: TranscriptCall) -> str:
     given = called.verdict
     if given is None:
         return "not judged"
@@ -260,24 +260,24 @@ def verdict(called: TranscriptCall) -> str:
     return f"{describe_decision(given)}{rule}{reason}"
 
 
-def result_body(result: ToolResult) -> str:
+def choose_result_body(result: ToolResult) -> str:
     """Return the part of a result that users want to see."""
     if isinstance(result.details, Diff) and result.details.unified:
         return result.details.unified
     return result.text
 
 
-def duration(seconds: float) -> str:
+def format_seconds(seconds: float) -> str:
     if seconds < 1:
         return f"{seconds * 1000:.0f} ms"
     return f"{seconds:.1f} s" if seconds < 60 else f"{seconds / 60:.1f} min"
 
 
-def reply_sums(reply: TranscriptReply) -> str:
-    return f"{describe_spending(reply.spent)}, {duration(reply.duration_s)}"
+def format_reply_sums(reply: TranscriptReply) -> str:
+    return f"{describe_spending(reply.spent)}, {format_seconds(reply.duration_s)}"
 
 
-def session_sums(made: Transcript) -> list[tuple[str, str]]:
+def list_session_sums(made: Transcript) -> list[tuple[str, str]]:
     changed = ", ".join(f"{path} +{add} −{cut}" for path, (add, cut) in made.changed.items())
     return [
         ("session", made.session),

@@ -55,10 +55,10 @@ def run_checks(case: TriageCase) -> list[TriageFinding]:
 def _make_presentable(finding: TriageFinding, check: str) -> TriageFinding:
     """Return a finding of single lines that any screen can show: its text can come from
     anywhere."""
-    what, why, fix = map(_line, (finding.what, finding.why, finding.fix))
+    what, why, fix = map(_shorten_line, (finding.what, finding.why, finding.fix))
     return replace(finding, check=check, what=what, why=why, fix=fix)
 
 
-def _line(text: str) -> str:
+def _shorten_line(text: str) -> str:
     line = show_controls(" ".join(text.split()))
     return line if len(line) <= LINE_CHARS else line[: LINE_CHARS - 1] + "…"

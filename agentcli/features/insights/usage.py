@@ -50,7 +50,7 @@ class UsageStats:
     def add(self, logs: Iterable[Path], *, since: datetime) -> None:
         for log in logs:
             found, model = False, "?"
-            for at, fact in _facts(log):
+            for at, fact in _iter_facts(log):
                 if fact.get("type") in _NAMING:
                     model = str(fact.get("model", "?"))
                 elif at[:19] >= since.isoformat()[:19]:
@@ -58,7 +58,7 @@ class UsageStats:
                     self._add(at[:10], fact, model)
             self.sessions += found
 
-    def by_day(self) -> list[tuple[str, DaySums]]:
+    def list_days(self) -> list[tuple[str, DaySums]]:
         """Return every day from the first to the last, including empty ones."""
         if not self.days:
             return []
@@ -67,7 +67,7 @@ class UsageStats:
         return [(day, self.days.get(day, DaySums())) for day in every]
 
     def _add(self, day: str, fact: dict[str, Any], model: str) -> None:
-        spent = _spent(fact)
+        spent = _read_spending(fact)
         for sums in (self.total, self.days.setdefault(day, DaySums())):
             sums.spending += spent
             _count(sums, fact)
@@ -75,7 +75,7 @@ class UsageStats:
             case "model_replied":
                 self.models[model] += 1
             case "call_finished":
-                result = _inside(fact, "result")
+                result = _read_object(fact, "result")
                 name = str(result.get("name", "?"))
                 self.tools[name] += 1
                 self.failed_tools[name] += result.get("status") == "error"
@@ -83,7 +83,7 @@ class UsageStats:
                 pass
 
 
-def _facts(log: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+def _iter_facts(log: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     for line in read_lines(log):
         if not any(field in line for field in _TYPE_FIELDS):
             continue
@@ -109,18 +109,21 @@ def _count(sums: DaySums, fact: dict[str, Any]) -> None:
         case "turn_started":
             sums.turns += 1
         case "call_judged":
-            sums.denials += _inside(fact, "verdict").get("decision") == "deny"
+            sums.denials += _read_object(fact, "verdict").get("decision") == "deny"
         case "call_finished":
             sums.calls += 1
-            sums.failures += _inside(fact, "result").get("status") == "error"
+            sums.failures += _read_object(fact, "result").get("status") == "error"
         case _:
             pass
 
 
-def _spent(fact: dict[str, Any]) -> Spending:
+def _read_spending(fact: dict[str, Any]) -> Spending:
     if fact.get("type") not in PAID:
         return NO_SPENDING
-    if "result" in fact and _inside(_inside(fact, "result"), "details").get("type") != "child_turn":
+    if (
+        "result" in fact
+        and _read_object(_read_object(fact, "result"), "details").get("type") != "child_turn"
+    ):
         return NO_SPENDING
     try:
         return compute_spending(parse_fact(fact))
@@ -128,10 +131,10 @@ def _spent(fact: dict[str, Any]) -> Spending:
         return NO_SPENDING
 
 
-def _inside(fact: dict[str, Any], name: str) -> dict[str, Any]:
+def _read_object(fact: dict[str, Any], name: str) -> dict[str, Any]:
     value = fact.get(name)
     return value if isinstance(value, dict) else {}
 
 
-def now() -> datetime:
+def read_utc_time() -> datetime:
     return datetime.now(UTC)

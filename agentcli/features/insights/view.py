@@ -20,12 +20,12 @@ from agentcli.features.insights.transcript import (
     TranscriptReply,
     TranscriptTurn,
     build_transcript,
-    duration,
-    prompt_text,
-    session_sums,
+    format_seconds,
+    join_prompt_text,
+    list_session_sums,
 )
 from agentcli.features.insights.usage import DaySums, UsageStats
-from agentcli.log.paths import sessions_directory
+from agentcli.log.paths import locate_sessions
 from agentcli.log.reader import read_valid_part
 from agentcli.log.sessions import find_log
 from agentcli.system.browser import open_file
@@ -126,7 +126,7 @@ def show_view(named: str | None, *, out: Path | None, opens: bool) -> None:
 
 def show_stats_page(stats: UsageStats, *, period: str) -> None:
     _show_page(
-        render_stats_page(stats, period=period), sessions_directory().with_name("stats.html"), True
+        render_stats_page(stats, period=period), locate_sessions().with_name("stats.html"), True
     )
 
 
@@ -149,7 +149,7 @@ def render_view(made: Transcript) -> str:
         script=SCRIPT,
         body=(
             '<a class="skip" href="#transcript">Skip to the transcript</a>\n'
-            f"<header>\n<h1>{quote(title)}</h1>\n{build_facts(session_sums(made))}</header>\n"
+            f"<header>\n<h1>{quote(title)}</h1>\n{build_facts(list_session_sums(made))}</header>\n"
             f"<main>\n{''.join(_render_charts(made))}{_render_timeline(made)}"
             f'<h2 class="part">Transcript</h2>\n{SEARCH}'
             f'<div id="transcript" tabindex="-1">\n{turns}</div>\n</main>\n'
@@ -183,7 +183,7 @@ def _list_tools(turns: Sequence[TranscriptTurn]) -> Iterator[ChartBar]:
     for name in sorted(times, key=lambda name: -times[name]):
         failed = sum(map(has_failed, groups[name]))
         count = pluralize(len(groups[name]), "call")
-        shown = f"{duration(times[name])}, {count}" + (f", {failed} failed" if failed else "")
+        shown = f"{format_seconds(times[name])}, {count}" + (f", {failed} failed" if failed else "")
         yield ChartBar(label=name, value=times[name], shown=shown, kind="bad" if failed else "")
 
 
@@ -203,7 +203,7 @@ def _render_timeline(made: Transcript) -> str:
 
 
 def _list_rows(number: int, turn: TranscriptTurn, longest_s: float) -> Iterator[str]:
-    words = " ".join(prompt_text(turn.prompt).split())[:200]
+    words = " ".join(join_prompt_text(turn.prompt).split())[:200]
     at = quote(turn.at[11:19])
     yield (
         f'<li class="turn"><span class="time">{at}</span>'
@@ -220,7 +220,7 @@ def _list_rows(number: int, turn: TranscriptTurn, longest_s: float) -> Iterator[
                 continue
         mark = "✗ " if kind == "bad" else ""
         yield (
-            f'<li><span class="time">{quote(duration(content.duration_s))}</span>'
+            f'<li><span class="time">{quote(format_seconds(content.duration_s))}</span>'
             f'<a href="#{name_item(number, item)}">{mark}{quote(label)}</a>'
             f"{build_bar(content.duration_s / longest_s, kind)}</li>\n"
         )
@@ -253,7 +253,7 @@ def _render_stats(stats: UsageStats) -> Iterator[str]:
             ("calls", f"{total.calls:,}, {total.failures:,} failed, {total.denials:,} denied"),
         ]
     )
-    days = stats.by_day()
+    days = stats.list_days()
     yield build_bars("Cost by day", [*_list_days(days, "cost")])
     yield build_bars("Tokens by day", [*_list_days(days, "tokens")])
     tools = [

@@ -30,7 +30,7 @@ _HASH_CHARS = 6
 _NOT_TAKEN = re.compile(r"[^A-Za-z0-9_-]")
 
 
-def public_name(server: str, tool: str) -> str:
+def build_public_name(server: str, tool: str) -> str:
     """Return the name of a tool for models. It does not depend on which other tools exist."""
     name = f"{server}__{_NOT_TAKEN.sub('_', tool)}"
     if len(name) <= LIMIT_CHARS and name.endswith(f"__{tool}"):
@@ -68,7 +68,7 @@ class OfferedTool:
     def spec(self, server: str) -> ToolSpec:
         described = f"{self.description} " if self.description else ""
         return ToolSpec(
-            name=public_name(server, self.name),
+            name=build_public_name(server, self.name),
             description=f"{described}(tool of the MCP server {server})",
             schema=self.schema,
             source=f"mcp {server}",
@@ -103,7 +103,7 @@ READ_RESOURCE = OfferedTool(
 
 
 def _fit(schema: Json) -> Json:
-    if not isinstance(schema, dict) or _depth(schema) > DEPTH:
+    if not isinstance(schema, dict) or _measure_depth(schema) > DEPTH:
         return dict(_ANY_OBJECT)
     cleaned = _clean_value(schema)
     assert isinstance(cleaned, dict)
@@ -129,16 +129,16 @@ def _clean(text: str, limit_chars: int) -> str:
     return shown if len(shown) <= limit_chars else shown[: limit_chars - 1] + "…"
 
 
-def _depth(value: Json) -> int:
+def _measure_depth(value: Json) -> int:
     """Count the depth without recursion: a hostile schema may be deeper than the stack."""
     depth, level = 0, [value]
     while level and depth <= DEPTH:
         depth += 1
-        level = [inner for one in level for inner in _inner(one)]
+        level = [inner for one in level for inner in _list_inner(one)]
     return depth
 
 
-def _inner(value: Json) -> Iterable[Json]:
+def _list_inner(value: Json) -> Iterable[Json]:
     if isinstance(value, dict):
         return value.values()
     return value if isinstance(value, list) else ()
@@ -158,7 +158,7 @@ class ToolListChange:
 
     def __str__(self) -> str:
         parts = (("new", self.added), ("changed", self.changed), ("gone", self.removed))
-        return "; ".join(f"{word}: {_few(names)}" for word, names in parts if names)
+        return "; ".join(f"{word}: {_join_few(names)}" for word, names in parts if names)
 
 
 def compare_tools(before: Iterable[OfferedTool], now: Iterable[OfferedTool]) -> ToolListChange:
@@ -175,12 +175,12 @@ def describe_tools(tools: Iterable[OfferedTool]) -> str:
     """Return everything a model sees of these tools, as text for the user to compare."""
     return "".join(
         f"{tool.name}{' (says it is read-only)' if tool.says_read_only else ''}\n"
-        f"  {tool.description}\n{_schema(tool)}\n"
+        f"  {tool.description}\n{_format_schema(tool)}\n"
         for tool in sorted(tools, key=lambda tool: tool.name)
     )
 
 
-def _schema(tool: OfferedTool) -> str:
+def _format_schema(tool: OfferedTool) -> str:
     text = json.dumps(tool.schema, ensure_ascii=False, indent=1, sort_keys=True)
     return "".join(f"  {line}\n" for line in text.splitlines())
 
@@ -205,7 +205,7 @@ class ToolListApprovals:
 
     def _read(self, entry: ServerEntry) -> dict[str, Any]:
         """Return the record of this server. Raise OSError, or ValueError if it is another's."""
-        record = json.loads(self._file(entry).read_text(encoding="utf-8"))
+        record = json.loads(self._locate_file(entry).read_text(encoding="utf-8"))
         if record["v"] != VERSION or record["identity"] != entry.identity:
             raise ValueError(entry.name)
         return dict(record)
@@ -217,21 +217,21 @@ class ToolListApprovals:
         record = {
             "v": VERSION,
             "identity": entry.identity,
-            "at": clock.now(),
+            "at": clock.read_clock(),
             "tools": [asdict(tool) for tool in tools],
             "instructions": instructions,
         }
-        write_private(self._file(entry), json.dumps(record))
+        write_private(self._locate_file(entry), json.dumps(record))
 
     def forget(self, entry: ServerEntry) -> None:
         """Delete the accepted tools of a server. Raise SettingsError if that fails."""
-        remove_private(self._file(entry))
+        remove_private(self._locate_file(entry))
 
-    def _file(self, entry: ServerEntry) -> Path:
+    def _locate_file(self, entry: ServerEntry) -> Path:
         return self._directory / entry.file_name
 
 
-def _few(names: Sequence[str], most: int = 5) -> str:
+def _join_few(names: Sequence[str], most: int = 5) -> str:
     rest = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + rest
 
@@ -269,7 +269,7 @@ class ServerTrials:
 
     def store(self, entry: ServerEntry, tools: int | None) -> None:
         """Store the result of a trial. Raise SettingsError if that fails."""
-        trial = ServerTrial(at=clock.now(), tools=tools)
+        trial = ServerTrial(at=clock.read_clock(), tools=tools)
         record = {"v": TRIAL_VERSION, "identity": entry.identity, **asdict(trial)}
         write_private(self._directory / entry.file_name, json.dumps(record))
 

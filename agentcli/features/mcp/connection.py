@@ -102,7 +102,7 @@ class ServerConnection:
         left_out = len(self._remarks) - len(few)
         return (*few, f"{left_out} more warnings like these") if left_out else few
 
-    async def tools(self) -> Mapping[str, OfferedTool]:
+    async def list_tools(self) -> Mapping[str, OfferedTool]:
         """Return the tools that the server offers now. Connect if needed. Raise ServerFault."""
         async with self._one_at_a_time, self._remember_fault():
             client = await self._ensure_connected()
@@ -238,7 +238,7 @@ class ServerConnection:
     async def _hold_connection(self, ready: "asyncio.Future[Client]") -> None:
         """Hold the connection open in a task of its own: the task that opens it must close it."""
         async with Client(
-            self._transport(),
+            self._connect_transport(),
             client_info=Implementation(name="agentcli", version=__version__),
             elicitation_callback=self._host.elicit,
             sampling_callback=self._host.sampling,
@@ -256,7 +256,7 @@ class ServerConnection:
                 await asyncio.wait((leaving, listening))
 
     @asynccontextmanager
-    async def _transport(self) -> AsyncIterator[Any]:
+    async def _connect_transport(self) -> AsyncIterator[Any]:
         async def look(item: Incoming) -> Incoming:
             return fit_message(item, version=self.protocol, remark=self._remark)
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from agentcli.permissions.foreign_files import get_servers, parse_json
 from agentcli.system.grants import expand_hosts
-from agentcli.system.home import home
+from agentcli.system.home import locate_home
 
 START_TIMEOUT_S = 30.0
 CALL_TIMEOUT_S = 120.0
@@ -155,7 +155,7 @@ def parse_table(
     problems: list[str] = []
     for name, entry in table.items():
         try:
-            server = _entry(name, entry, where=where, environ=environ, may_loosen=may_loosen)
+            server = _parse_entry(name, entry, where=where, environ=environ, may_loosen=may_loosen)
         except EntryError as error:
             problems.append(f"{where}: server {name!r}: {error}")
         else:
@@ -164,7 +164,7 @@ def parse_table(
     return Entries(servers=tuple(servers), problems=tuple(problems))
 
 
-def _entry(
+def _parse_entry(
     name: str, entry: Any, *, where: str, environ: Mapping[str, str] | None, may_loosen: bool
 ) -> ServerEntry | None:
     """Return the entry, or None if it is disabled."""
@@ -190,18 +190,18 @@ def _entry(
     return ServerEntry(
         name=name,
         command=command,
-        args=fields.texts("args"),
-        env=fields.pairs("env"),
+        args=fields.read_texts("args"),
+        env=fields.read_pairs("env"),
         cwd=fields.text("cwd"),
         url=url,
-        headers=fields.pairs("headers"),
-        oauth=_oauth(entry.get("oauth", {}), environ),
+        headers=fields.read_pairs("headers"),
+        oauth=_parse_oauth(entry.get("oauth", {}), environ),
         is_confined=fields.switch("sandbox", default=True),
         network=not isinstance(entry.get("network"), list)
         and fields.switch("network", default=True),
-        hosts=fields.hosts("network"),
-        writable=fields.texts("writable"),
-        reads=fields.texts("reads"),
+        hosts=fields.read_hosts("network"),
+        writable=fields.read_texts("writable"),
+        reads=fields.read_texts("reads"),
         may_sample=fields.switch("sampling", default=False),
         start_timeout_s=fields.seconds("start_timeout_s", default=START_TIMEOUT_S),
         call_timeout_s=fields.seconds("timeout_s", default=CALL_TIMEOUT_S),
@@ -211,7 +211,7 @@ def _entry(
     )
 
 
-def _oauth(table: Any, environ: Mapping[str, str] | None) -> OAuthClient:
+def _parse_oauth(table: Any, environ: Mapping[str, str] | None) -> OAuthClient:
     if not isinstance(table, dict):
         raise EntryError("oauth must be an object")
     for key in table:
@@ -249,22 +249,22 @@ class _Fields:
             raise EntryError(f"{key} must be a string")
         return self._expand(value)
 
-    def texts(self, key: str) -> tuple[str, ...]:
+    def read_texts(self, key: str) -> tuple[str, ...]:
         value = self._entry.get(key, [])
         if not isinstance(value, list) or not all(_is_plain(one) for one in value):
             raise EntryError(f"{key} must be a list of strings")
         return tuple(self._expand(one) for one in value)
 
-    def hosts(self, key: str) -> tuple[str, ...]:
+    def read_hosts(self, key: str) -> tuple[str, ...]:
         """Return a list of hosts and presets; empty if the value is a switch."""
         if not isinstance(self._entry.get(key), list):
             return ()
         try:
-            return expand_hosts(self.texts(key))
+            return expand_hosts(self.read_texts(key))
         except ValueError as error:
             raise EntryError(f"{key}: {error}") from None
 
-    def pairs(self, key: str) -> tuple[tuple[str, str], ...]:
+    def read_pairs(self, key: str) -> tuple[tuple[str, str], ...]:
         value = self._entry.get(key, {})
         if not isinstance(value, dict) or not all(_is_plain(one) for one in value.values()):
             raise EntryError(f"{key} must be an object of strings")
@@ -286,12 +286,12 @@ class _Fields:
         environ = self._environ
         if environ is None:
             return text
-        for name in _missing(text, environ):
+        for name in _iter_missing(text, environ):
             raise EntryError(f"the variable {name} is not set; set it, or write ${{{name}:-…}}")
         return _VARIABLE.sub(lambda found: environ.get(found[1], found[2] or ""), text)
 
 
-def _missing(text: str, environ: Mapping[str, str]) -> Iterator[str]:
+def _iter_missing(text: str, environ: Mapping[str, str]) -> Iterator[str]:
     for found in _VARIABLE.finditer(text):
         if found[2] is None and found[1] not in environ:
             yield found[1]
@@ -400,7 +400,7 @@ def _fill_variables(value: Any, folder: Path) -> Any:
 def _fill_variable(found: re.Match[str], folder: Path) -> str:
     if found[1]:
         return f"${{{found[1]}}}"
-    places = {"workspaceFolder": str(folder), "userHome": str(home())}
+    places = {"workspaceFolder": str(folder), "userHome": str(locate_home())}
     return places.get(found[2] or "", "/")
 
 

@@ -57,20 +57,20 @@ class FaultContext:
         kind = SessionGone if is_gone(error) else ServerFault
         if refusal := self.refusal():
             return kind(refusal)
-        return kind(_sentence(error, entry, self.last_words), quotes_server=_quotes(error))
+        return kind(_describe_error(error, entry, self.last_words), quotes_server=_quotes(error))
 
 
-def _sentence(
+def _describe_error(
     error: BaseException | None, entry: ServerEntry, last_words: Callable[[], str]
 ) -> str:
     name = entry.name
-    leaves = [one for one in _leaves(error) if not isinstance(one, anyio.BrokenResourceError)]
+    leaves = [one for one in _list_leaves(error) if not isinstance(one, anyio.BrokenResourceError)]
     first = leaves[0] if leaves else error
     if is_lost(error):
         return f"The MCP server {name} ended the connection{last_words()}."
     match first:
         case MCPError() if first.code == PARSE_ERROR or first.data is UNUSABLE:
-            return _unusable(first, name)
+            return _describe_unusable(first, name)
         case MCPError():
             status = last_words() if entry.is_remote else ""
             return f"The MCP server {name} answered with an error: {first.message}{status}"
@@ -82,10 +82,10 @@ def _sentence(
             kind = f"{type(first).__name__}{f': {first}' if str(first) else ''}"
             return f"The MCP server {name} cannot be reached at {entry.shown} ({kind})."
         case _:
-            return _unusable(first, name)
+            return _describe_unusable(first, name)
 
 
-def _unusable(error: BaseException | None, name: str) -> str:
+def _describe_unusable(error: BaseException | None, name: str) -> str:
     return f"The MCP server {name} sent an invalid answer: {summarize_error(error)}"
 
 
@@ -98,9 +98,9 @@ def summarize_error(error: BaseException | None) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0]
 
 
-def _leaves(error: BaseException | None) -> list[BaseException]:
+def _list_leaves(error: BaseException | None) -> list[BaseException]:
     if isinstance(error, BaseExceptionGroup):
-        return [leaf for one in error.exceptions for leaf in _leaves(one)]
+        return [leaf for one in error.exceptions for leaf in _list_leaves(one)]
     return [error] if error is not None else []
 
 
@@ -109,7 +109,7 @@ def _quotes(error: BaseException | None) -> bool:
     return any(
         isinstance(one, RuntimeError | httpx2.ProtocolError)
         or (isinstance(one, MCPError) and one.data is not UNUSABLE and not is_lost(one))
-        for one in _leaves(error)
+        for one in _list_leaves(error)
     )
 
 
@@ -125,7 +125,7 @@ def is_lost(error: BaseException | None) -> bool:
             and one.code == CONNECTION_CLOSED
             and one.message.startswith(_CLOSED)
         )
-        for one in _leaves(error)
+        for one in _list_leaves(error)
     )
 
 

@@ -59,25 +59,27 @@ async def list_resources(link: ServerConnection) -> tuple[ResourceOffer, ...]:
     """Return the listed resources, then the templates. Raise ServerFault if the server fails."""
 
     async def list_page(client: Client) -> list[ResourceOffer]:
-        pages = await _pages(lambda cursor: client.list_resources(cursor=cursor))
+        pages = await _list_pages(lambda cursor: client.list_resources(cursor=cursor))
         return [
-            ResourceOffer(uri=one.uri, about=_about(one.title or one.name, one.description))
+            ResourceOffer(
+                uri=one.uri, about=_describe_offer(one.title or one.name, one.description)
+            )
             for page in pages
             for one in page.resources
         ]
 
-    async def templates(client: Client) -> list[ResourceOffer]:
-        pages = await _pages(lambda cursor: client.list_resource_templates(cursor=cursor))
+    async def list_templates(client: Client) -> list[ResourceOffer]:
+        pages = await _list_pages(lambda cursor: client.list_resource_templates(cursor=cursor))
         return [
             ResourceOffer(
-                uri=one.uri_template, about=_about(one.title or one.name, one.description)
+                uri=one.uri_template, about=_describe_offer(one.title or one.name, one.description)
             )
             for page in pages
             for one in page.resource_templates
         ]
 
     found = await link.ask(list_page, what="to list its resources")
-    found += await link.ask(templates, what="to list its templates")
+    found += await link.ask(list_templates, what="to list its templates")
     return tuple(found[:LISTED_LIMIT])
 
 
@@ -85,11 +87,11 @@ async def list_prompts(link: ServerConnection) -> tuple[PromptOffer, ...]:
     """Return the prompts of a server. Raise ServerFault if the server fails."""
 
     async def list_page(client: Client) -> list[PromptOffer]:
-        pages = await _pages(lambda cursor: client.list_prompts(cursor=cursor))
+        pages = await _list_pages(lambda cursor: client.list_prompts(cursor=cursor))
         return [
             PromptOffer(
                 name=one.name,
-                about=_about(one.title or "", one.description),
+                about=_describe_offer(one.title or "", one.description),
                 arguments=tuple(argument.name for argument in one.arguments or ()),
                 required=frozenset(
                     argument.name for argument in one.arguments or () if argument.required
@@ -122,10 +124,10 @@ async def run_prompt(
     result = await link.ask(
         lambda client: client.get_prompt(name, dict(arguments)), what=f"to give the prompt {name}"
     )
-    return convert_result(CallToolResult(content=_messages(result)), keeping)
+    return convert_result(CallToolResult(content=_join_messages(result)), keeping)
 
 
-def _messages(result: GetPromptResult) -> list[ContentBlock]:
+def _join_messages(result: GetPromptResult) -> list[ContentBlock]:
     """Return the content of the messages, with their roles if not all are from the user."""
     blocks: list[ContentBlock] = []
     is_alone = all(message.role == "user" for message in result.messages)
@@ -136,7 +138,7 @@ def _messages(result: GetPromptResult) -> list[ContentBlock]:
     return blocks
 
 
-async def _pages(ask: Callable[[str | None], Awaitable[P]]) -> Sequence[P]:
+async def _list_pages(ask: Callable[[str | None], Awaitable[P]]) -> Sequence[P]:
     pages: list[P] = []
     cursor: str | None = None
     try:
@@ -152,7 +154,7 @@ async def _pages(ask: Callable[[str | None], Awaitable[P]]) -> Sequence[P]:
     return pages
 
 
-def _about(title: str, description: str | None) -> str:
+def _describe_offer(title: str, description: str | None) -> str:
     return " ".join(show_controls(f"{title} {description or ''}").split())[:ABOUT_CHARS]
 
 

@@ -29,7 +29,7 @@ from mcp_types.version import LATEST_MODERN_VERSION
 from pydantic import AnyUrl, ValidationError
 
 from agentcli.features.mcp.entries import ServerEntry
-from agentcli.features.mcp.tokens import REFUSED, Login, expiry
+from agentcli.features.mcp.tokens import REFUSED, Login, compute_expiry
 
 # A listener on 127.0.0.1 that a browser is sent back to, for one answer only. It accepts only an
 # answer with the `state` that was sent out: anyone else learns only that the port is not for them.
@@ -108,15 +108,15 @@ class RedirectListener:
     def _reply(self, head: bytes) -> bytes:
         words = head.split(b"\r\n", 1)[0].decode("latin-1").split(" ")
         if len(words) != 3 or words[0] != "GET" or not words[1].startswith("/"):
-            return _page(400, _NOT_OURS)
+            return _build_page(400, _NOT_OURS)
         try:
             answer = self.take(self.redirect_uri.removesuffix(PATH) + words[1])
         except WrongRedirect:
-            return _page(400, _NOT_OURS)
+            return _build_page(400, _NOT_OURS)
         if self._answer.done():
-            return _page(400, _NOT_OURS)  # a code is valid for one login
+            return _build_page(400, _NOT_OURS)  # a code is valid for one login
         self._answer.set_result(answer)
-        return _page(200, (_REFUSED if answer.error else _DONE).format(name=self._name))
+        return _build_page(200, (_REFUSED if answer.error else _DONE).format(name=self._name))
 
 
 @asynccontextmanager
@@ -134,7 +134,7 @@ async def open_redirect_listener(name: str, *, port: int = 0) -> AsyncIterator[R
         yield waiting
 
 
-def _page(status: int, text: str) -> bytes:
+def _build_page(status: int, text: str) -> bytes:
     body = text.encode()
     reason = "OK" if status == 200 else "Bad Request"
     head = (
@@ -218,7 +218,7 @@ async def log_in(entry: ServerEntry, browser: LoginBrowser) -> Login | None:
 async def _log_in_listening(
     entry: ServerEntry, browser: LoginBrowser, listening: RedirectListener
 ) -> Login | None:
-    pending = _PendingTokens(_own_client(entry, listening.redirect_uri))
+    pending = _PendingTokens(_build_own_client(entry, listening.redirect_uri))
 
     async def show(address: str) -> None:
         _check_server(provider, entry)
@@ -313,7 +313,7 @@ def _require_https(url: str, whose: str) -> None:
         raise LoginError(f"{whose} does not use https, so no secret is sent to it: {url}")
 
 
-def _own_client(entry: ServerEntry, redirect_uri: str) -> OAuthClientInformationFull | None:
+def _build_own_client(entry: ServerEntry, redirect_uri: str) -> OAuthClientInformationFull | None:
     """Return the client that the user has registered, or None if we register ourselves."""
     if not entry.oauth.client_id:
         return None
@@ -344,7 +344,7 @@ def _login(entry: ServerEntry, provider: OAuthClientProvider, pending: _PendingT
         refresh_token=tokens.refresh_token or "",
         resource=context.get_resource_url(),
         scope=tokens.scope or "",
-        expires_at=expiry(tokens.expires_in),
+        expires_at=compute_expiry(tokens.expires_in),
     )
 
 

@@ -80,7 +80,7 @@ class SamplingTool:
                 return SamplingRequest(
                     server_tool=METHOD,
                     system=str(rest.get("system", "")),
-                    messages=tuple(map(_message, messages)),
+                    messages=tuple(map(_parse_message, messages)),
                     limit_tokens=limit_tokens,
                 )
         raise ToolError("messages and max_tokens are required.", kind=ErrorKind.INVALID_INPUT)
@@ -115,7 +115,7 @@ def make_sampling_input(params: CreateMessageRequestParams) -> dict[str, Json]:
     """Return the request in the form that is shown, judged and recorded.
 
     Raise ToolError if it is too long."""
-    messages: list[Json] = [{message.role: _text(message)} for message in params.messages]
+    messages: list[Json] = [{message.role: _join_text(message)} for message in params.messages]
     shown: dict[str, Json] = {"messages": messages, "max_tokens": params.max_tokens}
     if params.system_prompt:
         shown["system"] = params.system_prompt
@@ -124,7 +124,7 @@ def make_sampling_input(params: CreateMessageRequestParams) -> dict[str, Json]:
     return shown
 
 
-def conversation(wanted: SamplingRequest) -> tuple[UserMessage | AssistantMessage, ...]:
+def build_conversation(wanted: SamplingRequest) -> tuple[UserMessage | AssistantMessage, ...]:
     return tuple(
         AssistantMessage(content=(Text(text=text),), stop="end", protocol="", model="")
         if role == "assistant"
@@ -143,11 +143,11 @@ def make_sampling_result(reply: AssistantMessage, text: str) -> CreateMessageRes
     )
 
 
-def refusal(message: str, *, by_person: bool) -> ErrorData:
+def build_refusal(message: str, *, by_person: bool) -> ErrorData:
     return ErrorData(code=REJECTED if by_person else INTERNAL_ERROR, message=message)
 
 
-def _message(raw: Json) -> tuple[str, str]:
+def _parse_message(raw: Json) -> tuple[str, str]:
     if isinstance(raw, dict) and len(raw) == 1:
         ((role, text),) = raw.items()
         if role in ("user", "assistant") and isinstance(text, str):
@@ -155,7 +155,7 @@ def _message(raw: Json) -> tuple[str, str]:
     raise ToolError("A message needs a role and a text.", kind=ErrorKind.INVALID_INPUT)
 
 
-def _text(message: SamplingMessage) -> str:
+def _join_text(message: SamplingMessage) -> str:
     return "\n".join(
         block.text if isinstance(block, TextContent) else f"[{block.type}: not passed on]"
         for block in message.content_as_list

@@ -13,7 +13,7 @@ from agentcli.session.plugins import build_server_table, get_data_directory, loa
 from agentcli.session.project import Project, get_trust_directory
 from agentcli.settings import SERVERS_FILE, get_user_directory
 from agentcli.system.extras import build_extra_command, is_installed
-from agentcli.system.private_file import unwritable_error
+from agentcli.system.private_file import build_unwritable_error
 from agentcli.types.errors import SettingsError
 from agentcli.types.settings import Settings
 from agentcli.types.tools import ToolSpec
@@ -129,7 +129,7 @@ def _parse_plugin_servers(plugin: "PluginFiles") -> "Entries":
     try:
         data.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise unwritable_error(data, error) from error
+        raise build_unwritable_error(data, error) from error
     found = parse_plugin_entries(
         build_server_table(plugin),
         where=f"plugin {plugin.name}",

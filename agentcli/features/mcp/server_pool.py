@@ -19,7 +19,13 @@ from platformdirs import user_cache_path
 from agentcli.features.mcp.connection import Transport
 from agentcli.features.mcp.entries import ServerEntry
 from agentcli.features.mcp.faults import SAID, FaultContext
-from agentcli.features.mcp.stdio import Handles, Launch, ServerEnd, StartedServer, stdio_transport
+from agentcli.features.mcp.stdio import (
+    Handles,
+    Launch,
+    ServerEnd,
+    StartedServer,
+    open_stdio_transport,
+)
 from agentcli.features.mcp.tokens import REFUSED, StoredLogin
 from agentcli.sandbox.contents import remove_directory
 from agentcli.sandbox.environment import build_environment
@@ -27,10 +33,10 @@ from agentcli.session.permission_gate import PermissionGate
 from agentcli.session.sandbox_host import SandboxHost
 from agentcli.system import own_process, process, process_tree
 from agentcli.system.environment import build_child_environment
-from agentcli.system.home import home
+from agentcli.system.home import locate_home
 from agentcli.system.lazy import Lazy
 from agentcli.system.output import BoundedOutput, FilteredSink, OutputFilter
-from agentcli.system.process import signal_of_death
+from agentcli.system.process import name_death_signal
 from agentcli.types.grants import Grants
 from agentcli.types.settings import Settings
 from agentcli.types.verdicts import FormAnswer, HostLeases, Sandbox, ServerForm
@@ -98,9 +104,9 @@ class ServerConnections:
         )
         if entry.is_remote:
             remote = RemoteServer(entry, self._find_login(entry))
-            return new(open_transport=remote.transport, witness=remote.witness)
+            return new(open_transport=remote.open_transport, witness=remote.witness)
         local = self._locals[entry.name] = self._build_local(entry)
-        return new(open_transport=local.transport, witness=local.witness)
+        return new(open_transport=local.open_transport, witness=local.witness)
 
     def _build_local(self, entry: "ServerEntry") -> "LocalMcpServer":
 
@@ -160,7 +166,7 @@ class ServerProcess:
         leases = self._open_leases(sandbox)
         if leases is None:
             return await asyncio.to_thread(self._start, handles, sandbox, {})
-        token = leases.new_token()
+        token = leases.create_token()
         channels = leases.open(token, self._grants)
         leases.begin(token, call_id="", grants=self._grants)
         try:
@@ -190,7 +196,7 @@ class ServerProcess:
     def _start(
         self, handles: Handles, sandbox: Sandbox | None, variables: Mapping[str, str]
     ) -> StartedServer:
-        tag = process_tree.new_tag(confined=sandbox is not None)
+        tag = process_tree.make_tag(confined=sandbox is not None)
         env = build_child_environment(
             self._build_environ(is_confined=sandbox is not None),
             tag=tag,
@@ -294,7 +300,7 @@ def _find_installation(path: Path) -> Path:
     """Return the directory a program or script was installed in, or its own path if it is loose."""
     if path.is_dir():
         return path
-    own = Path(os.path.realpath(home()))
+    own = Path(os.path.realpath(locate_home()))
     if _MODULES in path.parts:  # a package needs what was installed beside it
         path = Path(*path.parts[: path.parts.index(_MODULES) + 1])
     for parent in path.parents:
@@ -329,27 +335,27 @@ class LocalMcpServer:
         self._demise = ServerEnd()
         self._said: BoundedOutput | None = None
 
-    def transport(self) -> Transport:
+    def open_transport(self) -> Transport:
         self._demise = ServerEnd()
         self._log_path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle = os.open(self._log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         self._said = BoundedOutput(self._log_path, handle)
         log = FilteredSink(self._said, self._clean())
-        return stdio_transport(self._launch, log=log, demise=self._demise)
+        return open_stdio_transport(self._launch, log=log, demise=self._demise)
 
     @property
     def witness(self) -> FaultContext:
-        return FaultContext(last_words=self.last_words, is_lost=self.is_lost)
+        return FaultContext(last_words=self.describe_end, is_lost=self.is_lost)
 
     def is_lost(self) -> bool:
         return self._demise.is_silent
 
-    def last_words(self) -> str:
+    def describe_end(self) -> str:
         """Return how it ended and where its stderr is, to follow a sentence."""
         code = self._demise.returncode
         if code is None:
             how = ""
-        elif signal := signal_of_death(code):
+        elif signal := name_death_signal(code):
             how = f" (killed by {signal})"
         else:
             how = f" (exit code {code})"
@@ -366,7 +372,7 @@ class LocalMcpServer:
     @property
     def said(self) -> str:
         """Return the last lines of its stderr, for the user."""
-        return self._said.last_lines(LAST_LINES) if self._said else ""
+        return self._said.read_last_lines(LAST_LINES) if self._said else ""
 
     @property
     def _has_spoken(self) -> bool:
@@ -393,7 +399,7 @@ class RemoteServer:
         self._refused = 0
 
     @asynccontextmanager
-    async def transport(self) -> AsyncIterator[Any]:
+    async def open_transport(self) -> AsyncIterator[Any]:
         self._refused = 0
         self._has_login = self._login is not None and self._login.load()
         timeout = httpx2.Timeout(self._entry.start_timeout_s, read=SILENCE_S)
@@ -412,16 +418,16 @@ class RemoteServer:
 
     @property
     def witness(self) -> FaultContext:
-        return FaultContext(last_words=self._last_words, refusal=self._refusal)
+        return FaultContext(last_words=self._describe_end, refusal=self._describe_refusal)
 
-    def _last_words(self) -> str:
+    def _describe_end(self) -> str:
         """Return the status of its last answer if that was a refusal, to follow a sentence."""
         if not self._refused:
             return ""
         since = f": {_SINCE[self._refused]}" if self._refused in _SINCE else ""
         return f" (HTTP status {self._refused}{since})"
 
-    def _refusal(self) -> str:
+    def _describe_refusal(self) -> str:
         """Return what the user can do about it, as a sentence. Empty if it is not about a login."""
         if self._refused != REFUSED:
             return ""

@@ -226,7 +226,7 @@ class Servers(SessionFeature):
         return tuple((await self._list_tools(entry)).values())
 
     async def _list_tools(self, entry: "ServerEntry") -> "Mapping[str, OfferedTool]":
-        tools = await self.connect(entry).tools()
+        tools = await self.connect(entry).list_tools()
         self._warn_listing(entry)
         return tools
 

@@ -51,20 +51,20 @@ class ServerSampling:
     ) -> "SampleAnswer":
         """Answer a request to the model. `running` is the calls that the server is working on."""
         from agentcli.features.mcp.sampling import (
+            build_refusal,
             make_sampling_input,
             make_sampling_result,
-            refusal,
         )
 
         if not running:
-            return refusal(
+            return build_refusal(
                 "a server may ask only during a call of one of its tools", by_person=False
             )
         tool, dispatcher = self._find_tool(server)
         try:
             shown = make_sampling_input(params)
         except ToolError as error:
-            return refusal(str(error), by_person=False)
+            return build_refusal(str(error), by_person=False)
         caller = running[-1]
         call = ToolCall(
             id=f"{caller}.sampling-{secrets.token_hex(4)}",
@@ -75,7 +75,7 @@ class ServerSampling:
         result = await dispatcher.dispatch(call)
         reply = tool.replies.pop(call.id, None)
         if reply is None or result.status == "error":
-            return refusal(result.text, by_person=result.error is ErrorKind.DENIED)
+            return build_refusal(result.text, by_person=result.error is ErrorKind.DENIED)
         return make_sampling_result(reply, self._clean(reply.text))
 
     def _find_tool(self, server: str) -> "tuple[SamplingTool, Dispatcher]":
@@ -88,14 +88,14 @@ class ServerSampling:
         return self._tools[server]
 
     async def _ask_model(self, request: "SamplingRequest") -> "SamplingReply":
-        from agentcli.features.mcp.sampling import SamplingReply, conversation
+        from agentcli.features.mcp.sampling import SamplingReply, build_conversation
 
         model = self._model()
         reply = await model.provider.send(
             Request(
                 model=model.name,
                 system=request.system,
-                messages=conversation(request),
+                messages=build_conversation(request),
                 output_limit_tokens=min(request.limit_tokens, model.output_tokens or OUTPUT_TOKENS),
             ),
             build_usage_recorder(self._emit, model.price),

@@ -118,7 +118,7 @@ class ServerEnd:
 
 
 @asynccontextmanager
-async def stdio_transport(
+async def open_stdio_transport(
     launch: Launch, *, log: Sink, demise: ServerEnd
 ) -> AsyncIterator[Streams]:
     """Start a server and connect to it. `log` takes its stderr, and is closed in the end."""
@@ -196,7 +196,7 @@ async def _receive(
 ) -> None:
     async with received:
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
-            while line := await _line(reader, log):
+            while line := await _read_line(reader, log):
                 text = line.decode("utf-8", "replace")
                 try:
                     message = jsonrpc_message_adapter.validate_json(text, by_name=False)
@@ -229,7 +229,7 @@ def _make_error_answer(text: str) -> JSONRPCError | None:
     )
 
 
-async def _line(reader: asyncio.StreamReader, log: Sink) -> bytes:
+async def _read_line(reader: asyncio.StreamReader, log: Sink) -> bytes:
     """Return the next line, or an empty one at the end."""
     try:
         return await reader.readline()

@@ -126,14 +126,14 @@ class StoredLogin(httpx2.Auth):
             self._login,
             access_token=granted["access_token"],
             refresh_token=granted.get("refresh_token") or self._login.refresh_token,
-            expires_at=expiry(granted.get("expires_in")),
+            expires_at=compute_expiry(granted.get("expires_in")),
         )
         for secret in self._login.secrets:
             self._conceal(secret)
         self._store.write(self._login)
 
 
-def expiry(expires_in: Any) -> float | None:
+def compute_expiry(expires_in: Any) -> float | None:
     """Return the time of expiry by our own clock, or None if it is unknown."""
     if isinstance(expires_in, bool) or not isinstance(expires_in, int | float):
         return None

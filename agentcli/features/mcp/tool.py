@@ -57,7 +57,7 @@ class ContentStore:
 
 def convert_result(result: CallToolResult, keeping: ContentStore) -> Output:
     """Convert an answer to an output. Takes a moment if it contains images."""
-    parts = _parts(result, keeping)
+    parts = _list_parts(result, keeping)
     shown = "\n".join(part for part in parts if isinstance(part, str))
     data = result.structured_content
     if data is not None and _says_more(data, shown):
@@ -75,11 +75,11 @@ def convert_result(result: CallToolResult, keeping: ContentStore) -> Output:
     )
 
 
-def _parts(result: CallToolResult, keeping: ContentStore) -> list[str | Image]:
+def _list_parts(result: CallToolResult, keeping: ContentStore) -> list[str | Image]:
     """Return the parts of an answer in the server's order."""
     parts: list[str | Image] = []
     images = 0
-    for part in (one for block in result.content for one in _block(block, keeping)):
+    for part in (one for block in result.content for one in _iter_block_parts(block, keeping)):
         is_image = isinstance(part, Image)
         images += is_image
         is_shown = not is_image or images <= IMAGES_LIMIT
@@ -119,16 +119,16 @@ def _store_data(data: Json, directory: Path) -> Structured:
     written = json.dumps(data, ensure_ascii=False).encode("utf-8", "replace")
     if len(written) <= TEXT_BYTES:
         return Structured(data=data)
-    path = _path(directory, written, "json")
+    path = _build_path(directory, written, "json")
     return Structured(data=None, path=_write_file(path, written))
 
 
-def _block(block: ContentBlock, keeping: ContentStore) -> Iterator[str | Image]:
+def _iter_block_parts(block: ContentBlock, keeping: ContentStore) -> Iterator[str | Image]:
     match block:
         case TextContent(text=text):
             yield text
         case ImageContent(data=data, mime_type=media_type):
-            yield _image(data, media_type, keeping)
+            yield _read_image(data, media_type, keeping)
         case AudioContent(data=data, mime_type=media_type):
             yield _store_block("audio", data, media_type, keeping)
         case ResourceLink():
@@ -141,13 +141,13 @@ def _block(block: ContentBlock, keeping: ContentStore) -> Iterator[str | Image]:
             is_image = media_type.startswith("image/")
             yield f"[resource {resource.uri}]"
             yield (
-                _image(resource.blob, media_type, keeping)
+                _read_image(resource.blob, media_type, keeping)
                 if is_image
                 else _store_block("file", resource.blob, media_type, keeping)
             )
 
 
-def _image(data: str, media_type: str, keeping: ContentStore) -> str | Image:
+def _read_image(data: str, media_type: str, keeping: ContentStore) -> str | Image:
     if not keeping.takes_images() or len(data) > READ_BYTES * 4 // 3:
         return _store_block("image", data, media_type, keeping)
     raw = _decode(data)
@@ -167,7 +167,7 @@ def _store_block(what: str, data: str, media_type: str, keeping: ContentStore) -
     raw = _decode(data)
     if raw is None:
         return f"[{named} that is not base64]"
-    path = _path(keeping.directory, raw, "bin")
+    path = _build_path(keeping.directory, raw, "bin")
     return f"[{named}, {group_digits(len(raw))} bytes: {_write_file(path, raw)}]"
 
 
@@ -182,14 +182,14 @@ def _limit_text(text: str, directory: Path) -> tuple[str, bool]:
     data = text.encode("utf-8", "replace")
     if len(data) <= TEXT_BYTES:
         return text, False
-    path = _path(directory, data, "txt")
+    path = _build_path(directory, data, "txt")
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     whole = BoundedOutput(path, handle)
     try:
         whole.feed(data)
     finally:
         whole.close()
-    excerpt = whole.finish().excerpt(limit_bytes=TEXT_BYTES, head_bytes=HEAD_BYTES)
+    excerpt = whole.finish().build_excerpt(limit_bytes=TEXT_BYTES, head_bytes=HEAD_BYTES)
     return excerpt.text, excerpt.is_cut
 
 
@@ -201,7 +201,7 @@ def _write_file(path: Path, raw: bytes) -> str:
     return str(path)
 
 
-def _path(directory: Path, data: bytes, suffix: str) -> Path:
+def _build_path(directory: Path, data: bytes, suffix: str) -> Path:
     return directory / f"mcp-{hashlib.sha256(data).hexdigest()[:12]}.{suffix}"
 
 
@@ -233,10 +233,10 @@ class ServerTool:
     def parse(self, raw: Json) -> ForeignCall:
         """Check the names only. The server checks the values: its schema is its own."""
         if not isinstance(raw, dict):
-            raise _invalid("the arguments must be one JSON object")
+            raise _build_invalid_error("the arguments must be one JSON object")
         missing = [name for name in _list_required(self._offered.schema) if name not in raw]
         if missing:
-            raise _invalid(f"{', '.join(missing)} missing")
+            raise _build_invalid_error(f"{', '.join(missing)} missing")
         return ForeignCall(server_tool=self._offered.name, arguments=raw)
 
     def effect(self, args: ForeignCall) -> Effect:
@@ -257,7 +257,7 @@ class ServerTool:
 
     async def answer(self, args: ForeignCall, context: ToolContext) -> Output:
         """Return the server's answer. Raise ServerFault if it fails."""
-        now = await self.link.tools()
+        now = await self.link.list_tools()
         self._check(now, await self._review(now))
         result = await self.link.call(
             self._offered.name,
@@ -315,5 +315,5 @@ def _make_failure(fault: ServerFault) -> Output:
     raise ToolError(str(fault), kind=kind) from fault
 
 
-def _invalid(message: str) -> ToolError:
+def _build_invalid_error(message: str) -> ToolError:
     return ToolError(f"Invalid input: {message}.", kind=ErrorKind.INVALID_INPUT)

@@ -61,7 +61,7 @@ def _fit_tool(tool: Any, page: Page, version: str) -> Page:
         case {"execution": {"taskSupport": "required"}}:
             # The library has no tasks: they left the core of the protocol in 2026-07-28.
             raise UnusableTool("it only runs as a task, which is not supported")
-    fit = {**tool, "inputSchema": object_schema(tool.get("inputSchema"))}
+    fit = {**tool, "inputSchema": read_object_schema(tool.get("inputSchema"))}
     try:
         validate_server_result(LIST_TOOLS, version, page | {"tools": [fit]})
     except ValidationError as error:
@@ -69,7 +69,7 @@ def _fit_tool(tool: Any, page: Page, version: str) -> Page:
     return fit
 
 
-def object_schema(schema: Any) -> Page:
+def read_object_schema(schema: Any) -> Page:
     """Return the schema of an object. Raise UnusableTool if it takes no object or is unclear."""
     if schema is None or schema is True:
         schema = {}

@@ -64,7 +64,9 @@ class SessionLine:
         return str(answer["text"])
 
 
-def function(line: SessionLine, name: str, parameters: "Sequence[str]") -> "Callable[..., str]":
+def build_function(
+    line: SessionLine, name: str, parameters: "Sequence[str]"
+) -> "Callable[..., str]":
     def call(*positional: Any, **named: Any) -> str:
         if len(positional) > len(parameters):
             raise TypeError(f"{name} takes {', '.join(parameters)}")
@@ -110,7 +112,7 @@ def main() -> None:
     line = SessionLine()
     order = line.receive()
     program: str = order["program"]
-    functions = {name: function(line, name, given) for name, given in order["tools"].items()}
+    functions = {name: build_function(line, name, given) for name, given in order["tools"].items()}
     scope = {
         "__name__": "__main__",
         "ToolError": ToolError,

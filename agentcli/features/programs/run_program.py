@@ -22,7 +22,7 @@ from agentcli.tools.arguments import (
     BuiltinArguments,
     TextCheck,
     WholeCheck,
-    argument,
+    declare_argument,
     parse_arguments,
 )
 from agentcli.tools.contracts import load_spec
@@ -84,12 +84,12 @@ class ProgramChannel:
         try:
             order: Json = {"program": program, "tools": {it: list(tools[it]) for it in tools}}
             await self._send(writer, order)
-            while line := await self._in_own_time(_line(reader)):
-                name, given = _call(line)
+            while line := await self._run_in_own_time(_read_line(reader)):
+                name, given = _parse_call(line)
                 await self._send(writer, await self._answer(name, given))
-            await self._in_own_time(asyncio.Event().wait())  # no more calls, but it still runs
+            await self._run_in_own_time(asyncio.Event().wait())  # no more calls, but it still runs
         except ConnectionError:
-            await self._in_own_time(asyncio.Event().wait())  # it has ended, or closed the pipe
+            await self._run_in_own_time(asyncio.Event().wait())  # it has ended, or closed the pipe
         finally:
             for transport in self._transports:
                 transport.close()
@@ -125,9 +125,9 @@ class ProgramChannel:
 
     async def _send(self, writer: asyncio.StreamWriter, message: Json) -> None:
         writer.write(json.dumps(message).encode() + b"\n")
-        await self._in_own_time(writer.drain())
+        await self._run_in_own_time(writer.drain())
 
-    async def _in_own_time(self, work: Awaitable[T]) -> T:
+    async def _run_in_own_time(self, work: Awaitable[T]) -> T:
         began = time.monotonic()
         try:
             async with asyncio.timeout(self._left_s):
@@ -138,14 +138,14 @@ class ProgramChannel:
             self._left_s -= time.monotonic() - began
 
 
-async def _line(reader: asyncio.StreamReader) -> bytes:
+async def _read_line(reader: asyncio.StreamReader) -> bytes:
     try:
         return await reader.readline()
     except ValueError as error:
         raise InvalidProgramCall(f"a call may have {CALL_LIMIT_BYTES} bytes") from error
 
 
-def _call(line: bytes) -> tuple[str, Json]:
+def _parse_call(line: bytes) -> tuple[str, Json]:
     try:
         match json.loads(line):
             case {"name": str(name), "input": dict(given)}:
@@ -164,14 +164,14 @@ _CHILD = Path(__file__).with_name("child.py")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunProgramArgs(BuiltinArguments):
     program: str = field(
-        metadata=argument(
+        metadata=declare_argument(
             TextCheck(is_filled=True),
             "e.g. print(sum('TODO' in read_file(p) for p in find_files('*.py').split()))",
         )
     )
     timeout: int = field(
         default=120,
-        metadata=argument(
+        metadata=declare_argument(
             WholeCheck(least=1, most=600), "Seconds of its own, e.g. 300; 120 if not given"
         ),
     )
@@ -218,10 +218,10 @@ class RunProgram:
 
     async def run(self, args: RunProgramArgs, context: ToolContext) -> Output:
         assert context.dispatch is not None, "a program calls tools"
-        printed = BoundedOutput(*self._new_log())
+        printed = BoundedOutput(*self._create_log())
         live = LiveOutput(printed, report=context.progress, lines=CARD_TAIL_LINES)
         pipe = Pipe(FilteredSink(live, self._ground.clean()))
-        tag = self._ground.processes.new_tag(confined=self._ground.sandbox is not None)
+        tag = self._ground.processes.create_tag(confined=self._ground.sandbox is not None)
         channel = ProgramChannel(
             dispatch=context.dispatch, call_id=context.call_id, own_time_s=args.timeout
         )
@@ -270,7 +270,7 @@ class RunProgram:
         tag: str,
     ) -> tuple[ProcessEnd, tuple[str, ...]]:
         """Return how it ended, and remarks about that. If cancelled, end both sides."""
-        tools = {name: _parameters(spec) for name, spec in self._functions().items()}
+        tools = {name: _list_parameters(spec) for name, spec in self._functions().items()}
         serving = asyncio.ensure_future(channel.serve(args.program, tools))
         running = asyncio.ensure_future(process.run(child, pipe=pipe, tag=tag, timeout_s=LONGEST_S))
         try:
@@ -282,7 +282,7 @@ class RunProgram:
                 raise stopped
             ended = await running
         finally:
-            await process.run_to_completion(_both_ended(serving, running))
+            await process.run_to_completion(_cancel_tasks(serving, running))
         is_late = isinstance(stopped, ProgramTimeout)
         note = (str(stopped),) if isinstance(stopped, InvalidProgramCall) else ()
         return replace(ended, timed_out=is_late), note
@@ -323,7 +323,7 @@ class RunProgram:
         )
         return child
 
-    def _new_log(self) -> tuple[Path, int]:
+    def _create_log(self) -> tuple[Path, int]:
         number = 0
         while True:
             number += 1
@@ -332,12 +332,12 @@ class RunProgram:
                 return path, os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
 
 
-async def _both_ended(*tasks: "asyncio.Future[Any]") -> None:
+async def _cancel_tasks(*tasks: "asyncio.Future[Any]") -> None:
     for task in tasks:
         task.cancel()
     await asyncio.wait(tasks)
 
 
-def _parameters(spec: ToolSpec) -> tuple[str, ...]:
+def _list_parameters(spec: ToolSpec) -> tuple[str, ...]:
     properties = spec.schema.get("properties") if isinstance(spec.schema, dict) else None
     return tuple(properties) if isinstance(properties, dict) else ()

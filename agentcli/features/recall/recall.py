@@ -7,7 +7,7 @@ from typing import ClassVar
 from agentcli.features.recall.render import format_entry
 from agentcli.features.recall.store import MemoryStore
 from agentcli.system.output import cap
-from agentcli.tools.arguments import BuiltinArguments, TextCheck, argument, parse_arguments
+from agentcli.tools.arguments import BuiltinArguments, TextCheck, declare_argument, parse_arguments
 from agentcli.tools.contracts import load_spec
 from agentcli.types.errors import SettingsError, ToolError
 from agentcli.types.fast_dataclass import dataclass
@@ -23,7 +23,7 @@ ORIGIN = "earlier sessions"
 class RecallArgs(BuiltinArguments):
     words: str = field(
         default="",
-        metadata=argument(TextCheck(), "e.g. flaky login test; default: the latest"),
+        metadata=declare_argument(TextCheck(), "e.g. flaky login test; default: the latest"),
     )
 
     aliases: ClassVar[dict[str, str]] = {"query": "words", "text": "words"}

@@ -82,7 +82,7 @@ Normal = Callable[[str], str]
 def build_normalizer(places: RecordedPaths) -> Normal:
     """Return a function that replaces paths and times in a text."""
 
-    def normal(text: str) -> str:
+    def normalize(text: str) -> str:
         text = places.replace_in(text, workspace="<workspace>", session="<session>")
         for pattern, stand_in in _COMPILED:
             text = pattern.sub(stand_in, text)
@@ -90,15 +90,15 @@ def build_normalizer(places: RecordedPaths) -> Normal:
             text = text.replace(session, "<session>")
         return text
 
-    return normal
+    return normalize
 
 
 def diff_results(recorded: ToolResult, again: ToolResult, then: Normal, now: Normal) -> str:
     """Return a unified diff of two results without paths and times; empty if they are the same."""
     return diff_lines(
         *_align_gaps(
-            _lines(recorded, _hide_chosen_names(recorded.details, then)),
-            _lines(again, _hide_chosen_names(again.details, now)),
+            _list_lines(recorded, _hide_chosen_names(recorded.details, then)),
+            _list_lines(again, _hide_chosen_names(again.details, now)),
         )
     )
 
@@ -149,7 +149,7 @@ def diff_lines(recorded: Sequence[str], again: Sequence[str]) -> str:
     return "\n".join(unified_diff(recorded, again, "recorded", "again", lineterm="", n=2))
 
 
-def _lines(result: ToolResult, normal: Normal) -> list[str]:
+def _list_lines(result: ToolResult, normal: Normal) -> list[str]:
     head = f"status: {result.status}{f' ({result.error})' if result.error else ''}"
     lines = [head, f"truncated: {result.truncated}"] if result.truncated else [head]
     findings: list[str] = []
@@ -170,23 +170,23 @@ def _lines(result: ToolResult, normal: Normal) -> list[str]:
     if isinstance(details, Diff):
         kept = tuple(note for note in details.notes if note not in findings)
         details = replace(details, notes=kept)
-    return [*lines, *_details(details, normal)]
+    return [*lines, *_list_details(details, normal)]
 
 
-def _details(details: Details | None, normal: Normal) -> list[str]:
+def _list_details(details: Details | None, normal: Normal) -> list[str]:
     if details is None:
         return []
     return [
         f"{field.name}: {line}"
         for field in fields(details)
         if field.name not in _OF_THE_MOMENT | _DERIVED
-        for line in _words(getattr(details, field.name), normal)
+        for line in _list_words(getattr(details, field.name), normal)
     ]
 
 
-def _words(value: Any, normal: Normal) -> list[str]:
+def _list_words(value: Any, normal: Normal) -> list[str]:
     if isinstance(value, tuple | list):
-        return [line for item in value for line in _words(item, normal)]
+        return [line for item in value for line in _list_words(item, normal)]
     return normal(str(value)).split("\n") if value not in (None, "", (), False) else []
 
 
@@ -210,7 +210,7 @@ def describe_flow(
         if call_id.rpartition(".")[0] in order:
             continue  # a call of a program: the program's result is compared, and that covers it
         turn += isinstance(fact, TurnStarted)
-        line = _line(fact, normal)
+        line = _render_line(fact, normal)
         if not line or (isinstance(fact, TurnEnded) and turn in cut_turns):
             continue
         if call_id:
@@ -253,7 +253,7 @@ def _drop_unstarted(facts: Iterable[Fact]) -> Iterator[Fact]:
     yield from notes
 
 
-def _line(fact: Fact, normal: Normal) -> str:
+def _render_line(fact: Fact, normal: Normal) -> str:
     """Return the line of a fact; empty if it is not part of the flow."""
     match fact:
         case TurnStarted():

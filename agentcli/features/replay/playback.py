@@ -89,13 +89,13 @@ class Playback:
     async def send(self, request: Request, show: OnDelta) -> AssistantMessage:
         if not self._replies:
             raise self._build_stop()
-        self._latest = self._next()
+        self._latest = self._take_next()
         self._finished.clear()
         for merged in self._latest.merged:
             self._repeat(merged)
         match self._latest.outcome:
             case ModelFailed() as failed:
-                raise _failure(failed)
+                raise _build_failure(failed)
             case AssistantMessage() as reply if reply.stop == "cancelled":
                 show(TextDelta(text=reply.text))
                 raise asyncio.CancelledError
@@ -105,7 +105,7 @@ class Playback:
     async def close(self) -> None:
         """Do nothing: there is nothing to close."""
 
-    def _next(self) -> RecordedReply:
+    def _take_next(self) -> RecordedReply:
         """Return the next reply. Skip an overflow that led to compaction: here none is needed."""
         while len(self._replies) > 1 and is_overflow(self._replies[0].outcome):
             self._replies.pop(0)
@@ -156,7 +156,7 @@ class Playback:
         return ProviderError("the recording has no further reply", kind=ProviderErrorKind.MODEL)
 
 
-def _failure(failed: ModelFailed) -> ProviderError:
+def _build_failure(failed: ModelFailed) -> ProviderError:
     kinds = (kind for kind in ProviderErrorKind if kind == failed.kind)
     kind = next(kinds, ProviderErrorKind.UNAVAILABLE)
     return ProviderError(failed.message, kind=kind, hint=failed.hint)

@@ -172,7 +172,7 @@ def split_turns(entries: Iterable[Entry]) -> list[RecordedTurn]:
                 turns[-1].ended = ended
                 before.notes.clear()
             case ModelReplied(message=outcome) | (ModelFailed() as outcome) if turns:
-                turns[-1].replies.append(_reply(outcome, before))
+                turns[-1].replies.append(_build_reply(outcome, before))
                 before = _BeforeTurn(rewound=before.rewound)
             case fact if turns:
                 _add_to_call(turns[-1], fact)
@@ -185,7 +185,7 @@ def _has_call(turn: RecordedTurn, call_id: str) -> bool:
     return any(one.call.id == call_id for reply in turn.replies for one in reply.calls)
 
 
-def _reply(outcome: AssistantMessage | ModelFailed, before: _BeforeTurn) -> RecordedReply:
+def _build_reply(outcome: AssistantMessage | ModelFailed, before: _BeforeTurn) -> RecordedReply:
     calls = outcome.tool_calls if isinstance(outcome, AssistantMessage) else ()
     return RecordedReply(
         outcome,
@@ -230,18 +230,18 @@ class RecordedPaths:
 
     def replace_in(self, text: str, *, workspace: str, session: str) -> str:
         """Replace every path to a workspace, and every path to a session's directory, by these."""
-        for pattern in self._workspace_patterns():
+        for pattern in self._iter_workspace_patterns():
             text = pattern.sub(lambda _: workspace, text)
-        for pattern in self._session_patterns(workspace):
+        for pattern in self._iter_session_patterns(workspace):
             text = pattern.sub(lambda _: session, text)
         return text
 
-    def _workspace_patterns(self) -> Iterator[re.Pattern[str]]:
+    def _iter_workspace_patterns(self) -> Iterator[re.Pattern[str]]:
         for path in self.workspaces:
             if len(path) > 1:  # the root is a part of every path
                 yield re.compile(rf"{re.escape(path)}(?![\w.-])")
 
-    def _session_patterns(self, workspace: str) -> Iterator[re.Pattern[str]]:
+    def _iter_session_patterns(self, workspace: str) -> Iterator[re.Pattern[str]]:
         """Yield patterns for texts in which the workspace has this name already."""
         within = re.escape(workspace)  # sessions are in it if it is the home directory
         for session in self.sessions:

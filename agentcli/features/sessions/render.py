@@ -9,7 +9,7 @@ from typing import Any
 
 from agentcli.log.checkpoint.keep import forget_session
 from agentcli.log.lock import SessionLock, is_held
-from agentcli.log.paths import LOG, SessionPaths, fork_tree, sessions_directory
+from agentcli.log.paths import LOG, SessionPaths, locate_fork_tree, locate_sessions
 from agentcli.log.reader import read_valid_part
 from agentcli.log.sessions import (
     SessionSummary,
@@ -92,7 +92,7 @@ def rename_session(named: str, name: str) -> None:
 
 def delete_session(named: str, *, is_confirmed: bool) -> Exit:
     paths = find_session(named)
-    if paths.directory.parent != sessions_directory().resolve():
+    if paths.directory.parent != locate_sessions().resolve():
         raise UsageError(
             f"{paths.directory} is not in the sessions directory", hint=f"rm -r {paths.directory}"
         )
@@ -102,7 +102,7 @@ def delete_session(named: str, *, is_confirmed: bool) -> Exit:
     try:
         remove_directory(paths.directory)
         forget_session(paths.id, paths.directory.parent)
-        shutil.rmtree(fork_tree(paths.id), ignore_errors=True)
+        shutil.rmtree(locate_fork_tree(paths.id), ignore_errors=True)
     except OSError as error:
         raise SettingsError(
             f"cannot delete {paths.directory}: {error.strerror}", hint=f"rm -r {paths.directory}"
@@ -170,7 +170,7 @@ def show_session(named: str | None, *, as_json: bool) -> None:
         tally(fact)
     if as_json:
         turns = [{"prompt": prompt, "ending": ending} for prompt, ending in _list_turns(facts)]
-        write_json({**build_session_json(summary), "prompts": turns, **_totals_json(tally)})
+        write_json({**build_session_json(summary), "prompts": turns, **_build_totals_json(tally)})
     else:
         sys.stdout.write("\n".join(_describe_session(summary, facts, tally)) + "\n")
     if recorded.fault is not None:
@@ -185,7 +185,7 @@ def _list_turns(facts: Iterable[Fact]) -> list[tuple[str, str]]:
     for fact in facts:
         match fact:
             case TurnStarted(message=message):
-                turns.append((_prompt_text(message), ""))
+                turns.append((_read_prompt_text(message), ""))
             case TurnEnded(ending=ending) if turns:
                 turns[-1] = (turns[-1][0], ending)
             case _:
@@ -193,7 +193,7 @@ def _list_turns(facts: Iterable[Fact]) -> list[tuple[str, str]]:
     return turns
 
 
-def _prompt_text(message: UserMessage) -> str:
+def _read_prompt_text(message: UserMessage) -> str:
     """Return the prompt without its attachments."""
     return next((block.text for block in message.content if block.type == "text"), "")
 
@@ -236,7 +236,7 @@ def _describe_denial(verdict: Verdict) -> str:
     return describe_decision(verdict) if verdict.by == "user" else verdict.reason
 
 
-def _totals_json(tally: Tally) -> dict[str, Any]:
+def _build_totals_json(tally: Tally) -> dict[str, Any]:
     return {
         "requests": tally.spending.requests,
         "usage": build_usage_json(tally.usage),

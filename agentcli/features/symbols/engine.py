@@ -82,7 +82,7 @@ def _get_index_path(workspace: Path) -> Path:
     """Return the file of a workspace's index, beside the sessions: commands cannot write there."""
     import hashlib
 
-    from agentcli.log.paths import sessions_directory
+    from agentcli.log.paths import locate_sessions
 
     name = hashlib.sha256(os.fsencode(workspace)).hexdigest()[:16]
-    return sessions_directory().parent / "symbols" / f"{name}.sqlite"
+    return locate_sessions().parent / "symbols" / f"{name}.sqlite"

@@ -139,7 +139,7 @@ class Indexer:
             return self.engine.start(
                 [*own_process.build_python_command(Path(parser.__file__)), str(listed)],
                 cwd=self.workspace.root,
-                env=own_process.least_environment(self.workspace.root),
+                env=own_process.build_least_environment(self.workspace.root),
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 readable=[

@@ -11,12 +11,12 @@ from typing import ClassVar, Literal, NamedTuple
 from agentcli.features.symbols import parser
 from agentcli.features.symbols.index import Definition
 from agentcli.features.symbols.indexer import Indexer
-from agentcli.system.text import printable
+from agentcli.system.text import to_printable
 from agentcli.tools.arguments import (
     BuiltinArguments,
     ChoiceCheck,
     TextCheck,
-    argument,
+    declare_argument,
     parse_arguments,
 )
 from agentcli.tools.contracts import load_spec
@@ -38,12 +38,14 @@ _FOUND = ChoiceCheck(words=("definition", "references", "outline"))
 class SymbolsArgs(BuiltinArguments):
     name: str = field(
         default="",
-        metadata=argument(TextCheck(), "e.g. load_config; for definition and references"),
+        metadata=declare_argument(TextCheck(), "e.g. load_config; for definition and references"),
     )
-    path: str = field(default="", metadata=argument(TextCheck(), "e.g. src/app.py; for outline"))
+    path: str = field(
+        default="", metadata=declare_argument(TextCheck(), "e.g. src/app.py; for outline")
+    )
     find: Literal["definition", "references", "outline"] | None = field(
         default=None,
-        metadata=argument(_FOUND, "default: definition of name, or outline of path"),
+        metadata=declare_argument(_FOUND, "default: definition of name, or outline of path"),
     )
 
     aliases: ClassVar[dict[str, str]] = {
@@ -184,8 +186,8 @@ class Symbols:
         found = self._index.find_errors(parser.NO_GRAMMAR)
         missing = {error: [*filter(self._is_shown, paths)] for error, paths in found.items()}
         return [
-            f"[{pluralize(len(paths), 'file')} not read, e.g. {printable(os.fsdecode(paths[0]))}: "
-            f"{error}]"
+            f"[{pluralize(len(paths), 'file')} not read, "
+            f"e.g. {to_printable(os.fsdecode(paths[0]))}: {error}]"
             for error, paths in missing.items()
             if paths
         ]
@@ -193,7 +195,7 @@ class Symbols:
     def _say_nothing(self, name: str) -> str:
         near = self._index.find_similar(name.rpartition(".")[2], SIMILAR_MOST)
         hint = f" Names like it: {', '.join(near)}." if near else " Try grep."
-        return f"Nothing in the index is called {printable(name)}.{hint}"
+        return f"Nothing in the index is called {to_printable(name)}.{hint}"
 
     def _is_shown(self, path: bytes) -> bool:
         hides = self._workspace.hides
@@ -217,14 +219,14 @@ def indent(definitions: Iterable[Definition]) -> list[str]:
         while around and around[-1] < one.last_line:
             around.pop()
         span = f"{one.line}-{one.last_line}" if one.last_line > one.line else f"{one.line}"
-        lines.append(f"{'  ' * len(around)}{span} {one.kind} {printable(one.name)}")
+        lines.append(f"{'  ' * len(around)}{span} {one.kind} {to_printable(one.name)}")
         around.append(one.last_line)
     return lines
 
 
 def _cut(source: Sequence[str], line: int) -> str:
-    return printable(source[line - 1].strip()[:LINE_CHARS]) if line <= len(source) else ""
+    return to_printable(source[line - 1].strip()[:LINE_CHARS]) if line <= len(source) else ""
 
 
 def _show(path: bytes) -> str:
-    return printable(os.fsdecode(path))
+    return to_printable(os.fsdecode(path))

@@ -95,9 +95,9 @@ def apply_request(undoing: UndoManager, request: UndoRequest) -> UndoReport | No
 
 def _select_changes(stack: UndoStack, request: UndoRequest) -> Sequence[RecordedChange]:
     if request.turn is not None:
-        return stack.since_turn(request.turn)
+        return stack.list_since_turn(request.turn)
     if request.call is None:
-        latest = stack.latest()
+        latest = stack.find_latest()
         return stack.find_siblings(latest) if latest else []
     named = stack.find(request.call)
     if named is None:
@@ -156,7 +156,7 @@ def _is_named_above(report: UndoReport) -> bool:
 
 def render_remaining(stack: UndoStack) -> Iterator[str]:
     """Render what can be undone next, for a user who thinks in tasks rather than calls."""
-    latest = stack.latest()
+    latest = stack.find_latest()
     if latest:
         yield f"{len(stack.standing)} more to undo (next: {_format_paths(latest)})"
 

@@ -83,7 +83,7 @@ def list_targets(session: Session) -> list[RewindTarget]:
         match fact:
             case TurnStarted():
                 prompt = next((it.text for it in fact.message.content if isinstance(it, Text)), "")
-                changes = tuple(one for one in stack.since_turn(turn) if one.turn == turn)
+                changes = tuple(one for one in stack.list_since_turn(turn) if one.turn == turn)
                 targets.append(
                     RewindTarget(turn=turn, at=times[turn - 1], prompt=prompt, changes=changes)
                 )
@@ -131,7 +131,7 @@ def rewind(session: Session, target: RewindTarget, scope: RewindScope) -> UndoRe
             hint=f"/rewind {target.turn} conversation",
         )
     undoing = build_undo(session, tells_model=scope == "files")
-    changes = undoing.build_stack().since_turn(target.turn)
+    changes = undoing.build_stack().list_since_turn(target.turn)
     report, undo_id = None, ""
     if scope != "conversation" and changes:
         report = undoing.undo(changes)

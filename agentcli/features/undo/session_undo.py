@@ -68,10 +68,10 @@ class UndoStack:
     redoable: tuple[Undone, ...]
     """The undos that were not redone, the latest last."""
 
-    def latest(self) -> RecordedChange | None:
+    def find_latest(self) -> RecordedChange | None:
         return next((each for each in reversed(self.changes) if each.number in self.standing), None)
 
-    def since_turn(self, turn: int) -> Sequence[RecordedChange]:
+    def list_since_turn(self, turn: int) -> Sequence[RecordedChange]:
         """Return the changes in effect of that turn and the turns after it."""
         return [c for c in self.changes if c.turn >= turn and c.number in self.standing]
 

@@ -114,7 +114,7 @@ def find_newest(source: InstallSource) -> str:
             ["git", "ls-remote", "--exit-code", "--", source.url, wanted],
             beside=beside,
             cwd=Path("/"),
-            env=own_process.user_environment(beside),
+            env=own_process.build_user_environment(beside),
             timeout_s=PATIENCE_S,
         )
     except (OSError, subprocess.TimeoutExpired) as error:

@@ -65,14 +65,14 @@ class Web(SessionFeature):
     def _build_fetch(self) -> Tool:
         from agentcli.features.web.client import WebClient
         from agentcli.features.web.web_fetch import WebFetch
-        from agentcli.providers.http.route import tls_context
+        from agentcli.providers.http.route import build_tls_context
         from agentcli.session.sandbox_host import find_upstream
 
         parts = self._parts
         client = WebClient(
             judge=parts.gate.judge_web_host,
             emit=parts.journal.append,
-            tls=lambda: tls_context(os.environ),
+            tls=lambda: build_tls_context(os.environ),
             find_upstream=find_upstream,
         )
         return WebFetch(

@@ -10,7 +10,7 @@ from agentcli.features.web.client import FetchedPage
 from agentcli.features.web.converter import MISSING_LIBRARY
 from agentcli.system import own_process
 from agentcli.system.extras import build_install_command
-from agentcli.system.images import ImageRefused, decode_picture, image_type
+from agentcli.system.images import ImageRefused, decode_picture, detect_image_type
 from agentcli.system.output import group_digits
 from agentcli.system.pdf import PdfRefused, read_pdf
 from agentcli.types.fast_dataclass import dataclass
@@ -61,7 +61,7 @@ def read_page(
     body = page.body
     if media == "application/pdf":
         return _read_pdf(body, media)
-    if image_type(body[:16]):
+    if detect_image_type(body[:16]):
         return _read_image(body, media, takes_images=takes_images)
     if not _TEXTS.fullmatch(media) and media not in _HTML:
         return PageText(media=media, notes=("it is not text",), file=body)
@@ -85,7 +85,7 @@ def _find_media(page: FetchedPage) -> str:
     start = body[:1024].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
     if body.startswith(b"%PDF-"):
         return "application/pdf"
-    if found := image_type(body[:16]):
+    if found := detect_image_type(body[:16]):
         return found
     is_unsaid = claimed in ("", "application/octet-stream", "text/plain")
     if claimed != "text/plain" and start.startswith((b"<!doctype html", b"<html")):
@@ -176,4 +176,4 @@ def _read_image(body: bytes, media: str, *, takes_images: bool) -> PageText:
         picture = decode_picture(body)
     except ImageRefused as error:
         return PageText(media=media, notes=(f"the image {error}",), file=body)
-    return PageText(text=picture.label("from the web"), media=media, image=picture.image)
+    return PageText(text=picture.format_label("from the web"), media=media, image=picture.image)

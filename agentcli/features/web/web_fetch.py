@@ -20,7 +20,7 @@ from agentcli.tools.arguments import (
     BuiltinArguments,
     TextCheck,
     WrongValue,
-    argument,
+    declare_argument,
     parse_arguments,
 )
 from agentcli.tools.contracts import load_spec
@@ -46,7 +46,7 @@ def _check_address(text: str) -> None:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebFetchArgs(BuiltinArguments):
     url: str = field(
-        metadata=argument(
+        metadata=declare_argument(
             TextCheck(is_filled=True, accept=_check_address),
             "e.g. https://docs.python.org/3/library/os.html",
         )
@@ -169,7 +169,7 @@ class WebFetch:
             whole.feed(data)
         finally:
             whole.close()
-        excerpt = whole.finish().excerpt(limit_bytes=TEXT_BYTES, head_bytes=HEAD_BYTES)
+        excerpt = whole.finish().build_excerpt(limit_bytes=TEXT_BYTES, head_bytes=HEAD_BYTES)
         return excerpt.text, str(path), excerpt.is_cut
 
     def _write_file(self, data: bytes) -> str:

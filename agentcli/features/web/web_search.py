@@ -13,7 +13,7 @@ from agentcli.providers.http.direct import DirectSocket
 from agentcli.providers.http.sockets import ConnectionBroken, HttpError, Timeouts
 from agentcli.providers.providers import SEARCH_ENGINES, Provider, find_base_url
 from agentcli.session.keys import find_user_key
-from agentcli.tools.arguments import BuiltinArguments, TextCheck, argument, parse_arguments
+from agentcli.tools.arguments import BuiltinArguments, TextCheck, declare_argument, parse_arguments
 from agentcli.tools.contracts import load_spec
 from agentcli.types.errors import SettingsError, ToolError
 from agentcli.types.fast_dataclass import dataclass
@@ -75,7 +75,9 @@ def explain_missing_key(engine: Provider) -> str:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebSearchArgs(BuiltinArguments):
     query: str = field(
-        metadata=argument(TextCheck(is_filled=True), "e.g. python asyncio timeout context manager")
+        metadata=declare_argument(
+            TextCheck(is_filled=True), "e.g. python asyncio timeout context manager"
+        )
     )
 
     aliases: ClassVar[dict[str, str]] = {"q": "query", "search": "query", "text": "query"}
@@ -125,10 +127,10 @@ class WebSearch:
             question = ask(query, key.value if key else "")
             base_url = find_base_url(self._engine, os.environ)
             socket = DirectSocket(
-                base_url, environ=os.environ, timeouts=Timeouts.silent_for(TIMEOUT_S)
+                base_url, environ=os.environ, timeouts=Timeouts.limit_silence(TIMEOUT_S)
             )
             try:
-                return await socket.document(
+                return await socket.fetch_document(
                     question.path, headers=question.headers, body=question.body
                 )
             finally:

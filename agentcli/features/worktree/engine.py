@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from agentcli.log.paths import SessionPaths
-from agentcli.log.sessions import latest_session
+from agentcli.log.sessions import find_latest_session
 from agentcli.session.start import add_fact
 from agentcli.session.worktrees import MergeReport, Worktree, Worktrees
 from agentcli.types.errors import SettingsError, UsageError
@@ -43,7 +43,7 @@ class MergeRecord:
 def find_record(trees: Worktrees, worktree: Worktree) -> MergeRecord:
     """Return the log of the latest session in a worktree, if it had any."""
     try:
-        paths = latest_session(worktree.workspace).paths
+        paths = find_latest_session(worktree.workspace).paths
     except (UsageError, SettingsError):
         nobody = worktree.tree.with_name(f"{worktree.name}.conflicts")
         return MergeRecord(

@@ -17,7 +17,7 @@ from agentcli.log.checkpoint.store import ObjectStore
 from agentcli.log.checkpoint.trees import StoredEntry
 from agentcli.system.folder import Folder, descend
 from agentcli.system.replace_file import replace_file
-from agentcli.system.text import printable
+from agentcli.system.text import to_printable
 from agentcli.types.errors import ToolError
 
 
@@ -71,7 +71,7 @@ def apply_steps(
             with descend(root, step.parents, make=step.wanted is not None) as folder:
                 act(folder, step)
         except (ToolError, OSError) as error:
-            failed[step.path] = _reason(error)
+            failed[step.path] = _describe_error(error)
     return failed
 
 
@@ -102,13 +102,13 @@ class _Remove:
     def __call__(self, folder: Folder, step: UndoStep) -> None:
         assert step.now is not None
         if step.now.is_dir:
-            self._directory(folder, step)
+            self._remove_directory(folder, step)
             return
         if not _is_as_seen(folder, step, self.store):
             raise ToolError("changed meanwhile")
         folder.unlink(step.name)
 
-    def _directory(self, folder: Folder, step: UndoStep) -> None:
+    def _remove_directory(self, folder: Folder, step: UndoStep) -> None:
         try:
             folder.remove(step.name)
         except OSError as error:
@@ -132,11 +132,11 @@ class _Write:
         if wanted.is_link:
             folder.link(step.name, data)
             return
-        self._file(folder, step, data)
+        self._write_file(folder, step, data)
         folder.set_mode(step.name, S_IMODE(wanted.mode))
 
-    def _file(self, folder: Folder, step: UndoStep, data: bytes) -> None:
-        shown = printable(os.fsdecode(step.path))
+    def _write_file(self, folder: Folder, step: UndoStep, data: bytes) -> None:
+        shown = to_printable(os.fsdecode(step.path))
         if step.now is None or not step.stays_file:
             replace_file(folder, step.name, data, expected=None, shown=shown)
             return
@@ -158,6 +158,6 @@ def _is_as_seen(folder: Folder, step: UndoStep, store: ObjectStore) -> bool:
         return file.read(len(seen) + 1) == seen
 
 
-def _reason(error: ToolError | OSError) -> str:
+def _describe_error(error: ToolError | OSError) -> str:
     words = str(error) if isinstance(error, ToolError) else (error.strerror or str(error)).lower()
     return f"could not be written: {words}"

@@ -12,7 +12,7 @@ from dataclasses import replace
 from agentcli.log.checkpoint.store import ObjectStore
 from agentcli.log.checkpoint.trees import StoredEntry, TreeDifference, find_differences
 from agentcli.system.diff import compare
-from agentcli.system.text import NotText, decode, printable
+from agentcli.system.text import NotText, decode, to_printable
 from agentcli.types.events import Checkpointed, Undone
 from agentcli.types.fast_dataclass import dataclass
 
@@ -73,7 +73,7 @@ class _FileChange:
         return _compare_key(self.before) != _compare_key(self.after)
 
     def describe(self) -> ChangedFile:
-        shown = printable(os.fsdecode(self.path))
+        shown = to_printable(os.fsdecode(self.path))
         both = [entry for entry in (self.before, self.after) if entry]
         if not all(entry.has_content for entry in both):
             note = f"# not in this patch, too large or unreadable: {shown}\n"
@@ -82,7 +82,7 @@ class _FileChange:
             gone, new = replace(self, after=None).describe(), replace(self, before=None).describe()
             return replace(new, removed=gone.removed, patch=gone.patch + new.patch)
         added, removed, content = self._compare()
-        patch = "".join((*self._head(), content))
+        patch = "".join((*self._iter_head(), content))
         return ChangedFile(path=shown, added=added, removed=removed, patch=patch)
 
     def _compare(self) -> tuple[int, int, str]:
@@ -91,13 +91,15 @@ class _FileChange:
         if old == new:
             return 0, 0, ""
         if not (_is_text(old) and _is_text(new)):
-            return *_count_lines(old, new), f"GIT binary patch\n{_literal(new)}{_literal(old)}"
+            return *_count_lines(
+                old, new
+            ), f"GIT binary patch\n{_encode_literal(new)}{_encode_literal(old)}"
         compared = compare(old.decode(), new.decode(), path="", limit_chars=None)
         _, _, hunks = compared.unified.split("\n", 2)
         return compared.added, compared.removed, self._name_sides() + hunks
 
-    def _head(self) -> Iterator[str]:
-        old, new = _git_mode(self.before), _git_mode(self.after)
+    def _iter_head(self) -> Iterator[str]:
+        old, new = _choose_git_mode(self.before), _choose_git_mode(self.after)
         yield f"diff --git {_quote(b'a/' + self.path)} {_quote(b'b/' + self.path)}\n"
         if self.before is None:
             yield f"new file mode {new}\n"
@@ -127,10 +129,10 @@ def _without_directory(entry: StoredEntry | None) -> StoredEntry | None:
 
 
 def _compare_key(entry: StoredEntry | None) -> tuple[str, str]:
-    return (_git_mode(entry), entry.id) if entry else ("", "")
+    return (_choose_git_mode(entry), entry.id) if entry else ("", "")
 
 
-def _git_mode(entry: StoredEntry | None) -> str:
+def _choose_git_mode(entry: StoredEntry | None) -> str:
     if entry is not None and entry.is_link:
         return "120000"
     return "100755" if entry is not None and entry.mode & 0o100 else "100644"
@@ -166,15 +168,15 @@ def _escape_byte(byte: int) -> str:
     return chr(byte) if 0x20 <= byte < 0x7F else f"\\{byte:03o}"
 
 
-def _literal(data: bytes) -> str:
+def _encode_literal(data: bytes) -> str:
     """Return the whole content as git's binary patches have it."""
     deflated = zlib.compress(data)
     pieces = (
         deflated[at : at + _BINARY_LINE_BYTES] for at in range(0, len(deflated), _BINARY_LINE_BYTES)
     )
-    lines = (f"{_length_letter(len(one))}{b85encode(one, pad=True).decode()}\n" for one in pieces)
+    lines = (f"{_encode_length(len(one))}{b85encode(one, pad=True).decode()}\n" for one in pieces)
     return f"literal {len(data)}\n{''.join(lines)}\n"
 
 
-def _length_letter(count: int) -> str:
+def _encode_length(count: int) -> str:
     return chr(ord("A") + count - 1) if count <= 26 else chr(ord("a") + count - 27)

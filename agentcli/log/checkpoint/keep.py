@@ -23,7 +23,7 @@ from agentcli.log.checkpoint.trees import (
     find_differences,
     write_state,
 )
-from agentcli.system.text import printable
+from agentcli.system.text import to_printable
 from agentcli.types.events import PATHS_RECORDED, Checkpointed
 from agentcli.types.fast_dataclass import dataclass
 
@@ -112,16 +112,16 @@ class CheckpointKeeper:
     def look_ahead(self, is_stopped: Callable[[], bool]) -> None:
         """Look at the whole workspace before a call does, which then looks only for changes.
 
-        Raise as `before` does, or ScanStopped once `is_stopped` returns True."""
-        with self._writing():
+        Raise as `begin_checkpoint` does, or ScanStopped once `is_stopped` returns True."""
+        with self._batch_writes():
             self._keep_empty()
             self._scan = self._scan or self._start_scan(is_stopped)
         self._remember()
 
-    def before(self, call_id: str, paths: Sequence[bytes] | None) -> CheckpointBefore:
+    def begin_checkpoint(self, call_id: str, paths: Sequence[bytes] | None) -> CheckpointBefore:
         """Store the state before a call. Raise OSError or WorkspaceTooLarge if that fails."""
         named = None if paths is None else tuple(paths)
-        with self._writing():
+        with self._batch_writes():
             self._keep_empty()
             tree = (
                 self._write_whole(fresh_rules=True) if named is None else self._write_named(named)
@@ -130,13 +130,13 @@ class CheckpointKeeper:
         self._store.keep_reference(self._session, tree)
         return CheckpointBefore(call_id=call_id, paths=named, tree=tree)
 
-    def after(self, before: CheckpointBefore) -> Checkpointed | None:
+    def finish_checkpoint(self, before: CheckpointBefore) -> Checkpointed | None:
         """Store the state after a call; return None if nothing that is stored has changed.
 
         Ignored files that are gone count as a change that cannot be undone.
         """
         named = before.paths
-        with self._writing():
+        with self._batch_writes():
             tree = (
                 self._write_whole(fresh_rules=False) if named is None else self._write_named(named)
             )
@@ -167,10 +167,10 @@ class CheckpointKeeper:
         """
         first = {path: change.before for path, change in merge_changes(self._store, facts).items()}
         if since is not None:
-            now = self.before("", None).tree
+            now = self.begin_checkpoint("", None).tree
             changes = find_differences(self._store, since, now)
             first.update({change.path: change.before for change in changes})
-        with self._writing():
+        with self._batch_writes():
             # Not from the state above: a new ignore rule hides files that are still there.
             found = capture_paths(self._store, tuple(first), self._root)
         return describe_changes(
@@ -187,7 +187,7 @@ class CheckpointKeeper:
             self._scan = None
 
     @contextmanager
-    def _writing(self) -> Iterator[None]:
+    def _batch_writes(self) -> Iterator[None]:
         try:
             with self._store.batch_writes():
                 yield
@@ -210,7 +210,7 @@ class CheckpointKeeper:
                 self.close()
         if self._scan is None:
             self._scan = self._start_scan()
-        return self._scan.tree()
+        return self._scan.store_tree()
 
     def _start_scan(self, is_stopped: Callable[[], bool] = lambda: False) -> WorkspaceScan:
         self._remembered = 0
@@ -239,5 +239,5 @@ def _has_content(difference: TreeDifference) -> bool:
 
 def _display_paths(paths: Sequence[bytes]) -> tuple[str, ...]:
     return tuple(
-        printable(path.decode("utf-8", "surrogateescape")) for path in paths[:PATHS_RECORDED]
+        to_printable(path.decode("utf-8", "surrogateescape")) for path in paths[:PATHS_RECORDED]
     )

@@ -23,8 +23,10 @@ def merge_three_way(base: bytes, *, mine: bytes, theirs: bytes) -> bytes | None:
     """
     if any(b"\0" in text for text in (base, mine, theirs)):
         return None
-    lines = _lines(base)
-    edits = _combine(_edits(lines, _lines(mine)), _edits(lines, _lines(theirs)))
+    lines = _split_lines(base)
+    edits = _combine(
+        _list_edits(lines, _split_lines(mine)), _list_edits(lines, _split_lines(theirs))
+    )
     if edits is None:
         return None
     merged: list[str] = []
@@ -41,10 +43,10 @@ def mark_conflicts(base: bytes, *, mine: bytes, theirs: bytes, name: str) -> byt
     `name` is that of the other side. Return nothing if it is not text."""
     if any(b"\0" in text for text in (base, mine, theirs)):
         return b""
-    lines, sides = _lines(base), (_lines(mine), _lines(theirs))
+    lines, sides = _split_lines(base), (_split_lines(mine), _split_lines(theirs))
     marked: list[str] = []
     at = 0
-    for group in _group_overlapping([_edits(lines, side) for side in sides]):
+    for group in _group_overlapping([_list_edits(lines, side) for side in sides]):
         start, end = min(one.start for one in group.all), max(one.end for one in group.all)
         marked += lines[at:start]
         own, other = (_apply_edits(lines, edits, start, end) for edits in group.sides)
@@ -93,12 +95,12 @@ def _end_line(lines: Sequence[str]) -> list[str]:
     return [*lines[:-1], f"{lines[-1]}\n"] if is_open else [*lines]
 
 
-def _lines(text: bytes) -> list[str]:
+def _split_lines(text: bytes) -> list[str]:
     # Latin-1 maps every byte to one character, so no encoding loses anything.
     return split_lines(text.decode("latin-1"))
 
 
-def _edits(base: Sequence[str], side: Sequence[str]) -> list[_Edit]:
+def _list_edits(base: Sequence[str], side: Sequence[str]) -> list[_Edit]:
     def edit(change: LineChange) -> _Edit:
         lines = tuple(side[change.new_start : change.new_end])
         return _Edit(change.old_start, change.old_end, lines)
@@ -177,29 +179,31 @@ def _merge_sides(
     if base is None:
         raise UndoConflict("created again since then; the new one stays")
     if base.is_dir and mine.is_dir:
-        return _directory(base, mine, theirs)
+        return _merge_directory(base, mine, theirs)
     if theirs is None:
         raise UndoConflict("changed since then; it stays")
     if any(entry.is_dir or entry.is_link for entry in (base, mine, theirs)):
         raise UndoConflict("replaced by another kind of file since then; it stays")
-    return StoredEntry(_mode(base, mine, theirs), _content(store, base, mine, theirs))
+    return StoredEntry(_merge_mode(base, mine, theirs), _merge_content(store, base, mine, theirs))
 
 
-def _directory(
+def _merge_directory(
     base: StoredEntry, mine: StoredEntry, theirs: StoredEntry | None
 ) -> StoredEntry | None:
     if theirs is None:
         return None  # it is removed only if it is empty by then
     if not theirs.is_dir:
         raise UndoConflict("replaced by another kind of file since then; it stays")
-    return StoredEntry(_mode(base, mine, theirs))
+    return StoredEntry(_merge_mode(base, mine, theirs))
 
 
-def _mode(base: StoredEntry, mine: StoredEntry, theirs: StoredEntry) -> int:
+def _merge_mode(base: StoredEntry, mine: StoredEntry, theirs: StoredEntry) -> int:
     return theirs.mode if mine.mode == base.mode else mine.mode
 
 
-def _content(store: ObjectStore, base: StoredEntry, mine: StoredEntry, theirs: StoredEntry) -> str:
+def _merge_content(
+    store: ObjectStore, base: StoredEntry, mine: StoredEntry, theirs: StoredEntry
+) -> str:
     if mine.id == base.id:
         return theirs.id
     if base.id == theirs.id:

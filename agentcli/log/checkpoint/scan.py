@@ -103,7 +103,7 @@ class WorkspaceScan:
         self._directories: dict[bytes, _ScannedDirectory] = {}
         self._waiting: list[bytes] = []
         self._files = 0
-        self._room_bytes = store.free_bytes(LOOK_MAX_BYTES)
+        self._room_bytes = store.count_free_bytes(LOOK_MAX_BYTES)
         self._watch = _watch()
         self._known = known or {}
         self._is_stopped = is_stopped
@@ -113,7 +113,7 @@ class WorkspaceScan:
             self._enter(b"", scope)
             self._look(())
             self._read_listed()
-            self.tree()  # each directory is written now, and later only if something below changes
+            self.store_tree()  # a directory is written again only if something below changes
         except BaseException:
             self.close()
             raise
@@ -123,7 +123,7 @@ class WorkspaceScan:
 
     def refresh(self) -> None:
         """Update the scan to the workspace as it is during this call."""
-        self._room_bytes = self._store.free_bytes(LOOK_MAX_BYTES)
+        self._room_bytes = self._store.count_free_bytes(LOOK_MAX_BYTES)
         self.removed_ignored.clear()
         changed = self._watch.take_changed() if self._watch else None
         linked = self._look(self._directories if changed is None else changed)
@@ -131,9 +131,9 @@ class WorkspaceScan:
             # A file with several names changed under all of them, though written under one.
             self._look(self._directories.keys() - changed)
 
-    def tree(self) -> str:
+    def store_tree(self) -> str:
         """Return the id of the whole tree."""
-        return self._tree(b"")
+        return self._store_tree(b"")
 
     def files(self) -> Iterator[tuple[bytes, CapturedFile]]:
         """Yield every file whose content is stored and whose stamp can be trusted."""
@@ -169,14 +169,14 @@ class WorkspaceScan:
         for name in directory.entries.keys() - found.keys():
             self._forget(path, name)
         for name, status in found.items():
-            before = directory.entries.get(name)
-            if before is not None and before.stamp == _stamp(status):
+            before, stamp = directory.entries.get(name), _compute_stamp(status)
+            if before is not None and before.stamp == stamp:
                 continue
             if before is None or before.entry.is_dir or stat.S_ISDIR(status.st_mode):
                 self._forget(path, name)
                 self._count()
             if stat.S_ISDIR(status.st_mode):
-                directory.entries[name] = CapturedFile(StoredEntry(status.st_mode), _stamp(status))
+                directory.entries[name] = CapturedFile(StoredEntry(status.st_mode), stamp)
                 self._enter(_join(path, name), directory.scope.enter(name))
                 self._mark_changed(path)
             else:
@@ -290,7 +290,7 @@ class WorkspaceScan:
                 return
             path = path.rpartition(b"/")[0]
 
-    def _tree(self, path: bytes) -> str:
+    def _store_tree(self, path: bytes) -> str:
         directory = self._directories[path]
         if directory.tree is None:
             if self._is_stopped():
@@ -298,7 +298,7 @@ class WorkspaceScan:
             rows = {
                 name: (
                     kept := entry.entry,
-                    self._tree(_join(path, name)) if kept.is_dir else kept.id,
+                    self._store_tree(_join(path, name)) if kept.is_dir else kept.id,
                 )
                 for name, entry in directory.entries.items()
                 if not self._is_placeholder(_join(path, name))
@@ -338,7 +338,7 @@ def _join(path: bytes, name: bytes) -> bytes:
     return path + b"/" + name if path else name
 
 
-def _stamp(status: os.stat_result) -> Stamp:
+def _compute_stamp(status: os.stat_result) -> Stamp:
     """Return the stamp. For a directory only identity counts: its times change with each name."""
     if stat.S_ISDIR(status.st_mode):
         return (status.st_mode, 0, 0, 0, status.st_ino)
@@ -383,7 +383,7 @@ class DirectoryWatch:
         self._libc = ctypes.CDLL(None, use_errno=True)
         self._fd = self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
         if self._fd < 0:
-            raise _failure()
+            raise _build_os_error()
         self._paths: dict[int, bytes] = {}
         self._numbers: dict[bytes, int] = {}
 
@@ -392,7 +392,7 @@ class DirectoryWatch:
         whole = os.fsencode(root) + b"/" + path
         number = self._libc.inotify_add_watch(self._fd, whole, _MASK)
         if number < 0:
-            raise _failure()
+            raise _build_os_error()
         # A directory that was moved keeps its number.
         self._paths[number] = path
         self._numbers[path] = number
@@ -445,6 +445,6 @@ class DirectoryWatch:
             return
 
 
-def _failure() -> OSError:
+def _build_os_error() -> OSError:
     number = ctypes.get_errno()
     return OSError(number, os.strerror(number))

@@ -63,14 +63,14 @@ class ObjectStore:
         """Return the content. Raise SettingsError if it is gone or damaged."""
         found = self._read(object_id)
         if found is None:
-            raise _missing_object(
+            raise _build_missing_error(
                 f"{kind} {object_id} is not among the kept states in {self.directory}"
             )
         real_kind, data = found
         whole = b"%s %d\0" % (real_kind.encode(), len(data)) + data
         digest = hashlib.sha1(whole, usedforsecurity=False).hexdigest()
         if real_kind != kind or digest != object_id:
-            raise _missing_object(f"{kind} {object_id} in {self.directory} is damaged")
+            raise _build_missing_error(f"{kind} {object_id} in {self.directory} is damaged")
         return data
 
     @contextmanager
@@ -108,7 +108,7 @@ class ObjectStore:
         if not references.is_dir() or not any(references.iterdir()):
             shutil.rmtree(self.directory, ignore_errors=True)
 
-    def free_bytes(self, most: int) -> int:
+    def count_free_bytes(self, most: int) -> int:
         """Return how much may be put at once: some space must stay free for everything else."""
         free = shutil.disk_usage(self.directory).free
         return min(most, free - RESERVE_BYTES)
@@ -123,7 +123,7 @@ class ObjectStore:
         self._pack.add(object_id, kind, data)
 
     def _write_loose(self, object_id: str, whole: bytes) -> None:
-        path = self._loose(object_id)
+        path = self._locate_loose(object_id)
         temporary = self._objects / f"tmp_obj_{os.getpid()}_{get_ident()}_{object_id}"
         try:
             temporary.write_bytes(zlib.compress(whole, 1))
@@ -143,19 +143,21 @@ class ObjectStore:
 
     def _read(self, object_id: str) -> tuple[str, bytes] | None:
         try:
-            head, _, data = zlib.decompress(self._loose(object_id).read_bytes()).partition(b"\0")
+            head, _, data = zlib.decompress(self._locate_loose(object_id).read_bytes()).partition(
+                b"\0"
+            )
             return head.split(b" ")[0].decode(), data
         except FileNotFoundError:
             self._find_packs()
         except (OSError, zlib.error) as error:
-            raise _missing_object(
+            raise _build_missing_error(
                 f"{object_id} in {self.directory} is damaged ({error})"
             ) from error
         packs: list[Pack | PackWriter] = [*self._packs.values()]
         packs += [self._pack] if self._pack else []
         return next((found for pack in packs if (found := pack.read(object_id))), None)
 
-    def _loose(self, object_id: str) -> Path:
+    def _locate_loose(self, object_id: str) -> Path:
         return self._objects / object_id[:2] / object_id[2:]
 
     def _make(self) -> None:
@@ -187,7 +189,7 @@ class ObjectStore:
                     continue  # half written by a process that died, or removed
 
 
-def _missing_object(message: str) -> SettingsError:
+def _build_missing_error(message: str) -> SettingsError:
     return SettingsError(message, hint=CANNOT_RESTORE)
 
 
@@ -212,7 +214,7 @@ class PackWriter:
 
     def add(self, object_id: str, kind: str, data: bytes) -> None:
         # Not compressed: the caller waits for the write, and objects are hardly ever read.
-        entry = _head(_NUMBERS[kind], len(data)) + zlib.compress(data, 0)
+        entry = _encode_head(_NUMBERS[kind], len(data)) + zlib.compress(data, 0)
         self._entries[bytes.fromhex(object_id)] = (self._file.tell(), zlib.crc32(entry))
         self._file.write(entry)
 
@@ -233,7 +235,7 @@ class PackWriter:
             file.write(checksum)
         path = self._directory / f"pack-{checksum.hex()}.pack"
         index = self._temporary.with_suffix(".idx")
-        index.write_bytes(_index(self._entries, checksum))
+        index.write_bytes(_build_index(self._entries, checksum))
         self._temporary.replace(path)
         index.replace(path.with_suffix(".idx"))
         return Pack(path.with_suffix(".idx"))
@@ -280,7 +282,7 @@ def _read_at(pack: Path, offset: int) -> tuple[str, bytes]:
     return _TYPES[number], data
 
 
-def _head(number: int, size_bytes: int) -> bytes:
+def _encode_head(number: int, size_bytes: int) -> bytes:
     """Encode type and size: four bits of the size in the first byte, seven in each that follows."""
     first, size_bytes = number << 4 | size_bytes & 0x0F, size_bytes >> 4
     head = bytearray()
@@ -300,12 +302,12 @@ def _read_head(data: bytes) -> tuple[int, int, int]:
     return number, size_bytes, used
 
 
-def _index(entries: dict[bytes, tuple[int, int]], checksum: bytes) -> bytes:
+def _build_index(entries: dict[bytes, tuple[int, int]], checksum: bytes) -> bytes:
     ids = sorted(entries)
     body = b"".join(
         (
             _INDEX_MAGIC,
-            struct.pack(">256I", *_fanout(ids)),
+            struct.pack(">256I", *_count_fanout(ids)),
             b"".join(ids),
             struct.pack(f">{len(ids)}I", *(entries[each][1] for each in ids)),
             struct.pack(f">{len(ids)}I", *(entries[each][0] for each in ids)),
@@ -315,7 +317,7 @@ def _index(entries: dict[bytes, tuple[int, int]], checksum: bytes) -> bytes:
     return body + hashlib.sha1(body, usedforsecurity=False).digest()
 
 
-def _fanout(ids: Sequence[bytes]) -> list[int]:
+def _count_fanout(ids: Sequence[bytes]) -> list[int]:
     """Return for each byte how many ids begin with it or a lower one."""
     counts = [0] * 256
     for each in ids:

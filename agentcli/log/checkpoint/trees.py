@@ -111,7 +111,7 @@ def _walk_differences(
 ) -> Iterator[TreeDifference]:
     if before == after:
         return
-    old, new = _rows(store, before), _rows(store, after)
+    old, new = _read_rows(store, before), _read_rows(store, after)
     for name in sorted(old.keys() | new.keys()):
         old_kept, old_id = old.get(name, (None, EMPTY_TREE))
         new_kept, new_id = new.get(name, (None, EMPTY_TREE))
@@ -127,7 +127,7 @@ def _walk_differences(
         )
 
 
-def _rows(store: ObjectStore, tree: str) -> dict[bytes, tuple[StoredEntry, str]]:
+def _read_rows(store: ObjectStore, tree: str) -> dict[bytes, tuple[StoredEntry, str]]:
     if tree == EMPTY_TREE:
         return {}
     data, rows, at = store.get("tree", tree), {}, 0

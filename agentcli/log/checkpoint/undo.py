@@ -20,7 +20,7 @@ from agentcli.log.checkpoint.merge import (
 )
 from agentcli.log.checkpoint.store import ObjectStore
 from agentcli.log.checkpoint.trees import StoredEntry, capture_paths, find_differences, write_state
-from agentcli.system.text import printable
+from agentcli.system.text import to_printable
 
 NAME_CHARS = 100
 
@@ -101,7 +101,7 @@ def undo_changes(
         found = {} if dry_run else capture_paths(store, paths, root)
         after = before if dry_run else write_state(store, found)
     staying = _find_staying_directories(root, steps) if dry_run else found.keys()
-    outcomes = [_outcome(step, staying) for path, step in steps.items() if path not in failed]
+    outcomes = [_build_outcome(step, staying) for path, step in steps.items() if path not in failed]
     for path, reason in {**plan.conflicts, **failed}.items():
         outcomes.append(
             PathOutcome(
@@ -218,7 +218,7 @@ def _list_names(root: Path, path: bytes) -> list[bytes]:
         return []
 
 
-def _outcome(step: UndoStep, staying: Collection[bytes]) -> PathOutcome:
+def _build_outcome(step: UndoStep, staying: Collection[bytes]) -> PathOutcome:
     change: PathChange = "content"
     if step.wanted is None:
         change = "left" if step.path in staying else "removed"
@@ -231,4 +231,4 @@ def _outcome(step: UndoStep, staying: Collection[bytes]) -> PathOutcome:
 
 
 def _display_path(path: bytes) -> str:
-    return printable(path.decode("utf-8", "surrogateescape"))
+    return to_printable(path.decode("utf-8", "surrogateescape"))

@@ -7,7 +7,7 @@ their message. Gateways call every error "invalid request", so a status is more 
 import re
 from collections.abc import Mapping
 
-from agentcli.providers.failures import kind_of_status, make_http_error, summarize_body
+from agentcli.providers.failures import classify_status, make_http_error, summarize_body
 from agentcli.system.lazy import compile_later
 from agentcli.types.errors import ProviderError, ProviderErrorKind
 from agentcli.types.messages import Json
@@ -37,7 +37,7 @@ def read_error(status: int, headers: Mapping[str, str], body: Json) -> ProviderE
     """Return the error of an HTTP answer, with its kind and hint."""
     kind = _classify(body)
     if kind is None or kind is ProviderErrorKind.REJECTED:
-        kind = kind_of_status(status)
+        kind = classify_status(status)
     said = summarize_body(body)
     hint = _UNPAID_HINT if _UNPAID.search(said) else ""
     return make_http_error(status, headers, said=said, kind=kind, hint=hint)

@@ -10,14 +10,14 @@ from agentcli.providers.anthropic import computer
 from agentcli.providers.anthropic.errors import read_error
 from agentcli.providers.anthropic.hosted import declare_hosted
 from agentcli.providers.anthropic.reply import PROTOCOL, MessagesDecoder
-from agentcli.providers.arguments import object_arguments
+from agentcli.providers.arguments import wrap_arguments
 from agentcli.providers.dialect import Model
-from agentcli.providers.incremental import incremental, memoize
+from agentcli.providers.incremental import make_incremental, memoize
 from agentcli.providers.request_tools import RequestTools, find_request_tools
 from agentcli.providers.strict import (
     ANTHROPIC,
-    answer_schema,
     build_strict_schema,
+    find_answer_schema,
     to_strict,
     with_object_root,
 )
@@ -67,7 +67,7 @@ def decoder(model: Model) -> MessagesDecoder:
 def encode(request: Request, model: Model) -> dict[str, Json]:
     body: dict[str, Json] = {
         "model": model.name,
-        "max_tokens": _output_limit(request.output_limit_tokens, model),
+        "max_tokens": _choose_output_limit(request.output_limit_tokens, model),
         "stream": True,
     }
     is_long = is_kept_long(request)
@@ -80,7 +80,7 @@ def encode(request: Request, model: Model) -> dict[str, Json]:
     declared = find_request_tools(request, model)
     if tools := _list_tools(declared, model, is_long=is_long):
         body["tools"] = tools
-        choice = _choice(request.tool_choice, model)
+        choice = _encode_choice(request.tool_choice, model)
         is_forced = choice["type"] in ("any", "tool")
         if not request.parallel and choice["type"] != "none":
             choice["disable_parallel_tool_use"] = True
@@ -88,11 +88,11 @@ def encode(request: Request, model: Model) -> dict[str, Json]:
     if model.thinking and not is_forced:
         # Without `display`, some models send no text at all between two calls.
         body["thinking"] = {"type": "adaptive", "display": "summarized"}
-    if output := _output(request, model):
+    if output := _encode_output(request, model):
         body["output_config"] = output
-    if container := _container(request.messages):
+    if container := _find_container(request.messages):
         body["container"] = container
-    body[HISTORY_KEY] = _history(request.messages, declared.hidden, model, marker)
+    body[HISTORY_KEY] = _encode_history(request.messages, declared.hidden, model, marker)
     return body
 
 
@@ -106,21 +106,23 @@ def _list_tools(declared: RequestTools, model: Model, *, is_long: bool) -> list[
     return [*_declare_tools(declared.own, declared.hidden, model, is_long), *hosted]
 
 
-def _output(request: Request, model: Model) -> dict[str, Json]:
+def _encode_output(request: Request, model: Model) -> dict[str, Json]:
     output: dict[str, Json] = {}
     if effort := request.effort or model.effort:
         output["effort"] = _LEAST_EFFORT if effort in ("none", "minimal") else effort
-    if request.answer_schema and (schema := to_strict(answer_schema(request, model), ANTHROPIC)):
+    if request.answer_schema and (
+        schema := to_strict(find_answer_schema(request, model), ANTHROPIC)
+    ):
         output["format"] = {"type": "json_schema", "schema": schema}
     return output
 
 
-def _output_limit(wanted: int | None, model: Model) -> int:
+def _choose_output_limit(wanted: int | None, model: Model) -> int:
     limit = model.output_tokens or DEFAULT_OUTPUT_TOKENS
     return limit if wanted is None else min(wanted, model.output_tokens or wanted)
 
 
-def _choice(choice: ToolChoice, model: Model) -> dict[str, Json]:
+def _encode_choice(choice: ToolChoice, model: Model) -> dict[str, Json]:
     match choice:
         case "auto" | "none":
             return {"type": choice}
@@ -163,7 +165,7 @@ def _declare_visible(
     compiled = [schema for schema in schemas if schema is not None]
     is_compiled = (
         len(compiled) <= _STRICT_TOOLS
-        and sum(map(_optional_fields, compiled)) <= _STRICT_OPTIONAL_FIELDS
+        and sum(map(_count_optional_fields, compiled)) <= _STRICT_OPTIONAL_FIELDS
     )
     tools: list[Json] = []
     for spec, schema in zip(specs, schemas, strict=True):
@@ -178,37 +180,37 @@ def _declare_visible(
     return tools
 
 
-def _optional_fields(schema: Mapping[str, Json]) -> int:
+def _count_optional_fields(schema: Mapping[str, Json]) -> int:
     properties, required = schema.get("properties"), schema.get("required")
     count = len(properties) if isinstance(properties, dict) else 0
     return count - (len(required) if isinstance(required, list) else 0)
 
 
-def _container(messages: Sequence[Message]) -> Json:
+def _find_container(messages: Sequence[Message]) -> Json:
     """Return the id of the container in which a program waits for the results of its calls."""
     last = next((it for it in reversed(messages) if isinstance(it, AssistantMessage)), None)
     return last.echo.data if last and last.echo else None
 
 
-def _history(
+def _encode_history(
     messages: Sequence[Message],
     hidden: tuple[ToolSpec, ...],
     model: Model,
     marker: dict[str, Json],
 ) -> list[Json]:
     """Return one turn per message. Turns are never joined, so that sent turns never change."""
-    turns = _turns(messages, model)
+    turns = _encode_turns(messages, model)
     if hidden:
         for number, message in enumerate(messages):
             if isinstance(message, ToolMessage) and any(it.found for it in message.results):
-                turns[number] = _loading(message, hidden)
-    for number in _cache_ends(messages):
+                turns[number] = _encode_loading(message, hidden)
+    for number in _iter_cache_ends(messages):
         turns[number] = _mark_cached(turns[number], marker)
     return [*turns]
 
 
 @memoize
-def _loading(message: ToolMessage, deferred: tuple[ToolSpec, ...]) -> dict[str, Json]:
+def _encode_loading(message: ToolMessage, deferred: tuple[ToolSpec, ...]) -> dict[str, Json]:
     """Return the results with references to the tools they found instead of their text.
 
     A name that is not declared would be refused, so it is left out: its server may be gone.
@@ -218,12 +220,12 @@ def _loading(message: ToolMessage, deferred: tuple[ToolSpec, ...]) -> dict[str, 
     for result in message.results:
         names = [name for name in result.found if name in declared]
         references: list[Json] = [{"type": "tool_reference", "tool_name": name} for name in names]
-        block = _result(result)
+        block = _encode_result(result)
         blocks.append(block | {"content": references} if references else block)
     return {"role": "user", "content": blocks}
 
 
-def _cache_ends(messages: Sequence[Message]) -> Iterable[int]:
+def _iter_cache_ends(messages: Sequence[Message]) -> Iterable[int]:
     """Yield where to put cache markers: at the end of this request and of the one before.
 
     The next request reads the cache up to the first, this request up to the second.
@@ -239,19 +241,21 @@ def _cache_ends(messages: Sequence[Message]) -> Iterable[int]:
                 return
 
 
-@incremental
-def _turns(message: Message, before: Message | None, model: Model) -> Sequence[dict[str, Json]]:
+@make_incremental
+def _encode_turns(
+    message: Message, before: Message | None, model: Model
+) -> Sequence[dict[str, Json]]:
     if isinstance(message, AssistantMessage):
         return [
             {
                 "role": "assistant",
-                "content": [*map(_restore_block, message.content), *_end(message)],
+                "content": [*map(_restore_block, message.content), *_build_closing(message)],
             }
         ]
-    return [{"role": "user", "content": [*_blocks_said(message)]}]
+    return [{"role": "user", "content": [*_encode_blocks(message)]}]
 
 
-def _end(reply: AssistantMessage) -> Sequence[Json]:
+def _build_closing(reply: AssistantMessage) -> Sequence[Json]:
     """Return a closing text for a reply that ends in a thought, because it was cut off or empty.
 
     The provider refuses a thought as the last block.
@@ -267,13 +271,13 @@ def _mark_cached(turn: dict[str, Json], marker: dict[str, Json]) -> dict[str, Js
     return {**turn, "content": [*blocks, marked]}
 
 
-def _blocks_said(message: UserMessage | ToolMessage) -> Iterable[dict[str, Json]]:
+def _encode_blocks(message: UserMessage | ToolMessage) -> Iterable[dict[str, Json]]:
     if isinstance(message, UserMessage):
         return map(_encode_part, message.content)
-    return map(_result, message.results)
+    return map(_encode_result, message.results)
 
 
-def _result(result: ToolResult) -> dict[str, Json]:
+def _encode_result(result: ToolResult) -> dict[str, Json]:
     block: dict[str, Json] = {
         "type": "tool_result",
         "tool_use_id": result.call_id,
@@ -295,19 +299,19 @@ def _restore_block(block: Block) -> Json:
     """Return a block as it was received. The echo holds what the neutral form cannot."""
     match block:
         case Text():
-            return {"type": "text", "text": block.text, **_extras(block)}
+            return {"type": "text", "text": block.text, **_read_extras(block)}
         case ToolCall():
             return {
                 "type": "tool_use",
                 "id": block.id,
                 "name": block.name,
-                "input": object_arguments(block.input),
-                **_extras(block),
+                "input": wrap_arguments(block.input),
+                **_read_extras(block),
             }
         case Thinking() | Opaque():
-            return _extras(block)
+            return _read_extras(block)
 
 
-def _extras(block: Block) -> dict[str, Json]:
+def _read_extras(block: Block) -> dict[str, Json]:
     data = block.echo.data if block.echo else None
     return data if isinstance(data, dict) else {}

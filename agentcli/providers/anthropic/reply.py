@@ -69,7 +69,7 @@ class _StreamedBlock:
     def join(self, name: str) -> str:
         return "".join(self.pieces.get(name, ()))
 
-    def other_fields(self, *known: str) -> dict[str, Json]:
+    def select_other_fields(self, *known: str) -> dict[str, Json]:
         """Return the fields that are not in `known` and not empty."""
         return {key: value for key, value in self.fields.items() if key not in known and value}
 
@@ -114,7 +114,7 @@ class MessagesDecoder:
         lost: list[_StreamedBlock] = []
         if stop not in ("end", "tool_calls", "paused") and blocks and _is_cut_off(blocks[-1]):
             lost = [blocks.pop()]
-        content = tuple(block for it in blocks if (block := self._block(it)) is not None)
+        content = tuple(block for it in blocks if (block := self._build_block(it)) is not None)
         has_calls = any(isinstance(block, ToolCall) for block in content)
         if stop in ("end", "tool_calls"):
             stop = "tool_calls" if has_calls else "end"
@@ -126,8 +126,8 @@ class MessagesDecoder:
             protocol=PROTOCOL,
             model=self._model.name,
             usage=self.usage(),
-            echo=self._own(self._container) if self._container and content else None,
-            hosted=find_hosted_calls(map(_opaque_fields, blocks)),
+            echo=self._build_own_echo(self._container) if self._container and content else None,
+            hosted=find_hosted_calls(map(_read_opaque_fields, blocks)),
             sources=find_sources(block.fields for block in blocks),
         )
 
@@ -139,13 +139,13 @@ class MessagesDecoder:
         written = parts if isinstance(parts, dict) else {}
         thinking = details.get("thinking_tokens") if isinstance(details, dict) else 0
         return Usage(
-            input_tokens=_number(self._usage.get("input_tokens")),
-            cache_read_tokens=_number(self._usage.get("cache_read_input_tokens")),
-            cache_write_tokens=_number(self._usage.get("cache_creation_input_tokens")),
-            long_cache_write_tokens=_number(written.get("ephemeral_1h_input_tokens")),
-            output_tokens=_number(self._usage.get("output_tokens")),
-            reasoning_tokens=_number(thinking),
-            searches=_number(hosted.get("web_search_requests")),
+            input_tokens=_read_number(self._usage.get("input_tokens")),
+            cache_read_tokens=_read_number(self._usage.get("cache_read_input_tokens")),
+            cache_write_tokens=_read_number(self._usage.get("cache_creation_input_tokens")),
+            long_cache_write_tokens=_read_number(written.get("ephemeral_1h_input_tokens")),
+            output_tokens=_read_number(self._usage.get("output_tokens")),
+            reasoning_tokens=_read_number(thinking),
+            searches=_read_number(hosted.get("web_search_requests")),
         )
 
     def _grow(self, index: Json, delta: Json) -> Sequence[Delta]:
@@ -179,25 +179,30 @@ class MessagesDecoder:
             case _ if reason not in ("end_turn", "tool_use"):
                 self._stop_detail = reason
 
-    def _block(self, growing: _StreamedBlock) -> Block | None:
+    def _build_block(self, growing: _StreamedBlock) -> Block | None:
         match growing.type:
             case "text":
-                text, echo = growing.text("text"), self._echo(growing.other_fields("type", "text"))
+                text, echo = (
+                    growing.text("text"),
+                    self._build_echo(growing.select_other_fields("type", "text")),
+                )
                 return Text(text=text, echo=echo) if text or echo else None
             case "thinking":
                 text = growing.text("thinking")
-                return Thinking(text=text, echo=self._echo(growing.fields | {"thinking": text}))
+                return Thinking(
+                    text=text, echo=self._build_echo(growing.fields | {"thinking": text})
+                )
             case "redacted_thinking":
-                return Thinking(text="", echo=self._echo(growing.fields))
+                return Thinking(text="", echo=self._build_echo(growing.fields))
             case "tool_use":
-                return self._call(growing)
+                return self._build_call(growing)
             case _:
-                echo = self._echo(_opaque_fields(growing))
+                echo = self._build_echo(_read_opaque_fields(growing))
                 return Opaque(echo=echo) if echo else None
 
-    def _call(self, growing: _StreamedBlock) -> ToolCall:
-        name, given = growing.text("name"), _arguments(growing)
-        kept = growing.other_fields("type", "id", "name", "input")
+    def _build_call(self, growing: _StreamedBlock) -> ToolCall:
+        name, given = growing.text("name"), _read_arguments(growing)
+        kept = growing.select_other_fields("type", "id", "name", "input")
         if computer.is_member(growing.fields):
             kept |= {"name": name, "input": given}  # it goes back as it came
             name, given = computer.read_call(name, given)
@@ -205,14 +210,14 @@ class MessagesDecoder:
             id=growing.text("id"),
             name=name,
             input=given,
-            caller=_caller(growing.fields.get("caller")),
-            echo=self._echo(kept),
+            caller=_read_caller(growing.fields.get("caller")),
+            echo=self._build_echo(kept),
         )
 
-    def _echo(self, data: dict[str, Json]) -> Echo | None:
-        return self._own(replace_unpaired_json(data)) if data else None
+    def _build_echo(self, data: dict[str, Json]) -> Echo | None:
+        return self._build_own_echo(replace_unpaired_json(data)) if data else None
 
-    def _own(self, data: Json) -> Echo:
+    def _build_own_echo(self, data: Json) -> Echo:
         return Echo(protocol=PROTOCOL, model=self._model.name, data=data)
 
 
@@ -224,7 +229,7 @@ def _open_block(growing: _StreamedBlock) -> Sequence[Delta]:
         case "thinking" if text := growing.text("thinking"):
             return [ThinkingDelta(text=text)]
         case "tool_use":
-            return [_call_delta(growing, "")]
+            return [_build_call_delta(growing, "")]
     return ()
 
 
@@ -236,7 +241,7 @@ def _grow_block(growing: _StreamedBlock, delta: Mapping[str, Json]) -> Sequence[
             return (ThinkingDelta(text=replace_unpaired(growing.add("thinking", text))),)
         case "input_json_delta" if isinstance(piece := delta.get("partial_json"), str):
             growing.add("input", piece)
-            return (_call_delta(growing, piece),) if growing.type == "tool_use" else ()
+            return (_build_call_delta(growing, piece),) if growing.type == "tool_use" else ()
         case "signature_delta" if "signature" in delta:
             growing.fields["signature"] = delta["signature"]
         case "citations_delta" if "citation" in delta:
@@ -259,19 +264,19 @@ def _extend(growing: _StreamedBlock, delta: Mapping[str, Json]) -> None:
             growing.fields[name] = value
 
 
-def _call_delta(growing: _StreamedBlock, piece: str) -> CallDelta:
+def _build_call_delta(growing: _StreamedBlock, piece: str) -> CallDelta:
     name = COMPUTER if computer.is_member(growing.fields) else growing.text("name")
     return CallDelta(call_id=growing.text("id"), name=name, arguments=replace_unpaired(piece))
 
 
-def _arguments(growing: _StreamedBlock) -> Json:
+def _read_arguments(growing: _StreamedBlock) -> Json:
     if text := growing.join("input"):
         return parse_arguments(text)
     given = growing.fields.get("input")
     return parse_arguments(given) if isinstance(given, str) else replace_unpaired_json(given or {})
 
 
-def _caller(caller: Json) -> str | None:
+def _read_caller(caller: Json) -> str | None:
     """Return the id of the program that made a call, or None if the model made it."""
     match caller:
         case {"tool_id": str(program_id)}:
@@ -284,7 +289,7 @@ def _is_cut_off(growing: _StreamedBlock) -> bool:
     """Return whether a stopped reply was stopped inside this block, its last one."""
     match growing.type:
         case "tool_use":
-            arguments = _arguments(growing)
+            arguments = _read_arguments(growing)
             return not arguments or not isinstance(arguments, dict)
         case "thinking":
             return not growing.fields.get("signature")
@@ -292,12 +297,12 @@ def _is_cut_off(growing: _StreamedBlock) -> bool:
             return False
 
 
-def _opaque_fields(growing: _StreamedBlock) -> dict[str, Json]:
+def _read_opaque_fields(growing: _StreamedBlock) -> dict[str, Json]:
     fields = dict(growing.fields)
     for name in growing.pieces:
-        fields[name] = _arguments(growing) if name == "input" else growing.text(name)
+        fields[name] = _read_arguments(growing) if name == "input" else growing.text(name)
     return fields
 
 
-def _number(value: Json) -> int:
+def _read_number(value: Json) -> int:
     return value if isinstance(value, int) else 0

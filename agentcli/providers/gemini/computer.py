@@ -6,7 +6,7 @@ Its functions have names of their own and count coordinates in thousandths of th
 from collections.abc import Mapping
 from dataclasses import replace
 
-from agentcli.providers.gemini.values import mapping, string
+from agentcli.providers.gemini.values import as_mapping, as_string
 from agentcli.types.computer import COMPUTER, SCREEN_HEIGHT, SCREEN_WIDTH
 from agentcli.types.messages import Json, ToolCall
 from agentcli.types.tools import ErrorKind, ToolResult
@@ -56,7 +56,7 @@ def translate(call: ToolCall) -> ToolCall:
     """Return the call of a function of the tool as a call of ours. Others stay as they are."""
     if call.name not in _ACTIONS:
         return call
-    fields = mapping(call.input)
+    fields = as_mapping(call.input)
     given: dict[str, Json] = {"actions": [*_read_actions(call.name, fields)]}
     caution = read_caution(fields)
     given |= {"caution": caution} if caution else {}
@@ -65,10 +65,10 @@ def translate(call: ToolCall) -> ToolCall:
 
 def read_caution(fields: Mapping[str, Json]) -> str:
     """Return why the service wants the user to confirm a call, or "" if it does not."""
-    safety = mapping(fields.get("safety_decision"))
-    if string(safety.get("decision")) != "require_confirmation":
+    safety = as_mapping(fields.get("safety_decision"))
+    if as_string(safety.get("decision")) != "require_confirmation":
         return ""
-    return string(safety.get("explanation")) or "no reason given"
+    return as_string(safety.get("explanation")) or "no reason given"
 
 
 def confirm(given: Mapping[str, Json], result: ToolResult) -> dict[str, Json]:
@@ -119,7 +119,7 @@ def _scale(value: Json, axis: str) -> Json:
 
 
 def _read_scroll(fields: Mapping[str, Json]) -> dict[str, Json]:
-    axis, sign = _DIRECTIONS.get(string(fields.get("direction")), ("y", 1))
+    axis, sign = _DIRECTIONS.get(as_string(fields.get("direction")), ("y", 1))
     amount = fields.get("magnitude")
     pixels = _scale(amount if isinstance(amount, int | float) else 800, axis)
     return {f"by_{axis}": sign * pixels if isinstance(pixels, int) else pixels}

@@ -9,13 +9,13 @@ import re
 from collections.abc import Mapping, Sequence
 
 from agentcli.providers.failures import (
+    classify_status,
     find_fault,
-    kind_of_status,
     make_http_error,
     read_wait_s,
     summarize_body,
 )
-from agentcli.providers.gemini.values import items, mapping, string
+from agentcli.providers.gemini.values import as_list, as_mapping, as_string
 from agentcli.system.lazy import compile_later
 from agentcli.types.errors import ProviderError, ProviderErrorKind
 from agentcli.types.messages import Json
@@ -116,7 +116,7 @@ _SPENT_HINT = "the quota is used up; wait for its reset, raise the quota, or use
 def read_error(status: int, headers: Mapping[str, str], body: Json) -> ProviderError:
     """Return an HTTP error as a sentence. `body` may be a list of one, as in answers to streams."""
     fault, text = find_fault(body), summarize_body(body)
-    kind = _classify(fault, text) or kind_of_status(status)
+    kind = _classify(fault, text) or classify_status(status)
     is_spent = kind is ProviderErrorKind.RATE_LIMITED and _is_spent(fault)
     told_s = _read_wait_s(fault)
     return make_http_error(
@@ -136,7 +136,7 @@ def make_stream_error(fault: Json) -> ProviderError:
     if isinstance(code, int) and code >= 400:
         return read_error(code, {}, wrapped)
     text = (fault and summarize_body(wrapped)) or "Gemini reported an unknown error"
-    is_invalid = string(code) in _INVALID_REQUEST
+    is_invalid = as_string(code) in _INVALID_REQUEST
     otherwise = ProviderErrorKind.REJECTED if is_invalid else ProviderErrorKind.UNAVAILABLE
     return ProviderError(
         text,
@@ -153,7 +153,11 @@ def make_finish_error(reason: str, detail: str) -> ProviderError:
 
 
 def _classify(fault: Mapping[str, Json], text: str) -> ProviderErrorKind | None:
-    named = (fault.get("status"), fault.get("code"), *(d.get("reason") for d in _details(fault)))
+    named = (
+        fault.get("status"),
+        fault.get("code"),
+        *(d.get("reason") for d in _list_details(fault)),
+    )
     words = {word.lower() for word in named if isinstance(word, str)}
     for known, kind in _KIND_OF_WORDS:
         if words & known:
@@ -164,19 +168,19 @@ def _classify(fault: Mapping[str, Json], text: str) -> ProviderErrorKind | None:
     return None
 
 
-def _details(fault: Mapping[str, Json]) -> Sequence[Mapping[str, Json]]:
-    return [mapping(detail) for detail in items(fault.get("details"))]
+def _list_details(fault: Mapping[str, Json]) -> Sequence[Mapping[str, Json]]:
+    return [as_mapping(detail) for detail in as_list(fault.get("details"))]
 
 
 def _is_spent(fault: Mapping[str, Json]) -> bool:
     """Return whether a short wait is useless: the daily quota is used up, or there is none."""
-    violations = (detail.get("violations") for detail in _details(fault))
+    violations = (detail.get("violations") for detail in _list_details(fault))
     return any(_SPENT.search(text) for text in map(str, (fault.get("message"), *violations)))
 
 
 def _read_wait_s(fault: Mapping[str, Json]) -> float | None:
     """Return the wait given in the body. There may be no header for it."""
-    for detail in _details(fault):
+    for detail in _list_details(fault):
         delay = detail.get("retryDelay")
         if isinstance(delay, str) and (found := _DELAY.fullmatch(delay)):
             return float(found[1])

@@ -9,7 +9,7 @@ from operator import eq
 from typing import Any
 from urllib.parse import quote
 
-from agentcli.providers.arguments import object_arguments
+from agentcli.providers.arguments import wrap_arguments
 from agentcli.providers.dialect import Model
 from agentcli.providers.gemini import computer
 from agentcli.providers.gemini.errors import read_error
@@ -17,18 +17,18 @@ from agentcli.providers.gemini.generate_reply import PROTOCOL, TOKEN, GenerateDe
 from agentcli.providers.gemini.hosted import declare_in_generate
 from agentcli.providers.gemini.values import (
     UNSIGNED,
+    as_mapping,
+    as_string,
+    choose_thinking_level,
     is_signing,
     is_validated,
-    mapping,
-    string,
-    thinking_level,
     write_call,
 )
-from agentcli.providers.incremental import incremental, join_runs, memoize
+from agentcli.providers.incremental import join_runs, make_incremental, memoize
 from agentcli.providers.names import encode_name
 from agentcli.providers.normalize import is_own
 from agentcli.providers.request_tools import find_request_tools
-from agentcli.providers.strict import answer_schema, with_object_root
+from agentcli.providers.strict import find_answer_schema, with_object_root
 from agentcli.types.messages import (
     AssistantMessage,
     Document,
@@ -65,26 +65,26 @@ def decoder(model: Model) -> GenerateDecoder:
 
 def encode(request: Request, model: Model) -> dict[str, Json]:
     messages, token = _resume(request.messages, model)
-    body: dict[str, Json] = {"contents": _contents(messages, model)}
+    body: dict[str, Json] = {"contents": _encode_contents(messages, model)}
     if request.system.strip():
         body["systemInstruction"] = {"parts": [{"text": request.system}]}
-    body |= _tools(request, model)
-    if generation := _generation(request, model):
+    body |= _encode_tools(request, model)
+    if generation := _encode_generation(request, model):
         body["generationConfig"] = generation
     if token is not None:
         body["continuationToken"] = token
     return body
 
 
-def _tools(request: Request, model: Model) -> dict[str, Json]:
+def _encode_tools(request: Request, model: Model) -> dict[str, Json]:
     declared = find_request_tools(request, model)
     hosted = declare_in_generate(declared.hosted)
     if declared.has_computer:
         hosted.append(computer.IN_GENERATE)
     if not declared.own:
         return {"tools": hosted} if hosted else {}
-    functions: Json = {"functionDeclarations": [_declaration(tool) for tool in declared.own]}
-    calling = _calling(request, model, has_hosted=bool(declared.hosted))
+    functions: Json = {"functionDeclarations": [_declare_tool(tool) for tool in declared.own]}
+    calling = _encode_calling(request, model, has_hosted=bool(declared.hosted))
     config: dict[str, Json] = {"functionCallingConfig": calling}
     if declared.hosted:
         # The service's own calls must go back together with ours, so it must show them.
@@ -106,7 +106,7 @@ def _resume(messages: Sequence[Message], model: Model) -> tuple[Sequence[Message
 
 
 @memoize
-def _declaration(tool: ToolSpec) -> Json:
+def _declare_tool(tool: ToolSpec) -> Json:
     return {
         "name": encode_name(tool.name),
         "description": tool.description,
@@ -115,7 +115,7 @@ def _declaration(tool: ToolSpec) -> Json:
     }
 
 
-def _calling(request: Request, model: Model, *, has_hosted: bool) -> Json:
+def _encode_calling(request: Request, model: Model, *, has_hosted: bool) -> Json:
     choice = request.tool_choice
     if choice == "auto" or (choice != "none" and not model.forced_tool_choice):
         is_checked = is_validated(request.tools, model) or has_hosted
@@ -125,7 +125,7 @@ def _calling(request: Request, model: Model, *, has_hosted: bool) -> Json:
     return {"mode": "ANY", "allowedFunctionNames": [encode_name(choice)]}
 
 
-def _generation(request: Request, model: Model) -> dict[str, Json]:
+def _encode_generation(request: Request, model: Model) -> dict[str, Json]:
     """Return the generation settings.
 
     Set no output limit unless one is requested: it would end a long reply that may be continued.
@@ -135,18 +135,18 @@ def _generation(request: Request, model: Model) -> dict[str, Json]:
         made["maxOutputTokens"] = request.output_limit_tokens
     if model.thinking:
         thinking: dict[str, Json] = {"includeThoughts": True}
-        level = thinking_level(request.effort or model.effort)
+        level = choose_thinking_level(request.effort or model.effort)
         if level and is_signing(model):
             thinking["thinkingLevel"] = level.upper()
         made["thinkingConfig"] = thinking
-    if schema := answer_schema(request, model):
+    if schema := find_answer_schema(request, model):
         made |= {"responseMimeType": "application/json", "responseJsonSchema": schema}
     return made
 
 
-def _contents(messages: Sequence[Message], model: Model) -> list[Json]:
+def _encode_contents(messages: Sequence[Message], model: Model) -> list[Json]:
     """Return turns that alternate between user and model; join neighbours of the same role."""
-    turns = _turns(messages, model)
+    turns = _encode_turns(messages, model)
     roles = [turn["role"] for turn in turns]
     return [*join_runs(turns, bytes(map(eq, roles, roles[1:])) + b"\0", _join_turns)]
 
@@ -156,41 +156,41 @@ def _join_turns(*run: Turn) -> Turn:
     return {**run[0], "parts": [part for turn in run for part in turn["parts"]]}
 
 
-@incremental
-def _turns(message: Message, before: Message | None, model: Model) -> Sequence[Turn]:
+@make_incremental
+def _encode_turns(message: Message, before: Message | None, model: Model) -> Sequence[Turn]:
     """Return at most one turn; none for a reply that is only the thinking of another model."""
-    parts = _parts(message, before, model=model)
+    parts = _encode_parts(message, before, model=model)
     role = "model" if isinstance(message, AssistantMessage) else "user"
     return [{"role": role, "parts": parts}] if parts else []
 
 
-def _parts(message: Message, before: Message | None, *, model: Model) -> list[Json]:
+def _encode_parts(message: Message, before: Message | None, *, model: Model) -> list[Json]:
     match message:
         case UserMessage():
             return [_make_part(block) for block in message.content]
         case AssistantMessage():
-            return _reply(message, model)
+            return _encode_reply(message, model)
         case ToolMessage():
-            calls = _calls(before, model) if isinstance(before, AssistantMessage) else {}
-            return _answers(message.results, calls, model=model)
+            calls = _encode_calls(before, model) if isinstance(before, AssistantMessage) else {}
+            return _encode_answers(message.results, calls, model=model)
 
 
 def _make_part(block: Text | Image | Document) -> Json:
-    return {"text": block.text} if isinstance(block, Text) else _media(block)
+    return {"text": block.text} if isinstance(block, Text) else _encode_media(block)
 
 
-def _media(media: Image | Document) -> Json:
+def _encode_media(media: Image | Document) -> Json:
     return {"inlineData": {"mimeType": media.media_type, "data": media.data}}
 
 
-def _reply(message: AssistantMessage, model: Model) -> list[Json]:
+def _encode_reply(message: AssistantMessage, model: Model) -> list[Json]:
     """Return the parts of a reply. The first call of a turn must have a signature."""
     unsigned = {"thoughtSignature": UNSIGNED} if is_signing(model) else {}
-    calls = _calls(message, model)
+    calls = _encode_calls(message, model)
     parts: list[Json] = []
     for block in message.content:
         if isinstance(block, ToolCall):
-            signed = _own_part(block, model) or unsigned
+            signed = _find_own_part(block, model) or unsigned
             parts.append({**signed, "functionCall": dict(calls[block.id])})
             unsigned = {}
         elif is_own(block.echo, model):
@@ -200,7 +200,7 @@ def _reply(message: AssistantMessage, model: Model) -> list[Json]:
     return parts
 
 
-def _calls(message: AssistantMessage, model: Model) -> Mapping[str, Mapping[str, Json]]:
+def _encode_calls(message: AssistantMessage, model: Model) -> Mapping[str, Mapping[str, Json]]:
     """Return the calls of a reply as they are sent, by our ids.
 
     A call goes back with the id that the model gave it, unless another has it: then with ours.
@@ -208,26 +208,26 @@ def _calls(message: AssistantMessage, model: Model) -> Mapping[str, Mapping[str,
     made: dict[str, Mapping[str, Json]] = {}
     taken: set[str] = set()
     for call in message.tool_calls:
-        written = _call(call, model)
-        given = string(written.get("id"))
+        written = _encode_call(call, model)
+        given = as_string(written.get("id"))
         made[call.id] = {**written, "id": call.id} if given in taken else written
         taken |= {given} - {""}
     return made
 
 
-def _call(call: ToolCall, model: Model) -> Mapping[str, Json]:
+def _encode_call(call: ToolCall, model: Model) -> Mapping[str, Json]:
     """Return the call as it is sent. Its result must have the same id and name."""
-    written = _own_part(call, model).get("functionCall")
+    written = _find_own_part(call, model).get("functionCall")
     if isinstance(written, dict):
         return write_call(call, written)
-    return {"id": call.id, "name": call.name, "args": object_arguments(call.input)}
+    return {"id": call.id, "name": call.name, "args": wrap_arguments(call.input)}
 
 
-def _own_part(call: ToolCall, model: Model) -> dict[str, Json]:
-    return mapping(call.echo.data) if is_own(call.echo, model) else {}
+def _find_own_part(call: ToolCall, model: Model) -> dict[str, Json]:
+    return as_mapping(call.echo.data) if is_own(call.echo, model) else {}
 
 
-def _answers(
+def _encode_answers(
     results: Sequence[ToolResult], calls: Mapping[str, Mapping[str, Json]], *, model: Model
 ) -> list[Json]:
     """Return the results. Media go inside their result if the model accepts that, else last."""
@@ -236,12 +236,12 @@ def _answers(
     for result in results:
         call = calls.get(result.call_id, {"id": result.call_id, "name": result.name})
         answer: dict[str, Json] = {key: call[key] for key in ("id", "name") if call.get(key)}
-        media = [_media(block) for block in result.content if not isinstance(block, Text)]
+        media = [_encode_media(block) for block in result.content if not isinstance(block, Text)]
         texts = [block.text for block in result.content if isinstance(block, Text)]
         outcome = "output" if result.status == "ok" else "error"
         answer["response"] = {
             outcome: "\n".join(texts) or "The image is attached.",
-            **computer.confirm(mapping(call.get("args")), result),
+            **computer.confirm(as_mapping(call.get("args")), result),
         }
         if media and is_signing(model):
             answer["parts"] = list(media)

@@ -8,20 +8,20 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from agentcli.providers.arguments import object_arguments, replace_unpaired, replace_unpaired_json
+from agentcli.providers.arguments import replace_unpaired, replace_unpaired_json, wrap_arguments
 from agentcli.providers.dialect import Model
 from agentcli.providers.failures import make_cut_error
 from agentcli.providers.gemini import computer
 from agentcli.providers.gemini.errors import BLOCKED, UNUSABLE, make_finish_error, make_stream_error
 from agentcli.providers.gemini.hosted import find_calls_in_parts, find_grounding
 from agentcli.providers.gemini.values import (
-    count,
-    items,
-    mapping,
+    as_count,
+    as_list,
+    as_mapping,
+    as_string,
     mint_id,
     normalize_numbers,
     read_arguments,
-    string,
 )
 from agentcli.types.deltas import CallDelta, Delta, TextDelta, ThinkingDelta
 from agentcli.types.messages import (
@@ -67,20 +67,20 @@ class GenerateDecoder:
     def feed(self, event: Mapping[str, Json]) -> Sequence[Delta]:
         if event.get("error"):
             raise make_stream_error(event["error"])
-        self._response_id = self._response_id or string(event.get("responseId"))
-        self._usage.update(mapping(event.get("usageMetadata")))
-        self._block_reason = self._block_reason or _block_reason(event.get("promptFeedback"))
-        candidate = mapping(next(iter(items(event.get("candidates"))), None))
+        self._response_id = self._response_id or as_string(event.get("responseId"))
+        self._usage.update(as_mapping(event.get("usageMetadata")))
+        self._block_reason = self._block_reason or _describe_block(event.get("promptFeedback"))
+        candidate = as_mapping(next(iter(as_list(event.get("candidates"))), None))
         shown: list[Delta] = []
-        for part in items(mapping(candidate.get("content")).get("parts")):
-            shown.extend(self._take(mapping(part)))
-        self._grounding.update(mapping(candidate.get("groundingMetadata")))
+        for part in as_list(as_mapping(candidate.get("content")).get("parts")):
+            shown.extend(self._take(as_mapping(part)))
+        self._grounding.update(as_mapping(candidate.get("groundingMetadata")))
         self._end(candidate)
         return shown
 
     def message(self) -> AssistantMessage:
-        content = (*self._blocks, *self._current_text())
-        stop, detail = self._stop(content)
+        content = (*self._blocks, *self._build_current_text())
+        stop, detail = self._read_stop(content)
         return AssistantMessage(
             content=content,
             stop=stop,
@@ -88,21 +88,21 @@ class GenerateDecoder:
             protocol=PROTOCOL,
             model=self._model.name,
             usage=self.usage(),
-            echo=self._echo({TOKEN: self._token}) if stop == "paused" else None,
+            echo=self._build_echo({TOKEN: self._token}) if stop == "paused" else None,
             hosted=find_calls_in_parts(self._parts),
             sources=find_grounding(self._grounding),
         )
 
     def usage(self) -> Usage:
-        queries = items(self._grounding.get("webSearchQueries"))
-        counted = _usage(self._usage)
+        queries = as_list(self._grounding.get("webSearchQueries"))
+        counted = _read_usage(self._usage)
         return replace(counted, searches=len(queries)) if queries else counted
 
     def _end(self, candidate: Mapping[str, Json]) -> None:
         self._token = candidate.get(TOKEN) or self._token
-        reason = string(candidate.get("finishReason"))
+        reason = as_string(candidate.get("finishReason"))
         if reason:
-            self._finish, self._detail = reason, string(candidate.get("finishMessage"))
+            self._finish, self._detail = reason, as_string(candidate.get("finishMessage"))
         if reason.lower() in UNUSABLE:
             raise make_finish_error(reason, self._detail)
 
@@ -114,10 +114,10 @@ class GenerateDecoder:
             return self._take_plain(text, is_thought=_is_thought(part))
         is_signature = "thoughtSignature" in part and part.keys() <= _SIGNATURE
         if isinstance(text, str) or is_signature:
-            return self._take_signed(part, string(text))
+            return self._take_signed(part, as_string(text))
         if part.keys() - _PLAIN:
             self._parts.append(part)
-            self._append(Opaque(echo=self._echo(replace_unpaired_json(part))))
+            self._append(Opaque(echo=self._build_echo(replace_unpaired_json(part))))
         return []
 
     def _take_plain(self, text: str, *, is_thought: bool) -> Sequence[Delta]:
@@ -135,21 +135,24 @@ class GenerateDecoder:
 
         A signature may come without text. The part then gets an empty text, because the service
         refuses a part with only a signature."""
-        self._append(self._make_text_block(mapping(replace_unpaired_json({**part, "text": text}))))
+        self._append(
+            self._make_text_block(as_mapping(replace_unpaired_json({**part, "text": text})))
+        )
         return [_make_delta(text, is_thought=_is_thought(part))] if text else []
 
     def _take_call(self, part: dict[str, Json], call: dict[str, Json]) -> Sequence[Delta]:
         args = call.get("args")
         arguments = read_arguments(args)
         if not isinstance(arguments, dict) or not isinstance(call.get("args", {}), dict):
-            part = {**part, "functionCall": {**call, "args": object_arguments(arguments)}}
+            part = {**part, "functionCall": {**call, "args": wrap_arguments(arguments)}}
         self._finish_text()
         seed = self._response_id or self._blocks
         made = ToolCall(
-            id=replace_unpaired(string(call.get("id"))) or mint_id(seed, len(self._blocks), call),
-            name=replace_unpaired(string(call.get("name"))),
+            id=replace_unpaired(as_string(call.get("id")))
+            or mint_id(seed, len(self._blocks), call),
+            name=replace_unpaired(as_string(call.get("name"))),
             input=normalize_numbers(arguments),
-            echo=self._echo(replace_unpaired_json(part)),
+            echo=self._build_echo(replace_unpaired_json(part)),
         )
         if self._model.computer:
             made = computer.translate(made)
@@ -162,10 +165,10 @@ class GenerateDecoder:
         self._blocks.append(block)
 
     def _finish_text(self) -> None:
-        self._blocks += self._current_text()
+        self._blocks += self._build_current_text()
         self._pieces.clear()
 
-    def _current_text(self) -> Sequence[Block]:
+    def _build_current_text(self) -> Sequence[Block]:
         """Return the plain text since the last block, as one block; empty if there is none."""
         if not self._pieces:
             return ()
@@ -178,16 +181,16 @@ class GenerateDecoder:
         """Return a block for the part.
 
         Plain text needs no echo. Blank text does: it would be left out without one."""
-        text = string(part.get("text"))
+        text = as_string(part.get("text"))
         if _is_thought(part):
-            return Thinking(text=text, echo=self._echo(part))
+            return Thinking(text=text, echo=self._build_echo(part))
         says_all = part.keys() <= _PLAIN and text.strip()
-        return Text(text=text, echo=None if says_all else self._echo(part))
+        return Text(text=text, echo=None if says_all else self._build_echo(part))
 
-    def _echo(self, data: Json) -> Echo:
+    def _build_echo(self, data: Json) -> Echo:
         return Echo(protocol=PROTOCOL, model=self._model.name, data=data)
 
-    def _stop(self, content: Sequence[Block]) -> tuple[Stop, str]:
+    def _read_stop(self, content: Sequence[Block]) -> tuple[Stop, str]:
         reason = self._finish
         if not reason and self._block_reason:
             return "refusal", self._block_reason
@@ -208,21 +211,24 @@ class GenerateDecoder:
                 return "error", detail
 
 
-def _usage(counts: Mapping[str, Json]) -> Usage:
-    cached = count(counts.get("cachedContentTokenCount"))
-    thoughts = count(counts.get("thoughtsTokenCount"))
-    new = max(0, count(counts.get("promptTokenCount")) - cached)
+def _read_usage(counts: Mapping[str, Json]) -> Usage:
+    cached = as_count(counts.get("cachedContentTokenCount"))
+    thoughts = as_count(counts.get("thoughtsTokenCount"))
+    new = max(0, as_count(counts.get("promptTokenCount")) - cached)
     return Usage(
-        input_tokens=new + count(counts.get("toolUsePromptTokenCount")),
+        input_tokens=new + as_count(counts.get("toolUsePromptTokenCount")),
         cache_read_tokens=cached,
-        output_tokens=count(counts.get("candidatesTokenCount")) + thoughts,
+        output_tokens=as_count(counts.get("candidatesTokenCount")) + thoughts,
         reasoning_tokens=thoughts,
     )
 
 
-def _block_reason(feedback: Json) -> str:
-    details = mapping(feedback)
-    reason, message = string(details.get("blockReason")), string(details.get("blockReasonMessage"))
+def _describe_block(feedback: Json) -> str:
+    details = as_mapping(feedback)
+    reason, message = (
+        as_string(details.get("blockReason")),
+        as_string(details.get("blockReasonMessage")),
+    )
     return f"{reason}: {message}" if message else reason
 
 

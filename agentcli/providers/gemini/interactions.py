@@ -9,7 +9,7 @@ our side does not shorten the stored conversation.
 import json
 from collections.abc import Mapping, Sequence
 
-from agentcli.providers.arguments import object_arguments
+from agentcli.providers.arguments import wrap_arguments
 from agentcli.providers.dialect import Model
 from agentcli.providers.gemini import computer
 from agentcli.providers.gemini.errors import read_error
@@ -17,17 +17,17 @@ from agentcli.providers.gemini.hosted import declare_in_interactions
 from agentcli.providers.gemini.interactions_reply import PROTOCOL, STORED, InteractionsDecoder
 from agentcli.providers.gemini.values import (
     UNSIGNED,
+    as_mapping,
+    choose_thinking_level,
     is_signing,
     is_validated,
-    mapping,
-    thinking_level,
     write_call,
 )
-from agentcli.providers.incremental import incremental, memoize
+from agentcli.providers.incremental import make_incremental, memoize
 from agentcli.providers.names import encode_name
 from agentcli.providers.normalize import is_own
 from agentcli.providers.request_tools import find_request_tools
-from agentcli.providers.strict import answer_schema, with_object_root
+from agentcli.providers.strict import find_answer_schema, with_object_root
 from agentcli.types.messages import (
     AssistantMessage,
     Document,
@@ -64,7 +64,7 @@ def decoder(model: Model) -> InteractionsDecoder:
 def encode(request: Request, model: Model) -> dict[str, Json]:
     is_stored = STORED in model.quirks
     body: dict[str, Json] = {"model": model.name, "stream": True, "store": is_stored}
-    body.update(_conversation(request.messages, model, is_stored=is_stored))
+    body.update(_encode_conversation(request.messages, model, is_stored=is_stored))
     if request.system.strip():
         body["system_instruction"] = request.system
     declared = find_request_tools(request, model)
@@ -72,10 +72,10 @@ def encode(request: Request, model: Model) -> dict[str, Json]:
     if declared.has_computer:
         hosted.append(computer.IN_INTERACTIONS)
     if request.tools or hosted:
-        body["tools"] = [*map(_declaration, declared.own), *hosted]
-    if generation := _generation(request, model):
+        body["tools"] = [*map(_declare_tool, declared.own), *hosted]
+    if generation := _encode_generation(request, model):
         body["generation_config"] = generation
-    if schema := answer_schema(request, model):
+    if schema := find_answer_schema(request, model):
         body["response_format"] = {
             "type": "text",
             "mime_type": "application/json",
@@ -84,13 +84,15 @@ def encode(request: Request, model: Model) -> dict[str, Json]:
     return body
 
 
-def _conversation(messages: Sequence[Message], model: Model, *, is_stored: bool) -> dict[str, Json]:
+def _encode_conversation(
+    messages: Sequence[Message], model: Model, *, is_stored: bool
+) -> dict[str, Json]:
     """Return the steps, without a paused reply at the end: it is continued with its token."""
     token: Json = None
     paused_id: Json = None
     while messages and isinstance(last := messages[-1], AssistantMessage) and last.stop == "paused":
-        token = token or _echo_fields(last, model).get("continuation_token")
-        paused_id = paused_id or _echo_fields(last, model).get("id")
+        token = token or _build_echo_fields(last, model).get("continuation_token")
+        paused_id = paused_id or _build_echo_fields(last, model).get("id")
         messages = messages[:-1]
     made: dict[str, Json] = {} if token is None else {"continuation_token": token}
     if is_stored and paused_id is not None:
@@ -99,11 +101,11 @@ def _conversation(messages: Sequence[Message], model: Model, *, is_stored: bool)
     if is_stored:
         known, kept_id = _find_stored(messages, model)
         made.update({"previous_interaction_id": kept_id} if kept_id else {})
-    made["input"] = _steps(messages, model, start=known)
+    made["input"] = _encode_steps(messages, model, start=known)
     return made
 
 
-def _echo_fields(message: AssistantMessage, model: Model) -> dict[str, Json]:
+def _build_echo_fields(message: AssistantMessage, model: Model) -> dict[str, Json]:
     """Return the fields to send back for the reply as a whole."""
     if is_own(message.echo, model) and isinstance(message.echo.data, dict):
         return message.echo.data
@@ -118,17 +120,17 @@ def _find_stored(messages: Sequence[Message], model: Model) -> tuple[int, Json]:
     for count in range(len(messages), 0, -1):
         message = messages[count - 1]
         if isinstance(message, AssistantMessage) and (
-            kept := _echo_fields(message, model).get("id")
+            kept := _build_echo_fields(message, model).get("id")
         ):
             knows = all(
-                _original_call(call, model).get("id") == call.id for call in message.tool_calls
+                _find_original_call(call, model).get("id") == call.id for call in message.tool_calls
             )
             return (count, kept) if knows else (0, None)
     return 0, None
 
 
 @memoize
-def _declaration(tool: ToolSpec) -> Json:
+def _declare_tool(tool: ToolSpec) -> Json:
     return {
         "type": "function",
         "name": encode_name(tool.name),
@@ -137,7 +139,7 @@ def _declaration(tool: ToolSpec) -> Json:
     }
 
 
-def _generation(request: Request, model: Model) -> dict[str, Json]:
+def _encode_generation(request: Request, model: Model) -> dict[str, Json]:
     """Return the generation settings.
 
     Set no output limit unless one is requested: it would end a long reply that may be continued.
@@ -147,14 +149,14 @@ def _generation(request: Request, model: Model) -> dict[str, Json]:
         made["max_output_tokens"] = request.output_limit_tokens
     if model.thinking:
         made["thinking_summaries"] = "auto"
-        if level := thinking_level(request.effort or model.effort):
+        if level := choose_thinking_level(request.effort or model.effort):
             made["thinking_level"] = level
     if request.tools:
-        made["tool_choice"] = _choice(request, model)
+        made["tool_choice"] = _encode_choice(request, model)
     return made
 
 
-def _choice(request: Request, model: Model) -> Json:
+def _encode_choice(request: Request, model: Model) -> Json:
     choice = request.tool_choice
     if choice == "auto" or (choice != "none" and not model.forced_tool_choice):
         return "validated" if is_validated(request.tools, model) else "auto"
@@ -163,27 +165,27 @@ def _choice(request: Request, model: Model) -> Json:
     return {"allowed_tools": {"mode": "any", "tools": [encode_name(choice)]}}
 
 
-@incremental
-def _steps(message: Message, before: Message | None, model: Model) -> list[Json]:
+@make_incremental
+def _encode_steps(message: Message, before: Message | None, model: Model) -> list[Json]:
     match message:
         case UserMessage():
-            content: list[Json] = [_content(block) for block in message.content]
+            content: list[Json] = [_encode_content(block) for block in message.content]
             return [{"type": "user_input", "content": content}]
         case AssistantMessage():
-            return _reply(message, model)
+            return _encode_reply(message, model)
         case ToolMessage():
             calls = before.tool_calls if isinstance(before, AssistantMessage) else ()
-            on_wire = {call.id: _call(call, model) for call in calls}
-            return [_answer(result, on_wire) for result in message.results]
+            on_wire = {call.id: _encode_call(call, model) for call in calls}
+            return [_encode_answer(result, on_wire) for result in message.results]
 
 
-def _content(block: Text | Image | Document) -> Json:
+def _encode_content(block: Text | Image | Document) -> Json:
     if isinstance(block, Text):
         return {"type": "text", "text": block.text}
     return {"type": block.type, "mime_type": block.media_type, "data": block.data}
 
 
-def _reply(message: AssistantMessage, model: Model) -> list[Json]:
+def _encode_reply(message: AssistantMessage, model: Model) -> list[Json]:
     """Return the steps of a reply. Add the thought that the service wants before foreign calls."""
     steps: list[Json] = []
     is_foreign = any(not is_own(call.echo, model) for call in message.tool_calls)
@@ -191,31 +193,31 @@ def _reply(message: AssistantMessage, model: Model) -> list[Json]:
         steps.append({"type": "thought", "signature": UNSIGNED})
     for block in message.content:
         if isinstance(block, ToolCall):
-            steps.append(dict(_call(block, model)))
+            steps.append(dict(_encode_call(block, model)))
         elif is_own(block.echo, model):
             steps.append(block.echo.data)
         elif isinstance(block, Text):
-            steps.append({"type": "model_output", "content": [_content(block)]})
+            steps.append({"type": "model_output", "content": [_encode_content(block)]})
     return steps
 
 
-def _call(call: ToolCall, model: Model) -> Mapping[str, Json]:
+def _encode_call(call: ToolCall, model: Model) -> Mapping[str, Json]:
     """Return the call as it is sent. Its result must have the same id and name."""
-    if written := _original_call(call, model):
+    if written := _find_original_call(call, model):
         return {**write_call(call, written), "id": call.id}
-    arguments = object_arguments(call.input)
+    arguments = wrap_arguments(call.input)
     return {"type": "function_call", "id": call.id, "name": call.name, "arguments": arguments}
 
 
-def _original_call(call: ToolCall, model: Model) -> Mapping[str, Json]:
-    return mapping(call.echo.data) if is_own(call.echo, model) else {}
+def _find_original_call(call: ToolCall, model: Model) -> Mapping[str, Json]:
+    return as_mapping(call.echo.data) if is_own(call.echo, model) else {}
 
 
-def _answer(result: ToolResult, calls: Mapping[str, Mapping[str, Json]]) -> Json:
+def _encode_answer(result: ToolResult, calls: Mapping[str, Mapping[str, Json]]) -> Json:
     call = calls.get(result.call_id, {"id": result.call_id, "name": result.name})
     has_media = not all(isinstance(block, Text) for block in result.content)
-    content: list[Json] = [_content(block) for block in result.content]
-    if confirmed := computer.confirm(mapping(call.get("arguments")), result):
+    content: list[Json] = [_encode_content(block) for block in result.content]
+    if confirmed := computer.confirm(as_mapping(call.get("arguments")), result):
         content.append({"type": "text", "text": json.dumps(confirmed)})
     texts = [block.text for block in result.content if isinstance(block, Text)]
     answer: dict[str, Json] = {

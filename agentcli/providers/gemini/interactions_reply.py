@@ -7,20 +7,20 @@ included only if the interaction says that it is complete.
 import json
 from collections.abc import Mapping, Sequence
 
-from agentcli.providers.arguments import object_arguments, replace_unpaired, replace_unpaired_json
+from agentcli.providers.arguments import replace_unpaired, replace_unpaired_json, wrap_arguments
 from agentcli.providers.dialect import Model
 from agentcli.providers.failures import make_cut_error
 from agentcli.providers.gemini import computer
 from agentcli.providers.gemini.errors import BLOCKED, make_stream_error
 from agentcli.providers.gemini.hosted import find_annotated, find_calls_in_steps
 from agentcli.providers.gemini.values import (
-    count,
-    items,
-    mapping,
+    as_count,
+    as_list,
+    as_mapping,
+    as_string,
     mint_id,
     normalize_numbers,
     read_arguments,
-    string,
 )
 from agentcli.types.deltas import CallDelta, Delta, TextDelta, ThinkingDelta
 from agentcli.types.messages import (
@@ -53,7 +53,7 @@ class InteractionStep:
     """One step of a reply. It grows by `take` until it is `stopped`."""
 
     def __init__(self, started: Mapping[str, Json], place: int) -> None:
-        self.kind = string(started.get("type"))
+        self.kind = as_string(started.get("type"))
         self.stopped = False
         self._place = place
         self._step = {key: value for key, value in started.items() if value != ""}
@@ -66,7 +66,7 @@ class InteractionStep:
     @property
     def name(self) -> str:
         """The name of the called tool."""
-        return replace_unpaired(string(self._step.get("name")))
+        return replace_unpaired(as_string(self._step.get("name")))
 
     @property
     def fault(self) -> Json:
@@ -79,29 +79,29 @@ class InteractionStep:
         self._join_pieces()
         return self._step
 
-    def opening(self) -> Sequence[Delta]:
+    def list_opening_deltas(self) -> Sequence[Delta]:
         """Return the deltas of the content that the step starts with."""
         if self.kind == "thought":
-            return _make_deltas(_texts(self._step.get("summary")), is_thought=True)
+            return _make_deltas(_join_texts(self._step.get("summary")), is_thought=True)
         if self.kind == "model_output":
-            return _make_deltas(_texts(self._step.get("content")), is_thought=False)
+            return _make_deltas(_join_texts(self._step.get("content")), is_thought=False)
         if self.kind == "function_call":
             given = self._step.get("arguments")
-            return [self._call_delta(json.dumps(given, ensure_ascii=False) if given else "")]
+            return [self._build_call_delta(json.dumps(given, ensure_ascii=False) if given else "")]
         return []
 
     def take(self, delta: Mapping[str, Json]) -> Sequence[Delta]:
         match delta.get("type"):
             case "text":
-                text = string(delta.get("text"))
+                text = as_string(delta.get("text"))
                 self._grow("content", {"type": "text", "text": text})
                 return _make_deltas(text, is_thought=False)
             case "thought_summary":
-                content = mapping(delta.get("content"))
+                content = as_mapping(delta.get("content"))
                 self._grow("summary", content)
-                return _make_deltas(string(content.get("text")), is_thought=True)
+                return _make_deltas(as_string(content.get("text")), is_thought=True)
             case "thought_signature":
-                self._sign(string(delta.get("signature")))
+                self._sign(as_string(delta.get("signature")))
             case "arguments_delta" | "arguments":
                 return self._take_arguments(delta)
             case "text_annotation_delta":
@@ -113,19 +113,19 @@ class InteractionStep:
                 self._step.update((key, delta[key]) for key in delta if key != "type")
         return []
 
-    def block(self, model: str) -> Block | None:
+    def build_block(self, model: str) -> Block | None:
         """Return the neutral block, or None for an empty step."""
         self._join_pieces()
         if self.kind == "function_call":
             return self._as_call(model)
-        step = mapping(replace_unpaired_json(self._step))
+        step = as_mapping(replace_unpaired_json(self._step))
         echo = Echo(protocol=PROTOCOL, model=model, data=step)
         if self.kind == "thought":
-            summary = _texts(step.get("summary"))
+            summary = _join_texts(step.get("summary"))
             return Thinking(text=summary, echo=echo) if step.keys() > {"type"} else None
         if self.kind != "model_output":
             return Opaque(echo=echo)
-        text = _texts(step.get("content"))
+        text = _join_texts(step.get("content"))
         if _is_plain(step) and not text:
             return None
         if _is_plain(step) and text.strip():
@@ -134,26 +134,26 @@ class InteractionStep:
 
     def _as_call(self, model: str) -> ToolCall:
         arguments = read_arguments("".join(self._arguments) or self._step.get("arguments"))
-        step = {**self._step, "arguments": object_arguments(arguments)}
+        step = {**self._step, "arguments": wrap_arguments(arguments)}
         return ToolCall(
-            id=replace_unpaired(self._call_id()),
+            id=replace_unpaired(self._choose_call_id()),
             name=self.name,
             input=normalize_numbers(arguments),
             echo=Echo(protocol=PROTOCOL, model=model, data=replace_unpaired_json(step)),
         )
 
-    def _call_id(self) -> str:
-        return string(self._step.get("id")) or mint_id(self._place, self._step)
+    def _choose_call_id(self) -> str:
+        return as_string(self._step.get("id")) or mint_id(self._place, self._step)
 
     def _take_arguments(self, delta: Mapping[str, Json]) -> Sequence[Delta]:
         piece = delta.get("arguments", delta.get("partial_arguments"))
         text = piece if isinstance(piece, str) else json.dumps(piece or {}, ensure_ascii=False)
         self._arguments.append(text)
-        return [self._call_delta(text)]
+        return [self._build_call_delta(text)]
 
-    def _call_delta(self, arguments: str) -> CallDelta:
+    def _build_call_delta(self, arguments: str) -> CallDelta:
         return CallDelta(
-            call_id=replace_unpaired(self._call_id()),
+            call_id=replace_unpaired(self._choose_call_id()),
             name=self.name,
             arguments=replace_unpaired(arguments),
         )
@@ -161,47 +161,47 @@ class InteractionStep:
     def _grow(self, field: str, item: Mapping[str, Json]) -> None:
         if item.keys() != _PLAIN_TEXT or item["type"] != "text":
             self._join_pieces()
-            self._step[field] = [*items(self._step.get(field)), dict(item)]
+            self._step[field] = [*as_list(self._step.get(field)), dict(item)]
             return
         if self._growing != field:
             self._join_pieces()
-            parts = items(self._step.get(field))
-            is_going_on = bool(parts) and mapping(parts[-1]).get("type") == "text"
+            parts = as_list(self._step.get(field))
+            is_going_on = bool(parts) and as_mapping(parts[-1]).get("type") == "text"
             self._step[field] = parts if is_going_on else [*parts, {"type": "text", "text": ""}]
             self._growing = field
-        self._pieces.append(string(item["text"]))
+        self._pieces.append(as_string(item["text"]))
 
     def _join_pieces(self) -> None:
         """Add the pieces to the text that grows, all at once: a long text has very many."""
         if self._growing:
-            *before, last = items(self._step[self._growing])
-            text = string(mapping(last).get("text")) + "".join(self._pieces)
-            self._step[self._growing] = [*before, {**mapping(last), "text": text}]
+            *before, last = as_list(self._step[self._growing])
+            text = as_string(as_mapping(last).get("text")) + "".join(self._pieces)
+            self._step[self._growing] = [*before, {**as_mapping(last), "text": text}]
         self._growing = ""
         self._pieces.clear()
 
     def _sign(self, signature: str) -> None:
         """Add a signature, which may come in pieces, or again as a whole."""
-        before = string(self._step.get("signature"))
+        before = as_string(self._step.get("signature"))
         self._step["signature"] = signature if signature.startswith(before) else before + signature
 
     def _annotate(self, annotations: Json) -> None:
         self._join_pieces()
-        *before, last = items(self._step.get("content")) or [{}]
-        item = mapping(last)
-        known = [*items(item.get("annotations")), *items(annotations)]
+        *before, last = as_list(self._step.get("content")) or [{}]
+        item = as_mapping(last)
+        known = [*as_list(item.get("annotations")), *as_list(annotations)]
         self._step["content"] = [*before, {**item, "annotations": known}]
 
 
 def _is_plain(step: Mapping[str, Json]) -> bool:
     """Return whether the step is nothing but its text."""
-    content = items(step.get("content"))
-    is_one_text = len(content) <= 1 and all(mapping(it).keys() == _PLAIN_TEXT for it in content)
+    content = as_list(step.get("content"))
+    is_one_text = len(content) <= 1 and all(as_mapping(it).keys() == _PLAIN_TEXT for it in content)
     return step.keys() <= _PLAIN_STEP and is_one_text
 
 
-def _texts(content: Json) -> str:
-    return "".join(string(mapping(item).get("text")) for item in items(content))
+def _join_texts(content: Json) -> str:
+    return "".join(as_string(as_mapping(item).get("text")) for item in as_list(content))
 
 
 def _make_deltas(text: str, *, is_thought: bool) -> Sequence[Delta]:
@@ -247,19 +247,19 @@ class InteractionsDecoder:
         self._usage: Mapping[str, Json] = {}
 
     def feed(self, event: Mapping[str, Json]) -> Sequence[Delta]:
-        kind = string(event.get("event_type")) or string(event.get("type"))
+        kind = as_string(event.get("event_type")) or as_string(event.get("type"))
         match kind:
             case "step.start":
-                return self._start(_index(event), mapping(event.get("step")))
+                return self._start(_read_index(event), as_mapping(event.get("step")))
             case "step.delta":
-                return self._grow(_index(event), mapping(event.get("delta")))
+                return self._grow(_read_index(event), as_mapping(event.get("delta")))
             case "step.stop":
-                if step := self._at.get(_index(event)):
+                if step := self._at.get(_read_index(event)):
                     step.stopped = True
             case "interaction.status_update":
                 self._note(event)
             case _ if kind.startswith("interaction."):
-                self._note(mapping(event.get("interaction")))
+                self._note(as_mapping(event.get("interaction")))
                 self._close()
             case _ if kind == "error" or event.get("error"):
                 raise make_stream_error(event.get("error"))
@@ -268,8 +268,8 @@ class InteractionsDecoder:
     def message(self) -> AssistantMessage:
         if not self._is_closed:
             raise make_cut_error("the stream ended before the interaction did")
-        content = self._content()
-        stop, detail = self._stop(content)
+        content = self._build_content()
+        stop, detail = self._read_stop(content)
         return AssistantMessage(
             content=content,
             stop=stop,
@@ -278,24 +278,24 @@ class InteractionsDecoder:
             protocol=PROTOCOL,
             model=self._model.name,
             usage=self.usage(),
-            echo=self._echo(stop),
+            echo=self._build_echo(stop),
             hosted=find_calls_in_steps(step.fields for step in self._steps),
             sources=find_annotated(step.fields for step in self._steps),
         )
 
     def usage(self) -> Usage:
-        return _usage(self._usage)
+        return _read_usage(self._usage)
 
     def _close(self) -> None:
         self._is_closed = self._status not in _OPEN
         if self._status == "failed" and not self._find_block_reason():
-            fault = next((fault for fault in self._all_faults() if fault), None)
+            fault = next((fault for fault in self._list_faults() if fault), None)
             raise make_stream_error(fault or {"message": "the interaction failed"})
 
     def _start(self, index: int, started: Mapping[str, Json]) -> Sequence[Delta]:
-        if string(started.get("type")) in ASKED:
+        if as_string(started.get("type")) in ASKED:
             return []
-        return self._add_step(started, index).opening()
+        return self._add_step(started, index).list_opening_deltas()
 
     def _add_step(self, started: Mapping[str, Json], index: int) -> InteractionStep:
         step = self._at[index] = InteractionStep(started, len(self._steps))
@@ -303,7 +303,7 @@ class InteractionsDecoder:
         return step
 
     def _grow(self, index: int, delta: Mapping[str, Json]) -> Sequence[Delta]:
-        kind = string(delta.get("type"))
+        kind = as_string(delta.get("type"))
         step = self._at.get(index)
         if kind.startswith("arguments") and (step is None or step.kind != "function_call"):
             # Observed: such a delta can have the index of the thought before the call.
@@ -314,18 +314,20 @@ class InteractionsDecoder:
 
     def _note(self, event: Mapping[str, Json]) -> None:
         """Store what an event says about the interaction as a whole."""
-        self._id = string(event.get("id")) or string(event.get("interaction_id")) or self._id
-        self._status = string(event.get("status")) or self._status
-        self._token = string(event.get("continuation_token")) or self._token
-        self._usage = mapping(event.get("usage")) or self._usage
-        self._faults += items(event.get("errors"))
+        self._id = as_string(event.get("id")) or as_string(event.get("interaction_id")) or self._id
+        self._status = as_string(event.get("status")) or self._status
+        self._token = as_string(event.get("continuation_token")) or self._token
+        self._usage = as_mapping(event.get("usage")) or self._usage
+        self._faults += as_list(event.get("errors"))
         if not self._steps:
             # The reply was not streamed step by step.
-            for index, step in enumerate(items(event.get("steps"))):
-                self._start(index, mapping(step))
+            for index, step in enumerate(as_list(event.get("steps"))):
+                self._start(index, as_mapping(step))
 
-    def _content(self) -> tuple[Block, ...]:
-        blocks = (step.block(self._model.name) for step in self._steps if self._is_whole(step))
+    def _build_content(self) -> tuple[Block, ...]:
+        blocks = (
+            step.build_block(self._model.name) for step in self._steps if self._is_whole(step)
+        )
         return tuple(
             computer.translate(block)
             if self._model.computer and isinstance(block, ToolCall)
@@ -337,7 +339,7 @@ class InteractionsDecoder:
     def _is_whole(self, step: InteractionStep) -> bool:
         return step.stopped or step.kind != "function_call" or self._status in _DONE
 
-    def _stop(self, content: Sequence[Block]) -> tuple[Stop, str]:
+    def _read_stop(self, content: Sequence[Block]) -> tuple[Stop, str]:
         if blocked := self._find_block_reason():
             return "refusal", blocked
         called = any(isinstance(block, ToolCall) for block in content)
@@ -355,13 +357,15 @@ class InteractionsDecoder:
 
     def _find_block_reason(self) -> str:
         """Return which filter stopped the reply, or "" if none did."""
-        faults = (mapping(fault) for fault in self._all_faults())
-        return next((_describe_fault(it) for it in faults if string(it.get("code")) in BLOCKED), "")
+        faults = (as_mapping(fault) for fault in self._list_faults())
+        return next(
+            (_describe_fault(it) for it in faults if as_string(it.get("code")) in BLOCKED), ""
+        )
 
-    def _all_faults(self) -> list[Json]:
+    def _list_faults(self) -> list[Json]:
         return [*self._faults, *(step.fault for step in self._steps)]
 
-    def _echo(self, stop: Stop) -> Echo | None:
+    def _build_echo(self, stop: Stop) -> Echo | None:
         data: dict[str, Json] = {}
         if STORED in self._model.quirks and self._id and stop in _CONTINUED:
             data["id"] = self._id
@@ -374,27 +378,27 @@ def _is_open_call(step: InteractionStep) -> bool:
     return step.kind == "function_call" and not step.stopped
 
 
-def _index(event: Mapping[str, Json]) -> int:
-    return count(event.get("index"))
+def _read_index(event: Mapping[str, Json]) -> int:
+    return as_count(event.get("index"))
 
 
 def _describe_fault(fault: Mapping[str, Json]) -> str:
-    code, message = string(fault.get("code")), string(fault.get("message"))
+    code, message = as_string(fault.get("code")), as_string(fault.get("message"))
     return f"{code}: {message}" if message else code
 
 
-def _usage(counts: Mapping[str, Json]) -> Usage:
-    cached = count(counts.get("total_cached_tokens"))
-    thoughts = count(counts.get("total_thought_tokens"))
-    new = max(0, count(counts.get("total_input_tokens")) - cached)
+def _read_usage(counts: Mapping[str, Json]) -> Usage:
+    cached = as_count(counts.get("total_cached_tokens"))
+    thoughts = as_count(counts.get("total_thought_tokens"))
+    new = max(0, as_count(counts.get("total_input_tokens")) - cached)
     return Usage(
-        input_tokens=new + count(counts.get("total_tool_use_tokens")),
+        input_tokens=new + as_count(counts.get("total_tool_use_tokens")),
         cache_read_tokens=cached,
-        output_tokens=count(counts.get("total_output_tokens")) + thoughts,
+        output_tokens=as_count(counts.get("total_output_tokens")) + thoughts,
         reasoning_tokens=thoughts,
         searches=sum(
-            count(mapping(one).get("count"))
-            for one in items(counts.get("grounding_tool_count"))
-            if mapping(one).get("type") == "google_search"
+            as_count(as_mapping(one).get("count"))
+            for one in as_list(counts.get("grounding_tool_count"))
+            if as_mapping(one).get("type") == "google_search"
         ),
     )

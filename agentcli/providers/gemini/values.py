@@ -13,19 +13,19 @@ from agentcli.types.messages import Json, ToolCall
 from agentcli.types.tools import ToolSpec
 
 
-def mapping(value: Json) -> dict[str, Json]:
+def as_mapping(value: Json) -> dict[str, Json]:
     return value if isinstance(value, dict) else {}
 
 
-def items(value: Json) -> list[Json]:
+def as_list(value: Json) -> list[Json]:
     return value if isinstance(value, list) else []
 
 
-def string(value: Json) -> str:
+def as_string(value: Json) -> str:
     return value if isinstance(value, str) else ""
 
 
-def count(value: Json) -> int:
+def as_count(value: Json) -> int:
     """Return the number, or 0 if it is not whole. Some servers write whole numbers as floats."""
     is_whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
     return int(value) if is_whole and isinstance(value, int | float) else 0
@@ -60,7 +60,7 @@ def mint_id(*seed: object) -> str:
 
 def write_call(call: ToolCall, written: Mapping[str, Json]) -> dict[str, Json]:
     """Return a call as the model wrote it, with our name if the service would refuse its own."""
-    name = string(written.get("name"))
+    name = as_string(written.get("name"))
     return {**written, "name": name if _ACCEPTED_NAME.fullmatch(name) else call.name}
 
 
@@ -115,6 +115,6 @@ def is_signing(model: Model) -> bool:
     return _OLD.search(model.name) is None
 
 
-def thinking_level(effort: str | None) -> str | None:
+def choose_thinking_level(effort: str | None) -> str | None:
     """Return the level for this effort. An unknown word is passed on: the service judges it."""
     return effort and _LEVELS.get(effort, effort)

@@ -38,12 +38,12 @@ class RequestBody:
     def write(self, body: Mapping[str, Json], history_key: str) -> Body:
         items = body.get(history_key)
         if not isinstance(items, list):
-            return (_text(dict(body)),)
+            return (_encode_text(dict(body)),)
         self._write(items)
         rest = {key: value for key, value in body.items() if key != history_key}
         if rest != self._rest:  # fast, as its larger parts are the same objects
-            self._rest, self._opening = rest, _text(rest)[:-1] + (b"," if rest else b"")
-        opening = self._opening + _text(history_key) + b":["
+            self._rest, self._opening = rest, _encode_text(rest)[:-1] + (b"," if rest else b"")
+        opening = self._opening + _encode_text(history_key) + b":["
         return (opening, *self._settled, b"".join((self._latest, b"]}")))
 
     def _write(self, items: list[Json]) -> None:
@@ -51,7 +51,7 @@ class RequestBody:
         del self._items[start:], self._ends[start:]
         self._cut(self._ends[-1] if self._ends else 0)
         for item in islice(items, start, None):
-            self._latest += (b"," if self._ends else b"") + _text(item)
+            self._latest += (b"," if self._ends else b"") + _encode_text(item)
             self._items.append(item)
             self._ends.append(self._settled_bytes + len(self._latest))
         while len(self._latest) >= 2 * PIECE_BYTES:
@@ -67,6 +67,6 @@ class RequestBody:
         del self._latest[end - self._settled_bytes :]
 
 
-def _text(value: Json) -> bytes:
+def _encode_text(value: Json) -> bytes:
     # Half a surrogate pair, as in a file name that is not valid text, becomes a question mark.
     return _JSON.encode(value).encode("utf-8", "replace")

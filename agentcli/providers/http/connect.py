@@ -80,7 +80,7 @@ async def connect(
             if not proxy or not endpoint.tls:
                 return link
             try:
-                await _tunnel(link, endpoint, proxy=proxy, context=tls())
+                await _open_tunnel(link, endpoint, proxy=proxy, context=tls())
             except BaseException:
                 link.drop()
                 raise
@@ -89,9 +89,9 @@ async def connect(
         where = f"the proxy {nearest} (from {proxy.source})" if proxy else str(nearest)
         raise ConnectionBroken(f"{where} did not answer within {limit_s:g} s") from None
     except ssl.SSLCertVerificationError as error:
-        raise _certificate_error(endpoint, error) from None
+        raise _build_certificate_error(endpoint, error) from None
     except (OSError, ssl.SSLError) as error:
-        raise _unreachable(nearest, error, proxy=proxy) from None
+        raise _build_unreachable_error(nearest, error, proxy=proxy) from None
 
 
 async def _open(endpoint: Endpoint, *, tls: Callable[[], ssl.SSLContext]) -> HttpConnection:
@@ -122,7 +122,7 @@ async def _open_at(
     )
 
 
-async def _tunnel(
+async def _open_tunnel(
     link: HttpConnection, endpoint: Endpoint, *, proxy: Proxy, context: ssl.SSLContext
 ) -> None:
     """Ask the proxy for a connection to the endpoint, and start TLS inside it."""
@@ -156,7 +156,9 @@ _NO_TLS = ("WRONG_VERSION_NUMBER", "PACKET_LENGTH_TOO_LONG", "RECORD_LAYER_FAILU
 """OpenSSL's reasons if what answers does not speak TLS."""
 
 
-def _certificate_error(endpoint: Endpoint, error: ssl.SSLCertVerificationError) -> ConnectionBroken:
+def _build_certificate_error(
+    endpoint: Endpoint, error: ssl.SSLCertVerificationError
+) -> ConnectionBroken:
     if error.verify_code in _WRONG_NAME:
         return ConnectionBroken(
             f"the certificate that {endpoint} shows is not for {endpoint.host}"
@@ -171,7 +173,9 @@ def _certificate_error(endpoint: Endpoint, error: ssl.SSLCertVerificationError) 
     )
 
 
-def _unreachable(endpoint: Endpoint, error: OSError, *, proxy: Proxy | None) -> ConnectionBroken:
+def _build_unreachable_error(
+    endpoint: Endpoint, error: OSError, *, proxy: Proxy | None
+) -> ConnectionBroken:
     where = f"the proxy {endpoint} (from {proxy.source})" if proxy else str(endpoint)
     match error:
         case ssl.SSLError(reason=str(reason)) if reason in _NO_TLS:
@@ -199,10 +203,10 @@ def _unreachable(endpoint: Endpoint, error: OSError, *, proxy: Proxy | None) -> 
                 max_attempts=_REFUSED_ATTEMPTS,
             )
         case _:
-            return ConnectionBroken(f"cannot reach {where} ({_words(error)})")
+            return ConnectionBroken(f"cannot reach {where} ({_describe_error(error)})")
 
 
-def _words(error: OSError) -> str:
+def _describe_error(error: OSError) -> str:
     match error:
         case ConnectionResetError():
             return "the connection was reset"

@@ -13,7 +13,7 @@ from agentcli import __version__
 from agentcli.providers.failures import find_request_id, summarize_body
 from agentcli.providers.http.connect import HttpConnection, connect
 from agentcli.providers.http.http1 import Plain, ResponseHead, ResponseReader, build_decompressor
-from agentcli.providers.http.route import find_route, tls_context
+from agentcli.providers.http.route import build_tls_context, find_route
 from agentcli.providers.http.sockets import (
     ACCEPTED,
     ATTEMPTS,
@@ -70,18 +70,22 @@ class DirectSocket:
         try:
             request_id = find_request_id(answer.head.headers)
             yield ({"type": ACCEPTED, "request_id": request_id},) if request_id else ()
-            async for events in _events(self._pieces(answer)):
+            async for events in _iter_events(self._iter_pieces(answer)):
                 yield events
         finally:
             self._release(answer)
 
-    async def document(self, path: str, *, headers: Mapping[str, str], body: bytes = b"") -> Json:
+    async def fetch_document(
+        self, path: str, *, headers: Mapping[str, str], body: bytes = b""
+    ) -> Json:
         """Return one JSON document, such as a list of models. POST if there is a body, else GET."""
         answer = await self._request("POST" if body else "GET", path, headers=headers, body=(body,))
         limit_s = self._timeouts.content_s
         try:
             async with asyncio.timeout(limit_s):
-                return _document(b"".join([piece async for piece in self._pieces(answer)]))
+                return _parse_document(
+                    b"".join([piece async for piece in self._iter_pieces(answer)])
+                )
         except TimeoutError:
             raise make_stall_error(
                 self._endpoint, f"sent no complete answer within {limit_s:g} s"
@@ -105,7 +109,7 @@ class DirectSocket:
         on_sent: OnSent = lambda: None,
     ) -> "_HttpAnswer":
         """Send a request and wait for the head of its answer. Raise if it is not a success."""
-        head = self._head(method, path, headers=headers, body_bytes=sum(map(len, body)))
+        head = self._build_head(method, path, headers=headers, body_bytes=sum(map(len, body)))
         connection = self._reuse()
         answer = await self._send_on(connection, head, body, on_sent) if connection else None
         if answer is None:
@@ -118,7 +122,7 @@ class DirectSocket:
             )
         try:
             if not 200 <= answer.head.status < 300:
-                raise await self._failure(answer)
+                raise await self._build_failure(answer)
         except BaseException:
             answer.link.drop()
             raise
@@ -142,7 +146,7 @@ class DirectSocket:
                     raise make_stall_error(self._endpoint, "does not answer")
                 first = response.feed(data)
                 if response.head is not None:
-                    return _answer(link, response, head=response.head, first=first)
+                    return _build_answer(link, response, head=response.head, first=first)
                 if data == b"":
                     response.end()
                 data = await link.read(min(self._timeouts.stall_s, deadline - link.loop.time()))
@@ -150,7 +154,7 @@ class DirectSocket:
             link.drop()
             raise
 
-    async def _pieces(self, answer: "_HttpAnswer") -> AsyncIterator[bytes]:
+    async def _iter_pieces(self, answer: "_HttpAnswer") -> AsyncIterator[bytes]:
         """Yield the body as it comes, and an empty piece after each `IDLE_S` of silence."""
         if answer.first:
             yield answer.first
@@ -167,7 +171,7 @@ class DirectSocket:
             if not data:
                 answer.response.end()
             silent_s = 0.0
-            piece = answer.body(data)
+            piece = answer.read_body(data)
             size_bytes += max(len(data), len(piece))
             if size_bytes > LIMIT_REPLY_BYTES:
                 raise ConnectionBroken(
@@ -176,7 +180,7 @@ class DirectSocket:
             if piece:
                 yield piece
 
-    async def _failure(self, answer: "_HttpAnswer") -> HttpError | ConnectionBroken:
+    async def _build_failure(self, answer: "_HttpAnswer") -> HttpError | ConnectionBroken:
         """Return the error for an answer that is not a success. Read only the start of its body."""
         head = answer.head
         if 300 <= head.status < 400:
@@ -188,14 +192,14 @@ class DirectSocket:
             data = await answer.link.read(deadline - answer.link.loop.time())
             if not data:
                 break
-            body += answer.body(data)
+            body += answer.read_body(data)
         text = body[:LIMIT_ERROR_BYTES].decode("utf-8", "replace")
         try:
             return HttpError(head.status, head.headers, json.loads(text))
         except (ValueError, RecursionError):
             return HttpError(head.status, head.headers, text)
 
-    def _head(
+    def _build_head(
         self, method: str, path: str, *, headers: Mapping[str, str], body_bytes: int
     ) -> bytes:
         target, host = self._route.locate(path)
@@ -216,12 +220,15 @@ class DirectSocket:
 
     async def _connect(self) -> HttpConnection:
         return await connect(
-            self._endpoint, proxy=self._route.proxy, tls=self._tls, limit_s=self._timeouts.connect_s
+            self._endpoint,
+            proxy=self._route.proxy,
+            tls=self._load_tls,
+            limit_s=self._timeouts.connect_s,
         )
 
-    def _tls(self) -> SSLContext:
+    def _load_tls(self) -> SSLContext:
         if self._context is None:
-            self._context = tls_context(self._environ)
+            self._context = build_tls_context(self._environ)
         return self._context
 
     def _reuse(self) -> HttpConnection | None:
@@ -256,19 +263,19 @@ class _HttpAnswer:
             raise self.response.fault
         return not self.response.finished
 
-    def body(self, data: bytes) -> bytes:
+    def read_body(self, data: bytes) -> bytes:
         """Return the part of the body in these bytes of the connection."""
         return self.plain(self.response.feed(data))
 
 
-def _answer(
+def _build_answer(
     link: HttpConnection, response: ResponseReader, *, head: ResponseHead, first: bytes
 ) -> _HttpAnswer:
     plain = build_decompressor(head.headers.get("content-encoding", ""))
     return _HttpAnswer(link=link, response=response, head=head, plain=plain, first=plain(first))
 
 
-async def _events(pieces: AsyncIterator[bytes]) -> AsyncIterator[Sequence[Event]]:
+async def _iter_events(pieces: AsyncIterator[bytes]) -> AsyncIterator[Sequence[Event]]:
     """Yield the events of an event stream or of one document; raise ConnectionBroken for HTML.
 
     The first character tells them apart.
@@ -290,7 +297,7 @@ async def _events(pieces: AsyncIterator[bytes]) -> AsyncIterator[Sequence[Event]
             )
         case b"{" | b"[":
             rest = [piece async for piece in pieces]
-            yield _as_events(_document(opening + b"".join(rest)))
+            yield _as_events(_parse_document(opening + b"".join(rest)))
         case _:
             async for events in _stream_events(opening, pieces):
                 yield events
@@ -324,7 +331,7 @@ def _feed(stream: EventStream, piece: bytes) -> Sequence[Event]:
         raise ConnectionBroken(str(fault), kind=fault.kind, max_attempts=max_attempts) from None
 
 
-def _document(text: bytes) -> Json:
+def _parse_document(text: bytes) -> Json:
     try:
         document: Json = json.loads(text)
     except (ValueError, RecursionError):

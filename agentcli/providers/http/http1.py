@@ -136,18 +136,18 @@ class ResponseReader:
             self.finished = True
         if not self.finished:
             if self.head is None and self._buffer.startswith(_TLS_ALERT.encode("latin-1")):
-                _status(_TLS_ALERT)
+                _parse_status(_TLS_ALERT)
             nothing = self.head is None and not self._buffer and not self._lines
             where = "without an answer" if nothing else "in the middle of the answer"
             raise ConnectionBroken(f"the connection was closed {where}", kind=ProviderErrorKind.CUT)
 
     def _read_head(self, body: bytearray) -> bool:
-        line = self._line()
+        line = self._take_line()
         if line is None:
             return False
         if line:
             self._lines.append(line)
-            _status(self._lines[0])
+            _parse_status(self._lines[0])
             if len(self._lines) > LIMIT_HEADERS:
                 raise ConnectionBroken(
                     f"the answer has more than {LIMIT_HEADERS} headers", max_attempts=1
@@ -181,7 +181,7 @@ class ResponseReader:
         return False
 
     def _read_chunk_size(self, body: bytearray) -> bool:
-        line = self._line()
+        line = self._take_line()
         if line is None:
             return False
         size = _CHUNK_SIZE.match(line)
@@ -195,13 +195,13 @@ class ResponseReader:
 
     def _read_chunk(self, body: bytearray) -> bool:
         self._take_run(body)
-        if self._run_bytes or self._line() is None:
+        if self._run_bytes or self._take_line() is None:
             return False
         self._read_part = self._read_chunk_size
         return True
 
     def _read_trailer(self, body: bytearray) -> bool:
-        line = self._line()
+        line = self._take_line()
         self.finished = line == ""
         return line is not None
 
@@ -211,7 +211,7 @@ class ResponseReader:
         body += taken
         self._run_bytes -= len(taken)
 
-    def _line(self) -> str | None:
+    def _take_line(self) -> str | None:
         """Return the next line without its line end, or None while it is incomplete."""
         end = self._buffer.find(b"\n", 0, LIMIT_LINE_BYTES)
         if end < 0:
@@ -231,11 +231,11 @@ def _parse_head(lines: list[str]) -> ResponseHead:
         key = name.strip().lower()
         headers[key] = f"{headers[key]}, {value.strip()}" if key in headers else value.strip()
     return ResponseHead(
-        status=_status(first), headers=headers, is_http_1_1=first.startswith("HTTP/1.1")
+        status=_parse_status(first), headers=headers, is_http_1_1=first.startswith("HTTP/1.1")
     )
 
 
-def _status(line: str) -> int:
+def _parse_status(line: str) -> int:
     status = _STATUS_LINE.match(line)
     if status is None and line.startswith(_TLS_ALERT):
         raise ConnectionBroken(

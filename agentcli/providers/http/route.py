@@ -100,12 +100,12 @@ def parse_endpoint(url: str) -> Endpoint:
 
 
 def find_proxy(endpoint: Endpoint, environ: Mapping[str, str]) -> Proxy | None:
-    if is_loopback(endpoint.host) or _is_exempt(endpoint, _variable(environ, "no_proxy")[1]):
+    if is_loopback(endpoint.host) or _is_exempt(endpoint, _read_variable(environ, "no_proxy")[1]):
         return None
     for name in ("https_proxy" if endpoint.tls else "http_proxy", "all_proxy"):
-        source, value = _variable(environ, name)
+        source, value = _read_variable(environ, name)
         if value:
-            return _proxy(value, source)
+            return _parse_proxy(value, source)
     return None
 
 
@@ -138,23 +138,23 @@ def check_proxies(environ: Mapping[str, str]) -> None:
     For clients that read all of these variables themselves, and fail on a bad one.
     """
     for name in ("https_proxy", "http_proxy", "all_proxy"):
-        source, value = _variable(environ, name)
+        source, value = _read_variable(environ, name)
         if value:
-            _proxy(value, source)
+            _parse_proxy(value, source)
 
 
 def is_loopback(host: str) -> bool:
-    address = _address(host)
+    address = _parse_address(host)
     return host == "localhost" if address is None else address.is_loopback
 
 
-def _variable(environ: Mapping[str, str], name: str) -> tuple[str, str]:
+def _read_variable(environ: Mapping[str, str], name: str) -> tuple[str, str]:
     """Return the variable's name and value. The lower-case name wins, as in curl."""
     source = name if environ.get(name) else name.upper()
     return source, environ.get(source, "").strip()
 
 
-def _proxy(value: str, source: str) -> Proxy:
+def _parse_proxy(value: str, source: str) -> Proxy:
     address = value if "://" in value else f"http://{value}"
     if not is_address(address):
         shown = re.sub(r"(?<=//).*@", "", address)  # without a password
@@ -165,12 +165,12 @@ def _proxy(value: str, source: str) -> Proxy:
     parts = urlsplit(address)
     return Proxy(
         endpoint=parse_endpoint(parts._replace(path="", query="", fragment="").geturl()),
-        credentials=_basic(parts),
+        credentials=_build_basic(parts),
         source=source,
     )
 
 
-def _basic(parts: SplitResult) -> str | None:
+def _build_basic(parts: SplitResult) -> str | None:
     if parts.username is None:
         return None
     pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
@@ -197,32 +197,32 @@ def _covers(entry: str, endpoint: Endpoint) -> bool:
 
 
 def _is_in_network(host: str, network: str) -> bool:
-    address = _address(host)
+    address = _parse_address(host)
     try:
         return address is not None and address in ipaddress.ip_network(network, strict=False)
     except ValueError:
         return False
 
 
-def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+def _parse_address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
         return ipaddress.ip_address(host)
     except ValueError:
         return None
 
 
-def tls_context(environ: Mapping[str, str]) -> ssl.SSLContext:
+def build_tls_context(environ: Mapping[str, str]) -> ssl.SSLContext:
     """Build the TLS context. It costs tens of milliseconds, so do it once and only for https."""
     variable = next((name for name in CERTIFICATE_VARIABLES if environ.get(name)), None)
     if variable is None:
         context = ssl.create_default_context()
     else:
-        context = _context_from(Path(environ[variable]), variable)
+        context = _load_context(Path(environ[variable]), variable)
     context.set_alpn_protocols(["http/1.1"])
     return context
 
 
-def _context_from(path: Path, variable: str) -> ssl.SSLContext:
+def _load_context(path: Path, variable: str) -> ssl.SSLContext:
     try:
         if path.is_dir():
             return ssl.create_default_context(capath=str(path))

@@ -34,7 +34,7 @@ class Timeouts:
     """Between any two pieces of content. Some servers send pings while a model thinks."""
 
     @staticmethod
-    def silent_for(limit_s: float | None) -> "Timeouts":
+    def limit_silence(limit_s: float | None) -> "Timeouts":
         """Return timeouts that allow no silence longer than `limit_s`; the defaults if None."""
         if limit_s is None:
             return Timeouts()

@@ -54,7 +54,7 @@ class EventStream:
         return events
 
     def _feed(self, chunk: bytes, events: list[Event]) -> None:
-        for line in self._lines(chunk):
+        for line in self._take_lines(chunk):
             if line.startswith(b"data:"):
                 self._add(line[5:].removeprefix(b" "))
             elif line == b"data":
@@ -72,7 +72,7 @@ class EventStream:
         except ProviderError:
             return []
 
-    def _lines(self, chunk: bytes) -> list[bytes]:
+    def _take_lines(self, chunk: bytes) -> list[bytes]:
         """Return the lines that are complete now, without their line ends."""
         if not chunk:
             return []

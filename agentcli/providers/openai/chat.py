@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from operator import and_
 
 from agentcli.providers.dialect import Decoder, Model
-from agentcli.providers.incremental import incremental, join_runs, memoize
+from agentcli.providers.incremental import join_runs, make_incremental, memoize
 from agentcli.providers.openai.chat_calls import ARGUMENTS, EXTRA
 from agentcli.providers.openai.chat_quirks import (
     MAX_COMPLETION_TOKENS,
@@ -25,11 +25,11 @@ from agentcli.providers.openai.chat_quirks import (
 )
 from agentcli.providers.openai.chat_reply import PROTOCOL, ChatDecoder
 from agentcli.providers.openai.content import (
-    answer_format,
-    data_url,
+    build_answer_format,
+    build_data_url,
+    build_result_text,
     dump_compact,
-    result_text,
-    service_tier,
+    encode_service_tier,
 )
 from agentcli.providers.openai.errors import read_error
 from agentcli.providers.strict import OPENAI, build_strict_schema, with_object_root
@@ -75,21 +75,24 @@ def headers(key: str | None) -> dict[str, str]:
 def encode(request: Request, model: Model) -> dict[str, Json]:
     body: dict[str, Json] = {
         "model": model.name,
-        "messages": [*_system(request.system), *_join_users(_messages(request.messages, model))],
+        "messages": [
+            *_encode_system(request.system),
+            *_join_users(_encode_messages(request.messages, model)),
+        ],
         "stream": True,
     }
     if NO_STREAM_USAGE not in model.quirks:
         body["stream_options"] = {"include_usage": True}
     if request.tools:
-        body["tools"] = [_tool(spec, model) for spec in request.tools]
-        if (choice := _tool_choice(request.tool_choice, model)) != "auto":
+        body["tools"] = [_encode_tool(spec, model) for spec in request.tools]
+        if (choice := _encode_tool_choice(request.tool_choice, model)) != "auto":
             body["tool_choice"] = choice
         if not request.parallel and NO_PARALLEL_SWITCH not in model.quirks:
             body["parallel_tool_calls"] = False
-    body |= service_tier(request)
-    if effort := _effort(request, model):
+    body |= encode_service_tier(request)
+    if effort := _choose_effort(request, model):
         body["reasoning_effort"] = effort
-    if answer := answer_format(request, model):
+    if answer := build_answer_format(request, model):
         body["response_format"] = {"type": "json_schema", "json_schema": answer}
     if request.output_limit_tokens is not None:
         is_old = MAX_TOKENS in model.quirks and MAX_COMPLETION_TOKENS not in model.quirks
@@ -98,7 +101,7 @@ def encode(request: Request, model: Model) -> dict[str, Json]:
     return body
 
 
-def _effort(request: Request, model: Model) -> str | None:
+def _choose_effort(request: Request, model: Model) -> str | None:
     if NO_EFFORT in model.quirks:
         return None
     gpt = _GPT.match(model.name)
@@ -109,7 +112,7 @@ def _effort(request: Request, model: Model) -> str | None:
 
 
 @memoize
-def _tool(spec: ToolSpec, model: Model) -> Json:
+def _encode_tool(spec: ToolSpec, model: Model) -> Json:
     subset = None if NO_STRICT in model.quirks else build_strict_schema(spec, OPENAI, model)
     function: dict[str, Json] = {
         "name": spec.name,
@@ -121,7 +124,7 @@ def _tool(spec: ToolSpec, model: Model) -> Json:
     return {"type": "function", "function": function}
 
 
-def _tool_choice(choice: ToolChoice, model: Model) -> Json:
+def _encode_tool_choice(choice: ToolChoice, model: Model) -> Json:
     if choice == "auto" or (choice == "none" and NO_TOOL_CHOICE not in model.quirks):
         return choice
     if not model.forced_tool_choice or NO_TOOL_CHOICE in model.quirks:
@@ -132,7 +135,7 @@ def _tool_choice(choice: ToolChoice, model: Model) -> Json:
 
 
 @memoize
-def _system(text: str) -> list[dict[str, Json]]:
+def _encode_system(text: str) -> list[dict[str, Json]]:
     return [{"role": "system", "content": text}] if text else []
 
 
@@ -147,52 +150,57 @@ def _join_contents(*run: dict[str, Json]) -> dict[str, Json]:
     texts = [content for content in contents if isinstance(content, str)]
     if len(texts) == len(contents):
         return {"role": "user", "content": "\n\n".join(texts)}
-    return {"role": "user", "content": [part for content in contents for part in _parts(content)]}
+    return {
+        "role": "user",
+        "content": [part for content in contents for part in _list_parts(content)],
+    }
 
 
-def _parts(content: Json) -> list[Json]:
+def _list_parts(content: Json) -> list[Json]:
     return content if isinstance(content, list) else [{"type": "text", "text": content}]
 
 
-@incremental
-def _messages(message: Message, before: Message | None, model: Model) -> Sequence[dict[str, Json]]:
+@make_incremental
+def _encode_messages(
+    message: Message, before: Message | None, model: Model
+) -> Sequence[dict[str, Json]]:
     match message:
         case UserMessage():
-            return [{"role": "user", "content": _content(message.content)}]
+            return [{"role": "user", "content": _encode_content(message.content)}]
         case AssistantMessage():
-            return _reply(message, model)
+            return _encode_reply(message, model)
         case ToolMessage():
-            return [*map(_answer, message.results), *_images(message.results)]
+            return [*map(_encode_answer, message.results), *_encode_images(message.results)]
 
 
-def _content(content: Sequence[Text | Image] | Content) -> Json:
+def _encode_content(content: Sequence[Text | Image] | Content) -> Json:
     if any(isinstance(block, Image) for block in content):
-        return [_part(block) for block in content if not isinstance(block, Document)]
+        return [_encode_part(block) for block in content if not isinstance(block, Document)]
     # The templates of local models take a string; not all of them take parts.
     return "\n\n".join(block.text for block in content if isinstance(block, Text))
 
 
-def _part(block: Text | Image) -> Json:
+def _encode_part(block: Text | Image) -> Json:
     match block:
         case Text():
             return {"type": "text", "text": block.text}
         case Image():
-            return {"type": "image_url", "image_url": {"url": data_url(block)}}
+            return {"type": "image_url", "image_url": {"url": build_data_url(block)}}
 
 
-def _reply(reply: AssistantMessage, model: Model) -> Sequence[dict[str, Json]]:
+def _encode_reply(reply: AssistantMessage, model: Model) -> Sequence[dict[str, Json]]:
     text = "\n\n".join(block.text for block in reply.content if isinstance(block, Text))
-    calls: list[Json] = [_call(call) for call in reply.tool_calls]
+    calls: list[Json] = [_encode_call(call) for call in reply.tool_calls]
     if not calls and not text:
         return []
     nothing = "" if NO_NULL_CONTENT in model.quirks else None
     message: dict[str, Json] = {"role": "assistant", "content": text or nothing}
     if calls:
         message["tool_calls"] = calls
-    return [message | _reasoning(reply, model)]
+    return [message | _encode_reasoning(reply, model)]
 
 
-def _reasoning(reply: AssistantMessage, model: Model) -> dict[str, Json]:
+def _encode_reasoning(reply: AssistantMessage, model: Model) -> dict[str, Json]:
     """Return the reasoning, under the field names that the server used.
 
     Most servers want it only with the calls that it led to.
@@ -207,7 +215,7 @@ def _reasoning(reply: AssistantMessage, model: Model) -> dict[str, Json]:
     return fields or ({"reasoning_content": ""} if is_wanted else {})
 
 
-def _call(call: ToolCall) -> Json:
+def _encode_call(call: ToolCall) -> Json:
     own = call.echo.data if call.echo and isinstance(call.echo.data, dict) else {}
     # Servers pass the arguments we send back to a template that must parse them as an object.
     arguments = dump_compact(call.input) if isinstance(call.input, dict) else "{}"
@@ -221,18 +229,18 @@ def _call(call: ToolCall) -> Json:
     return made
 
 
-def _answer(result: ToolResult) -> dict[str, Json]:
+def _encode_answer(result: ToolResult) -> dict[str, Json]:
     return {
         "role": "tool",
         "tool_call_id": result.call_id,
-        "content": result_text(result) or IMAGE_FOLLOWS,
+        "content": build_result_text(result) or IMAGE_FOLLOWS,
     }
 
 
-def _images(results: Sequence[ToolResult]) -> Sequence[dict[str, Json]]:
+def _encode_images(results: Sequence[ToolResult]) -> Sequence[dict[str, Json]]:
     parts: list[Json] = []
     for result in results:
-        images = [_part(block) for block in result.content if isinstance(block, Image)]
+        images = [_encode_part(block) for block in result.content if isinstance(block, Image)]
         if images:
             parts += [{"type": "text", "text": f"From {result.name}:"}, *images]
     return [{"role": "user", "content": parts}] if parts else []

@@ -81,9 +81,9 @@ class CallAssembly:
         """
         function = delta.get("function")
         given = function if isinstance(function, dict) else {}
-        name, piece = _word(given, "name"), _piece(given.get("arguments"))
+        name, piece = _read_word(given, "name"), _read_piece(given.get("arguments"))
         call = self._find_call(delta, name=name, piece=piece, reply_id=reply_id)
-        call.id = call.id or _word(delta, "id")
+        call.id = call.id or _read_word(delta, "id")
         call.name = call.name or name
         call.extra = delta.get(EXTRA) or call.extra
         call.add(piece)
@@ -100,7 +100,7 @@ class CallAssembly:
         index = delta.get("index")
         at = index if isinstance(index, int) else 0
         call = self._current.get(at)
-        if call is None or not call.continues_with(_word(delta, "id"), name, piece):
+        if call is None or not call.continues_with(_read_word(delta, "id"), name, piece):
             call = StreamedCall(minted_id=_mint_id(reply_id, len(self._calls)))
             self._calls.append(call)
             self._current[at] = call
@@ -118,7 +118,7 @@ class CallAssembly:
             if (is_cut and not call.is_complete) or not (call.name or call.arguments):
                 continue
             call_id = _find_free_id(replace_unpaired(call.id) or call.minted_id, taken)
-            data = _echo_fields(call)
+            data = _build_echo_fields(call)
             made.append(
                 ToolCall(
                     id=call_id,
@@ -130,13 +130,13 @@ class CallAssembly:
         return made
 
 
-def _piece(arguments: Json) -> str:
+def _read_piece(arguments: Json) -> str:
     if arguments is None:
         return ""
     return arguments if isinstance(arguments, str) else dump_compact(arguments)
 
 
-def _echo_fields(call: StreamedCall) -> dict[str, Json]:
+def _build_echo_fields(call: StreamedCall) -> dict[str, Json]:
     """Return what encoding the call again from its parsed arguments would lose."""
     data: dict[str, Json] = {}
     parsed, written = parse_arguments(call.arguments), restore_arguments(call.arguments)
@@ -162,6 +162,6 @@ def _find_free_id(wanted: str, taken: set[str]) -> str:
     return free
 
 
-def _word(data: Mapping[str, Json], key: str) -> str:
+def _read_word(data: Mapping[str, Json], key: str) -> str:
     value = data.get(key)
     return value if isinstance(value, str) else ""

@@ -55,13 +55,13 @@ class ReasoningAssembly:
             if isinstance(text, str) and text:
                 self._field = self._field or field
                 return self.say(text)
-        return self.say("".join(map(_growing_text, details)))
+        return self.say("".join(map(_read_growing_text, details)))
 
     def say(self, text: str) -> str:
         self._pieces.append(text)
         return replace_unpaired(text)
 
-    def block(self, *, protocol: str, model: str) -> Thinking | None:
+    def build_block(self, *, protocol: str, model: str) -> Thinking | None:
         text = replace_unpaired("".join(self._pieces))
         data: Json = None
         if self._details:
@@ -86,7 +86,7 @@ class ReasoningAssembly:
         last[key] = text
 
 
-def _growing_text(detail: Json) -> str:
+def _read_growing_text(detail: Json) -> str:
     if not isinstance(detail, dict):
         return ""
     text = detail.get(_GROWING.get(str(detail.get("type")), ""))
@@ -132,13 +132,13 @@ class ChatDecoder:
         if event.get("type") == DONE:
             self._is_over = True
         self._reply_id = self._reply_id or f"{event.get('id') or ''}{event.get('created') or ''}"
-        choices = _dicts(event.get("choices"))
+        choices = _list_dicts(event.get("choices"))
         usage = event.get("usage")
         if isinstance(usage, dict):
-            self._usage = _usage(usage)
+            self._usage = _read_usage(usage)
             self._is_over = self._is_over or (self._has_begun and not choices)
         ours = [choice for choice in choices if choice.get("index") in (0, None)]
-        return [delta for choice in ours for delta in self._choice(choice)]
+        return [delta for choice in ours for delta in self._take_choice(choice)]
 
     def message(self) -> AssistantMessage:
         is_over = self._is_over or (self._is_silent and self._calls.is_whole)
@@ -146,10 +146,10 @@ class ChatDecoder:
             raise make_cut_error("the stream ended without a finish reason")
         is_partial = self._finish not in _DONE
         refusal = "".join(self._refusal)
-        content = self._content(is_partial=is_partial)
+        content = self._build_content(is_partial=is_partial)
         return AssistantMessage(
             content=content,
-            stop=_stop(content, finish=self._finish, refusal=refusal),
+            stop=_read_stop(content, finish=self._finish, refusal=refusal),
             stop_detail=replace_unpaired(refusal or (self._finish if is_partial else "")),
             cut_off=self._calls.list_incomplete() if is_partial else (),
             protocol=PROTOCOL,
@@ -160,77 +160,77 @@ class ChatDecoder:
     def usage(self) -> Usage:
         return self._usage
 
-    def _content(self, *, is_partial: bool) -> tuple[Block, ...]:
+    def _build_content(self, *, is_partial: bool) -> tuple[Block, ...]:
         name = self._model.name
-        thought = self._thoughts.block(protocol=PROTOCOL, model=name)
+        thought = self._thoughts.build_block(protocol=PROTOCOL, model=name)
         text = replace_unpaired("".join(self._pieces))
         calls = self._calls.calls(protocol=PROTOCOL, model=name, is_cut=is_partial)
         blocks: list[Block | None] = [thought, Text(text=text) if text else None, *calls]
         return tuple(block for block in blocks if block is not None)
 
-    def _choice(self, choice: Mapping[str, Json]) -> Sequence[Delta]:
+    def _take_choice(self, choice: Mapping[str, Json]) -> Sequence[Delta]:
         given = choice.get("finish_reason")
         finish = given.lower() if isinstance(given, str) else None
         if choice.get("error") or finish in _FAILED:
             raise make_stream_error(choice.get("error"))
-        shown = [*self._delta(choice.get("delta")), *self._whole(choice.get("message"))]
+        shown = [*self._take_delta(choice.get("delta")), *self._take_whole(choice.get("message"))]
         self._has_begun = self._has_begun or bool(shown)
         self._is_silent = finish == "" and not shown
         self._finish = finish or self._finish
         return shown
 
-    def _whole(self, message: Json) -> Sequence[Delta]:
+    def _take_whole(self, message: Json) -> Sequence[Delta]:
         """Take a reply that was not streamed, as one delta with all calls in order."""
         if not isinstance(message, dict):
             return ()
         self._is_over = True
-        calls = _dicts(message.get("tool_calls"))
+        calls = _list_dicts(message.get("tool_calls"))
         numbered: list[Json] = [{**call, "index": index} for index, call in enumerate(calls)]
-        return self._delta({**message, "tool_calls": numbered})
+        return self._take_delta({**message, "tool_calls": numbered})
 
-    def _delta(self, delta: Json) -> Sequence[Delta]:
+    def _take_delta(self, delta: Json) -> Sequence[Delta]:
         if not isinstance(delta, dict):
             return ()
         content = delta.get("content")
         if isinstance(content, str) and content and delta.keys() <= _PLAIN:  # nearly every one
             self._pieces.append(content)
             return (TextDelta(text=replace_unpaired(content)),)
-        refusal = _texts(delta.get("refusal"))
+        refusal = _list_texts(delta.get("refusal"))
         self._refusal += refusal
-        texts = [*_texts(content), *refusal]
+        texts = [*_list_texts(content), *refusal]
         self._pieces += texts
-        thoughts = [self._thoughts.feed(delta), *self._thoughts_in(content)]
-        calls = [self._calls.feed(call, reply_id=self._reply_id) for call in _calls_in(delta)]
+        thoughts = [self._thoughts.feed(delta), *self._take_thoughts(content)]
+        calls = [self._calls.feed(call, reply_id=self._reply_id) for call in _list_calls(delta)]
         return [
             *(ThinkingDelta(text=thought) for thought in thoughts if thought),
             *(TextDelta(text=replace_unpaired(text)) for text in texts),
             *(call for call in calls if call is not None),
         ]
 
-    def _thoughts_in(self, content: Json) -> Sequence[str]:
+    def _take_thoughts(self, content: Json) -> Sequence[str]:
         """Take thinking that some servers send among the parts of the content."""
-        parts = [part.get("thinking") for part in _dicts(content)]
-        return [self._thoughts.say(text) for part in parts for text in _texts(part)]
+        parts = [part.get("thinking") for part in _list_dicts(content)]
+        return [self._thoughts.say(text) for part in parts for text in _list_texts(part)]
 
 
-def _texts(content: Json) -> Sequence[str]:
+def _list_texts(content: Json) -> Sequence[str]:
     """Return the texts of a string or of parts, without empty ones."""
     if isinstance(content, str):
         return [content] if content else []
-    return [text for part in _dicts(content) for text in _texts(part.get("text"))]
+    return [text for part in _list_dicts(content) for text in _list_texts(part.get("text"))]
 
 
-def _calls_in(delta: Mapping[str, Json]) -> Sequence[dict[str, Json]]:
+def _list_calls(delta: Mapping[str, Json]) -> Sequence[dict[str, Json]]:
     """Return the calls of a delta. Older servers send at most one, without index and id."""
-    calls, older = _dicts(delta.get("tool_calls")), delta.get("function_call")
+    calls, older = _list_dicts(delta.get("tool_calls")), delta.get("function_call")
     return [{"function": older}] if isinstance(older, dict) and not calls else calls
 
 
-def _dicts(value: Json) -> Sequence[dict[str, Json]]:
+def _list_dicts(value: Json) -> Sequence[dict[str, Json]]:
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
-def _stop(content: Sequence[Block], *, finish: str, refusal: str) -> Stop:
+def _read_stop(content: Sequence[Block], *, finish: str, refusal: str) -> Stop:
     if refusal or finish in _REFUSED:
         return "refusal"
     if finish in _CUT_OFF:
@@ -240,19 +240,19 @@ def _stop(content: Sequence[Block], *, finish: str, refusal: str) -> Stop:
     return "tool_calls" if any(isinstance(block, ToolCall) for block in content) else "end"
 
 
-def _usage(usage: dict[str, Json]) -> Usage:
+def _read_usage(usage: dict[str, Json]) -> Usage:
     prompt, completion = usage.get("prompt_tokens_details"), usage.get("completion_tokens_details")
-    cached = _count(prompt, "cached_tokens") or _count(usage, "prompt_cache_hit_tokens")
-    written = _count(prompt, "cache_write_tokens")
+    cached = _read_count(prompt, "cached_tokens") or _read_count(usage, "prompt_cache_hit_tokens")
+    written = _read_count(prompt, "cache_write_tokens")
     return Usage(
-        input_tokens=max(0, _count(usage, "prompt_tokens") - cached - written),
+        input_tokens=max(0, _read_count(usage, "prompt_tokens") - cached - written),
         cache_read_tokens=cached,
         cache_write_tokens=written,
-        output_tokens=_count(usage, "completion_tokens"),
-        reasoning_tokens=_count(completion, "reasoning_tokens"),
+        output_tokens=_read_count(usage, "completion_tokens"),
+        reasoning_tokens=_read_count(completion, "reasoning_tokens"),
     )
 
 
-def _count(data: Json, key: str) -> int:
+def _read_count(data: Json, key: str) -> int:
     value = data.get(key) if isinstance(data, dict) else None
     return value if isinstance(value, int) else 0

@@ -6,7 +6,7 @@ result of a call is a screenshot and nothing else: what went wrong is told in a 
 
 from collections.abc import Mapping, Sequence
 
-from agentcli.providers.openai.content import data_url, result_text
+from agentcli.providers.openai.content import build_data_url, build_result_text
 from agentcli.types.computer import COMPUTER, SCREEN_HEIGHT, SCREEN_WIDTH
 from agentcli.types.messages import Image, Json
 from agentcli.types.tools import ErrorKind, ToolResult
@@ -99,7 +99,7 @@ def make_answers(result: ToolResult, call: Mapping[str, Json]) -> list[dict[str,
     image = next((block for block in result.content if isinstance(block, Image)), None)
     shown: Json = {
         "type": "computer_screenshot",
-        "image_url": data_url(image) if image else _BLANK,
+        "image_url": build_data_url(image) if image else _BLANK,
     }
     answer: dict[str, Json] = {
         "type": f"{CALL}_output",
@@ -111,5 +111,5 @@ def make_answers(result: ToolResult, call: Mapping[str, Json]) -> list[dict[str,
         answer["acknowledged_safety_checks"] = checks
     if result.status == "ok":
         return [answer]
-    content: list[Json] = [{"type": "input_text", "text": result_text(result)}]
+    content: list[Json] = [{"type": "input_text", "text": build_result_text(result)}]
     return [answer, {"type": "message", "role": "user", "content": content}]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from agentcli.providers.arguments import parse_arguments
 from agentcli.providers.dialect import Model
-from agentcli.providers.strict import OPENAI_ANSWER, answer_schema, to_strict
+from agentcli.providers.strict import OPENAI_ANSWER, find_answer_schema, to_strict
 from agentcli.types.messages import Document, Image, Json, Text
 from agentcli.types.provider import Request
 from agentcli.types.tools import ToolResult
@@ -14,18 +14,18 @@ _ANSWER = "answer"
 _FAILED = "Error: "
 
 
-def data_url(media: Image | Document) -> str:
+def build_data_url(media: Image | Document) -> str:
     return f"data:{media.media_type};base64,{media.data}"
 
 
-def result_text(result: ToolResult) -> str:
+def build_result_text(result: ToolResult) -> str:
     """Return the text, with a prefix if the call failed: neither protocol has a flag for that."""
-    return _error_prefix(result) + result.text
+    return _choose_error_prefix(result) + result.text
 
 
-def result_content(result: ToolResult) -> Sequence[Text | Image | Document]:
+def build_result_content(result: ToolResult) -> Sequence[Text | Image | Document]:
     """Return the content with the same prefix, and with its images and documents in order."""
-    mark = _error_prefix(result)
+    mark = _choose_error_prefix(result)
     match result.content:
         case _ if not mark:
             return result.content
@@ -35,24 +35,24 @@ def result_content(result: ToolResult) -> Sequence[Text | Image | Document]:
             return [Text(text=mark.strip()), *content]
 
 
-def _error_prefix(result: ToolResult) -> str:
+def _choose_error_prefix(result: ToolResult) -> str:
     is_marked = result.status != "error" or result.text.startswith(_FAILED)
     return "" if is_marked else _FAILED
 
 
-def answer_format(request: Request, model: Model) -> dict[str, Json] | None:
+def build_answer_format(request: Request, model: Model) -> dict[str, Json] | None:
     """Return a name and a schema for the answer, or None if there is no schema.
 
     It is strict if the provider can enforce the schema.
     """
-    schema = answer_schema(request, model)
+    schema = find_answer_schema(request, model)
     if schema is None:
         return None
     held = to_strict(schema, OPENAI_ANSWER)
     return {"name": _ANSWER, "schema": held or schema, "strict": held is not None}
 
 
-def service_tier(request: Request) -> dict[str, Json]:
+def encode_service_tier(request: Request) -> dict[str, Json]:
     return {"service_tier": request.service_tier} if request.service_tier else {}
 
 

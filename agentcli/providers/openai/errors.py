@@ -9,8 +9,8 @@ import re
 from collections.abc import Mapping
 
 from agentcli.providers.failures import (
+    classify_status,
     find_fault,
-    kind_of_status,
     make_http_error,
     read_wait_s,
     summarize_body,
@@ -87,7 +87,7 @@ _NO_TOOLS = compile_later(r"does not support (?:tools|function)", re.I)
 def read_error(status: int, headers: Mapping[str, str], body: Json) -> ProviderError:
     """Return the error of an HTTP answer, with its kind and hint."""
     text = summarize_body(body)
-    kind = _classify(find_fault(body), text) or kind_of_status(status)
+    kind = _classify(find_fault(body), text) or classify_status(status)
     asked_s = read_wait_s(headers)
     return make_http_error(
         status,
@@ -103,9 +103,9 @@ def make_stream_error(fault: Json) -> ProviderError:
     """Return an error reported after the answer began. By default it is worth a retry."""
     wrapped: Json = {"error": fault} if fault else None
     text = summarize_body(wrapped) or "the provider ended the reply without a reason"
-    status = _status(find_fault(wrapped))
+    status = _read_status(find_fault(wrapped))
     kind = _classify(find_fault(wrapped), text) or (
-        kind_of_status(status) if status else _classify_by_shape(find_fault(wrapped))
+        classify_status(status) if status else _classify_by_shape(find_fault(wrapped))
     )
     return ProviderError(
         text,
@@ -132,7 +132,7 @@ def _classify_by_shape(fault: Mapping[str, Json]) -> ProviderErrorKind:
     return ProviderErrorKind.REJECTED if is_final else ProviderErrorKind.UNAVAILABLE
 
 
-def _status(fault: Mapping[str, Json]) -> int | None:
+def _read_status(fault: Mapping[str, Json]) -> int | None:
     """Return the HTTP status that gateways put where the code belongs."""
     for value in (fault.get("code"), fault.get("status")):
         if isinstance(value, int | str) and re.fullmatch(r"[45]\d\d", str(value)):

@@ -7,17 +7,17 @@ sent is sent without its id. The reason is that the provider looks for the other
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from agentcli.providers.arguments import object_arguments
+from agentcli.providers.arguments import wrap_arguments
 from agentcli.providers.dialect import Decoder, Model
-from agentcli.providers.incremental import incremental, memoize
+from agentcli.providers.incremental import make_incremental, memoize
 from agentcli.providers.openai import computer
 from agentcli.providers.openai.content import (
-    answer_format,
-    data_url,
+    build_answer_format,
+    build_data_url,
+    build_result_content,
+    build_result_text,
     dump_compact,
-    result_content,
-    result_text,
-    service_tier,
+    encode_service_tier,
 )
 from agentcli.providers.openai.errors import read_error
 from agentcli.providers.openai.hosted import declare_hosted, list_included
@@ -67,7 +67,7 @@ def _declare_tools(declared: RequestTools, model: Model) -> Iterator[Json]:
                 "parameters": with_object_root(spec.schema),
             }
         elif spec.name not in names:
-            yield _tool(spec, model)
+            yield _encode_tool(spec, model)
 
 
 @memoize
@@ -81,12 +81,12 @@ def make_loaded_item(item: Item, deferred: tuple[ToolSpec, ...], model: Model) -
         "call_id": item["call_id"],
         "execution": "client",
         "status": "completed",
-        "tools": [{**_tool(spec, model), "defer_loading": True} for spec in found],
+        "tools": [{**_encode_tool(spec, model), "defer_loading": True} for spec in found],
     }
 
 
 @memoize
-def _tool(spec: ToolSpec, model: Model) -> Item:
+def _encode_tool(spec: ToolSpec, model: Model) -> Item:
     if _is_custom(spec, model):
         grammar: Json = {"type": "grammar", "syntax": "lark", "definition": spec.grammar}
         return {
@@ -144,12 +144,12 @@ def headers(key: str | None) -> dict[str, str]:
 
 def encode(request: Request, model: Model) -> dict[str, Json]:
     is_stored = STORED in model.quirks
-    continued, start = _continuation(request.messages) if is_stored else (None, 0)
+    continued, start = _find_continuation(request.messages) if is_stored else (None, 0)
     body: dict[str, Json] = {
         "model": model.name,
         "input": [
             make_loaded_item(item, request.deferred, model) if item.get("type") == FOUND else item
-            for item in _items(request.messages, model, start=start)
+            for item in _encode_items(request.messages, model, start=start)
         ],
         "stream": True,
         "store": is_stored,
@@ -165,22 +165,22 @@ def encode(request: Request, model: Model) -> dict[str, Json]:
         body["tools"] = [*_declare_tools(declared, model), *declare_hosted(hosted), *own]
         body["tool_choice"] = encode_choice(request.tool_choice, request.tools, model=model)
         body["parallel_tool_calls"] = request.parallel
-    body |= _reasoning(request, model)
+    body |= _encode_reasoning(request, model)
     # What the provider does not store must come to us: thoughts encrypted, calls with results.
     sealed = ["reasoning.encrypted_content"] if model.thinking and not is_stored else []
     if included := [*sealed, *list_included(hosted)]:
         body["include"] = included
-    if answer := answer_format(request, model):
+    if answer := build_answer_format(request, model):
         body["text"] = {"format": {"type": "json_schema", **answer}}
     if request.output_limit_tokens is not None:
         body["max_output_tokens"] = max(LEAST_OUTPUT_TOKENS, request.output_limit_tokens)
-    body |= service_tier(request)
+    body |= encode_service_tier(request)
     if request.session:
         body["prompt_cache_key"] = request.session[:CACHE_KEY_CHARS]
     return body
 
 
-def _continuation(messages: Sequence[Message]) -> tuple[str | None, int]:
+def _find_continuation(messages: Sequence[Message]) -> tuple[str | None, int]:
     """Return the id of the last response the provider has, and the index of the first new message.
 
     Return (None, 0) if the provider knows a call of it by another id than ours. Then the whole
@@ -188,12 +188,14 @@ def _continuation(messages: Sequence[Message]) -> tuple[str | None, int]:
     for position in range(len(messages) - 1, -1, -1):
         message = messages[position]
         if isinstance(message, AssistantMessage) and message.echo is not None:
-            knows = all(_own(call.echo).get("call_id") == call.id for call in message.tool_calls)
+            knows = all(
+                _read_own(call.echo).get("call_id") == call.id for call in message.tool_calls
+            )
             return (str(message.echo.data), position + 1) if knows else (None, 0)
     return None, 0
 
 
-def _reasoning(request: Request, model: Model) -> dict[str, Json]:
+def _encode_reasoning(request: Request, model: Model) -> dict[str, Json]:
     if not model.thinking:
         return {}
     effort = request.effort or model.effort
@@ -201,45 +203,49 @@ def _reasoning(request: Request, model: Model) -> dict[str, Json]:
     return {"reasoning": {**wanted, "summary": "auto"}}
 
 
-@incremental
-def _items(message: Message, before: Message | None, model: Model) -> Sequence[Item]:
+@make_incremental
+def _encode_items(message: Message, before: Message | None, model: Model) -> Sequence[Item]:
     """Return the items of a message. The type of a result depends on the call before it."""
     match message:
         case UserMessage():
-            return [{"type": "message", "role": "user", "content": _parts(message.content)}]
+            return [{"type": "message", "role": "user", "content": _encode_parts(message.content)}]
         case AssistantMessage():
-            return _reply_items(message, model)
+            return _encode_reply(message, model)
         case ToolMessage():
-            return _answer_items(message, before, model=model)
+            return _encode_answers(message, before, model=model)
 
 
-def _parts(content: Sequence[Text | Image | Document]) -> list[Json]:
-    return [_part(block) for block in content]
+def _encode_parts(content: Sequence[Text | Image | Document]) -> list[Json]:
+    return [_encode_part(block) for block in content]
 
 
-def _part(block: Text | Image | Document) -> Json:
+def _encode_part(block: Text | Image | Document) -> Json:
     match block:
         case Text():
             return {"type": "input_text", "text": block.text}
         case Image():
-            return {"type": "input_image", "image_url": data_url(block), "detail": "auto"}
+            return {"type": "input_image", "image_url": build_data_url(block), "detail": "auto"}
         case Document():
-            return {"type": "input_file", "filename": block.name, "file_data": data_url(block)}
+            return {
+                "type": "input_file",
+                "filename": block.name,
+                "file_data": build_data_url(block),
+            }
 
 
-def _answer_items(message: ToolMessage, reply: Message | None, *, model: Model) -> Sequence[Item]:
+def _encode_answers(message: ToolMessage, reply: Message | None, *, model: Model) -> Sequence[Item]:
     calls = reply.tool_calls if isinstance(reply, AssistantMessage) else ()
-    items = {call.id: _call_item(call, model) for call in calls}
+    items = {call.id: _encode_call(call, model) for call in calls}
     answers = [
         item
         for result in message.results
-        for item in _answers(result, items.get(result.call_id, {}))
+        for item in _list_answers(result, items.get(result.call_id, {}))
     ]
     # What is said of a result comes after all results: none may wait for it.
     return sorted(answers, key=lambda item: item["type"] == "message")
 
 
-def _answers(result: ToolResult, call: Item) -> Sequence[Item]:
+def _list_answers(result: ToolResult, call: Item) -> Sequence[Item]:
     if call.get("type") == computer.CALL:
         return computer.make_answers(result, call)
     if call.get("type") == SEARCH_CALL:
@@ -247,30 +253,30 @@ def _answers(result: ToolResult, call: Item) -> Sequence[Item]:
     answer: Item = {
         "type": f"{call.get('type', 'function_call')}_output",
         "call_id": result.call_id,
-        "output": _output(result),
+        "output": _encode_output(result),
     }
     # A program waits for the result; `caller` tells it apart from the model.
     return [{**answer, "caller": call["caller"]} if "caller" in call else answer]
 
 
-def _output(result: ToolResult) -> Json:
+def _encode_output(result: ToolResult) -> Json:
     if not all(isinstance(block, Text) for block in result.content):
-        return _parts(result_content(result))
-    return result_text(result)
+        return _encode_parts(build_result_content(result))
+    return build_result_text(result)
 
 
-def _reply_items(reply: AssistantMessage, model: Model) -> Sequence[Item]:
+def _encode_reply(reply: AssistantMessage, model: Model) -> Sequence[Item]:
     items: list[Item] = []
     reasoning: list[Item] = []
     with_ids = True
     for block in reply.content:
         if not isinstance(block, Thinking):
-            item = _item(block, model, with_id=with_ids)
+            item = _encode_item(block, model, with_id=with_ids)
             is_own = with_ids and block.echo is not None
             items += [*reasoning, item] if is_own else [item]
             reasoning = []
         elif _can_send(block, model):
-            reasoning.append(_own(block.echo))
+            reasoning.append(_read_own(block.echo))
         else:
             with_ids = False
     return items
@@ -281,26 +287,26 @@ def _can_send(thought: Thinking, model: Model) -> bool:
 
     Without its content, encrypted or plain, it is only the id of something that nobody stored.
     """
-    item = _own(thought.echo)
+    item = _read_own(thought.echo)
     has_content = bool(item.get("encrypted_content") or item.get("content"))
     return has_content or ("id" in item and STORED in model.quirks)
 
 
-def _own(echo: Echo | None) -> Item:
+def _read_own(echo: Echo | None) -> Item:
     """Return the item as the provider sent it; empty if the reply is another provider's."""
     return dict(echo.data) if echo is not None and isinstance(echo.data, dict) else {}
 
 
-def _item(block: Text | ToolCall | Opaque, model: Model, *, with_id: bool) -> Item:
+def _encode_item(block: Text | ToolCall | Opaque, model: Model, *, with_id: bool) -> Item:
     match block:
         case ToolCall():
-            item = _call_item(block, model)
+            item = _encode_call(block, model)
             return item if with_id else _without(item, "id", "status")
         case Text():
-            own = _own(block.echo)
+            own = _read_own(block.echo)
             return own if with_id and own else _make_message(block.text, own.get("phase"))
         case Opaque():
-            return _own(block.echo)
+            return _read_own(block.echo)
 
 
 def _make_message(text: str, phase: Json) -> Item:
@@ -308,8 +314,8 @@ def _make_message(text: str, phase: Json) -> Item:
     return {**item, "phase": phase} if phase else item
 
 
-def _call_item(call: ToolCall, model: Model) -> Item:
-    own = _own(call.echo)
+def _encode_call(call: ToolCall, model: Model) -> Item:
+    own = _read_own(call.echo)
     if own.get("type") in (SEARCH_CALL, computer.CALL) or (call.name == COMPUTER and own):
         return {**own, "call_id": call.id}
     if own:
@@ -320,7 +326,7 @@ def _call_item(call: ToolCall, model: Model) -> Item:
             "call_id": call.id,
             "execution": "client",
             "status": "completed",
-            "arguments": object_arguments(call.input),
+            "arguments": wrap_arguments(call.input),
         }
     match call.input:
         case dict(arguments) if _is_patch(call.name, arguments, model=model):

@@ -81,7 +81,7 @@ class StreamedItem:
 
 
 def make_block(item: StreamedItem, model: Model) -> Block | None:
-    is_empty = item.kind == "message" and not _parts(item.data, "content")
+    is_empty = item.kind == "message" and not _list_parts(item.data, "content")
     if not item.is_done or is_empty:
         return _make_partial_block(item)
     echo = Echo(protocol=PROTOCOL, model=model.name, data=item.data)
@@ -89,9 +89,9 @@ def make_block(item: StreamedItem, model: Model) -> Block | None:
         case "message":
             return Text(text=_read_text(item.data), echo=echo)
         case "reasoning":
-            return Thinking(text=_thought(item.data) or item.text, echo=echo)
+            return Thinking(text=_join_thought(item.data) or item.text, echo=echo)
         case _ if item.is_call:
-            return _tool_call(item, model) if item.is_complete else None
+            return _build_tool_call(item, model) if item.is_complete else None
         case str():
             return Opaque(echo=echo)
         case _:
@@ -108,7 +108,7 @@ def _make_partial_block(item: StreamedItem) -> Block | None:
             return None
 
 
-def _tool_call(item: StreamedItem, model: Model) -> ToolCall:
+def _build_tool_call(item: StreamedItem, model: Model) -> ToolCall:
     written = _read_arguments(item)
     own: dict[str, Json] = dict(item.data)
     given = parse_arguments(written)
@@ -121,7 +121,7 @@ def _tool_call(item: StreamedItem, model: Model) -> ToolCall:
     if item.is_computer:
         _, given = computer.read_call(item.data, given)
     return ToolCall(
-        id=_call_id(item),
+        id=_choose_call_id(item),
         name=item.name,
         input=given,
         caller=read_word(item.data.get("caller"), "caller_id") or None,
@@ -130,7 +130,9 @@ def _tool_call(item: StreamedItem, model: Model) -> ToolCall:
 
 
 def make_call_delta(item: StreamedItem, piece: str) -> CallDelta:
-    return CallDelta(call_id=_call_id(item), name=item.name, arguments=replace_unpaired(piece))
+    return CallDelta(
+        call_id=_choose_call_id(item), name=item.name, arguments=replace_unpaired(piece)
+    )
 
 
 def make_deltas(item: StreamedItem, model: Model) -> Sequence[Delta]:
@@ -147,10 +149,10 @@ def make_deltas(item: StreamedItem, model: Model) -> Sequence[Delta]:
 
 
 def find_refusal(item: StreamedItem) -> str:
-    return "".join(read_word(part, "refusal") for part in _parts(item.data, "content"))
+    return "".join(read_word(part, "refusal") for part in _list_parts(item.data, "content"))
 
 
-def _call_id(item: StreamedItem) -> str:
+def _choose_call_id(item: StreamedItem) -> str:
     return read_word(item.data, "call_id") or read_word(item.data, "id") or f"call_{item.index}"
 
 
@@ -163,16 +165,16 @@ def _read_arguments(item: StreamedItem) -> str:
 
 
 def _read_text(data: Mapping[str, Json]) -> str:
-    parts = _parts(data, "content")
+    parts = _list_parts(data, "content")
     return "".join(read_word(part, "text") or read_word(part, "refusal") for part in parts)
 
 
-def _thought(data: Mapping[str, Json]) -> str:
-    parts = _parts(data, "summary") or _parts(data, "content")
+def _join_thought(data: Mapping[str, Json]) -> str:
+    parts = _list_parts(data, "summary") or _list_parts(data, "content")
     return PARAGRAPH.join(read_word(part, "text") for part in parts)
 
 
-def _parts(data: Mapping[str, Json], key: str) -> Sequence[Json]:
+def _list_parts(data: Mapping[str, Json], key: str) -> Sequence[Json]:
     parts = data.get(key)
     return parts if isinstance(parts, list) else ()
 

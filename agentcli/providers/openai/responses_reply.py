@@ -49,13 +49,13 @@ class ResponsesDecoder:
         self._steps: dict[str, Callable[[Mapping[str, Json]], Sequence[Delta]]] = {
             "response.output_item.added": self._add_item,
             "response.output_item.done": self._close_item,
-            "response.output_text.delta": self._text,
-            "response.refusal.delta": self._text,
-            "response.reasoning_summary_part.added": self._thought_paragraph,
-            "response.reasoning_summary_text.delta": self._thought,
-            "response.reasoning_text.delta": self._thought,
-            "response.function_call_arguments.delta": self._call,
-            "response.custom_tool_call_input.delta": self._call,
+            "response.output_text.delta": self._take_text,
+            "response.refusal.delta": self._take_text,
+            "response.reasoning_summary_part.added": self._take_paragraph,
+            "response.reasoning_summary_text.delta": self._take_thought,
+            "response.reasoning_text.delta": self._take_thought,
+            "response.function_call_arguments.delta": self._take_call,
+            "response.custom_tool_call_input.delta": self._take_call,
             "response.function_call_arguments.done": self._take_arguments,
             "response.custom_tool_call_input.done": self._take_arguments,
             "response.completed": self._finish_response,
@@ -80,22 +80,22 @@ class ResponsesDecoder:
         blocks = (make_block(item, self._model) for item in in_order)
         content = tuple(block for block in blocks if block is not None)
         refusal = "".join(find_refusal(item) for item in in_order)
-        missing = _missing(self._response)
+        missing = _explain_incomplete(self._response)
         return AssistantMessage(
             content=content,
-            stop=_stop(content, refusal=refusal, missing=missing),
+            stop=_read_stop(content, refusal=refusal, missing=missing),
             stop_detail=replace_unpaired(refusal or missing),
             cut_off=tuple(item.name for item in in_order if item.is_call and not item.is_complete),
             protocol=PROTOCOL,
             model=self._model.name,
             usage=self.usage(),
-            echo=None if missing else self._continuation(self._response),
+            echo=None if missing else self._build_continuation(self._response),
             hosted=self._find_hosted(),
             sources=find_sources(item.data for item in in_order),
         )
 
     def usage(self) -> Usage:
-        counted = _usage(self._response.get("usage") if self._response else None)
+        counted = _read_usage(self._response.get("usage") if self._response else None)
         searches = count_searches(self._find_hosted())
         return replace(counted, searches=searches) if searches else counted
 
@@ -108,51 +108,54 @@ class ResponsesDecoder:
         return [make_call_delta(item, "")] if item.is_call else ()
 
     def _close_item(self, event: Mapping[str, Json]) -> Sequence[Delta]:
-        item = self._current(event)
+        item = self._ensure_item(event)
         del self._open[item.index]
         data = event.get("item")
         if isinstance(data, dict):
             item.close(data)
         return ()
 
-    def _text(self, event: Mapping[str, Json]) -> Sequence[Delta]:
-        return [TextDelta(text=replace_unpaired(piece)) for piece in self._piece(event, "message")]
-
-    def _thought(self, event: Mapping[str, Json]) -> Sequence[Delta]:
+    def _take_text(self, event: Mapping[str, Json]) -> Sequence[Delta]:
         return [
-            ThinkingDelta(text=replace_unpaired(piece)) for piece in self._piece(event, "reasoning")
+            TextDelta(text=replace_unpaired(piece)) for piece in self._take_piece(event, "message")
         ]
 
-    def _thought_paragraph(self, event: Mapping[str, Json]) -> Sequence[Delta]:
-        if not self._current(event, "reasoning").pieces:
-            return ()
-        return self._thought({**event, "delta": PARAGRAPH})
+    def _take_thought(self, event: Mapping[str, Json]) -> Sequence[Delta]:
+        return [
+            ThinkingDelta(text=replace_unpaired(piece))
+            for piece in self._take_piece(event, "reasoning")
+        ]
 
-    def _call(self, event: Mapping[str, Json]) -> Sequence[Delta]:
-        pieces = self._piece(event, "function_call")
-        return [make_call_delta(self._current(event), piece) for piece in pieces]
+    def _take_paragraph(self, event: Mapping[str, Json]) -> Sequence[Delta]:
+        if not self._ensure_item(event, "reasoning").pieces:
+            return ()
+        return self._take_thought({**event, "delta": PARAGRAPH})
+
+    def _take_call(self, event: Mapping[str, Json]) -> Sequence[Delta]:
+        pieces = self._take_piece(event, "function_call")
+        return [make_call_delta(self._ensure_item(event), piece) for piece in pieces]
 
     def _take_arguments(self, event: Mapping[str, Json]) -> Sequence[Delta]:
-        item = self._open.get(_index(event))
+        item = self._open.get(_read_index(event))
         name = "arguments" if "arguments" in event else "input"
         if item is not None and isinstance(text := event.get(name), str):
             item.data = {**item.data, name: replace_unpaired(text)}
             item.is_written = True
         return ()
 
-    def _piece(self, event: Mapping[str, Json], kind: str) -> Sequence[str]:
+    def _take_piece(self, event: Mapping[str, Json], kind: str) -> Sequence[str]:
         delta = event.get("delta")
         if not isinstance(delta, str) or not delta:
             return ()
-        self._current(event, kind).pieces.append(delta)
+        self._ensure_item(event, kind).pieces.append(delta)
         return [delta]
 
-    def _current(self, event: Mapping[str, Json], kind: str = "") -> StreamedItem:
+    def _ensure_item(self, event: Mapping[str, Json], kind: str = "") -> StreamedItem:
         """Return the item of an event; begin it if the server did not announce it."""
-        return self._open.get(_index(event)) or self._begin(event, {"type": kind})
+        return self._open.get(_read_index(event)) or self._begin(event, {"type": kind})
 
     def _begin(self, event: Mapping[str, Json], data: dict[str, Json]) -> StreamedItem:
-        item = StreamedItem(index=_index(event), data=data)
+        item = StreamedItem(index=_read_index(event), data=data)
         self._items.append(item)
         self._open[item.index] = item
         return item
@@ -165,7 +168,7 @@ class ResponsesDecoder:
             raise make_stream_error(self._response.get("error"))
         output = self._response.get("output")
         shown = self._take_late_items(output) if isinstance(output, list) else ()
-        if not _missing(self._response):
+        if not _explain_incomplete(self._response):
             self._close_calls()
         return shown
 
@@ -188,32 +191,32 @@ class ResponsesDecoder:
             if was_streamed and index not in self._open:
                 continue
             event: dict[str, Json] = {"output_index": index, "item": data}
-            item = self._current(event)
+            item = self._ensure_item(event)
             self._close_item(event)
             if not item.pieces:
                 shown += make_deltas(item, self._model)
         return shown
 
-    def _continuation(self, response: Mapping[str, Json]) -> Echo | None:
+    def _build_continuation(self, response: Mapping[str, Json]) -> Echo | None:
         response_id = response.get("id")
         if STORED not in self._model.quirks or not isinstance(response_id, str):
             return None
         return Echo(protocol=PROTOCOL, model=self._model.name, data=response_id)
 
 
-def _index(event: Mapping[str, Json]) -> int:
+def _read_index(event: Mapping[str, Json]) -> int:
     index = event.get("output_index")
     return index if isinstance(index, int) else 0
 
 
-def _missing(response: Mapping[str, Json]) -> str:
+def _explain_incomplete(response: Mapping[str, Json]) -> str:
     """Return why the reply is incomplete, or "" if it is complete."""
     if response.get("status") != "incomplete":
         return ""
     return read_word(response.get("incomplete_details"), "reason") or "incomplete"
 
 
-def _stop(content: Sequence[Block], *, refusal: str, missing: str) -> Stop:
+def _read_stop(content: Sequence[Block], *, refusal: str, missing: str) -> Stop:
     if refusal or missing == "content_filter":
         return "refusal"
     if missing:
@@ -221,19 +224,22 @@ def _stop(content: Sequence[Block], *, refusal: str, missing: str) -> Stop:
     return "tool_calls" if any(isinstance(block, ToolCall) for block in content) else "end"
 
 
-def _usage(usage: Json) -> Usage:
+def _read_usage(usage: Json) -> Usage:
     details = usage.get("input_tokens_details") if isinstance(usage, dict) else None
     spent = usage.get("output_tokens_details") if isinstance(usage, dict) else None
-    cached, written = _count(details, "cached_tokens"), _count(details, "cache_write_tokens")
+    cached, written = (
+        _read_count(details, "cached_tokens"),
+        _read_count(details, "cache_write_tokens"),
+    )
     return Usage(
-        input_tokens=max(0, _count(usage, "input_tokens") - cached - written),
+        input_tokens=max(0, _read_count(usage, "input_tokens") - cached - written),
         cache_read_tokens=cached,
         cache_write_tokens=written,
-        output_tokens=_count(usage, "output_tokens"),
-        reasoning_tokens=_count(spent, "reasoning_tokens"),
+        output_tokens=_read_count(usage, "output_tokens"),
+        reasoning_tokens=_read_count(spent, "reasoning_tokens"),
     )
 
 
-def _count(data: Json, key: str) -> int:
+def _read_count(data: Json, key: str) -> int:
     value = data.get(key) if isinstance(data, dict) else None
     return value if isinstance(value, int) else 0

@@ -12,11 +12,11 @@ from agentcli.tools.edit.view import Style
 from agentcli.tools.edit.whitespace import (
     BLANK,
     IndentMap,
+    build_trail_map,
     get_indent,
     get_trail,
-    indent_maps,
     is_blank,
-    trail_map,
+    iter_indent_maps,
 )
 
 BLOCK_OPENERS = (":", "{", "(", "[")
@@ -43,7 +43,7 @@ def normalize_line(line: str) -> str:
 
 def learn_line_map(known: Sequence[LinePair], style: Style) -> LineMap:
     """Return the map that all explanations of the known lines agree on."""
-    maps = list(_explanations(known, style)) or [_follow_replaced(known, style)]
+    maps = list(_iter_explanations(known, style)) or [_follow_replaced(known, style)]
 
     def agree(line: str, replaced: LinePair | None) -> str | None:
         outcomes = {each(line, replaced) for each in maps}
@@ -52,21 +52,21 @@ def learn_line_map(known: Sequence[LinePair], style: Style) -> LineMap:
     return agree
 
 
-def _explanations(known: Sequence[LinePair], style: Style) -> Iterator[LineMap]:
+def _iter_explanations(known: Sequence[LinePair], style: Style) -> Iterator[LineMap]:
     for plain in iterate_plainings(known, style.typography):
         plained = [LinePair(plain(line.drifted), line.own) for line in known]
-        trails, blanks = _trail_map(plained), _blanks(plained)
-        for indent in _indent_maps(plained, style):
-            yield _line_map(plain, indent, trails, blanks)
+        trails, blanks = _build_trail_map(plained), _map_blanks(plained)
+        for indent in _iter_indent_maps(plained, style):
+            yield _build_line_map(plain, indent, trails, blanks)
 
 
-def _line_map(
+def _build_line_map(
     plain: Callable[[str], str],
     indent: IndentMap,
     trails: Callable[[str, str], str | None],
     blanks: dict[str, set[str]],
 ) -> LineMap:
-    def meant(line: str, replaced: LinePair | None) -> str | None:
+    def find_meant(line: str, replaced: LinePair | None) -> str | None:
         line = plain(line)
         if is_blank(line):
             own = blanks.get(line, set())
@@ -75,7 +75,7 @@ def _line_map(
         after = trails(get_trail(line), get_trail(replaced.own) if replaced else "")
         return None if before is None or after is None else before + line.strip(BLANK) + after
 
-    return meant
+    return find_meant
 
 
 def _follow_replaced(known: Sequence[LinePair], style: Style) -> LineMap:
@@ -85,10 +85,10 @@ def _follow_replaced(known: Sequence[LinePair], style: Style) -> LineMap:
     different indentation: the file's own are kept where a line did not change.
     """
     plained = [LinePair(to_plain_typography(line.drifted), line.own) for line in known]
-    maps = list(_indent_maps(plained, style))
+    maps = list(_iter_indent_maps(plained, style))
     is_same_text = all(line.drifted.strip(BLANK) == line.own.strip(BLANK) for line in known)
 
-    def meant(line: str, replaced: LinePair | None) -> str | None:
+    def find_meant(line: str, replaced: LinePair | None) -> str | None:
         if not line:
             return ""
         before = {indent(get_indent(line)) for indent in maps} or {
@@ -103,7 +103,7 @@ def _follow_replaced(known: Sequence[LinePair], style: Style) -> LineMap:
         (mapped,) = before
         return None if mapped is None else mapped + body
 
-    return meant
+    return find_meant
 
 
 def _borrow_indent(line: str, replaced: LinePair | None, known: Sequence[LinePair]) -> str | None:
@@ -124,18 +124,18 @@ def _borrow_indent(line: str, replaced: LinePair | None, known: Sequence[LinePai
     return indent if as_deep == {indent} and not line.endswith(BLOCK_OPENERS) else None
 
 
-def _indent_maps(known: Sequence[LinePair], style: Style) -> Iterator[IndentMap]:
+def _iter_indent_maps(known: Sequence[LinePair], style: Style) -> Iterator[IndentMap]:
     filled = [line for line in known if not is_blank(line.own)]
     pairs = [(get_indent(line.drifted), get_indent(line.own)) for line in filled]
-    return indent_maps(pairs, style.indents)
+    return iter_indent_maps(pairs, style.indents)
 
 
-def _trail_map(known: Sequence[LinePair]) -> Callable[[str, str], str | None]:
+def _build_trail_map(known: Sequence[LinePair]) -> Callable[[str, str], str | None]:
     filled = [line for line in known if not is_blank(line.own)]
-    return trail_map([(get_trail(line.drifted), get_trail(line.own)) for line in filled])
+    return build_trail_map([(get_trail(line.drifted), get_trail(line.own)) for line in filled])
 
 
-def _blanks(known: Sequence[LinePair]) -> dict[str, set[str]]:
+def _map_blanks(known: Sequence[LinePair]) -> dict[str, set[str]]:
     """Map blank lines of the model to those of the file; an empty line stays empty unless known."""
     blanks: dict[str, set[str]] = {}
     for line in known:

@@ -11,16 +11,16 @@ from typing import NamedTuple
 from agentcli.system.text import Splice, splice, to_lf
 from agentcli.tools.edit.matching import (
     COUNTED_HITS,
-    indentation_left_out,
+    find_missing_indentation,
     is_indented_like,
     joins_lines,
+    list_overlapping_hits,
     match_by_lines,
-    overlapping_hits,
     separate_hits,
     take_own_blank_lines,
 )
 from agentcli.tools.edit.near import explain_not_found
-from agentcli.tools.edit.readings import Reading, other_readings
+from agentcli.tools.edit.readings import Reading, list_other_readings
 from agentcli.tools.edit.view import LfView, is_mixed
 from agentcli.tools.edit.whitespace import BLANK
 from agentcli.types.errors import ToolError
@@ -97,7 +97,7 @@ def plan_edits(raw: str, requests: Sequence[EditRequest]) -> PlannedEdit:
 def plan_lines(raw: str, first: int, last: int, new: str) -> PlannedEdit:
     """Plan the replacement of whole lines, counted from 1, which must be in the text."""
     view = LfView(raw)
-    start, end = view.start_of_line(first - 1), view.start_of_line(last)
+    start, end = view.find_line_start(first - 1), view.find_line_start(last)
     text = to_lf(new)
     if text and not text.endswith("\n"):
         text += "\n"
@@ -150,7 +150,7 @@ def make_refusal(reason: str) -> ToolError:
 
 def _edit_endings(view: LfView, request: EditRequest) -> PlannedEdit:
     """Replace line endings; the arguments differ in nothing else, so they are exact."""
-    hits = overlapping_hits(view.raw, request.old)
+    hits = list_overlapping_hits(view.raw, request.old)
     if len(hits) != 1:
         raise make_refusal(
             "old_text and new_text differ only in line endings, and old_text is not in "
@@ -164,7 +164,7 @@ def _edit_endings(view: LfView, request: EditRequest) -> PlannedEdit:
 
 def _edit_exact(view: LfView, reading: Reading, request: EditRequest) -> PlannedEdit | None:
     """Plan an exact edit; None if nothing matches, or a match shows drifted indentation."""
-    hits = _hits(view, reading, request)
+    hits = _choose_hits(view, reading, request)
     spans = [(hit, hit + len(reading.old)) for hit in hits]
     for span in spans:
         if joins_lines(view.text, *span, reading.new):
@@ -172,31 +172,33 @@ def _edit_exact(view: LfView, reading: Reading, request: EditRequest) -> Planned
                 "old_text begins or ends with a newline that new_text lacks, which would join "
                 "two lines. Give whole lines in both, or the text of both lines in old_text."
             )
-        lead = indentation_left_out(view.text, *span, reading.new)
+        lead = find_missing_indentation(view.text, *span, reading.new)
         if lead and (reading.old[0] in BLANK or not reading.new):
             return None
         if lead and not is_indented_like(lead, reading.new):
             raise make_refusal(
-                f"old_text leaves out the indentation of line {view.line_at(span[0])}, so that of "
-                "new_text is unclear. Give whole lines, with their indentation."
+                f"old_text leaves out the indentation of line {view.find_line_number(span[0])}, "
+                "so that of new_text is unclear. Give whole lines, with their indentation."
             )
     if not spans:
         return None
     if _knows_endings(view, spans, request):
-        return PlannedEdit(splices=tuple(view.verbatim(*span, request.new) for span in spans))
+        return PlannedEdit(
+            splices=tuple(view.splice_verbatim(*span, request.new) for span in spans)
+        )
     return PlannedEdit(splices=tuple(view.splice(*span, reading.new) for span in spans))
 
 
-def _hits(view: LfView, reading: Reading, request: EditRequest) -> list[int]:
+def _choose_hits(view: LfView, reading: Reading, request: EditRequest) -> list[int]:
     if request.replace_all:
         separate = separate_hits(view.text, reading.old)
         if separate is None:
             raise make_refusal("the places where old_text occurs overlap. Add surrounding lines.")
         return separate
-    hits = overlapping_hits(view.text, reading.old)
+    hits = list_overlapping_hits(view.text, reading.old)
     if len(hits) > 1:
         count = f"{len(hits)}" if len(hits) < COUNTED_HITS else f"at least {COUNTED_HITS}"
-        lines = list(dict.fromkeys(map(view.line_at, hits[: SHOWN_LINE_NUMBERS + 1])))
+        lines = list(dict.fromkeys(map(view.find_line_number, hits[: SHOWN_LINE_NUMBERS + 1])))
         where, more = f"lines {_list_lines(lines)}", "surrounding lines"
         if len(lines) == 1:
             where, more = f"line {lines[0]}", "more of the line"
@@ -213,7 +215,7 @@ def _knows_endings(view: LfView, spans: Sequence[tuple[int, int]], request: Edit
     They do if the file has no newline, or if old_text matches mixed line endings exactly."""
     if "\n" not in view.raw:
         return True
-    return is_mixed(request.old) and all(view.raw_part(*span) == request.old for span in spans)
+    return is_mixed(request.old) and all(view.read_raw_part(*span) == request.old for span in spans)
 
 
 def _edit_tolerant(view: LfView, given: Reading, request: EditRequest) -> PlannedEdit:
@@ -231,7 +233,7 @@ def _edit_tolerant(view: LfView, given: Reading, request: EditRequest) -> Planne
 
 def _list_readings(view: LfView, given: Reading) -> Iterator[Reading]:
     """Yield the readings, first those whose text is in the file: that is the best evidence."""
-    readings = [given, *other_readings(given)]
+    readings = [given, *list_other_readings(given)]
     yield from sorted(readings, key=lambda one: one.old not in view.text)
     for reading in readings:
         if (own := take_own_blank_lines(view, reading)) is not None:

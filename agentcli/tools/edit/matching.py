@@ -9,7 +9,7 @@ from agentcli.system.diff import find_changes
 from agentcli.system.text import Splice
 from agentcli.tools.edit.drift import normalize_line
 from agentcli.tools.edit.readings import Reading
-from agentcli.tools.edit.rebuild import difference, is_own_text, rebuild_lines
+from agentcli.tools.edit.rebuild import describe_difference, is_own_text, rebuild_lines
 from agentcli.tools.edit.view import LfView
 from agentcli.tools.edit.whitespace import BLANK, get_indent, get_trail, is_blank
 from agentcli.types.fast_dataclass import dataclass
@@ -18,39 +18,39 @@ COUNTED_HITS = 1_000
 COUNTED_PLACES = 100
 
 
-def overlapping_hits(text: str, wanted: str) -> list[int]:
+def list_overlapping_hits(text: str, wanted: str) -> list[int]:
     """Return every position where the text occurs, overlapping ones included, up to a limit."""
-    return list(islice(_hits(text, wanted, 1), COUNTED_HITS))
+    return list(islice(_iter_hits(text, wanted, 1), COUNTED_HITS))
 
 
 def separate_hits(text: str, wanted: str) -> list[int] | None:
     """Return every position, for replacing them all; None if two of them overlap."""
     hits: list[int] = []
-    for hit in _hits(text, wanted, len(wanted)):
+    for hit in _iter_hits(text, wanted, len(wanted)):
         if text.find(wanted, hit + 1, hit + 2 * len(wanted) - 1) >= 0:
             return None
         hits.append(hit)
     return hits
 
 
-def _hits(text: str, wanted: str, step: int) -> Iterator[int]:
+def _iter_hits(text: str, wanted: str, step: int) -> Iterator[int]:
     hit = text.find(wanted)
     while hit >= 0:
         yield hit
         hit = text.find(wanted, hit + step)
 
 
-def places(lines: Sequence[str], wanted: Sequence[str]) -> list[int]:
+def find_places(lines: Sequence[str], wanted: Sequence[str]) -> list[int]:
     """Return every index at which the wanted lines begin, compared without blanks at their ends.
 
     Quotes, dashes and other look-alikes count as the same (`normalize_line`).
     """
     # Most lines are plain ASCII, and there may be very many of them.
     forms = [line.strip(BLANK) if line.isascii() else normalize_line(line) for line in lines]
-    return _sequences(forms, [normalize_line(line) for line in wanted])
+    return _find_sequences(forms, [normalize_line(line) for line in wanted])
 
 
-def _sequences(lines: list[str], wanted: list[str]) -> list[int]:
+def _find_sequences(lines: list[str], wanted: list[str]) -> list[int]:
     counts = Counter(lines)
     # Searching for the rarest line leaves few places to compare in full.
     offset = min(range(len(wanted)), key=lambda index: counts[wanted[index]])
@@ -77,7 +77,7 @@ def joins_lines(text: str, start: int, end: int, new: str) -> bool:
     )
 
 
-def indentation_left_out(text: str, start: int, end: int, new: str) -> str:
+def find_missing_indentation(text: str, start: int, end: int, new: str) -> str:
     """Return the indentation before a match that old_text, and maybe `new`, leave out.
 
     The match must be the rest of one line. Return an empty string if the indentation does not
@@ -89,17 +89,17 @@ def indentation_left_out(text: str, start: int, end: int, new: str) -> str:
     old = text[start:end]
     is_rest = old.endswith("\n") or text[end : end + 1] in ("", "\n")
     is_one_line = all(map(is_blank, old.split("\n")[1:]))
-    same = get_indent(old) == get_indent(new) and not _later_lines(new)
+    same = get_indent(old) == get_indent(new) and not _list_later_lines(new)
     deletes_line = not new and old.endswith("\n")
     return lead if is_rest and is_one_line and (not same or deletes_line) else ""
 
 
 def is_indented_like(lead: str, new: str) -> bool:
     """Return whether `new`, placed after an indentation, continues in lines that have it too."""
-    return not get_indent(new) and all(line.startswith(lead) for line in _later_lines(new))
+    return not get_indent(new) and all(line.startswith(lead) for line in _list_later_lines(new))
 
 
-def _later_lines(text: str) -> list[str]:
+def _list_later_lines(text: str) -> list[str]:
     """Return the lines after the first that are not blank."""
     return [line for line in text.split("\n")[1:] if not is_blank(line)]
 
@@ -123,20 +123,20 @@ class _Lines:
 
 
 def match_by_lines(view: LfView, reading: Reading) -> LineMatch:
-    whole = _lines(reading)
+    whole = _read_lines(reading)
     if whole is None or all(map(is_blank, whole.old)):
         return LineMatch()
-    before, after = _blank_start(whole.old), _blank_start(whole.old[::-1])
-    starts = places(view.lines, whole.old[before : len(whole.old) - after])
+    before, after = _count_blank_start(whole.old), _count_blank_start(whole.old[::-1])
+    starts = find_places(view.lines, whole.old[before : len(whole.old) - after])
     if reading.first_line is not None:
         starts = _prefer_numbered(starts, reading.first_line - 1, needs_it=reading.needs_first_line)
     if len(starts) == 1 and reading.first_line is None:
-        starts = _places_without_blank_lines(view, whole.old)
+        starts = _find_places_past_blanks(view, whole.old)
     if len(starts) != 1:
         return LineMatch(lines=tuple(start + 1 for start in starts))
     (start,) = starts
     first, past = start - before, start - before + len(whole.old)
-    if first >= 0 and past <= len(view.lines) and places(view.lines[first:past], whole.old):
+    if first >= 0 and past <= len(view.lines) and find_places(view.lines[first:past], whole.old):
         if not _keeps_blank_ends(whole, before, after) and reading.first_line is None:
             return LineMatch(lines=(start + 1,))
         return _make_match(view, whole, first, [reading.without])
@@ -144,10 +144,10 @@ def match_by_lines(view: LfView, reading: Reading) -> LineMatch:
     return _make_match(view, core, start, [reading.without, "blank lines"]) if core else LineMatch()
 
 
-def _places_without_blank_lines(view: LfView, old: Sequence[str]) -> list[int]:
+def _find_places_past_blanks(view: LfView, old: Sequence[str]) -> list[int]:
     """Return also the places that have other blank lines between the lines of old_text."""
     filled = [line for line in old if not is_blank(line)]
-    return [view.filled[at] for at in places([view.lines[at] for at in view.filled], filled)]
+    return [view.filled[at] for at in find_places([view.lines[at] for at in view.filled], filled)]
 
 
 def _prefer_numbered(starts: list[int], numbered: int, *, needs_it: bool) -> list[int]:
@@ -157,7 +157,7 @@ def _prefer_numbered(starts: list[int], numbered: int, *, needs_it: bool) -> lis
     return [] if needs_it else starts
 
 
-def _lines(reading: Reading) -> _Lines | None:
+def _read_lines(reading: Reading) -> _Lines | None:
     """Return whole lines, or None if it is not clear where new lines begin and end."""
     old, new = reading.old, reading.new
     if "\n" not in old + new and "\\n" in new:
@@ -173,7 +173,7 @@ def _lines(reading: Reading) -> _Lines | None:
     return _Lines(old.split("\n")[:-1], new.split("\n")[:-1])
 
 
-def _blank_start(lines: Sequence[str]) -> int:
+def _count_blank_start(lines: Sequence[str]) -> int:
     """Return how many blank lines come before the first line that is not blank."""
     return next((index for index, line in enumerate(lines) if not is_blank(line)), len(lines))
 
@@ -183,7 +183,7 @@ def _keeps_blank_ends(lines: _Lines, before: int, after: int) -> bool:
 
     Otherwise they may be meant to go, or have slipped into old_text by mistake."""
     rest = lines.new[before:]
-    return _blank_start(lines.new) >= before and _blank_start(rest[::-1]) >= after
+    return _count_blank_start(lines.new) >= before and _count_blank_start(rest[::-1]) >= after
 
 
 def _without_blank_ends(
@@ -193,12 +193,12 @@ def _without_blank_ends(
     old, new = lines.old, lines.new
     if all(map(is_blank, new)):
         return None
-    first, past = _blank_start(new), len(new) - _blank_start(new[::-1])
+    first, past = _count_blank_start(new), len(new) - _count_blank_start(new[::-1])
     core = _Lines(old[before : len(old) - after], new[first:past])
     own = view.lines[start : start + len(core.old)]
     beside = view.lines[start - 1 : start], view.lines[start + len(own) : start + len(own) + 1]
-    at_start = _crept_in(old[:before], new[:first], beside[0])
-    at_end = _crept_in(old[len(old) - after :], new[past:], beside[1])
+    at_start = _is_accidental(old[:before], new[:first], beside[0])
+    at_end = _is_accidental(old[len(old) - after :], new[past:], beside[1])
     if not (at_start and at_end):
         return None
     if (first and _keeps_gap(core.old, core.new)) or (
@@ -210,7 +210,7 @@ def _without_blank_ends(
     return None if has_dropped and is_own_text(own, core.old, core.new) else core
 
 
-def _crept_in(old: Sequence[str], new: Sequence[str], beside: Sequence[str]) -> bool:
+def _is_accidental(old: Sequence[str], new: Sequence[str], beside: Sequence[str]) -> bool:
     """Return whether blank lines at one end slipped in by mistake.
 
     They did if both arguments have them, or if only old_text does and the file has none there."""
@@ -227,7 +227,7 @@ def _keeps_gap(old: Sequence[str], new: Sequence[str]) -> bool:
 def _make_match(view: LfView, lines: _Lines, first: int, overlooked: list[str]) -> LineMatch:
     past = first + len(lines.old)
     own = view.lines[first:past]
-    overlooked.append(difference(own, lines.old))
+    overlooked.append(describe_difference(own, lines.old))
     return LineMatch(
         lines=(first + 1,),
         splice=_splice(view, lines, first),
@@ -241,9 +241,9 @@ def _splice(view: LfView, wanted: _Lines, first: int) -> Splice | None:
     lines = rebuild_lines(own, wanted.old, wanted.new, style=view.style)
     if lines is None or lines == own:
         return None
-    start = view.start_of_line(first)
+    start = view.find_line_start(first)
     if not lines:
-        return view.splice(start, view.start_of_line(past), "")
+        return view.splice(start, view.find_line_start(past), "")
     return view.splice(start, start + len("\n".join(own)), "\n".join(lines))
 
 
@@ -256,10 +256,10 @@ def take_own_blank_lines(view: LfView, reading: Reading) -> Reading | None:
     None if old_text differs in more than these, or if new_text changes something beside them."""
     old, new = reading.old.split("\n"), reading.new.split("\n")
     filled = [at for at, line in enumerate(old) if not is_blank(line)]
-    starts = places([view.lines[at] for at in view.filled], [old[at] for at in filled] or [""])
+    starts = find_places([view.lines[at] for at in view.filled], [old[at] for at in filled] or [""])
     ends = (
-        (_blank_start(old), _blank_start(old[::-1])),
-        (_blank_start(new), _blank_start(new[::-1])),
+        (_count_blank_start(old), _count_blank_start(old[::-1])),
+        (_count_blank_start(new), _count_blank_start(new[::-1])),
     )
     if len(starts) != 1 or ends[0] != ends[1]:
         return None

@@ -41,7 +41,9 @@ def explain_not_found(view: LfView, reading: Reading, *, path: str) -> str:
     is_telling = len(reading.new.strip()) >= _TELLING_CHARS and not _only_removes(reading)
     already = view.text.find(reading.new) if is_telling else -1
     if already >= 0:
-        return f"{text} new_text is already at line {view.line_at(already)}; nothing to do?"
+        return (
+            f"{text} new_text is already at line {view.find_line_number(already)}; nothing to do?"
+        )
     if _ELISION.search(reading.old):
         text += ' old_text must not leave code out ("...").'
     if not view.text.strip():
@@ -170,7 +172,7 @@ def _list_ends(
         more = pluralize(len(wanted) - len(own), "more line")
         yield f"[the file ends with line {last}; {name} has {more}]"
     before, after = len(old) - len(old.lstrip("\n")), len(old) - len(old.rstrip("\n"))
-    start = view.start_of_line(first)
+    start = view.find_line_start(first)
     rest = view.text[start + len("\n".join(own)) :]
     if len(rest) - len(rest.lstrip("\n")) < after:
         there = pluralize(len(rest) - len(rest.lstrip("\n")), "newline")
@@ -217,14 +219,14 @@ def _find_by_lines(lines: Sequence[str], wanted: Sequence[str]) -> int | None:
     return max(votes, key=lambda first: (votes[first], -first)) if votes else None
 
 
-def _words(line: str) -> Iterator[str]:
+def _iter_words(line: str) -> Iterator[str]:
     return (word[0].lower() for word in _WORD.finditer(line))
 
 
 def _find_by_words(lines: Sequence[str], wanted: Sequence[str]) -> int | None:
     """Return the line with the most words of the longest wanted line, if it has half of them."""
     longest = max(wanted, key=len)
-    words = set(islice(_words(longest), SEARCHED_WORDS))
+    words = set(islice(_iter_words(longest), SEARCHED_WORDS))
     best, most = None, (len(words) + 1) // 2
     for index, line in enumerate(lines[:SEARCHED_LINES]):
         lowered = line.lower()

@@ -58,7 +58,7 @@ class Reading:
     """True if only lines of these numbers can be meant."""
 
 
-def other_readings(given: Reading) -> list[Reading]:
+def list_other_readings(given: Reading) -> list[Reading]:
     plain = [given, *_unescape(given.old, given.new), *_unwrap(given.old, given.new)]
     return [*plain[1:], *(reading for one in plain for reading in _without_numbers(one))]
 

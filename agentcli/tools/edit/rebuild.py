@@ -38,23 +38,23 @@ def judge_new_text(known: Sequence[LinePair], new: Sequence[str]) -> Verdict | N
     """Return the verdict, or None if unclear.
 
     Both texts must have lines, and at least one known line must not be blank."""
-    at_ends = {_first_shared(known, new), _first_shared(known[::-1], new[::-1])}
+    at_ends = {_vote_by_first(known, new), _vote_by_first(known[::-1], new[::-1])}
     shared = _vote_by_shared(known, new)
-    if not any(map(_depths, known)):
+    if not any(map(_map_depths, known)):
         return _agree((at_ends - {None}) or shared or _vote_by_trails(known, new))
     if _has_tabs_for_spaces(known):
         return _vote_by_tabs(known, new)
-    if not all(map(_depths, _filter_filled(known))):
+    if not all(map(_map_depths, _filter_filled(known))):
         return _agree(shared)  # only some lines drifted, so the depth of others says nothing
     if None not in at_ends:
-        return _agree(at_ends | ({_vote_by_depth(*_shallowest(known, new))} - {None}))
+        return _agree(at_ends | ({_vote_by_depth(*_choose_shallowest(known, new))} - {None}))
     if len(known) == len(new):
-        pairs = [pair for pair in zip(known, new, strict=True) if _depths(pair[0])]
+        pairs = [pair for pair in zip(known, new, strict=True) if _map_depths(pair[0])]
         return _agree(shared | {_vote_by_line(*pair) or _vote_by_depth(*pair) for pair in pairs})
     if not shared:
         return None
     # If the lengths differ, depth may be the change itself, so it can only confirm.
-    ends = [*_pair_ends(known, new), _shallowest(known, new)]
+    ends = [*_pair_ends(known, new), _choose_shallowest(known, new)]
     drifted: set[Verdict | None] = {"drifted"}
     return _agree(shared | drifted | {_vote_by_line(*end) or _vote_by_depth(*end) for end in ends})
 
@@ -72,7 +72,7 @@ def _vote_by_shared(known: Sequence[LinePair], new: Sequence[str]) -> set[Verdic
     return votes
 
 
-def _first_shared(known: Sequence[LinePair], new: Sequence[str]) -> Verdict | None:
+def _vote_by_first(known: Sequence[LinePair], new: Sequence[str]) -> Verdict | None:
     """Return what the first lines of both, as far as they are shared, say."""
     for line, other in zip(known, new, strict=False):
         if other not in line:
@@ -89,16 +89,16 @@ def _vote_by_line(line: LinePair, new: str) -> Verdict | None:
 
 
 def _vote_by_depth(line: LinePair, new: str) -> Verdict | None:
-    return None if is_blank(new) else _depths(line).get(_indent(new))
+    return None if is_blank(new) else _map_depths(line).get(_read_indent(new))
 
 
-def _depths(line: LinePair) -> dict[str, Verdict]:
+def _map_depths(line: LinePair) -> dict[str, Verdict]:
     """Map indentations to verdicts for a line like this; empty if its indentation did not drift."""
-    drifted, own = _indent(line.drifted), _indent(line.own)
+    drifted, own = _read_indent(line.drifted), _read_indent(line.own)
     return {} if drifted == own or is_blank(line.own) else {drifted: "drifted", own: "own"}
 
 
-def _indent(line: str) -> str:
+def _read_indent(line: str) -> str:
     return get_indent(to_plain_typography(line))
 
 
@@ -106,18 +106,18 @@ def _has_tabs_for_spaces(known: Sequence[LinePair]) -> bool:
     """Return whether tabs and spaces were swapped in all shifted lines.
 
     The depth of a line says nothing then, but its first character does."""
-    shifted = [line for line in known if _depths(line)]
+    shifted = [line for line in known if _map_depths(line)]
     return all({line.drifted[:1], line.own[:1]} == {"\t", " "} for line in shifted)
 
 
 def _vote_by_tabs(known: Sequence[LinePair], new: Sequence[str]) -> Verdict | None:
-    own, others = _beginnings([line.own for line in known]), _beginnings(new)
+    own, others = _find_beginnings([line.own for line in known]), _find_beginnings(new)
     if len(own) > 1:
         return None  # both may stand for themselves
     return "own" if own == others else "drifted"
 
 
-def _beginnings(lines: Sequence[str]) -> set[str]:
+def _find_beginnings(lines: Sequence[str]) -> set[str]:
     """Return whether lines begin with tabs, spaces, or both; one space belongs to a comment."""
     return {begin for begin in ("\t", "  ") for line in lines if line.startswith(begin)}
 
@@ -140,15 +140,15 @@ def _pair_ends(known: Sequence[LinePair], new: Sequence[str]) -> list[tuple[Line
     return [(old_lines[0], new_lines[0]), (old_lines[-1], new_lines[-1])]
 
 
-def _shallowest(known: Sequence[LinePair], new: Sequence[str]) -> tuple[LinePair, str]:
+def _choose_shallowest(known: Sequence[LinePair], new: Sequence[str]) -> tuple[LinePair, str]:
     return (
-        min(_filter_filled(known), key=lambda line: _depth(line.own)),
-        min((line for line in new if not is_blank(line)), key=_depth, default=""),
+        min(_filter_filled(known), key=lambda line: _measure_depth(line.own)),
+        min((line for line in new if not is_blank(line)), key=_measure_depth, default=""),
     )
 
 
-def _depth(line: str) -> int:
-    return len(_indent(line))
+def _measure_depth(line: str) -> int:
+    return len(_read_indent(line))
 
 
 _LEVELS: tuple[tuple[str, Callable[[str], str]], ...] = (
@@ -161,12 +161,12 @@ _LEVELS: tuple[tuple[str, Callable[[str], str]], ...] = (
 _CLOSING = ("}", ")", "]")
 
 
-def difference(own: Sequence[str], old: Sequence[str]) -> str:
+def describe_difference(own: Sequence[str], old: Sequence[str]) -> str:
     """Return what must be ignored for the old lines to match the file; empty if nothing."""
-    return _level(own, old)[0]
+    return _find_level(own, old)[0]
 
 
-def _level(own: Sequence[str], old: Sequence[str]) -> tuple[str, Callable[[str], str]]:
+def _find_level(own: Sequence[str], old: Sequence[str]) -> tuple[str, Callable[[str], str]]:
     """Return the first level at which the lines are equal; equal normalized lines have one."""
     return next(
         (name, form)
@@ -177,14 +177,16 @@ def _level(own: Sequence[str], old: Sequence[str]) -> tuple[str, Callable[[str],
 
 def is_own_text(own: Sequence[str], old: Sequence[str], new: Sequence[str]) -> bool:
     """Return whether old_text drifted, but new_text is written like the file."""
-    return bool(difference(own, old)) and judge_new_text(_pair_lines(own, old), new) == "own"
+    return (
+        bool(describe_difference(own, old)) and judge_new_text(_pair_lines(own, old), new) == "own"
+    )
 
 
 def rebuild_lines(
     own: Sequence[str], old: Sequence[str], new: Sequence[str], *, style: Style
 ) -> list[str] | None:
     """Return the lines to write, or None if it is not certain what is meant."""
-    _, form = _level(own, old)
+    _, form = _find_level(own, old)
     if [form(line) for line in old] == [form(line) for line in new]:
         return None  # the edit changes only what was ignored to find the place
     known = _pair_lines(own, old)
@@ -194,10 +196,10 @@ def rebuild_lines(
         case "drifted":
             result = _merge_lines(known, new, _retain_copies(known, learn_line_map(known, style)))
         case "own":
-            result = _merge_lines([LinePair(line, line) for line in own], new, _verbatim)
+            result = _merge_lines([LinePair(line, line) for line in own], new, _keep_verbatim)
         case None:
             return None
-    looks_drifted = _drift_detector(known, style)
+    looks_drifted = _build_drift_detector(known, style)
     lines: list[str] = []
     for line, is_added in result:
         if line is None or (is_added and looks_drifted(line)):
@@ -280,18 +282,20 @@ def _judge_certainly(known: Sequence[LinePair], new: Sequence[str], style: Style
 
     With half or twice the file's width, a line one level deeper can look like one of the file."""
     verdict = judge_new_text(known, new) if new else "own"
-    depths = [(_indent(line.drifted), _indent(line.own)) for line in known if _depths(line)]
+    depths = [
+        (_read_indent(line.drifted), _read_indent(line.own)) for line in known if _map_depths(line)
+    ]
     drifted = {drifted for drifted, own in depths if is_twice_or_half(drifted, own)}
-    usual = {*style.indents, ""} - (drifted - {_indent(line.own) for line in known})
-    is_usual = all(_indent(line) in usual for line in new if not is_blank(line))
+    usual = {*style.indents, ""} - (drifted - {_read_indent(line.own) for line in known})
+    is_usual = all(_read_indent(line) in usual for line in new if not is_blank(line))
     return None if verdict == "own" and drifted and not is_usual else verdict
 
 
-def _verbatim(line: str, replaced: LinePair | None) -> str:
+def _keep_verbatim(line: str, replaced: LinePair | None) -> str:
     return line
 
 
-def _drift_detector(known: Sequence[LinePair], style: Style) -> Callable[[str], bool]:
+def _build_drift_detector(known: Sequence[LinePair], style: Style) -> Callable[[str], bool]:
     """Return a test for added lines that look drifted and unlike the lines around them.
 
     Drift in old_text may show in new_text in other ways, too.

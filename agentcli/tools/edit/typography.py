@@ -62,7 +62,7 @@ def iterate_plainings(
     ]
     for chosen in product(*tables):
         for form in forms:
-            plain = _plaining(dict(ChainMap(*chosen)), form)
+            plain = _build_plaining(dict(ChainMap(*chosen)), form)
             if explains(plain):
                 yield plain
 
@@ -107,7 +107,7 @@ def _find_starts(tokens: Sequence[str], own: str) -> list[int] | None:
     return [*starts, len(own)]
 
 
-def _plaining(table: dict[int, str], form: Callable[[str], str]) -> Callable[[str], str]:
+def _build_plaining(table: dict[int, str], form: Callable[[str], str]) -> Callable[[str], str]:
     return lambda text: text if text.isascii() else form(text.translate(table))
 
 

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from agentcli.system.diff import find_changes, split_lines
 from agentcli.system.lazy import compile_later
-from agentcli.system.text import Ending, Splice, majority_ending, to_lf
+from agentcli.system.text import Ending, Splice, choose_majority_ending, to_lf
 from agentcli.tools.edit.typography import find_typography
 from agentcli.tools.edit.whitespace import BLANK, is_blank
 from agentcli.types.fast_dataclass import dataclass
@@ -49,40 +49,40 @@ class LfView:
             typography=find_typography(self.text),
         )
 
-    def line_at(self, position: int) -> int:
+    def find_line_number(self, position: int) -> int:
         """Return the number of the line at a position, counted from 1."""
         return self.text.count("\n", 0, position) + 1
 
-    def start_of_line(self, index: int) -> int:
+    def find_line_start(self, index: int) -> int:
         """Return where the line at this index, counted from 0, begins; the end if past the last."""
         return min(sum(map(len, self.lines[:index])) + index, len(self.text))
 
-    def raw_part(self, start: int, end: int) -> str:
-        return self.raw[self._raw(start) : self._raw(end)]
+    def read_raw_part(self, start: int, end: int) -> str:
+        return self.raw[self._to_raw(start) : self._to_raw(end)]
 
     def splice(self, start: int, end: int, text: str) -> Splice:
         """Turn positions and text of the view into a splice of the raw text.
 
         New lines take the ending of what they replace, or else the most common ending of the file.
         """
-        ended = "".join(self._apply_endings(self.raw_part(start, end), text))
-        return Splice(start=self._raw(start), end=self._raw(end), text=ended)
+        ended = "".join(self._apply_endings(self.read_raw_part(start, end), text))
+        return Splice(start=self._to_raw(start), end=self._to_raw(end), text=ended)
 
-    def verbatim(self, start: int, end: int, raw_text: str) -> Splice:
-        return Splice(start=self._raw(start), end=self._raw(end), text=raw_text)
+    def splice_verbatim(self, start: int, end: int, raw_text: str) -> Splice:
+        return Splice(start=self._to_raw(start), end=self._to_raw(end), text=raw_text)
 
     def _apply_endings(self, replaced: str, text: str) -> Iterator[str]:
         if "\n" not in text or not self._crlf:
             yield text
         elif is_mixed(replaced):
-            yield from _line_by_line(replaced, text)
+            yield from _apply_mixed_endings(replaced, text)
         else:
-            ending = majority_ending(replaced) if "\n" in replaced else self._majority
+            ending = choose_majority_ending(replaced) if "\n" in replaced else self._majority
             yield text.replace("\n", ending)
 
     @cached_property
     def _majority(self) -> Ending:
-        return majority_ending(self.raw)
+        return choose_majority_ending(self.raw)
 
     @cached_property
     def _crlf(self) -> list[int]:
@@ -94,7 +94,7 @@ class LfView:
             position = self.raw.find("\r\n", position + 2)
         return positions
 
-    def _raw(self, position: int) -> int:
+    def _to_raw(self, position: int) -> int:
         return position + bisect_left(self._crlf, position)
 
 
@@ -102,10 +102,10 @@ def is_mixed(text: str) -> bool:
     return 0 < text.count("\r\n") < text.count("\n")
 
 
-def _line_by_line(replaced: str, text: str) -> Iterator[str]:
+def _apply_mixed_endings(replaced: str, text: str) -> Iterator[str]:
     """Apply mixed endings: a line keeps its own, and one that replaces another takes that one's."""
     raw_lines, new_lines = split_lines(replaced), split_lines(text)
-    fallback = majority_ending(replaced)
+    fallback = choose_majority_ending(replaced)
     reached = 0
     for change in find_changes([to_lf(line) for line in raw_lines], new_lines):
         yield from raw_lines[reached : change.old_start]

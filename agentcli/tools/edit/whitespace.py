@@ -26,7 +26,9 @@ def get_trail(line: str) -> str:
     return line[len(line.rstrip(BLANK)) :]
 
 
-def indent_maps(pairs: Sequence[tuple[str, str]], indents: Collection[str]) -> Iterator[IndentMap]:
+def iter_indent_maps(
+    pairs: Sequence[tuple[str, str]], indents: Collection[str]
+) -> Iterator[IndentMap]:
     """Yield every map that turns the first of each pair, a model's indent, into the file's.
 
     `indents` are all indents that occur in the file.
@@ -36,14 +38,16 @@ def indent_maps(pairs: Sequence[tuple[str, str]], indents: Collection[str]) -> I
         yield str
         return
     seen = {drifted for drifted, _ in pairs}
-    scaled = _scaling(pairs, *different, indents)
-    maps = (*_shifts(*different, scaled), *_scales(pairs), *_tab_maps(seen, indents))
+    scaled = _build_scaling_test(pairs, *different, indents)
+    maps = (*_iter_shifts(*different, scaled), *_iter_scales(pairs), *_iter_tab_maps(seen, indents))
     for candidate in maps:
         if all(candidate(drifted) == own for drifted, own in pairs):
-            yield candidate if len(seen) > 1 else partial(_plausible, candidate, {"", *indents})
+            yield (
+                candidate if len(seen) > 1 else partial(_apply_plausible, candidate, {"", *indents})
+            )
 
 
-def _plausible(candidate: IndentMap, indents: Collection[str], indent: str) -> str | None:
+def _apply_plausible(candidate: IndentMap, indents: Collection[str], indent: str) -> str | None:
     """Apply a map that only one depth confirms to another depth.
 
     Return None if the file does not have the resulting indent, but does have the original one.
@@ -53,7 +57,7 @@ def _plausible(candidate: IndentMap, indents: Collection[str], indent: str) -> s
     return None if mapped not in indents and (indent in indents or is_mixed) else mapped
 
 
-def _shifts(drifted: str, own: str, scaled: Callable[[str], bool]) -> Iterator[IndentMap]:
+def _iter_shifts(drifted: str, own: str, scaled: Callable[[str], bool]) -> Iterator[IndentMap]:
     if own.endswith(drifted):
         missing = own[: len(own) - len(drifted)]
         yield lambda indent: None if scaled(indent) else missing + indent
@@ -68,7 +72,7 @@ def _shifts(drifted: str, own: str, scaled: Callable[[str], bool]) -> Iterator[I
         )
 
 
-def _scaling(
+def _build_scaling_test(
     pairs: Sequence[tuple[str, str]], drifted: str, own: str, indents: Collection[str]
 ) -> Callable[[str], bool]:
     """Return a test: an indent may be of another width, rather than shifted.
@@ -91,7 +95,7 @@ def _scaling(
     return is_another_depth
 
 
-def _scales(pairs: Sequence[tuple[str, str]]) -> Iterator[IndentMap]:
+def _iter_scales(pairs: Sequence[tuple[str, str]]) -> Iterator[IndentMap]:
     """Yield the map to another width, if two depths show it and no indent is of mixed kinds."""
     widths = sorted({(len(drifted), len(own)) for drifted, own in pairs if drifted or own})
     kinds = {char for pair in pairs for indent in pair for char in indent}
@@ -122,7 +126,7 @@ def _find_unit(kind: str, indents: Collection[str]) -> int:
     return gcd(*(len(indent) for indent in indents if not indent.strip(kind))) or 1
 
 
-def _tab_maps(seen: Collection[str], indents: Collection[str]) -> Iterator[IndentMap]:
+def _iter_tab_maps(seen: Collection[str], indents: Collection[str]) -> Iterator[IndentMap]:
     """Yield maps only for a file with tabs or spaces alone; with both, each may be meant."""
     for width in TAB_WIDTHS:
         if not any("\t" in indent for indent in indents):
@@ -147,15 +151,17 @@ def _restore_tabs(width: int, seen: Collection[str], indent: str) -> str | None:
 
 def is_kind_of_indent(indent: str, indents: Collection[str]) -> bool:
     """Return whether the file indents that way: spaces, tabs, or these spaces around tabs."""
-    return not indent or _kind(indent) in {_kind(each) for each in indents if each}
+    return not indent or _split_around_tabs(indent) in {
+        _split_around_tabs(each) for each in indents if each
+    }
 
 
-def _kind(indent: str) -> tuple[str, str] | None:
+def _split_around_tabs(indent: str) -> tuple[str, str] | None:
     before, tab, rest = indent.partition("\t")
     return (before, rest.rpartition("\t")[2]) if tab else None
 
 
-def trail_map(pairs: Sequence[tuple[str, str]]) -> Callable[[str, str], str | None]:
+def build_trail_map(pairs: Sequence[tuple[str, str]]) -> Callable[[str, str], str | None]:
     """Return a map from the trailing whitespace of a model's lines to that of the file's.
 
     The map takes the end of a line, and that of the file's line it replaces, if any.
@@ -163,7 +169,7 @@ def trail_map(pairs: Sequence[tuple[str, str]]) -> Callable[[str, str], str | No
     different = {(drifted, own) for drifted, own in pairs if drifted != own}
     drifts = {drifted for drifted, _ in different}
 
-    def meant(trail: str, replaced: str) -> str | None:
+    def find_meant(trail: str, replaced: str) -> str | None:
         if not different:
             return trail
         if all(own == "" for _, own in different):
@@ -171,4 +177,4 @@ def trail_map(pairs: Sequence[tuple[str, str]]) -> Callable[[str, str], str | No
         # The model dropped it. It may also have dropped it in a line that replaces one with some.
         return "" if drifts == {""} and trail == "" and replaced == "" else None
 
-    return meant
+    return find_meant

@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import cached_property
 from itertools import takewhile
 
-from agentcli.system.text import Splice, printable
+from agentcli.system.text import Splice, to_printable
 from agentcli.tools.edit.near import show_closest
 from agentcli.tools.edit.rebuild import rebuild_lines
 from agentcli.tools.edit.typography import find_typography, to_plain_typography
@@ -72,11 +72,11 @@ class _HunkSearch:
         if not self._hunk.old:
             return self._locate_addition()
         spans = self._find_headed(_Span(self._reached, len(self._lines)))
-        inside = self._hits(spans)
-        found = inside or self._hits([_Span(span.start, len(self._lines)) for span in spans])
+        inside = self._find_hits(spans)
+        found = inside or self._find_hits([_Span(span.start, len(self._lines)) for span in spans])
         if len(found) == 1:
             return found[0]
-        raise self._ambiguous(found) if found else self._missing()
+        raise self._build_ambiguous_error(found) if found else self._build_missing_error()
 
     def replace_at(self, first: int) -> list[Splice]:
         """Return the splices at a location; raise ToolError if drift leaves unclear what to add."""
@@ -88,7 +88,7 @@ class _HunkSearch:
             if line.rstrip(BLANK) != there.rstrip(BLANK)
         ]
         if not drifted:
-            return list(_splices(self._view, self._hunk, first))
+            return list(_iter_splices(self._view, self._hunk, first))
         lines = rebuild_lines(own, old, self._hunk.new, style=self._view.style)
         if lines is not None:
             return [self._replace_between(first, own, lines)]
@@ -96,11 +96,11 @@ class _HunkSearch:
         added = "".join(text for mark, text in self._hunk.lines if mark == ADDED)
         is_plain = find_typography(added) <= find_typography("".join(own))
         if not is_plain or not removed.isdisjoint(drifted):
-            raise self._refusal(
+            raise self._build_refusal(
                 f"differs from {self._path} in quotes, dashes or spaces. Copy its lines exactly",
                 old,
             )
-        return list(_splices(self._view, self._hunk, first))
+        return list(_iter_splices(self._view, self._hunk, first))
 
     def _replace_between(self, first: int, own: Sequence[str], lines: Sequence[str]) -> Splice:
         """Replace all but the lines kept at both ends: the next hunk may begin with them."""
@@ -112,7 +112,7 @@ class _HunkSearch:
         """Locate a hunk with only added lines: in an empty file, or at the end if it says so."""
         if self._hunk.at_end or not self._lines:
             return len(self._lines)
-        raise self._refusal(
+        raise self._build_refusal(
             "has only lines to add, which does not say where. Give a line before or after them"
         )
 
@@ -121,20 +121,20 @@ class _HunkSearch:
         spans = [span]
         for heading in self._hunk.headings:
             spans = [
-                self._block(index)
+                self._find_block(index)
                 for outer in spans
                 for index in range(outer.start, outer.end)
                 if to_plain_typography(self._lines[index].strip()) == to_plain_typography(heading)
             ]
             if not spans:
-                raise self._refusal(
+                raise self._build_refusal(
                     f'is headed "{_display_line(heading)}", which is no line of {self._path}'
-                    f"{self._from_here()}. Copy a whole line of the file, or leave it out",
+                    f"{self._describe_start()}. Copy a whole line of the file, or leave it out",
                     [heading],
                 )
         return spans
 
-    def _block(self, index: int) -> _Span:
+    def _find_block(self, index: int) -> _Span:
         """Return a line and everything indented below it."""
         indent = len(get_indent(self._lines[index]))
         end = index + 1
@@ -144,64 +144,64 @@ class _HunkSearch:
             end += 1
         return _Span(index, end)
 
-    def _hits(self, spans: Sequence[_Span]) -> list[int]:
+    def _find_hits(self, spans: Sequence[_Span]) -> list[int]:
         """Return exact matches, or else those with the least that must be ignored."""
         old = self._hunk.old
         bare = [line.rstrip(BLANK) for line in old]
         return (
-            self._hits_among(self._lines, old, spans)
-            or self._hits_among(self._bare, bare, spans)
-            or self._hits_among(self._plain, list(map(to_plain_typography, bare)), spans)
+            self._find_line_hits(self._lines, old, spans)
+            or self._find_line_hits(self._bare, bare, spans)
+            or self._find_line_hits(self._plain, list(map(to_plain_typography, bare)), spans)
         )
 
-    def _hits_among(
+    def _find_line_hits(
         self, lines: Sequence[str], wanted: Sequence[str], spans: Sequence[_Span]
     ) -> list[int]:
-        hits = {hit for span in spans for hit in _positions(lines, wanted, span)}
+        hits = {hit for span in spans for hit in _iter_positions(lines, wanted, span)}
         if self._hunk.at_end:
             hits &= {len(lines) - len(wanted)}
         return sorted(hits)
 
-    def _ambiguous(self, hits: Sequence[int]) -> ToolError:
+    def _build_ambiguous_error(self, hits: Sequence[int]) -> ToolError:
         shown = ", ".join(str(hit + 1) for hit in hits[:SHOWN_LINE_NUMBERS])
         more = ", …" if len(hits) > SHOWN_LINE_NUMBERS else ""
-        return self._refusal(
+        return self._build_refusal(
             f"fits {len(hits)} places in {self._path} (lines {shown}{more}). Add more lines around "
             'the change, or a heading: "@@ " and the line that begins the function or class'
         )
 
-    def _missing(self) -> ToolError:
-        before = self._hits([_Span(0, self._reached)])
+    def _build_missing_error(self) -> ToolError:
+        before = self._find_hits([_Span(0, self._reached)])
         if before:
-            return self._refusal(
+            return self._build_refusal(
                 f"fits {self._path} at line {before[0] + 1}, before the hunk that precedes it. "
                 "Give the hunks in the order of the file, each place once"
             )
         for line in self._hunk.old:
             if to_plain_typography(line.rstrip(BLANK)) not in self._plain:
-                return self._refusal(
+                return self._build_refusal(
                     f'does not fit {self._path}: "{_display_line(line)}" is no line of '
                     "it. Copy its lines exactly",
                     self._hunk.old,
                 )
-        where = " at its end" if self._hunk.at_end else self._from_here()
-        return self._refusal(
+        where = " at its end" if self._hunk.at_end else self._describe_start()
+        return self._build_refusal(
             f"does not fit {self._path}{where}: its lines are there, but not one after another. "
             "Leave none out",
             self._hunk.old,
         )
 
-    def _from_here(self) -> str:
+    def _describe_start(self) -> str:
         return f" after line {self._reached}" if self._reached else ""
 
-    def _refusal(self, reason: str, wanted: Sequence[str] = ()) -> ToolError:
+    def _build_refusal(self, reason: str, wanted: Sequence[str] = ()) -> ToolError:
         """Return the error, with the lines of the file that are closest to the wanted ones."""
         text = f"the hunk at line {self._hunk.number} {reason}."
         closest = show_closest(self._view, "\n".join(wanted), name="the patch")
         return ToolError(f"{text} {closest}" if closest else text)
 
 
-def _positions(lines: Sequence[str], wanted: Sequence[str], span: _Span) -> Iterator[int]:
+def _iter_positions(lines: Sequence[str], wanted: Sequence[str], span: _Span) -> Iterator[int]:
     start = span.start
     with suppress(ValueError):  # `index` raises it if there are no more
         while True:
@@ -211,7 +211,7 @@ def _positions(lines: Sequence[str], wanted: Sequence[str], span: _Span) -> Iter
             start += 1
 
 
-def _splices(view: LfView, hunk: Hunk, first: int) -> Iterator[Splice]:
+def _iter_splices(view: LfView, hunk: Hunk, first: int) -> Iterator[Splice]:
     """Yield one splice for each run of removed or added lines."""
     at = start = first
     added: list[str] = []
@@ -228,7 +228,7 @@ def _splices(view: LfView, hunk: Hunk, first: int) -> Iterator[Splice]:
 
 
 def _splice(view: LfView, start: int, end: int, added: Sequence[str]) -> Splice:
-    begin, past = view.start_of_line(start), view.start_of_line(end)
+    begin, past = view.find_line_start(start), view.find_line_start(end)
     text = "".join(f"{line}\n" for line in added)
     is_last = end == len(view.lines) and view.text[-1:] not in ("", "\n")
     if is_last and added:
@@ -238,5 +238,5 @@ def _splice(view: LfView, start: int, end: int, added: Sequence[str]) -> Splice:
 
 
 def _display_line(line: str) -> str:
-    shown = printable(line)
+    shown = to_printable(line)
     return shown if len(shown) <= SHOWN_CHARS else f"{shown[:SHOWN_CHARS]}…"

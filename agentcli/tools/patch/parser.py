@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
 from agentcli.system.lazy import compile_later
-from agentcli.system.text import printable, to_lf
+from agentcli.system.text import to_lf, to_printable
 from agentcli.types.errors import ToolError
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.tools import ErrorKind
@@ -99,14 +99,16 @@ def parse_patch(text: str) -> tuple[FileChange, ...]:
     rows = _unwrap(_trim([_Row(number, line) for number, line in numbered]))
     rows = list(_tidy_markers(_dedent(rows)))
     if not rows:
-        raise _invalid(f'the patch is empty. It begins with "{BEGIN}" and ends with "{END}".')
+        raise _build_invalid_error(
+            f'the patch is empty. It begins with "{BEGIN}" and ends with "{END}".'
+        )
     if rows[0].text != BEGIN:
         is_unified = rows[0].text.startswith(("--- ", "diff --git"))
         other = "; a unified diff is applied by git apply in bash" if is_unified else ""
-        raise _wrong(rows[0], f'A patch begins with "{BEGIN}"{other}')
+        raise _build_row_error(rows[0], f'A patch begins with "{BEGIN}"{other}')
     if rows[-1].text != END:
-        raise _wrong(rows[-1], f'A patch ends with "{END}"')
-    changes = tuple(_change(section) for section in _sections(rows[1:-1]))
+        raise _build_row_error(rows[-1], f'A patch ends with "{END}"')
+    changes = tuple(_parse_change(section) for section in _split_sections(rows[1:-1]))
     _check(changes)
     return changes
 
@@ -155,7 +157,7 @@ def _tidy_markers(rows: Sequence[_Row]) -> Iterator[_Row]:
         yield _Row(row.number, text)
 
 
-def _sections(rows: Sequence[_Row]) -> list[list[_Row]]:
+def _split_sections(rows: Sequence[_Row]) -> list[list[_Row]]:
     """Split the rows by file; the first row of each section names the file."""
     sections: list[list[_Row]] = []
     for row in rows:
@@ -165,26 +167,28 @@ def _sections(rows: Sequence[_Row]) -> list[list[_Row]]:
             sections[-1].append(row)
         elif row.text.strip():
             expected = ", ".join(f'"{marker}PATH"' for marker in _FILES)
-            raise _wrong(row, f"Each file begins with one of {expected}")
+            raise _build_row_error(row, f"Each file begins with one of {expected}")
     return sections
 
 
-def _change(section: Sequence[_Row]) -> FileChange:
+def _parse_change(section: Sequence[_Row]) -> FileChange:
     head, body = section[0], _trim_end(section[1:])
     if head.text.startswith(ADD):
-        return Add(path=_path(head, ADD), text=_read_added(body))
+        return Add(path=_read_path(head, ADD), text=_read_added(body))
     if head.text.startswith(DELETE):
         for row in body:
-            raise _wrong(row, "Nothing follows the name of a file that is deleted")
-        return Delete(path=_path(head, DELETE))
+            raise _build_row_error(row, "Nothing follows the name of a file that is deleted")
+        return Delete(path=_read_path(head, DELETE))
     move_to = None
     if body and body[0].text.startswith(MOVE):
-        move_to = _path(body[0], MOVE)
+        move_to = _read_path(body[0], MOVE)
         body = body[1:]
-    hunks = _hunks(body)
+    hunks = _parse_hunks(body)
     if not hunks and move_to is None:
-        raise _wrong(head, f'What changes in it follows, in hunks that begin with "{HEADING}"')
-    return Update(path=_path(head, UPDATE), move_to=move_to, hunks=hunks)
+        raise _build_row_error(
+            head, f'What changes in it follows, in hunks that begin with "{HEADING}"'
+        )
+    return Update(path=_read_path(head, UPDATE), move_to=move_to, hunks=hunks)
 
 
 def _trim_end(rows: Sequence[_Row]) -> Sequence[_Row]:
@@ -195,39 +199,39 @@ def _trim_end(rows: Sequence[_Row]) -> Sequence[_Row]:
     return rows[:last]
 
 
-def _path(row: _Row, marker: str) -> str:
+def _read_path(row: _Row, marker: str) -> str:
     path = row.text.removeprefix(marker).strip()
     if not path:
-        raise _wrong(row, f'A path follows "{marker}"')
+        raise _build_row_error(row, f'A path follows "{marker}"')
     return path
 
 
 def _read_added(rows: Sequence[_Row]) -> str:
     for row in rows:
         if not row.text.startswith(ADDED):
-            raise _wrong(row, f'Every line of a file that is added begins with "{ADDED}"')
+            raise _build_row_error(row, f'Every line of a file that is added begins with "{ADDED}"')
     return "".join(f"{row.text[1:]}\n" for row in rows)
 
 
-def _hunks(rows: Iterable[_Row]) -> tuple[Hunk, ...]:
+def _parse_hunks(rows: Iterable[_Row]) -> tuple[Hunk, ...]:
     hunks: list[Hunk] = []
-    for group in _groups(rows):
-        headings = tuple(_heading(row) for row in group if row.text.startswith(HEADING))
+    for group in _split_groups(rows):
+        headings = tuple(_read_heading(row) for row in group if row.text.startswith(HEADING))
         lines = [row for row in group if not row.text.startswith(HEADING)]
         at_end = bool(lines) and lines[-1].text.rstrip() == AT_END
         hunk = Hunk(
             headings=tuple(filter(None, headings)),
-            lines=tuple(map(_line, lines[:-1] if at_end else lines)),
+            lines=tuple(map(_parse_line, lines[:-1] if at_end else lines)),
             at_end=at_end,
             number=group[0].number,
         )
         if not hunk.changes_something:
-            raise _wrong(group[0], 'This hunk has no line that begins with "+" or "-"')
+            raise _build_row_error(group[0], 'This hunk has no line that begins with "+" or "-"')
         hunks.append(hunk)
     return tuple(hunks)
 
 
-def _groups(rows: Iterable[_Row]) -> list[list[_Row]]:
+def _split_groups(rows: Iterable[_Row]) -> list[list[_Row]]:
     """Split rows into hunks: one ends before a heading, or after the end-of-file marker."""
     groups: list[list[_Row]] = []
     is_open = False
@@ -240,36 +244,38 @@ def _groups(rows: Iterable[_Row]) -> list[list[_Row]]:
     return groups
 
 
-def _heading(row: _Row) -> str:
+def _read_heading(row: _Row) -> str:
     numbered = _NUMBERED.fullmatch(row.text)
     return (numbered[1] if numbered else row.text.removeprefix(HEADING)).strip()
 
 
-def _line(row: _Row) -> PatchLine:
+def _parse_line(row: _Row) -> PatchLine:
     if not row.text:
         return PatchLine(KEPT, "")  # a blank line of the file, without the space that marks it
     if row.text[0] not in (KEPT, REMOVED, ADDED):
-        raise _wrong(row, 'Every line of a hunk begins with " ", "-" or "+"')
+        raise _build_row_error(row, 'Every line of a hunk begins with " ", "-" or "+"')
     return PatchLine(row.text[0], row.text[1:])
 
 
 def _check(changes: Sequence[FileChange]) -> None:
     if not changes:
-        raise _invalid("the patch names no file.")
+        raise _build_invalid_error("the patch names no file.")
     seen: set[str] = set()
     for change in changes:
         target = change.move_to if isinstance(change, Update) else None
         for path in filter(None, (change.path, target)):
             if path in seen:
-                raise _invalid(f"{printable(path)} is named twice. Put its hunks together.")
+                raise _build_invalid_error(
+                    f"{to_printable(path)} is named twice. Put its hunks together."
+                )
             seen.add(path)
 
 
-def _wrong(row: _Row, expected: str) -> ToolError:
-    shown = printable(row.text)
+def _build_row_error(row: _Row, expected: str) -> ToolError:
+    shown = to_printable(row.text)
     shown = shown if len(shown) <= SHOWN_CHARS else f"{shown[:SHOWN_CHARS]}…"
-    return _invalid(f'line {row.number} of the patch is "{shown}". {expected}.')
+    return _build_invalid_error(f'line {row.number} of the patch is "{shown}". {expected}.')
 
 
-def _invalid(reason: str) -> ToolError:
+def _build_invalid_error(reason: str) -> ToolError:
     return ToolError(reason, kind=ErrorKind.INVALID_INPUT)

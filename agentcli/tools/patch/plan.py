@@ -178,7 +178,7 @@ def apply_patch_steps(steps: Sequence[PatchStep], workspace: Workspace) -> tuple
     notes: list[str] = []
     try:
         for step in sorted(steps, key=lambda step: step.after is None):
-            made += _missing_folders(step)
+            made += _list_missing_folders(step)
             notes += _take(step, workspace)
             done.append(step)
     except BaseException as error:
@@ -195,7 +195,7 @@ def apply_patch_steps(steps: Sequence[PatchStep], workspace: Workspace) -> tuple
     return tuple(notes)
 
 
-def _missing_folders(step: PatchStep) -> list[Path]:
+def _list_missing_folders(step: PatchStep) -> list[Path]:
     parents = [path for path in step.path.path.parents if path.is_relative_to(step.path.root)]
     return [path for path in reversed(parents) if not path.exists()]
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 from agentcli.system.text import SNIFFED_BYTES, Encoding, NotText, sniff
-from agentcli.tools.read.excerpt import LINE_CHARS, FileExcerpt, past_end_error, shorten_line
+from agentcli.tools.read.excerpt import LINE_CHARS, FileExcerpt, build_past_end_error, shorten_line
 from agentcli.types.errors import ToolError
 
 BLOCK_BYTES = 1 << 20
@@ -26,32 +26,32 @@ def read_big_excerpt(file: BinaryIO, *, size_bytes: int, offset: int, limit: int
     if not encoding.codec.startswith("utf"):
         encoding = _ONE_BYTE
     if offset < 0:
-        return _from_end(file, encoding, size_bytes=size_bytes, count=-offset, limit=limit)
+        return _read_from_end(file, encoding, size_bytes=size_bytes, count=-offset, limit=limit)
     try:
-        return _from_start(file, encoding, offset=max(offset, 1), limit=limit)
+        return _read_from_start(file, encoding, offset=max(offset, 1), limit=limit)
     except UnicodeDecodeError:
-        encoding = _fallback_encoding(encoding)
-        return _from_start(file, encoding, offset=max(offset, 1), limit=limit)
+        encoding = _choose_fallback(encoding)
+        return _read_from_start(file, encoding, offset=max(offset, 1), limit=limit)
 
 
-def _fallback_encoding(encoding: Encoding) -> Encoding:
+def _choose_fallback(encoding: Encoding) -> Encoding:
     """Return the encoding to use if only the beginning of the file fits the first one."""
     if encoding.codec != "utf-8":
         raise NotText(f"it begins like {encoding.codec} but is not")
     return _ONE_BYTE
 
 
-def _from_start(file: BinaryIO, encoding: Encoding, *, offset: int, limit: int) -> FileExcerpt:
+def _read_from_start(file: BinaryIO, encoding: Encoding, *, offset: int, limit: int) -> FileExcerpt:
     file.seek(len(encoding.bom))
     collected = _LineCollector(offset, limit)
-    for text in _texts(file, encoding):
+    for text in _iter_texts(file, encoding):
         collected.feed(text)
         if collected.is_full:
             break
     else:
         collected.finish()
     if not collected.lines:
-        raise past_end_error(collected.number - 1, offset)
+        raise build_past_end_error(collected.number - 1, offset)
     return FileExcerpt(
         lines=collected.lines,
         first=offset,
@@ -61,7 +61,7 @@ def _from_start(file: BinaryIO, encoding: Encoding, *, offset: int, limit: int) 
     )
 
 
-def _texts(file: BinaryIO, encoding: Encoding) -> Iterator[str]:
+def _iter_texts(file: BinaryIO, encoding: Encoding) -> Iterator[str]:
     decoder = None if encoding is _ONE_BYTE else codecs.getincrementaldecoder(encoding.codec)()
     for _ in range(SCANNED_BYTES // BLOCK_BYTES):
         block = file.read(BLOCK_BYTES)
@@ -127,13 +127,13 @@ class _LineCollector:
         self.number += 1
 
 
-def _from_end(
+def _read_from_end(
     file: BinaryIO, encoding: Encoding, *, size_bytes: int, count: int, limit: int
 ) -> FileExcerpt:
     tail_bytes = TAIL_BYTES
     while True:
         start = max(size_bytes - tail_bytes, len(encoding.bom))
-        lines, encoding = _tail(file, encoding, start=start)
+        lines, encoding = _read_tail(file, encoding, start=start)
         if len(lines) >= count or start == len(encoding.bom):
             break
         if tail_bytes >= LONGEST_TAIL_BYTES:
@@ -152,7 +152,7 @@ def _from_end(
     )
 
 
-def _tail(file: BinaryIO, encoding: Encoding, *, start: int) -> tuple[list[str], Encoding]:
+def _read_tail(file: BinaryIO, encoding: Encoding, *, start: int) -> tuple[list[str], Encoding]:
     """Return the whole lines after a position; a line cut by the position is left out."""
     newline = b"\n" if encoding is _ONE_BYTE else "\n".encode(encoding.codec)
     start -= (start - len(encoding.bom)) % len(newline)
@@ -166,7 +166,7 @@ def _tail(file: BinaryIO, encoding: Encoding, *, start: int) -> tuple[list[str],
     try:
         text = encoding.decode(data)
     except UnicodeDecodeError:
-        encoding = _fallback_encoding(encoding)
+        encoding = _choose_fallback(encoding)
         text = encoding.decode(data)
     return text.removesuffix("\n").split("\n"), encoding
 

@@ -36,12 +36,12 @@ def read_excerpt(data: bytes, *, offset: int, limit: int) -> FileExcerpt:
     """Read from a whole file; raise NotText if it is binary, ToolError if the lines are absent."""
     text, encoding = decode(data)
     has_final_newline = not text or text.endswith("\n")
-    newlines = [*accumulate(text.count("\n", *part) for part in _parts(text))]
+    newlines = [*accumulate(text.count("\n", *part) for part in _iter_parts(text))]
     total = (newlines[-1] if newlines else 0) + (not has_final_newline)
-    start = first_index(offset, total)
+    start = compute_first_index(offset, total)
     if start >= total > 0:
-        raise past_end_error(total, offset)
-    lines = _lines(text, newlines, start=start, count=min(limit, total - start))
+        raise build_past_end_error(total, offset)
+    lines = _slice_lines(text, newlines, start=start, count=min(limit, total - start))
     lines = [line.removesuffix("\r") for line in lines]
     return FileExcerpt(
         lines=[shorten_line(line) for line in lines],
@@ -49,17 +49,17 @@ def read_excerpt(data: bytes, *, offset: int, limit: int) -> FileExcerpt:
         total=total,
         has_more=start + limit < total,
         encoding=encoding,
-        ending=_ending(text),
+        ending=_name_ending(text),
         has_final_newline=has_final_newline,
         cut=frozenset(at for at, line in enumerate(lines) if len(line) > LINE_CHARS),
     )
 
 
-def _parts(text: str) -> Iterator[tuple[int, int]]:
+def _iter_parts(text: str) -> Iterator[tuple[int, int]]:
     return ((at, at + PART_CHARS) for at in range(0, len(text), PART_CHARS))
 
 
-def _lines(text: str, newlines: Sequence[int], *, start: int, count: int) -> list[str]:
+def _slice_lines(text: str, newlines: Sequence[int], *, start: int, count: int) -> list[str]:
     """Return lines by splitting only the parts of the text that hold them.
 
     `newlines` are the cumulative counts at the end of each part."""
@@ -70,12 +70,12 @@ def _lines(text: str, newlines: Sequence[int], *, start: int, count: int) -> lis
     return part.split("\n", skipped + count)[skipped : skipped + count]
 
 
-def first_index(offset: int, total: int) -> int:
+def compute_first_index(offset: int, total: int) -> int:
     """Return the index, counted from 0, that an offset means; it may be past the end."""
     return max(offset, 1) - 1 if offset >= 0 else max(total + offset, 0)
 
 
-def past_end_error(total: int, offset: int) -> ToolError:
+def build_past_end_error(total: int, offset: int) -> ToolError:
     lines = "1 line" if total == 1 else f"{total} lines"
     return ToolError(
         f"The file has {lines}; offset {offset} is past the end. offset=-50 shows the last 50."
@@ -90,7 +90,7 @@ def shorten_line(line: str, *, length: int | None = None, about: str = "") -> st
     return f"{line[:LINE_CHARS]}… [line has {about}{length} characters]"
 
 
-def _ending(text: str) -> str:
+def _name_ending(text: str) -> str:
     crlf = text.count("\r\n") if "\r" in text else 0
     if not crlf:
         return ""

@@ -30,7 +30,7 @@ def expand_braces(glob: str) -> list[str]:
     todo = [glob]
     while todo:
         first = todo.pop()
-        span = _first_group(first)
+        span = _find_first_group(first)
         if span is None:
             done.append(first)
         else:
@@ -43,7 +43,7 @@ def expand_braces(glob: str) -> list[str]:
     return done
 
 
-def _first_group(glob: str) -> tuple[int, list[int], int] | None:
+def _find_first_group(glob: str) -> tuple[int, list[int], int] | None:
     """Return where the first outermost group opens, its commas, and where it closes."""
     opened: list[int] = []
     commas: list[int] = []
@@ -93,19 +93,19 @@ def translate_glob(glob: str, *, also_literal: bool = False) -> str:
 
     With `also_literal`, a component may also mean the text of its classes, brackets included.
     """
-    translate = _either_reading if also_literal else _component
+    translate = _translate_either if also_literal else _translate_component
     *parents, last = glob.split("/")
     written = ["(?:.*/)?" if part == "**" else translate(part) + "/" for part in parents]
     return "".join([*written, ".*" if last == "**" else translate(last)])
 
 
-def _either_reading(glob: str) -> str:
+def _translate_either(glob: str) -> str:
     escaped = _NARROW.sub(_escape_class, glob)
-    literal = _component(escaped)
+    literal = _translate_component(escaped)
     if escaped == glob:
         return literal
     try:
-        return f"(?:{_component(glob)}|{literal})"
+        return f"(?:{_translate_component(glob)}|{literal})"
     except GlobError:  # [user-id] is no class: its range from r to i is empty
         return literal
 
@@ -115,7 +115,7 @@ def _escape_class(token: re.Match[str]) -> str:
     return re.sub(r"(.)", r"\\\1", text, flags=re.DOTALL) if text[0] == "[" else text
 
 
-def _component(glob: str) -> str:
+def _translate_component(glob: str) -> str:
     between_stars = [""]
     position = 0
     while position < len(glob):
@@ -123,7 +123,7 @@ def _component(glob: str) -> str:
             between_stars.append("")
             position += 1
         else:
-            piece, position = _piece(glob, position)
+            piece, position = _translate_piece(glob, position)
             between_stars[-1] += piece
     first, *rest = between_stars
     if not rest:
@@ -135,7 +135,7 @@ def _component(glob: str) -> str:
     return f"{first}{taken}[^/]*{last}"
 
 
-def _piece(glob: str, position: int) -> tuple[str, int]:
+def _translate_piece(glob: str, position: int) -> tuple[str, int]:
     """Return the meaning of the next element of a component, and where the one after begins."""
     match glob[position]:
         case "?":
@@ -144,7 +144,7 @@ def _piece(glob: str, position: int) -> tuple[str, int]:
             found = _CLASS.match(glob, position)
             if found is None:
                 raise GlobError("a [ is not closed; write \\[ for the character")
-            return _character_class(found[1], found[2]), found.end()
+            return _translate_class(found[1], found[2]), found.end()
         case "\\":
             if position + 1 == len(glob):
                 raise GlobError("it ends in a backslash")
@@ -153,7 +153,7 @@ def _piece(glob: str, position: int) -> tuple[str, int]:
             return re.escape(character), position + 1
 
 
-def _character_class(negation: str, members: str) -> str:
+def _translate_class(negation: str, members: str) -> str:
     written = ["[^" if negation else "["]
     for low, high, single in _MEMBERS.findall(members):
         if high < low:

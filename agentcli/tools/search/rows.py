@@ -93,7 +93,7 @@ class MatchRows:
             yield f"first {found}; {NARROW}"
 
     def take(self, record: bytes) -> bool:
-        message = _message(record)
+        message = _parse_message(record)
         if message is None:
             self._unreadable += 1
             return True
@@ -106,14 +106,14 @@ class MatchRows:
         return True
 
     def _take_lines(self, data: dict[str, Any], *, is_match: bool) -> bool:
-        raw_path = _raw(data["path"])
+        raw_path = _decode_raw(data["path"])
         if not self._scope.admits(raw_path):
             return True
         if is_match and self.matches == self._limit:
             self.more = True
             return False
-        file = self._file(raw_path)
-        for row in _rows(data, is_match=is_match):
+        file = self._ensure_file(raw_path)
+        for row in _iter_rows(data, is_match=is_match):
             self._left_bytes -= len(str(row).encode()) + 1
             if self._left_bytes < 0:
                 self.more = True
@@ -124,7 +124,7 @@ class MatchRows:
             file.rows.append(row)
         return not self.more
 
-    def _file(self, raw_path: bytes) -> _File:
+    def _ensure_file(self, raw_path: bytes) -> _File:
         if not self._files or self._files[-1].raw_path != raw_path:
             file = _File(raw_path, self._scope.display(raw_path))
             self._left_bytes -= len(file.path.encode()) + 1
@@ -134,7 +134,7 @@ class MatchRows:
     def _end_file(self, data: dict[str, Any]) -> None:
         """Drop a file that proved binary: a NUL came after its first matches."""
         is_binary = data["binary_offset"] is not None
-        if is_binary and self._files and self._files[-1].raw_path == _raw(data["path"]):
+        if is_binary and self._files and self._files[-1].raw_path == _decode_raw(data["path"]):
             dropped = self._files.pop()
             self.matches -= dropped.matches
             self._left_bytes += sum(len(str(row).encode()) + 1 for row in dropped.rows)
@@ -186,7 +186,7 @@ class FileCounts:
         return True
 
 
-def _message(record: bytes) -> dict[str, Any] | None:
+def _parse_message(record: bytes) -> dict[str, Any] | None:
     """Parse a record; return None if it was cut within a match of many megabytes."""
     if len(record) > LONG_RECORD_BYTES:
         record = _with_one_submatch(record)
@@ -207,21 +207,21 @@ def _with_one_submatch(record: bytes) -> bytes:
     return head + key + b"{" + match.group() + b"]}}" if match else record
 
 
-def _raw(text: dict[str, str]) -> bytes:
+def _decode_raw(text: dict[str, str]) -> bytes:
     """Return the bytes of a text, which ripgrep gives as base64 if it is not UTF-8."""
     return text["text"].encode() if "text" in text else base64.b64decode(text["bytes"])
 
 
-def _rows(data: dict[str, Any], *, is_match: bool) -> Iterator[_Row]:
+def _iter_rows(data: dict[str, Any], *, is_match: bool) -> Iterator[_Row]:
     first = data["submatches"][0] if data["submatches"] else {"start": 0}
     start, end = first["start"], first.get("end", first["start"])
-    lines = _raw(data["lines"]).removesuffix(b"\n").split(b"\n")
+    lines = _decode_raw(data["lines"]).removesuffix(b"\n").split(b"\n")
     for number, line in enumerate(lines, data["line_number"]):
-        yield _Row(number, is_match, _window(line.removesuffix(b"\r"), start, end))
+        yield _Row(number, is_match, _cut_window(line.removesuffix(b"\r"), start, end))
         start, end = 0, 0
 
 
-def _window(line: bytes, start: int, end: int) -> str:
+def _cut_window(line: bytes, start: int, end: int) -> str:
     """Return the part of a line around its match; positions are in bytes."""
     # A character has at most four bytes: anything further away cannot be in the window.
     reach = 4 * ROW_LIMIT_CHARS + 4

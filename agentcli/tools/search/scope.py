@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from agentcli.system.home import config_home, home
-from agentcli.system.text import printable
+from agentcli.system.home import locate_config_home, locate_home
+from agentcli.system.text import to_printable
 from agentcli.system.workspace import Workspace, WorkspacePath
 from agentcli.tools.search import globs
 from agentcli.tools.search.ignore import inherit_rules, read_global_rules
@@ -45,14 +45,14 @@ class SearchScope:
     """Returns whether a path must not be read; None if nothing is hidden."""
 
     def admits(self, found: bytes) -> bool:
-        path = _relative(found)
+        path = _to_relative(found)
         if self.wanted is not None and not self.wanted.fullmatch(path):
             return False
         return self.hides is None or not self.hides(self.cwd / path)
 
     def display(self, found: bytes) -> str:
-        path = self.prefix + _relative(found)
-        return "/".join(map(printable, path.split("/")))
+        path = self.prefix + _to_relative(found)
+        return "/".join(map(to_printable, path.split("/")))
 
     def without_ignores(self) -> "SearchScope":
         """Return the same scope with ignored files, and ignoring case."""
@@ -66,7 +66,7 @@ def is_directory(path: Path) -> bool:
     return os.path.isdir(path)  # noqa: PTH112
 
 
-def _relative(found: bytes) -> str:
+def _to_relative(found: bytes) -> str:
     return os.fsdecode(found).removeprefix("./")
 
 
@@ -77,7 +77,7 @@ def build_scope(
     located = workspace.locate(path, granted)
     found = workspace.stat(located)
     if found is None:
-        raise workspace.no_such_file(located)
+        raise workspace.build_missing_error(located)
     if not os.access(located.path, os.R_OK):
         raise ToolError(f"{located.given}: permission denied.")
     if stat.S_ISREG(found.st_mode):
@@ -88,7 +88,7 @@ def build_scope(
         return _scope_directory(workspace, located, glob, granted)
     except globs.GlobError as error:
         raise ToolError(
-            f"{printable(glob or '')} is not a glob: {error}.", kind=ErrorKind.INVALID_INPUT
+            f"{to_printable(glob or '')} is not a glob: {error}.", kind=ErrorKind.INVALID_INPUT
         ) from None
 
 
@@ -99,7 +99,7 @@ def _scope_file(workspace: Workspace, path: WorkspacePath) -> SearchScope:
         root=path.root,
         cwd=path.path.parent,
         target=f"./{path.path.name}",
-        prefix=_prefix(path).removesuffix(f"{path.path.name}/"),
+        prefix=_choose_prefix(path).removesuffix(f"{path.path.name}/"),
         arguments=("--no-ignore", "--text"),
         hides=workspace.hides,
     )
@@ -121,7 +121,8 @@ def _scope_directory(
         outer = inherit_rules(path.path, workspace=path.root)
         if not outer.ignored:
             rules = tuple(
-                rule.line for rule in (*read_global_rules(home(), config_home()), *outer.rules)
+                rule.line
+                for rule in (*read_global_rules(locate_home(), locate_config_home()), *outer.rules)
             )
         arguments += ["--no-ignore"] if outer.ignored else []
     else:
@@ -132,7 +133,7 @@ def _scope_directory(
         root=path.root,
         cwd=path.path,
         target=".",
-        prefix=_prefix(path),
+        prefix=_choose_prefix(path),
         arguments=tuple(arguments),
         rules=rules,
         wanted=re.compile(pattern, re.DOTALL) if wanted else None,
@@ -140,7 +141,7 @@ def _scope_directory(
     )
 
 
-def _prefix(path: WorkspacePath) -> str:
+def _choose_prefix(path: WorkspacePath) -> str:
     """Return the prefix of paths below: relative in the workspace, absolute elsewhere."""
     return "" if path.name == "." else f"{path.name}/"
 

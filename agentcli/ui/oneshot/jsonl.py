@@ -136,7 +136,7 @@ class JsonRenderer:
         """Write a line of the stream, after the text that is being collected."""
         self._flush_pieces()
         self._seq += 1
-        head = {"v": VERSION, "seq": self._seq, "ts": clock.now(), "session": self._session}
+        head = {"v": VERSION, "seq": self._seq, "ts": clock.read_clock(), "session": self._session}
         self._write_json({**head, **fields})
 
     def _write_json(self, record: JsonRow) -> None:

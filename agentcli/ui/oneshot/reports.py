@@ -179,7 +179,7 @@ def _render_denials(summary: RunSummary) -> Iterator[str]:
 
 
 def fence(text: str, *, kind: str = "") -> Iterator[str]:
-    fence = "`" * max(3, _longest_run(text) + 1)
+    fence = "`" * max(3, _measure_longest_run(text) + 1)
     yield f"{fence}{kind}"
     yield text.rstrip("\n")
     yield f"{fence}\n"
@@ -188,7 +188,7 @@ def fence(text: str, *, kind: str = "") -> Iterator[str]:
 def quote_code(text: str) -> str:
     """Quote foreign text within a line."""
     text = " ".join(text.split())
-    quote = "`" * (_longest_run(text) + 1)
+    quote = "`" * (_measure_longest_run(text) + 1)
     pad = " " if text.startswith("`") or text.endswith("`") else ""
     return f"{quote}{pad}{text}{pad}{quote}"
 
@@ -198,7 +198,7 @@ def quote_cell(text: str) -> str:
     return quote_code(text).replace("|", "\\|") if text else ""
 
 
-def _longest_run(text: str) -> int:
+def _measure_longest_run(text: str) -> int:
     return max(map(len, _BACKQUOTES.findall(text)), default=0)
 
 
@@ -329,7 +329,7 @@ def _build_result(finding: ReportFinding, rules: list[str]) -> dict[str, Any]:
         "ruleIndex": rules.index(finding.rule),
         "level": finding.level,
         "message": {"text": f"{finding.title}\n\n{finding.message}".strip()},
-        "partialFingerprints": {"agentcli/v1": _fingerprint(finding)},
+        "partialFingerprints": {"agentcli/v1": _hash_finding(finding)},
     }
     if finding.path:
         location: dict[str, Any] = {"artifactLocation": {"uri": quote(finding.path)}}
@@ -342,6 +342,6 @@ def _build_result(finding: ReportFinding, rules: list[str]) -> dict[str, Any]:
     return result
 
 
-def _fingerprint(finding: ReportFinding) -> str:
+def _hash_finding(finding: ReportFinding) -> str:
     """Return a hash that stays the same in the next run, even if the lines above have moved."""
     return hashlib.sha256(f"{finding.rule}\0{finding.path}\0{finding.title}".encode()).hexdigest()

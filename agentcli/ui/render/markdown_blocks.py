@@ -127,7 +127,7 @@ def render_table(node: Node, paint: Paint, *, width: int) -> list[Text]:
     rows = [_render_cells(row, paint) for part in node.children for row in part.children]
     head, body = rows[0], rows[1:]
     alignment = [_read_alignment(cell) for cell in node.children[0].children[0].children]
-    wanted = [max(_width(row[column]) for row in rows) for column in range(len(head))]
+    wanted = [max(_measure_width(row[column]) for row in rows) for column in range(len(head))]
     sizes = _fit_columns(wanted, width - len(GAP) * (len(head) - 1))
     if sizes is None or (paint.accessible and sizes != wanted):
         return _render_pairs(head, body, paint, width=width)
@@ -155,7 +155,7 @@ def _read_alignment(cell: Node) -> str:
     return str(cell.token.attrs.get("style", "")).removeprefix("text-align:")
 
 
-def _width(cell: Text) -> int:
+def _measure_width(cell: Text) -> int:
     return max(map(cell_len, cell.plain.split("\n")))
 
 

@@ -113,7 +113,7 @@ class Paint:
         """Style one run of text that is already safe to show."""
         if not text or self.accessible:
             return text
-        codes = _style_codes(style, self.color)
+        codes = _build_style_codes(style, self.color)
         styled = f"\x1b[{codes}m{text}\x1b[0m" if codes else text
         if style.link is None or not self.links:
             return styled
@@ -152,7 +152,7 @@ def _split_runs(line: Text) -> Iterable[_StyledRun]:
 
 
 @lru_cache(maxsize=512)
-def _style_codes(style: Style, depth: ColorDepth) -> str:
+def _build_style_codes(style: Style, depth: ColorDepth) -> str:
     # Not Style.render: it caches the codes of the first colour depth it was called with.
     codes = [code for name, code in _ATTRIBUTES if getattr(style, name)]
     system = _SYSTEMS[depth]

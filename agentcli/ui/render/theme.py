@@ -27,7 +27,7 @@ class Colour:
     @property
     def luminance(self) -> float:
         """The relative luminance as WCAG 2 defines it, from 0 (black) to 1 (white)."""
-        red, green, blue = map(_linear, (self.red, self.green, self.blue))
+        red, green, blue = map(_to_linear, (self.red, self.green, self.blue))
         return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
@@ -45,7 +45,7 @@ def parse_colour(text: str) -> Colour | None:
     return Colour(red=red, green=green, blue=blue)
 
 
-def _linear(part: float) -> float:
+def _to_linear(part: float) -> float:
     return part / 12.92 if part <= 0.04045 else float(((part + 0.055) / 1.055) ** 2.4)
 
 

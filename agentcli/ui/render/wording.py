@@ -152,7 +152,7 @@ def spell_duration(seconds: float) -> str:
 def _format_outcome(result: ToolResult) -> str:
     if result.error is not None and not isinstance(result.details, Command):
         word = _WORDS.get(result.error, "failed")
-        return f"{word}: {_first_line(result.unlabelled_text.removeprefix('Denied: '))}"
+        return f"{word}: {_take_first_line(result.unlabelled_text.removeprefix('Denied: '))}"
     return "ok" if result.details is None else _format_size(result.details)
 
 
@@ -169,7 +169,7 @@ def _format_size(details: Details) -> str:
         case ChildTurn() as child:
             return format_child_size(child)
         case Raw(text=text) | Browsed(url=text):
-            return _first_line(text)
+            return _take_first_line(text)
         case WebPage() as page:
             return f"{page.media}, {page.size_bytes:,} bytes"
         case _:
@@ -227,7 +227,7 @@ def format_command_ending(command: Command) -> str:
     return f"exit {command.exit_code}{pipe}"
 
 
-def _first_line(text: str) -> str:
+def _take_first_line(text: str) -> str:
     line = show_controls(text.strip().split("\n", 1)[0])
     return line if len(line) <= REASON_CHARS else line[:REASON_CHARS] + "…"
 

@@ -265,7 +265,7 @@ class AnswerKeys:
             case "enter":
                 self._enter(asked)
             case _:
-                self._letter(key, asked)
+                self._take_letter(key, asked)
 
     def type(self, text: str) -> None:
         """Take any other key. It means that the user is not answering."""
@@ -296,7 +296,7 @@ class AnswerKeys:
             asked.selected, asked.awaits_enter = None, False
         return held.key if held else ""
 
-    def _letter(self, key: str, asked: PendingApproval | PendingPlan) -> None:
+    def _take_letter(self, key: str, asked: PendingApproval | PendingPlan) -> None:
         choice = find_choice(asked, key)
         if choice is None or self._held is not None:
             self.type(key)
@@ -305,7 +305,7 @@ class AnswerKeys:
         if asked.offers(choice):
             asked.selected = choice.key
         self._timer = asyncio.get_running_loop().call_later(
-            self._composer.rhythm.alone_s(), self._stand_alone, asked
+            self._composer.rhythm.compute_alone_s(), self._stand_alone, asked
         )
 
     def _enter(self, asked: PendingApproval | PendingPlan) -> None:

@@ -151,7 +151,7 @@ class Rhythm:
     def quiet_s(self) -> float:
         return self._clock() - self._last_key
 
-    def alone_s(self) -> float:
+    def compute_alone_s(self) -> float:
         """Return how long no key may follow a letter for it to stand alone.
 
         Slow typists get longer: their words must not break up into answers.

@@ -117,7 +117,7 @@ def _run_editor(text: str, suffix: str, workspace: Path) -> str | None:
             editor = own_process.start(
                 [*shlex.split(command), path],
                 beside=workspace,
-                env=own_process.user_environment(workspace),
+                env=own_process.build_user_environment(workspace),
                 stdin=None,
                 stdout=None,
                 stderr=None,
@@ -131,7 +131,7 @@ def _run_editor(text: str, suffix: str, workspace: Path) -> str | None:
 def _run_pager(text: str, line: int, workspace: Path) -> None:
     command = os.environ.get("PAGER") or "less"
     environ = {
-        **own_process.user_environment(workspace),
+        **own_process.build_user_environment(workspace),
         "LESS": os.environ.get("LESS", "-R"),
         "LESSCHARSET": "utf-8",
     }

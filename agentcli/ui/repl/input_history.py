@@ -30,7 +30,7 @@ class Drafts:
     def take_abandoned(self) -> str:
         """Take the newest draft of a session that is no longer running. Older ones stay."""
         dead = [path for path in self._directory.glob("draft-*") if not _is_alive(path)]
-        for path in sorted(dead, key=_modification_time, reverse=True):
+        for path in sorted(dead, key=_read_modification_time, reverse=True):
             with suppress(OSError, UnicodeDecodeError):
                 text = path.read_text(encoding="utf-8")
                 path.unlink()
@@ -74,7 +74,7 @@ def _is_alive(path: Path) -> bool:
     return True
 
 
-def _modification_time(path: Path) -> float:
+def _read_modification_time(path: Path) -> float:
     try:
         return path.stat().st_mtime
     except OSError:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from agentcli.system.clipboard import ClipboardRefused, read_clipboard_image
 from agentcli.system.home import expand_home
-from agentcli.system.images import image_type
+from agentcli.system.images import detect_image_type
 from agentcli.system.notebook import LIMIT_BYTES as NOTEBOOK_BYTES
 from agentcli.system.notebook import NotNotebook, is_notebook_name, show_notebook
 from agentcli.system.pdf import MAGIC
@@ -158,7 +158,7 @@ def _attach_file(path: Path, name: str, line_range: tuple[int, int] | None) -> A
         return _build_note(f"not attached: {shown} (not a regular file)")
     with path.open("rb") as file:
         data = file.read(NOTEBOOK_BYTES + 1 if is_notebook_name(name) else READ_BYTES_MAX)
-    if image_type(data[:16]):
+    if detect_image_type(data[:16]):
         return attach_image(path, name)
     if data.startswith(MAGIC):
         return attach_pdf(path, name, line_range)

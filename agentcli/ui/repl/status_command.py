@@ -50,7 +50,7 @@ def run_status_command(
             ("sh", "-c", command),
             beside=workspace,
             cwd=workspace,
-            env=own_process.user_environment(workspace),
+            env=own_process.build_user_environment(workspace),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,

@@ -267,7 +267,7 @@ def exported_to(endpoint: str) -> bool:
     export = TelemetryExport(
         has_metrics=False, version="1", exporter=OTLPSpanExporter(endpoint=endpoint)
     )
-    spans = SpanListener(export.tracer(), content=False)
+    spans = SpanListener(export.build_tracer(), content=False)
     for event in a_turn():
         spans(event)
     return export.close()

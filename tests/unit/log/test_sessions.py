@@ -13,8 +13,8 @@ from agentcli.features.sessions.render import build_session_json, format_session
 from agentcli.log.lock import SessionInUse, SessionLock, is_held
 from agentcli.log.paths import SessionPaths
 from agentcli.log.sessions import (
+    find_latest_session,
     find_session,
-    latest_session,
     list_sessions,
     search_session,
     summarize,
@@ -132,9 +132,9 @@ def test_latest_session_is_the_last_that_was_asked_something_here(tmp_path: Path
     session(tmp_path, "1", STARTED, asked("first"))
     session(tmp_path, "2", STARTED, asked("second"))
     session(tmp_path, "3", STARTED)
-    assert latest_session(Path("/w"), tmp_path).title == "second"
+    assert find_latest_session(Path("/w"), tmp_path).title == "second"
     with pytest.raises(SettingsError, match="no sessions in /elsewhere"):
-        latest_session(Path("/elsewhere"), tmp_path)
+        find_latest_session(Path("/elsewhere"), tmp_path)
 
 
 def test_sessions_directory_that_does_not_exist_has_none(tmp_path: Path) -> None:

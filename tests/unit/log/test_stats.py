@@ -87,7 +87,7 @@ def test_agents_beside_a_session_are_added_up(tmp_path: Path) -> None:
 
 def test_days_without_anything_have_their_place(tmp_path: Path) -> None:
     stats = stats_of(tmp_path, replied("2026-01-01", 1.0), replied("2026-01-04", 2.0))
-    costs = [(day, sums.spending.known_usd) for day, sums in stats.by_day()]
+    costs = [(day, sums.spending.known_usd) for day, sums in stats.list_days()]
     assert costs == [("2026-01-01", 1), ("2026-01-02", 0), ("2026-01-03", 0), ("2026-01-04", 2)]
 
 

@@ -43,10 +43,10 @@ class Ground:
         self.keeper = CheckpointKeeper(self.store, session="s", root=self.root, scope=KeepsAll)
 
     def begin(self) -> None:
-        self._before = self.keeper.before("c", None)
+        self._before = self.keeper.begin_checkpoint("c", None)
 
     def end(self) -> StateChange:
-        fact = self.keeper.after(self._before)
+        fact = self.keeper.finish_checkpoint(self._before)
         self.keeper.close()
         assert fact is not None
         return StateChange(before=fact.before, after=fact.after)

@@ -9,7 +9,7 @@ import pytest
 
 from agentcli.agent.context_notes import describe_reach
 from agentcli.permissions.granting import HostJudge, RunningCommand, SignatureJudge
-from agentcli.permissions.policy import load_rules, rules_from_options, store_rule
+from agentcli.permissions.policy import load_rules, parse_option_rules, store_rule
 from agentcli.permissions.rules import PermissionRule, Source, parse_rule
 from agentcli.session.configuration import Configuration
 from agentcli.types.errors import SettingsError, UsageError
@@ -104,7 +104,7 @@ def test_project_may_deny_a_host(tmp_path: Path) -> None:
 @pytest.mark.parametrize("option", ["*", "*.org", "http://a.example", "0x7f000001", "a..b"])
 def test_host_option_that_is_no_host_is_a_usage_error(option: str) -> None:
     with pytest.raises(UsageError, match="--network"):
-        rules_from_options(network=[option])
+        parse_option_rules(network=[option])
 
 
 def test_stored_rule_gives_what_was_shown_and_is_stored_once(tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_request_that_rules_grant_is_not_asked_about(tmp_path: Path) -> None:
 
 
 def test_host_of_every_command_is_not_asked_about(tmp_path: Path) -> None:
-    court = court_of(tmp_path, mode="auto", granting=rules_from_options(network=[HOST]))
+    court = court_of(tmp_path, mode="auto", granting=parse_option_rules(network=[HOST]))
 
     allowed = court.hear("bash", command="make x", needs=[*NEEDS, "reason:docs"])
 
@@ -218,7 +218,7 @@ def test_run_is_told_the_options_that_would_permit_it(
     mode: str, options: list[str], tmp_path: Path
 ) -> None:
     def hear(**rules: tuple[str, ...]) -> Verdict:
-        granting = rules_from_options(network=rules.get("network", ()))
+        granting = parse_option_rules(network=rules.get("network", ()))
         court = court_of(
             tmp_path,
             mode="auto" if mode == "auto" else "ask",

@@ -7,8 +7,8 @@ from agentcli.permissions.decide import CommandTerms, PolicyDecider
 from agentcli.permissions.explain import explain, parse_query
 from agentcli.permissions.policy import (
     load_rules,
+    parse_option_rules,
     parse_rule_tables,
-    rules_from_options,
     store_rule,
 )
 from agentcli.permissions.readonly import ReadProver
@@ -128,7 +128,7 @@ def test_rules_may_stand_in_a_settings_file(rules_file: Path) -> None:
 
 
 def test_options_become_rules() -> None:
-    rules = rules_from_options(allow=["edit", "bash(pytest:*)"], deny=["bash(git push:*)"])
+    rules = parse_option_rules(allow=["edit", "bash(pytest:*)"], deny=["bash(git push:*)"])
 
     assert [(str(rule), rule.where) for rule in rules] == [
         ("deny bash(git push:*)", "--deny"),
@@ -136,9 +136,9 @@ def test_options_become_rules() -> None:
         ("allow bash(pytest:*)", "--allow"),
     ]
     with pytest.raises(UsageError, match=r"--allow bash.xargs:.*runs whatever follows it"):
-        rules_from_options(allow=["bash(xargs:*)"])
+        parse_option_rules(allow=["bash(xargs:*)"])
     with pytest.raises(UsageError, match=r"--deny .*is not a rule"):
-        rules_from_options(deny=["bash(("])
+        parse_option_rules(deny=["bash(("])
 
 
 def test_stored_rule_is_loaded_again_and_stored_once(tmp_path: Path) -> None:
@@ -192,7 +192,7 @@ def test_explanation_tells_verdict_and_what_would_allow_it(tmp_path: Path) -> No
         rule_texts = answer.suggestion.rules if answer.suggestion else ()
         return answer.verdict.decision, answer.verdict.reason, rule_texts
 
-    deny = rules_from_options(deny=["bash(git push:*)"])
+    deny = parse_option_rules(deny=["bash(git push:*)"])
     assert explained("bash: git push") == ("ask", "no rule allows git push", ("bash(git push:*)",))
     assert explained("bash: git push", *deny) == (
         "deny",

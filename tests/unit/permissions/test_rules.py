@@ -248,7 +248,7 @@ def test_deny_rule_sees_through_wrappers_and_options(
 ) -> None:
     subject = _Bench(root, []).subjects.build("bash", {"command": line})
 
-    assert _rule(f"bash({rule})", "deny").likeness(subject) is likeness
+    assert _rule(f"bash({rule})", "deny").judge_likeness(subject) is likeness
 
 
 @pytest.mark.parametrize(
@@ -434,9 +434,9 @@ def test_rules_for_the_browser(
 def test_rules_deny_the_browser_widely(rule: str) -> None:
     deny = parse_rule(rule, "deny", source="project")
     subject = replace(browse("x.org:8443", "click", "type"), effect=Effect.NETWORK)
-    assert deny.likeness(subject) is Likeness.YES
+    assert deny.judge_likeness(subject) is Likeness.YES
     elsewhere = replace(browse("y.org:443", "click"), effect=Effect.READ)
-    assert (deny.likeness(elsewhere) is Likeness.YES) == (rule == "computer")
+    assert (deny.judge_likeness(elsewhere) is Likeness.YES) == (rule == "computer")
 
 
 @pytest.mark.parametrize("rule", ["computer(touch x.org)", "computer(look,touch x.org)"])

@@ -168,7 +168,7 @@ def test_token_is_the_same_for_the_same_value_and_key() -> None:
 
     token = one.mask(SHAPED[0])
     assert same.mask(f"a {SHAPED[0]}") == f"a {token}"
-    stream = same.bytes_stream()
+    stream = same.open_bytes_stream()
     assert (stream.feed(SHAPED[0].encode()) + stream.close()).decode() == token
     assert len({token, one.mask(SHAPED[1]), other.mask(SHAPED[0])}) == 3
     assert one.find_hidden(f"x\n{SHAPED[0]}\n") == {token: SHAPED[0]}
@@ -215,7 +215,7 @@ def test_lines_of_a_value_are_masked_one_by_one() -> None:
 
 
 def test_stream_gives_text_at_once_where_no_secret_can_be_open() -> None:
-    stream = _redactor(A_KEY="tok-tok-tok").stream()
+    stream = _redactor(A_KEY="tok-tok-tok").open_stream()
 
     assert stream.feed("building module 1 of 3\n") == "building module 1 of 3\n"
     assert stream.feed("the tok") == "the "
@@ -226,7 +226,7 @@ def test_stream_gives_text_at_once_where_no_secret_can_be_open() -> None:
 
 
 def test_stream_holds_back_only_so_much() -> None:
-    stream = _redactor(A_KEY="tok-tok-tok").stream()
+    stream = _redactor(A_KEY="tok-tok-tok").open_stream()
     held = largest = 0
 
     for _ in range(60):
@@ -308,7 +308,7 @@ def test_value_of_a_name_inside_another_value_is_masked(around: str) -> None:
 
 def test_text_and_its_bytes_are_masked_alike_beside_letters_of_other_scripts() -> None:
     text = "\u0130 \u2003 ACCESS\N{KELVIN SIGN}EY=hunter2x9 é API_KEY=hunter2x9"
-    stream = _redactor().bytes_stream()
+    stream = _redactor().open_bytes_stream()
     masked = stream.feed(text.encode()) + stream.close()
     assert starred(masked.decode()) == starred(_redactor().mask(text))
     assert "é API_KEY=***" in starred(masked.decode())

@@ -14,10 +14,15 @@ def test_controls_are_taken_out_and_every_place_is_known() -> None:
 
     assert shown is not None
     assert shown.text == "abc"
-    assert [COLOURED[shown.origin(place)] for place in range(3)] == ["a", "b", "c"]
-    assert shown.span(0, 2) == (0, COLOURED.index("b") + 1)
-    assert [shown.position(at) for at in (0, 1, COLOURED.index("b"), len(COLOURED))] == [0, 1, 1, 3]
-    assert shown.before(COLOURED.index("c"), 1) == COLOURED.index("a") + 1
+    assert [COLOURED[shown.locate_origin(place)] for place in range(3)] == ["a", "b", "c"]
+    assert shown.locate_span(0, 2) == (0, COLOURED.index("b") + 1)
+    assert [shown.locate_position(at) for at in (0, 1, COLOURED.index("b"), len(COLOURED))] == [
+        0,
+        1,
+        1,
+        3,
+    ]
+    assert shown.step_back(COLOURED.index("c"), 1) == COLOURED.index("a") + 1
 
 
 @pytest.mark.parametrize(

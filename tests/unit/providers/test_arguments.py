@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from agentcli.providers.arguments import LIMIT_DEPTH, object_arguments, parse_arguments
+from agentcli.providers.arguments import LIMIT_DEPTH, parse_arguments, wrap_arguments
 from agentcli.types.messages import Json
 
 
@@ -60,4 +60,4 @@ def test_large_arguments_are_parsed() -> None:
     ],
 )
 def test_echoed_arguments_are_an_object(value: Json, expected: Json) -> None:
-    assert object_arguments(value) == expected
+    assert wrap_arguments(value) == expected

@@ -6,7 +6,7 @@ import pytest
 
 from agentcli.providers.catalog import resolve
 from agentcli.providers.connection import ProviderConnection, RetryPolicy
-from agentcli.providers.length import request_tokens
+from agentcli.providers.length import count_request_tokens
 from agentcli.providers.providers import Key
 from agentcli.providers.transport import open_provider
 from agentcli.types.deltas import AttemptBrokenOff, Delta, RequestSent, RetryDelta, TextDelta
@@ -79,7 +79,7 @@ BROKEN: dict[str, list[dict[str, Any]]] = {
 @pytest.mark.parametrize("model", BROKEN)
 def test_what_a_provider_does_not_say_is_estimated(model: str) -> None:
     broken = stream(sse(BROKEN[model], named=False))
-    prompt = request_tokens(PROMPT)
+    prompt = count_request_tokens(PROMPT)
     used = Usage(input_tokens=prompt, output_tokens=10, is_estimate=True)
     assert lost(shown_by([broken] * 6, model)) == [used] * 6
 
@@ -116,9 +116,9 @@ def test_error_after_the_prompt_was_read_costs_the_prompt() -> None:
 
 
 def test_attempt_that_says_nothing_counts_with_its_prompt() -> None:
-    prompt = Usage(input_tokens=request_tokens(PROMPT), is_estimate=True)
+    prompt = Usage(input_tokens=count_request_tokens(PROMPT), is_estimate=True)
     assert lost(shown_by([WHOLE.but(cut_at=0), WHOLE])) == [prompt]
-    assert request_tokens(PROMPT) > 200
+    assert count_request_tokens(PROMPT) > 200
 
 
 @pytest.mark.parametrize(
@@ -179,5 +179,5 @@ def test_reply_without_usage_counts_with_an_estimate() -> None:
     with Provider([silent]) as provider:
         reply = asyncio.run(opened(provider).send(PROMPT, lambda delta: None))
     assert reply.usage == Usage(
-        input_tokens=request_tokens(PROMPT), output_tokens=10, is_estimate=True
+        input_tokens=count_request_tokens(PROMPT), output_tokens=10, is_estimate=True
     )

@@ -2,7 +2,13 @@ from datetime import date
 
 import pytest
 
-from agentcli.providers.catalog import ALIASES, cost_usd, default_name, list_model_names, resolve
+from agentcli.providers.catalog import (
+    ALIASES,
+    choose_default_name,
+    compute_cost_usd,
+    list_model_names,
+    resolve,
+)
 from agentcli.providers.dialect import Model, Price
 from agentcli.providers.providers import PROVIDERS, Provider
 from agentcli.types.errors import SettingsError
@@ -132,11 +138,11 @@ def test_provider_of_the_settings_is_asked_like_any_other() -> None:
     ],
 )
 def test_default_follows_the_keys(environ: dict[str, str], expected: str | None) -> None:
-    assert default_name(environ) == expected
+    assert choose_default_name(environ) == expected
 
 
 def test_default_follows_stored_keys() -> None:
-    assert default_name({}, stored=["gemini"]) == "gemini/gemini-4-argon"
+    assert choose_default_name({}, stored=["gemini"]) == "gemini/gemini-4-argon"
 
 
 def test_promotional_price_ends() -> None:
@@ -149,7 +155,7 @@ def test_promotional_price_ends() -> None:
 
 
 def test_cost_counts_searches() -> None:
-    assert cost_usd(resolve("opus"), Usage(searches=3)) == pytest.approx(0.03)
+    assert compute_cost_usd(resolve("opus"), Usage(searches=3)) == pytest.approx(0.03)
 
 
 @pytest.mark.parametrize(
@@ -176,21 +182,21 @@ def test_cost_counts_each_kind_of_token() -> None:
         output_tokens=500,
         reasoning_tokens=400,
     )
-    assert cost_usd(resolve("opus"), usage) == pytest.approx(
+    assert compute_cost_usd(resolve("opus"), usage) == pytest.approx(
         (1000 * 4 + 10_000 * 0.2 + 2000 * 5 + 500 * 20) / 1e6
     )
 
 
 def test_cost_of_a_long_prompt_is_higher() -> None:
     model = resolve("sol")
-    short = cost_usd(model, Usage(input_tokens=272_000, output_tokens=10))
-    long = cost_usd(model, Usage(input_tokens=272_001, output_tokens=10))
+    short = compute_cost_usd(model, Usage(input_tokens=272_000, output_tokens=10))
+    long = compute_cost_usd(model, Usage(input_tokens=272_001, output_tokens=10))
     assert short == pytest.approx((272_000 * 2 + 10 * 10) / 1e6)
     assert long == pytest.approx((272_001 * 2 * 2 + 10 * 10 * 1.5) / 1e6)
 
 
 def test_cost_of_an_unknown_model_is_not_known() -> None:
-    assert cost_usd(resolve("ollama/qwen3"), Usage(input_tokens=1)) is None
+    assert compute_cost_usd(resolve("ollama/qwen3"), Usage(input_tokens=1)) is None
 
 
 @pytest.mark.parametrize(

@@ -460,8 +460,8 @@ def test_get_gives_a_document() -> None:
         direct = DirectSocket(provider.base_url, environ={})
 
         async def session() -> AsyncIterator[object]:
-            yield await direct.document("/v1/models?limit=5", headers={"x-key": "k"})
-            yield await direct.document("/v1/models", headers={})
+            yield await direct.fetch_document("/v1/models?limit=5", headers={"x-key": "k"})
+            yield await direct.fetch_document("/v1/models", headers={})
 
         async def collect() -> list[object]:
             return [document async for document in session()]

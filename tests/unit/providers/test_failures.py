@@ -6,7 +6,7 @@ from agentcli.providers.dialect import Model
 from agentcli.providers.failures import (
     LIMIT_CHARS,
     FailureExplainer,
-    kind_of_status,
+    classify_status,
     make_http_error,
     read_wait_s,
     summarize_body,
@@ -36,7 +36,7 @@ from agentcli.types.messages import Json
     ],
 )
 def test_status_has_a_kind(status: int, kind: ProviderErrorKind) -> None:
-    assert kind_of_status(status) is kind
+    assert classify_status(status) is kind
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_wait_is_read_from_the_headers(headers: dict[str, str], expected: float 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 422])
 def test_fault_of_the_request_is_final_whatever_its_body_says(status: int) -> None:
     error = make_http_error(status, {}, said="Oops", kind=ProviderErrorKind.UNAVAILABLE)
-    assert error.kind is kind_of_status(status)
+    assert error.kind is classify_status(status)
     assert to_failure(error).max_attempts == 1
 
 

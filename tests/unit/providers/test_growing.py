@@ -2,7 +2,7 @@ from collections.abc import Sequence
 
 from agentcli.providers.catalog import resolve
 from agentcli.providers.dialect import Model
-from agentcli.providers.incremental import CONVERSATIONS, count_common_start, incremental
+from agentcli.providers.incremental import CONVERSATIONS, count_common_start, make_incremental
 from agentcli.types.messages import Text, UserMessage
 from agentcli.types.provider import Message
 
@@ -25,7 +25,7 @@ class Counted:
 
 def test_only_what_is_new_is_made() -> None:
     make = Counted()
-    made = incremental(make)
+    made = make_incremental(make)
     assert made([A], OPUS) == ["a0", "a1"]
     assert made([A, B], OPUS) == ["a0", "a1", "b0", "b1"]
     assert made([A, B, C], OPUS, start=1) == ["b0", "b1", "c0", "c1"]
@@ -34,7 +34,7 @@ def test_only_what_is_new_is_made() -> None:
 
 def test_conversation_that_took_another_way_is_made_from_there_on() -> None:
     make = Counted()
-    made = incremental(make)
+    made = make_incremental(make)
     made([A, B, C], OPUS)
     assert made([A, C], OPUS) == ["a0", "a1", "c0", "c1"]
     assert made([], OPUS) == []
@@ -43,7 +43,7 @@ def test_conversation_that_took_another_way_is_made_from_there_on() -> None:
 
 def test_each_model_and_each_conversation_has_its_own() -> None:
     make = Counted()
-    made = incremental(make)
+    made = make_incremental(make)
     for model in (OPUS, SOL):
         for first in (A, B):
             made([first, C], model)
@@ -52,14 +52,14 @@ def test_each_model_and_each_conversation_has_its_own() -> None:
 
 
 def test_list_belongs_to_who_asked_for_it() -> None:
-    made = incremental(Counted())
+    made = make_incremental(Counted())
     made([A], OPUS).clear()
     assert made([A], OPUS) == ["a0", "a1"]
 
 
 def test_few_conversations_are_kept() -> None:
     make = Counted()
-    made = incremental(make)
+    made = make_incremental(make)
     others = [UserMessage(content=(Text(text=str(n)),)) for n in range(CONVERSATIONS)]
     for first in (A, *others, A):
         made([first], OPUS)

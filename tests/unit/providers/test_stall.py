@@ -148,7 +148,7 @@ def test_reply_that_is_whole_is_taken_though_pings_go_on() -> None:
 
 
 def test_setting_bounds_every_kind_of_silence() -> None:
-    assert Timeouts.silent_for(None) == Timeouts()
-    set_s = Timeouts.silent_for(7)
+    assert Timeouts.limit_silence(None) == Timeouts()
+    set_s = Timeouts.limit_silence(7)
     assert (set_s.first_byte_s, set_s.head_s, set_s.stall_s, set_s.content_s) == (7, 7, 7, 7)
-    assert Timeouts.silent_for(1200).head_s == Timeouts().head_s
+    assert Timeouts.limit_silence(1200).head_s == Timeouts().head_s

@@ -12,12 +12,12 @@ from agentcli.sandbox.choose import (
     Remedy,
     SandboxScope,
     _find_bubblewrap,
-    bubblewrap_failed,
     choose_sandbox,
     describe_layers,
-    landlock_missing,
+    explain_bubblewrap_failure,
+    explain_missing_landlock,
+    explain_unwritable_workspace,
     run_probe_alone,
-    workspace_unwritable,
 )
 from agentcli.sandbox.landlock import OLDEST_VERSION
 from agentcli.types.errors import SettingsError
@@ -80,7 +80,7 @@ def test_next_layer_is_tried_if_the_proof_of_one_fails(tmp_path: Path) -> None:
 
 @linux
 @pytest.mark.skipif(os.geteuid() == 0, reason="root can hide keys by a view of the files")
-@pytest.mark.skipif(landlock_rules.version() < OLDEST_VERSION, reason="needs Landlock")
+@pytest.mark.skipif(landlock_rules.read_version() < OLDEST_VERSION, reason="needs Landlock")
 def test_landlock_is_not_used_where_it_cannot_hide_keys(tmp_path: Path) -> None:
     scope = ground(tmp_path)
     home = {"HOME": str(scope.workspace), "PATH": os.environ["PATH"]}
@@ -123,7 +123,7 @@ def settings(base: Path, **values: str) -> Path:
 
 def test_apparmor_is_named_with_the_command_that_helps(tmp_path: Path) -> None:
     sysctl = settings(tmp_path, kernel__apparmor_restrict_unprivileged_userns="1")
-    remedy = bubblewrap_failed("bwrap: x", Path("/usr/bin/bwrap"), settings=sysctl)
+    remedy = explain_bubblewrap_failure("bwrap: x", Path("/usr/bin/bwrap"), settings=sysctl)
     assert "AppArmor does not let bubblewrap make user namespaces" in remedy.reason
     assert "profile bwrap /usr/bin/bwrap flags=(unconfined)" in remedy.fix
     assert "sudo apparmor_parser -r /etc/apparmor.d/bwrap" in remedy.fix
@@ -133,7 +133,8 @@ def test_kernel_settings_are_named_with_the_command_that_helps(tmp_path: Path) -
     clone = settings(tmp_path / "a", kernel__unprivileged_userns_clone="0")
     most = settings(tmp_path / "b", user__max_user_namespaces="0")
     fixes = [
-        bubblewrap_failed("", Path("/usr/bin/bwrap"), settings=path).fix for path in (clone, most)
+        explain_bubblewrap_failure("", Path("/usr/bin/bwrap"), settings=path).fix
+        for path in (clone, most)
     ]
     assert fixes == [
         "sudo sysctl -w kernel.unprivileged_userns_clone=1",
@@ -142,25 +143,27 @@ def test_kernel_settings_are_named_with_the_command_that_helps(tmp_path: Path) -
 
 
 def test_unknown_failure_is_told_in_its_own_words(tmp_path: Path) -> None:
-    remedy = bubblewrap_failed("a\nbwrap: no luck\n", Path("/bin/bwrap"), settings=tmp_path)
+    remedy = explain_bubblewrap_failure(
+        "a\nbwrap: no luck\n", Path("/bin/bwrap"), settings=tmp_path
+    )
     assert "bwrap: no luck" in remedy.reason
 
 
 def test_workspace_without_room_is_told_as_that(tmp_path: Path) -> None:
     full = OSError(errno.ENOSPC, "No space left on device", str(tmp_path / "ws/.agentcli"))
-    assert workspace_unwritable(full, tmp_path / "ws") == Remedy(
+    assert explain_unwritable_workspace(full, tmp_path / "ws") == Remedy(
         f"The workspace cannot be written: No space left on device ({tmp_path}/ws/.agentcli).",
         f"df -h {tmp_path}/ws && df -i {tmp_path}/ws  # and make room there",
     )
-    assert workspace_unwritable(full, tmp_path / "other") is None
-    assert workspace_unwritable(OSError(errno.ENOSPC, "x"), tmp_path) is None
+    assert explain_unwritable_workspace(full, tmp_path / "other") is None
+    assert explain_unwritable_workspace(OSError(errno.ENOSPC, "x"), tmp_path) is None
 
 
 def test_old_landlock_is_told_from_none() -> None:
-    assert landlock_missing(0, 4) == Remedy(
+    assert explain_missing_landlock(0, 4) == Remedy(
         "This kernel has no Landlock, or it is not switched on (lsm=landlock,...)."
     )
-    assert "version 3; 4 is needed" in landlock_missing(3, 4).reason
+    assert "version 3; 4 is needed" in explain_missing_landlock(3, 4).reason
 
 
 @linux
@@ -172,7 +175,7 @@ def test_gaps_are_named_as_far_as_they_are_open(tmp_path: Path) -> None:
     is_open = "Commands can change times and attributes of your files anywhere." in found.gaps
     assert is_open or has_view
     is_open = "Commands can signal your other programs." in found.gaps
-    assert is_open == (landlock_rules.version() < landlock_rules.SCOPE_VERSION)
+    assert is_open == (landlock_rules.read_version() < landlock_rules.SCOPE_VERSION)
 
 
 @linux

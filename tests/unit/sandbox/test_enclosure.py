@@ -15,7 +15,7 @@ from agentcli.system import process
 from tests.support.processes import running, unique_seconds, until
 
 pytestmark = pytest.mark.skipif(
-    sys.platform != "linux" or landlock_rules.version() < landlock_rules.SCOPE_VERSION,
+    sys.platform != "linux" or landlock_rules.read_version() < landlock_rules.SCOPE_VERSION,
     reason="signals leave a Landlock domain here",
 )
 

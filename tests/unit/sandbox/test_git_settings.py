@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.sandbox.git_paths import risky_lines
+from agentcli.sandbox.git_paths import list_risky_lines
 
 HARMFUL = {
     "a monitor": "[core]\n\tfsmonitor = ./evil\n",
@@ -32,7 +32,7 @@ HARMFUL = {
 
 @pytest.mark.parametrize("what", HARMFUL)
 def test_settings_that_run_something_are_not_harmless(what: str) -> None:
-    assert risky_lines(HARMFUL[what])
+    assert list_risky_lines(HARMFUL[what])
 
 
 def test_settings_of_a_new_repository_are_harmless(tmp_path: Path) -> None:
@@ -46,9 +46,9 @@ def test_settings_of_a_new_repository_are_harmless(tmp_path: Path) -> None:
         ("branch.main.merge", "refs/heads/main"),
     ):
         subprocess.run(["git", "-C", tmp_path, "config", key, value], check=True)
-    assert not risky_lines((tmp_path / ".git/config").read_text())
+    assert not list_risky_lines((tmp_path / ".git/config").read_text())
 
 
 def test_comments_and_empty_lines_are_harmless() -> None:
-    assert not risky_lines("")
-    assert not risky_lines("# a\n; b\n\n[core]\n\tbare = true\n")
+    assert not list_risky_lines("")
+    assert not list_risky_lines("# a\n; b\n\n[core]\n\tbare = true\n")

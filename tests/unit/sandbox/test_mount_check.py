@@ -40,7 +40,7 @@ class Held:
         self.rejected = git.parents[1] / "rejected"
         self.keeper = GuardedPaths(held, roots=[git.parent], rejected=self.rejected)
         self.check = MountCheck(one.path for one in held)
-        self.before = self.keeper.snapshot()
+        self.before = self.keeper.take_snapshot()
 
     def undo(self) -> tuple[str, ...]:
         held, stale = self.check.paths, self.check.find_stale()

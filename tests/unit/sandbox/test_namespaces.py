@@ -45,7 +45,7 @@ def cache(tmp_path: Path) -> Iterator[MountNamespaceCache]:
 
 def entered(cache: MountNamespaceCache, confinement: Grants, state: MountState) -> int:
     """Which mounts these are: the number that the kernel gave them."""
-    with cache.entrance(confinement, state) as entrance:
+    with cache.open_entrance(confinement, state) as entrance:
         assert entrance.mounts is not None
         return os.fstat(entrance.mounts).st_ino
 
@@ -60,7 +60,7 @@ def test_namespace_is_the_same_until_something_it_was_made_of_changes(
     first, online = entered(cache, ALONE, BEFORE), entered(cache, ONLINE, BEFORE)
     assert len({Path("/proc/self/ns/mnt").stat().st_ino, first, online}) == 3
     assert entered(cache, ALONE, BEFORE) == first
-    with cache.entrance(ALONE, BEFORE) as entrance:
+    with cache.open_entrance(ALONE, BEFORE) as entrance:
         assert entrance.mounts is not None
         kept = os.dup(entrance.mounts)  # or its number is given to the next
     assert entered(cache, ALONE, AFTER) != first
@@ -69,7 +69,7 @@ def test_namespace_is_the_same_until_something_it_was_made_of_changes(
 
 
 def test_only_namespaces_of_late_are_kept(cache: MountNamespaceCache, tmp_path: Path) -> None:
-    with cache.entrance(ALONE, BEFORE) as entrance:
+    with cache.open_entrance(ALONE, BEFORE) as entrance:
         assert entrance.mounts is not None
         first = os.dup(entrance.mounts)  # or its number is given to the next
     kept = handles()
@@ -85,9 +85,9 @@ def test_only_namespaces_of_late_are_kept(cache: MountNamespaceCache, tmp_path: 
 def test_namespace_without_the_network_of_the_machine_leads_into_the_private_one(
     cache: MountNamespaceCache,
 ) -> None:
-    with cache.entrance(ALONE, BEFORE) as alone:
+    with cache.open_entrance(ALONE, BEFORE) as alone:
         pass
-    with cache.entrance(ONLINE, BEFORE) as online:
+    with cache.open_entrance(ONLINE, BEFORE) as online:
         pass
     assert alone.network is not None and online.network is None
     assert alone.owner == online.owner

@@ -11,8 +11,8 @@ from agentcli.sandbox.paths import (
     SandboxPaths,
     SandboxScope,
     _find_hidden,
+    iter_outermost,
     list_granted,
-    outermost,
     survey_paths,
 )
 from agentcli.sandbox.protect import find_protection
@@ -85,7 +85,11 @@ def test_files_that_not_everybody_may_read_are_hidden(tmp_path: Path) -> None:
 
 def test_outermost_leaves_out_what_lies_in_another() -> None:
     paths = map(Path, ("/a/b", "/a", "/c/d", "/ab", "/e/f"))
-    assert list(outermost(paths, beside=[Path("/e")])) == [Path("/a"), Path("/ab"), Path("/c/d")]
+    assert list(iter_outermost(paths, beside=[Path("/e")])) == [
+        Path("/a"),
+        Path("/ab"),
+        Path("/c/d"),
+    ]
 
 
 def test_whole_machine_is_not_granted(tmp_path: Path) -> None:

@@ -696,7 +696,7 @@ def test_open_proxy_in_the_network_is_not_reached() -> None:
 
 def test_command_with_the_whole_network_gets_no_lease() -> None:
     async def scenario(trial: Trial) -> None:
-        token, grants = trial.proxy.new_token(), Grants(network=True)
+        token, grants = trial.proxy.create_token(), Grants(network=True)
         trial.proxy.begin(token, call_id="c1", grants=grants)
         assert trial.proxy.open(token, grants).variables == {}
         assert "407" in await trial.get(f"http://{DOCS}/", token)
@@ -787,7 +787,7 @@ async def _answer_git(call_id: str, asked: str, may_reach: MayReach) -> str:
 
 
 async def _ask_for_credentials(trial: Trial, grants: Grants, *, size: str = "3") -> str:
-    token = trial.proxy.new_token()
+    token = trial.proxy.create_token()
     trial.proxy.begin(token, call_id="c1", grants=grants)
     return await trial.get(
         "http://credentials.agentcli/", token, f"Content-Length: {size}", body="abc"
@@ -819,7 +819,7 @@ def test_request_for_credentials_of_unclear_size_is_refused(size: str) -> None:
 
 def test_tunnel_to_the_name_for_credentials_is_refused() -> None:
     async def scenario(trial: Trial) -> None:
-        token = trial.proxy.new_token()
+        token = trial.proxy.create_token()
         trial.proxy.begin(token, call_id="c1", grants=Grants(credentials=("git",)))
         head, _ = await trial.tunnel("credentials.agentcli:80", token)
         assert head.startswith("HTTP/1.1 400 ")

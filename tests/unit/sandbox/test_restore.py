@@ -24,7 +24,7 @@ def keeper(workspace: Path, *guarded: GuardedPath) -> GuardedPaths:
 
 def test_changed_file_is_put_back_and_told(workspace: Path) -> None:
     kept = keeper(workspace, GuardedPath(workspace / ".git/config", "file"))
-    before = kept.snapshot()
+    before = kept.take_snapshot()
     (workspace / ".git/config").write_text("evil")
     told = kept.undo(before)
     [rejected] = (workspace.parent / "rejected").iterdir()
@@ -39,7 +39,7 @@ def test_changed_file_is_put_back_and_told(workspace: Path) -> None:
 
 def test_unchanged_places_tell_nothing(workspace: Path) -> None:
     kept = keeper(workspace, GuardedPath(workspace / ".git/config", "file"))
-    assert kept.undo(kept.snapshot()) == ()
+    assert kept.undo(kept.take_snapshot()) == ()
 
 
 def test_nothing_is_written_through_a_swapped_directory(workspace: Path, tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ def test_nothing_is_written_through_a_swapped_directory(workspace: Path, tmp_pat
         GuardedPath(workspace / ".git", "entry"),
         GuardedPath(workspace / ".git/config", "file"),
     )
-    before = kept.snapshot()
+    before = kept.take_snapshot()
     (workspace / ".git").rename(workspace / "moved")
     (workspace / ".git").symlink_to(outside)
     assert kept.undo(before) == (f".git was removed or replaced by the command. {RULE}",)
@@ -62,7 +62,7 @@ def test_nothing_is_written_through_a_swapped_directory(workspace: Path, tmp_pat
 def test_link_is_put_back(workspace: Path) -> None:
     (workspace / ".agentcli").symlink_to("settings")
     kept = keeper(workspace, GuardedPath(workspace / ".agentcli", "entry"))
-    before = kept.snapshot()
+    before = kept.take_snapshot()
     (workspace / ".agentcli").unlink()
     (workspace / ".agentcli").mkdir()
     kept.undo(before)
@@ -71,7 +71,7 @@ def test_link_is_put_back(workspace: Path) -> None:
 
 def test_what_git_makes_in_a_new_repository_stays(tmp_path: Path) -> None:
     kept = keeper(tmp_path, *guard_new_repository(tmp_path))
-    before = kept.snapshot()
+    before = kept.take_snapshot()
     (tmp_path / ".git/hooks").mkdir(parents=True)
     (tmp_path / ".git/hooks/pre-commit.sample").touch()
     (tmp_path / ".git/config").write_text("[core]\n\tbare = false\n")
@@ -83,7 +83,7 @@ def test_hooks_that_the_person_made_stay(tmp_path: Path) -> None:
     (tmp_path / ".git/hooks").mkdir(parents=True)
     (tmp_path / ".git/hooks/pre-commit").write_text("mine")
     kept = keeper(tmp_path, *guard_new_repository(tmp_path))
-    before = kept.snapshot()
+    before = kept.take_snapshot()
     (tmp_path / ".git/hooks/pre-push").write_text("evil")
     kept.undo(before)
     assert [path.name for path in (tmp_path / ".git/hooks").iterdir()] == ["pre-commit"]
@@ -92,7 +92,7 @@ def test_hooks_that_the_person_made_stay(tmp_path: Path) -> None:
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may look everywhere")
 def test_directory_that_was_closed_is_opened_to_look_into_it(workspace: Path) -> None:
     kept = keeper(workspace, GuardedPath(workspace / ".git/hooks", "directory"))
-    before = kept.snapshot()
+    before = kept.take_snapshot()
     (workspace / ".git/hooks/pre-commit").write_text("evil")
     (workspace / ".git").chmod(0)
     assert len(kept.undo(before)) == 1
@@ -110,14 +110,14 @@ def held_by_another_session(workspace: Path) -> tuple[GuardedPath, ...]:
 def test_what_another_session_holds_counts_as_absent(workspace: Path) -> None:
     places = held_by_another_session(workspace)
     kept, holding = keeper(workspace, *places), PlaceholderHolder(places)
-    before = kept.snapshot()
+    before = kept.take_snapshot()
     holding.take()
-    assert (kept.undo(before), kept.snapshot()) == ((), before)
+    assert (kept.undo(before), kept.take_snapshot()) == ((), before)
     assert all(one.path.exists() for one in places)
     holding.release()
     assert not any(one.path.exists() for one in places)
     holding.take()
-    before = kept.snapshot()
+    before = kept.take_snapshot()
     holding.release()
     assert kept.undo(before) == ()
     assert not any(one.path.exists() for one in places)
@@ -128,7 +128,7 @@ def test_what_only_has_the_time_of_something_held_does_not_count_as_absent(
 ) -> None:
     places = held_by_another_session(workspace)
     kept, holding = keeper(workspace, *places), PlaceholderHolder(places)
-    before = kept.snapshot()
+    before = kept.take_snapshot()
     holding.take()
     made_at_s = (workspace / ".agentcli").stat().st_mtime
     holding.release()

@@ -3,7 +3,7 @@ import socket
 from pathlib import Path
 
 from agentcli.sandbox.paths import SandboxScope, survey_paths
-from agentcli.sandbox.seatbelt import SeatbeltSandbox, build_profile, only_reading
+from agentcli.sandbox.seatbelt import SeatbeltSandbox, build_profile, build_reading_prefix
 from agentcli.types.grants import Grants
 
 
@@ -56,13 +56,13 @@ def test_only_the_port_of_the_proxy_is_open_without_the_network(tmp_path: Path) 
     scope = SandboxScope(workspace=tmp_path / "ws", private=tmp_path / "private")
     sandbox = SeatbeltSandbox(survey_paths(scope, {"HOME": str(tmp_path)}))
     granted = Grants(hosts=("docs.example.org",))
-    assert "network-outbound" not in sandbox.prefix(granted)[2]
+    assert "network-outbound" not in sandbox.build_prefix(granted)[2]
     with sandbox.listen() as listener:
         port = listener.getsockname()[1]
         rule = f'(deny network*)\n(allow network-outbound (remote ip "localhost:{port}"))\n'
-        assert rule in sandbox.prefix(granted)[2]
-        assert rule in sandbox.prefix(Grants())[2]
-        assert "network-outbound" not in sandbox.prefix(Grants(network=True))[2]
+        assert rule in sandbox.build_prefix(granted)[2]
+        assert rule in sandbox.build_prefix(Grants())[2]
+        assert "network-outbound" not in sandbox.build_prefix(Grants(network=True))[2]
 
 
 def test_command_line_defines_every_parameter(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_command_line_defines_every_parameter(tmp_path: Path) -> None:
         ),
         {"HOME": str(tmp_path / "home")},
     )
-    words = SeatbeltSandbox(places).prefix(Grants(writable=(tmp_path,)))
+    words = SeatbeltSandbox(places).build_prefix(Grants(writable=(tmp_path,)))
     assert words[:2] == ["/usr/bin/sandbox-exec", "-p"]
     defined = dict(word.split("=", 1) for word in words[4::2])
     assert set(words[3::2]) == {"-D"}
@@ -91,7 +91,7 @@ def test_profile_gives_what_the_grants_say(tmp_path: Path) -> None:
     sandbox = SeatbeltSandbox(survey_paths(scope, {"HOME": str(tmp_path / "home")}))
 
     def list_values(kind: str, grants: Grants) -> set[str]:
-        words = sandbox.prefix(grants)[4::2]
+        words = sandbox.build_prefix(grants)[4::2]
         return {word.partition("=")[2] for word in words if word.startswith(f"{kind}_")}
 
     with socket.socket(socket.AF_UNIX) as server:
@@ -110,7 +110,7 @@ def test_profile_gives_what_the_grants_say(tmp_path: Path) -> None:
 
 
 def test_program_that_only_reads_may_change_nothing() -> None:
-    program, option, text, *words = only_reading([Path("/ws")])
+    program, option, text, *words = build_reading_prefix([Path("/ws")])
     assert (program, option) == ("/usr/bin/sandbox-exec", "-p")
     assert "CHANGE" not in text and "(deny network*)" in text
     assert words[-1].endswith("=/ws") and "READ_0=/usr" in words

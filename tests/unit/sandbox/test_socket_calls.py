@@ -17,7 +17,7 @@ print(listener is None, socket_calls.is_supported())
 
 
 @pytest.mark.skipif(
-    sys.platform != "linux" or landlock_rules.version() < landlock_rules.TCP_VERSION,
+    sys.platform != "linux" or landlock_rules.read_version() < landlock_rules.TCP_VERSION,
     reason="Landlock does not work here",
 )
 @pytest.mark.parametrize(("handed_over", "is_alone"), [((), True), (("listen",), False)])

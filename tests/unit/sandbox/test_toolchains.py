@@ -1,7 +1,7 @@
 from pathlib import Path
 
 from agentcli.sandbox.environment import build_environment
-from agentcli.sandbox.paths import find_toolchains, tool_variables
+from agentcli.sandbox.paths import find_tool_variables, find_toolchains
 
 
 def program(path: Path) -> Path:
@@ -91,7 +91,9 @@ def test_tools_are_told_where_they_are(tmp_path: Path) -> None:
     (tmp_path / ".rustup").mkdir()
     (tmp_path / "cargo").mkdir()
     homes = (tmp_path / "elsewhere", tmp_path)
-    variables = tool_variables(homes, {"CARGO_HOME": f"{tmp_path}/cargo", "GOMODCACHE": "/none"})
+    variables = find_tool_variables(
+        homes, {"CARGO_HOME": f"{tmp_path}/cargo", "GOMODCACHE": "/none"}
+    )
     assert variables == {"RUSTUP_HOME": f"{tmp_path}/.rustup"}
 
 
@@ -101,7 +103,7 @@ def test_caches_of_tools_are_not_the_users_own_but_what_go_fetched_is_found(
     (tmp_path / ".cargo/registry").mkdir(parents=True)
     fetched = tmp_path / "go/pkg/mod/cache/download"
     fetched.mkdir(parents=True)
-    assert tool_variables((tmp_path,), {}) == {
+    assert find_tool_variables((tmp_path,), {}) == {
         "GOPROXY": f"file://{fetched},https://proxy.golang.org,direct"
     }
     passed = build_environment({"CARGO_HOME": "/usr/local/cargo"}, workspace=tmp_path)

@@ -7,7 +7,7 @@ import pytest
 
 from agentcli.agent.instructions import InstructionFiles
 from agentcli.permissions.decide import CommandTerms, PolicyDecider
-from agentcli.permissions.policy import rules_from_options
+from agentcli.permissions.policy import parse_option_rules
 from agentcli.permissions.readonly import ReadProver, build_path_lookup
 from agentcli.permissions.subject import SubjectFactory
 from agentcli.system.reserved import Reserved
@@ -52,7 +52,7 @@ def root(request: pytest.FixtureRequest, home: Path) -> Path:
 
 def decider(root: Path, *, allow: tuple[str, ...] = ()) -> PolicyDecider:
     prover = ReadProver(workspace=root, resolve=build_path_lookup(""), cwd=lambda: root, home=None)
-    rules = rules_from_options(allow=allow, deny=())
+    rules = parse_option_rules(allow=allow, deny=())
     return PolicyDecider(
         rules=rules, find_terms=lambda: CommandTerms(prover=prover, is_confined=True)
     )
@@ -172,5 +172,5 @@ def test_every_listed_name_is_hidden_or_guarded_in_any_case_of_letters(home: Pat
     for path in reserved.secrets():
         assert reserved.why_hidden(path) and reserved.why_hidden(path / "x")
         assert reserved.why_hidden(home / str(path.relative_to(home)).upper())
-    for path in reserved.startup():
+    for path in reserved.iter_startup():
         assert reserved.why_guarded(path) and reserved.why_guarded(path / "x")

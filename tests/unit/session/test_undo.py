@@ -39,7 +39,7 @@ def test_running_session_undoes_and_redoes_between_turns(settings: Settings) -> 
         await session.run_turn("write b")
         there.append(made.exists())
         undoing = build_undo(session)
-        latest = undoing.build_stack().latest()
+        latest = undoing.build_stack().find_latest()
         assert latest is not None
         undoing.undo([latest])
         there.append(made.exists())
@@ -68,7 +68,7 @@ def test_undo_waits_for_the_end_of_a_turn(settings: Settings, tmp_path: Path) ->
         turn = asyncio.create_task(session.run_turn("go"))
         await began.wait()
         undoing = build_undo(session)
-        latest = undoing.build_stack().latest()
+        latest = undoing.build_stack().find_latest()
         assert latest is not None
         with pytest.raises(UsageError, match="a turn is running"):
             undoing.undo([latest])
@@ -94,7 +94,7 @@ def test_undo_in_a_session_that_was_killed_ends_its_turn_first(settings: Setting
     kept = next(number for number, line in enumerate(lines) if b'"checkpointed"' in line)
     place.log.write_bytes(b"".join(lines[: kept + 1]))
     with open_closed_session(place, None) as undoing:
-        latest = undoing.build_stack().latest()
+        latest = undoing.build_stack().find_latest()
         assert latest is not None
         undoing.undo([latest])
     facts = [entry.fact for entry in read_log(place.log).entries]

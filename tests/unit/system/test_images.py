@@ -32,7 +32,7 @@ def decoded(picture: images.Picture) -> "Drawn.Image":
 def test_image_that_every_provider_takes_stays_as_it_is() -> None:
     found = decode_picture(png(30, 20))
     assert found.image == image(png(30, 20))
-    assert found.label("a.png") == "[image a.png · 30x20]"
+    assert found.format_label("a.png") == "[image a.png · 30x20]"
     for form in ("JPEG", "WEBP"):
         kept = decode_picture(drawn(form))
         assert base64.b64decode(kept.image.data) == drawn(form)

@@ -21,7 +21,7 @@ class Dropped:
 
 
 def entered(ledger: ProcessTable, command: str, *, stdout: int = 1) -> tuple["Popen[bytes]", str]:
-    mark = ledger.new_tag(confined=False)
+    mark = ledger.create_tag(confined=False)
     child = process.start(
         ["bash", "-c", command],
         cwd=Path("/"),
@@ -74,7 +74,7 @@ async def next_finished(ledger: ProcessTable) -> FinishedCommand:
 def test_running_process_is_known_with_all_there_is_to_know() -> None:
     async def scenario(ledger: ProcessTable) -> None:
         child = in_background(ledger, "sleep 60")
-        (started,) = ledger.running()
+        (started,) = ledger.list_running()
         assert (started.pid, started.command) == (child.pid, "sleep 60")
         assert (started.call_id, started.log_path) == ("call", "1.log")
         assert started.is_alive
@@ -86,7 +86,7 @@ def test_only_what_is_waited_for_is_killed_and_the_rest_is_in_the_background() -
     async def scenario(ledger: ProcessTable) -> None:
         left = in_background(ledger, "sleep 60")
         awaited, _ = entered(ledger, "sleep 60")
-        assert [one.pid for one in ledger.in_background()] == [left.pid]
+        assert [one.pid for one in ledger.list_background()] == [left.pid]
         ledger.kill_awaited_groups()
         assert await process.wait_for_exit(awaited) == -signal.SIGKILL
         assert left.poll() is None
@@ -104,7 +104,7 @@ def test_end_of_a_background_command_is_told_once() -> None:
             f"[background pid {child.pid} ended after {finished.duration_s:.1f} s: exit code 3, "
             "output in 1.log]\n[Remarked.]"
         )
-        assert (ledger.take_finished(), ledger.running()) == ([], [])
+        assert (ledger.take_finished(), ledger.list_running()) == ([], [])
 
     with_ledger(scenario)
 
@@ -129,10 +129,10 @@ def test_what_a_command_left_behind_is_known_until_it_ends(tmp_path: Path) -> No
 
     async def scenario(ledger: ProcessTable) -> None:
         (left,) = await in_foreground(ledger, command)
-        (started,) = ledger.running()
+        (started,) = ledger.list_running()
         assert (started.pid, started.command) == (left, command)
         await asyncio.to_thread(go.touch)
-        await until(lambda: ledger.running() == [])
+        await until(lambda: ledger.list_running() == [])
 
     with_ledger(scenario)
 

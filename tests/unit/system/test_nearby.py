@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.system.workspace import closest_path
+from agentcli.system.workspace import find_closest_path
 
 
 @pytest.fixture
@@ -32,15 +32,15 @@ def root(tmp_path: Path) -> Path:
     ],
 )
 def test_closest_path_is_found(root: Path, given: str, near: str | None) -> None:
-    assert closest_path(root, given) == near
+    assert find_closest_path(root, given) == near
 
 
 def test_links_are_not_followed(root: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     outside = tmp_path_factory.mktemp("outside")
     (outside / "hidden.py").write_text("")
     (root / "link").symlink_to(outside)
-    assert closest_path(root, "link/hiden.py") is None
-    assert closest_path(root, "hidden.py") is None
+    assert find_closest_path(root, "link/hiden.py") is None
+    assert find_closest_path(root, "hidden.py") is None
 
 
 def test_bottomless_directory_is_not_searched_to_its_end(tmp_path: Path) -> None:
@@ -52,7 +52,7 @@ def test_bottomless_directory_is_not_searched_to_its_end(tmp_path: Path) -> None
         handle = below
     os.close(handle)
     try:
-        assert closest_path(tmp_path, "nothere.txt") is None
-        assert closest_path(tmp_path, "b/" * 3000) is None
+        assert find_closest_path(tmp_path, "nothere.txt") is None
+        assert find_closest_path(tmp_path, "b/" * 3000) is None
     finally:
         subprocess.run(["rm", "-rf", tmp_path / "a"], check=True)

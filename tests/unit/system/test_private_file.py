@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.system.private_file import remove_private, unwritable_error, write_private
+from agentcli.system.private_file import build_unwritable_error, remove_private, write_private
 from agentcli.types.errors import SettingsError
 
 
@@ -30,7 +30,7 @@ def test_file_that_cannot_be_written_is_told_and_leaves_nothing(tmp_path: Path) 
 
 def test_full_disk_is_answered_with_how_to_see_it(tmp_path: Path) -> None:
     error = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    assert unwritable_error(tmp_path / "log", error).hint == f"df -h {tmp_path}"
+    assert build_unwritable_error(tmp_path / "log", error).hint == f"df -h {tmp_path}"
 
 
 def test_what_is_not_there_need_not_be_removed(tmp_path: Path) -> None:

@@ -20,9 +20,9 @@ from agentcli.system.process import (
     ProcessEnd,
     Steps,
     end,
+    name_death_signal,
     run,
     run_to_completion,
-    signal_of_death,
     wait_for_exit,
 )
 from tests.support.processes import running, unique_seconds, until
@@ -298,4 +298,4 @@ def test_exit_can_be_asked_for_again() -> None:
     ],
 )
 def test_signal_is_named(returncode: int, name: str | None) -> None:
-    assert signal_of_death(returncode) == name
+    assert name_death_signal(returncode) == name

@@ -6,12 +6,12 @@ from agentcli.system.text import (
     Encoding,
     NotText,
     Splice,
+    choose_majority_ending,
     decode,
-    majority_ending,
-    printable,
     set_line_ending,
     sniff,
     splice,
+    to_printable,
 )
 
 
@@ -66,7 +66,7 @@ def test_sniff_does_not_mind_a_cut_character() -> None:
 
 
 def test_endings_are_by_majority() -> None:
-    assert [majority_ending(text) for text in ("", "a\nb\r\n", "a\r\nb\r\nc\n", "a\r")] == [
+    assert [choose_majority_ending(text) for text in ("", "a\nb\r\n", "a\r\nb\r\nc\n", "a\r")] == [
         "\n",
         "\n",
         "\r\n",
@@ -81,5 +81,5 @@ def test_splices_leave_the_rest() -> None:
 
 
 def test_printable_is_one_bounded_line() -> None:
-    assert printable("a\nb\x1b[0m\udcff\u202e") == "a\\nb\\x1b[0m\\xff\\u202e"
-    assert len(printable("x" * 10_000)) == 301
+    assert to_printable("a\nb\x1b[0m\udcff\u202e") == "a\\nb\\x1b[0m\\xff\\u202e"
+    assert len(to_printable("x" * 10_000)) == 301

@@ -59,7 +59,7 @@ def test_process_is_found_by_its_file_where_its_environment_is_empty(tmp_path: P
 
 @needs_proc
 def test_confined_mark_counts_only_where_no_privileges_can_be_gained() -> None:
-    own = process_tree.new_tag(confined=True)
+    own = process_tree.make_tag(confined=True)
     copier = sleeping(own)
     confined = sleeping(own, command="exec setpriv --no-new-privs sleep 60")
     try:
@@ -105,13 +105,15 @@ def test_survivors_are_found_near_the_shell_and_far_from_it() -> None:
 
 def test_birth_tells_a_process_from_a_later_one() -> None:
     child = sleeping()
-    birth = process_tree.start_time(child.pid)
+    birth = process_tree.read_start_time(child.pid)
     assert birth
-    assert process_tree.start_time(child.pid) == birth
+    assert process_tree.read_start_time(child.pid) == birth
     child.kill()
-    asyncio.run(until(lambda: process_tree.start_time(child.pid) == ""))  # a zombie counts as gone
+    asyncio.run(
+        until(lambda: process_tree.read_start_time(child.pid) == "")
+    )  # a zombie counts as gone
     child.wait()
-    assert process_tree.start_time(child.pid) == ""
+    assert process_tree.read_start_time(child.pid) == ""
 
 
 def test_group_of_zombies_does_not_live() -> None:
@@ -126,7 +128,7 @@ def test_group_of_zombies_does_not_live() -> None:
 
 def test_waiting_for_the_dead_takes_no_time_and_for_the_living_not_long() -> None:
     child = sleeping()
-    known = {child.pid: process_tree.start_time(child.pid)}
+    known = {child.pid: process_tree.read_start_time(child.pid)}
     began = time.monotonic()
     asyncio.run(process_tree.wait_until_gone(known, within_s=0.1))
     assert time.monotonic() - began >= 0.1

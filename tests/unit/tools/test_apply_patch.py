@@ -21,7 +21,7 @@ from agentcli.tools.edit.view import LfView
 from agentcli.tools.patch.contract import load_patch_spec
 from agentcli.tools.patch.locate import locate_hunks
 from agentcli.tools.patch.parser import Update, parse_patch
-from agentcli.tools.seen import Seen, sha256
+from agentcli.tools.seen import Seen, compute_sha256
 from agentcli.types.errors import ToolError
 from agentcli.types.events import CallFinished, Fact
 from agentcli.types.tools import Diff, Effect, ErrorKind, Output, ToolContext, ToolResult
@@ -158,7 +158,8 @@ def test_model_is_known_to_have_seen_what_it_patched(tmp_path: Path) -> None:
     facts.append(CallFinished(result=replace(result, details=output.details)))
     root = Workspace(tmp_path).root
     known = {
-        name: seen.knowledge(root / name, sha256(text)) for name, text in contents(root).items()
+        name: seen.find_knowledge(root / name, compute_sha256(text))
+        for name, text in contents(root).items()
     }
     assert known == {"a.py": "current", "b.py": "current", "e.py": "current"}
 

@@ -29,7 +29,7 @@ def test_child_left_behind_is_named_and_not_waited_for(tmp_path: Path) -> None:
         assert details(output).left_running == (pid,)
         assert details(output).duration_s < float(seconds)
         await session.run(f"kill {pid}")
-        await until(lambda: session.ledger.running() == [])
+        await until(lambda: session.ledger.list_running() == [])
 
     in_session(tmp_path, scenario)
 
@@ -50,7 +50,7 @@ def test_writer_left_behind_writes_on_to_the_log(tmp_path: Path) -> None:
         output = await session.run("(while :; do echo tick; sleep 0.02; done) & echo started")
         log, size = Path(details(output).log_path), details(output).output_bytes
         await until(lambda: log.stat().st_size > size)
-        assert len(session.ledger.running()) == 1
+        assert len(session.ledger.list_running()) == 1
 
     in_session(tmp_path, scenario)
 
@@ -94,7 +94,7 @@ def test_cancelled_command_is_ended_and_its_output_logged(tmp_path: Path) -> Non
         said = r"before\n\[interrupted after [0-9.]+ s, 1 lines until then\]"
         assert re.fullmatch(said, text(partial))
         assert running(seconds) == []
-        assert session.ledger.running() == []
+        assert session.ledger.list_running() == []
 
     in_session(tmp_path, scenario)
     assert (tmp_path / "out/1.log").read_bytes() == b"before\n"
@@ -111,7 +111,7 @@ def test_background_command_returns_at_once_and_its_end_is_told(tmp_path: Path) 
         await until(lambda: log.read_bytes() == b"started\n")
         assert session.ledger.take_finished() == []
         await session.run("touch go")
-        await until(lambda: session.ledger.running() == [])
+        await until(lambda: session.ledger.list_running() == [])
         (finished,) = session.ledger.take_finished()
         assert (finished.started.pid, finished.returncode) == (pid, 4)
         assert names(session.out_dir) == ["1.log", "2.log"]
@@ -129,7 +129,7 @@ def test_background_command_is_ended_by_killing_its_pid(tmp_path: Path) -> None:
         assert text(told) == "[no output]\n[exit code 0]"
         await until(lambda: running(seconds) == [])
         assert running(seconds) == []
-        await until(lambda: session.ledger.running() == [])
+        await until(lambda: session.ledger.list_running() == [])
         (finished,) = session.ledger.take_finished()
         assert finished.how == "killed by SIGTERM"
 
@@ -159,10 +159,10 @@ def test_released_command_goes_on_in_the_background_and_its_end_is_told(tmp_path
             "one",
         )
         assert session.ledger.release() == 0
-        assert [one.pid for one in session.ledger.running()] == [pid]
+        assert [one.pid for one in session.ledger.list_running()] == [pid]
         heard = len(session.told)
         assert text(await session.run("basename $PWD; touch go")).startswith("workspace\n")
-        await until(lambda: session.ledger.running() == [])
+        await until(lambda: session.ledger.list_running() == [])
         (finished,) = session.ledger.take_finished()
         assert (finished.started.pid, finished.returncode) == (pid, 0)
         assert log.read_text() == "one\ntwo\n"
@@ -279,7 +279,7 @@ def test_command_is_started_and_finished_by_the_sandbox(tmp_path: Path) -> None:
             "in\n[A protected file was put back.]\n[exit code 3]"
         )
         await session.run("exit 4", background=True)
-        await until(lambda: session.ledger.running() == [])
+        await until(lambda: session.ledger.list_running() == [])
         (finished,) = session.ledger.take_finished()
         assert finished.remarks == ("A protected file was put back.",)
 

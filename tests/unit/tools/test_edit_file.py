@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from agentcli.tools.edit_file import EditFileArgs
-from agentcli.tools.seen import sha256
+from agentcli.tools.seen import compute_sha256
 from agentcli.types.errors import ToolError
 from agentcli.types.messages import Json
 from agentcli.types.tools import Diff, Effect, KnownFile, Output
@@ -28,8 +28,8 @@ def test_an_edit_is_told_in_one_line_and_shown_in_details(tmp_path: Path) -> Non
         removed=1,
         first_line=3,
         last_line=4,
-        sha256=sha256(after.encode()),
-        known=(KnownFile(path="a.py", sha256=sha256(after.encode()), lines=((3, 4),)),),
+        sha256=compute_sha256(after.encode()),
+        known=(KnownFile(path="a.py", sha256=compute_sha256(after.encode()), lines=((3, 4),)),),
     )
     assert (tmp_path / "a.py").read_text() == after
 
@@ -221,7 +221,7 @@ def test_several_edits_are_applied_in_order_and_shown_in_one_diff(tmp_path: Path
     assert output.details.unified.endswith(
         "-        x = 1\n-        return x\n+        y = 2\n+        return y\n"
     )
-    assert output.details.sha256 == sha256(after.encode())
+    assert output.details.sha256 == compute_sha256(after.encode())
 
 
 def test_distant_edits_of_a_long_file_show_only_what_changed(tmp_path: Path) -> None:

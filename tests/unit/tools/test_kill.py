@@ -87,7 +87,7 @@ def test_background_command_is_ended_in_every_usual_way(tmp_path: Path, layer: s
         await until(lambda: len(running(f"sleep {seconds}")) == 1)
         ended = await session.run(way.format(pid=pid, name=seconds))
         assert details(ended).exit_code == 0, (way, text(ended))
-        await until(lambda: session.ledger.in_background() == [])
+        await until(lambda: session.ledger.list_background() == [])
         assert running(seconds) == [], way
 
     async def scenario(session: Session) -> None:
@@ -112,7 +112,7 @@ def test_server_is_ended_by_its_port(tmp_path: Path, layer: str) -> None:
         port = int(await asyncio.to_thread(log.read_bytes))
         ended = await session.run(way.format(port=port))
         assert details(ended).exit_code == 0, way
-        await until(lambda: session.ledger.in_background() == [])
+        await until(lambda: session.ledger.list_background() == [])
 
     async def scenario(session: Session) -> None:
         for way in WAYS_BY_PORT:
@@ -156,7 +156,7 @@ def test_nothing_else_is_ended_by_a_request(tmp_path: Path) -> None:
         answers = [text(await session.run(command)) for command in commands]
         assert "No such process" in answers[0]
         assert other.poll() is None
-        assert len(session.ledger.in_background()) == 1
+        assert len(session.ledger.list_background()) == 1
 
     with confined("bubblewrap", tmp_path) as ground, Popen(["sleep", seconds]) as other:
         try:

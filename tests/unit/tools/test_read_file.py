@@ -9,7 +9,7 @@ from agentcli.system.pdf import read_pdf
 from agentcli.tools import read_file
 from agentcli.tools.arguments import parse_arguments
 from agentcli.tools.read_file import ReadFile, ReadFileArgs
-from agentcli.tools.seen import sha256
+from agentcli.tools.seen import compute_sha256
 from agentcli.tools.text_file import LIMIT_BYTES
 from agentcli.types.messages import Document, Image, Text
 from agentcli.types.tools import Effect, FileView
@@ -120,7 +120,7 @@ def test_details_are_of_the_file(tmp_path: Path) -> None:
             last_line=2,
             total_lines=3,
             encoding="utf-8",
-            sha256=sha256(b"a\nb\nc\n"),
+            sha256=compute_sha256(b"a\nb\nc\n"),
             shown=((2, 2),),
         ),
         True,

@@ -270,7 +270,7 @@ def test_cancelled_program_and_its_call_are_ended(tmp_path: Path) -> None:
     async def play(session: Session) -> Output:
         running = asyncio.ensure_future(session.run("print('begun')\nhang()"))
         await session.called.wait()
-        (started,) = session.ledger.running()
+        (started,) = session.ledger.list_running()
         running.cancel()
         with pytest.raises(asyncio.CancelledError) as stopped:
             await running

@@ -31,17 +31,17 @@ DESCRIPTIONS = {
 )
 def test_best_fit_comes_first_in_any_script(query: str, first: str) -> None:
     texts = {name: f"{name} {text}" for name, text in DESCRIPTIONS.items()}
-    assert Ranking(texts).best(query, 3)[0] == first
+    assert Ranking(texts).find_best(query, 3)[0] == first
 
 
 def test_small_words_find_nothing() -> None:
     texts = {name: f"{name} {text}" for name, text in DESCRIPTIONS.items()}
-    assert Ranking(texts).best("how do I do this in the a of an", 3) == []
-    assert Ranking(texts).best("pay for the thing in a shop", 3) == ["shop__pay"]
+    assert Ranking(texts).find_best("how do I do this in the a of an", 3) == []
+    assert Ranking(texts).find_best("pay for the thing in a shop", 3) == ["shop__pay"]
 
 
 def test_ranking_of_nothing_finds_nothing() -> None:
-    assert list(Ranking({}).best("x", 3)) == []
+    assert list(Ranking({}).find_best("x", 3)) == []
 
 
 def search(query: str, descriptions: Mapping[str, str] = DESCRIPTIONS) -> tuple[Output, list[str]]:

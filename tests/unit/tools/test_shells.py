@@ -17,7 +17,9 @@ from tests.support.bash import Session, details, in_session, text
 from tests.support.processes import running, until
 
 LAYERS = ("bubblewrap", "landlock")
-TAKING_DOWN = LAYERS if landlock_rules.version() >= landlock_rules.SCOPE_VERSION else LAYERS[:1]
+TAKING_DOWN = (
+    LAYERS if landlock_rules.read_version() >= landlock_rules.SCOPE_VERSION else LAYERS[:1]
+)
 
 
 async def waiting(session: Session) -> "list[Popen[bytes]]":

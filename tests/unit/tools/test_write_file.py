@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.tools.seen import sha256
+from agentcli.tools.seen import compute_sha256
 from agentcli.tools.write_file import WriteFileArgs
 from agentcli.types.errors import ToolError
 from agentcli.types.tools import Diff, Effect, KnownFile
@@ -14,7 +14,7 @@ from tests.support.files import bench, refusal, text_of, tree
 def test_a_new_file_is_created_with_its_directories(tmp_path: Path) -> None:
     output = bench(tmp_path).write("a/b/new.py", "x = 1\ny = é\n")
     assert text_of(output) == "Created a/b/new.py: 2 lines."
-    digest = sha256("x = 1\ny = é\n".encode())
+    digest = compute_sha256("x = 1\ny = é\n".encode())
     assert output.details == Diff(
         path="a/b/new.py",
         unified="--- /dev/null\n+++ b/a/b/new.py\n@@ -0,0 +1,2 @@\n+x = 1\n+y = é\n",

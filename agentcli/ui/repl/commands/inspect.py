@@ -282,7 +282,7 @@ def _feed_program(command: tuple[str, ...], text: str, workspace: Path) -> bool:
         child = own_process.start(
             command,
             beside=workspace,
-            env=own_process.user_environment(workspace),
+            env=own_process.build_user_environment(workspace),
             stdin=subprocess.PIPE,
         )
         child.communicate(text.encode("utf-8", "replace"), timeout=3)

@@ -12,9 +12,9 @@ from agentcli.features.mcp.approvals import (
     ServerTrials,
     ToolListApprovals,
     ToolListChange,
+    build_public_name,
     clean_offer,
     compare_tools,
-    public_name,
 )
 from agentcli.features.mcp.entries import NAME, ServerEntry
 from agentcli.types.tools import ToolSpec
@@ -30,7 +30,7 @@ def tool(name: str, description: str = "", schema: Any = None) -> OfferedTool:
 
 def test_spec_says_where_a_tool_comes_from() -> None:
     assert tool("get.user", "Gets.").spec("hub") == ToolSpec(
-        name=public_name("hub", "get.user"),
+        name=build_public_name("hub", "get.user"),
         description="Gets. (tool of the MCP server hub)",
         schema={"type": "object", "properties": {}},
         source="mcp hub",
@@ -54,14 +54,14 @@ def test_texts_in_a_schema_are_cleaned() -> None:
 
 @given(st.from_regex(NAME, fullmatch=True), st.text(max_size=200))
 def test_public_name_is_one_that_providers_take(server: str, name: str) -> None:
-    public = public_name(server, name)
+    public = build_public_name(server, name)
     assert re.fullmatch(r"[A-Za-z0-9_-]{1,64}", public)
     assert public.startswith(f"{server}__")
 
 
 @given(st.lists(st.text(max_size=80), unique=True, max_size=20))
 def test_public_names_of_one_server_stay_apart(names: list[str]) -> None:
-    assert len({public_name("s", name) for name in names}) == len(names)
+    assert len({build_public_name("s", name) for name in names}) == len(names)
 
 
 def test_accepted_tools_are_read_back_and_bound_to_the_command(tmp_path: Path) -> None:

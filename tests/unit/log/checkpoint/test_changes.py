@@ -48,7 +48,7 @@ def keeper(workspace: Path, tmp_path: Path) -> Iterator[CheckpointKeeper]:
 
 
 def start(keeper: CheckpointKeeper) -> str:
-    return keeper.before("", None).tree
+    return keeper.begin_checkpoint("", None).tree
 
 
 def find_patch(keeper: CheckpointKeeper, since: str) -> str:
@@ -176,9 +176,9 @@ def test_file_without_stored_content_is_named_and_the_rest_applies(
 
 
 def run_call(keeper: CheckpointKeeper, workspace: Path, name: str, text: str) -> Checkpointed:
-    before = keeper.before(name, [os.fsencode(name)])
+    before = keeper.begin_checkpoint(name, [os.fsencode(name)])
     (workspace / name).write_text(text)
-    fact = keeper.after(before)
+    fact = keeper.finish_checkpoint(before)
     assert fact is not None
     return fact
 

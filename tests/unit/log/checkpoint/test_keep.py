@@ -56,18 +56,18 @@ def ground(tmp_path: Path) -> Iterator[Ground]:
 
 def test_call_that_changed_nothing_leaves_no_fact(ground: Ground) -> None:
     ground.write("a")
-    before = ground.keeper.before("c", None)
-    assert ground.keeper.after(before) is None
+    before = ground.keeper.begin_checkpoint("c", None)
+    assert ground.keeper.finish_checkpoint(before) is None
 
 
 def test_named_files_alone_are_kept(ground: Ground) -> None:
     ground.write("a")
     ground.write("dir/b")
-    before = ground.keeper.before("c", [b"a", b"new/c"])
+    before = ground.keeper.begin_checkpoint("c", [b"a", b"new/c"])
     ground.write("a", "y\n")
     ground.write("new/c")
     ground.write("dir/b", "changed, but not by this call")
-    fact = ground.keeper.after(before)
+    fact = ground.keeper.finish_checkpoint(before)
     assert ground.changed(fact) == ["a", "new", "new/c"]
     assert fact is not None
     assert (fact.paths, fact.paths_total, fact.not_kept) == (("a", "new", "new/c"), 3, ())
@@ -75,54 +75,58 @@ def test_named_files_alone_are_kept(ground: Ground) -> None:
 
 def test_edits_between_two_calls_belong_to_neither(ground: Ground) -> None:
     ground.write("a")
-    first = ground.keeper.before("1", None)
+    first = ground.keeper.begin_checkpoint("1", None)
     ground.write("b")
-    assert ground.changed(ground.keeper.after(first)) == ["b"]
+    assert ground.changed(ground.keeper.finish_checkpoint(first)) == ["b"]
     ground.write("a", "by the person\n")
-    second = ground.keeper.before("2", None)
+    second = ground.keeper.begin_checkpoint("2", None)
     ground.write("c")
-    assert ground.changed(ground.keeper.after(second)) == ["c"]
+    assert ground.changed(ground.keeper.finish_checkpoint(second)) == ["c"]
 
 
 def test_same_size_and_time_do_not_hide_a_change(ground: Ground) -> None:
     ground.write("a", "one\n")
     found = (ground.root / "a").stat()
-    before = ground.keeper.before("c", None)
+    before = ground.keeper.begin_checkpoint("c", None)
     ground.write("a", "two\n")
     os.utime(ground.root / "a", ns=(found.st_atime_ns, found.st_mtime_ns))
-    assert ground.changed(ground.keeper.after(before)) == ["a"]
+    assert ground.changed(ground.keeper.finish_checkpoint(before)) == ["a"]
 
 
 def test_ignored_files_are_left_out_and_rules_count_from_the_next_call(ground: Ground) -> None:
     ground.write(".gitignore", "*.log\nbuild/\n!keep.log\n")
     ground.write("node_modules/x/index.js")
-    before = ground.keeper.before("1", None)
+    before = ground.keeper.begin_checkpoint("1", None)
     for name in ("x.log", "keep.log", "build/out", "sub/y.log", "node_modules/y", ".git/config"):
         ground.write(name)
     ground.write(".gitignore", "")
-    assert ground.changed(ground.keeper.after(before)) == [".gitignore", "keep.log", "sub"]
-    before = ground.keeper.before("2", None)
+    assert ground.changed(ground.keeper.finish_checkpoint(before)) == [
+        ".gitignore",
+        "keep.log",
+        "sub",
+    ]
+    before = ground.keeper.begin_checkpoint("2", None)
     ground.write("x.log", "visible now\n")
-    assert ground.changed(ground.keeper.after(before)) == ["x.log"]
+    assert ground.changed(ground.keeper.finish_checkpoint(before)) == ["x.log"]
 
 
 def test_rule_that_goes_away_does_not_make_files_look_new(ground: Ground) -> None:
     ground.write(".gitignore", "secret\n")
     ground.write("secret", "the person's\n")
-    before = ground.keeper.before("1", None)
+    before = ground.keeper.begin_checkpoint("1", None)
     (ground.root / ".gitignore").unlink()
-    assert ground.changed(ground.keeper.after(before)) == [".gitignore"]
+    assert ground.changed(ground.keeper.finish_checkpoint(before)) == [".gitignore"]
 
 
 def test_what_has_no_content_to_keep_is_named(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trees, "LIMIT_BYTES", 10)
-    before = ground.keeper.before("c", None)
+    before = ground.keeper.begin_checkpoint("c", None)
     ground.write("large", "x" * 11)
     ground.write("small", "x")
     os.mkfifo(ground.root / "pipe")
-    fact = ground.keeper.after(before)
+    fact = ground.keeper.finish_checkpoint(before)
     assert fact is not None
     assert (fact.paths, fact.not_kept) == (("small",), ("large", "pipe"))
 
@@ -131,18 +135,18 @@ def test_ignored_files_that_a_call_removed_are_named(ground: Ground) -> None:
     ground.write(".gitignore", "*.db\n.env\nbuild/\n")
     for name in (".env", "sub/local.db", "sub/deep/other.db", "build/out", "kept.db"):
         ground.write(name)
-    before = ground.keeper.before("1", None)
+    before = ground.keeper.begin_checkpoint("1", None)
     (ground.root / ".env").unlink()
     ground.write("new.db")
-    fact = ground.keeper.after(before)
+    fact = ground.keeper.finish_checkpoint(before)
     assert fact is not None
     assert (fact.paths, fact.not_kept, fact.before) == ((), (".env",), fact.after)
-    before = ground.keeper.before("2", None)
-    assert ground.keeper.after(before) is None
-    before = ground.keeper.before("3", None)
+    before = ground.keeper.begin_checkpoint("2", None)
+    assert ground.keeper.finish_checkpoint(before) is None
+    before = ground.keeper.begin_checkpoint("3", None)
     shutil.rmtree(ground.root / "sub")
     shutil.rmtree(ground.root / "build")
-    fact = ground.keeper.after(before)
+    fact = ground.keeper.finish_checkpoint(before)
     assert fact is not None
     assert fact.not_kept == ("build", "sub/deep/other.db", "sub/local.db")
 
@@ -154,11 +158,11 @@ def test_many_ignored_files_are_bounded_and_never_named_while_they_exist(
     ground.write(".gitignore", "*.log\n")
     for number in range(10):
         ground.write(f"{number}.log")
-    before = ground.keeper.before("1", None)
+    before = ground.keeper.begin_checkpoint("1", None)
     for number in range(5):
         (ground.root / f"{number}.log").unlink()
         ground.write(f"new-{number}.log")
-    fact = ground.keeper.after(before)
+    fact = ground.keeper.finish_checkpoint(before)
     named = fact.not_kept if fact else ()
     assert len(named) <= 3
     assert not any((ground.root / name).exists() for name in named)
@@ -169,17 +173,17 @@ def test_temporary_files_of_ours_are_left_out_and_old_ones_removed(ground: Groun
     ground.write(left)
     ground.write(fresh)
     os.utime(ground.root / left, (1_000_000_000, 1_000_000_000))
-    before = ground.keeper.before("c", None)
+    before = ground.keeper.begin_checkpoint("c", None)
     assert set(ground.state(before.tree)) == {b"sub"}
     assert list((ground.root / "sub").iterdir()) == [ground.root / fresh]
 
 
 def test_names_of_every_kind_are_kept(ground: Ground) -> None:
-    before = ground.keeper.before("c", None)
+    before = ground.keeper.begin_checkpoint("c", None)
     names = [b"new\nline", b"not utf-8 \xff", b"blank ", b"-rf", b"\xe2\x98\x83"]
     for name in names:
         (ground.root / os.fsdecode(name)).write_bytes(name)
-    fact = ground.keeper.after(before)
+    fact = ground.keeper.finish_checkpoint(before)
     assert fact is not None
     assert sorted(ground.state(fact.after)) == sorted(names)
     assert all(path.isprintable() for path in fact.paths)
@@ -187,21 +191,21 @@ def test_names_of_every_kind_are_kept(ground: Ground) -> None:
 
 def test_moved_directory_is_followed(ground: Ground) -> None:
     ground.write("a/deep/file")
-    before = ground.keeper.before("1", None)
+    before = ground.keeper.begin_checkpoint("1", None)
     (ground.root / "a").rename(ground.root / "b")
-    ground.keeper.after(before)
-    before = ground.keeper.before("2", None)
+    ground.keeper.finish_checkpoint(before)
+    before = ground.keeper.begin_checkpoint("2", None)
     ground.write("b/deep/file", "changed\n")
-    assert ground.changed(ground.keeper.after(before)) == ["b/deep/file"]
+    assert ground.changed(ground.keeper.finish_checkpoint(before)) == ["b/deep/file"]
 
 
 def test_file_with_two_names_changes_under_both(ground: Ground) -> None:
     ground.write("a/x")
     (ground.root / "b").mkdir()
     (ground.root / "b/x").hardlink_to(ground.root / "a/x")
-    before = ground.keeper.before("c", None)
+    before = ground.keeper.begin_checkpoint("c", None)
     ground.write("a/x", "changed\n")
-    assert ground.changed(ground.keeper.after(before)) == ["a/x", "b/x"]
+    assert ground.changed(ground.keeper.finish_checkpoint(before)) == ["a/x", "b/x"]
 
 
 def test_without_a_watch_everything_is_looked_at(
@@ -209,20 +213,20 @@ def test_without_a_watch_everything_is_looked_at(
 ) -> None:
     monkeypatch.setattr(sys, "platform", "elsewhere")
     ground.write("a/x")
-    before = ground.keeper.before("c", None)
+    before = ground.keeper.begin_checkpoint("c", None)
     ground.write("a/x", "changed\n")
     ground.write("b/y")
-    assert ground.changed(ground.keeper.after(before)) == ["a/x", "b", "b/y"]
+    assert ground.changed(ground.keeper.finish_checkpoint(before)) == ["a/x", "b", "b/y"]
 
 
 def test_two_sessions_do_not_disturb_each_other(ground: Ground) -> None:
     ground.write("a")
     other = ground.new_keeper("other")
-    mine, theirs = ground.keeper.before("1", [b"a"]), other.before("1", [b"b"])
+    mine, theirs = ground.keeper.begin_checkpoint("1", [b"a"]), other.begin_checkpoint("1", [b"b"])
     ground.write("a", "mine\n")
     ground.write("b", "theirs\n")
-    assert ground.changed(other.after(theirs)) == ["b"]
-    assert ground.changed(ground.keeper.after(mine)) == ["a"]
+    assert ground.changed(other.finish_checkpoint(theirs)) == ["b"]
+    assert ground.changed(ground.keeper.finish_checkpoint(mine)) == ["a"]
 
 
 def test_workspace_that_is_too_large_is_refused_and_named_files_still_work(
@@ -232,10 +236,10 @@ def test_workspace_that_is_too_large_is_refused_and_named_files_still_work(
     for number in range(5):
         ground.write(f"f{number}")
     with pytest.raises(WorkspaceTooLarge, match="it has more than 3 files"):
-        ground.keeper.before("1", None)
-    before = ground.keeper.before("2", [b"f1"])
+        ground.keeper.begin_checkpoint("1", None)
+    before = ground.keeper.begin_checkpoint("2", [b"f1"])
     ground.write("f1", "changed\n")
-    assert ground.changed(ground.keeper.after(before)) == ["f1"]
+    assert ground.changed(ground.keeper.finish_checkpoint(before)) == ["f1"]
 
 
 def test_deeply_nested_directories_do_no_harm(ground: Ground) -> None:
@@ -243,16 +247,16 @@ def test_deeply_nested_directories_do_no_harm(ground: Ground) -> None:
     for _ in range(300):
         where = where / "d"
         where.mkdir()
-    before = ground.keeper.before("c", None)
+    before = ground.keeper.begin_checkpoint("c", None)
     ground.write("a")
-    assert ground.changed(ground.keeper.after(before)) == ["a"]
+    assert ground.changed(ground.keeper.finish_checkpoint(before)) == ["a"]
 
 
 def test_our_own_records_inside_the_workspace_are_not_part_of_it(tmp_path: Path) -> None:
     here = Ground(tmp_path, tmp_path / "state" / "kept.git")
     here.write("a")
-    before = here.keeper.before("c", None)
-    assert here.keeper.after(before) is None
+    before = here.keeper.begin_checkpoint("c", None)
+    assert here.keeper.finish_checkpoint(before) is None
     here.keeper.close()
 
 
@@ -262,7 +266,7 @@ def remembering(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> Ground:
     monkeypatch.setattr(scan, "_RACY_NS", -(10**12))  # as if everything had been written long ago
     for name in ("a", "dir/b", "dir/c"):
         ground.write(name)
-    ground.keeper.before("1", None)
+    ground.keeper.begin_checkpoint("1", None)
     return ground
 
 
@@ -278,7 +282,7 @@ def test_later_session_does_not_read_again_what_is_kept(
     remembering.write("dir/b", "changed between the sessions\n")
     monkeypatch.setattr(scan, "capture", noted)
     later = remembering.new_keeper("later")
-    before = later.before("1", None)
+    before = later.begin_checkpoint("1", None)
     later.close()
     assert read == [b"dir/b"]
     state = remembering.state(before.tree)
@@ -290,7 +294,7 @@ def test_later_session_does_not_read_again_what_is_kept(
 def test_memory_that_cannot_be_read_is_no_memory(remembering: Ground, memory: str) -> None:
     (remembering.store.directory / "memory.json").write_text(memory)
     later = remembering.new_keeper("later")
-    before = later.before("1", None)
+    before = later.begin_checkpoint("1", None)
     later.close()
     assert sorted(remembering.state(before.tree)) == [b"a", b"dir", b"dir/b", b"dir/c"]
 
@@ -302,7 +306,7 @@ def test_sessions_that_keep_everything_at_once_do_not_disturb_each_other(ground:
     def whole(number: int) -> str:
         keeper = ground.new_keeper(f"s{number}")
         try:
-            return keeper.before("1", None).tree
+            return keeper.begin_checkpoint("1", None).tree
         finally:
             keeper.close()
 
@@ -321,40 +325,43 @@ def test_store_that_cannot_be_written_is_an_error_and_not_a_missing_file(tmp_pat
     with pytest.raises(OSError, match="58"):
         for number in range(1000):
             here.write("a", str(number))
-            here.keeper.before("1", [b"a"])
+            here.keeper.begin_checkpoint("1", [b"a"])
 
 
 def test_directory_that_was_removed_and_made_again_is_watched_again(ground: Ground) -> None:
     ground.write("dir/a")
-    first = ground.keeper.before("1", None)
+    first = ground.keeper.begin_checkpoint("1", None)
     for _ in range(3):  # file systems like to give the same number again
         shutil.rmtree(ground.root / "dir")
         ground.write("dir/a", "again\n")
-    ground.keeper.after(first)
-    second = ground.keeper.before("2", None)
+    ground.keeper.finish_checkpoint(first)
+    second = ground.keeper.begin_checkpoint("2", None)
     ground.write("dir/b")
-    assert ground.changed(ground.keeper.after(second)) == ["dir/b"]
+    assert ground.changed(ground.keeper.finish_checkpoint(second)) == ["dir/b"]
 
 
 def test_flood_of_changes_is_not_lost(ground: Ground) -> None:
     ground.write("dir/a")
-    before = ground.keeper.before("1", None)
+    before = ground.keeper.begin_checkpoint("1", None)
     for number in range(6_000):  # four events each, more than the kernel keeps for us
         path = ground.root / f"dir/flood{number % 7}"
         path.write_bytes(b"%d" % number)
         path.unlink()
     ground.write("dir/b")
-    assert ground.changed(ground.keeper.after(before)) == ["dir/b"]
-    again = ground.keeper.before("2", None)
+    assert ground.changed(ground.keeper.finish_checkpoint(before)) == ["dir/b"]
+    again = ground.keeper.begin_checkpoint("2", None)
     ground.write("dir/c")
-    assert ground.changed(ground.keeper.after(again)) == ["dir/c"]
+    assert ground.changed(ground.keeper.finish_checkpoint(again)) == ["dir/c"]
 
 
 def test_place_that_a_sandbox_holds_is_no_change_of_a_command(ground: Ground) -> None:
     ground.write("a")
-    first = ground.keeper.before("c", None)
+    first = ground.keeper.begin_checkpoint("c", None)
     (ground.root / ".agentcli").mkdir()
-    assert ground.keeper.after(first) is None
-    second = ground.keeper.before("d", None)
+    assert ground.keeper.finish_checkpoint(first) is None
+    second = ground.keeper.begin_checkpoint("d", None)
     ground.write(".agentcli/settings.toml")
-    assert ground.changed(ground.keeper.after(second)) == [".agentcli", ".agentcli/settings.toml"]
+    assert ground.changed(ground.keeper.finish_checkpoint(second)) == [
+        ".agentcli",
+        ".agentcli/settings.toml",
+    ]

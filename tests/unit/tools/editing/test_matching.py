@@ -1,16 +1,16 @@
 import pytest
 
 from agentcli.tools.edit.matching import (
-    indentation_left_out,
+    find_missing_indentation,
+    find_places,
     joins_lines,
-    overlapping_hits,
-    places,
+    list_overlapping_hits,
     separate_hits,
 )
 
 
 def test_hits_are_counted_where_they_overlap() -> None:
-    assert overlapping_hits("aaaa", "aa") == [0, 1, 2]
+    assert list_overlapping_hits("aaaa", "aa") == [0, 1, 2]
     assert separate_hits("aaaa", "aa") is None
     assert separate_hits("abab", "ab") == [0, 2]
     assert separate_hits("abab", "x") == []
@@ -18,9 +18,9 @@ def test_hits_are_counted_where_they_overlap() -> None:
 
 def test_every_place_that_could_be_meant_is_found() -> None:
     lines = ["a", " b ", "", "A", "\ta", "b", "“c”"]
-    assert places(lines, ["a", "b"]) == [0, 4]
-    assert places(lines, ["b", ' "c"']) == [5]
-    assert places(lines, ["c"]) == []
+    assert find_places(lines, ["a", "b"]) == [0, 4]
+    assert find_places(lines, ["b", ' "c"']) == [5]
+    assert find_places(lines, ["c"]) == []
 
 
 @pytest.mark.parametrize(
@@ -60,4 +60,4 @@ def test_indentation_that_is_left_out_is_noticed_where_it_matters(
     text: str, old: str, new: str, lead: str
 ) -> None:
     start = text.index(old)
-    assert indentation_left_out(text, start, start + len(old), new) == lead
+    assert find_missing_indentation(text, start, start + len(old), new) == lead

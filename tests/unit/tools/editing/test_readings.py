@@ -1,10 +1,10 @@
 import pytest
 
-from agentcli.tools.edit.readings import Reading, other_readings
+from agentcli.tools.edit.readings import Reading, list_other_readings
 
 
 def read(old: str, new: str) -> list[tuple[str, str, str]]:
-    return [(each.old, each.new, each.without) for each in other_readings(Reading(old, new))]
+    return [(each.old, each.new, each.without) for each in list_other_readings(Reading(old, new))]
 
 
 @pytest.mark.parametrize(

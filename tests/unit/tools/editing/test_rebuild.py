@@ -1,6 +1,6 @@
 import pytest
 
-from agentcli.tools.edit.rebuild import difference, rebuild_lines
+from agentcli.tools.edit.rebuild import describe_difference, rebuild_lines
 from agentcli.tools.edit.view import LfView
 
 
@@ -24,7 +24,7 @@ def rebuild(own: str, old: str, new: str, *, file: str = "") -> str | None:
     ],
 )
 def test_the_difference_is_named(own: str, old: str, what: str) -> None:
-    assert difference(lines(own), lines(old)) == what
+    assert describe_difference(lines(own), lines(old)) == what
 
 
 @pytest.mark.parametrize(

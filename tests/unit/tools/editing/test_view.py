@@ -9,7 +9,7 @@ MIXED = "a\r\nb\nc\r\n\rd"
 def test_positions_lead_back_to_the_raw_text() -> None:
     view = LfView(MIXED)
     assert view.text == "a\nb\nc\n\rd"
-    assert [view.raw_part(start, start + 1) for start in range(len(view.text))] == [
+    assert [view.read_raw_part(start, start + 1) for start in range(len(view.text))] == [
         "a", "\r\n", "b", "\n", "c", "\r\n", "\r", "d"
     ]  # fmt: skip
 
@@ -17,9 +17,9 @@ def test_positions_lead_back_to_the_raw_text() -> None:
 def test_lines_and_their_places() -> None:
     view = LfView("one\r\ntwo\r\n")
     assert view.lines == ["one", "two"]
-    assert [view.start_of_line(index) for index in (0, 1, 2)] == [0, 4, 8]
-    assert [view.line_at(position) for position in (0, 3, 4, 8)] == [1, 1, 2, 3]
-    assert LfView("one\ntwo").start_of_line(2) == 7
+    assert [view.find_line_start(index) for index in (0, 1, 2)] == [0, 4, 8]
+    assert [view.find_line_number(position) for position in (0, 3, 4, 8)] == [1, 1, 2, 3]
+    assert LfView("one\ntwo").find_line_start(2) == 7
     assert LfView("").lines == []
 
 

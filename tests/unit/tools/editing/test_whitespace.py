@@ -1,10 +1,10 @@
 import pytest
 
-from agentcli.tools.edit.whitespace import indent_maps, is_kind_of_indent, trail_map
+from agentcli.tools.edit.whitespace import build_trail_map, is_kind_of_indent, iter_indent_maps
 
 
 def mapped(pairs: list[tuple[str, str]], indent: str, *indents: str) -> set[str | None]:
-    return {each(indent) for each in indent_maps(pairs, indents)}
+    return {each(indent) for each in iter_indent_maps(pairs, indents)}
 
 
 @pytest.mark.parametrize(
@@ -106,4 +106,4 @@ def test_kinds_of_indentation_are_told_apart(indent: str, indents: list[str], fi
 def test_ends_of_lines_are_mapped(
     pairs: list[tuple[str, str]], trail: str, replaced: str, wanted: str | None
 ) -> None:
-    assert trail_map(pairs)(trail, replaced) == wanted
+    assert build_trail_map(pairs)(trail, replaced) == wanted

@@ -68,7 +68,7 @@ def test_rule_with_a_slash_at_its_end_is_for_directories() -> None:
 )
 def test_rule_is_carried_into_a_directory(line: str, inside: list[str]) -> None:
     (rule,) = parse_rules(line)
-    assert [rest.line for rest in rule.within(b"src")] == inside
+    assert [rest.line for rest in rule.iter_inner_rules(b"src")] == inside
 
 
 def test_rules_of_all_directories_above_are_inherited(tmp_path: Path) -> None:

@@ -148,7 +148,7 @@ def test_oversized_record_keeps_its_beginning(tmp_path: Path) -> None:
 
 def test_missing_program_is_told(tmp_path: Path) -> None:
     with pytest.raises(ToolError, match="could not be started: No such file or directory"):
-        grep(tmp_path, ripgrep.ripgrep_at(tmp_path / "rg"), pattern="x")
+        grep(tmp_path, ripgrep.build_ripgrep(tmp_path / "rg"), pattern="x")
 
 
 def test_machine_without_ripgrep_is_told_what_to_install(
