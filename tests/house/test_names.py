@@ -9,6 +9,19 @@ IRREGULAR = re.compile(
     "|done|gone|gotten|bound|built|grown|hidden|written|drawn|thrown"
 )
 VERBS = re.compile("need|feed|seed|embed|proceed|exceed|speed|succeed|shed")
+NOUNS = re.compile(
+    "absolute|address|ambiguous|answers|argument|arguments|blocks|body|bubblewrap|bytes"
+    "|candidates|changes|child|children|choice|common|condition|config|content|continuation"
+    "|conversation|current|declaration|delta|depth|details|document|duration|entrance|entry"
+    "|error|failure|field|fields|first|generation|guards|head|hits|home|hook|hooks|hunks"
+    "|image|images|inner|invalid|items|key|kind|landlock|last|latest|length|likeness|line"
+    "|matcher|messages|missing|mode|normal|object|objects|options|origin|other|outcome"
+    "|output|outside|part|parts|paths|piece|pieces|places|printable|problem|project"
+    "|reasoning|refusal|result|rows|rule|rules|server|servers|session|size|socket|spans"
+    "|status|strict|system|texts|thought|timeout|tls|tokens|trail|transport|tree|turns|user"
+    "|verbatim|version|whole|wide|within|word|words|workspace|wrong"
+)
+"""Words that began the names of functions once, and say what is returned but not what is done."""
 OF_LIBRARIES = frozenset({"preferred_width", "preferred_height"})
 """Methods that a library calls by these names."""
 TWICE = {
@@ -27,15 +40,20 @@ def is_property(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     return any("property" in ast.unparse(decorator) for decorator in function.decorator_list)
 
 
+def is_noun(name: str) -> bool:
+    return bool(NOUNS.fullmatch(name.strip("_").split("_")[0]))
+
+
 def test_functions_are_verbs() -> None:
-    participles = [
+    others = [
         f"{path}:{node.lineno} {node.name}"
         for path, tree in parse_own_modules().items()
         for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        if is_participle(node.name) and node.name not in OF_LIBRARIES and not is_property(node)
+        if is_participle(node.name) or is_noun(node.name)
+        if node.name not in OF_LIBRARIES and not is_property(node)
     ]
-    assert participles == []
+    assert others == []
 
 
 def test_a_class_name_means_one_thing() -> None:
