@@ -224,7 +224,9 @@ def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
 
 
 class Recorded:
-    """A sandbox that confines nothing, and keeps what it was asked of processes that ran."""
+    """A sandbox that hides and denies nothing, and keeps what it was asked of processes that ran.
+
+    Its processes can gain no privileges, by which those of a sandbox are known."""
 
     name = "recorded"
     temporary = TemporaryFiles(root=Path("/tmp"), at=Path("/tmp"), names=())
@@ -246,6 +248,7 @@ class Recorded:
         stderr: int = STDOUT,
         waits: bool = False,
     ) -> "Popen[bytes]":
+        argv = ["setpriv", "--no-new-privs", *argv]
         child = process.start(argv, cwd=cwd, env=env, stdout=stdout, stdin=stdin, stderr=stderr)
         if waits:
             self.waiting[child] = (cwd, grants)
