@@ -32,7 +32,7 @@ async def main():
     listener = socket.create_server(("127.0.0.1", 0), backlog=128)
     proxy = NetworkProxy(lambda: listener, emit=lambda event: None, resolve=resolve, dial=dial)
     proxy.prepare()
-    token = proxy.new_token()
+    token = proxy.create_token()
     proxy.begin(token, call_id="c", grants=Grants(hosts=("{DOCS}",)))
     print(listener.getsockname()[1], token, read_peak(), flush=True)
     await asyncio.to_thread(sys.stdin.read)
