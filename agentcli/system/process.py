@@ -32,7 +32,7 @@ T = TypeVar("T")
 CHUNK_BYTES = 64 * 1024
 LARGE_CHUNK_BYTES = 2 * CHUNK_BYTES
 """More at once is slower: the memory of larger pieces is given back and asked for each time."""
-LARGE_PIPE_BYTES = 8 * CHUNK_BYTES
+LARGE_PIPE_BYTES = 16 * CHUNK_BYTES
 """The pipe of an output that is larger than the usual one: each turn of reader and writer costs."""
 SMALL_CHUNK_BYTES = CHUNK_BYTES // 2
 GATHER_S = 0.001
