@@ -47,7 +47,7 @@ def _starts(home: Path, model: Model) -> Iterator[Figure]:
             painted_ms.append(painted * 1000)
             usable_ms.append(usable * 1000)
     yield Figure(what="start to first paint", value=statistics.median(painted_ms))
-    yield Figure(what="start to usable prompt", value=statistics.median(usable_ms), at_most=300)
+    yield Figure(what="start to usable prompt", value=statistics.median(usable_ms), at_most=150)
 
 
 def _when(condition: Callable[[], object]) -> float:
