@@ -36,7 +36,7 @@ def start_reading(
     start = partial(process.start, cwd=cwd, env=env, stdout=stdout, stderr=stderr)
     if sys.platform == "darwin":
         real = [Path(os.path.realpath(path)) for path in (program, *readable)]
-        return start([*seatbelt.only_reading(real), *argv])
+        return start([*seatbelt.build_reading_prefix(real), *argv])
     if sys.platform != "linux" or not landlock_rules.read_version():
         raise OSError(errno.ENOTSUP, "no process can be kept from reading here")
     ruleset = landlock_rules.make_ruleset(

@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from select import POLLIN, poll
 from subprocess import DEVNULL, STDOUT, Popen
 from threading import Thread
 from typing import Any, Protocol, TypeVar
@@ -26,6 +25,7 @@ from agentcli.types.verdicts import Sandbox
 if sys.platform != "win32":
     import fcntl
     import termios
+    from select import POLLIN, poll
 
 T = TypeVar("T")
 
