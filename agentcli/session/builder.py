@@ -156,17 +156,14 @@ def _build_parts(
     """Build the parts: the permission gate with all it needs, then the tools, which need it."""
     settings, emit = configuration.settings, journal.append
     mode = CurrentMode(value=settings.mode)
-    hooks = None
-    if configuration.hooks is not None:
-        hooks = build_hooks(
-            configuration.hooks,
-            configuration,
-            paths,
-            emit=emit,
-            clean=secret_masking.clean,
-            mode=mode,
-            is_resumed=is_resumed,
-        )
+    hooks = build_hooks(
+        configuration,
+        paths,
+        emit=emit,
+        clean=secret_masking.clean,
+        mode=mode,
+        is_resumed=is_resumed,
+    )
     directories = Directories(settings, own=partial(find_own_paths, paths), emit=emit)
     gate = PermissionGate(
         configuration,
@@ -209,7 +206,6 @@ def _build_parts(
     )
     return SessionParts(
         configuration=configuration,
-        settings=settings,
         paths=paths,
         journal=journal,
         toolset=toolset,

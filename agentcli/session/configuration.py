@@ -52,10 +52,13 @@ class Configuration:
     rules: "tuple[PermissionRule, ...]" = ()
     project: Project | None = None
     """None if the repository brings nothing for agents."""
-    scripts: tuple[Path, ...] = ()
-    """The files of a trusted repository that its own commands run."""
     hooks: ConfiguredHooks | None = None
     """None if no file has hooks, or if they were not loaded."""
+
+    @property
+    def scripts(self) -> tuple[Path, ...]:
+        """The files of a trusted repository that its own commands run."""
+        return self.project.scripts if self.project else ()
 
     @property
     def granted_hosts(self) -> tuple[str, ...]:
@@ -100,7 +103,6 @@ def load_configuration(
         settings=settings,
         rules=load_rules(settings, project),
         project=project,
-        scripts=project.scripts if project else (),
         hooks=_load_hooks(project) if uses_hooks else None,
     )
 

@@ -35,7 +35,6 @@ BuildChildListener: TypeAlias = Callable[[str, str], Listener]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionParts:
     configuration: Configuration
-    settings: Settings
     paths: SessionPaths
     journal: Journal
     toolset: Toolset
@@ -52,6 +51,10 @@ class SessionParts:
     """What features add to hear the events of each child agent."""
     open_beside: "Callable[[Path, Journal], SessionParts]"
     """Build the parts of an agent that works in another directory, with a journal of its own."""
+
+    @property
+    def settings(self) -> Settings:
+        return self.configuration.settings
 
     def build_model_client(
         self,

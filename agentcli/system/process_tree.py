@@ -37,7 +37,7 @@ LOOK_EVERY_S = 0.02
 SWEEP_LIMIT_S = 2.0
 """Whatever lives longer cannot be killed: it waits for a disk that does not answer."""
 LOOK_AGAIN_S = 0.011
-"""Longer than a process takes to become another, in which no look finds it."""
+"""A pause longer than a process needs to become another. While it does, no look finds it."""
 _EMPTY_LOOKS_S = (LOOK_AGAIN_S, 0.023, 0.017, 0.031, 0.013)
 """Pauses after looks that find nothing: never in step with processes that replace others."""
 

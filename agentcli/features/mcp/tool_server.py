@@ -83,17 +83,14 @@ class ToolServer:
             mask=secret_masking.build_event_mask(),
         )
         emit, mode = self._journal.append, CurrentMode(value=self._settings.mode)
-        self._hooks = None
-        if configuration.hooks is not None:
-            self._hooks = build_hooks(
-                configuration.hooks,
-                configuration,
-                paths,
-                emit=emit,
-                clean=secret_masking.clean,
-                mode=mode,
-                is_resumed=False,
-            )
+        self._hooks = build_hooks(
+            configuration,
+            paths,
+            emit=emit,
+            clean=secret_masking.clean,
+            mode=mode,
+            is_resumed=False,
+        )
         self._gate = PermissionGate(
             configuration,
             SandboxHost(configuration, paths, emit=emit),
