@@ -29,7 +29,7 @@ from agentcli.sandbox.paths import SandboxPaths, survey_paths
 from agentcli.sandbox.paths import SandboxScope as SandboxScope
 from agentcli.system import own_process
 from agentcli.system.environment import MARK
-from agentcli.system.orphan_reaper import OrphanReaper
+from agentcli.system.orphan_reaper import kill_after_kill
 from agentcli.system.process import read_answer
 from agentcli.system.process_tree import make_tag
 from agentcli.types.errors import SettingsError, explain_shortage
@@ -132,29 +132,26 @@ _Build = Callable[[_Trial], _ProvenLayer]
 def run_probe_alone(sandbox: Sandbox, line: str, cwd: Path) -> str:
     """Run the probe in a process of its own, which has a tag: it ends if we are killed."""
     tag = make_tag(confined=True)
-    reaper = OrphanReaper(tag)
-    try:
-        with ExitStack() as handles:
-            reader, writer = os.pipe()
-            handles.callback(os.close, reader)
-            try:
-                process = sandbox.start(
-                    ["/bin/sh", "-c", line],
-                    cwd=cwd,
-                    env={MARK: tag},
-                    stdout=writer,
-                    grants=Grants(),
-                )
-            finally:
-                os.close(writer)
-            said = read_answer(reader, PROBE_PASSED.encode(), within_s=_PROBE_LIMIT_S)
-        if said != PROBE_PASSED.encode():
-            kill_tree(process.pid)
-        process.wait()
-        sandbox.finish(process)
-        return said.decode("utf-8", "replace")
-    finally:
-        reaper.dismiss()
+    kill_after_kill(tag)
+    with ExitStack() as handles:
+        reader, writer = os.pipe()
+        handles.callback(os.close, reader)
+        try:
+            process = sandbox.start(
+                ["/bin/sh", "-c", line],
+                cwd=cwd,
+                env={MARK: tag},
+                stdout=writer,
+                grants=Grants(),
+            )
+        finally:
+            os.close(writer)
+        said = read_answer(reader, PROBE_PASSED.encode(), within_s=_PROBE_LIMIT_S)
+    if said != PROBE_PASSED.encode():
+        kill_tree(process.pid)
+    process.wait()
+    sandbox.finish(process)
+    return said.decode("utf-8", "replace")
 
 
 def choose_sandbox(

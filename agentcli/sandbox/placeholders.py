@@ -8,19 +8,18 @@ process outside removes it, or else the next session here. What a user has made 
 touched.
 """
 
-import atexit
 import os
+import shlex
 import stat
 import sys
 import time
 from collections.abc import Iterable
 from contextlib import ExitStack, suppress
-from functools import cache
 from pathlib import Path
 from threading import Lock
 
 from agentcli.sandbox.protect import GuardedPath
-from agentcli.system.orphan_reaper import ReaperProcess
+from agentcli.system.orphan_reaper import run_after_kill
 from agentcli.types.fast_dataclass import dataclass
 
 if sys.platform != "win32":
@@ -37,18 +36,12 @@ _LOCK_PAUSE_S = 0.005
 
 # Commands of the killed session are gone after that time. `flock` fails if another session has it.
 # It gets an open file: a path that is removed at this moment it would create, as a file.
-_REMOVE = f"""
-sleep 2
-for word do
-    path=$(printf '%b.' "$word"); path=${{path%.}}
-    [ "$(stat -c %Y "$path")" = {_MADE_AT_S} ] || continue
-    (
-        exec 9<"$path" && flock -nx 9 && [ "$path" -ef /dev/fd/9 ] || exit
-        if [ -d "$path" ]; then rmdir "$path"; else rm "$path"; fi
-    )
-done
-"""
-REAPER = ("/bin/sh", "-c", _REMOVE, "sh")
+_REMOVE = (
+    "sleep 2; for word in {words}; do path=$(printf '%b.' \"$word\"); path=${{path%.}}; "
+    '[ "$(stat -c %Y "$path")" = {made_at_s} ] || continue; '
+    '( exec 9<"$path" && flock -nx 9 && [ "$path" -ef /dev/fd/9 ] || exit; '
+    'if [ -d "$path" ]; then rmdir "$path"; else rm "$path"; fi ); done'
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +57,7 @@ class Placeholder:
 
     @property
     def word(self) -> str:
-        """The path as a word for the reaper, safe for any bytes."""
+        """The path as `printf %b` reads it, safe for any bytes."""
         return "".join(f"\\0{byte:03o}" for byte in os.fsencode(self.path))
 
     def is_missing(self) -> bool:
@@ -224,7 +217,7 @@ class PlaceholderHolder:
         """Register all paths with the reaper. It leaves missing ones and the user's alone."""
         self._has_reaper = True
         with suppress(OSError):  # there is none, or somebody has ended it
-            _start_reaper().send([one.word for one in self._placeholders])
+            run_after_kill(build_removal(self._placeholders))
 
     def _forget(self, one: Placeholder) -> None:
         """Drop the claim on a placeholder that somebody has removed, whoever held it."""
@@ -233,12 +226,10 @@ class PlaceholderHolder:
             os.close(handle)
 
 
-@cache
-def _start_reaper() -> ReaperProcess:
-    """Start the reaper, one for all sessions of this process."""
-    reaper = ReaperProcess(REAPER)
-    atexit.register(reaper.dismiss)
-    return reaper
+def build_removal(placeholders: Iterable[Placeholder]) -> str:
+    """Return a line of shell that removes those of them that nobody holds or has used."""
+    words = shlex.join(one.word for one in placeholders)
+    return _REMOVE.format(words=words, made_at_s=_MADE_AT_S)
 
 
 def _lock(handle: int, kind: int, *, tries: int) -> bool:

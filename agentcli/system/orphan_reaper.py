@@ -1,66 +1,80 @@
-"""Cleanup for a session that was killed and could not do it itself.
+"""Cleanup for a process of ours that was killed and could not do it itself.
 
-A small process outside waits for a farewell, an empty line. If its pipe closes without one, the
-session is gone, and the process becomes the program it was given.
+One small process outside collects lines of shell. If we end as usual, it gets an empty line as a
+farewell, and ends. If its pipe closes without one, we were killed, and it runs the lines.
 """
 
+import atexit
 import os
-from collections.abc import Sequence
+import shlex
+import sys
 from pathlib import Path
 from subprocess import PIPE
+from threading import Lock
 
 from agentcli.system import own_process, process_tree
 
 _FAREWELL = b"\n"
 _SHELL = "/bin/sh"
-_WAIT = 'set -f; while read -r words; do [ "$words" ] || exit; set -- "$@" $words; done; exec "$@"'
+_COLLECT = """
+set -f
+while IFS= read -r line; do [ "$line" ] || exit; set -- "$@" "$line"; done
+for line do /bin/sh -c "$line" & done
+"""
 # A process that was just being started may not carry the tag yet, so it looks more than once.
 # One search finds the few that do: two for each process of the machine would take seconds.
-_KILL = """
-for look in 1 2 3; do
-    sleep 0.5
-    grep -lsF "$1" /proc/[0-9]*/environ | while IFS=/ read -r _ _ process _; do
-        if grep -qsF "$1" "/proc/$process/environ" && grep -qs "$2" "/proc/$process/status"
-        then kill -KILL "$process"; fi
-    done
-done
-"""
+_KILL_TAGGED = (
+    "for look in 1 2 3; do sleep 0.5; "
+    "grep -lsF {tag} /proc/[0-9]*/environ | while IFS=/ read -r _ _ process _; do "
+    'if grep -qsF {tag} "/proc/$process/environ" && grep -qs {status} "/proc/$process/status"; '
+    'then kill -KILL "$process"; fi; done; done'
+)
 
 
-class ReaperProcess:
-    def __init__(self, words: Sequence[str]) -> None:
-        """Start the waiting process. `words` are the program and the arguments known so far."""
+class _Reaper:
+    def __init__(self) -> None:
         self._process = own_process.start(
-            [_SHELL, "-c", _WAIT, "agentcli", *words],
+            [_SHELL, "-c", _COLLECT, "agentcli"],
             beside=None,
             cwd=Path("/"),
             env={"PATH": os.defpath},
             stdin=PIPE,
             start_new_session=True,
         )
+        atexit.register(self._dismiss)
 
-    def send(self, words: Sequence[str]) -> None:
-        """Add arguments, without spaces, to the program. Raise OSError if the process is gone."""
+    def add(self, line: str) -> None:
         assert self._process.stdin is not None
-        self._process.stdin.write(" ".join(words).encode() + b"\n")
+        self._process.stdin.write(line.encode() + b"\n")
         self._process.stdin.flush()
 
-    def dismiss(self) -> None:
-        """End the process: there is nothing left to do."""
+    def _dismiss(self) -> None:
         self._process.communicate(_FAREWELL)
 
 
-class OrphanReaper:
-    """Kills everything that carries the session's tag, whatever its parent is by then."""
+_started: list[_Reaper] = []
+"""The one of this process, once it is needed."""
+_starting = Lock()
+if sys.platform != "win32":
+    os.register_at_fork(after_in_child=_started.clear)
 
-    def __init__(self, tag: str) -> None:
-        """Start the reaper process, unless processes cannot be found by their tags here."""
-        self._executor: ReaperProcess | None = None
-        if Path("/proc/self/environ").exists():
-            status = process_tree.CONFINED_STATUS if process_tree.is_confined(tag) else ""
-            self._executor = ReaperProcess([_SHELL, "-c", _KILL, "agentcli", tag, status])
 
-    def dismiss(self) -> None:
-        """End the reaper, because all commands have ended."""
-        if self._executor is not None:
-            self._executor.dismiss()
+def run_after_kill(line: str) -> None:
+    """Have a line of shell run if we are killed. Raise OSError if there is nobody to run it."""
+    with _starting:
+        if not _started:
+            _started.append(_Reaper())
+        try:
+            _started[0].add(line)
+        except OSError:
+            del _started[0]  # somebody has ended it: the next line gets another one
+            raise
+
+
+def kill_after_kill(tag: str) -> None:
+    """If we are killed, kill everything that carries the tag, whatever its parent is by then.
+
+    Do nothing where processes cannot be found by their tags."""
+    if Path("/proc/self/environ").exists():
+        status = process_tree.CONFINED_STATUS if process_tree.is_confined(tag) else ""
+        run_after_kill(_KILL_TAGGED.format(tag=shlex.quote(tag), status=shlex.quote(status)))

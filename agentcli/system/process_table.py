@@ -13,7 +13,7 @@ from subprocess import Popen
 from threading import Lock
 
 from agentcli.system import process_tree
-from agentcli.system.orphan_reaper import OrphanReaper
+from agentcli.system.orphan_reaper import kill_after_kill
 from agentcli.system.process import (
     AFTER_TIMEOUT,
     DRAIN_S,
@@ -108,7 +108,6 @@ class ProcessTable:
         self._tagging = Lock()
         """Held for a new tag: shells are made in several threads."""
         self._marks = 0
-        self._reapers: list[OrphanReaper] = []
 
     def create_tag(self, *, confined: bool) -> str:
         """Return the tag by which the processes of a new command will be known.
@@ -119,7 +118,7 @@ class ProcessTable:
             self._marks += 1
             if confined not in self._prefixes:
                 self._prefixes[confined] = process_tree.make_tag(confined=confined)
-                self._reapers.append(OrphanReaper(self._prefixes[confined]))
+                kill_after_kill(self._prefixes[confined])
             return f"{self._prefixes[confined]}{self._marks}."
 
     def add(
@@ -225,8 +224,6 @@ class ProcessTable:
         self._awaited.clear()
         self._unattended.clear()
         self._left.clear()
-        while self._reapers:
-            self._reapers.pop().dismiss()
         # A command can fake a tag. The only effect is that its process is not named here.
         marks = dict.fromkeys([*(each.tag for each in noted), *found.values()])
         return [self._commands[mark] for mark in marks if mark in self._commands]

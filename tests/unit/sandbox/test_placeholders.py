@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.sandbox.placeholders import REAPER, Placeholder, PlaceholderHolder
+from agentcli.sandbox.placeholders import Placeholder, PlaceholderHolder, build_removal
 from agentcli.sandbox.protect import GuardedPath
 from tests.support.processes import until
 
@@ -168,7 +168,7 @@ def test_path_that_is_removed_while_the_reaper_looks_is_not_made_anew(tmp_path: 
         (programs / name).write_text(f"#!/bin/sh\n{does}\n")
         (programs / name).chmod(0o755)
     path = f"{programs}:{os.defpath}"
-    subprocess.run([*REAPER, place.word], env={"PATH": path}, capture_output=True)
+    subprocess.run(["/bin/sh", "-c", build_removal([place])], env={"PATH": path})
     assert names(top) == []
 
 
@@ -202,7 +202,7 @@ def test_place_that_is_taken_away_is_made_for_the_next_command(tmp_path: Path) -
 def leave_for_another(top: Path) -> None:
     """As the process does that outlives the session."""
     left = (Placeholder(top / "a", is_directory=True), Placeholder(top / "b", is_directory=False))
-    subprocess.run([*REAPER, *(one.word for one in left)], capture_output=True)
+    subprocess.run(["/bin/sh", "-c", build_removal(left)])
 
 
 def test_file_that_took_the_place_of_one_held_stays(tmp_path: Path) -> None:
