@@ -15,6 +15,7 @@ from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any
 
+from agentcli.system import garbage
 from agentcli.types.errors import ToolError
 from agentcli.types.own_tools import find_own_tools, to_plain
 from agentcli.types.tools import ErrorKind, Tool, ToolSpec
@@ -62,6 +63,14 @@ def _find_meant(name: str, names: Sequence[str]) -> str | None:
         return of_servers[0]
     near = get_close_matches(asked, plain, n=1, cutoff=_MISSPELT)
     return plain[near[0]] if near else None
+
+
+def _load(load: Load) -> Tool:
+    garbage.pause_again()
+    try:
+        return load()
+    finally:
+        garbage.resume_collection()
 
 
 class Toolset:
@@ -120,7 +129,7 @@ class Toolset:
                 kind=ErrorKind.UNKNOWN_TOOL,
             )
         if name not in self._loaded:
-            self._loaded[name] = self._offers[name][1]()
+            self._loaded[name] = _load(self._offers[name][1])
         return self._loaded[name]
 
     def build_terms(self) -> dict[str, Any]:

@@ -25,6 +25,12 @@ def resume_collection() -> None:
         gc.set_threshold(_AFTER_OBJECTS)
 
 
+def pause_again() -> None:
+    """Pause until `resume_collection`, while parts are loaded that stay."""
+    if gc.get_threshold()[0] == _AFTER_OBJECTS:
+        pause_collection()
+
+
 def collect_now() -> None:
     """Collect garbage at a moment when nobody waits."""
     gc.collect()
