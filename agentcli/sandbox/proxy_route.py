@@ -66,6 +66,12 @@ class UpstreamProxy:
     """For a proxy that is itself reached by TLS."""
 
 
+FindUpstream = Callable[[str, int, bool], UpstreamProxy | None]
+"""Returns the user's own proxy for a host, a port, and whether it is plain HTTP.
+
+Raises ValueError if there is one that cannot be used."""
+
+
 @dataclass(frozen=True, slots=True)
 class Link:
     """A connection to a host."""

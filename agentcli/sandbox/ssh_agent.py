@@ -80,9 +80,7 @@ class AgentBrokers:
         self._obstacles: dict[str, str] = {}
 
     def open(self, token: str, grants: Grants) -> CommandChannels:
-        """Return what a command needs to find its socket; nothing if it may not use the agent."""
-        if "ssh-agent" not in grants.credentials or grants.outside:
-            return CommandChannels()
+        """Return what a command that may use the agent needs to find its socket."""
         agent = self._find_agent() if self._can_connect else None
         if agent is None:
             self._obstacles[token] = NO_AGENT if self._can_connect else NO_SOCKETS

@@ -39,9 +39,10 @@ if TYPE_CHECKING:
     from agentcli.permissions.readonly import ReadProver
     from agentcli.sandbox.choose import LayerFinding, SandboxScope
     from agentcli.sandbox.homes import CommandHome
-    from agentcli.sandbox.proxy import NetworkProxy
+    from agentcli.sandbox.proxy import CommandLease, NetworkProxy
     from agentcli.sandbox.proxy_route import UpstreamProxy
-    from agentcli.sandbox.ssh_agent import SshAgent
+    from agentcli.sandbox.proxy_service import ProxyService
+    from agentcli.sandbox.ssh_agent import AgentBrokers, SshAgent
 
 SANDBOX_OFF = "the sandbox is off: commands can change all your files and use the network"
 
@@ -136,21 +137,24 @@ class SandboxHost:
     ) -> HostLeases:
         """Return the leases of commands in a sandbox on hosts."""
         from agentcli.sandbox.proxy import NetworkProxy
-        from agentcli.sandbox.ssh_agent import AgentBrokers
 
-        proxy = NetworkProxy(
-            sandbox.listen,
-            emit=self._emit,
-            judge_host=judge_host,
-            find_upstream=find_upstream,
-            answer_git=answer_git,
-            agents=AgentBrokers(
+        def build_agents() -> "AgentBrokers":
+            from agentcli.sandbox.ssh_agent import AgentBrokers
+
+            return AgentBrokers(
                 find_agent=_find_ssh_agent,
                 judge=judge_signature,
                 emit=self._emit,
                 workspace=self._settings.workspace,
                 can_connect=sandbox.reaches_sockets,
+            )
+
+        proxy = NetworkProxy(
+            sandbox.listen,
+            build_service=partial(
+                _build_service, emit=self._emit, judge_host=judge_host, answer_git=answer_git
             ),
+            build_agents=build_agents,
         )
         self._proxies.append(proxy)
         return proxy
@@ -168,15 +172,10 @@ class SandboxHost:
         server: str = "",
     ) -> HostLeases:
         """Return the leases of one sandbox. If `judge_host` is None, the grants alone decide."""
-        from agentcli.sandbox.proxy import NetworkProxy, judge_by_grants
+        from agentcli.sandbox.proxy import NetworkProxy
 
-        return NetworkProxy(
-            sandbox.listen,
-            emit=emit,
-            judge_host=judge_host or judge_by_grants,
-            find_upstream=find_upstream,
-            server=server,
-        )
+        build_service = partial(_build_service, emit=emit, judge_host=judge_host, server=server)
+        return NetworkProxy(sandbox.listen, build_service=build_service)
 
     @cached_property
     def folders(self) -> SessionFolders:
@@ -369,6 +368,27 @@ class SandboxHost:
             lost = f"what commands download is not kept after this session: {error}"
             self._warnings.append(Warned(code="sandbox.home", message=lost))
             return None
+
+
+def _build_service(
+    leases: "Mapping[str, CommandLease]",
+    *,
+    emit: Emit,
+    judge_host: JudgeHost | None = None,
+    answer_git: AnswerGit | None = None,
+    server: str = "",
+) -> "ProxyService":
+    """Build the part of a proxy that answers, with the user's own proxies behind it."""
+    from agentcli.sandbox.proxy_service import ProxyService, judge_by_grants, refuse_git
+
+    return ProxyService(
+        leases,
+        emit=emit,
+        judge_host=judge_host or judge_by_grants,
+        find_upstream=find_upstream,
+        answer_git=answer_git or refuse_git,
+        server=server,
+    )
 
 
 def find_upstream(host: str, port: int, is_plain: bool) -> "UpstreamProxy | None":

@@ -5,7 +5,7 @@ import ssl
 import subprocess
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from itertools import combinations
 from operator import or_
 from pathlib import Path
@@ -14,6 +14,7 @@ import pytest
 
 from agentcli.sandbox.paths import PROXY_PORT
 from agentcli.sandbox.proxy import NO_BROKER, NO_LISTENER, NetworkProxy
+from agentcli.sandbox.proxy_service import ProxyService
 from agentcli.types.events import Event, HostJudged
 from agentcli.types.grants import Grants
 from agentcli.types.verdicts import Sandbox
@@ -40,7 +41,10 @@ class Place:
         """Run a scenario with commands of this sandbox, and an internet behind the proxy."""
         internet, events = Internet(), list[Event]()
         proxy = NetworkProxy(
-            self.sandbox.listen, emit=events.append, resolve=internet.resolve, dial=internet.dial
+            self.sandbox.listen,
+            build_service=partial(
+                ProxyService, emit=events.append, resolve=internet.resolve, dial=internet.dial
+            ),
         )
 
         async def main(session: Session) -> None:
@@ -398,5 +402,6 @@ def test_hosts_are_refused_with_the_reason_where_no_proxy_can_listen(any_place: 
         assert f"[{NO_BROKER}]" in said
         assert text(await session.run("echo a", grants=NOTHING)) == "a\n[exit code 0]"
 
-    proxy = NetworkProxy(lambda: None, emit=lambda event: None)
+    service = partial(ProxyService, emit=lambda event: None)
+    proxy = NetworkProxy(lambda: None, build_service=service)
     in_session(any_place.base, scenario, any_place.sandbox, out=any_place.kept, leases=proxy)

@@ -15,7 +15,9 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TypeVar
 
-from agentcli.sandbox.proxy import FindUpstream, NetworkProxy, judge_by_grants, refuse_git
+from agentcli.sandbox.proxy import NetworkProxy
+from agentcli.sandbox.proxy_route import FindUpstream
+from agentcli.sandbox.proxy_service import ProxyService, judge_by_grants, refuse_git
 from agentcli.types.events import Event, HostJudged
 from agentcli.types.grants import Grants
 from agentcli.types.verdicts import AnswerGit, JudgeHost
@@ -198,12 +200,15 @@ def try_proxy(
         listener = socket.create_server(("127.0.0.1", 0), backlog=128)
         proxy = NetworkProxy(
             lambda: listener,
-            emit=events.append,
-            judge_host=judge_host,
-            resolve=internet.resolve,
-            dial=internet.dial,
-            find_upstream=find_upstream,
-            answer_git=answer_git,
+            build_service=partial(
+                ProxyService,
+                emit=events.append,
+                judge_host=judge_host,
+                resolve=internet.resolve,
+                dial=internet.dial,
+                find_upstream=find_upstream,
+                answer_git=answer_git,
+            ),
         )
         proxy.prepare()
         try:

@@ -13,7 +13,6 @@ from functools import partial
 from agentcli import __version__
 from agentcli.providers.http.http1 import ResponseHead, ResponseReader
 from agentcli.providers.http.sockets import ConnectionBroken
-from agentcli.sandbox.proxy import FindUpstream
 from agentcli.sandbox.proxy_requests import (
     DENIED,
     PlainRequest,
@@ -23,6 +22,7 @@ from agentcli.sandbox.proxy_requests import (
 )
 from agentcli.sandbox.proxy_route import (
     Dial,
+    FindUpstream,
     Link,
     Resolve,
     dial_directly,

@@ -8,8 +8,7 @@ from contextlib import suppress
 
 import pytest
 
-from agentcli.sandbox.proxy import FindUpstream
-from agentcli.sandbox.proxy_route import UpstreamProxy
+from agentcli.sandbox.proxy_route import FindUpstream, UpstreamProxy
 from agentcli.types.grants import Grants
 from agentcli.types.verdicts import Verdict
 from tests.support.internet import (

@@ -14,8 +14,10 @@ MOST_GROWTH_BYTES = 100 * MEGABYTE
 
 PROXY = f"""
 import asyncio, socket, sys
+from functools import partial
 from pathlib import Path
 from agentcli.sandbox.proxy import NetworkProxy
+from agentcli.sandbox.proxy_service import ProxyService
 from agentcli.types.grants import Grants
 
 def read_peak():
@@ -30,7 +32,8 @@ async def dial(address, port):
 
 async def main():
     listener = socket.create_server(("127.0.0.1", 0), backlog=128)
-    proxy = NetworkProxy(lambda: listener, emit=lambda event: None, resolve=resolve, dial=dial)
+    service = partial(ProxyService, emit=lambda event: None, resolve=resolve, dial=dial)
+    proxy = NetworkProxy(lambda: listener, build_service=service)
     proxy.prepare()
     token = proxy.create_token()
     proxy.begin(token, call_id="c", grants=Grants(hosts=("{DOCS}",)))

@@ -3,10 +3,13 @@ import base64
 import hmac
 import socket
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from agentcli.sandbox.proxy import NetworkProxy
+from agentcli.sandbox.proxy_service import ProxyService
 from agentcli.sandbox.ssh_agent import (
     NO_SOCKETS,
     AgentBrokers,
@@ -180,10 +183,15 @@ def test_message_that_is_too_long_is_not_read(agent: Agent) -> None:
 
 
 def test_command_without_the_grant_and_one_outside_get_nothing(agent: Agent) -> None:
-    brokers = Trial(agent).brokers
+    service = partial(ProxyService, emit=lambda event: None)
+    proxy = NetworkProxy(
+        lambda: None, build_service=service, build_agents=lambda: Trial(agent).brokers
+    )
     for grants in (Grants(network=True, credentials=("git",)), GRANTED | Grants(outside=True)):
-        assert brokers.open("t", grants).variables == {}
-        assert brokers.end("t") == ()
+        assert proxy.open("t", grants).variables == {}
+        assert proxy.end("t") == ()
+    assert "SSH_AUTH_SOCK" in proxy.open("t", GRANTED).variables
+    proxy.close()
 
 
 def test_sandbox_without_sockets_says_so() -> None:
