@@ -143,6 +143,16 @@ class BubblewrapSandbox:
             self._waiting[started] = grants, mounted
         return started
 
+    @contextmanager
+    def mount_ahead(self) -> Iterator[None]:
+        """Mount in a thread what a command without grants sees, which is to start in the block."""
+        self._placeholders.take()
+        try:
+            self._namespaces.mount_ahead(Grants(), self._read_state(Grants()))
+            yield
+        finally:
+            self._placeholders.release()
+
     def attend(self, process: "Popen[bytes]") -> bool:
         grants, mounted = self._waiting.pop(process)
         try:

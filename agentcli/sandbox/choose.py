@@ -13,18 +13,15 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
-from threading import Thread
 from typing import TYPE_CHECKING
 
 from agentcli.sandbox import landlock_rules, seccomp
-from agentcli.sandbox.bubblewrap import BubblewrapSandbox
 from agentcli.sandbox.limits import kill_tree, lower_own_limits
-from agentcli.sandbox.namespaces import make_private_network
 from agentcli.sandbox.paths import SandboxPaths, survey_paths
 from agentcli.sandbox.paths import SandboxScope as SandboxScope
 from agentcli.system import own_process
@@ -46,6 +43,7 @@ _CAN_READ_DENIED = "Commands can read what rules deny to read: only bubblewrap c
 _SHOWS_KEYS = "Landlock cannot hide your keys in a workspace that holds your home directory."
 _IN_A_PROJECT = "Start agentcli in the directory of a project."
 _WITHOUT = "--sandbox off, if commands may do everything that you can"
+_NOTHING = nullcontext()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,12 +91,20 @@ class _Trial:
     survey: Callable[[], SandboxPaths]
     run_probe: RunProbe
 
-    def prove(self, sandbox: Sandbox, remedy: Callable[[str], Remedy]) -> None:
+    def prove(
+        self,
+        sandbox: Sandbox,
+        remedy: Callable[[str], Remedy],
+        *,
+        ahead: AbstractContextManager[None] = _NOTHING,
+    ) -> None:
         """Run a line that tries to write outside and inside, and check the effect.
 
-        Raise _Unusable, and close the sandbox, if it does not hold."""
+        `ahead` begins what the sandbox can make meanwhile. Raise _Unusable, and close the sandbox,
+        if it does not hold."""
         try:
-            output = self._run_probe(sandbox)
+            with ahead:
+                output = self._run_probe(sandbox)
         except OSError as error:
             sandbox.close()
             unwritable = explain_unwritable_workspace(error, self.survey().workspace)
@@ -160,19 +166,15 @@ def choose_sandbox(
     environ: Mapping[str, str] = os.environ,
     only: str | None = None,
     run_probe: RunProbe = run_probe_alone,
-    beside: Callable[[], None] = lambda: None,
     broken: Callable[[LayerFinding], None] = lambda finding: None,
 ) -> Sandbox:
     """Return the strongest layer that works, or the requested one. Raise SettingsError if none.
 
     `run_probe` runs the proof of each layer. It may keep what it started for later, if that passes.
-    `beside` is called in a thread while a layer is made and proves itself. `broken` is called with
-    each stronger layer that is installed and does not work, and with the returned one if commands
-    in it can read what rules deny."""
+    `broken` is called with each stronger layer that is installed and does not work, and with the
+    returned one if commands in it can read what rules deny."""
     failures: list[LayerFinding] = []
-    for proven, finding in _iter_attempts(
-        scope, environ, only=only, run_probe=run_probe, beside=beside
-    ):
+    for proven, finding in _iter_attempts(scope, environ, only=only, run_probe=run_probe):
         if proven is not None:
             for failure in failures:
                 if failure.reason != explain_not_installed().reason:
@@ -206,7 +208,6 @@ def _iter_attempts(
     *,
     only: str | None = None,
     run_probe: RunProbe = run_probe_alone,
-    beside: Callable[[], None] = lambda: None,
 ) -> Iterator[tuple[_ProvenLayer | None, LayerFinding]]:
     builders = _list_builders()
     if not builders:
@@ -217,13 +218,7 @@ def _iter_attempts(
             hint=_IN_A_PROJECT,
         )
     lower_own_limits()
-
-    @cache
-    def survey() -> SandboxPaths:
-        paths = survey_paths(scope, environ)
-        Thread(target=beside, daemon=True, name="beside the proof").start()
-        return paths
-
+    survey = cache(partial(survey_paths, scope, environ))
     trial = _Trial(scope=scope, environ=environ, survey=survey, run_probe=run_probe)
     for layer, build in builders.items():
         if only in (None, layer):
@@ -252,6 +247,9 @@ def _build_bubblewrap(trial: _Trial) -> _ProvenLayer:
     program = _find_bubblewrap(trial.environ, Path(os.path.realpath(scope.workspace)))
     if program is None:
         raise _Unusable(explain_not_installed())
+    from agentcli.sandbox.bubblewrap import BubblewrapSandbox
+    from agentcli.sandbox.namespaces import make_private_network
+
     with ThreadPoolExecutor(thread_name_prefix="bubblewrap") as beside:
         asked = beside.submit(_read_version, program)
         made = beside.submit(make_private_network, program)
@@ -264,7 +262,7 @@ def _build_bubblewrap(trial: _Trial) -> _ProvenLayer:
     make = partial(BubblewrapSandbox, paths, program=program, version=version, limits=scope.limits)
     sandbox = make(network=network)
     try:
-        trial.prove(sandbox, Remedy)
+        trial.prove(sandbox, Remedy, ahead=sandbox.mount_ahead())
     except _Unusable:
         sandbox = make(network=make_private_network(program), keeps_mounts=False)
         trial.prove(sandbox, lambda output: explain_bubblewrap_failure(output, program))

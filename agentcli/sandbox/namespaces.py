@@ -193,6 +193,15 @@ class MountNamespaceCache:
             mounts = self._find_namespace(grants, mounted)
             yield replace(self._network, network=network, mounts=mounts)
 
+    def mount_ahead(self, grants: Grants, mounted: MountState) -> None:
+        """Make the namespace, in a thread. The command that needs it waits, or meets the error."""
+
+        def make() -> None:
+            with suppress(OSError), self.open_entrance(grants, mounted):
+                pass
+
+        Thread(target=make, daemon=True, name="mounts ahead").start()
+
     def close(self) -> None:
         with self._lock:
             while self._made:

@@ -325,12 +325,19 @@ class BuiltinTools:
         self._shells.get().release_unused()
 
     def _build_shells(self) -> "ShellPool":
-        """Build the pool in the sandbox that its first shell has proven."""
+        """Build the pool in the sandbox that its first shell has proven.
+
+        While that waits for processes, a thread loads the rest of what a command needs."""
+        from threading import Thread
+
+        from agentcli.session.preparation import load_command_modules
+
         proven: ShellPool | None = None
 
         def run_probe(sandbox: Sandbox, line: str, cwd: Path) -> str:
             nonlocal proven
             proven = self._build_pool(sandbox)
+            Thread(target=load_command_modules, daemon=True, name="beside the proof").start()
             return proven.prove(line, cwd)
 
         sandbox = self._host.prepare(run_probe)

@@ -5,7 +5,7 @@ Everything is made at the first command: the first request needs none of it.
 
 import os
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
@@ -209,14 +209,12 @@ class SandboxHost:
         environ: Mapping[str, str] = os.environ,
         workspace: Path | None = None,
         run_probe: RunProbe | None = None,
-        beside: Callable[[], None] = lambda: None,
     ) -> Sandbox | None:
         """Build a sandbox, or return None if the user turned it off.
 
         `private` is a directory that nobody else uses, with the home in it if none is given.
         `environ` says where programs are. `workspace` is a directory to work in instead of the
         session's workspace. `run_probe` runs the proof; if None, a process of its own does.
-        `beside` is called in a thread meanwhile.
         Raise SettingsError if no sandbox works here."""
         if self._settings.sandbox == "off":
             return None
@@ -250,7 +248,6 @@ class SandboxHost:
             only=only,
             environ=environ,
             run_probe=run_probe or run_probe_alone,
-            beside=beside,
             broken=self._warn_weaker_sandbox,
         )
 
@@ -295,7 +292,7 @@ class SandboxHost:
                 remove_directory(self._private.made)
 
     def _choose_sandbox(self, run_probe: RunProbe | None = None) -> Sandbox | None:
-        from agentcli.session.preparation import load_command_modules, switch_often
+        from agentcli.session.preparation import switch_often
 
         self._warn_own_environment()
         if self._settings.sandbox == "off":
@@ -307,11 +304,7 @@ class SandboxHost:
             home = self._find_home()
             with switch_often():
                 return self.build_sandbox(
-                    private,
-                    readable=readable,
-                    home=home,
-                    run_probe=run_probe,
-                    beside=load_command_modules,
+                    private, readable=readable, home=home, run_probe=run_probe
                 )
         except SettingsError as error:
             self.failure = error

@@ -51,7 +51,7 @@ print(json.dumps(Finder.found, default=sorted), file=sys.stderr)
 PREPARED = """
 import json, sys
 from agentcli.session.preparation import FIRST_CALLS
-for name in FIRST_CALLS:
+for name in (*FIRST_CALLS, "agentcli.sandbox.bubblewrap"):  # the layer is loaded when it is made
     __import__(name)
 print(json.dumps(sorted(sys.modules)))
 """
