@@ -9,12 +9,13 @@ from agentcli.system import garbage
 
 _WITH_RESULT = ("run", "review")
 """Commands that write a result even if a signal ends them at once."""
+_HELP = ("--help", "-h")
 
 
 def main() -> None:
     if sys.platform == "win32":
         sys.exit(_refuse_platform())
-    if sys.argv[1:2] and sys.argv[1] in _WITH_RESULT:
+    if sys.argv[1:2] and sys.argv[1] in _WITH_RESULT and sys.argv[-1] not in _HELP:
         from agentcli.system.early_signals import hold_signals
 
         hold_signals()
@@ -82,7 +83,7 @@ def _find_page(arguments: list[str]) -> str | None:
     """Return what is printed without running anything: the version or a page of help."""
     if arguments == ["--version"]:
         return f"agentcli {__version__}\n"
-    if arguments[-1:] not in (["--help"], ["-h"]):
+    if not arguments or arguments[-1] not in _HELP:
         return None
     from agentcli.cli.help_pages import read_help_page
 

@@ -111,6 +111,13 @@ def test_command_loads_nothing_heavy_beyond(
     assert loaded(*arguments, cwd=tmp_path) == expected
 
 
+@pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["review", "-h"]])
+def test_page_of_help_loads_nothing_but_pages(arguments: list[str], tmp_path: Path) -> None:
+    names = import_names(*arguments, cwd=tmp_path)
+    own = {name for name in names if name.startswith("agentcli.") and name.count(".") > 1}
+    assert own == {"agentcli.cli.help_pages", "agentcli.system.garbage"}
+
+
 @pytest.mark.parametrize("form", ["text", "json", "stream-json"])
 def test_run_without_calls_needs_an_event_loop_alone(form: str, tmp_path: Path) -> None:
     with Provider([anthropic.says("Hi.")]) as provider:
