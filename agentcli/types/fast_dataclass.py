@@ -1,9 +1,9 @@
 """`dataclass` at a quarter of the cost, for the many small classes of a request or a first call.
 
 The standard one writes and compiles up to six methods for every class, which takes 0.7 ms. Here
-only `__init__` is compiled, and not before its first call. The other methods are the same functions
-for all classes. A type checker sees the standard decorator, and the standard library sees ordinary
-dataclasses.
+only `__init__` is compiled, for classes of which many values are made. The other methods are the
+same functions for all classes. A type checker sees the standard decorator, and the standard library
+sees ordinary dataclasses.
 """
 
 import dataclasses
@@ -85,15 +85,54 @@ def _is_class_variable(hint: object) -> bool:
     return hint is ClassVar or getattr(hint, "__origin__", None) is ClassVar
 
 
+FEW_VALUES = 20
+"""The values of a class that are made without a compiled `__init__`: it takes as long as these."""
+
+
 class _LazyInit:
-    """Compiles the real `__init__` on first use: most classes have no value before a request."""
+    """Stands for `__init__`, until so many values are made that compiling it pays."""
 
     def __set_name__(self, cls: Any, name: str) -> None:
         self._cls = cls
+        self._made = 0
 
     def __get__(self, value: Any, cls: Any) -> Any:
+        self._made += 1
+        if value is None or self._made > FEW_VALUES:
+            return self._compile().__get__(value, cls)
+        return partial(self._fill, value)
+
+    def _compile(self) -> Any:
         self._cls.__init__ = written = _compile_init(self._cls)
-        return written.__get__(value, cls)
+        return written
+
+    def _fill(self, instance: Any, /, *given: Any, **named: Any) -> None:
+        values = self._bind(given, named)
+        if values is None:
+            self._compile()(instance, *given, **named)  # raises the error that is expected
+            return
+        for name, value in values.items():
+            object.__setattr__(instance, name, value)
+        if hasattr(instance, "__post_init__"):
+            instance.__post_init__()
+
+    def _bind(self, given: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any] | None:
+        """Return the value of each field, or None if the arguments do not fit the fields."""
+        fields = dataclasses.fields(self._cls)
+        positional = [field.name for field in fields if not field.kw_only]
+        values = dict(zip(positional, given, strict=False))
+        if len(given) > len(positional) or values.keys() & named.keys():
+            return None
+        values |= named
+        for field in fields:
+            if field.name not in values:
+                value = field.default
+                if field.default_factory is not MISSING:
+                    value = field.default_factory()
+                if value is MISSING:
+                    return None
+                values[field.name] = value
+        return values if len(values) == len(fields) else None
 
 
 def _compile_init(cls: Any) -> Any:

@@ -22,10 +22,11 @@ RUNS = 5
 
 def figures() -> Iterator[Figure]:
     with TemporaryDirectory() as scratch:
-        home = Path(scratch)
+        home, project = Path(scratch), Path(scratch, "project")
+        project.mkdir()
         for number in range(TOGETHER):
             line = f"value_{number} = compute({number})  # an ordinary line of code\n"
-            (home / f"{number}.py").write_text(line * (FILE_BYTES // len(line)))
+            (project / f"{number}.py").write_text(line * (FILE_BYTES // len(line)))
         reads = [("read_file", {"path": f"{n}.py"}) for n in range(TOGETHER)]
         yield Figure(
             what=f"a turn of {TOGETHER} reads of 1 MB", value=_turn_ms(home, reads), at_most=60
@@ -70,7 +71,7 @@ def _turn_ms(
         with Model(lambda step: _reply(step, calls)) as model:
             env = environment(home, **model.environment)
             words = ("run", "--model", "opus", "--mode", "auto", "-q", *options, "Read.")
-            timed([PROGRAM, *words], env=env, cwd=home)
+            timed([PROGRAM, *words], env=env, cwd=home / "project")
         taken.append((model.complete[step + 1] - model.answered[step]) * 1000)
     return statistics.median(taken)
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 import pytest
 from pydantic import TypeAdapter
 
-from agentcli.types.fast_dataclass import dataclass
+from agentcli.types.fast_dataclass import FEW_VALUES, dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +91,50 @@ def test_fields_are_given_by_name_and_in_full() -> None:
         make()
     with pytest.raises(TypeError, match="'y'"):
         make(x=1, y=2)
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    x: int
+    y: int = 2
+    tags: list[str] = field(default_factory=list, kw_only=True)
+    sums: list[int] = field(default_factory=list, kw_only=True)
+
+    def __post_init__(self) -> None:
+        self.sums.append(self.x + self.y)
+
+
+def test_few_values_are_made_as_many_are() -> None:
+    made = [Placed(n, tags=[str(n)]) for n in range(2 * FEW_VALUES)]
+    assert [(one.x, one.y, one.tags, one.sums) for one in made] == [
+        (n, 2, [str(n)], [n + 2]) for n in range(2 * FEW_VALUES)
+    ]
+    assert made[0] == Placed(x=0, y=2, tags=["0"], sums=[]) != Placed(0, 3)
+
+
+@pytest.mark.parametrize(
+    ("given", "named", "said"),
+    [
+        ((1, 2, 3), {}, "positional"),
+        ((1,), {"x": 1}, "multiple values"),
+        ((), {"y": 1}, "'x'"),
+        ((1,), {"z": 1}, "'z'"),
+    ],
+)
+def test_first_value_refuses_arguments_as_later_ones_do(
+    given: tuple[int, ...], named: dict[str, int], said: str
+) -> None:
+    @dataclass(frozen=True, slots=True)
+    class Pair:
+        x: int
+        y: int = 0
+
+    make: object = Pair
+    assert callable(make)
+    for _ in range(2):
+        with pytest.raises(TypeError, match=said):
+            make(*given, **named)
+    assert make(1) == Pair(1, 0)
 
 
 def test_standard_library_takes_records_for_dataclasses() -> None:
