@@ -1,6 +1,5 @@
 """The kind of a path. One that may not be accessed does not exist; pathlib would raise."""
 
-import os
 import stat
 from pathlib import Path
 
@@ -30,15 +29,3 @@ def _read_mode(path: Path, *, follow_symlinks: bool = True) -> int:
         return path.stat(follow_symlinks=follow_symlinks).st_mode
     except (OSError, ValueError):
         return 0
-
-
-def can_be_entered(directory: Path, root: Path) -> bool:
-    """Return whether a command may enter the directory with no more rights than its owner.
-
-    Root itself could enter any directory."""
-    below = directory.relative_to(root).parts
-    way = [root.joinpath(*below[:count]) for count in range(len(below) + 1)]
-    try:
-        return os.access(directory, os.X_OK) and all(one.stat().st_mode & 0o111 for one in way)
-    except OSError:
-        return False

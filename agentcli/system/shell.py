@@ -10,7 +10,6 @@ directory through the same socket: only this one command can write there.
 
 import asyncio
 import os
-import re
 import shlex
 import shutil
 import socket
@@ -19,14 +18,13 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from agentcli.system import kinds
 from agentcli.system.lazy import compile_later
 from agentcli.system.plain_text import show_controls
 from agentcli.system.process_tree import MARK_FD
 from agentcli.types.errors import ToolError
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.grants import Grants
-from agentcli.types.tools import ErrorKind, WorkingDirectory
+from agentcli.types.tools import WorkingDirectory
 
 _SYSTEM_PATH = "/bin:/usr/bin:/usr/local/bin"
 _NOTE_LIMIT_BYTES = 16_384
@@ -80,7 +78,8 @@ _LOOK = (
 )
 
 # `eval` forgets the statuses of a pipeline, so they are taken in its text, by a line of their own.
-_KEEP_PIPE = b'\n{ __agentcli_last=$? __agentcli_pipe=("${PIPESTATUS[@]}"); } >/dev/null 2>&1'
+KEEP_PIPE = b'\n{ __agentcli_last=$? __agentcli_pipe=("${PIPESTATUS[@]}"); } >/dev/null 2>&1'
+"""The end of a script whose shell is to note the exit codes of the pipeline before it."""
 
 REQUEST_FUNCTION = (
     "__agentcli_request() { local IFS=$'\\037'; "
@@ -117,8 +116,9 @@ class ShellDirectory:
         """Go back to the root if the directory cannot be entered any more; return a note on it."""
         lost, real = self._directory.path, Path(os.path.realpath(self._directory.path))
         root = self._find_root(real)
-        if root is not None and kinds.can_be_entered(real, root):
-            self._directory.move_to(real)
+        if root is not None and _can_be_entered(real, root):
+            if real != lost:
+                self._directory.move_to(real)
             return ()
         self._directory.move_to(self._root)
         why = "cannot be entered any more"
@@ -145,8 +145,10 @@ class ShellDirectory:
 
     def _find_root(self, directory: Path) -> Path | None:
         """Return the workspace or the added directory that it lies in, if any."""
+        if directory.is_relative_to(self._root):
+            return self._root
         added = self._added()
-        roots = (self._root, *added.writable, *added.readable)
+        roots = (*added.writable, *added.readable)
         return next((root for root in roots if directory.is_relative_to(root)), None)
 
     def _show(self, directory: Path) -> str:
@@ -157,6 +159,18 @@ class ShellDirectory:
         shown = directory.relative_to(self._root) if is_inside else directory
         name = os.fsencode(shown).decode("utf-8", "replace")
         return show_controls(name).replace("\n", "\ufffd") + "/"
+
+
+def _can_be_entered(directory: Path, root: Path) -> bool:
+    """Return whether a command may enter the directory with no more rights than its owner.
+
+    Root itself could enter any directory."""
+    below = directory.relative_to(root).parts
+    way = [root.joinpath(*below[:count]) for count in range(len(below) + 1)]
+    try:
+        return os.access(directory, os.X_OK) and all(one.stat().st_mode & 0o111 for one in way)
+    except OSError:
+        return False
 
 
 def _find_real(directory: str) -> Path | None:
@@ -290,113 +304,3 @@ def find_bash() -> str:
     if found is None:
         raise ToolError(f"There is no bash on this machine: not in {_SYSTEM_PATH}, not in PATH.")
     return found
-
-
-def encode_command(command: str, *, keeps_pipe: bool = False) -> bytes:
-    """Return the bytes that a shell reads. Raise ToolError if no shell can read them.
-
-    With `keeps_pipe`, a shell that notes its directory also notes the exit codes of the pipeline
-    at the end of the command. `name_pipe` must have found one there.
-    """
-    if "\0" in command:
-        at = command.index("\0")
-        raise ToolError(
-            f"Invalid input: command has a NUL character at position {at}, which no shell can "
-            "read. Write it as an escape, for example printf '\\0'.",
-            kind=ErrorKind.INVALID_INPUT,
-        )
-    try:
-        return command.encode("utf-8") + (_KEEP_PIPE if keeps_pipe else b"")
-    except UnicodeEncodeError as error:
-        raise ToolError(
-            f"Invalid input: command has half a surrogate pair at position {error.start}. "
-            "Send whole characters.",
-            kind=ErrorKind.INVALID_INPUT,
-        ) from None
-
-
-# The pipeline at the end of a command, as far as that is plain. Of everything else nothing is said.
-
-
-_LEXEME = compile_later(
-    r"(?P<blank>[ \t]+|\\\n)"
-    r"""|(?P<quoted>\\.|'[^']*'|\$'(?:[^'\\]|\\.)*'|"(?:[^"\\`$]|\\.|\$(?!\())*"|\$\{[^}"'`]*\})"""
-    r"|(?P<comment>(?<![^\s;&|()])\#[^\n]*)"
-    r"|(?P<redirection>&>>?|[<>]&|>\||<<<)"
-    r"|(?P<opaque><<|;;|`)"
-    r"|(?P<joiner>(?:&&|\|\|)\s*|[;&\n])"
-    r"|(?P<pipe>\|&?\s*)"
-    r"|(?P<open>\()|(?P<close>\))"
-    r"""|(?P<text>[^\s\\'"`$<>&|;()]+|[$<>])""",
-    re.DOTALL,
-)
-_SHOWS_WHAT_IS_READ = compile_later(r"\bDEBUG\b|\bset\s[-+\w \t]*v|\bcase\b")
-"""Commands that would show another line after them, or that are not to be taken apart."""
-_BEFORE_PROGRAM = compile_later(
-    r"""\A\s*(?:(?:[A-Za-z_]\w*=(?:[^\s'"()]|'[^']*'|"[^"]*")*|time|-p)\s+)*"""
-)
-_PROGRAM = compile_later(r"[\w./+:@-]{1,80}(?=[\s<>]|\Z)")
-_ENDS_OF_COMPOUNDS = (["}"], ["done"], ["fi"])
-_RESERVED = (
-    *("if", "then", "else", "elif", "for", "while", "until", "do", "select", "function", "coproc"),
-    *("in", "time"),
-)
-
-
-def name_pipe(command: str) -> tuple[str, ...]:
-    """Return the programs of the pipeline at the end of a command; empty if it is not plain.
-
-    Whenever the command ends with exit code 0, that pipeline was the last one it ran.
-    """
-    parts = () if _SHOWS_WHAT_IS_READ.search(command) else _split_last_pipe(command)
-    names = tuple(map(_name_part, parts))
-    return names if len(names) > 1 and all(names) else ()
-
-
-def split_commands(command: str) -> tuple[str, ...]:
-    """Return the simple commands of a command line; empty if it is not plain enough to tell."""
-    parts, at, depth = [""], 0, 0
-    for found in _LEXEME.finditer(command):
-        kind, text = found.lastgroup, found[0]
-        if found.start() != at or kind == "opaque":
-            return ()
-        at = found.end()
-        depth += (kind == "open") - (kind == "close")
-        if kind in ("joiner", "pipe", "open", "close"):
-            parts.append("")
-        elif kind != "comment":
-            parts[-1] += text
-    plain = (_BEFORE_PROGRAM.sub("", part, count=1).strip() for part in parts)
-    return tuple(filter(None, plain)) if at == len(command) and not depth else ()
-
-
-def _split_last_pipe(command: str) -> tuple[str, ...]:
-    """Return the texts between the pipes of the last list item; empty if that is not certain."""
-    parts, joiner, before, depth, at = [""], "", "", 0, 0
-    for found in _LEXEME.finditer(command):
-        kind, text = found.lastgroup, found[0]
-        if found.start() != at or kind == "opaque":
-            return ()
-        at = found.end()
-        depth += (kind == "open") - (kind == "close")
-        if depth < 0:
-            return ()
-        if kind == "joiner" and not depth:
-            joiner = joiner or text.strip() or ";"
-        elif kind == "pipe" and not depth:
-            parts.append("")
-        elif kind != "comment":
-            if joiner and kind != "blank":
-                parts, before, joiner = [""], joiner, ""
-            parts[-1] += " " if kind == "blank" else text
-    is_whole = at == len(command) and not depth and joiner in ("", ";")
-    return tuple(parts) if is_whole and before != "||" else ()
-
-
-def _name_part(part: str) -> str:
-    """Return the program of a part, `(...)` if it has no plain name; empty if that is unsure."""
-    rest = _BEFORE_PROGRAM.sub("", part, count=1)
-    if rest.startswith(("(", "$", '"', "'")) or rest.split(None, 1)[:1] in _ENDS_OF_COMPOUNDS:
-        return "(...)"
-    found = _PROGRAM.match(rest)
-    return "" if found is None or found[0] in _RESERVED else Path(found[0]).name

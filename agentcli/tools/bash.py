@@ -3,7 +3,7 @@
 import asyncio
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
 from typing import ClassVar
@@ -20,7 +20,7 @@ from agentcli.system.output import (
 )
 from agentcli.system.process import Pipe
 from agentcli.system.process_table import ProcessTable
-from agentcli.system.shell import ShellDirectory, encode_command, name_pipe
+from agentcli.system.shell import ShellDirectory, ShellNote
 from agentcli.tools.argument_faults import ArgumentFault
 from agentcli.tools.arguments import (
     ArrayCheck,
@@ -32,15 +32,13 @@ from agentcli.tools.arguments import (
     declare_argument,
     parse_arguments,
 )
+from agentcli.tools.command_line import ShellCommand, find_fault, read_command
 from agentcli.tools.contracts import load_spec
 from agentcli.tools.kill import FUNCTIONS, BackgroundKiller, names_processes, parse_kill
 from agentcli.tools.missing_grants import SCANNED_CHARS, explain_failure
 from agentcli.tools.report import (
     CARD_TAIL_LINES,
-    describe_pipe,
-    explain_no_effect,
     explain_not_started,
-    find_fault,
     report_backgrounded,
     report_command,
     report_interrupted,
@@ -66,6 +64,8 @@ from agentcli.types.tools import (
 START_WAIT_S = 10.0
 """The longest wait for the first prompt of a command on a terminal."""
 TAKEN_DOWN = "[what it left in the background ended with it; to keep it use background=true]"
+LASTS_ONCE = "[this lasts for one command: put it before the next one, with &&]"
+_SIGPIPE_CODE = 141
 
 
 def _check_needs(entries: list[str]) -> None:
@@ -124,9 +124,7 @@ class _PendingCommand:
     cwd: Path
     notes: tuple[str, ...]
     """Notes for the model on how the command was started."""
-    command: bytes
-    pipe: tuple[str, ...]
-    """The programs of the pipeline at its end, if that is to be reported."""
+    command: ShellCommand
     may_kill: bool
     """True if it may end background commands of the session, which its sandbox does not show."""
     setup: ShellSetup
@@ -195,7 +193,7 @@ class Bash:
         return Command(command=args.command, cwd=str(self._cwd.path))
 
     async def run(self, args: BashArgs, context: ToolContext) -> Output:
-        if self._shells.are_confined and self._signal_directly(args.command):
+        if "kill" in args.command and self._signal_directly(args.command):
             details = Command(command=args.command, cwd=str(self._cwd.path), exit_code=0)
             return Output.of("[no output]\n[exit code 0]", details=details)
         try:
@@ -213,7 +211,7 @@ class Bash:
 
     def _signal_directly(self, command: str) -> bool:
         """Signal processes of this session directly; a sandboxed `kill` reaches none outside."""
-        wanted = parse_kill(command)
+        wanted = parse_kill(command) if self._shells.are_confined else None
         return wanted is not None and self._processes.signal(wanted.pids, wanted.signal)
 
     def _check_terminal(self, grants: Grants) -> None:
@@ -227,14 +225,13 @@ class Bash:
 
     def _may_kill(self, args: BashArgs) -> bool:
         is_able = self._shells.are_confined and not (args.background or args.terminal)
-        return is_able and names_processes(args.command) and bool(self._processes.list_background())
+        return is_able and bool(self._processes.list_background()) and names_processes(args.command)
 
     def _prepare(
         self, args: BashArgs, context: ToolContext, credentials: Mapping[str, str]
     ) -> _PendingCommand:
         notes = self._directory.return_if_lost()
-        pipe = () if args.background or args.terminal else name_pipe(args.command)
-        command = encode_command(args.command, keeps_pipe=pipe != ())
+        command = read_command(args.command, is_awaited=not (args.background or args.terminal))
         may_kill = self._may_kill(args)
         try:
             post = ShellSetup.from_directory(self._cwd.path, context.grants)
@@ -246,8 +243,7 @@ class Bash:
             call_id=context.call_id,
             cwd=self._cwd.path,
             notes=notes,
-            command=FUNCTIONS + command if may_kill else command,
-            pipe=pipe,
+            command=command,
             may_kill=may_kill,
             setup=post,
             credentials=credentials,
@@ -293,7 +289,8 @@ class Bash:
                 report_interrupted(call.args.command, output=output, cwd=call.cwd, ran_s=ran_s)
             ) from None
         finally:
-            shell.handle.stop_answering()
+            if call.may_kill:
+                shell.handle.stop_answering()
             live.stop_progress()
         note = shell.handle.read_note()
         remarks = self._shells.finish(shell)
@@ -308,13 +305,11 @@ class Bash:
             *self._directory.follow(note, call.cwd),
         )
         self._shells.prepare(self._cwd.path, call.setup.grants)
-        pipe_codes = describe_pipe(
-            call.pipe, note.pipe if note else (), returncode=ended.returncode
-        )
+        pipe_codes = _describe_pipe(call.command.pipe, note) if ended.returncode == 0 else ""
         if ended.returncode > 0 or pipe_codes:
             notes += self._explain_failure(output, call, ended.returncode)
-        else:
-            notes += explain_no_effect(call.args.command)
+        elif call.command.only_sets_up:
+            notes += (LASTS_ONCE,)
         return report_command(
             call.args.command,
             replace(ended, left_running=left_running),
@@ -408,7 +403,8 @@ class Bash:
             log_path=str(call.log_path),
         )
         try:
-            shell.handle.release(call.command)
+            script = call.command.script
+            shell.handle.release(FUNCTIONS + script if call.may_kill else script)
         except OSError as error:
             pipe.close()
             self._processes.finish(shell.tag, left_running=(), pipe=pipe)
@@ -437,6 +433,16 @@ class Bash:
                 return path, os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             except FileExistsError:
                 continue
+
+
+def _describe_pipe(names: Sequence[str], note: ShellNote | None) -> str:
+    """Return the exit codes in a pipe that ended with 0 and hid that a part of it failed.
+
+    A part that died because its reader had enough has not failed."""
+    codes = note.pipe if note else ()
+    if len(names) != len(codes) or all(code in (0, _SIGPIPE_CODE) for code in codes):
+        return ""
+    return ", ".join(f"{name} {code}" for name, code in zip(names, codes, strict=True))
 
 
 def _build_not_run_error(error: OSError) -> ToolError:

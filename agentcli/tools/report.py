@@ -3,14 +3,12 @@
 `bash`, `write_stdin` and `run_program` share it, with its limits.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path, PurePath
+from pathlib import Path
 
 from agentcli.system.lazy import compile_later
 from agentcli.system.output import BoundedOutput, OutputExcerpt, group_digits
 from agentcli.system.process import ProcessEnd, format_ending, name_death_signal
-from agentcli.system.shell import split_commands
 from agentcli.types.tools import Command, ErrorKind, Output
 
 SHOWN_BYTES = 30_000
@@ -21,7 +19,6 @@ CARD_TAIL_LINES = 10
 """Both are what the user sees of it."""
 NAMED_PIDS = 10
 TIMEOUT_ADVICE = "raise timeout or use background=true"
-_SIGPIPE_CODE = 141
 
 
 def report_command(
@@ -40,16 +37,20 @@ def report_command(
     `notes` are lines before that one. `remedy` is what the model can do about a timeout, if that
     does not depend on the command. `pipe` has the exit codes of a pipe that hid a failure."""
     shown, seen = _build_excerpt(command, output, cwd)
+    death = name_death_signal(ended.returncode)
     details = replace(
         seen,
         exit_code=ended.returncode if ended.returncode >= 0 else None,
-        signal=name_death_signal(ended.returncode),
+        signal=death,
         timed_out=ended.timed_out,
         duration_s=ended.duration_s,
         left_running=ended.left_running,
         pipe=pipe,
     )
-    status = _describe_status(ended, timeout_s, remedy or _advise_on_timeout(command))
+    status, error = format_ending(ended.returncode), ErrorKind.FAILED if death else None
+    if ended.timed_out:
+        advice = remedy or _advise_on_timeout(command)
+        status, error = f"timed out after {timeout_s:g} s, killed; {advice}", ErrorKind.TIMEOUT
     lines = (
         shown.text.removesuffix("\n") or "[no output]",
         *_describe_background(ended.left_running),
@@ -57,9 +58,7 @@ def report_command(
         *notes,
         f"[{status}; in the pipe: {pipe}]" if pipe else f"[{status}]",
     )
-    return Output.of(
-        "\n".join(lines), details=details, error=_classify_error(ended), truncated=shown.is_cut
-    )
+    return Output.of("\n".join(lines), details=details, error=error, truncated=shown.is_cut)
 
 
 def report_interrupted(command: str, *, output: BoundedOutput, cwd: Path, ran_s: float) -> Output:
@@ -139,16 +138,6 @@ def report_terminal(
     return Output.of("\n".join(lines), details=details, truncated=shown.is_cut)
 
 
-def describe_pipe(names: Sequence[str], codes: Sequence[int], *, returncode: int) -> str:
-    """Return the exit codes in a pipe if its last part hid that another one failed.
-
-    A part that died because its reader had enough has not failed."""
-    hid = returncode == 0 and any(code not in (0, _SIGPIPE_CODE) for code in codes)
-    if not hid or len(names) != len(codes):
-        return ""
-    return ", ".join(f"{name} {code}" for name, code in zip(names, codes, strict=True))
-
-
 def _build_excerpt(command: str, output: BoundedOutput, cwd: Path) -> tuple[OutputExcerpt, Command]:
     """Return the output as the model reads it, and as the user sees it."""
     settled = output.finish()
@@ -168,18 +157,6 @@ def _build_excerpt(command: str, output: BoundedOutput, cwd: Path) -> tuple[Outp
     )
 
 
-def _describe_status(ended: ProcessEnd, timeout_s: float, remedy: str) -> str:
-    if ended.timed_out:
-        return f"timed out after {timeout_s:g} s, killed; {remedy}"
-    return format_ending(ended.returncode)
-
-
-def _classify_error(ended: ProcessEnd) -> ErrorKind | None:
-    if ended.timed_out:
-        return ErrorKind.TIMEOUT
-    return ErrorKind.FAILED if name_death_signal(ended.returncode) else None
-
-
 def _describe_background(pids: tuple[int, ...]) -> tuple[str, ...]:
     named = ", ".join(map(str, pids[:NAMED_PIDS]))
     match len(pids):
@@ -196,25 +173,13 @@ def _describe_log_fault(output: BoundedOutput) -> tuple[str, ...]:
     return (f"[the log is not whole: {output.log_fault}]",) if output.log_fault else ()
 
 
-# Commands that would only wait, or that no shell understands
+# Commands that did not start, or ran too long
 
 
 _FOLLOWS = compile_later(r"\b(?:tail|journalctl|logs)\b[^|;&\n]*\s(?:-\w*[fF]\b|--follow)")
 _FOLLOW_ADVICE = "it follows the output for ever: leave -f out, or use background=true"
-_EDITORS = {"vi", "vim", "nvim", "view", "vimdiff", "nano", "pico", "micro", "emacs", "joe"}
-_WITHOUT_TERMINAL = compile_later(
-    r"\s(?:-e|-E|-s|-c|-h|\+|--?batch|--script|--headless|--version|--help)"
-)
-_SCREENS = {
-    "watch": "run its command once, or some times: for i in 1 2 3; do ...; sleep 2; done",
-    "htop": "use ps aux or top -b -n 1",
-    "btop": "use ps aux or top -b -n 1",
-}
-
-
 _NOT_EXECUTABLE = compile_later(r"(\S*/\S+): Permission denied")
 _NO_INTERPRETER = compile_later(r"cannot execute: required file not found|bad interpreter")
-_SETS_UP = frozenset({"export", "alias", "source", ".", "unset", "set", "shopt", "declare"})
 
 
 def explain_not_started(exit_code: int, text: str) -> tuple[str, ...]:
@@ -227,37 +192,6 @@ def explain_not_started(exit_code: int, text: str) -> tuple[str, ...]:
     return ()
 
 
-def explain_no_effect(command: str) -> tuple[str, ...]:
-    """Return a note if the command only sets up what does not outlast its shell."""
-    programs = {simple.split(maxsplit=1)[0] for simple in split_commands(command)}
-    if not programs or not programs <= _SETS_UP:
-        return ()
-    return ("[this lasts for one command: put it before the next one, with &&]",)
-
-
 def _advise_on_timeout(command: str) -> str:
     """Return what the model can do if the command ran too long."""
     return _FOLLOW_ADVICE if _FOLLOWS.search(command) else TIMEOUT_ADVICE
-
-
-def _explain_need_for_terminal(command: str) -> str:
-    """Return why a simple command would only wait, and what to do instead; empty if it would not.
-
-    Other programs that need a terminal say so themselves, and end."""
-    program = PurePath(command.split(maxsplit=1)[0]).name
-    if program in _EDITORS and not _WITHOUT_TERMINAL.search(command):
-        return f"{program} needs a terminal, and there is none. Use edit_file, write_file or sed."
-    if program in _SCREENS and not _WITHOUT_TERMINAL.search(command):
-        return f"{program} needs a terminal, and there is none: {_SCREENS[program]}."
-    return ""
-
-
-def find_fault(command: str, *, on_terminal: bool) -> str:
-    """Return why a command should not run as it is written, and what to do; empty if it should."""
-    text = command.strip()
-    if text.startswith("```"):
-        return "the command is in a Markdown fence. Send the lines between ``` alone."
-    if text.startswith("$ "):
-        return 'the command begins with the prompt "$ ". Send what follows it alone.'
-    simple = () if on_terminal else split_commands(command)
-    return next(filter(None, map(_explain_need_for_terminal, simple)), "")

@@ -11,9 +11,8 @@ from agentcli.system.shell import (
     ShellHandle,
     ShellNote,
     build_shell_argv,
-    encode_command,
-    name_pipe,
 )
+from agentcli.tools.command_line import read_command
 from agentcli.types.errors import ToolError
 from agentcli.types.tools import ErrorKind
 
@@ -40,11 +39,10 @@ def prepared(tmp_path: Path, command: str, *, notes_directory: bool = True) -> P
     directory = tmp_path / "call with 'quotes'"
     directory.mkdir()
     handle = ShellHandle(directory / "mark.1.sh")
-    keeps_pipe = notes_directory and name_pipe(command) != ()
     return PreparedShell(
         handle=handle,
         argv=build_shell_argv(handle.command_file, notes_directory=notes_directory),
-        command=encode_command(command, keeps_pipe=keeps_pipe),
+        command=read_command(command, is_awaited=notes_directory).script,
     )
 
 
@@ -213,7 +211,7 @@ def test_jobs_left_in_the_background_are_noted(tmp_path: Path, command: str, lef
 def test_codes_of_the_pipeline_at_the_end_are_noted(
     tmp_path: Path, command: str, names: tuple[str, ...], codes: tuple[int, ...]
 ) -> None:
-    assert name_pipe(command) == names
+    assert read_command(command, is_awaited=True).pipe == names
     ended = run(prepared(tmp_path, command), tmp_path)
     assert ended.note == ShellNote(directory=str(tmp_path), has_jobs=False, pipe=codes)
 
@@ -250,7 +248,7 @@ def test_codes_of_the_pipeline_at_the_end_are_noted(
     ],
 )
 def test_nothing_is_said_of_a_pipeline_that_is_not_plain(command: str) -> None:
-    assert name_pipe(command) == ()
+    assert read_command(command, is_awaited=True).pipe == ()
 
 
 def test_directory_may_have_any_name(tmp_path: Path) -> None:
