@@ -175,7 +175,7 @@ def _build_parts(
         notify=hooks.notify if hooks and hooks.engine else None,
         evaluator=CallEvaluator(model=model, clean=secret_masking.clean, emit=emit),
         facts=journal.facts,
-        directories=directories,
+        find_added=directories.find_grants,
     )
 
     def open_beside(workspace: Path, own: Journal) -> SessionParts:
@@ -215,7 +215,7 @@ def _build_parts(
         gate=gate,
         builtin_tools=builtin_tools,
         checkpoints=Checkpoints(
-            paths, workspace=settings.workspace, emit=emit, added=gate.get_added
+            paths, workspace=settings.workspace, emit=emit, added=directories.find_grants
         ),
         edit_checks=EditChecks(
             settings.workspace,

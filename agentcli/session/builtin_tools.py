@@ -56,6 +56,8 @@ class BuiltinTools:
         its token. `editor` has files that may not be saved."""
         self._settings = settings
         self._gate = gate
+        self.find_added = gate.find_added
+        """Returns the directories that the user added to the workspace."""
         self._host = gate.host
         self._paths = gate.host.paths
         self._model = model
@@ -219,14 +221,10 @@ class BuiltinTools:
         for started in self._processes.made.list_running() if self._processes.made else ():
             process_tree.signal_group(started.pid, process_tree.KILL)
 
-    def get_added(self) -> Grants:
-        """Return the directories that the user added to the workspace."""
-        return self._gate.get_added()
-
     def _build_first_bash(self, declare: Callable[[Iterable[str]], None]) -> "Bash":
         """Build the model's bash tool for its first call, and start the shell for it meanwhile."""
         bash = self.build_bash(self._host.directory, declare)
-        self._shells.get().prepare_first(self._host.directory.path, self._gate.get_added())
+        self._shells.get().prepare_first(self._host.directory.path, self.find_added())
         return bash
 
     def build_bash(
@@ -243,7 +241,7 @@ class BuiltinTools:
 
         return Bash(
             workspace=self._settings.workspace,
-            added=self._gate.get_added,
+            added=self.find_added,
             out_dir=self._paths.out,
             shells=shells,
             processes=self._processes.get(),
@@ -269,7 +267,7 @@ class BuiltinTools:
             protected=(*folders.own, *self._host.scripts),
             hides=self._gate.hides,
             find_temporary=lambda: self._host.temporary,
-            added=self._gate.get_added,
+            added=self.find_added,
             find_unsaved=self._unsaved.find if self._unsaved else None,
         )
 

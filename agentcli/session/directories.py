@@ -47,11 +47,10 @@ class Directories:
         for written in settings.add_dir:
             self._grants |= self.check(written)
 
-    @property
-    def grants(self) -> Grants:
-        """What every command may reach besides the workspace.
+    def find_grants(self) -> Grants:
+        """Return what every command may reach besides the workspace.
 
-        What has vanished, or is a link by now, is left out."""
+        What has vanished, or is a link by now, is dropped, with a warning."""
         for path in (*self._grants.writable, *self._grants.readable):
             if not path.is_dir():
                 self._drop(path, "is gone")
@@ -59,9 +58,8 @@ class Directories:
                 self._drop(path, "leads elsewhere now")
         return self._grants
 
-    @property
-    def roots(self) -> tuple[Path, ...]:
-        grants = self.grants
+    def find_roots(self) -> tuple[Path, ...]:
+        grants = self.find_grants()
         return (*grants.writable, *grants.readable)
 
     def check(self, written: str) -> Grants:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Literal
 from agentcli.agent.dispatch import Clean
 from agentcli.agent.instructions import FindRule
 from agentcli.session.configuration import WEB_FETCH, Configuration, build_rule_finder
-from agentcli.session.directories import Directories
 from agentcli.session.managed import keeps_sandbox
 from agentcli.session.model import SessionModel
 from agentcli.session.sandbox_host import SandboxHost
@@ -90,13 +89,14 @@ class PermissionGate:
         notify: Callable[[Question], None] | None = None,
         evaluator: CallEvaluator | None = None,
         facts: Sequence[Fact] = (),
-        directories: Directories | None = None,
+        find_added: Callable[[], Grants] = lambda: NO_GRANTS,
     ) -> None:
         """`mode` is shared with the hooks; if None, it is that of the settings. `ask_user` is None
         if nobody can be asked. `notify` learns of every question. `facts` are the session's so
-        far."""
+        far. `find_added` returns the directories that the user added to the workspace."""
         self.host = host
         self.secret_masking = secret_masking
+        self.find_added = find_added
         self._settings = configuration.settings
         self._rules = configuration.rules
         self._mode = mode or CurrentMode(value=self._settings.mode)
@@ -107,7 +107,6 @@ class PermissionGate:
         self._past = facts
         self._calls: dict[str, tuple[PreparedCall, Delegation | None]] = {}
         """The calls that were judged last, for questions while their commands run."""
-        self._directories = directories
         self._one_question_at_a_time = asyncio.Lock()
         self._decider = Lazy(self._build_decider)
 
@@ -311,13 +310,9 @@ class PermissionGate:
             workspace=self._settings.workspace,
             cwd=lambda: self.host.directory.path,
             find_temporary=lambda: self.host.temporary,
-            added=self.get_added,
+            added=self.find_added,
             own=self.host.folders.read_by_tools,
         )
-
-    def get_added(self) -> Grants:
-        """Return the directories that the user added to the workspace."""
-        return self._directories.grants if self._directories else NO_GRANTS
 
     def _build_decider(self) -> "PolicyDecider":
         from agentcli.permissions.decide import PolicyDecider
@@ -339,7 +334,7 @@ class PermissionGate:
             workspace=self._settings.workspace,
             own=self.host.folders.read_by_tools,
             find_temporary=lambda: self.host.temporary,
-            added=self.get_added,
+            added=self.find_added,
             is_confined=lambda: self.host.sandbox is not None,
             facts=self._past,
         )

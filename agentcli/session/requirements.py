@@ -251,7 +251,7 @@ async def run_command_check(
         call_id="verify",
         workspace=workspace,
         progress=lambda text: None,
-        grants=grants | builtin_tools.get_added(),
+        grants=grants | builtin_tools.find_added(),
     )
     try:
         output = await builtin_tools.build_bash().run(args, context)

@@ -10,7 +10,7 @@ from agentcli.ui.repl.commands.registry import CommandHost
 async def run_add_dir(host: CommandHost, rest: str) -> None:
     directories = host.session.directories
     if not rest:
-        grants = directories.grants
+        grants = directories.find_grants()
         rows = [(shorten_home(path), "read and write") for path in grants.writable]
         rows += [(shorten_home(path), "read only") for path in grants.readable]
         host.print_table(rows or [("none", "add one with /add-dir DIR, or DIR:ro to read it")])

@@ -82,7 +82,7 @@ def explain_call(settings: Settings, query: str) -> PolicyAnswer:
     configuration = load_configuration(settings)
     settings = configuration.settings
     own = (get_user_directory(), get_trust_directory().parent)
-    added = Directories(settings, own=lambda: own, emit=lambda event: None).grants
+    added = Directories(settings, own=lambda: own, emit=lambda event: None).find_grants()
     layer, why_none = _find_layer(settings)
     decider = _build_decider(
         configuration.rules,

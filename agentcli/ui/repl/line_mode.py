@@ -344,7 +344,7 @@ class LineMode:
 
     async def _run_turn(self, text: str) -> None:
         attached = await asyncio.to_thread(
-            attach, text, self.settings.workspace, self.session.directories.roots
+            attach, text, self.settings.workspace, self.session.directories.find_roots()
         )
         for note in attached.notes:
             self._write(f"{note}\n")

@@ -91,7 +91,7 @@ class Turns:
             attach,
             steered.text,
             session.settings.workspace,
-            session.directories.roots,
+            session.directories.find_roots(),
             self._state.pasted,
         )
         renderer.transcript.hold_notes(steered.text, attached.notes)
@@ -202,7 +202,7 @@ class Turns:
                 attach,
                 text,
                 self._state.settings.workspace,
-                session.directories.roots,
+                session.directories.find_roots(),
                 self._state.pasted,
             )
             for note in attached.notes:

@@ -56,15 +56,15 @@ def test_directory_of_the_command_line_is_recorded_once_it_starts(
     assert heard.events == []
     directories.start(())
     assert heard.added == [(str(other), True)]
-    assert directories.grants.writable == (other,)
+    assert directories.find_grants().writable == (other,)
 
 
 def test_directory_is_added_only_to_read(workspace: Path, other: Path, heard: Heard) -> None:
     directories = build(workspace, heard)
     assert directories.add(f"{other}:ro") == other
     assert heard.added == [(str(other), False)]
-    assert directories.grants.readable == (other,)
-    assert directories.grants.writable == ()
+    assert directories.find_grants().readable == (other,)
+    assert directories.find_grants().writable == ()
 
 
 def test_link_is_added_as_what_it_leads_to(
@@ -105,11 +105,11 @@ def test_bad_directory_is_refused(
     (tmp_path / "file").touch()
     (tmp_path / "link-to-keys").symlink_to(tmp_path / "home/.ssh")
     directories = build(workspace, heard, tmp_path / "added")
-    before = directories.grants
+    before = directories.find_grants()
     with pytest.raises(UsageError, match="cannot add") as refused:
         directories.add(written.format(tmp=tmp_path))
     assert why in str(refused.value)
-    assert directories.grants == before
+    assert directories.find_grants() == before
     assert heard.added == []
 
 
@@ -127,7 +127,7 @@ def test_bad_directory_of_the_settings_is_a_recorded_warning(
 ) -> None:
     directories = build(workspace, heard, directories=(str(other), "/missing/directory"))
     directories.start(())
-    assert directories.grants.writable == (other,)
+    assert directories.find_grants().writable == (other,)
     assert heard.warnings == ["cannot add /missing/directory: there is no such directory"]
 
 
@@ -136,8 +136,8 @@ def test_directory_that_vanishes_is_left_out_with_a_warning(
 ) -> None:
     directories = build(workspace, heard, other)
     shutil.rmtree(other)
-    assert directories.grants.writable == ()
-    assert directories.grants.writable == ()
+    assert directories.find_grants().writable == ()
+    assert directories.find_grants().writable == ()
     assert heard.warnings == [f"the added directory {other} is gone, and is no longer used"]
 
 
@@ -147,7 +147,7 @@ def test_resumed_session_has_its_directories_again(
     past = [DirectoryAdded(path=str(other), writable=False)]
     directories = build(workspace, heard)
     directories.start(past)
-    assert directories.grants.readable == (other,)
+    assert directories.find_grants().readable == (other,)
     assert heard.added == []
 
 
@@ -160,4 +160,7 @@ def test_fork_only_reads_the_directories_of_its_origin(
     ]
     directories = build(workspace, heard)
     directories.start(past)
-    assert (directories.grants.writable, directories.grants.readable) == ((), (other,))
+    assert (directories.find_grants().writable, directories.find_grants().readable) == (
+        (),
+        (other,),
+    )
