@@ -221,20 +221,16 @@ class CompletionChecks:
         """True if the answer has a form, which then also reports an empty answer."""
         return self._form is not None
 
-    @property
-    def tool_choice(self) -> ToolChoice:
-        """The choice for the next request."""
+    def prepare_request(self) -> tuple[Sequence[ContextNote], ToolChoice]:
+        """Return notes on the calls of the last reply, and the tool that the next must call."""
+        notes: tuple[ContextNote, ...] = ()
+        if self._denial_note and _has_unattended_denial(self._journal.facts):
+            notes = (ContextNote(text=self._denial_note, why=NoteReason.DENIED),)
+            self._denial_note = ""
         if self._form is not None and self._form.awaits_call:
-            return ANSWER_TOOL
+            return notes, ANSWER_TOOL
         is_open = self._tool_choice == "none" or self._lacks_call()
-        return self._tool_choice if is_open else "auto"
-
-    def collect_notes(self) -> Sequence[ContextNote]:
-        """Return what the model must know about the calls of its last reply."""
-        if not self._denial_note or not _has_unattended_denial(self._journal.facts):
-            return ()
-        note, self._denial_note = self._denial_note, ""
-        return (ContextNote(text=note, why=NoteReason.DENIED),)
+        return notes, self._tool_choice if is_open else "auto"
 
     def collect_evidence(self) -> Sequence[ContextNote]:
         """Return, once, what failed after the last edit, or that nothing ran that could check it.

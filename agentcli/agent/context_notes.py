@@ -52,6 +52,7 @@ class EnvironmentNotes:
         """`past` is the facts of a resumed session; its work tree is not noted again. `reach` says
         what commands may reach."""
         self._workspace = workspace
+        self._shown_workspace = abbreviate(str(workspace), DIRECTORY_CHARS)
         self._reach = reach
         self._last_text = ""
         self._changes: UncommittedChanges | None = UncommittedChanges(workspace)
@@ -86,7 +87,17 @@ class EnvironmentNotes:
         self._last_text = next((one for one in reversed(notes) if one.startswith(_HEADING)), "")
 
     def _describe(self) -> str:
-        return describe_environment(self._workspace, self._added, reach=self._reach)
+        machine = os.uname().machine if hasattr(os, "uname") else ""
+        branch = find_branch(self._workspace)
+        parts = (
+            f"today is {date.today():%A, %Y-%m-%d}",
+            f"working directory {self._shown_workspace}",
+            *self._added,
+            f"{sys.platform} {machine}".strip(),
+            f"git {branch}" if branch else "no git repository",
+            *([self._reach] if self._reach else []),
+        )
+        return f"{_HEADING}{'; '.join(parts)}]"
 
     def build_start_notes(self) -> Sequence[ContextNote]:
         self._last_text = self._describe()
@@ -131,19 +142,6 @@ def describe_reach(hosts: Sequence[str], *, has_sandbox: bool) -> str:
         " For more give bash needs, which the user may grant: network:HOST, write:PATH, read:PATH,"
         " credentials:git, outside, reason:TEXT"
     )
-
-
-def describe_environment(workspace: Path, added: Sequence[str] = (), *, reach: str = "") -> str:
-    machine = os.uname().machine if hasattr(os, "uname") else ""
-    parts = (
-        f"today is {date.today():%A, %Y-%m-%d}",
-        f"working directory {abbreviate(str(workspace), DIRECTORY_CHARS)}",
-        *added,
-        f"{sys.platform} {machine}".strip(),
-        f"git {branch}" if (branch := find_branch(workspace)) else "no git repository",
-        *([reach] if reach else []),
-    )
-    return f"{_HEADING}{'; '.join(parts)}]"
 
 
 def describe_changes(changes: Sequence[str]) -> str:

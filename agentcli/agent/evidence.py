@@ -46,8 +46,8 @@ class Evidence:
         self._checks: dict[str, tuple[str, str]] = {}
         """By what it checks: the last command since the last edit, and how it failed."""
         self._has_checked = False
-        self._checking: set[str] = set()
-        """The calls that run a check. What such a call changes is changed before it ends."""
+        self._commands: dict[str, str] = {}
+        """The commands of the turn's calls. What a check changes is changed before it ends."""
         self._stored: set[str] = set()
         """The calls whose changes are stored."""
 
@@ -55,13 +55,13 @@ class Evidence:
         match event:
             case TurnStarted():
                 self._changed_in_turn = False
-                self._checking.clear()
+                self._commands.clear()
                 self._stored.clear()
-            case CallJudged(call=call) if name_check(_read_command(call)):
-                self._checking.add(call.id)
+            case CallJudged(call=ToolCall(id=call_id, input={"command": str(command)})):
+                self._commands[call_id] = command
             case Checkpointed(call_id=call_id, paths=paths) if paths:
                 self._stored.add(call_id)
-                self._add_change(paths, by_check=call_id in self._checking)
+                self._add_change(paths, by_check=bool(name_check(self._commands.get(call_id, ""))))
             case CallFinished(result=result):
                 self._add_result(result)
             case Undone(paths=paths):
@@ -124,11 +124,6 @@ class Evidence:
         self._unchecked.clear()
         self._checks.pop(check, None)  # so that they stay in order
         self._checks[check] = (command, failure)
-
-
-def _read_command(call: ToolCall) -> str:
-    command = call.input.get("command") if isinstance(call.input, dict) else None
-    return command if isinstance(command, str) else ""
 
 
 def _describe_check(run: Verified) -> str:

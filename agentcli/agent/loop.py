@@ -288,10 +288,10 @@ class Loop:
                 return over
             self._steps_made += 1
             checks = self._completion_checks
-            for note in (*self._collect_notes(), *(checks.collect_notes() if checks else ())):
+            notes, choice = checks.prepare_request() if checks else ((), "auto")
+            for note in (*self._collect_notes(), *notes):
                 self._journal.append(note)
             try:
-                choice = checks.tool_choice if checks else "auto"
                 reply = await self._model_client.send(tool_choice=choice)
             except ProviderError as error:
                 if await self._model_client.try_to_recover(error):

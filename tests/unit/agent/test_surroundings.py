@@ -9,7 +9,6 @@ from agentcli.agent.context_notes import (
     PATHS_SHOWN,
     EnvironmentNotes,
     describe_changes,
-    describe_environment,
 )
 from agentcli.types.events import CallJudged, Compacted, ContextNote, ModelReplied, NoteReason
 from agentcli.types.messages import AssistantMessage, ToolCall
@@ -54,7 +53,7 @@ def test_nothing_is_told_twice_until_it_changes(tmp_path: Path) -> None:
 
 
 def test_resumed_session_is_told_what_is_new(tmp_path: Path) -> None:
-    told = ContextNote(text=describe_environment(tmp_path), why=NoteReason.ENVIRONMENT)
+    (told,) = EnvironmentNotes(tmp_path).collect_notes()
     assert EnvironmentNotes(tmp_path, [told]).collect_notes() == []
     on_branch(tmp_path, "main")
     assert len(EnvironmentNotes(tmp_path, [told]).collect_notes()) == 1
