@@ -13,6 +13,8 @@ from agentcli.agent.loop import Loop
 from agentcli.agent.toolset import Load, Toolset
 from agentcli.log.paths import SessionPaths
 from agentcli.log.writer import LogWriter
+from agentcli.permissions.masking import EventMasking
+from agentcli.permissions.secrets import Redactor
 from agentcli.session.builtin_tools import BuiltinTools
 from agentcli.session.checkpoints import Checkpoints
 from agentcli.session.configuration import Configuration, load_configuration
@@ -38,7 +40,7 @@ from agentcli.session.requirements import (
     run_command_check,
 )
 from agentcli.session.sandbox_host import SANDBOX_OFF, SandboxHost, find_own_paths
-from agentcli.session.secret_masking import SecretMasking
+from agentcli.session.secret_masking import build_redactor
 from agentcli.session.session import Session, Steering
 from agentcli.session.start import SessionStart, close_unfinished, open_existing, open_new
 from agentcli.session.tool_catalog import ToolCatalog
@@ -78,11 +80,11 @@ def open_session(
     opened = open_priced_model(settings)
     start = open_existing(resume) if resume else open_new(settings.sessions)
     try:
-        secret_masking = SecretMasking(settings)
+        redactor = build_redactor(settings)
         context_sources = build_context_sources(
             configuration,
             list_effective_facts(start.past.facts) if start.past.facts else (),
-            clean=secret_masking.clean,
+            clean=redactor.mask,
             wants_plan=requirements is None or requirements.answer_schema is None,
         )
         log = LogWriter(start.paths.log, prev=start.last_hash)
@@ -97,7 +99,7 @@ def open_session(
             ),
             past=start.past,
             last_seq=start.last_seq,
-            mask=secret_masking.build_event_mask(),
+            mask=EventMasking(redactor),
         )
         model = SessionModel(
             opened,
@@ -112,7 +114,7 @@ def open_session(
             is_resumed=bool(start.past.facts),
             journal=journal,
             model=model,
-            secret_masking=secret_masking,
+            redactor=redactor,
             ask_user=ask_user,
             editor=editor,
         )
@@ -149,7 +151,7 @@ def _build_parts(
     is_resumed: bool,
     journal: Journal,
     model: SessionModel,
-    secret_masking: SecretMasking,
+    redactor: Redactor,
     ask_user: AskUser | None,
     editor: "EditorFiles | None",
 ) -> SessionParts:
@@ -160,7 +162,7 @@ def _build_parts(
         configuration,
         paths,
         emit=emit,
-        clean=secret_masking.clean,
+        clean=redactor.mask,
         mode=mode,
         is_resumed=is_resumed,
     )
@@ -168,12 +170,12 @@ def _build_parts(
     gate = PermissionGate(
         configuration,
         SandboxHost(configuration, paths, emit=emit),
-        secret_masking=secret_masking,
+        redactor=redactor,
         mode=mode,
         ask_user=ask_user,
         hooks=hooks.engine if hooks else None,
         notify=hooks.notify if hooks and hooks.engine else None,
-        evaluator=CallEvaluator(model=model, clean=secret_masking.clean, emit=emit),
+        evaluator=CallEvaluator(model=model, clean=redactor.mask, emit=emit),
         facts=journal.facts,
         find_added=directories.find_grants,
     )
@@ -195,7 +197,7 @@ def _build_parts(
             is_resumed=False,
             journal=own,
             model=model,
-            secret_masking=secret_masking,
+            redactor=redactor,
             ask_user=gate.ask if ask_user else None,
             editor=None,
         )

@@ -249,7 +249,7 @@ class BuiltinTools:
             declare_input=partial(declare, (INPUT_TOOL,)),
             directory=directory,
             proves_read=self._host.proves_read,
-            clean=self._gate.secret_masking.build_output_filter,
+            clean=self._gate.redactor.open_bytes_stream,
             timeout_limit_s=self._settings.tool_timeout,
             output_limit_bytes=self._settings.command_output,
             emit=self._emit,
@@ -293,9 +293,9 @@ class BuiltinTools:
     def _hidden(self) -> "HiddenValues":
         from agentcli.tools.hidden import HiddenValues
 
-        secrecy = self._gate.secret_masking
+        redactor = self._gate.redactor
         return HiddenValues(
-            find=secrecy.find_hidden, reveal=secrecy.reveal, keeps_unknown=self._keeps_tokens
+            find=redactor.find_hidden, reveal=redactor.reveal, keeps_unknown=self._keeps_tokens
         )
 
     def _build_seen(self, facts: Callable[[], Sequence[Fact]]) -> "Seen":
@@ -380,5 +380,5 @@ class BuiltinTools:
             workspace=self._settings.workspace,
             directory=self._paths.out,
             emit=self._emit,
-            conceal=self._gate.secret_masking.conceal,
+            conceal=self._gate.redactor.learn,
         )

@@ -115,7 +115,7 @@ def build_dispatcher(
         pace=Pace(settings.calls_per_minute),
         result_hooks=engine.build_after(child) if engine else (),
         failure_hooks=engine.build_after(child, only_failures=True) if engine else (),
-        clean=gate.secret_masking.clean,
+        clean=gate.redactor.mask,
         check=refuse_tokens,
         explain=TokenNote(journal.facts),
         find_origin=gate.find_origin,

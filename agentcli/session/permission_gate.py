@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Literal
 
 from agentcli.agent.dispatch import Clean
 from agentcli.agent.instructions import FindRule
+from agentcli.permissions.masking import EventMasking
+from agentcli.permissions.secrets import Redactor
 from agentcli.session.configuration import WEB_FETCH, Configuration, build_rule_finder
 from agentcli.session.managed import keeps_sandbox
 from agentcli.session.model import SessionModel
 from agentcli.session.sandbox_host import SandboxHost
-from agentcli.session.secret_masking import SecretMasking
 from agentcli.settings import RULES_FILE, get_user_directory
 from agentcli.system.hosts import join_port
 from agentcli.system.lazy import Lazy
@@ -82,7 +83,7 @@ class PermissionGate:
         configuration: Configuration,
         host: SandboxHost,
         *,
-        secret_masking: SecretMasking,
+        redactor: Redactor,
         mode: CurrentMode | None = None,
         ask_user: AskUser | None = None,
         hooks: "HookRunner | None" = None,
@@ -95,7 +96,7 @@ class PermissionGate:
         if nobody can be asked. `notify` learns of every question. `facts` are the session's so
         far. `find_added` returns the directories that the user added to the workspace."""
         self.host = host
-        self.secret_masking = secret_masking
+        self.redactor = redactor
         self.find_added = find_added
         self._settings = configuration.settings
         self._rules = configuration.rules
@@ -162,7 +163,7 @@ class PermissionGate:
         """Put a question to the user, one at a time. Deny it if nobody can be asked."""
         if self._ask_user is None:
             return Verdict(decision="deny", by="nobody", reason="this run cannot ask")
-        masked = self.secret_masking.build_event_mask().mask_value(question)
+        masked = EventMasking(self.redactor).mask_value(question)
         async with self._one_question_at_a_time:
             if self._notify is not None:
                 self._notify(masked)

@@ -205,7 +205,7 @@ class Session:
 
     def clean(self, text: str) -> str:
         """Return the text without secrets, for storing elsewhere."""
-        return self.gate.secret_masking.clean(text)
+        return self.gate.redactor.mask(text)
 
     def withdraw_prompt(self, *, gave_up: bool = False) -> bool:
         """Withdraw the last prompt if it could not be answered. Return whether it was withdrawn.

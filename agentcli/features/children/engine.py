@@ -17,6 +17,7 @@ from agentcli.agent.limits import Breaker, TurnLimits
 from agentcli.agent.loop import Loop
 from agentcli.agent.toolset import Load, Toolset
 from agentcli.log.writer import LogWriter
+from agentcli.permissions.masking import EventMasking
 from agentcli.session.context_sources import (
     ProjectInstructions,
     build_delegate_spec,
@@ -193,7 +194,7 @@ class ChildAgents(SessionFeature):
                 listen,
                 *(build(role.name, context.call_id) for build in own_parts.child_listeners),
             ),
-            mask=own_parts.gate.secret_masking.build_event_mask(),
+            mask=EventMasking(own_parts.gate.redactor),
         )
         parts = own_parts if workspace is None else own_parts.open_beside(workspace, journal)
         toolset = self._build_toolset(parts, role, lambda: journal.facts)

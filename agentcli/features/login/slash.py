@@ -34,7 +34,7 @@ async def run_login(host: CommandHost, rest: str) -> None:
     host.say(f"Testing the key with {provider.name} …", "dim")
     host.say("\n".join(map(escape, await store_tested_key(provider, key))), "dim")
     if host.has_session:
-        host.session.gate.secret_masking.conceal(key)
+        host.session.gate.redactor.learn(key)
         await _use_new_key(host, provider)
 
 

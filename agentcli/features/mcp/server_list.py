@@ -23,7 +23,7 @@ from agentcli.session.configuration import load_configuration
 from agentcli.session.permission_gate import PermissionGate
 from agentcli.session.project import Project
 from agentcli.session.sandbox_host import SandboxHost
-from agentcli.session.secret_masking import SecretMasking
+from agentcli.session.secret_masking import build_redactor
 from agentcli.settings import SERVERS_FILE, get_user_directory
 from agentcli.system.private_file import write_private
 from agentcli.types.errors import SettingsError, UsageError
@@ -125,7 +125,7 @@ async def open_server(settings: Settings, entry: ServerEntry) -> AsyncIterator[S
         gate = PermissionGate(
             configuration,
             SandboxHost(configuration, paths, emit=_ignore_event),
-            secret_masking=SecretMasking(settings),
+            redactor=build_redactor(settings),
         )
         servers = Servers([entry], settings, gate=gate, emit=_ignore_event)
         try:

@@ -117,7 +117,7 @@ class ServerConnections:
         return LocalMcpServer(
             process.launch,
             log_path=self._directory / f"{entry.name}.log",
-            clean=self._gate.secret_masking.build_output_filter,
+            clean=self._gate.redactor.open_bytes_stream,
             keeps_log=self._keeps_logs,
         )
 
@@ -126,7 +126,7 @@ class ServerConnections:
         from agentcli.features.mcp.tokens import StoredLogin
 
         store = find_logins(entry)
-        return StoredLogin(store, conceal=self._gate.secret_masking.conceal) if store else None
+        return StoredLogin(store, conceal=self._gate.redactor.learn) if store else None
 
     def _build_sampler(self, entry: "ServerEntry") -> "Sample | None":
         sampling = self._sampling

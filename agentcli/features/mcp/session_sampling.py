@@ -113,6 +113,6 @@ def build_sampling(parts: SessionParts) -> ServerSampling:
             journal=parts.journal,
             breaker=Breaker(),
         ),
-        clean=parts.gate.secret_masking.clean,
+        clean=parts.gate.redactor.mask,
         emit=parts.journal.append,
     )

@@ -16,6 +16,7 @@ from agentcli.agent.journal import Journal
 from agentcli.agent.limits import Breaker
 from agentcli.agent.toolset import Load, Toolset
 from agentcli.log.writer import LogWriter
+from agentcli.permissions.masking import EventMasking
 from agentcli.providers.scripted import ModelScript, ScriptedProvider
 from agentcli.session.builder import open_session
 from agentcli.session.builtin_tools import BuiltinTools
@@ -26,7 +27,7 @@ from agentcli.session.model import ModelInUse
 from agentcli.session.parts import build_dispatcher
 from agentcli.session.permission_gate import PermissionGate
 from agentcli.session.sandbox_host import SANDBOX_OFF, SandboxHost
-from agentcli.session.secret_masking import SecretMasking
+from agentcli.session.secret_masking import build_redactor
 from agentcli.session.start import open_new
 from agentcli.types.answers import AnswerParts
 from agentcli.types.deltas import CallProgress
@@ -74,27 +75,27 @@ class ToolServer:
         self._start = open_new(settings.sessions)
         paths = self._start.paths
         self._log = LogWriter(paths.log, prev=self._start.last_hash)
-        secret_masking = SecretMasking(self._settings)
+        redactor = build_redactor(self._settings)
         self._on_progress: OnProgress = _ignore_progress
         self._journal = Journal(
             self._start.session,
             record=self._log.append,
             listeners=(self._listen,),
-            mask=secret_masking.build_event_mask(),
+            mask=EventMasking(redactor),
         )
         emit, mode = self._journal.append, CurrentMode(value=self._settings.mode)
         self._hooks = build_hooks(
             configuration,
             paths,
             emit=emit,
-            clean=secret_masking.clean,
+            clean=redactor.mask,
             mode=mode,
             is_resumed=False,
         )
         self._gate = PermissionGate(
             configuration,
             SandboxHost(configuration, paths, emit=emit),
-            secret_masking=secret_masking,
+            redactor=redactor,
             mode=mode,
             hooks=self._hooks.engine if self._hooks else None,
         )

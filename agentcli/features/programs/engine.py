@@ -35,7 +35,7 @@ class Programs(SessionFeature):
             sandbox=host.sandbox,
             environ=host.build_environ(),
             processes=parts.builtin_tools.process_table,
-            clean=parts.gate.secret_masking.build_output_filter,
+            clean=parts.gate.redactor.open_bytes_stream,
         )
         return RunProgram(ground, functions=self._list_functions)
 

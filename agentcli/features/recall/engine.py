@@ -124,7 +124,7 @@ class PastSessions(SessionFeature):
         self._is_agreed = parts.settings.memory == "auto"
         """True if turns are stored without a question."""
         self._is_refused = False
-        self._clean = parts.gate.secret_masking.clean
+        self._clean = parts.gate.redactor.mask
         self._notes = TurnNotes(self._clean)
         self.listeners = (self._hear,)
         self.foreign_offers = ((load_spec(RECALL), self._build_tool),)

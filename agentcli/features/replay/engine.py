@@ -52,7 +52,7 @@ from agentcli.session.configuration import load_configuration
 from agentcli.session.model import ModelInUse
 from agentcli.session.permission_gate import PermissionGate
 from agentcli.session.sandbox_host import SandboxHost
-from agentcli.session.secret_masking import SecretMasking, TokenNote
+from agentcli.session.secret_masking import TokenNote, build_redactor
 from agentcli.types.checks import AnswerChecked
 from agentcli.types.computer import COMPUTER
 from agentcli.types.errors import SettingsError
@@ -124,7 +124,7 @@ class ReplayRunner:
         self._gate = PermissionGate(
             configuration,
             SandboxHost(configuration, paths, emit=_ignore_event),
-            secret_masking=SecretMasking(self._settings),
+            redactor=build_redactor(self._settings),
         )
         self._model = ModelInUse(
             provider=self._playback,
@@ -171,7 +171,7 @@ class ReplayRunner:
             workspace=self._settings.workspace,
             breaker=breaker,
             pace=Pace(TurnLimits().calls_per_minute),
-            clean=self._gate.secret_masking.clean,
+            clean=self._gate.redactor.mask,
             explain=TokenNote(journal.facts),
         )
         model_client = ModelClient(

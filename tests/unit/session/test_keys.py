@@ -9,7 +9,7 @@ from agentcli.session.keys import (
     read_stored_values,
     store_key,
 )
-from agentcli.session.secret_masking import SecretMasking
+from agentcli.session.secret_masking import build_redactor
 from agentcli.types.errors import SettingsError
 from agentcli.types.settings import Settings
 from tests.support.desk import NOWHERE
@@ -52,7 +52,7 @@ def test_dropped_key_is_gone_and_the_others_stay() -> None:
 
 def test_stored_keys_are_hidden_from_model_and_log() -> None:
     store_key("ANTHROPIC_API_KEY", "a-stored-key-of-no-known-shape")
-    masked = SecretMasking(Settings(workspace=NOWHERE)).clean(
+    masked = build_redactor(Settings(workspace=NOWHERE)).mask(
         "it is a-stored-key-of-no-known-shape"
     )
     assert "a-stored-key" not in masked
