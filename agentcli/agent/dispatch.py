@@ -242,8 +242,9 @@ class Dispatcher:
     ) -> tuple[Sequence[Text | Image | Document], bool]:
         """Merge the texts between media; if the text is too long, put it all before the media."""
         text, was_cut = self._limit_text(_join_texts(content))
-        if was_cut:
-            return [Text(text=text), *(one for one in content if not isinstance(one, Text))], True
+        media = [one for one in content if not isinstance(one, Text)]
+        if was_cut or not media:
+            return [*([Text(text=text)] if text else []), *media], was_cut
         blocks: list[Text | Image | Document] = []
         for is_text, run in groupby(content, key=lambda one: isinstance(one, Text)):
             if not is_text:

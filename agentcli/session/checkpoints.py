@@ -61,7 +61,7 @@ class Checkpoints:
     ) -> Iterator[tuple[ToolSpec, Load]]:
         """Yield the same tools, with checkpoints around each that may change something."""
         for spec, load in offers:
-            yield spec, partial(_CheckpointedTool, load, self)
+            yield spec, partial(_CheckpointedTool, spec, load, self)
 
     def prepare(self, is_stopped: Callable[[], bool]) -> None:
         """Look at the workspace ahead, in another thread, if an earlier session has worked in it.
@@ -271,8 +271,8 @@ class Checkpoints:
 class _CheckpointedTool(WrappedTool):
     """A tool whose changes can be undone."""
 
-    def __init__(self, load: Load, checkpoints: Checkpoints) -> None:
-        super().__init__(load())
+    def __init__(self, spec: ToolSpec, load: Load, checkpoints: Checkpoints) -> None:
+        super().__init__(load(), spec)
         self._checkpoints = checkpoints
 
     async def run(self, args: Any, context: ToolContext) -> Output:

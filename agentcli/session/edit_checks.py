@@ -65,7 +65,7 @@ class EditChecks:
         """Yield the same tools, with checks after those that edit files."""
         for spec, load in offers:
             is_edit = spec.source == "built-in" and spec.name in EDITING
-            yield spec, partial(_CheckedEdit, load, self) if is_edit else load
+            yield spec, partial(_CheckedEdit, spec, load, self) if is_edit else load
 
     async def capture_before(self, paths: Sequence[str]) -> Mapping[str, str]:
         """Return what cannot be parsed, by path. Run the commands that have never run."""
@@ -150,8 +150,8 @@ def _to_plain(line: str) -> str:
 class _CheckedEdit(WrappedTool):
     """A tool that edits files, and reports what the edit broke."""
 
-    def __init__(self, load: Load, checks: EditChecks) -> None:
-        super().__init__(load())
+    def __init__(self, spec: ToolSpec, load: Load, checks: EditChecks) -> None:
+        super().__init__(load(), spec)
         self._checks = checks
 
     async def run(self, args: Any, context: ToolContext) -> Output:

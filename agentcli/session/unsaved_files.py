@@ -91,7 +91,7 @@ class _EditorTool(WrappedTool):
     """A tool that reads or changes files, with the editor asked before and told afterwards."""
 
     def __init__(self, tool: Tool, files: UnsavedFiles, workspace: "Workspace") -> None:
-        super().__init__(tool)
+        super().__init__(tool, tool.spec)
         self._files = files
         self._workspace = workspace
         self.preview = self._refresh_and_preview

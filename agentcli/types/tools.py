@@ -354,9 +354,10 @@ class Tool(Protocol):
 class WrappedTool:
     """A tool that is another one but for its `run`, which a subclass has."""
 
-    def __init__(self, tool: Tool) -> None:
+    def __init__(self, tool: Tool, spec: ToolSpec) -> None:
+        """`spec` is the one that the tool is offered by."""
         self._tool = tool
-        self.spec = tool.spec
+        self.spec = spec
         self.parse = tool.parse
         self.effect = tool.effect
         self.preview = tool.preview
