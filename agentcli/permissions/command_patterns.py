@@ -41,8 +41,10 @@ class CommandPattern:
     is_prefix: bool
 
     @staticmethod
-    def parse(text: str) -> "CommandPattern":
-        """Parse a pattern. Raise ValueError whose message is the end of a sentence."""
+    def parse(text: str, *, allows: bool) -> "CommandPattern":
+        """Parse a pattern. Raise ValueError whose message is the end of a sentence.
+
+        With `allows` it is that of an allow rule, and must not allow anything whatever."""
         text = text.strip()
         begin = text.removesuffix(ANY_WORDS)
         line = parse_line(begin)
@@ -56,9 +58,12 @@ class CommandPattern:
         if any(word.is_glob for word in part.words):
             fixed = re.sub(r"[ *]+$", "", begin)
             raise ValueError(f"* is allowed only at the end, as :*, for example bash({fixed}:*)")
-        return CommandPattern(part.argv, is_prefix=begin != text)
+        pattern = CommandPattern(part.argv, is_prefix=begin != text)
+        if allows and (too_wide := pattern._why_not_allowable()):
+            raise ValueError(too_wide)
+        return pattern
 
-    def why_not_allowable(self) -> str | None:
+    def _why_not_allowable(self) -> str | None:
         """Return why an allow rule with this pattern would allow anything; None if it would not."""
         if not self.is_prefix:
             return None

@@ -120,7 +120,7 @@ class PolicyDecider:
             or self._ask_if_meant(subject)
             or judges
             or allows
-            or self._ask_outside(subject)
+            or (self._ask_outside(subject) if subject.paths else None)
             or _allow_reading(why_not_read, mode=mode)
             or self._decide_by_mode(subject, effect, terms, coverage, mode=mode)
         )
@@ -391,7 +391,7 @@ def _add_directories(verdict: Verdict, subject: CallSubject) -> Verdict:
     if verdict.decision == "deny":
         return verdict
     added = subject.added if subject.line is not None else NO_GRANTS
-    if (verdict.decision == "ask" or verdict.by == "rule") and subject.outside:
+    if subject.paths and (verdict.decision == "ask" or verdict.by == "rule"):
         added |= Grants(readable=tuple(reach.real for reach in subject.outside))
     return verdict if added == NO_GRANTS else replace(verdict, grants=verdict.grants | added)
 

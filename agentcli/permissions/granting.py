@@ -23,7 +23,7 @@ from agentcli.system.protected import is_protected
 from agentcli.system.reserved import find_reserved
 from agentcli.system.temporary import TEMPORARY
 from agentcli.types.fast_dataclass import dataclass
-from agentcli.types.grants import NO_GRANTS, WITHOUT_SANDBOX, Grants
+from agentcli.types.grants import NO_GRANTS, NO_REQUEST, WITHOUT_SANDBOX, Grants
 from agentcli.types.messages import ToolCall
 from agentcli.types.tools import Effect
 from agentcli.types.verdicts import (
@@ -73,6 +73,8 @@ def add_grants(verdict: Verdict, review: CallReview) -> Verdict:
     if not review.has_sandbox:
         return replace(verdict, grants=WITHOUT_SANDBOX)
     given = compute_given(verdict.grants, review.rules)
+    if subject.request is NO_REQUEST:
+        return replace(verdict, grants=given)
     missing = find_missing(subject.request.grants, given, workspace=subject.root)
     if missing == NO_GRANTS:
         return replace(verdict, grants=given)

@@ -323,17 +323,11 @@ def _with_tool(
     if pattern is None or (name == "bash" and pattern in ("*", ANY_WORDS)):
         return replace(rule, tools=named)
     if name == "bash":
-        return replace(rule, tools=named, command=_parse_command(rule, pattern))
+        command = CommandPattern.parse(pattern, allows=rule.decision == "allow")
+        return replace(rule, tools=named, command=command)
     if named <= EDITING | READING:
         return replace(rule, tools=named, path=PathPattern.parse(pattern))
     raise ValueError(f"{name} takes no pattern; write {name}")
-
-
-def _parse_command(rule: PermissionRule, pattern: str) -> CommandPattern:
-    command = CommandPattern.parse(pattern)
-    if rule.decision == "allow" and (too_wide := command.why_not_allowable()):
-        raise ValueError(too_wide)
-    return command
 
 
 def _parse_effects(rule: PermissionRule, pattern: str | None) -> frozenset[Effect]:

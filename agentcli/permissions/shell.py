@@ -26,23 +26,19 @@ class ShellWord:
     """True if bash may replace it by file names, any number of them."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ShellPart:
     """One simple command of a line. It has at least one word, and the first has no quotes."""
 
     words: tuple[ShellWord, ...]
+    argv: tuple[str, ...]
+    """The texts of the words."""
+    program: str
+    """The first of them."""
     source: str
     """The text of the command in the line."""
     has_assignments: bool = False
     """True if harmless variables are set for it, which are not among the words."""
-
-    @property
-    def program(self) -> str:
-        return self.words[0].text
-
-    @property
-    def argv(self) -> tuple[str, ...]:
-        return tuple(word.text for word in self.words)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +173,14 @@ def _parse_part(line: str, tokens: list[re.Match[str]]) -> ShellPart:
     command = list(dropwhile(_is_harmless_assignment, tokens))
     _check_program((command or tokens)[0])
     words = tuple(_parse_word(token.group()) for token in command if token.lastgroup == "word")
-    return ShellPart(words, source=source, has_assignments=len(command) < len(tokens))
+    argv = tuple(word.text for word in words)
+    return ShellPart(
+        words=words,
+        argv=argv,
+        program=argv[0],
+        source=source,
+        has_assignments=len(command) < len(tokens),
+    )
 
 
 def _is_harmless_assignment(token: re.Match[str]) -> bool:

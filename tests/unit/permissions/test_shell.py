@@ -117,7 +117,7 @@ def test_globs_are_marked_and_quoted_ones_are_not() -> None:
     assert parsed == PlainLine(
         (
             ShellPart(
-                (
+                words=(
                     ShellWord("ls"),
                     ShellWord("*.py", is_glob=True),
                     ShellWord("src/[ab].py", is_glob=True),
@@ -126,6 +126,8 @@ def test_globs_are_marked_and_quoted_ones_are_not() -> None:
                     ShellWord("["),
                     ShellWord("]"),
                 ),
+                argv=("ls", "*.py", "src/[ab].py", "x*", "y?", "[", "]"),
+                program="ls",
                 source="ls *.py src/[ab].py 'x*' \"y\"? [ ]",
             ),
         )
