@@ -13,14 +13,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal
 
+from agentcli.permissions.review import EvaluationRequest
 from agentcli.system.lazy import compile_later
 from agentcli.system.plain_text import to_plain_text
 from agentcli.types.errors import ProviderError
-from agentcli.types.fast_dataclass import dataclass
-from agentcli.types.messages import AssistantMessage, Json, Text, ToolCall, UserMessage
+from agentcli.types.messages import AssistantMessage, Json, Text, UserMessage
 from agentcli.types.provider import ModelProvider, Request
-from agentcli.types.tools import Effect
-from agentcli.types.verdicts import Mode, Verdict
+from agentcli.types.verdicts import Verdict
 
 LONGEST_CALL_CHARS = 16_000
 LONGEST_REASON_CHARS = 300
@@ -50,18 +49,6 @@ _DECISIONS: dict[str, Literal["allow", "ask", "deny"]] = {
 
 class NoEvaluation(Exception):
     """No usable answer; the message says why."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EvaluationRequest:
-    """A call that a model is asked to evaluate."""
-
-    call: ToolCall
-    effect: Effect
-    workspace: str
-    mode: Mode
-    verdict: Verdict
-    """The `ask` that holds if there is no evaluation, with the rule that wants one."""
 
 
 class ModelEvaluator:

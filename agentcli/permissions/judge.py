@@ -7,13 +7,11 @@ the user changed are judged again before they may run.
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from agentcli.permissions.decide import PolicyDecider
-from agentcli.permissions.evaluator import EvaluationRequest
 from agentcli.permissions.granting import add_grants
-from agentcli.permissions.hooks import HookRunner, HookVerdict
-from agentcli.permissions.review import CallReview
+from agentcli.permissions.review import CallReview, EvaluationRequest
 from agentcli.permissions.rules import make_answer_rule, make_line_rule
 from agentcli.permissions.subject import KNOWN_TOOLS, CallSubject, SubjectFactory
 from agentcli.permissions.suggest import find_remedy, format_options, suggest_rules
@@ -33,6 +31,9 @@ from agentcli.types.verdicts import (
     RuleSuggestion,
     Verdict,
 )
+
+if TYPE_CHECKING:
+    from agentcli.permissions.hooks import HookRunner, HookVerdict
 
 Evaluate: TypeAlias = Callable[[EvaluationRequest], Awaitable[Verdict]]
 
@@ -60,7 +61,7 @@ class PolicyJudge:
         decider: PolicyDecider,
         subjects: SubjectFactory,
         ask_user: AskUser | None,
-        hooks: HookRunner | None = None,
+        hooks: "HookRunner | None" = None,
         evaluate: Evaluate | None = None,
     ) -> None:
         """If `ask_user` is None, nobody can be asked, and what would be asked is denied.
@@ -80,12 +81,12 @@ class PolicyJudge:
         case = self._build_case(call, preview=preview, child=child)
         if case.review.verdict.decision == "deny":
             return case.review.verdict
-        by_hooks = HookVerdict()
-        if self._hooks is not None:
-            by_hooks = await self._hooks.run_before(call, child)
-            if by_hooks.decision == "deny":
-                return _make_hook_verdict("deny", by_hooks)
-            case = self._renew(case)
+        if self._hooks is None:
+            return await self._judge(case, None)
+        by_hooks = await self._hooks.run_before(call, child)
+        if by_hooks.decision == "deny":
+            return _make_hook_verdict("deny", by_hooks)
+        case = self._renew(case)
         if by_hooks.input is not None:
             changed = self._change_input(case, by_hooks.input, by="hook")
             if isinstance(changed, Verdict):
@@ -127,7 +128,7 @@ class PolicyJudge:
         verdict = changed.review.verdict
         return verdict if verdict.decision == "deny" else changed
 
-    async def _judge(self, case: _JudgedCall, by_hooks: HookVerdict) -> Verdict:
+    async def _judge(self, case: _JudgedCall, by_hooks: "HookVerdict | None") -> Verdict:
         on_call = _apply_hooks(case.review.verdict, by_hooks)
         if on_call.by == "evaluator" and self._evaluator is not None:
             on_call = await self._evaluator(self._build_evaluation(case, on_call))
@@ -228,8 +229,10 @@ class PolicyJudge:
             self._decider.add(make_line_rule(subject.command, answer))
 
 
-def _apply_hooks(verdict: Verdict, by_hooks: HookVerdict) -> Verdict:
+def _apply_hooks(verdict: Verdict, by_hooks: "HookVerdict | None") -> Verdict:
     """Return the verdict on a call after its hooks: they lift no rule."""
+    if by_hooks is None:
+        return verdict
     is_open = verdict.decision == "allow" or verdict.by == "evaluator"
     if by_hooks.decision in ("ask", "failed") and is_open:
         return replace(_make_hook_verdict("ask", by_hooks), grants=verdict.grants)
@@ -273,5 +276,5 @@ def _find_wide_remedy(
     return remedy, "; a rule could allow a simpler command"
 
 
-def _make_hook_verdict(decision: Decision, by_hooks: HookVerdict) -> Verdict:
+def _make_hook_verdict(decision: Decision, by_hooks: "HookVerdict") -> Verdict:
     return Verdict(decision=decision, by="hook", reason=f"hook {by_hooks.hook}: {by_hooks.reason}")

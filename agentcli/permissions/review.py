@@ -10,7 +10,9 @@ from agentcli.permissions.rules import PermissionRule
 from agentcli.permissions.subject import CallSubject
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.grants import Grants
-from agentcli.types.verdicts import Verdict
+from agentcli.types.messages import ToolCall
+from agentcli.types.tools import Effect
+from agentcli.types.verdicts import Mode, Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,3 +33,15 @@ class CallReview:
     """True if it is a command that runs in a sandbox."""
     rules: Sequence[PermissionRule]
     """The rules that were valid."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluationRequest:
+    """A call that a model is asked to evaluate."""
+
+    call: ToolCall
+    effect: Effect
+    workspace: str
+    mode: Mode
+    verdict: Verdict
+    """The `ask` that holds if there is no evaluation, with the rule that wants one."""

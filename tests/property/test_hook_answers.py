@@ -6,9 +6,10 @@ from typing import get_args
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentcli.permissions.evaluator import EvaluationRequest, ModelEvaluator
+from agentcli.permissions.evaluator import ModelEvaluator
 from agentcli.permissions.hook_answer import HookAnswer, HookEvent, parse_answer
 from agentcli.permissions.hook_process import HookProblem, HookRun
+from agentcli.permissions.review import EvaluationRequest
 from agentcli.system.plain_text import escape_controls, show_controls
 from agentcli.types.messages import ToolCall
 from agentcli.types.tools import Effect
