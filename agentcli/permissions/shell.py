@@ -184,7 +184,8 @@ def _parse_part(line: str, tokens: list[re.Match[str]]) -> ShellPart:
 
 
 def _is_harmless_assignment(token: re.Match[str]) -> bool:
-    return _HARMLESS_ASSIGNMENT.fullmatch(token.group()) is not None
+    raw = token.group()
+    return "=" in raw and _HARMLESS_ASSIGNMENT.fullmatch(raw) is not None
 
 
 def _iter_tokens(line: str) -> Iterator[re.Match[str]]:
@@ -209,8 +210,10 @@ def _check_program(first: re.Match[str]) -> None:
 
 
 def _parse_word(raw: str) -> ShellWord:
-    bare = _QUOTED.sub("", raw)
-    text = _QUOTED.sub(lambda one: one[1] or _ESCAPED.sub(r"\1", one[2] or ""), raw)
+    bare = text = raw
+    if "'" in raw or '"' in raw:
+        bare = _QUOTED.sub("", raw)
+        text = _QUOTED.sub(lambda one: one[1] or _ESCAPED.sub(r"\1", one[2] or ""), raw)
     return ShellWord(text, is_glob=raw != "[" and any(character in "*?[" for character in bare))
 
 

@@ -31,6 +31,8 @@ _TASK_RUNNERS = {
     *("bazel", "rake", "mix", "swift", "just"),
 }
 """Programs that check code if their first argument says so."""
+_NAMES = (*_RUNNERS, *_TASK_RUNNERS, "test")
+"""A command without any of these in its text checks nothing."""
 _TASK = r"\b(?:test|tests|check|build|lint|vet|clippy|verify|typecheck)\b"
 _INTERPRETER = r"(?:ba|z|da|k)?sh|python[\d.]*|node|ruby|perl|php"
 _TEST_FILE = r"(?:^|[_.-])tests?[_.-]"
@@ -75,6 +77,8 @@ def describe_failure(ran: Command) -> str:
 
 def name_check(command: str) -> str:
     """Return the last check that a command runs, such as `cargo test`; empty if it runs none."""
+    if not any(name in command for name in _NAMES):
+        return ""
     return next(filter(None, map(_name_check, reversed(_split_parts(command)))), "")
 
 

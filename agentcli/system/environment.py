@@ -32,9 +32,11 @@ _ABOUT_A_SECRET = (
     *("EXPIRY", "COUNT"),
 )
 
-_SHELL = compile_later(
-    r"ENV|BASH_ENV|BASHOPTS|SHELLOPTS|POSIXLY_CORRECT|CDPATH|GLOBIGNORE|BASH_XTRACEFD|BASH_FUNC_.*"
-)
+_SHELL = {
+    *("ENV", "BASH_ENV", "BASHOPTS", "SHELLOPTS", "POSIXLY_CORRECT", "CDPATH", "GLOBIGNORE"),
+    "BASH_XTRACEFD",
+}
+_FUNCTION = "BASH_FUNC_"
 
 _FIXED = {
     "TERM": "dumb",
@@ -85,7 +87,7 @@ def build_child_environment(
     kept = {
         name: value
         for name, value in base.items()
-        if not is_secret_name(name) and not _SHELL.fullmatch(name)
+        if name not in _SHELL and not name.startswith(_FUNCTION) and not is_secret_name(name)
     }
     wanted = {name: base[name] for name in passed if name in base}
     locale = {} if base.get("LANG") or base.get("LC_ALL") else _UTF8_LOCALE

@@ -211,7 +211,7 @@ class ShellHandle:
         if not is_told:
             return None
         jobs, _, pipe = rest.partition("\0")
-        codes = tuple(map(int, _CODES.findall(pipe)))
+        codes = () if pipe.isspace() else tuple(map(int, _CODES.findall(pipe)))
         return ShellNote(directory=directory.removesuffix("\n"), has_jobs=jobs != "", pipe=codes)
 
     def answer_requests(self, answer: Callable[[list[str]], str]) -> None:

@@ -54,7 +54,9 @@ def find_fault(command: str, *, on_terminal: bool) -> str:
         return "the command is in a Markdown fence. Send the lines between ``` alone."
     if text.startswith("$ "):
         return 'the command begins with the prompt "$ ". Send what follows it alone.'
-    simple = () if on_terminal else _split_commands(_lex(command))
+    if on_terminal or not any(name in command for name in (*_EDITORS, *_SCREENS)):
+        return ""
+    simple = _split_commands(_lex(command))
     return next(filter(None, map(_explain_need_for_terminal, simple)), "")
 
 
@@ -90,7 +92,8 @@ def read_command(command: str, *, is_awaited: bool) -> ShellCommand:
             "Send whole characters.",
             kind=ErrorKind.INVALID_INPUT,
         ) from None
-    if not is_awaited:
+    may_set_up = any(name in command for name in _SETS_UP)
+    if not is_awaited or not (may_set_up or "|" in command):
         return ShellCommand(script=script)
     lexemes = _lex(command)
     programs = {simple.split(maxsplit=1)[0] for simple in _split_commands(lexemes)}
