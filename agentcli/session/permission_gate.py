@@ -324,7 +324,7 @@ class PermissionGate:
             is_untrusted=lambda: self._provenance.is_untrusted,
             own=self.host.folders.own,
             asks_outside=self.can_ask,
-            keeps_sandbox=keeps_sandbox(self._settings),
+            keeps_sandbox=bool(self._settings.managed) and keeps_sandbox(self._settings),
         )
 
     @cached_property

@@ -19,7 +19,8 @@ from agentcli.types.words import pluralize
 
 NEW_FILE_MODE = 0o644
 _SPECIAL_BITS = stat.S_ISUID | stat.S_ISGID
-_TEMPORARY = compile_later(r"\.agentcli-[0-9a-f]{16}\.tmp")
+TEMPORARY_BEGIN = ".agentcli-"
+_TEMPORARY = compile_later(rf"\{TEMPORARY_BEGIN}[0-9a-f]{{16}}\.tmp")
 _STALE_S = 600.0
 """The age at which a temporary file is left over from a process that was killed."""
 
@@ -38,7 +39,7 @@ def replace_file(
     found = folder.stat(name)
     _require_replaceable(folder, name, found, shown=shown)
     _remove_stale(folder)
-    temporary = f".agentcli-{secrets.token_hex(8)}.tmp"
+    temporary = f"{TEMPORARY_BEGIN}{secrets.token_hex(8)}.tmp"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
     handle = folder.open_file(temporary, flags, NEW_FILE_MODE if found is None else 0o600)
     try:

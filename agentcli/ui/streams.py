@@ -4,12 +4,13 @@ If the reader of stderr goes away, nothing changes. If the reader of stdout does
 """
 
 import errno
+import json
 import os
 import re
 import stat
 import sys
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from agentcli.system.lazy import compile_later
 from agentcli.types.errors import AgentError, Ending, SettingsError
@@ -42,6 +43,13 @@ def write_out(text: str, *, encoding: str | None = None) -> None:
         raise SettingsError(
             f"cannot write to stdout: {error.strerror}", hint="write to a disk with free space"
         ) from error
+
+
+def write_json(record: Mapping[str, Any]) -> None:
+    """Write a line of JSON. Raise as `write_out` does."""
+    text = json.dumps(record, ensure_ascii=False, separators=(",", ":"))
+    # A CI that searches its output for commands finds them inside a line, too.
+    write_out(escape_service_messages(text) + "\n", encoding="utf-8")
 
 
 def write_err(text: str) -> None:

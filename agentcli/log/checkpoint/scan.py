@@ -27,7 +27,7 @@ from agentcli.log.checkpoint.trees import (
     make_stamp,
     write_tree,
 )
-from agentcli.system.replace_file import is_stale, is_temporary
+from agentcli.system.replace_file import TEMPORARY_BEGIN, is_stale, is_temporary
 from agentcli.types.fast_dataclass import dataclass
 
 FILES_MAX = 100_000
@@ -44,6 +44,7 @@ NEVER = frozenset(
 
 _RULES = b".gitignore"
 _SETTINGS = b".agentcli"
+_OURS = TEMPORARY_BEGIN.encode()
 _RACY_NS = 20_000_000
 """The resolution of file system clocks: two writes within it look like one."""
 _UNSURE: Stamp = (0, 0, 0, 0, 0)
@@ -246,23 +247,21 @@ class WorkspaceScan:
         found: dict[bytes, os.stat_result] = {}
         ignored: set[bytes] = set()
         deep = path.count(b"/") >= DEPTH_MAX
-        try:
-            with os.scandir(self._where + b"/" + path) as entries:
-                for entry in entries:
-                    is_dir = entry.is_dir(follow_symlinks=False)
-                    if entry.name in NEVER or (deep and is_dir):
-                        continue
-                    if self._outside and _join(path, entry.name) in self._outside:
-                        continue
-                    if entry.name.startswith(b".") and is_temporary(os.fsdecode(entry.name)):
-                        _remove_if_stale(entry)
-                        continue
-                    if not scope.ignores(entry.name, is_dir=is_dir):
-                        found[entry.name] = entry.stat(follow_symlinks=False)
-                    elif len(ignored) < IGNORED_MAX:
-                        ignored.add(entry.name)
-        except (FileNotFoundError, NotADirectoryError, PermissionError):
-            return found, ignored
+        gone = suppress(FileNotFoundError, NotADirectoryError, PermissionError)
+        with gone, os.scandir(self._where + b"/" + path) as entries:
+            for entry in entries:
+                is_dir = entry.is_dir(follow_symlinks=False)
+                if entry.name in NEVER or (deep and is_dir):
+                    continue
+                if self._outside and _join(path, entry.name) in self._outside:
+                    continue
+                if entry.name.startswith(_OURS) and is_temporary(os.fsdecode(entry.name)):
+                    _remove_if_stale(entry)
+                    continue
+                if not scope.ignores(entry.name, is_dir=is_dir):
+                    found[entry.name] = entry.stat(follow_symlinks=False)
+                elif len(ignored) < IGNORED_MAX:
+                    ignored.add(entry.name)
         return found, ignored
 
     def _forget(self, path: bytes, name: bytes) -> None:

@@ -4,7 +4,6 @@
 they do not know. The published schema is `docs/reference/stream-json.schema.json`.
 """
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
@@ -36,7 +35,7 @@ from agentcli.types.messages import AssistantMessage, ToolCall
 from agentcli.types.spending import compute_spending
 from agentcli.types.tools import Command, Details, Diff, ErrorKind, Structured, ToolResult
 from agentcli.ui.oneshot.request import OutputFormat
-from agentcli.ui.streams import escape_service_messages, write_out
+from agentcli.ui.streams import write_json
 from agentcli.ui.tally import Tally, build_base_json, build_cost_json, build_usage_json
 
 VERSION = 1
@@ -85,7 +84,7 @@ class JsonRenderer:
         if self._stream:
             self.write_line(result)
         else:
-            self._write_json({"v": VERSION, "session": self._session, **result})
+            write_json({"v": VERSION, "session": self._session, **result})
 
     def _render_event(self, event: Event) -> None:
         match event:
@@ -137,12 +136,7 @@ class JsonRenderer:
         self._flush_pieces()
         self._seq += 1
         head = {"v": VERSION, "seq": self._seq, "ts": clock.read_clock(), "session": self._session}
-        self._write_json({**head, **fields})
-
-    def _write_json(self, record: JsonRow) -> None:
-        text = json.dumps(record, ensure_ascii=False, separators=(",", ":"))
-        # A CI that searches its output for commands finds them inside a line, too.
-        write_out(escape_service_messages(text) + "\n", encoding="utf-8")
+        write_json({**head, **fields})
 
 
 def _build_rows(event: Event) -> list[JsonRow]:
