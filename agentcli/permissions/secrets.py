@@ -17,9 +17,14 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote, quote_plus
 
-from agentcli.permissions import secret_context, secret_shapes
-from agentcli.permissions.secret_context import CONTEXT_CHARS, is_ordinary
-from agentcli.permissions.secret_shapes import Span
+from agentcli.permissions.secret_shapes import (
+    CONTEXT_CHARS,
+    Span,
+    find_open_secret,
+    find_spans,
+    is_ordinary,
+    to_bytes,
+)
 from agentcli.permissions.secret_tokens import ByteTokens, Tokens
 from agentcli.system.environment import is_secret_name
 
@@ -70,7 +75,7 @@ class StrippedText(NamedTuple):
 
 def strip_controls(text: str) -> StrippedText | None:
     """Return what is shown of the text; None if it has no control characters."""
-    if not secret_shapes.to_bytes(text).translate(None, _ORDINARY):
+    if not to_bytes(text).translate(None, _ORDINARY):
         return None  # ten times as fast as a pattern
     parts = re.split(f"({_NOISE})", text)
     """What is shown and what is not, by turns."""
@@ -186,11 +191,7 @@ class Redactor:
 
     def open_from(self, text: str) -> int:
         """Return where an incomplete secret may begin; the text's length if there is none."""
-        return min(
-            self._open_value(text),
-            secret_shapes.find_open_secret(text),
-            secret_context.open_from(text),
-        )
+        return min(self._open_value(text), find_open_secret(text))
 
     def _build_byte_twin(self) -> "Redactor":
         """Return the same redactor for text in which every character stands for a byte."""
@@ -211,8 +212,7 @@ class Redactor:
 
     def _iter_places(self, text: str, start: int) -> Iterator[Span]:
         yield from self._iter_values(text, start)
-        yield from secret_shapes.find_spans(text, start)
-        yield from secret_context.iter_hidden_spans(text, start)
+        yield from find_spans(text, start)
 
     def _iter_values(self, text: str, start: int) -> Iterator[Span]:
         for form in self._forms:
