@@ -49,8 +49,8 @@ class SecretShape(NamedTuple):
 _KEY = "[A-Za-z0-9_-]"
 _ALNUM = "[A-Za-z0-9]"
 
-# A row must match SHORTEST_TOKEN characters or more in all, only TOKEN_CHARACTERS: no other text is
-# searched. A test holds every row to it.
+# A row must match SHORTEST_REST characters or more after its prefix, and only TOKEN_CHARACTERS: no
+# other text is searched. A test holds every row to it.
 SHAPES: tuple[SecretShape, ...] = (
     *(SecretShape(prefix, _KEY, f"{_KEY}{{16,}}+") for prefix in ("sk-", "sk_live_", "rk_live_")),
     *(SecretShape(f"gh{kind}_", _ALNUM, f"{_ALNUM}{{20,}}+") for kind in "pousr"),
@@ -90,11 +90,10 @@ _LONGEST_HEADER = 80
 _LONGEST_BLOCK = 16 * 1024
 
 
-SHORTEST_TOKEN = 15
-_RUN = b"k" * SHORTEST_TOKEN
-_AS_RUNS = bytes(ord("k") if chr(code) in TOKEN_CHARACTERS else 0 for code in range(256))
+SHORTEST_REST = 10
 _SIGNS = "-_AJ"
 """Every prefix has one of these. Looking for one character is by far the fastest search."""
+_LONG_CHARS = 20_000
 
 
 def to_bytes(text: str) -> bytes:
@@ -102,19 +101,31 @@ def to_bytes(text: str) -> bytes:
     return text.encode("latin-1", "replace")
 
 
-def find_long_runs(text: str) -> str:
-    """Return the runs of characters that are as long as the shortest key, each on a line.
+@cache
+def _list_shapes(sign: str) -> tuple[SecretShape, ...]:
+    return tuple(shape for shape in SHAPES if sign in shape.prefix)
 
-    They are a small part of most texts, and much faster to search."""
-    marks = to_bytes(text).translate(_AS_RUNS)
-    runs: list[str] = []
-    at = marks.find(_RUN)
-    while at >= 0:
-        end = marks.find(0, at)
-        end = len(marks) if end < 0 else end
-        runs.append(text[at:end])
-        at = marks.find(_RUN, end)
-    return "\n".join(runs)
+
+@cache
+def _compile_beginnings(sign: str) -> tuple[re.Pattern[str], ...]:
+    """Return patterns that find beginnings of keys whose prefix has this sign.
+
+    There is one for each first letter: a pattern that begins with a literal is faster than
+    `str.find`."""
+    beginnings: dict[str, list[str]] = {}
+    for prefix, *_ in _list_shapes(sign):
+        beginning = f"{prefix}(?<!{_ALNUM}{prefix})(?=[{TOKEN_CHARACTERS}]{{{SHORTEST_REST}}})"
+        beginnings.setdefault(prefix[0], []).append(beginning)
+    return tuple(re.compile("|".join(group)) for group in beginnings.values())
+
+
+def _iter_candidates(text: str) -> Iterator[SecretShape]:
+    """Yield the shapes that the text may have. For a short one, patterns are not worth it."""
+    for sign in _SIGNS:
+        if sign in text and (
+            len(text) < _LONG_CHARS or any(one.search(text) for one in _compile_beginnings(sign))
+        ):
+            yield from (shape for shape in _list_shapes(sign) if shape.prefix in text)
 
 
 def find_spans(text: str, start: int) -> Iterator[Span]:
@@ -129,10 +140,8 @@ def find_open_secret(text: str) -> int:
 
 
 def _find_keys(text: str, start: int) -> Iterator[Span]:
-    if any(sign in text for sign in _SIGNS) and (runs := find_long_runs(text)):
-        for shape in SHAPES:
-            if shape.prefix in runs:
-                yield from shape.iter_spans(text, start)
+    for shape in _iter_candidates(text):
+        yield from shape.iter_spans(text, start)
     at = text.find(_BLOCK_BEGIN, start) if "-" in text else -1
     while at >= 0:
         if block := re.compile(_BLOCK, re.ASCII).match(text, at):

@@ -61,6 +61,13 @@ def test_bytes_cut_anywhere_are_masked_as_the_text_is(text: str, data: st.DataOb
     assert streamed.decode() == REDACTOR.mask(text)
 
 
+@examples(300)
+@given(st.lists(PIECES, max_size=8).map("".join))
+def test_secrets_of_a_long_text_are_those_of_a_short_one(text: str) -> None:
+    before = "a line without any\n" * 2000
+    assert REDACTOR.mask(before + text) == before + REDACTOR.mask(text)
+
+
 @examples(200)
 @given(st.sampled_from([*SHAPED, VALUE]), st.data())
 def test_no_secret_survives_with_sequences_inside_it(secret: str, data: st.DataObject) -> None:
