@@ -214,8 +214,10 @@ _LAST_LETTERS = "".join(
     f"[{''.join(sorted({*letters}))}]"
     for letters in zip(*(end[-3:] for end in _NAME_ENDS), strict=True)
 )
-_NAME_END = f"=(?<={_LAST_LETTERS}=)(?:{'|'.join(f'(?<=({end})=)' for end in _NAME_ENDS)})"
-"""Finds the `=`, then compares the last letters before it, which is fast, and then the endings."""
+_EQUALS = f"=(?<={_LAST_LETTERS}=)"
+"""Finds the `=` and compares the last letters before it, which is fast."""
+_NAME_END = f"(?:{'|'.join(f'(?<=({end})=)' for end in _NAME_ENDS)})"
+"""Compares the endings, which is slow: it comes last."""
 _USER = "[^/\\s:@\"'<>]{0,48}"
 _PASSWORD = "[^/\\s@\"'<>]"
 _ADDRESS = rf"://{_USER}:({_PASSWORD}{_MANY})@"
@@ -295,7 +297,7 @@ def _find_assigned(text: str, lowered: str, start: int, *, is_open: bool = False
         return
     reached: dict[int | None, int] = {}
     """Where the latest value ends, for each ending of a name."""
-    pattern = _compile(_NAME_END if is_open else _NAME_END + _BEFORE_VALUE)
+    pattern = _compile(_EQUALS + ("" if is_open else _BEFORE_VALUE) + _NAME_END)
     for equals in pattern.finditer(lowered, start):
         ending = equals.lastindex
         if equals.start() < reached.get(ending, 0):
