@@ -32,12 +32,13 @@ from agentcli.system.environment import is_secret_name
 
 
 _CONTROL = r"\x00-\x08\x0b-\x1f\x7f"
-_NOISE = (
-    r"\x1b\[[0-?]*+[ -/]*+[@-~]?"
-    rf"|\x1b[\]PX^_][^{_CONTROL}\n]*+(?:\x07|\x1b\\)"
-    r"|\x1b[ -/]*+[0-~]?"
-    rf"|[{_CONTROL}]"
+_SEQUENCE = (
+    r"\[[0-?]*+[ -/]*+[@-~]?"
+    rf"|[\]PX^_][^{_CONTROL}\n]*+(?:\x07|\x1b\\)"
+    r"|[ -/]*+[0-~]?"
 )
+# It begins with a set of characters, which is searched faster than the beginnings of alternatives.
+_NOISE = rf"[{_CONTROL}](?:(?<!\x1b)[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f]*+|{_SEQUENCE})"
 _ORDINARY = bytes(set(range(256)) - {*range(0x20), 0x7F} | {*b"\t\n"})
 _BEGUN = rf"\x1b(?:\[[0-?]*+[ -/]*+|[\]PX^_][^{_CONTROL}\n]*+\x1b?|[ -/]*+)\Z"
 
@@ -79,10 +80,10 @@ def strip_controls(text: str) -> StrippedText | None:
         return None  # ten times as fast as a pattern
     parts = re.split(f"({_NOISE})", text)
     """What is shown and what is not, by turns."""
-    ends = [0, *accumulate(map(len, parts))]
-    shown = parts[::2]
-    starts = [0, *accumulate(map(len, shown[:-1]))]
-    return StrippedText("".join(shown), starts, ends[:-1:2])
+    sizes = [*map(len, parts)]
+    origins = [0, *accumulate(sizes)][:-1:2]
+    starts = [0, *accumulate(sizes[:-1:2])]
+    return StrippedText("".join(parts[::2]), starts, origins)
 
 
 def find_open_sequence(text: str) -> int:
