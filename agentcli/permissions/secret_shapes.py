@@ -93,7 +93,7 @@ _LONGEST_BLOCK = 16 * 1024
 SHORTEST_REST = 10
 _SIGNS = "-_AJ"
 """Every prefix has one of these. Looking for one character is by far the fastest search."""
-_LONG_CHARS = 20_000
+_LONG_CHARS = 8_000
 
 
 def to_bytes(text: str) -> bytes:
