@@ -59,7 +59,8 @@ class HiddenValues:
         Masking alone does not know a line of a private key without the first line of the key."""
         values = self.find(current)
         hidden = "\n".join(lines)
-        for token, value in values.items():
+        # The longest first: one value may be part of another, which has its own token.
+        for token, value in sorted(values.items(), key=lambda item: -len(item[1])):
             hidden = hidden.replace(value, token)
         return hidden.split("\n")
 
