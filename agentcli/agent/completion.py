@@ -212,25 +212,24 @@ class CompletionChecks:
         self._rounds = 0
         self._failing: Verified | None = None
 
-    def begin_turn(self) -> None:
-        self._rounds = 0
-        self._failing = None
+    def begin_step(self, *, is_first: bool) -> ToolChoice:
+        """Return the choice of tools for the next request, the first of a turn or a later one.
+
+        Note for the model, once, what a denial in its last reply means."""
+        if is_first:
+            self._rounds, self._failing = 0, None
+        if self._denial_note and _has_unattended_denial(self._journal.facts):
+            self._journal.append(ContextNote(text=self._denial_note, why=NoteReason.DENIED))
+            self._denial_note = ""
+        if self._form is not None and self._form.awaits_call:
+            return ANSWER_TOOL
+        is_open = self._tool_choice == "none" or self._lacks_call()
+        return self._tool_choice if is_open else "auto"
 
     @property
     def has_form(self) -> bool:
         """True if the answer has a form, which then also reports an empty answer."""
         return self._form is not None
-
-    def prepare_request(self) -> tuple[Sequence[ContextNote], ToolChoice]:
-        """Return notes on the calls of the last reply, and the tool that the next must call."""
-        notes: tuple[ContextNote, ...] = ()
-        if self._denial_note and _has_unattended_denial(self._journal.facts):
-            notes = (ContextNote(text=self._denial_note, why=NoteReason.DENIED),)
-            self._denial_note = ""
-        if self._form is not None and self._form.awaits_call:
-            return notes, ANSWER_TOOL
-        is_open = self._tool_choice == "none" or self._lacks_call()
-        return notes, self._tool_choice if is_open else "auto"
 
     def collect_evidence(self) -> Sequence[ContextNote]:
         """Return, once, what failed after the last edit, or that nothing ran that could check it.

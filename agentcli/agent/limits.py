@@ -13,11 +13,11 @@ from agentcli.types.errors import Ending, ToolError
 from agentcli.types.events import TurnEnded
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import ToolCall
-from agentcli.types.settings import Settings
 from agentcli.types.tools import Command, ErrorKind, ToolResult
 from agentcli.types.words import pluralize
 
 PACE_WINDOW_S = 60.0
+CALLS_PER_MINUTE = 1000
 REPEATS_WARNED = 3
 REPEATS_END = 5
 FAILURES_WARNED = 10
@@ -31,21 +31,10 @@ class TurnLimits:
 
     steps: int | None = 100
     wall_s: float | None = None
-    calls_per_minute: int = 1000
-    """The limit for each tool."""
 
-    @classmethod
-    def from_settings(cls, settings: Settings) -> "TurnLimits":
-        return cls(
-            steps=settings.max_turns,
-            wall_s=settings.timeout,
-            calls_per_minute=settings.calls_per_minute,
-        )
-
-    def find_reached(self, *, steps_made: int) -> TurnEnded | None:
-        """Return the end of a turn that may send no further request, or None if it may."""
-        if self.steps is None or steps_made < self.steps:
-            return None
+    def build_last_step(self) -> TurnEnded:
+        """Return the end of a turn that has sent as many requests as `steps`."""
+        assert self.steps is not None
         return TurnEnded(
             ending=Ending.STEP_LIMIT,
             message=f"the limit of {pluralize(self.steps, 'request')} is reached",
@@ -64,7 +53,8 @@ class TurnLimits:
 class Pace:
     """Refuses a tool that is called too often within a minute."""
 
-    def __init__(self, calls_per_minute: int) -> None:
+    def __init__(self, calls_per_minute: int = CALLS_PER_MINUTE) -> None:
+        """`calls_per_minute` is the limit for each tool."""
         self._limit = calls_per_minute
         self._recent: defaultdict[str, deque[float]] = defaultdict(deque)
 

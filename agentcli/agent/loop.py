@@ -255,9 +255,6 @@ class Loop:
         else:
             self._journal.append(TurnStarted(message=message))
         self._breaker.begin_turn()
-        self._model_client.begin_turn()
-        if self._completion_checks is not None:
-            self._completion_checks.begin_turn()
         self._steps_made = 0
         self._bad_replies = 0
         self._lacks_answer = False
@@ -283,16 +280,15 @@ class Loop:
 
     async def _run_steps(self) -> TurnEnded:
         while True:
-            over = self._limits.find_reached(steps_made=self._steps_made)
-            if over is not None:
-                return over
+            if self.steps_left == 0:
+                return self._limits.build_last_step()
             self._steps_made += 1
-            checks = self._completion_checks
-            notes, choice = checks.prepare_request() if checks else ((), "auto")
-            for note in (*self._collect_notes(), *notes):
+            is_first, checks = self._steps_made == 1, self._completion_checks
+            for note in self._collect_notes():
                 self._journal.append(note)
+            choice = checks.begin_step(is_first=is_first) if checks else "auto"
             try:
-                reply = await self._model_client.send(tool_choice=choice)
+                reply = await self._model_client.send(tool_choice=choice, begins_turn=is_first)
             except ProviderError as error:
                 if await self._model_client.try_to_recover(error):
                     continue

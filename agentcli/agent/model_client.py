@@ -15,6 +15,7 @@ from typing import TypeAlias
 from agentcli.agent.compaction import Compactor
 from agentcli.agent.journal import Journal
 from agentcli.agent.prompt_cache import (
+    CHEAP_TOKENS,
     WORTH_REPORTING_TOKENS,
     CachedPrompt,
     CacheWatch,
@@ -91,20 +92,19 @@ class ModelClient:
         """The model of the last request."""
         self._cache = CacheWatch()
         self._overflows = 0
-        self._is_forecast_due = False
 
-    def begin_turn(self) -> None:
-        self._overflows = 0
-        self._is_forecast_due = True
-
-    async def send(self, *, tool_choice: ToolChoice = "auto") -> AssistantMessage:
+    async def send(
+        self, *, tool_choice: ToolChoice = "auto", begins_turn: bool = False
+    ) -> AssistantMessage:
         """Return the next reply; raise ProviderError."""
         model = self._asked = self._model()
         request = self._build_request(model, tool_choice)
         if self._compactor is not None:
             request = await self._compactor.fit_request(request, by=self._list_summarisers(model))
         began, partial = time.monotonic(), _PartialReply(self._journal.append, price=model.price)
-        self._forecast_cost(request, model.price)
+        if begins_turn:
+            self._overflows = 0
+            self._forecast_cost(request, model.price)
         try:
             reply = await model.provider.send(request, partial.handle_delta)
         except ProviderError as error:
@@ -255,16 +255,12 @@ class ModelClient:
         )
 
     def _forecast_cost(self, request: Request, price: Price) -> None:
-        """Warn once per turn, if the request is expensive."""
-        if self._compactor is None or not self._is_forecast_due:
+        """Warn if the request is expensive."""
+        size = self._compactor.size if self._compactor else None
+        if size is None or (tokens := size.measure(request)) < CHEAP_TOKENS:
             return
-        self._is_forecast_due = False
-        size = self._compactor.size
         large = self._cache.forecast_cost(
-            request,
-            tokens=size.measure(request),
-            cached_tokens=size.counted_tokens,
-            price=price,
+            request, tokens=tokens, cached_tokens=size.counted_tokens, price=price
         )
         if large is not None:
             self._journal.append(Warned(code="cost.forecast", message=large))

@@ -125,6 +125,8 @@ def _describe_change(number: int, old: Message, new: Message) -> str:
 
 
 LARGE_USD = 0.25
+CHEAP_TOKENS = 10_000
+"""A shorter prompt costs less than `LARGE_USD`, whatever the model."""
 LARGE_TOKENS = 100_000
 """The number of uncached tokens that is high if the price is not known."""
 

@@ -11,7 +11,7 @@ from agentcli.agent.budget import Budget
 from agentcli.agent.completion import CompletionChecks
 from agentcli.agent.dispatch import Clean, Dispatcher, ResultHook
 from agentcli.agent.journal import Journal
-from agentcli.agent.limits import Breaker, Pace, TurnLimits
+from agentcli.agent.limits import CALLS_PER_MINUTE, Breaker, Pace, TurnLimits
 from agentcli.agent.loop import Loop, OnDeny
 from agentcli.agent.model_client import ModelClient
 from agentcli.agent.toolset import Toolset
@@ -145,6 +145,7 @@ def bench(
     *,
     judge: Judge = allow,
     limits: TurnLimits | None = None,
+    calls_per_minute: int = CALLS_PER_MINUTE,
     after: Sequence[ResultHook] = (),
     parallel: bool = True,
     price: Callable[[Usage], float | None] = lambda usage: None,
@@ -167,7 +168,7 @@ def bench(
         emit=journal.append,
         workspace=Path(),
         breaker=breaker,
-        pace=Pace(limits.calls_per_minute),
+        pace=Pace(calls_per_minute),
         result_hooks=after,
         clean=clean,
     )

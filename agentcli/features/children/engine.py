@@ -181,11 +181,7 @@ class ChildAgents(SessionFeature):
         from agentcli.agent.children import Child
 
         own_parts = self._parts
-        limits = replace(
-            TurnLimits.from_settings(own_parts.settings),
-            steps=_limit_steps(context.steps_left),
-            wall_s=WALL_S,
-        )
+        limits = TurnLimits(steps=_limit_steps(context.steps_left), wall_s=WALL_S)
         log = LogWriter(own_parts.paths.choose_child_log())
         journal = Journal(
             f"{own_parts.paths.id}/{log.path.stem}",

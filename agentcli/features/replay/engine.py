@@ -170,7 +170,7 @@ class ReplayRunner:
             emit=journal.append,
             workspace=self._settings.workspace,
             breaker=breaker,
-            pace=Pace(TurnLimits().calls_per_minute),
+            pace=Pace(),
             clean=self._gate.redactor.mask,
             explain=TokenNote(journal.facts),
         )

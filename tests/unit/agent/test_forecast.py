@@ -1,6 +1,12 @@
 import pytest
 
-from agentcli.agent.prompt_cache import forecast_cost
+from agentcli.agent.prompt_cache import (
+    CHEAP_TOKENS,
+    LARGE_USD,
+    build_prompt_usage,
+    forecast_cost,
+)
+from agentcli.providers.catalog import compute_cost_usd, list_model_names, resolve
 from agentcli.types.messages import Usage
 from agentcli.types.provider import Price
 
@@ -47,3 +53,9 @@ def test_request_that_costs_much_is_told_before_it_is_sent(
 ) -> None:
     told = forecast_cost(tokens=tokens, cached_tokens=500_000, why_cold=why_cold, price=of)
     assert told == said
+
+
+@pytest.mark.parametrize("name", list_model_names())
+def test_no_model_makes_a_short_prompt_cost_much(name: str) -> None:
+    cost_usd = compute_cost_usd(resolve(name), build_prompt_usage(CHEAP_TOKENS, is_long=True))
+    assert cost_usd is None or cost_usd < LARGE_USD

@@ -160,7 +160,7 @@ def test_same_call_twice_in_one_reply_counts_once() -> None:
 
 def test_rate_limit_refuses_a_tool_that_is_called_too_often() -> None:
     replies = [reply(call("echo", f"c{n}", n=n)) for n in range(4)]
-    done = bench([*replies, reply("ok")], [echo()], limits=TurnLimits(calls_per_minute=3))
+    done = bench([*replies, reply("ok")], [echo()], calls_per_minute=3)
     assert done.turn().ending is Ending.DONE
     assert [answer.error for answer in results(done)] == [None, None, None, ErrorKind.LIMITED]
 
