@@ -18,7 +18,7 @@ from agentcli.system.tokens import estimate
 from agentcli.types.deltas import AttemptBrokenOff, Delta
 from agentcli.types.errors import ProviderError, ProviderErrorKind
 from agentcli.types.messages import AssistantMessage, Usage
-from agentcli.types.provider import ModelProvider, OnDelta, Price, Request, is_kept_long
+from agentcli.types.provider import CACHE_LIFETIME_S, ModelProvider, OnDelta, Price, Request
 from agentcli.types.spending import NO_SPENDING, Spending
 
 OutputLimit: TypeAlias = Callable[[], int | None]
@@ -235,7 +235,8 @@ class _BudgetedProvider:
     async def send(self, request: Request, on_delta: OnDelta) -> AssistantMessage:
         prompt_tokens = self._size.measure(request)
         wanted = request.output_limit_tokens or self._output_limit() or UNKNOWN_OUTPUT_TOKENS
-        price = _price_long_writes(self._price) if is_kept_long(request) else self._price
+        is_long = request.cache_lifetime_s > CACHE_LIFETIME_S
+        price = _price_long_writes(self._price) if is_long else self._price
         async with self._budget.admit(prompt_tokens, wanted, price, self._share) as allowed:
             if allowed < wanted:
                 request = replace(request, output_limit_tokens=allowed)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Usage
-from agentcli.types.provider import Message, Price, Request, is_kept_long
+from agentcli.types.provider import CACHE_LIFETIME_S, Message, Price, Request
 from agentcli.types.tools import ToolMessage
 
 WORTH_REPORTING_TOKENS = 2048
@@ -42,7 +42,7 @@ class CacheWatch:
             cached_tokens=cached_tokens,
             why_cold=self.explain_cold_cache(request),
             price=price,
-            is_long=is_kept_long(request),
+            is_long=request.cache_lifetime_s > CACHE_LIFETIME_S,
         )
 
     def explain_cold_cache(self, request: Request) -> str:

@@ -158,14 +158,17 @@ def _build_parts(
     """Build the parts: the permission gate with all it needs, then the tools, which need it."""
     settings, emit = configuration.settings, journal.append
     mode = CurrentMode(value=settings.mode)
-    hooks = build_hooks(
-        configuration,
-        paths,
-        emit=emit,
-        clean=redactor.mask,
-        mode=mode,
-        is_resumed=is_resumed,
-    )
+    hooks = None
+    if configuration.hooks is not None:
+        hooks = build_hooks(
+            configuration.hooks,
+            configuration,
+            paths,
+            emit=emit,
+            clean=redactor.mask,
+            mode=mode,
+            is_resumed=is_resumed,
+        )
     directories = Directories(settings, own=partial(find_own_paths, paths), emit=emit)
     gate = PermissionGate(
         configuration,
@@ -208,6 +211,7 @@ def _build_parts(
     )
     return SessionParts(
         configuration=configuration,
+        settings=settings,
         paths=paths,
         journal=journal,
         toolset=toolset,
@@ -230,6 +234,11 @@ def _build_parts(
         ),
         directories=directories,
         child_listeners=[],
+        start_notes=[],
+        step_notes=[
+            *([hooks.collect_notes] if hooks else []),
+            builtin_tools.collect_notes,
+        ],
         open_beside=open_beside,
     )
 
@@ -256,13 +265,8 @@ def _assemble(
     for listener in (one for feature in features.values() for one in feature.listeners):
         journal.subscribe(listener)
     journal.subscribe(preparation)
-    sources = (
-        *([parts.hooks.collect_notes] if parts.hooks else []),
-        parts.builtin_tools.collect_notes,
-        *(feature.collect_notes for feature in features.values()),
-        context_sources.collect_notes,
-    )
-    steering = Steering(lambda: [note for collect in sources for note in collect()])
+    parts.step_notes.append(context_sources.collect_notes)
+    steering = Steering(parts.step_notes)
     model_client = parts.build_model_client(
         parts.toolset, journal=journal, answer_schema=completion.answer_schema
     )
@@ -370,7 +374,7 @@ def _announce(
     if settings.directories or settings.add_dir or start.past.facts:
         parts.directories.start(tuple(journal.facts))
     if not is_in_turn(journal.facts):  # a fork that was cut in a turn continues unchanged
-        notes = [note for one in features.values() for note in one.build_start_notes()]
+        notes = [note for collect in parts.start_notes for note in collect()]
         for fact in context_sources.instructions.build_start_notes(notes):
             journal.append(fact)
     for warning in _iter_warnings(parts, features, choice_warning=choice_warning):

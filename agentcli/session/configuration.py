@@ -54,11 +54,8 @@ class Configuration:
     """None if the repository brings nothing for agents."""
     hooks: ConfiguredHooks | None = None
     """None if no file has hooks, or if they were not loaded."""
-
-    @property
-    def scripts(self) -> tuple[Path, ...]:
-        """The files of a trusted repository that its own commands run."""
-        return self.project.scripts if self.project else ()
+    scripts: tuple[Path, ...] = ()
+    """The files of a trusted repository that its own commands run."""
 
     @property
     def granted_hosts(self) -> tuple[str, ...]:
@@ -104,6 +101,7 @@ def load_configuration(
         rules=load_rules(settings, project),
         project=project,
         hooks=_load_hooks(project) if uses_hooks else None,
+        scripts=project.scripts if project else (),
     )
 
 

@@ -257,7 +257,9 @@ class PromptMenu(Protocol):
 
 
 class SessionFeature:
-    """What a feature adds to a session. A feature overrides what it has; the rest adds nothing."""
+    """What a feature adds to a session. A feature overrides what it has; the rest adds nothing.
+
+    What it has to tell the model it adds to `start_notes` and `step_notes` of the parts."""
 
     listeners: "Sequence[Listener]" = ()
     warnings: "Sequence[Warned]" = ()
@@ -269,14 +271,6 @@ class SessionFeature:
     """Tools that are always declared."""
     foreign_offers: "Sequence[tuple[ToolSpec, Load]]" = ()
     """Tools that are declared if there are few, and else found by search."""
-
-    def build_start_notes(self) -> "Sequence[ContextNote | Warned]":
-        """Return notes for the model on what is available. Called when all tools are known."""
-        return ()
-
-    def collect_notes(self) -> "Sequence[ContextNote]":
-        """Return what the model needs to know before its next reply."""
-        return ()
 
     def describe_activity(self) -> str:
         """Return what it does beside the turns, in a few words for the toolbar."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from agentcli.agent.dispatch import Clean
 from agentcli.log.paths import SessionPaths
-from agentcli.session.configuration import Configuration
+from agentcli.session.configuration import Configuration, ConfiguredHooks
 from agentcli.session.plugins import is_plugin_unchanged
 from agentcli.types.errors import Ending, ToolError
 from agentcli.types.events import (
@@ -220,6 +220,7 @@ class SessionHooks:
 
 
 def build_hooks(
+    configured: ConfiguredHooks,
     configuration: Configuration,
     paths: SessionPaths,
     *,
@@ -227,11 +228,7 @@ def build_hooks(
     clean: Clean,
     mode: CurrentMode,
     is_resumed: bool,
-) -> SessionHooks | None:
-    """Return the hooks, or None if none are configured."""
-    configured = configuration.hooks
-    if configured is None:
-        return None
+) -> SessionHooks:
     hooks = [hook for file in configured.files for hook in file.hooks]
     return SessionHooks(
         emit,

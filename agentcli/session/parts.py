@@ -9,6 +9,7 @@ from agentcli.agent.compaction import Compactor
 from agentcli.agent.dispatch import Dispatcher
 from agentcli.agent.journal import Journal, Listener
 from agentcli.agent.limits import Breaker, Pace
+from agentcli.agent.loop import CollectNotes
 from agentcli.agent.model_client import ModelClient, load_system_prompt
 from agentcli.agent.toolset import Toolset
 from agentcli.log.paths import SessionPaths
@@ -35,6 +36,8 @@ BuildChildListener: TypeAlias = Callable[[str, str], Listener]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionParts:
     configuration: Configuration
+    settings: Settings
+    """Those of the configuration."""
     paths: SessionPaths
     journal: Journal
     toolset: Toolset
@@ -49,12 +52,12 @@ class SessionParts:
     directories: Directories
     child_listeners: list[BuildChildListener]
     """What features add to hear the events of each child agent."""
+    start_notes: list[CollectNotes]
+    """What features add to be asked for notes once, when all tools are known."""
+    step_notes: list[CollectNotes]
+    """What parts and features add to be asked for notes before each request."""
     open_beside: "Callable[[Path, Journal], SessionParts]"
     """Build the parts of an agent that works in another directory, with a journal of its own."""
-
-    @property
-    def settings(self) -> Settings:
-        return self.configuration.settings
 
     def build_model_client(
         self,

@@ -49,9 +49,9 @@ class SteeringMessage:
 
 
 class Steering:
-    def __init__(self, collect_notes: CollectNotes) -> None:
-        """`collect_notes` returns the other context notes for the model."""
-        self._collect_notes = collect_notes
+    def __init__(self, sources: Sequence[CollectNotes]) -> None:
+        """`sources` return the other context notes for the model."""
+        self._sources = sources
         self._waiting: list[SteeringMessage] = []
 
     def add(self, text: str) -> SteeringMessage:
@@ -78,7 +78,7 @@ class Steering:
             ContextNote(text=one.text, why=NoteReason.USER, attached=one.attachments or ())
             for one in ready
         ]
-        return [*self._collect_notes(), *notes]
+        return [*(note for collect in self._sources for note in collect()), *notes]
 
 
 class Session:

@@ -48,11 +48,6 @@ class Request:
     """Groups the requests of one conversation, for providers that route their cache by a key."""
 
 
-def is_kept_long(request: Request) -> bool:
-    """Return whether the provider should keep the prompt for an hour."""
-    return request.cache_lifetime_s > CACHE_LIFETIME_S
-
-
 OnDelta: TypeAlias = Callable[[Delta], None]
 Price: TypeAlias = Callable[[Usage], float | None]
 """A function that returns the cost in USD of some usage; None if it is not known."""

@@ -64,14 +64,15 @@ class ChildAgents(SessionFeature):
         self._agents = Lazy(self._build_agents)
         self._spec = build_delegate_spec(parts.settings, parts.journal.facts)
         self.offers = ((self._spec, self._build_delegate),)
-
-    def build_start_notes(self) -> list[ContextNote | Warned]:
-        """Return the context notes about the available roles, and warnings."""
-        facts: list[ContextNote | Warned] = []
         if not self._spec.deferred:  # else there are no roles
-            self._roles, facts = load_roles(self._parts.settings, tools=self._parts.toolset.specs)
-        started = any(isinstance(fact, AgentStarted) for fact in self._parts.journal.facts)
-        return [*facts, *(self.agents.build_warnings() if started else ())]
+            parts.start_notes.append(self._load_roles)
+        if any(isinstance(fact, AgentStarted) for fact in parts.journal.facts):
+            parts.start_notes.append(lambda: self.agents.build_warnings())
+
+    def _load_roles(self) -> list[ContextNote | Warned]:
+        """Load the available roles. Return the context notes about them, and warnings."""
+        self._roles, facts = load_roles(self._parts.settings, tools=self._parts.toolset.specs)
+        return facts
 
     def _build_delegate(self) -> Tool:
         from agentcli.agent.children import ChildRunner
@@ -115,13 +116,12 @@ class ChildAgents(SessionFeature):
     def _build_agents(self) -> "BackgroundAgents":
         from agentcli.features.children.background import BackgroundAgents
 
-        return BackgroundAgents(self._parts, open_child=self._open_child)
+        agents = BackgroundAgents(self._parts, open_child=self._open_child)
+        self._parts.step_notes.append(agents.collect_notes)
+        return agents
 
     def describe_activity(self) -> str:
         return self._agents.made.describe_activity() if self._agents.made else ""
-
-    def collect_notes(self) -> Sequence[ContextNote]:
-        return self._agents.made.collect_notes() if self._agents.made else ()
 
     async def find_unfinished(self) -> Sequence[ContextNote]:
         return await self._agents.made.find_unfinished() if self._agents.made else ()

@@ -48,9 +48,9 @@ def build_session_feature(parts: "SessionParts") -> "Servers | None":
     from agentcli.features.mcp.servers import Servers
     from agentcli.features.mcp.session_sampling import build_sampling
 
-    servers, problems = _leave_out_unusable(entries)
-    return Servers(
-        servers,
+    usable, problems = _leave_out_unusable(entries)
+    servers = Servers(
+        usable,
         parts.settings,
         gate=parts.gate,
         emit=parts.journal.append,
@@ -60,6 +60,9 @@ def build_session_feature(parts: "SessionParts") -> "Servers | None":
         sampling=build_sampling(parts),
         problems=problems,
     )
+    parts.start_notes.append(servers.build_start_notes)
+    parts.step_notes.append(servers.collect_notes)
+    return servers
 
 
 def _leave_out_unusable(found: "Entries") -> "tuple[Sequence[ServerEntry], Sequence[str]]":

@@ -84,14 +84,17 @@ class ToolServer:
             mask=EventMasking(redactor),
         )
         emit, mode = self._journal.append, CurrentMode(value=self._settings.mode)
-        self._hooks = build_hooks(
-            configuration,
-            paths,
-            emit=emit,
-            clean=redactor.mask,
-            mode=mode,
-            is_resumed=False,
-        )
+        self._hooks = None
+        if configuration.hooks is not None:
+            self._hooks = build_hooks(
+                configuration.hooks,
+                configuration,
+                paths,
+                emit=emit,
+                clean=redactor.mask,
+                mode=mode,
+                is_resumed=False,
+            )
         self._gate = PermissionGate(
             configuration,
             SandboxHost(configuration, paths, emit=emit),

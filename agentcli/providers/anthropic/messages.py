@@ -33,7 +33,7 @@ from agentcli.types.messages import (
     ToolCall,
     UserMessage,
 )
-from agentcli.types.provider import Message, Request, ToolChoice, is_kept_long
+from agentcli.types.provider import CACHE_LIFETIME_S, Message, Request, ToolChoice
 from agentcli.types.tools import ToolMessage, ToolResult, ToolSpec
 
 __all__ = ["HISTORY_KEY", "PROTOCOL", "decoder", "encode", "headers", "path", "read_error"]
@@ -70,7 +70,7 @@ def encode(request: Request, model: Model) -> dict[str, Json]:
         "max_tokens": _choose_output_limit(request.output_limit_tokens, model),
         "stream": True,
     }
-    is_long = is_kept_long(request)
+    is_long = request.cache_lifetime_s > CACHE_LIFETIME_S
     marker = _LONG_CACHE_CONTROL if is_long else _CACHE_CONTROL
     if request.service_tier:
         body["service_tier"] = request.service_tier
