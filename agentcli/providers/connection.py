@@ -34,7 +34,6 @@ from agentcli.providers.http.sockets import (
 )
 from agentcli.providers.http.sse import Event
 from agentcli.providers.length import count_request_tokens
-from agentcli.providers.names import decode_names
 from agentcli.providers.normalize import NormalizedHistory, prepare_request, restore_names
 from agentcli.providers.providers import Key, Provider
 from agentcli.providers.request_tools import drop_rejected
@@ -136,10 +135,11 @@ class ProviderConnection:
         self.model = replace(model, quirks=model.quirks | quirks.known) if quirks else model
         self._quirks = quirks
         self._sent: Mapping[str, Json] = {}
+        """The body of the latest request."""
         self._learning = learning or LearnedModel(model)
         self._dialect = dialect
         self._socket = socket
-        self._headers = dialect.headers(key.value if key else None)
+        self._key = key.value if key else None
         self._timeouts = timeouts or Timeouts()
         self._body_text = RequestBody()
         self._limited: ModelProvider | None = None
@@ -150,9 +150,8 @@ class ProviderConnection:
         self._hurried: asyncio.Event | None = None
 
     async def send(self, request: Request, show: OnDelta) -> AssistantMessage:
-        wired = prepare_request(request, self._normal)
-        taken = self._normal.ids
-        names = decode_names(spec.name for spec in (*request.tools, *request.deferred))
+        prepared = prepare_request(request, self._normal)
+        wired, names = prepared.request, prepared.names
         try:
             message = await self._send_with_retries(wired, show, names)
         except ProviderError as error:
@@ -161,7 +160,7 @@ class ProviderConnection:
             # The server may have forgotten the reply we continue, so send the whole conversation.
             message = await self._send_with_retries(_drop_continuation(wired), show, names)
         self._learning.note(message.usage)
-        return restore_names(message, taken=taken, names=names)
+        return restore_names(message, taken=prepared.ids, names=names)
 
     def wrap_attempts(self, limit: ProviderWrapper) -> ModelProvider:
         """Pass every attempt through `limit` from now on; return this connection."""
@@ -229,14 +228,14 @@ class ProviderConnection:
 
     async def _send_once(self, request: Request, show: OnDelta) -> AssistantMessage:
         """Send one request and read its answer to the end. Raise what the socket raises."""
-        encoded = self._sent = self._dialect.encode(request, self.model)
-        received = _ReceivedReply(self._dialect.decoder(self.model), show)
+        encoded = self._dialect.build_request(request, self.model, self._key)
+        self._sent = encoded.body
+        received = _ReceivedReply(encoded.decoder, show)
         try:
-            body = self._body_text.write(encoded, self._dialect.HISTORY_KEY)
             events = self._socket.exchange(
-                self._dialect.path(self.model),
-                headers=self._headers,
-                body=body,
+                encoded.path,
+                headers=encoded.headers,
+                body=self._body_text.write(encoded.body, self._dialect.HISTORY_KEY),
                 on_sent=lambda: show(RequestSent()),
             )
             await self._take_all(events, received)

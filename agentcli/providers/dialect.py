@@ -94,10 +94,26 @@ class Decoder(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EncodedRequest:
+    """A request in the words of a protocol, and the decoder of its reply."""
+
+    path: str
+    """The path below the base address, with its version and query: `/v1/messages`.
+
+    The version is dropped if the base address already has one (`http/route.py`)."""
+    headers: Mapping[str, str]
+    body: dict[str, Json]
+    decoder: Decoder
+    """Its echoes carry `PROTOCOL` and the requested name of the model."""
+
+
 class Dialect(Protocol):
     PROTOCOL: str
     HISTORY_KEY: str
     """The key of the body whose list grows with each step. Everything else stays the same."""
+
+    def build_request(self, request: Request, model: Model, key: str | None) -> EncodedRequest: ...
 
     def encode(self, request: Request, model: Model) -> dict[str, Json]:
         """Return the body. Must not change what it returned before: its history only grows.
@@ -108,18 +124,7 @@ class Dialect(Protocol):
         """
         ...
 
-    def decoder(self, model: Model) -> Decoder:
-        """Return a decoder. Its echoes carry `PROTOCOL` and `model.name`, the requested name."""
-        ...
-
-    def path(self, model: Model) -> str:
-        """Return the path below the base address, with its version and query: `/v1/messages`.
-
-        The version is dropped if the base address already has one (`http/route.py`).
-        """
-        ...
-
-    def headers(self, key: str | None) -> dict[str, str]: ...
+    def build_headers(self, key: str | None) -> dict[str, str]: ...
 
     def read_error(self, status: int, headers: Mapping[str, str], body: Json) -> ProviderError:
         """Return an HTTP error as a sentence. `body` is a string if it was not JSON.

@@ -157,7 +157,7 @@ async def _fetch(
     )
     try:
         return await socket.fetch_document(
-            path, headers=dialect.headers(good_key.value if good_key else None)
+            path, headers=dialect.build_headers(good_key.value if good_key else None)
         )
     except (HttpError, ConnectionBroken) as error:
         raise _explain(error, provider, dialect=dialect, key=good_key) from None
@@ -248,7 +248,7 @@ async def ask_provider_about(
     if not address:
         return model
     good_key = require_key(key, provider)
-    headers = dialect.headers(good_key.value if good_key else None)
+    headers = dialect.build_headers(good_key.value if good_key else None)
     for question in _list_queries(model, provider):
         base_url = _read_origin(address) if question.is_native else address
         document = await _fetch_answer(question, base_url, environ=environ, headers=headers)

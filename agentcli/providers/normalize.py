@@ -11,14 +11,16 @@ the longer one's normal form: caches stay warm, and thinking that is bound to it
 valid.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias, TypeGuard, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeGuard, TypeVar
+from zlib import crc32
 
 from agentcli.providers.arguments import replace_unpaired, replace_unpaired_json
 from agentcli.providers.dialect import Model
 from agentcli.providers.incremental import count_common_start, memoize
-from agentcli.providers.names import encode_id, encode_name
+from agentcli.system.lazy import compile_later
 from agentcli.types.computer import COMPUTER
 from agentcli.types.messages import (
     AssistantMessage,
@@ -34,6 +36,42 @@ from agentcli.types.messages import (
 )
 from agentcli.types.provider import Message, Request
 from agentcli.types.tools import ErrorKind, ToolMessage, ToolResult, ToolSpec
+
+# Tool names and call ids in the alphabet that every provider accepts. Each encoding depends on the
+# name or id alone, so it is the same in every request, whatever else is in it.
+
+
+_ACCEPTED_NAME = compile_later(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+_NAME_CHARS = 64
+_ID_CHARS = 40
+_FOREIGN = compile_later(r"[^A-Za-z0-9_-]")
+
+
+def encode_name(name: str) -> str:
+    """Return the name itself if every provider accepts it, else a readable one with a digest."""
+    if _ACCEPTED_NAME.fullmatch(name):
+        return name
+    readable = _FOREIGN.sub("_", name)
+    if not re.match(r"[A-Za-z_]", readable):
+        readable = f"_{readable}"
+    return _cut(readable, f"_{_hash_text(name)}", limit=_NAME_CHARS)
+
+
+def encode_id(call_id: str, *, suffix: str = "") -> str:
+    """Return an id that every provider accepts. The caller must keep ids unique: two may clash."""
+    readable = _FOREIGN.sub("_", call_id) or "call"
+    if len(readable) + len(suffix) > _ID_CHARS:
+        suffix = f"_{_hash_text(call_id)}{suffix}"
+    return _cut(readable, suffix, limit=_ID_CHARS)
+
+
+def _hash_text(text: str) -> str:
+    return f"{crc32(text.encode('utf-8', 'replace')):08x}"
+
+
+def _cut(text: str, suffix: str, *, limit: int) -> str:
+    return text[: limit - len(suffix)] + suffix
+
 
 # Cleaning one message: nothing empty, broken or foreign, and no image the model cannot see
 
@@ -323,10 +361,18 @@ def restore_names(
 # A whole request, with its tools
 
 
-def prepare_request(request: Request, normal: NormalizedHistory) -> Request:
-    """Return the request in the form that every dialect takes."""
+class PreparedRequest(NamedTuple):
+    request: Request
+    """In the form that every dialect takes."""
+    ids: Mapping[str, int]
+    """The ids of all calls in it."""
+    names: Mapping[str, str]
+    """Our names of the tools by the encoded ones. One not in it was made up by the model."""
+
+
+def prepare_request(request: Request, normal: NormalizedHistory) -> PreparedRequest:
     choice = request.tool_choice
-    return replace(
+    prepared = replace(
         request,
         messages=normal.normalize(request.messages),
         tools=_rename_tools(request.tools),
@@ -334,6 +380,8 @@ def prepare_request(request: Request, normal: NormalizedHistory) -> Request:
         deferred=_rename_tools(request.deferred),
         tool_choice=choice if choice in ("auto", "required", "none") else encode_name(choice),
     )
+    names = {encode_name(spec.name): spec.name for spec in (*request.tools, *request.deferred)}
+    return PreparedRequest(prepared, normal.ids, names)
 
 
 @memoize

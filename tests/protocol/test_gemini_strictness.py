@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentcli.types.provider import Message
+from tests.support.encoded import encode_word
 from tests.support.examples import examples
 from tests.support.gemini_fixtures import DIALECTS, answered, decoded, encoded, model, said
 from tests.support.provider import Recorded
@@ -21,10 +22,10 @@ Change = Callable[[Object], object]
 
 
 def posted(protocol: str, body: Object) -> Recorded:
-    headers = DIALECTS[protocol].headers("test-key")
+    headers = DIALECTS[protocol].build_headers("test-key")
     return Recorded(
         method="POST",
-        path=DIALECTS[protocol].path(model(protocol)),
+        path=encode_word(DIALECTS[protocol], model(protocol)).path,
         headers={"content-type": "application/json"} | {k.lower(): v for k, v in headers.items()},
         body=json.dumps(body).encode(),
         connection=0,

@@ -22,6 +22,7 @@ from agentcli.types.errors import ProviderError
 from agentcli.types.messages import AssistantMessage, Text, UserMessage
 from agentcli.types.provider import Message, Request
 from agentcli.types.tools import ToolMessage, ToolResult, ToolSpec
+from tests.support.encoded import encode_word
 
 FIXTURES = Path(__file__).parents[2] / "fixtures/wire"
 
@@ -80,7 +81,7 @@ def decoded(
 ) -> tuple[AssistantMessage, list[Delta]]:
     """The message of a stream that comes in these chunks, and what was shown meanwhile."""
     dialect, default = DIALECTS[protocol]
-    stream, decoder = EventStream(), dialect.decoder(model or default)
+    stream, decoder = EventStream(), encode_word(dialect, model or default).decoder
     shown: list[Delta] = []
     for chunk in chunks:
         for event in stream.feed(chunk):

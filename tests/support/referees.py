@@ -22,6 +22,7 @@ from agentcli.types.provider import Message, Request
 from agentcli.types.settings import HOSTED_TOOLS
 from tests.support.anthropic_fixtures import TOOLS
 from tests.support.conversations import NAMES, conversation
+from tests.support.encoded import encode_word
 from tests.support.provider import Checker, Recorded
 from tests.support.strict_anthropic import StrictAnthropic
 from tests.support.strict_chat import StrictChat
@@ -68,10 +69,10 @@ class Referee:
         return self.dialect.encode(request, self.model)
 
     def sent(self, body: dict[str, Any]) -> Recorded:
-        headers = {**self.dialect.headers("key"), "content-type": "application/json"}
+        headers = {**self.dialect.build_headers("key"), "content-type": "application/json"}
         return Recorded(
             method="POST",
-            path=self.dialect.path(self.model),
+            path=encode_word(self.dialect, self.model).path,
             headers={name.lower(): value for name, value in headers.items()},
             body=b"".join(RequestBody().write(body, self.dialect.HISTORY_KEY)),
             connection=0,

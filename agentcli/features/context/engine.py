@@ -150,10 +150,10 @@ def encode_first_request(
     from agentcli.providers.transport import find_dialect
 
     model, _ = choose_model(settings)
-    request = prepare_request(
+    prepared = prepare_request(
         build_first_request(settings).build_request(prompt, attachments), NormalizedHistory(model)
     )
-    return find_dialect(model.protocol).encode(request, model)
+    return find_dialect(model.protocol).encode(prepared.request, model)
 
 
 def build_toolset(

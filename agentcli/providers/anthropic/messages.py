@@ -11,7 +11,7 @@ from agentcli.providers.anthropic.errors import read_error
 from agentcli.providers.anthropic.hosted import declare_hosted
 from agentcli.providers.anthropic.reply import PROTOCOL, MessagesDecoder
 from agentcli.providers.arguments import wrap_arguments
-from agentcli.providers.dialect import Model
+from agentcli.providers.dialect import EncodedRequest, Model
 from agentcli.providers.incremental import make_incremental, memoize
 from agentcli.providers.request_tools import RequestTools, find_request_tools
 from agentcli.providers.strict import (
@@ -36,7 +36,14 @@ from agentcli.types.messages import (
 from agentcli.types.provider import CACHE_LIFETIME_S, Message, Request, ToolChoice
 from agentcli.types.tools import ToolMessage, ToolResult, ToolSpec
 
-__all__ = ["HISTORY_KEY", "PROTOCOL", "decoder", "encode", "headers", "path", "read_error"]
+__all__ = [
+    "HISTORY_KEY",
+    "PROTOCOL",
+    "build_headers",
+    "build_request",
+    "encode",
+    "read_error",
+]
 
 HISTORY_KEY = "messages"
 VERSION = "2026-10-21"
@@ -52,16 +59,17 @@ _STRICT_OPTIONAL_FIELDS = 24
 """The most optional fields that the provider compiles, over all tools of a request."""
 
 
-def path(model: Model) -> str:
-    return "/v1/messages"
-
-
-def headers(key: str | None) -> dict[str, str]:
+def build_headers(key: str | None) -> dict[str, str]:
     return {"anthropic-version": VERSION, **({"x-api-key": key} if key else {})}
 
 
-def decoder(model: Model) -> MessagesDecoder:
-    return MessagesDecoder(model)
+def build_request(request: Request, model: Model, key: str | None) -> EncodedRequest:
+    return EncodedRequest(
+        path="/v1/messages",
+        headers=build_headers(key),
+        body=encode(request, model),
+        decoder=MessagesDecoder(model),
+    )
 
 
 def encode(request: Request, model: Model) -> dict[str, Json]:

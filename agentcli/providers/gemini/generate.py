@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 from agentcli.providers.arguments import wrap_arguments
-from agentcli.providers.dialect import Model
+from agentcli.providers.dialect import EncodedRequest, Model
 from agentcli.providers.gemini import computer
 from agentcli.providers.gemini.errors import read_error
 from agentcli.providers.gemini.generate_reply import PROTOCOL, TOKEN, GenerateDecoder
@@ -25,8 +25,7 @@ from agentcli.providers.gemini.values import (
     write_call,
 )
 from agentcli.providers.incremental import join_runs, make_incremental, memoize
-from agentcli.providers.names import encode_name
-from agentcli.providers.normalize import is_own
+from agentcli.providers.normalize import encode_name, is_own
 from agentcli.providers.request_tools import find_request_tools
 from agentcli.providers.strict import find_answer_schema, with_object_root
 from agentcli.types.messages import (
@@ -41,7 +40,14 @@ from agentcli.types.messages import (
 from agentcli.types.provider import Message, Request
 from agentcli.types.tools import ToolMessage, ToolResult, ToolSpec
 
-__all__ = ["HISTORY_KEY", "PROTOCOL", "decoder", "encode", "headers", "path", "read_error"]
+__all__ = [
+    "HISTORY_KEY",
+    "PROTOCOL",
+    "build_headers",
+    "build_request",
+    "encode",
+    "read_error",
+]
 
 HISTORY_KEY = "contents"
 
@@ -50,17 +56,22 @@ Turn = dict[str, Any]
 _MODES = {"required": "ANY", "none": "NONE"}
 
 
-def path(model: Model) -> str:
+def _build_path(model: Model) -> str:
     name = model.name if "/" in model.name else f"models/{model.name}"
     return f"/v1beta/{quote(name)}:streamGenerateContent?alt=sse"
 
 
-def headers(key: str | None) -> dict[str, str]:
+def build_headers(key: str | None) -> dict[str, str]:
     return {"x-goog-api-key": key} if key else {}
 
 
-def decoder(model: Model) -> GenerateDecoder:
-    return GenerateDecoder(model)
+def build_request(request: Request, model: Model, key: str | None) -> EncodedRequest:
+    return EncodedRequest(
+        path=_build_path(model),
+        headers=build_headers(key),
+        body=encode(request, model),
+        decoder=GenerateDecoder(model),
+    )
 
 
 def encode(request: Request, model: Model) -> dict[str, Json]:

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 
 from agentcli.providers.arguments import wrap_arguments
-from agentcli.providers.dialect import Model
+from agentcli.providers.dialect import EncodedRequest, Model
 from agentcli.providers.gemini import computer
 from agentcli.providers.gemini.errors import read_error
 from agentcli.providers.gemini.hosted import declare_in_interactions
@@ -24,8 +24,7 @@ from agentcli.providers.gemini.values import (
     write_call,
 )
 from agentcli.providers.incremental import make_incremental, memoize
-from agentcli.providers.names import encode_name
-from agentcli.providers.normalize import is_own
+from agentcli.providers.normalize import encode_name, is_own
 from agentcli.providers.request_tools import find_request_tools
 from agentcli.providers.strict import find_answer_schema, with_object_root
 from agentcli.types.messages import (
@@ -40,7 +39,14 @@ from agentcli.types.messages import (
 from agentcli.types.provider import Message, Request
 from agentcli.types.tools import ToolMessage, ToolResult, ToolSpec
 
-__all__ = ["HISTORY_KEY", "PROTOCOL", "decoder", "encode", "headers", "path", "read_error"]
+__all__ = [
+    "HISTORY_KEY",
+    "PROTOCOL",
+    "build_headers",
+    "build_request",
+    "encode",
+    "read_error",
+]
 
 HISTORY_KEY = "input"
 
@@ -48,17 +54,18 @@ _REVISION = "2026-05-20"
 _CHOICES = {"required": "any", "none": "none"}
 
 
-def path(model: Model) -> str:
-    return "/v1beta/interactions"
-
-
-def headers(key: str | None) -> dict[str, str]:
+def build_headers(key: str | None) -> dict[str, str]:
     credential = {"x-goog-api-key": key} if key else {}
     return {"Api-Revision": _REVISION, **credential}
 
 
-def decoder(model: Model) -> InteractionsDecoder:
-    return InteractionsDecoder(model)
+def build_request(request: Request, model: Model, key: str | None) -> EncodedRequest:
+    return EncodedRequest(
+        path="/v1beta/interactions",
+        headers=build_headers(key),
+        body=encode(request, model),
+        decoder=InteractionsDecoder(model),
+    )
 
 
 def encode(request: Request, model: Model) -> dict[str, Json]:

@@ -8,7 +8,7 @@ allowed. Adjacent user messages become one: many templates demand that the roles
 from collections.abc import Sequence
 from operator import and_
 
-from agentcli.providers.dialect import Decoder, Model
+from agentcli.providers.dialect import EncodedRequest, Model
 from agentcli.providers.incremental import join_runs, make_incremental, memoize
 from agentcli.providers.openai.chat_calls import ARGUMENTS, EXTRA
 from agentcli.providers.openai.chat_quirks import (
@@ -48,7 +48,14 @@ from agentcli.types.messages import (
 from agentcli.types.provider import Message, Request, ToolChoice
 from agentcli.types.tools import ToolMessage, ToolResult, ToolSpec
 
-__all__ = ["HISTORY_KEY", "PROTOCOL", "decoder", "encode", "headers", "path", "read_error"]
+__all__ = [
+    "HISTORY_KEY",
+    "PROTOCOL",
+    "build_headers",
+    "build_request",
+    "encode",
+    "read_error",
+]
 
 HISTORY_KEY = "messages"
 
@@ -60,16 +67,17 @@ _NO_EFFORT_FROM = (5, 6)
 _GPT = compile_later(r"gpt-(\d+)(?:\.(\d+))?(?![\w])")
 
 
-def decoder(model: Model) -> Decoder:
-    return ChatDecoder(model)
-
-
-def path(model: Model) -> str:
-    return "/v1/chat/completions"
-
-
-def headers(key: str | None) -> dict[str, str]:
+def build_headers(key: str | None) -> dict[str, str]:
     return {"authorization": f"Bearer {key}"} if key else {}
+
+
+def build_request(request: Request, model: Model, key: str | None) -> EncodedRequest:
+    return EncodedRequest(
+        path="/v1/chat/completions",
+        headers=build_headers(key),
+        body=encode(request, model),
+        decoder=ChatDecoder(model),
+    )
 
 
 def encode(request: Request, model: Model) -> dict[str, Json]:

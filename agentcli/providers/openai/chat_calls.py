@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 
 from agentcli.providers.arguments import parse_arguments, replace_unpaired, replace_unpaired_json
-from agentcli.providers.names import encode_id
+from agentcli.providers.normalize import encode_id
 from agentcli.providers.openai.content import dump_compact, restore_arguments
 from agentcli.types.deltas import CallDelta
 from agentcli.types.messages import Echo, Json, ToolCall

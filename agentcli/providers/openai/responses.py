@@ -8,7 +8,7 @@ sent is sent without its id. The reason is that the provider looks for the other
 from collections.abc import Iterator, Mapping, Sequence
 
 from agentcli.providers.arguments import wrap_arguments
-from agentcli.providers.dialect import Decoder, Model
+from agentcli.providers.dialect import EncodedRequest, Model
 from agentcli.providers.incremental import make_incremental, memoize
 from agentcli.providers.openai import computer
 from agentcli.providers.openai.content import (
@@ -120,7 +120,14 @@ def encode_choice(choice: ToolChoice, tools: Sequence[ToolSpec], *, model: Model
     return {"type": "custom" if is_custom else "function", "name": choice}
 
 
-__all__ = ["HISTORY_KEY", "PROTOCOL", "decoder", "encode", "headers", "path", "read_error"]
+__all__ = [
+    "HISTORY_KEY",
+    "PROTOCOL",
+    "build_headers",
+    "build_request",
+    "encode",
+    "read_error",
+]
 
 HISTORY_KEY = "input"
 
@@ -130,16 +137,17 @@ CACHE_KEY_CHARS = 64
 PATCH_TOOL = "apply_patch"
 
 
-def decoder(model: Model) -> Decoder:
-    return ResponsesDecoder(model)
-
-
-def path(model: Model) -> str:
-    return "/v1/responses"
-
-
-def headers(key: str | None) -> dict[str, str]:
+def build_headers(key: str | None) -> dict[str, str]:
     return {"authorization": f"Bearer {key}"} if key else {}
+
+
+def build_request(request: Request, model: Model, key: str | None) -> EncodedRequest:
+    return EncodedRequest(
+        path="/v1/responses",
+        headers=build_headers(key),
+        body=encode(request, model),
+        decoder=ResponsesDecoder(model),
+    )
 
 
 def encode(request: Request, model: Model) -> dict[str, Json]:

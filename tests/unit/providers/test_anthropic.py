@@ -16,6 +16,7 @@ from agentcli.types.provider import Message, Request
 from agentcli.types.tools import ToolSpec
 from tests.support.anthropic_fixtures import TOOLS, answered, body, cases, decoded, made
 from tests.support.conversations import NAMES, conversation
+from tests.support.encoded import encode_word
 from tests.support.provider import Recorded
 from tests.support.strict_anthropic import StrictAnthropic
 
@@ -33,8 +34,8 @@ PROMPT = Request(
 def sent(encoded: dict[str, Json]) -> Recorded:
     return Recorded(
         method="POST",
-        path=anthropic.path(OPUS),
-        headers={**anthropic.headers("key"), "content-type": "application/json"},
+        path=encode_word(anthropic, OPUS).path,
+        headers={**anthropic.build_headers("key"), "content-type": "application/json"},
         body=b"".join(RequestBody().write(encoded, anthropic.HISTORY_KEY)),
         connection=0,
     )

@@ -21,6 +21,7 @@ from agentcli.types.messages import (
 )
 from agentcli.types.provider import Message
 from agentcli.types.tools import ErrorKind, ToolMessage, ToolResult, ToolSpec
+from tests.support.encoded import encode_word
 from tests.support.gemini_fixtures import BASH, READ_FILE, encoded, model, said
 
 NOW = model("gemini")
@@ -106,14 +107,20 @@ def test_request_says_nothing_of_what_there_is_not() -> None:
 
 
 def test_address_names_the_model() -> None:
-    assert gemini.path(NOW) == "/v1beta/models/gemini-4-argon:streamGenerateContent?alt=sse"
+    assert (
+        encode_word(gemini, NOW).path
+        == "/v1beta/models/gemini-4-argon:streamGenerateContent?alt=sse"
+    )
     tuned = model("gemini", "tunedModels/my model")
-    assert gemini.path(tuned) == "/v1beta/tunedModels/my%20model:streamGenerateContent?alt=sse"
+    assert (
+        encode_word(gemini, tuned).path
+        == "/v1beta/tunedModels/my%20model:streamGenerateContent?alt=sse"
+    )
 
 
 def test_key_goes_into_its_header() -> None:
-    assert gemini.headers("k") == {"x-goog-api-key": "k"}
-    assert gemini.headers(None) == {}
+    assert gemini.build_headers("k") == {"x-goog-api-key": "k"}
+    assert gemini.build_headers(None) == {}
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from agentcli.types.messages import (
 )
 from agentcli.types.provider import Message
 from agentcli.types.tools import ErrorKind, ToolMessage, ToolResult
+from tests.support.encoded import encode_word
 from tests.support.gemini_fixtures import BASH, READ_FILE, encoded, model, said
 
 NOW = model("gemini-interactions")
@@ -121,10 +122,10 @@ def test_request_says_nothing_of_what_there_is_not() -> None:
 
 
 def test_address_and_headers_name_the_revision() -> None:
-    assert gemini_interactions.path(NOW) == "/v1beta/interactions"
+    assert encode_word(gemini_interactions, NOW).path == "/v1beta/interactions"
     revision = {"Api-Revision": "2026-05-20"}
-    assert gemini_interactions.headers("k") == {**revision, "x-goog-api-key": "k"}
-    assert gemini_interactions.headers(None) == revision
+    assert gemini_interactions.build_headers("k") == {**revision, "x-goog-api-key": "k"}
+    assert gemini_interactions.build_headers(None) == revision
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,17 @@ import re
 
 import pytest
 
-from agentcli.providers.names import decode_names, encode_id, encode_name
+from agentcli.providers.catalog import resolve
+from agentcli.providers.normalize import (
+    NormalizedHistory,
+    encode_id,
+    encode_name,
+    prepare_request,
+)
+from agentcli.types.provider import Request
+from agentcli.types.tools import ToolSpec
+
+OPUS = resolve("opus")
 
 EVERY_PROVIDER = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}")
 
@@ -29,7 +39,11 @@ def test_wire_name_of_a_wire_name_is_itself() -> None:
 
 
 def test_own_names_lead_back() -> None:
-    names = decode_names(["bash", "server.tool"])
+    tools = tuple(
+        ToolSpec(name=name, description="", schema={}) for name in ("bash", "server.tool")
+    )
+    request = Request(model="m", system="", messages=(), tools=tools)
+    names = prepare_request(request, NormalizedHistory(OPUS)).names
     assert names[encode_name("server.tool")] == "server.tool"
     assert names["bash"] == "bash"
 

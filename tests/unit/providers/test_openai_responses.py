@@ -4,7 +4,8 @@ from typing import Any, Literal
 import pytest
 
 from agentcli.providers.dialect import Model
-from agentcli.providers.openai.responses import decoder, encode, headers, path
+from agentcli.providers.openai import responses
+from agentcli.providers.openai.responses import build_headers, encode
 from agentcli.types.deltas import TextDelta
 from agentcli.types.errors import ProviderError, ProviderErrorKind
 from agentcli.types.messages import (
@@ -20,6 +21,7 @@ from agentcli.types.messages import (
 )
 from agentcli.types.provider import Message, Request
 from agentcli.types.tools import ToolMessage, ToolResult, ToolSpec
+from tests.support.encoded import encode_word
 
 MODEL = Model(provider="openai", name="gpt-6.1-sol", protocol="openai-responses", thinking=True)
 PLAIN = replace(MODEL, thinking=False)
@@ -338,10 +340,10 @@ def completed(**response: Json) -> dict[str, Json]:
 
 
 def test_reply_of_a_stored_conversation_names_its_response() -> None:
-    fed = decoder(STORED)
+    fed = encode_word(responses, STORED).decoder
     fed.feed(completed(id="resp_9"))
     assert fed.message().echo == own("resp_9")
-    stateless = decoder(MODEL)
+    stateless = encode_word(responses, MODEL).decoder
     stateless.feed(completed(id="resp_9"))
     assert stateless.message().echo is None
 
@@ -349,7 +351,7 @@ def test_reply_of_a_stored_conversation_names_its_response() -> None:
 def test_reply_that_was_not_streamed_is_read_whole() -> None:
     part: Json = {"type": "output_text", "text": "Hello.", "annotations": []}
     item: Json = {"type": "message", "id": "msg_1", "role": "assistant", "content": [part]}
-    fed = decoder(MODEL)
+    fed = encode_word(responses, MODEL).decoder
     shown = fed.feed(
         {
             "object": "response",
@@ -386,14 +388,14 @@ def test_reply_that_was_not_streamed_is_read_whole() -> None:
     ],
 )
 def test_event_that_makes_no_sense_breaks_nothing(event: dict[str, Json]) -> None:
-    fed = decoder(MODEL)
+    fed = encode_word(responses, MODEL).decoder
     fed.feed(event)
     fed.feed(completed(usage={"input_tokens": None}, output=None))
     assert fed.message().text == ""
 
 
 def test_calls_of_a_server_that_counts_nothing_are_told_apart() -> None:
-    fed = decoder(MODEL)
+    fed = encode_word(responses, MODEL).decoder
     for number in (1, 2):
         item: dict[str, Json] = {
             "type": "function_call",
@@ -411,7 +413,7 @@ def test_calls_of_a_server_that_counts_nothing_are_told_apart() -> None:
 def test_call_that_is_not_done_is_taken_from_the_completed_response() -> None:
     item: dict[str, Json] = {"type": "function_call", "call_id": "c", "name": "bash"}
     whole: Json = {**item, "arguments": '{"command":"ls"}', "status": "completed"}
-    fed = decoder(MODEL)
+    fed = encode_word(responses, MODEL).decoder
     fed.feed({"type": "response.output_item.added", "output_index": 0, "item": item})
     fed.feed({"type": "response.function_call_arguments.delta", "delta": '{"command":"'})
     fed.feed(completed(output=[whole]))
@@ -435,7 +437,7 @@ def test_call_that_is_not_done_is_taken_from_the_completed_response() -> None:
 )
 def test_completed_response_with_half_a_call_is_cut(output: Json) -> None:
     item: dict[str, Json] = {"type": "function_call", "call_id": "c", "name": "bash"}
-    fed = decoder(MODEL)
+    fed = encode_word(responses, MODEL).decoder
     fed.feed({"type": "response.output_item.added", "output_index": 0, "item": item})
     fed.feed({"type": "response.function_call_arguments.delta", "delta": '{"command":"'})
     with pytest.raises(ProviderError, match="its call of bash was incomplete") as caught:
@@ -446,7 +448,7 @@ def test_completed_response_with_half_a_call_is_cut(output: Json) -> None:
 def test_call_whose_arguments_are_done_needs_no_other_end() -> None:
     item: dict[str, Json] = {"type": "function_call", "call_id": "c", "name": "bash"}
     custom: dict[str, Json] = {"type": "custom_tool_call", "call_id": "d", "name": "apply_patch"}
-    fed = decoder(MODEL)
+    fed = encode_word(responses, MODEL).decoder
     for index, added in enumerate((item, custom)):
         fed.feed({"type": "response.output_item.added", "output_index": index, "item": added})
     fed.feed(
@@ -470,7 +472,7 @@ def test_call_whose_arguments_are_done_needs_no_other_end() -> None:
 
 def test_call_that_the_limit_cut_is_named() -> None:
     item: dict[str, Json] = {"type": "function_call", "call_id": "c", "name": "write_file"}
-    fed = decoder(MODEL)
+    fed = encode_word(responses, MODEL).decoder
     fed.feed({"type": "response.output_item.added", "output_index": 0, "item": item})
     fed.feed({"type": "response.function_call_arguments.delta", "delta": '{"path":"'})
     fed.feed(
@@ -488,12 +490,14 @@ def test_call_that_the_limit_cut_is_named() -> None:
 
 def test_error_without_a_type_is_an_error() -> None:
     with pytest.raises(ProviderError) as caught:
-        decoder(MODEL).feed({"error": {"message": "Overloaded", "code": "server_error"}})
+        encode_word(responses, MODEL).decoder.feed(
+            {"error": {"message": "Overloaded", "code": "server_error"}}
+        )
     assert caught.value.kind is ProviderErrorKind.UNAVAILABLE
 
 
 def test_message_may_be_asked_for_again_and_again() -> None:
-    fed = decoder(MODEL)
+    fed = encode_word(responses, MODEL).decoder
     fed.feed({"type": "response.output_text.delta", "output_index": 0, "delta": "Hel"})
     with pytest.raises(ProviderError):
         fed.message()
@@ -504,5 +508,5 @@ def test_message_may_be_asked_for_again_and_again() -> None:
 
 
 def test_address_and_key() -> None:
-    assert path(MODEL) == "/v1/responses"
-    assert (headers("k"), headers(None)) == ({"authorization": "Bearer k"}, {})
+    assert encode_word(responses, MODEL).path == "/v1/responses"
+    assert (build_headers("k"), build_headers(None)) == ({"authorization": "Bearer k"}, {})

@@ -7,7 +7,7 @@ import pytest
 from agentcli.providers.catalog import resolve
 from agentcli.providers.connection import ProviderConnection, RetryPolicy
 from agentcli.providers.http.sockets import Timeouts
-from agentcli.providers.names import encode_name
+from agentcli.providers.normalize import encode_name
 from agentcli.providers.providers import Key
 from agentcli.providers.transport import open_provider
 from agentcli.types.deltas import CallDelta, Delta, RequestSent, RetryDelta, TextDelta
