@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Literal
 
 from agentcli.system.lazy import compile_later
-from agentcli.system.plain_text import show_controls
-from agentcli.system.worktree import UncommittedChanges, abbreviate, find_branch
+from agentcli.system.plain_text import abbreviate, show_controls
+from agentcli.system.worktree import UncommittedChanges, find_branch
 from agentcli.types.answers import AnswerParts
 from agentcli.types.deltas import CallDelta, TextDelta, ThinkingDelta
 from agentcli.types.errors import Ending
@@ -99,13 +99,13 @@ class EnvironmentNotes:
         )
         return f"{_HEADING}{'; '.join(parts)}]"
 
-    def build_start_notes(self) -> Sequence[ContextNote]:
-        self._last_text = self._describe()
-        return [ContextNote(text=self._last_text, why=NoteReason.ENVIRONMENT)]
-
     def collect_notes(self) -> Sequence[ContextNote]:
         """Return notes on everything that changed or became known since the last notes."""
-        notes = [] if self._describe() == self._last_text else [*self.build_start_notes()]
+        notes = []
+        text = self._describe()
+        if text != self._last_text:
+            self._last_text = text
+            notes.append(ContextNote(text=text, why=NoteReason.ENVIRONMENT))
         if self._changes is not None and self._changes.known is not None:
             notes.append(
                 ContextNote(text=describe_changes(self._changes.known), why=NoteReason.ENVIRONMENT)

@@ -15,7 +15,6 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, TypeAlias
 
 from agentcli.system.agent_files import RULES, list_levels
-from agentcli.system.kinds import is_directory
 from agentcli.system.lazy import compile_later
 from agentcli.system.plain_text import show_controls
 from agentcli.system.text import NotText, decode, to_lf
@@ -139,7 +138,8 @@ class InstructionFiles:
         return facts
 
     def _is_folder(self, path: PurePosixPath) -> bool:
-        return is_directory(self._repository.root / path)
+        # Path's raises where it may not look.
+        return os.path.isdir(self._repository.root / path)  # noqa: PTH112
 
     def _is_foreign(self, folder: PurePosixPath) -> bool:
         """Return whether the folder belongs to another repository, or was installed."""

@@ -7,20 +7,17 @@ Any body, even a page of HTML or ten megabytes of it, becomes one bounded line.
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from math import ceil
 
 from agentcli.providers.arguments import replace_unpaired
 from agentcli.providers.dialect import Model
 from agentcli.providers.http.sockets import ATTEMPTS, ConnectionBroken
-from agentcli.providers.providers import Key, Provider
+from agentcli.providers.providers import Key, Provider, suggest_login
 from agentcli.system.lazy import compile_later
 from agentcli.types.errors import (
-    MissingKeyError,
     ProviderError,
     ProviderErrorKind,
-    SettingsError,
 )
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Json
@@ -151,34 +148,6 @@ class FailureExplainer:
 
     def _suggest_key_fix(self) -> str:
         return self.key.fix if self.key else suggest_login(self.provider)
-
-
-def suggest_login(provider: Provider) -> str:
-    """Return the commands that give the provider a key, or "" if it takes none."""
-    if not provider.key_env:
-        return ""
-    return f"agentcli login {provider.name}   or: export {provider.key_env[0]}=…"
-
-
-def require_key(key: Key | None, provider: Provider) -> Key | None:
-    """Return the key in a form that fits a header, or None if the provider needs none.
-
-    Raise SettingsError, with a hint where to put a key, if it is missing or malformed.
-    """
-    variables = ", ".join(provider.key_env)
-    if key is None:
-        if provider.needs_key:
-            raise MissingKeyError(
-                f"no API key for {provider.name} (looked at {variables} and your stored keys)",
-                hint=suggest_login(provider),
-            )
-        return None
-    value = key.value.strip()
-    if not value.isascii() or not value.isprintable() or " " in value or not value:
-        raise SettingsError(
-            f"the API key from {key.source} contains characters that no API key has", hint=key.fix
-        )
-    return replace(key, value=value)
 
 
 def _format_duration(seconds: float) -> str:

@@ -4,10 +4,11 @@ A lookup here touches no network and no file, only the environment that is passe
 """
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 
 from agentcli.providers.http.route import check_base_url
 from agentcli.system.parsing import parse_whole_number
+from agentcli.types.errors import MissingKeyError, SettingsError
 from agentcli.types.fast_dataclass import dataclass
 
 
@@ -146,6 +147,34 @@ def find_key(provider: Provider, environ: Mapping[str, str]) -> Key | None:
         if value := environ.get(variable, "").strip():
             return Key(value=value, source=variable, fix=f"export {variable}=…")
     return None
+
+
+def suggest_login(provider: Provider) -> str:
+    """Return the commands that give the provider a key, or "" if it takes none."""
+    if not provider.key_env:
+        return ""
+    return f"agentcli login {provider.name}   or: export {provider.key_env[0]}=…"
+
+
+def require_key(key: Key | None, provider: Provider) -> Key | None:
+    """Return the key in a form that fits a header, or None if the provider needs none.
+
+    Raise SettingsError, with a hint where to put a key, if it is missing or malformed.
+    """
+    variables = ", ".join(provider.key_env)
+    if key is None:
+        if provider.needs_key:
+            raise MissingKeyError(
+                f"no API key for {provider.name} (looked at {variables} and your stored keys)",
+                hint=suggest_login(provider),
+            )
+        return None
+    value = key.value.strip()
+    if not value.isascii() or not value.isprintable() or " " in value or not value:
+        raise SettingsError(
+            f"the API key from {key.source} contains characters that no API key has", hint=key.fix
+        )
+    return replace(key, value=value)
 
 
 def find_base_url(provider: Provider, environ: Mapping[str, str]) -> str:

@@ -21,6 +21,8 @@ _SEQUENCE = compile_later(
     r"|(?P<move>[\r\b])"
 )
 
+NAME_CHARS = 100
+
 _FURTHEST_COLUMN = 256
 """The furthest column past the text: a number in a sequence must not cost memory."""
 
@@ -28,6 +30,12 @@ _FURTHEST_COLUMN = 256
 def show_controls(text: str) -> str:
     """Replace every control character but newline and tab by U+FFFD, one for one."""
     return _CONTROL.sub("\ufffd", text)
+
+
+def abbreviate(name: str, limit_chars: int = NAME_CHARS) -> str:
+    """Shorten a name that anybody may have chosen to a few harmless characters."""
+    shown = show_controls(name).replace("\n", " ")
+    return shown if len(shown) <= limit_chars else shown[: limit_chars - 1] + "…"
 
 
 def escape_controls(text: str) -> str:

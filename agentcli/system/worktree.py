@@ -14,22 +14,15 @@ from pathlib import Path
 from agentcli.system import own_process
 from agentcli.system.git import prepare_git
 from agentcli.system.lazy import compile_later
-from agentcli.system.plain_text import show_controls
+from agentcli.system.plain_text import abbreviate
 from agentcli.types.errors import SettingsError
 
 PATIENCE_S = 5.0
 HEAD_BYTES = 4096
-NAME_CHARS = 100
 
 _STATUS = ("status", "--porcelain", "-z", "--no-renames", "--ignore-submodules=all")
 _ON_BRANCH = compile_later(r"ref: refs/heads/(.+)")
 _COMMIT = compile_later(r"[0-9a-f]{40,64}")
-
-
-def abbreviate(name: str, limit_chars: int = NAME_CHARS) -> str:
-    """Shorten a name that anybody may have chosen to a few harmless characters."""
-    shown = show_controls(name).replace("\n", " ")
-    return shown if len(shown) <= limit_chars else shown[: limit_chars - 1] + "…"
 
 
 def find_branch(folder: Path) -> str:

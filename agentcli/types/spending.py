@@ -4,6 +4,7 @@ Every figure of tokens and money shown to a user or a program is a sum of `compu
 """
 
 from collections.abc import Iterable, Sequence
+from typing import TypeAlias
 
 from agentcli.types.agents import AgentEnded
 from agentcli.types.events import (
@@ -75,6 +76,7 @@ class Spending:
 NO_SPENDING = Spending()
 
 
+Paid: TypeAlias = ModelReplied | TokensSpent | Compacted | AsideAnswered | CallFinished | AgentEnded
 PAID = (
     *("model_replied", "tokens_spent", "compacted", "aside_answered"),
     *("call_finished", "agent_ended"),

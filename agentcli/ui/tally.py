@@ -25,7 +25,7 @@ from agentcli.types.events import (
 )
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Json, ToolCall, Usage
-from agentcli.types.spending import NO_SPENDING, Spending, compute_spending
+from agentcli.types.spending import NO_SPENDING, Paid, Spending, compute_spending
 from agentcli.types.tools import Diff
 from agentcli.types.verdicts import Verdict
 
@@ -65,14 +65,13 @@ class Tally:
     """The failure of the last request; None if it was answered."""
 
     def __call__(self, event: Event) -> None:
-        self.spending += compute_spending(event)
+        if isinstance(event, Paid):
+            self.spending += compute_spending(event)
         self.said(event)
         self.evidence(event)
         match event:
             case SessionStarted() | SessionResumed():
                 self._add_session(event)
-            case TurnStarted():
-                self.structured = None
             case ModelReplied():
                 self._add_reply(event)
             case ModelFailed():
@@ -179,6 +178,8 @@ class Tally:
 
     def _add_check(self, event: Event) -> None:
         match event:
+            case TurnStarted():
+                self.structured = None
             case Verified(command=command):
                 self.verified[command] = event
             case AnswerChecked(value=value):

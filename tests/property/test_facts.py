@@ -13,7 +13,7 @@ from agentcli.log.validation import validate_fact
 from agentcli.log.writer import to_json
 from agentcli.types.events import Fact
 from agentcli.types.messages import Echo, ToolCall
-from agentcli.types.spending import NO_SPENDING, PAID, compute_spending
+from agentcli.types.spending import NO_SPENDING, PAID, Paid, compute_spending
 from agentcli.types.tools import Structured
 from agentcli.types.verdicts import Verdict
 from tests.support.examples import examples
@@ -93,4 +93,6 @@ def test_data_that_is_no_fact_is_left_to_the_validation(data: object) -> None:
 @examples(100)
 @given(fact=facts)
 def test_facts_that_cost_are_of_the_types_that_may(fact: Fact) -> None:
-    assert compute_spending(fact) == NO_SPENDING or fact.type in PAID
+    may_cost = fact.type in PAID
+    assert isinstance(fact, Paid) == may_cost
+    assert may_cost or compute_spending(fact) == NO_SPENDING

@@ -7,8 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 
 from agentcli.providers.discovery import check_key
-from agentcli.providers.failures import require_key
-from agentcli.providers.providers import SEARCH_ENGINES, Key, Provider, find_key
+from agentcli.providers.providers import SEARCH_ENGINES, Key, Provider, find_key, require_key
 from agentcli.providers.transport import find_dialect
 from agentcli.session.keys import drop_key, find_stored_key, store_key
 from agentcli.session.model import list_providers

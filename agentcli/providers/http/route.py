@@ -49,15 +49,10 @@ def is_address(url: str) -> bool:
     """Return whether this is the HTTP address of a host."""
     try:
         parts = urlsplit(url)
-    except ValueError:  # a bracket without its other half
+        has_port = parts.port != 0
+    except ValueError:  # a bracket without its other half, or a port that is none
         return False
-    return parts.scheme in ("http", "https") and bool(parts.hostname) and _has_port(parts.netloc)
-
-
-def _has_port(netloc: str) -> bool:
-    """Return whether there is no port, or a valid one."""
-    port = re.search(r":([^:\]]*)$", netloc.rpartition("@")[2])
-    return port is None or 0 < (parse_whole_number(port[1]) or 0) < 65536
+    return parts.scheme in ("http", "https") and bool(parts.hostname) and has_port
 
 
 CERTIFICATE_VARIABLES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")

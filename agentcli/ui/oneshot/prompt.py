@@ -47,7 +47,7 @@ def read_attachments(
 ) -> tuple[Attachment, ...]:
     """Return what goes to the model besides the prompt. Raise UsageError if it is unusable."""
     piped = _read_stdin_attachment() if takes_stdin else ()
-    mentioned = read_mentioned_images(prompt, workspace)
+    mentioned = read_mentioned_images(prompt, workspace) if "@" in prompt else ()
     return (*piped, *mentioned, *(load_named_images(images) if images else ()))
 
 

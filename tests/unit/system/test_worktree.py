@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.system.worktree import NAME_CHARS, UncommittedChanges, find_branch
+from agentcli.system.plain_text import NAME_CHARS
+from agentcli.system.worktree import UncommittedChanges, find_branch
 from tests.support.terminal import until
 
 
