@@ -48,12 +48,19 @@ class EnvironmentNotes:
     git status is read while the first reply arrives. It is noted once, and only if it was known
     before any of our calls could have changed the work tree."""
 
-    def __init__(self, workspace: Path, past: Iterable[Fact] = (), *, reach: str = "") -> None:
-        """`past` is the facts of a resumed session; its work tree is not noted again. `reach` says
-        what commands may reach."""
+    def __init__(
+        self,
+        workspace: Path,
+        past: Iterable[Fact] = (),
+        *,
+        hosts: Sequence[str] = (),
+        has_sandbox: bool = True,
+    ) -> None:
+        """`past` is the facts of a resumed session; its work tree is not noted again. `hosts` are
+        those that every command may reach."""
         self._workspace = workspace
         self._shown_workspace = abbreviate(str(workspace), DIRECTORY_CHARS)
-        self._reach = reach
+        self._reach = describe_reach(hosts, has_sandbox=has_sandbox)
         self._last_text = ""
         self._changes: UncommittedChanges | None = UncommittedChanges(workspace)
         """None if the changes were noted, or must no longer be noted."""
@@ -95,7 +102,7 @@ class EnvironmentNotes:
             *self._added,
             f"{sys.platform} {machine}".strip(),
             f"git {branch}" if branch else "no git repository",
-            *([self._reach] if self._reach else []),
+            self._reach,
         )
         return f"{_HEADING}{'; '.join(parts)}]"
 

@@ -3,12 +3,12 @@
 import hashlib
 import os
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from itertools import count, takewhile
 from pathlib import Path
 
 from platformdirs import user_state_path
 
-from agentcli.system import clock
 from agentcli.types.errors import SettingsError
 from agentcli.types.fast_dataclass import dataclass
 
@@ -75,7 +75,7 @@ def create_session_paths(sessions: Path | None = None) -> SessionPaths:
     try:
         sessions.mkdir(mode=0o700, parents=True, exist_ok=True)
         while True:
-            session = clock.make_session_id()
+            session = _make_id()
             paths = SessionPaths(id=session, directory=sessions / session)
             if _create(paths.directory):
                 paths.out.mkdir(mode=0o700)
@@ -85,6 +85,11 @@ def create_session_paths(sessions: Path | None = None) -> SessionPaths:
             f"cannot create a session directory in {sessions}: {error.strerror}",
             hint="export XDG_STATE_HOME=/a/writable/directory",
         ) from error
+
+
+def _make_id() -> str:
+    """Return an id that sorts by time; its last four characters are enough to type by hand."""
+    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{os.urandom(2).hex()}"
 
 
 def _create(directory: Path) -> bool:

@@ -19,6 +19,8 @@ from agentcli.types.messages import Usage
 from agentcli.types.provider import EFFORTS
 
 MILLION = 1_000_000
+_DOCUMENT_PROTOCOLS = ("anthropic", "openai-responses", "gemini", "gemini-interactions")
+"""The protocols that have a place for the file of a PDF."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,6 +206,7 @@ def _build_model(provider: Provider, name: str) -> Model:
         name=name,
         protocol=provider.protocol,
         images=provider.images,
+        documents=provider.images and provider.protocol in _DOCUMENT_PROTOCOLS,
         strict_tools=provider.strict_tools and ("claude" in name or not is_messages),
         forced_tool_choice=not (is_messages and thinks),
         answer_schemas=provider.answer_schemas and _takes_answer_schemas(provider.protocol, name),

@@ -47,6 +47,8 @@ class Model:
     output_tokens: int | None = None
     price: Price | None = None
     images: bool = True
+    documents: bool = False
+    """True if it takes the file of a PDF."""
     strict_tools: bool = True
     forced_tool_choice: bool = True
     """True if the model can be forced to call a tool."""

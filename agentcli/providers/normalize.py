@@ -79,8 +79,7 @@ def _cut(text: str, suffix: str, *, limit: int) -> str:
 T = TypeVar("T", bound=Block | AssistantMessage | ToolResult)
 B = TypeVar("B", bound=Text | Image | Document)
 
-DOCUMENT_PROTOCOLS = frozenset({"anthropic", "openai-responses", "gemini", "gemini-interactions"})
-"""The protocols that have a place for the file of a PDF."""
+
 _UNSEEN = "This model cannot see it."
 NO_OUTPUT = "(no output)"
 NO_TEXT = "(empty message)"
@@ -135,13 +134,9 @@ def _show_block(block: Text | Image | Document, model: Model) -> Text | Image | 
             return block
 
 
-def takes_documents(model: Model) -> bool:
-    return model.images and model.protocol in DOCUMENT_PROTOCOLS
-
-
 def show_document(document: Document, model: Model) -> Text | Document:
     """Return a document for models that take such files, and its text for others."""
-    if document.data and takes_documents(model):
+    if document.data and model.documents:
         return document
     return Text(text=document.text or f"[{document.name} was here, without text. {_UNSEEN}]")
 
@@ -371,16 +366,18 @@ class PreparedRequest(NamedTuple):
 
 
 def prepare_request(request: Request, normal: NormalizedHistory) -> PreparedRequest:
-    choice = request.tool_choice
+    choice, tools, deferred = request.tool_choice, request.tools, request.deferred
+    names = {encode_name(spec.name): spec.name for spec in (*tools, *deferred)}
+    if COMPUTER in names or any(encoded != own for encoded, own in names.items()):
+        tools, deferred = _rename_tools(tools), _rename_tools(deferred)
     prepared = replace(
         request,
         messages=normal.normalize(request.messages),
-        tools=_rename_tools(request.tools),
+        tools=tools,
         computer=any(it.name == COMPUTER for it in request.tools),
-        deferred=_rename_tools(request.deferred),
+        deferred=deferred,
         tool_choice=choice if choice in ("auto", "required", "none") else encode_name(choice),
     )
-    names = {encode_name(spec.name): spec.name for spec in (*request.tools, *request.deferred)}
     return PreparedRequest(prepared, normal.ids, names)
 
 

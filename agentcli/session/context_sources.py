@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agentcli.agent.context_notes import EnvironmentNotes, PlanTracker, describe_reach
+from agentcli.agent.context_notes import EnvironmentNotes, PlanTracker
 from agentcli.agent.instructions import FindRule, InstructionFiles
 from agentcli.session.configuration import Configuration
 from agentcli.session.plugins import load_plugins
@@ -18,7 +18,6 @@ from agentcli.system.agent_files import (
     is_inside,
     list_levels,
     list_user_folders,
-    list_user_instructions,
 )
 from agentcli.system.lazy import compile_later
 from agentcli.tools.contracts import DELEGATE, load_spec
@@ -182,7 +181,7 @@ class ProjectInstructions:
         self._instructions = InstructionFiles(
             self._settings.workspace,
             user_directory=get_user_directory(),
-            other_user_directories=list_user_instructions(),
+            other_user_directories=list_user_folders("instructions"),
             find_rule=self._find_rule,
         )
         self._known = {fact.text for fact in facts if isinstance(fact, ContextNote)}
@@ -282,8 +281,6 @@ def build_context_sources(
 ) -> ContextSources:
     """Build the sources. `past` holds the facts of a resumed session: no note is repeated."""
     settings, has_rules = configuration.settings, bool(configuration.rules)
-    hosts = configuration.granted_hosts if has_rules else ()
-    reach = describe_reach(hosts, has_sandbox=settings.sandbox != "off")
     return ContextSources(
         instructions=ProjectInstructions(
             settings,
@@ -291,6 +288,11 @@ def build_context_sources(
             past=past,
             clean=clean,
         ),
-        environment=EnvironmentNotes(settings.workspace, past, reach=reach),
+        environment=EnvironmentNotes(
+            settings.workspace,
+            past,
+            hosts=configuration.granted_hosts if has_rules else (),
+            has_sandbox=settings.sandbox != "off",
+        ),
         plan_tracker=PlanTracker(past, wants_plan=wants_plan),
     )

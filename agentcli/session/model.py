@@ -108,7 +108,6 @@ def _open_provider_model(settings: Settings) -> ModelInUse:
     from agentcli.providers.catalog import compute_cost_usd
     from agentcli.providers.connection import LearnedModel, RetryPolicy
     from agentcli.providers.http.sockets import Timeouts
-    from agentcli.providers.normalize import takes_documents
     from agentcli.providers.providers import find_base_url
     from agentcli.providers.transport import open_provider
     from agentcli.session.keys import find_user_key
@@ -136,7 +135,7 @@ def _open_provider_model(settings: Settings) -> ModelInUse:
         name=name,
         price=lambda usage: compute_cost_usd(learning.model, usage),
         images=model.images,
-        documents=takes_documents(model),
+        documents=model.documents,
         effort=chosen.effort or settings.effort,
         cache_lifetime_s=_choose_lifetime_s(model, settings),
         service_tier=settings.service_tier,

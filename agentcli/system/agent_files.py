@@ -105,9 +105,13 @@ def list_levels(workspace: Path) -> tuple[Path, ...]:
 
 
 def list_user_folders(name: str) -> tuple[Path, ...]:
-    """Return the folders of other agents in the user's home: `skills`, `agents` or `commands`."""
+    """Return the folders of other agents in the user's home.
+
+    `name` is `skills`, `agents` or `commands`, or `instructions` for those that may hold some."""
     own, config = locate_home(), locate_config_home()
     match name:
+        case "instructions":
+            return own / ".claude", own / ".codex", own / ".gemini"
         case "skills":
             return own / ".agents/skills", own / ".claude/skills"
         case "agents":
@@ -122,11 +126,6 @@ def list_user_folders(name: str) -> tuple[Path, ...]:
                 opencode / "commands",
                 own / ".gemini/commands",
             )
-
-
-def list_user_instructions() -> tuple[Path, ...]:
-    """Return the directories of other agents that may hold the user's own instructions."""
-    return locate_home() / ".claude", locate_home() / ".codex", locate_home() / ".gemini"
 
 
 def walk_files(folder: Path, suffixes: Sequence[str]) -> Iterator[str]:

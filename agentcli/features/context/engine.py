@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agentcli.agent.context_notes import EnvironmentNotes, PlanTracker, describe_reach
+from agentcli.agent.context_notes import EnvironmentNotes, PlanTracker
 from agentcli.agent.history import PINNED, SUMMARISED, History, build_messages
 from agentcli.agent.model_client import load_system_prompt
 from agentcli.agent.request_size import count_message_tokens, count_spec_tokens
@@ -129,9 +129,8 @@ def build_first_request(settings: Settings) -> FirstRequest:
             *PlanTracker([ModeChanged(mode=settings.mode)]).collect_notes(),
             *EnvironmentNotes(
                 settings.workspace,
-                reach=describe_reach(
-                    configuration.granted_hosts, has_sandbox=settings.sandbox != "off"
-                ),
+                hosts=configuration.granted_hosts,
+                has_sandbox=settings.sandbox != "off",
             ).collect_notes(),
         ),
         takes_images=model is None or model.images,

@@ -54,7 +54,6 @@ from agentcli.system.agent_files import (
     is_inside,
     list_levels,
     list_user_folders,
-    list_user_instructions,
     walk_files,
 )
 from agentcli.system.home import shorten_home
@@ -129,7 +128,7 @@ def _collect_instructions(
     files = InstructionFiles(
         settings.workspace,
         user_directory=get_user_directory(),
-        other_user_directories=list_user_instructions(),
+        other_user_directories=list_user_folders("instructions"),
         find_rule=build_rule_finder(rules, settings.workspace),
     )
     return files.build_start_notes()
@@ -146,7 +145,7 @@ def _list_instructions(
     said = _list_said(facts)
     warned = [fact.message for fact in facts if isinstance(fact, Warned)]
     levels = list_levels(settings.workspace)
-    folders = (get_user_directory(), *list_user_instructions(), *reversed(levels))
+    folders = (get_user_directory(), *list_user_folders("instructions"), *reversed(levels))
     for path in (folder / name for folder in folders for name in NAMES):
         is_folder = path.name in RULES and path.is_dir()
         if is_folder or (not path.exists() and not path.is_symlink()):

@@ -28,6 +28,7 @@ def test_known_model_has_limits_price_and_manners() -> None:
         hosted=frozenset({"web_search", "web_fetch", "code_execution"}),
         computer=True,
         forced_tool_choice=False,
+        documents=True,
         loads_tools=True,
         thinking=True,
     )

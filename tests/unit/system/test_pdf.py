@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.providers.dialect import Model
+from agentcli.providers.catalog import resolve
 from agentcli.providers.normalize import show_document
 from agentcli.providers.transport import find_dialect
 from agentcli.system.pdf import READ_BYTES, PdfRefused, read_pdf
@@ -107,7 +107,7 @@ SENT = {
 
 @pytest.mark.parametrize("protocol", SENT)
 def test_document_goes_to_providers_that_take_it(protocol: str) -> None:
-    model = Model(provider=protocol, name="m", protocol=protocol, output_tokens=100)
+    model = resolve(f"{protocol.removesuffix('-responses')}/m")
     assert show_document(DOCUMENT, model) is DOCUMENT
     message = UserMessage(content=(Text(text="read"), DOCUMENT))
     request = Request(model="m", system="", messages=(message,), tools=())
@@ -117,9 +117,9 @@ def test_document_goes_to_providers_that_take_it(protocol: str) -> None:
         load_request_type(protocol).validate_python({**body, "stream": True})
 
 
-@pytest.mark.parametrize(("protocol", "images"), [("openai-chat", True), ("anthropic", False)])
-def test_document_is_text_for_other_models(protocol: str, images: bool) -> None:
-    model = Model(provider="x", name="m", protocol=protocol, images=images)
+@pytest.mark.parametrize("provider", ["openai-chat", "ollama"])
+def test_document_is_text_for_other_models(provider: str) -> None:
+    model = resolve(f"{provider}/m")
     assert show_document(DOCUMENT, model) == Text(text=DOCUMENT.text)
     scanned = Document(name="scan.pdf", data="JVBERg==", text="", pages=3)
     unseen = show_document(scanned, model)
