@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from agentcli.agent.instructions import FindRule
 from agentcli.session.managed import (
+    MANAGED_DIRECTORY,
     apply_managed,
-    find_managed_directory,
     keeps_sandbox,
     load_managed_hooks,
     load_managed_rules,
@@ -94,8 +94,8 @@ def load_configuration(
     )
     if project is not None:
         settings = apply_project(settings, project)
-    if managed := find_managed_directory():
-        settings = apply_managed(settings, managed)
+    if MANAGED_DIRECTORY.exists():
+        settings = apply_managed(settings)
     return Configuration(
         settings=settings,
         rules=load_rules(settings, project),
@@ -109,12 +109,11 @@ def _load_hooks(project: Project | None) -> ConfiguredHooks | None:
     """Load the hooks of the machine, the user, plugins and a trusted project.
 
     Raise SettingsError if a file is so broken that a check is lost."""
-    managed = find_managed_directory()
     own = read_user_hooks(get_user_directory() / HOOKS_FILE)
     used = load_plugins()
     of_plugins, problems = load_plugin_hooks(used) if used.plugins else ((), ())
     files = (
-        *(load_managed_hooks(managed) if managed else ()),
+        *(load_managed_hooks() if MANAGED_DIRECTORY.exists() else ()),
         *([own] if own else []),
         *of_plugins,
         *(load_project_hooks(project) if project else ()),
@@ -137,9 +136,8 @@ def load_rules(settings: Settings, project: Project | None = None) -> "tuple[Per
 
 def _load_all_rules(settings: Settings, project: Project | None) -> "tuple[PermissionRule, ...]":
     own = get_user_directory() / RULES_FILE
-    managed = find_managed_directory()
     theirs = (
-        *(load_managed_rules(managed) if managed else ()),
+        *(load_managed_rules() if MANAGED_DIRECTORY.exists() else ()),
         *(load_project_rules(project, settings.workspace) if project else ()),
     )
     given = settings.policy or settings.allow or settings.deny or settings.network

@@ -21,25 +21,18 @@ if TYPE_CHECKING:
     from agentcli.permissions.rules import PermissionRule
 
 
-def get_managed_directory() -> Path:
-    if sys.platform == "darwin":
-        return Path("/Library/Application Support/agentcli")
-    return Path("/etc/agentcli")
+MANAGED_DIRECTORY = Path(
+    "/Library/Application Support/agentcli" if sys.platform == "darwin" else "/etc/agentcli"
+)
 
 
-def find_managed_directory() -> Path | None:
-    """Return the directory of the policy, or None if this machine has none."""
-    directory = get_managed_directory()
-    return directory if directory.exists() else None
-
-
-def read_managed_settings(directory: Path | None = None) -> Mapping[str, Any]:
+def read_managed_settings(directory: Path = MANAGED_DIRECTORY) -> Mapping[str, Any]:
     """Return the managed settings; empty if there are none. Raise SettingsError."""
-    path = (directory or get_managed_directory()) / SETTINGS_FILE
+    path = directory / SETTINGS_FILE
     return check_values(read_toml(path), f"{path}: ", SettingsError)
 
 
-def apply_managed(settings: Settings, directory: Path | None = None) -> Settings:
+def apply_managed(settings: Settings, directory: Path = MANAGED_DIRECTORY) -> Settings:
     """Return the settings as far as the policy permits them. Raise SettingsError."""
     managed = read_managed_settings(directory)
     if not managed:
@@ -79,9 +72,9 @@ def require_permitted_model(settings: Settings, name: str) -> None:
         )
 
 
-def load_managed_rules(directory: Path | None = None) -> "tuple[PermissionRule, ...]":
+def load_managed_rules(directory: Path = MANAGED_DIRECTORY) -> "tuple[PermissionRule, ...]":
     """Return the managed rules. Raise SettingsError."""
-    path = (directory or get_managed_directory()) / RULES_FILE
+    path = directory / RULES_FILE
     if not path.exists():
         return ()
     from agentcli.permissions.policy import load_rules
@@ -89,9 +82,9 @@ def load_managed_rules(directory: Path | None = None) -> "tuple[PermissionRule, 
     return load_rules(path, source="managed")
 
 
-def load_managed_hooks(directory: Path | None = None) -> "Sequence[HooksFile]":
+def load_managed_hooks(directory: Path = MANAGED_DIRECTORY) -> "Sequence[HooksFile]":
     """Return the managed hooks, by file. Raise SettingsError."""
-    path = (directory or get_managed_directory()) / HOOKS_FILE
+    path = directory / HOOKS_FILE
     if not path.exists():
         return ()
     from agentcli.permissions.hooks_file import parse_hooks
@@ -105,12 +98,11 @@ def load_managed_hooks(directory: Path | None = None) -> "Sequence[HooksFile]":
     return [parse_hooks(text, path)]
 
 
-def describe_managed(directory: Path | None = None) -> str:
+def describe_managed(directory: Path = MANAGED_DIRECTORY) -> str:
     """Return what the policy sets, in one line; empty if there is none. Raise SettingsError."""
-    place = directory or get_managed_directory()
-    settings = read_managed_settings(place)
-    rules, hooks = load_managed_rules(place), load_managed_hooks(place)
+    settings = read_managed_settings(directory)
+    rules, hooks = load_managed_rules(directory), load_managed_hooks(directory)
     parts = [f"{key} = {value}" for key, value in settings.items()]
     parts += [str(rule) for rule in rules]
     parts += [f"{hook.event} hook {hook.name}" for file in hooks for hook in file.hooks]
-    return f"{place}: {'; '.join(parts)}" if parts else ""
+    return f"{directory}: {'; '.join(parts)}" if parts else ""

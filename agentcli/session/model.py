@@ -117,10 +117,12 @@ def _open_provider_model(settings: Settings) -> ModelInUse:
     learning = LearnedModel(
         model, None if model.known else partial(fetch_model_info, model, provider)
     )
+    address = find_base_url(provider, os.environ)
     wire = open_provider(
         model,
         key=find_user_key(provider),
         provider=provider,
+        base_url=address,
         transport=settings.transport,
         timeouts=Timeouts.limit_silence(settings.stall_timeout) if settings.stall_timeout else None,
         retry_policy=RetryPolicy(max_wait_s=settings.max_wait),
@@ -139,7 +141,7 @@ def _open_provider_model(settings: Settings) -> ModelInUse:
         effort=chosen.effort or settings.effort,
         cache_lifetime_s=_choose_lifetime_s(model, settings),
         service_tier=settings.service_tier,
-        base_url=find_base_url(provider, os.environ),
+        base_url=address,
         patches=model.patch_tool,
         forces_calls=model.forced_tool_choice,
         hosted=model.hosted,
