@@ -14,7 +14,7 @@ valid.
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, TypeAlias, TypeGuard, TypeVar
+from typing import Any, TypeAlias, TypeGuard, TypeVar
 from zlib import crc32
 
 from agentcli.providers.arguments import replace_unpaired, replace_unpaired_json
@@ -22,6 +22,7 @@ from agentcli.providers.dialect import Model
 from agentcli.providers.incremental import count_common_start, memoize
 from agentcli.system.lazy import compile_later
 from agentcli.types.computer import COMPUTER
+from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import (
     AssistantMessage,
     Block,
@@ -109,9 +110,10 @@ def clean_user(message: UserMessage, model: Model) -> UserMessage:
 
 
 def _clean_texts(blocks: Iterable[B]) -> tuple[B, ...]:
+    """Return the blocks without empty texts. A text of ASCII is nearly always good already."""
     return tuple(
         replace_values(block, text=replace_unpaired(block.text), echo=None)
-        if isinstance(block, Text)
+        if isinstance(block, Text) and not (block.echo is None and block.text.isascii())
         else block
         for block in blocks
         if not isinstance(block, Text) or block.text.strip()
@@ -356,7 +358,8 @@ def restore_names(
 # A whole request, with its tools
 
 
-class PreparedRequest(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedRequest:
     request: Request
     """In the form that every dialect takes."""
     ids: Mapping[str, int]
@@ -378,7 +381,7 @@ def prepare_request(request: Request, normal: NormalizedHistory) -> PreparedRequ
         deferred=deferred,
         tool_choice=choice if choice in ("auto", "required", "none") else encode_name(choice),
     )
-    return PreparedRequest(prepared, normal.ids, names)
+    return PreparedRequest(request=prepared, ids=normal.ids, names=names)
 
 
 @memoize

@@ -88,19 +88,20 @@ def _find_project_folders(settings: Settings, names: Sequence[str]) -> tuple[Pat
 
     A link out of the repository is left out: these folders may be read without approval."""
     levels = list_levels(settings.workspace)
+    found = [
+        folder
+        for level in levels
+        for name in names
+        if (folder := level / name).is_dir() and is_inside(folder, levels[-1])
+    ]
+    if not found:
+        return ()
     users = {
         os.path.realpath(folder)
         for kind in ("skills", "agents")
         for folder in list_user_folders(kind)
     }
-    return tuple(
-        folder
-        for level in levels
-        for name in names
-        if (folder := level / name).is_dir()
-        and is_inside(folder, levels[-1])
-        and os.path.realpath(folder) not in users
-    )
+    return tuple(folder for folder in found if os.path.realpath(folder) not in users)
 
 
 def build_source_folders(settings: Settings, folders: Iterable[Path]) -> "list[SourceFolder]":
