@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from platformdirs import user_config_path
 
-from agentcli.system import parsing
+from agentcli.system.lazy import compile_later
 from agentcli.types.errors import SettingsError, UsageError
 from agentcli.types.settings import (
     HOSTED_TOOLS,
@@ -268,7 +268,7 @@ def _parse_network(value: Any) -> tuple[str, ...]:
 def _parse_effort(value: Any) -> Any:
     from agentcli.types.provider import EFFORTS
 
-    return parsing.parse_choice(EFFORTS, value)
+    return _parse_choice(EFFORTS, value)
 
 
 def _parse_search(value: Any) -> str:
@@ -294,21 +294,106 @@ def _parse_directories(value: Any) -> tuple[str, ...]:
     return tuple(texts)
 
 
+# Values as a user wrote them in a file, a variable or a flag, by type. Each function raises a
+# ValueError that says what would be right: "a whole number above 0".
+
+
+_DURATION = compile_later(r"(?=\d)(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?")
+_UNITS = (3600, 60, 1)
+_SIZE = compile_later(r"(\d{1,15}(?:\.\d+)?) ?(?:([KMGT])I?B?|B)?")
+_SIZES = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
+
+
+def _parse_text(value: Any) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError("a string")
+    return value.strip()
+
+
+def _parse_path(value: Any) -> Path:
+    return Path(_parse_text(value)).expanduser()
+
+
+def _parse_choice(words: Sequence[str], value: Any) -> str:
+    if value not in words:
+        raise ValueError(f"one of {', '.join(words)}")
+    return str(value)
+
+
+def _parse_whole(value: Any) -> int:
+    wanted = "a whole number above 0"
+    if isinstance(value, bool) or (isinstance(value, float) and not value.is_integer()):
+        raise ValueError(wanted)
+    try:
+        number = int(value)
+    except ValueError:
+        raise ValueError(wanted) from None
+    if number <= 0:
+        raise ValueError(wanted)
+    return number
+
+
+def parse_amount(value: Any) -> float:
+    wanted = "a number above 0"
+    if isinstance(value, bool):
+        raise ValueError(wanted)
+    try:
+        number = float(value)
+    except ValueError:
+        raise ValueError(wanted) from None
+    if not 0 < number < float("inf"):
+        raise ValueError(wanted)
+    return number
+
+
+def _parse_seconds(value: Any) -> float:
+    """Return the seconds of 90, 90s, 30m or 1h30m."""
+    wanted = "a time above 0, like 90s, 30m or 1h30m"
+    if isinstance(value, str) and (parts := _DURATION.fullmatch(value.strip())):
+        return _parse_seconds(
+            sum(float(part or 0) * unit for part, unit in zip(parts.groups(), _UNITS, strict=True))
+        )
+    try:
+        return parse_amount(value)
+    except (ValueError, TypeError):
+        raise ValueError(wanted) from None
+
+
+def _parse_size(value: Any) -> int:
+    """Return the bytes of 4096, 512KB, 200MB or 1.5GB."""
+    wanted = "a size above 0, like 512KB, 200MB or 1.5GB"
+    parts = _SIZE.fullmatch(value.strip().upper()) if isinstance(value, str) else None
+    try:
+        bytes_ = parse_amount(parts[1]) * _SIZES[parts[2] or ""] if parts else _parse_whole(value)
+    except (ValueError, TypeError):
+        raise ValueError(wanted) from None
+    return int(bytes_) or 1
+
+
+def _parse_switch(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+    if not isinstance(value, str) or value.lower() not in words:
+        raise ValueError("true or false")
+    return words[value.lower()]
+
+
 _CHECK_OF_TYPE: dict[Any, Callable[[Any], Any]] = {
-    bool: parsing.parse_switch,
-    int: parsing.parse_whole,
-    str: parsing.parse_text,
-    Path: parsing.parse_path,
-    Seconds: parsing.parse_seconds,
-    Dollars: parsing.parse_amount,
-    Bytes: parsing.parse_size,
+    bool: _parse_switch,
+    int: _parse_whole,
+    str: _parse_text,
+    Path: _parse_path,
+    Seconds: _parse_seconds,
+    Dollars: parse_amount,
+    Bytes: _parse_size,
 }
 
 
 def _find_check(kind: Any) -> Callable[[Any], Any]:
     """Return the check of a setting by its type."""
     if get_origin(kind) is Literal:
-        return partial(parsing.parse_choice, get_args(kind))
+        return partial(_parse_choice, get_args(kind))
     if NoneType in get_args(kind):
         kind = get_args(kind)[0]
     return _CHECK_OF_TYPE[kind]

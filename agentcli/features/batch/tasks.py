@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agentcli.system.parsing import parse_amount
+from agentcli.settings import parse_amount
 from agentcli.types.errors import UsageError
 from agentcli.types.settings import RUN_LIMITS
 
