@@ -34,7 +34,7 @@ from agentcli.tools.arguments import (
 )
 from agentcli.tools.command_line import ShellCommand, find_fault, read_command
 from agentcli.tools.contracts import load_spec
-from agentcli.tools.kill import FUNCTIONS, BackgroundKiller, names_processes, parse_kill
+from agentcli.tools.kill import BackgroundKiller, names_processes, parse_kill
 from agentcli.tools.missing_grants import SCANNED_CHARS, explain_failure
 from agentcli.tools.report import (
     CARD_TAIL_LINES,
@@ -125,8 +125,8 @@ class _PendingCommand:
     notes: tuple[str, ...]
     """Notes for the model on how the command was started."""
     command: ShellCommand
-    may_kill: bool
-    """True if it may end background commands of the session, which its sandbox does not show."""
+    killer: BackgroundKiller | None
+    """Ends background commands of the session for it, if it may want that."""
     setup: ShellSetup
     credentials: Mapping[str, str]
     """The variables of the credentials that it is granted."""
@@ -196,13 +196,9 @@ class Bash:
         if "kill" in args.command and self._signal_directly(args.command):
             details = Command(command=args.command, cwd=str(self._cwd.path), exit_code=0)
             return Output.of("[no output]\n[exit code 0]", details=details)
-        try:
-            credentials = await self._shells.find_credentials(context.grants)
-        except OSError as error:
-            raise _build_not_run_error(error) from error
         if args.terminal:
             self._check_terminal(context.grants)
-        call = self._prepare(args, context, credentials)
+        call = await self._prepare(args, context)
         if args.terminal:
             return await self._keep_on_terminal(call, context.progress)
         if args.background:
@@ -223,17 +219,19 @@ class Bash:
             )
         self._terminals.check_number()
 
-    def _may_kill(self, args: BashArgs) -> bool:
+    def _find_killer(self, args: BashArgs) -> BackgroundKiller | None:
+        """Return what ends background commands, which the sandbox of the command does not show."""
         is_able = self._shells.are_confined and not (args.background or args.terminal)
-        return is_able and bool(self._processes.list_background()) and names_processes(args.command)
+        may_kill = is_able and self._processes.list_background() and names_processes(args.command)
+        return BackgroundKiller(self._processes) if may_kill else None
 
-    def _prepare(
-        self, args: BashArgs, context: ToolContext, credentials: Mapping[str, str]
-    ) -> _PendingCommand:
-        notes = self._directory.return_if_lost()
+    async def _prepare(self, args: BashArgs, context: ToolContext) -> _PendingCommand:
         command = read_command(args.command, is_awaited=not (args.background or args.terminal))
-        may_kill = self._may_kill(args)
+        credentials: Mapping[str, str] = {}
         try:
+            if context.grants.credentials:
+                credentials = await self._shells.find_credentials(context.grants)
+            notes = self._directory.return_if_lost()
             post = ShellSetup.from_directory(self._cwd.path, context.grants)
             log_path, log_fd = self._create_log()
         except OSError as error:
@@ -244,7 +242,7 @@ class Bash:
             cwd=self._cwd.path,
             notes=notes,
             command=command,
-            may_kill=may_kill,
+            killer=self._find_killer(args),
             setup=post,
             credentials=credentials,
             log_path=log_path,
@@ -261,8 +259,8 @@ class Bash:
         shell, pipe = self._start(call, live)
         began = time.monotonic()
         self._emit(CommandStarted(call_id=call.call_id, log_path=str(call.log_path)))
-        if call.may_kill:
-            shell.handle.answer_requests(BackgroundKiller(self._processes).answer)
+        if call.killer:
+            shell.handle.answer_requests(call.killer.answer)
         try:
             ended = await process.run(
                 shell.child,
@@ -289,7 +287,7 @@ class Bash:
                 report_interrupted(call.args.command, output=output, cwd=call.cwd, ran_s=ran_s)
             ) from None
         finally:
-            if call.may_kill:
+            if call.killer:
                 shell.handle.stop_answering()
             live.stop_progress()
         note = shell.handle.read_note()
@@ -404,7 +402,7 @@ class Bash:
         )
         try:
             script = call.command.script
-            shell.handle.release(FUNCTIONS + script if call.may_kill else script)
+            shell.handle.release(call.killer.functions + script if call.killer else script)
         except OSError as error:
             pipe.close()
             self._processes.finish(shell.tag, left_running=(), pipe=pipe)

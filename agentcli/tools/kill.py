@@ -39,7 +39,7 @@ _LIST = (
     "case $__agentcli_answer in '?') command ps \"$@\" ;; "
     "*) command ps \"$@\"; builtin printf '%s\\n' $__agentcli_answer ;; esac; }; "
 )
-FUNCTIONS = (
+_FUNCTIONS = (
     REQUEST_FUNCTION + f'kill() {{ {_QUIET} kill "$@" 2>/dev/null; case $__agentcli_answer in '
     "'?') builtin kill \"$@\" ;; '') : ;; *) eval \"builtin kill $__agentcli_answer\" ;; esac; }; "
     + "".join(_FUNCTION.replace("NAME", name) for name in ("pkill", "killall", "fuser"))
@@ -98,6 +98,9 @@ def _parse_signal(name: str) -> int | None:
 
 class BackgroundKiller:
     """Answers the requests of the functions for the background commands of a session."""
+
+    functions = _FUNCTIONS
+    """The code that a command needs before it, to send such requests."""
 
     def __init__(self, processes: ProcessTable) -> None:
         self._processes = processes
