@@ -112,7 +112,7 @@ class ShellPool:
         Raise OSError if a file of theirs cannot be written."""
         # Without a sandbox, programs find the user's own.
         is_open = grants.outside or self.sandbox is None
-        if is_open or not grants.credentials or self._find_credentials is None:
+        if is_open or self._find_credentials is None:
             return {}
         return await self._find_credentials(grants)
 
