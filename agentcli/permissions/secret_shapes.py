@@ -49,8 +49,9 @@ class SecretShape(NamedTuple):
 _KEY = "[A-Za-z0-9_-]"
 _ALNUM = "[A-Za-z0-9]"
 
-# A row must match SHORTEST_REST characters or more after its prefix, and only TOKEN_CHARACTERS: no
-# other text is searched. A test holds every row to it.
+# A row must match SHORTEST_REST characters or more after its prefix, and only TOKEN_CHARACTERS, and
+# its prefix must have one of _SIGNS: no other text is searched. A test holds every row to it. What
+# is known by other text around it, as in an address, has a function such as `_find_passwords`.
 SHAPES: tuple[SecretShape, ...] = (
     *(SecretShape(prefix, _KEY, f"{_KEY}{{16,}}+") for prefix in ("sk-", "sk_live_", "rk_live_")),
     *(SecretShape(f"gh{kind}_", _ALNUM, f"{_ALNUM}{{20,}}+") for kind in "pousr"),

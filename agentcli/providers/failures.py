@@ -159,6 +159,7 @@ def _format_duration(seconds: float) -> str:
 
 LIMIT_CHARS = 400
 
+# Only what a status means at every provider. What one of them calls by a code is in its `errors`.
 _KIND_OF_STATUS = {
     401: ProviderErrorKind.CREDENTIALS,
     402: ProviderErrorKind.CREDENTIALS,

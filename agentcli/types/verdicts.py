@@ -90,7 +90,8 @@ LASTING: dict[ApprovalSpan | None, str] = {
     "always": "this session",
 }
 """The spans of approvals that become rules, and what such a rule names as its origin. They end in
-`session/permission_gate` (`end_turn`), or with the session. What is "always" is also in a file."""
+`session/permission_gate` (`end_turn`), or with the session. What is "always" is also in a file.
+One that ended by time would be checked in `permissions/decide` (`_active`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,9 +2,10 @@
 
 import json
 import locale
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING
 
+from agentcli.system.clock import measure_age_s
 from agentcli.system.plain_text import show_controls
 from agentcli.types.checks import Verified
 from agentcli.types.computer import COMPUTER, describe_actions
@@ -316,9 +317,8 @@ def format_cost(spending: Spending) -> str:
 
 def format_age(at: str) -> str:
     """Return the age of a time in its largest unit, as in `5m ago`; `?` if it cannot be parsed."""
-    try:
-        seconds = (datetime.now(UTC) - datetime.fromisoformat(at)).total_seconds()
-    except (ValueError, TypeError):
+    seconds = measure_age_s(at)
+    if seconds is None:
         return "?"
     for unit, length_s in (("d", 86400), ("h", 3600), ("m", 60)):
         if seconds >= length_s:
