@@ -50,7 +50,7 @@ from agentcli.types.deltas import (
 )
 from agentcli.types.errors import ProviderError, ProviderErrorKind
 from agentcli.types.fast_dataclass import dataclass
-from agentcli.types.messages import AssistantMessage, Json, Usage
+from agentcli.types.messages import AssistantMessage, Usage
 from agentcli.types.provider import Message, ModelProvider, OnDelta, ProviderWrapper, Request
 
 if TYPE_CHECKING:
@@ -134,14 +134,12 @@ class ProviderConnection:
         """`quirks` learns from a server that rejects a field. None if nothing is adapted."""
         self.model = replace(model, quirks=model.quirks | quirks.known) if quirks else model
         self._quirks = quirks
-        self._sent: Mapping[str, Json] = {}
-        """The body of the latest request."""
         self._learning = learning or LearnedModel(model)
         self._dialect = dialect
         self._socket = socket
         self._key = key.value if key else None
         self._timeouts = timeouts or Timeouts()
-        self._body_text = RequestBody()
+        self._body_text = RequestBody(dialect)
         self._limited: ModelProvider | None = None
         """The attempts within the limits of the session; None without limits."""
         self._explain = FailureExplainer(provider=provider, model=model, key=key)
@@ -207,7 +205,7 @@ class ProviderConnection:
         translated = self._dialect.read_error(error.status, error.headers, error.body)
         if translated.kind is not ProviderErrorKind.REJECTED:
             return False
-        if quirk := self._quirks.learn(error, self._sent) if self._quirks else "":
+        if quirk := self._quirks.learn(error, self._body_text.rest) if self._quirks else "":
             self.model = replace(self.model, quirks=self.model.quirks | {quirk})
             reason = f"{translated}. Adapting to the server (quirk {quirk})"
         else:
@@ -228,14 +226,13 @@ class ProviderConnection:
 
     async def _send_once(self, request: Request, show: OnDelta) -> AssistantMessage:
         """Send one request and read its answer to the end. Raise what the socket raises."""
-        encoded = self._dialect.build_request(request, self.model, self._key)
-        self._sent = encoded.body
-        received = _ReceivedReply(encoded.decoder, show)
+        exchange = self._dialect.open_exchange(self.model, self._key)
+        received = _ReceivedReply(exchange.decoder, show)
         try:
             events = self._socket.exchange(
-                encoded.path,
-                headers=encoded.headers,
-                body=self._body_text.write(encoded.body, self._dialect.HISTORY_KEY),
+                exchange.path,
+                headers=exchange.headers,
+                body=self._body_text.write(request, self.model),
                 on_sent=lambda: show(RequestSent()),
             )
             await self._take_all(events, received)

@@ -14,6 +14,9 @@ from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import AssistantMessage, Json, Usage
 from agentcli.types.provider import Request
 
+STORED = "stored"
+"""The quirk of a model whose provider stores the conversation. Requests have only what is new."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
@@ -97,15 +100,14 @@ class Decoder(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EncodedRequest:
-    """A request in the words of a protocol, and the decoder of its reply."""
+class Exchange:
+    """Where a request goes besides its body, and the decoder of its reply."""
 
     path: str
     """The path below the base address, with its version and query: `/v1/messages`.
 
     The version is dropped if the base address already has one (`http/route.py`)."""
     headers: Mapping[str, str]
-    body: dict[str, Json]
     decoder: Decoder
     """Its echoes carry `PROTOCOL` and the requested name of the model."""
 
@@ -115,14 +117,20 @@ class Dialect(Protocol):
     HISTORY_KEY: str
     """The key of the body whose list grows with each step. Everything else stays the same."""
 
-    def build_request(self, request: Request, model: Model, key: str | None) -> EncodedRequest: ...
+    def open_exchange(self, model: Model, key: str | None) -> Exchange: ...
 
-    def encode(self, request: Request, model: Model) -> dict[str, Json]:
-        """Return the body. Must not change what it returned before: its history only grows.
+    def encode(
+        self, request: Request, model: Model, *, start: int = 0, end: int | None = None
+    ) -> dict[str, Json]:
+        """Return the body. Its history has the items of the messages from `start` to `end`.
+
+        Where one of them follows a reply that says something, a body of the messages before and
+        one of those from there on have the same items as a body of all of them. So a step costs
+        only what is new in it (`http/body.py`). If the provider stores the conversation (`STORED`),
+        the whole body is asked for.
 
         The request is already normalized (`normalize.py`): calls are answered, ids are unique,
         tool names fit, foreign echoes are gone. A call's id is `ToolCall.id`, never in its echo.
-        Each message is encoded once (`incremental.py`), so a step costs only what is new in it.
         """
         ...
 

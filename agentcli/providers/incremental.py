@@ -1,14 +1,13 @@
-"""Encoding a conversation message by message, and keeping the result while it grows.
+"""What repeats between the requests of a conversation, and is not made again.
 
-A conversation is sent again with every step, and its older messages never change. So a step costs
-only what is new in it. Messages are compared by identity, and kept, so that no id is used twice.
+A conversation is sent again with every step, and its older messages never change. Dialects encode
+any part of it; `http/body.py` keeps the text of the part that stays the same.
 """
 
-from array import array
 from collections.abc import Callable, Hashable, Sequence
 from functools import wraps
 from operator import is_
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar, TypeVarTuple
+from typing import Any, TypeAlias, TypeVar, TypeVarTuple
 
 from agentcli.providers.dialect import Model
 from agentcli.types.provider import Message
@@ -18,58 +17,15 @@ T = TypeVar("T")
 Make: TypeAlias = Callable[[Message, Message | None, Model], Sequence[T]]
 """A function that encodes a message, given the one before it."""
 
-CONVERSATIONS = 8
-"""The number of conversations kept: that of the session and those of its child agents."""
 
-
-class _EncodedHistory(Generic[T]):
-    def __init__(self, model: Model) -> None:
-        self.model = model
-        self.messages: list[Message] = []
-        self.made: list[T] = []
-        self.ends = array("Q")
-        """The end of each message's items in `made`."""
-
-    def grow(self, messages: Sequence[Message], make: Make[T]) -> None:
-        start = count_common_start(self.messages, messages)
-        del self.messages[start:], self.ends[start:]
-        del self.made[self.ends[-1] if self.ends else 0 :]
-        before = self.messages[-1] if self.messages else None
-        for message in messages[start:]:
-            self.made += make(message, before, self.model)
-            self.messages.append(message)
-            self.ends.append(len(self.made))
-            before = message
-
-
-class IncrementalEncoder(Protocol[T]):
-    def __call__(self, messages: Sequence[Message], model: Model, *, start: int = 0) -> list[T]:
-        """Return the items of the messages from `start` on. The caller owns the list."""
-        ...
-
-
-def make_incremental(make: Make[T]) -> IncrementalEncoder[T]:
-    """Return an encoder for a whole conversation that calls `make` once for each message."""
-    histories: list[_EncodedHistory[T]] = []
-
-    @wraps(make)
-    def encode_new(messages: Sequence[Message], model: Model, *, start: int = 0) -> list[T]:
-        if not messages:
-            return []
-        first = messages[0]
-        found = next(
-            (it for it in histories if it.model is model and it.messages[0] is first), None
-        )
-        if found is None:
-            found = _EncodedHistory(model)
-            histories[CONVERSATIONS - 1 :] = []
-        else:
-            histories.remove(found)
-        histories.insert(0, found)
-        found.grow(messages, make)
-        return found.made[found.ends[start - 1] if start else 0 :]
-
-    return encode_new
+def encode_part(
+    make: Make[T], messages: Sequence[Message], model: Model, *, start: int, end: int | None
+) -> list[T]:
+    """Return the items of the messages from `start` to `end`."""
+    made: list[T] = []
+    for at in range(start, len(messages) if end is None else min(end, len(messages))):
+        made += make(messages[at], messages[at - 1] if at else None, model)
+    return made
 
 
 def count_common_start(before: Sequence[Any], now: Sequence[Any]) -> int:

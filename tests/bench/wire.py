@@ -72,8 +72,7 @@ def median_ms(run: Callable[[], object], *, times: int) -> float:
 def next_request_ms(model: Model, steps: int) -> tuple[float, float]:
     """The first request of a resumed conversation, and each one after it."""
     history = conversation(model, steps + 30)
-    normal, writer = NormalizedHistory(model), RequestBody()
-    dialect = find_dialect(model.protocol)
+    normal, writer = NormalizedHistory(model), RequestBody(find_dialect(model.protocol))
 
     def write(length: int) -> None:
         wired = Request(
@@ -82,7 +81,7 @@ def next_request_ms(model: Model, steps: int) -> tuple[float, float]:
             messages=normal.normalize(history[:length]),
             tools=TOOLS,
         )
-        writer.write(dialect.encode(wired, model), dialect.HISTORY_KEY)
+        writer.write(wired, model)
 
     cold = median_ms(lambda: write(2 * steps + 1), times=1)
     lengths = iter(range(2 * steps + 3, 2 * steps + 61, 2))

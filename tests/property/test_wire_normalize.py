@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from agentcli.providers.catalog import resolve
 from agentcli.providers.dialect import Model
-from agentcli.providers.http.body import RequestBody
-from agentcli.providers.normalize import normalize
+from agentcli.providers.http.body import RequestBody, encode_text
+from agentcli.providers.normalize import NormalizedHistory, normalize
 from agentcli.providers.transport import find_dialect
 from agentcli.types.messages import (
     AssistantMessage,
@@ -137,7 +137,7 @@ def _sent(history: Sequence[Message]) -> Recorded:
             "x-api-key": "k",
             "content-type": "application/json",
         },
-        body=b"".join(RequestBody().write(anthropic_body(history), "messages")),
+        body=encode_text(anthropic_body(history)),
         connection=0,
     )
 
@@ -147,5 +147,24 @@ def _sent(history: Sequence[Message]) -> Recorded:
 def test_every_dialect_encodes_every_history(history: list[Message], model: Model) -> None:
     dialect = find_dialect(model.protocol)
     asked = replace(request([]), messages=normalize(history, model))
-    text = RequestBody().write(dialect.encode(asked, model), dialect.HISTORY_KEY)
-    assert isinstance(json.loads(b"".join(text)), dict)
+    assert isinstance(json.loads(encode_text(dialect.encode(asked, model))), dict)
+
+
+@examples(120)
+@given(
+    histories=st.lists(histories, min_size=1, max_size=3),
+    lengths=st.lists(st.tuples(st.integers(0, 2), st.integers(0, 12)), min_size=1, max_size=8),
+    model=st.sampled_from(MODELS),
+)
+def test_text_of_a_conversation_is_that_of_the_whole_body(
+    histories: list[list[Message]], lengths: list[tuple[int, int]], model: Model
+) -> None:
+    """Histories grow, are cut and take turns. Each request is as if it were the first."""
+    dialect = find_dialect(model.protocol)
+    writer, normal = RequestBody(dialect), NormalizedHistory(model)
+    conversation = [message for history in histories for message in history]
+    for which, length in lengths:
+        history = conversation if which == 0 else histories[which % len(histories)]
+        asked = replace(request([]), messages=normal.normalize(history[:length] or conversation))
+        whole = dialect.encode(asked, model)
+        assert json.loads(b"".join(writer.write(asked, model))) == json.loads(encode_text(whole))

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentcli.types.errors import ProviderError
-from tests.support.encoded import encode_word
 from tests.support.examples import examples
 from tests.support.gemini_fixtures import DIALECTS, answered, encoded, model, said
 
@@ -54,7 +53,7 @@ def test_any_events_give_a_message_that_can_go_back_or_an_error(
     words = WORDS[protocol]
     event = st.dictionaries(st.sampled_from(words), values(words), max_size=5)
     asked = model(protocol)
-    decoder = encode_word(DIALECTS[protocol], asked).decoder
+    decoder = DIALECTS[protocol].open_exchange(asked, None).decoder
     with suppress(ProviderError):
         for it in data.draw(st.lists(event, max_size=6)):
             decoder.feed(it)

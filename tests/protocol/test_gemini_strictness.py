@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentcli.types.provider import Message
-from tests.support.encoded import encode_word
 from tests.support.examples import examples
 from tests.support.gemini_fixtures import DIALECTS, answered, decoded, encoded, model, said
 from tests.support.provider import Recorded
@@ -25,7 +24,7 @@ def posted(protocol: str, body: Object) -> Recorded:
     headers = DIALECTS[protocol].build_headers("test-key")
     return Recorded(
         method="POST",
-        path=encode_word(DIALECTS[protocol], model(protocol)).path,
+        path=DIALECTS[protocol].open_exchange(model(protocol), None).path,
         headers={"content-type": "application/json"} | {k.lower(): v for k, v in headers.items()},
         body=json.dumps(body).encode(),
         connection=0,

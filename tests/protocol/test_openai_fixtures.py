@@ -11,7 +11,6 @@ from agentcli.providers.http.sse import EventStream
 from agentcli.types.deltas import TextDelta, ThinkingDelta
 from agentcli.types.errors import ProviderError, ProviderErrorKind
 from agentcli.types.messages import Json, Text, Thinking
-from tests.support.encoded import encode_word
 from tests.support.examples import examples
 from tests.support.openai_fixtures import DIALECTS, PROMPT, answered, cases, decoded, made, request
 
@@ -101,7 +100,7 @@ def test_spoilt_stream_is_an_error_or_a_message_that_can_be_sent_back(
 ) -> None:
     dialect, model = DIALECTS[case.parent.name]
     events = [*EventStream().feed((case / "stream.sse").read_bytes())]
-    decoder = encode_word(dialect, model).decoder
+    decoder = dialect.open_exchange(model, None).decoder
     try:
         for event in events:
             bad = spoilt(event, random)

@@ -13,7 +13,6 @@ from agentcli.providers.openai import responses as openai_responses
 from agentcli.types.messages import AssistantMessage, Image, Text, ToolCall, UserMessage
 from agentcli.types.provider import Message
 from agentcli.types.tools import ToolMessage, ToolResult
-from tests.support.encoded import encode_word
 from tests.support.openai_fixtures import CHAT, FIXTURES, RESPONSES, cases, decoded, request
 from tests.support.provider import Provider, stream
 from tests.support.sdk_types import load_request_type
@@ -130,7 +129,7 @@ def at(provider: Provider, client: "OpenAI") -> "OpenAI":
 
 @pytest.mark.parametrize("case", whole("openai-responses"), ids=lambda case: case.name)
 def test_responses_events_of_the_sdk_give_our_message(case: Path, sdk: "OpenAI") -> None:
-    decoder = encode_word(openai_responses, RESPONSES).decoder
+    decoder = openai_responses.open_exchange(RESPONSES, None).decoder
     with playing(case) as provider:
         for event in at(provider, sdk).responses.create(model="m", input="x", stream=True):
             decoder.feed(as_json(event))
@@ -146,7 +145,7 @@ def test_responses_events_of_the_sdk_give_our_message(case: Path, sdk: "OpenAI")
 )
 @pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")
 def test_chat_chunks_of_the_sdk_give_our_message(case: Path, sdk: "OpenAI") -> None:
-    decoder = encode_word(openai_chat, CHAT).decoder
+    decoder = openai_chat.open_exchange(CHAT, None).decoder
     with playing(case) as provider:
         for event in at(provider, sdk).chat.completions.create(model="m", messages=[], stream=True):
             decoder.feed(as_json(event))

@@ -20,7 +20,6 @@ from agentcli.types.errors import ProviderError
 from agentcli.types.messages import AssistantMessage, Text, UserMessage
 from agentcli.types.provider import Message, Request
 from agentcli.types.tools import ToolMessage, ToolResult, ToolSpec
-from tests.support.encoded import encode_word
 
 FOLDER = Path(__file__).parents[2] / "fixtures/wire/anthropic"
 MODEL = resolve("anthropic/claude-opus-5-5")
@@ -58,7 +57,7 @@ def cases() -> list[Path]:
 
 def decoded(chunks: Iterable[bytes]) -> tuple[AssistantMessage, list[Delta]]:
     """The message of a stream that comes in these chunks, and what was shown meanwhile."""
-    stream, decoder = EventStream(), encode_word(anthropic, MODEL).decoder
+    stream, decoder = EventStream(), anthropic.open_exchange(MODEL, None).decoder
     shown: list[Delta] = []
     for chunk in chunks:
         for event in stream.feed(chunk):

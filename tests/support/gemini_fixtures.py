@@ -22,7 +22,6 @@ from agentcli.types.errors import ProviderError
 from agentcli.types.messages import AssistantMessage, Text, UserMessage
 from agentcli.types.provider import Message, Request
 from agentcli.types.tools import ToolMessage, ToolResult, ToolSpec
-from tests.support.encoded import encode_word
 
 FIXTURES = Path(__file__).parents[2] / "fixtures/wire"
 
@@ -64,7 +63,7 @@ def cases(protocol: str) -> list[Path]:
 
 def decoded(chunks: Iterable[bytes], asked: Model) -> tuple[AssistantMessage, list[Delta]]:
     """The message of a stream that comes in these chunks, and what was shown meanwhile."""
-    stream, decoder = EventStream(), encode_word(DIALECTS[asked.protocol], asked).decoder
+    stream, decoder = EventStream(), DIALECTS[asked.protocol].open_exchange(asked, None).decoder
     shown: list[Delta] = []
     for chunk in chunks:
         for event in stream.feed(chunk):

@@ -22,7 +22,6 @@ from agentcli.types.errors import ProviderError
 from agentcli.types.messages import AssistantMessage, Text, UserMessage
 from agentcli.types.provider import Message, Request
 from agentcli.types.tools import ToolMessage, ToolResult, ToolSpec
-from tests.support.encoded import encode_word
 
 FIXTURES = Path(__file__).parents[2] / "fixtures/wire"
 
@@ -81,7 +80,7 @@ def decoded(
 ) -> tuple[AssistantMessage, list[Delta]]:
     """The message of a stream that comes in these chunks, and what was shown meanwhile."""
     dialect, default = DIALECTS[protocol]
-    stream, decoder = EventStream(), encode_word(dialect, model or default).decoder
+    stream, decoder = EventStream(), dialect.open_exchange(model or default, None).decoder
     shown: list[Delta] = []
     for chunk in chunks:
         for event in stream.feed(chunk):

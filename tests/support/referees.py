@@ -14,7 +14,7 @@ from typing import Any
 
 from agentcli.providers.catalog import resolve
 from agentcli.providers.dialect import Dialect, Model
-from agentcli.providers.http.body import RequestBody
+from agentcli.providers.http.body import encode_text
 from agentcli.providers.normalize import normalize
 from agentcli.providers.transport import find_dialect
 from agentcli.types.messages import Json, Text, UserMessage
@@ -22,7 +22,6 @@ from agentcli.types.provider import Message, Request
 from agentcli.types.settings import HOSTED_TOOLS
 from tests.support.anthropic_fixtures import TOOLS
 from tests.support.conversations import NAMES, conversation
-from tests.support.encoded import encode_word
 from tests.support.provider import Checker, Recorded
 from tests.support.strict_anthropic import StrictAnthropic
 from tests.support.strict_chat import StrictChat
@@ -72,9 +71,9 @@ class Referee:
         headers = {**self.dialect.build_headers("key"), "content-type": "application/json"}
         return Recorded(
             method="POST",
-            path=encode_word(self.dialect, self.model).path,
+            path=self.dialect.open_exchange(self.model, None).path,
             headers={name.lower(): value for name, value in headers.items()},
-            body=b"".join(RequestBody().write(body, self.dialect.HISTORY_KEY)),
+            body=encode_text(body),
             connection=0,
         )
 

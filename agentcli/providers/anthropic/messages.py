@@ -11,8 +11,8 @@ from agentcli.providers.anthropic.errors import read_error
 from agentcli.providers.anthropic.hosted import declare_hosted
 from agentcli.providers.anthropic.reply import PROTOCOL, MessagesDecoder
 from agentcli.providers.arguments import wrap_arguments
-from agentcli.providers.dialect import EncodedRequest, Model
-from agentcli.providers.incremental import make_incremental, memoize
+from agentcli.providers.dialect import Exchange, Model
+from agentcli.providers.incremental import encode_part, memoize
 from agentcli.providers.request_tools import RequestTools, find_request_tools
 from agentcli.providers.strict import (
     ANTHROPIC,
@@ -40,8 +40,8 @@ __all__ = [
     "HISTORY_KEY",
     "PROTOCOL",
     "build_headers",
-    "build_request",
     "encode",
+    "open_exchange",
     "read_error",
 ]
 
@@ -63,16 +63,17 @@ def build_headers(key: str | None) -> dict[str, str]:
     return {"anthropic-version": VERSION, **({"x-api-key": key} if key else {})}
 
 
-def build_request(request: Request, model: Model, key: str | None) -> EncodedRequest:
-    return EncodedRequest(
+def open_exchange(model: Model, key: str | None) -> Exchange:
+    return Exchange(
         path="/v1/messages",
         headers=build_headers(key),
-        body=encode(request, model),
         decoder=MessagesDecoder(model),
     )
 
 
-def encode(request: Request, model: Model) -> dict[str, Json]:
+def encode(
+    request: Request, model: Model, *, start: int = 0, end: int | None = None
+) -> dict[str, Json]:
     body: dict[str, Json] = {
         "model": model.name,
         "max_tokens": _choose_output_limit(request.output_limit_tokens, model),
@@ -100,7 +101,10 @@ def encode(request: Request, model: Model) -> dict[str, Json]:
         body["output_config"] = output
     if container := _find_container(request.messages):
         body["container"] = container
-    body[HISTORY_KEY] = _encode_history(request.messages, declared.hidden, model, marker)
+    turns = encode_part(_encode_turn, request.messages, model, start=start, end=end)
+    _load_found(turns, request.messages[start:end], declared.hidden)
+    _mark_ends(turns, request.messages, marker, start=start)
+    body[HISTORY_KEY] = [*turns]
     return body
 
 
@@ -200,24 +204,15 @@ def _find_container(messages: Sequence[Message]) -> Json:
     return last.echo.data if last and last.echo else None
 
 
-def _encode_history(
-    messages: Sequence[Message],
-    hidden: tuple[ToolSpec, ...],
-    model: Model,
-    marker: dict[str, Json],
-) -> list[Json]:
-    """Return one turn per message. Turns are never joined, so that sent turns never change."""
-    turns = _encode_turns(messages, model)
-    if hidden:
-        for number, message in enumerate(messages):
-            if isinstance(message, ToolMessage) and any(it.found for it in message.results):
-                turns[number] = _encode_loading(message, hidden)
-    for number in _iter_cache_ends(messages):
-        turns[number] = _mark_cached(turns[number], marker)
-    return [*turns]
+def _load_found(
+    turns: list[dict[str, Json]], messages: Sequence[Message], hidden: tuple[ToolSpec, ...]
+) -> None:
+    """Replace the results that found hidden tools. `turns` are those of the messages."""
+    for number, message in enumerate(messages if hidden else ()):
+        if isinstance(message, ToolMessage) and any(it.found for it in message.results):
+            turns[number] = _encode_loading(message, hidden)
 
 
-@memoize
 def _encode_loading(message: ToolMessage, deferred: tuple[ToolSpec, ...]) -> dict[str, Json]:
     """Return the results with references to the tools they found instead of their text.
 
@@ -231,6 +226,19 @@ def _encode_loading(message: ToolMessage, deferred: tuple[ToolSpec, ...]) -> dic
         block = _encode_result(result)
         blocks.append(block | {"content": references} if references else block)
     return {"role": "user", "content": blocks}
+
+
+def _mark_ends(
+    turns: list[dict[str, Json]],
+    messages: Sequence[Message],
+    marker: dict[str, Json],
+    *,
+    start: int,
+) -> None:
+    """Put the cache markers on those of the turns, which begin with message `start`."""
+    for number in _iter_cache_ends(messages):
+        if 0 <= number - start < len(turns):
+            turns[number - start] = _mark_cached(turns[number - start], marker)
 
 
 def _iter_cache_ends(messages: Sequence[Message]) -> Iterable[int]:
@@ -249,10 +257,10 @@ def _iter_cache_ends(messages: Sequence[Message]) -> Iterable[int]:
                 return
 
 
-@make_incremental
-def _encode_turns(
+def _encode_turn(
     message: Message, before: Message | None, model: Model
 ) -> Sequence[dict[str, Json]]:
+    """Return one turn. Turns are never joined, so that sent turns never change."""
     if isinstance(message, AssistantMessage):
         return [
             {

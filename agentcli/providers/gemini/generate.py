@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 from agentcli.providers.arguments import wrap_arguments
-from agentcli.providers.dialect import EncodedRequest, Model
+from agentcli.providers.dialect import Exchange, Model
 from agentcli.providers.gemini import computer
 from agentcli.providers.gemini.errors import read_error
 from agentcli.providers.gemini.generate_reply import PROTOCOL, TOKEN, GenerateDecoder
@@ -24,7 +24,7 @@ from agentcli.providers.gemini.values import (
     is_validated,
     write_call,
 )
-from agentcli.providers.incremental import join_runs, make_incremental, memoize
+from agentcli.providers.incremental import encode_part, join_runs, memoize
 from agentcli.providers.normalize import encode_name, is_own
 from agentcli.providers.request_tools import find_request_tools
 from agentcli.providers.strict import find_answer_schema, with_object_root
@@ -44,8 +44,8 @@ __all__ = [
     "HISTORY_KEY",
     "PROTOCOL",
     "build_headers",
-    "build_request",
     "encode",
+    "open_exchange",
     "read_error",
 ]
 
@@ -65,18 +65,20 @@ def build_headers(key: str | None) -> dict[str, str]:
     return {"x-goog-api-key": key} if key else {}
 
 
-def build_request(request: Request, model: Model, key: str | None) -> EncodedRequest:
-    return EncodedRequest(
+def open_exchange(model: Model, key: str | None) -> Exchange:
+    return Exchange(
         path=_build_path(model),
         headers=build_headers(key),
-        body=encode(request, model),
         decoder=GenerateDecoder(model),
     )
 
 
-def encode(request: Request, model: Model) -> dict[str, Json]:
+def encode(
+    request: Request, model: Model, *, start: int = 0, end: int | None = None
+) -> dict[str, Json]:
     messages, token = _resume(request.messages, model)
-    body: dict[str, Json] = {"contents": _encode_contents(messages, model)}
+    turns = encode_part(_encode_turn, messages, model, start=start, end=end)
+    body: dict[str, Json] = {"contents": _join_neighbours(turns)}
     if request.system.strip():
         body["systemInstruction"] = {"parts": [{"text": request.system}]}
     body |= _encode_tools(request, model)
@@ -155,20 +157,17 @@ def _encode_generation(request: Request, model: Model) -> dict[str, Json]:
     return made
 
 
-def _encode_contents(messages: Sequence[Message], model: Model) -> list[Json]:
+def _join_neighbours(turns: list[Turn]) -> list[Json]:
     """Return turns that alternate between user and model; join neighbours of the same role."""
-    turns = _encode_turns(messages, model)
     roles = [turn["role"] for turn in turns]
     return [*join_runs(turns, bytes(map(eq, roles, roles[1:])) + b"\0", _join_turns)]
 
 
-@memoize
 def _join_turns(*run: Turn) -> Turn:
     return {**run[0], "parts": [part for turn in run for part in turn["parts"]]}
 
 
-@make_incremental
-def _encode_turns(message: Message, before: Message | None, model: Model) -> Sequence[Turn]:
+def _encode_turn(message: Message, before: Message | None, model: Model) -> Sequence[Turn]:
     """Return at most one turn; none for a reply that is only the thinking of another model."""
     parts = _encode_parts(message, before, model=model)
     role = "model" if isinstance(message, AssistantMessage) else "user"

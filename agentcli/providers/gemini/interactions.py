@@ -10,11 +10,11 @@ import json
 from collections.abc import Mapping, Sequence
 
 from agentcli.providers.arguments import wrap_arguments
-from agentcli.providers.dialect import EncodedRequest, Model
+from agentcli.providers.dialect import STORED, Exchange, Model
 from agentcli.providers.gemini import computer
 from agentcli.providers.gemini.errors import read_error
 from agentcli.providers.gemini.hosted import declare_in_interactions
-from agentcli.providers.gemini.interactions_reply import PROTOCOL, STORED, InteractionsDecoder
+from agentcli.providers.gemini.interactions_reply import PROTOCOL, InteractionsDecoder
 from agentcli.providers.gemini.values import (
     UNSIGNED,
     as_mapping,
@@ -23,7 +23,7 @@ from agentcli.providers.gemini.values import (
     is_validated,
     write_call,
 )
-from agentcli.providers.incremental import make_incremental, memoize
+from agentcli.providers.incremental import encode_part, memoize
 from agentcli.providers.normalize import encode_name, is_own
 from agentcli.providers.request_tools import find_request_tools
 from agentcli.providers.strict import find_answer_schema, with_object_root
@@ -43,8 +43,8 @@ __all__ = [
     "HISTORY_KEY",
     "PROTOCOL",
     "build_headers",
-    "build_request",
     "encode",
+    "open_exchange",
     "read_error",
 ]
 
@@ -59,19 +59,23 @@ def build_headers(key: str | None) -> dict[str, str]:
     return {"Api-Revision": _REVISION, **credential}
 
 
-def build_request(request: Request, model: Model, key: str | None) -> EncodedRequest:
-    return EncodedRequest(
+def open_exchange(model: Model, key: str | None) -> Exchange:
+    return Exchange(
         path="/v1beta/interactions",
         headers=build_headers(key),
-        body=encode(request, model),
         decoder=InteractionsDecoder(model),
     )
 
 
-def encode(request: Request, model: Model) -> dict[str, Json]:
-    is_stored = STORED in model.quirks
-    body: dict[str, Json] = {"model": model.name, "stream": True, "store": is_stored}
-    body.update(_encode_conversation(request.messages, model, is_stored=is_stored))
+def encode(
+    request: Request, model: Model, *, start: int = 0, end: int | None = None
+) -> dict[str, Json]:
+    body: dict[str, Json] = {
+        "model": model.name,
+        "stream": True,
+        "store": STORED in model.quirks,
+        **_encode_conversation(request.messages, model, start=start, end=end),
+    }
     if request.system.strip():
         body["system_instruction"] = request.system
     declared = find_request_tools(request, model)
@@ -92,7 +96,7 @@ def encode(request: Request, model: Model) -> dict[str, Json]:
 
 
 def _encode_conversation(
-    messages: Sequence[Message], model: Model, *, is_stored: bool
+    messages: Sequence[Message], model: Model, *, start: int, end: int | None
 ) -> dict[str, Json]:
     """Return the steps, without a paused reply at the end: it is continued with its token."""
     token: Json = None
@@ -102,13 +106,13 @@ def _encode_conversation(
         paused_id = paused_id or _build_echo_fields(last, model).get("id")
         messages = messages[:-1]
     made: dict[str, Json] = {} if token is None else {"continuation_token": token}
+    is_stored = STORED in model.quirks
     if is_stored and paused_id is not None:
         return {**made, "previous_interaction_id": paused_id}
-    known = 0
     if is_stored:
-        known, kept_id = _find_stored(messages, model)
+        start, kept_id = _find_stored(messages, model)
         made.update({"previous_interaction_id": kept_id} if kept_id else {})
-    made["input"] = _encode_steps(messages, model, start=known)
+    made["input"] = encode_part(_encode_steps, messages, model, start=start, end=end)
     return made
 
 
@@ -172,7 +176,6 @@ def _encode_choice(request: Request, model: Model) -> Json:
     return {"allowed_tools": {"mode": "any", "tools": [encode_name(choice)]}}
 
 
-@make_incremental
 def _encode_steps(message: Message, before: Message | None, model: Model) -> list[Json]:
     match message:
         case UserMessage():

@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 
 from agentcli.providers.arguments import replace_unpaired, replace_unpaired_json, wrap_arguments
-from agentcli.providers.dialect import Model
+from agentcli.providers.dialect import STORED, Model
 from agentcli.providers.failures import make_cut_error
 from agentcli.providers.gemini import computer
 from agentcli.providers.gemini.errors import BLOCKED, make_stream_error
@@ -213,9 +213,6 @@ def _make_deltas(text: str, *, is_thought: bool) -> Sequence[Delta]:
         else TextDelta(text=replace_unpaired(text))
     ]
 
-
-STORED = "stored"
-"""A quirk: the service stores the conversation."""
 
 _DONE = frozenset({"completed", "requires_action"})
 _CONTINUED: frozenset[Stop] = frozenset({"end", "tool_calls", "paused"})

@@ -8,8 +8,8 @@ allowed. Adjacent user messages become one: many templates demand that the roles
 from collections.abc import Sequence
 from operator import and_
 
-from agentcli.providers.dialect import EncodedRequest, Model
-from agentcli.providers.incremental import join_runs, make_incremental, memoize
+from agentcli.providers.dialect import Exchange, Model
+from agentcli.providers.incremental import encode_part, join_runs, memoize
 from agentcli.providers.openai.chat_calls import ARGUMENTS, EXTRA
 from agentcli.providers.openai.chat_quirks import (
     MAX_COMPLETION_TOKENS,
@@ -52,8 +52,8 @@ __all__ = [
     "HISTORY_KEY",
     "PROTOCOL",
     "build_headers",
-    "build_request",
     "encode",
+    "open_exchange",
     "read_error",
 ]
 
@@ -71,21 +71,23 @@ def build_headers(key: str | None) -> dict[str, str]:
     return {"authorization": f"Bearer {key}"} if key else {}
 
 
-def build_request(request: Request, model: Model, key: str | None) -> EncodedRequest:
-    return EncodedRequest(
+def open_exchange(model: Model, key: str | None) -> Exchange:
+    return Exchange(
         path="/v1/chat/completions",
         headers=build_headers(key),
-        body=encode(request, model),
         decoder=ChatDecoder(model),
     )
 
 
-def encode(request: Request, model: Model) -> dict[str, Json]:
+def encode(
+    request: Request, model: Model, *, start: int = 0, end: int | None = None
+) -> dict[str, Json]:
+    messages = encode_part(_encode_message, request.messages, model, start=start, end=end)
     body: dict[str, Json] = {
         "model": model.name,
         "messages": [
-            *_encode_system(request.system),
-            *_join_users(_encode_messages(request.messages, model)),
+            *(_encode_system(request.system) if start == 0 else ()),
+            *_join_users(messages),
         ],
         "stream": True,
     }
@@ -142,7 +144,6 @@ def _encode_tool_choice(choice: ToolChoice, model: Model) -> Json:
     return {"type": "function", "function": {"name": choice}}
 
 
-@memoize
 def _encode_system(text: str) -> list[dict[str, Json]]:
     return [{"role": "system", "content": text}] if text else []
 
@@ -152,7 +153,6 @@ def _join_users(messages: list[dict[str, Json]]) -> list[dict[str, Json]]:
     return join_runs(messages, bytes(map(and_, is_user, is_user[1:])) + b"\0", _join_contents)
 
 
-@memoize
 def _join_contents(*run: dict[str, Json]) -> dict[str, Json]:
     contents = [message["content"] for message in run]
     texts = [content for content in contents if isinstance(content, str)]
@@ -168,8 +168,7 @@ def _list_parts(content: Json) -> list[Json]:
     return content if isinstance(content, list) else [{"type": "text", "text": content}]
 
 
-@make_incremental
-def _encode_messages(
+def _encode_message(
     message: Message, before: Message | None, model: Model
 ) -> Sequence[dict[str, Json]]:
     match message:

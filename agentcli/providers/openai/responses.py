@@ -8,8 +8,8 @@ sent is sent without its id. The reason is that the provider looks for the other
 from collections.abc import Iterator, Mapping, Sequence
 
 from agentcli.providers.arguments import wrap_arguments
-from agentcli.providers.dialect import EncodedRequest, Model
-from agentcli.providers.incremental import make_incremental, memoize
+from agentcli.providers.dialect import STORED, Exchange, Model
+from agentcli.providers.incremental import encode_part, memoize
 from agentcli.providers.openai import computer
 from agentcli.providers.openai.content import (
     build_answer_format,
@@ -27,7 +27,7 @@ from agentcli.providers.openai.responses_items import (
     SEARCH_CALL,
     SEARCH_TOOL,
 )
-from agentcli.providers.openai.responses_reply import STORED, ResponsesDecoder
+from agentcli.providers.openai.responses_reply import ResponsesDecoder
 from agentcli.providers.request_tools import RequestTools, find_request_tools
 from agentcli.providers.strict import OPENAI, build_strict_schema, with_object_root
 from agentcli.types.computer import COMPUTER
@@ -70,7 +70,6 @@ def _declare_tools(declared: RequestTools, model: Model) -> Iterator[Json]:
             yield _encode_tool(spec, model)
 
 
-@memoize
 def make_loaded_item(item: Item, deferred: tuple[ToolSpec, ...], model: Model) -> Item:
     """Return the result of a search, with the tools that are still available."""
     specs = {spec.name: spec for spec in deferred}
@@ -124,8 +123,8 @@ __all__ = [
     "HISTORY_KEY",
     "PROTOCOL",
     "build_headers",
-    "build_request",
     "encode",
+    "open_exchange",
     "read_error",
 ]
 
@@ -141,23 +140,24 @@ def build_headers(key: str | None) -> dict[str, str]:
     return {"authorization": f"Bearer {key}"} if key else {}
 
 
-def build_request(request: Request, model: Model, key: str | None) -> EncodedRequest:
-    return EncodedRequest(
+def open_exchange(model: Model, key: str | None) -> Exchange:
+    return Exchange(
         path="/v1/responses",
         headers=build_headers(key),
-        body=encode(request, model),
         decoder=ResponsesDecoder(model),
     )
 
 
-def encode(request: Request, model: Model) -> dict[str, Json]:
+def encode(
+    request: Request, model: Model, *, start: int = 0, end: int | None = None
+) -> dict[str, Json]:
     is_stored = STORED in model.quirks
-    continued, start = _find_continuation(request.messages) if is_stored else (None, 0)
+    continued, start = _find_continuation(request.messages) if is_stored else (None, start)
     body: dict[str, Json] = {
         "model": model.name,
         "input": [
             make_loaded_item(item, request.deferred, model) if item.get("type") == FOUND else item
-            for item in _encode_items(request.messages, model, start=start)
+            for item in encode_part(_encode_items, request.messages, model, start=start, end=end)
         ],
         "stream": True,
         "store": is_stored,
@@ -211,7 +211,6 @@ def _encode_reasoning(request: Request, model: Model) -> dict[str, Json]:
     return {"reasoning": {**wanted, "summary": "auto"}}
 
 
-@make_incremental
 def _encode_items(message: Message, before: Message | None, model: Model) -> Sequence[Item]:
     """Return the items of a message. The type of a result depends on the call before it."""
     match message:

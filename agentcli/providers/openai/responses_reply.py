@@ -9,7 +9,7 @@ from dataclasses import replace
 from operator import attrgetter
 
 from agentcli.providers.arguments import replace_unpaired
-from agentcli.providers.dialect import Model
+from agentcli.providers.dialect import STORED, Model
 from agentcli.providers.failures import make_cut_error
 from agentcli.providers.openai.errors import make_stream_error
 from agentcli.providers.openai.hosted import count_searches, find_hosted_calls, find_sources
@@ -34,9 +34,6 @@ from agentcli.types.messages import (
     ToolCall,
     Usage,
 )
-
-STORED = "stored"
-"""A quirk: the provider stores each response, and the next request only names it."""
 
 
 class ResponsesDecoder:

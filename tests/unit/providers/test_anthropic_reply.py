@@ -6,12 +6,11 @@ from agentcli.types.errors import ProviderError, ProviderErrorKind
 from agentcli.types.messages import Json
 from tests.support.anthropic_fixtures import MODEL, decoded
 from tests.support.anthropic_streams import call, calls, events, says, text, thinking, whole
-from tests.support.encoded import encode_word
 
 
 def test_error_without_a_type_is_told_in_its_words() -> None:
     with pytest.raises(ProviderError, match="out of order") as caught:
-        encode_word(anthropic, MODEL).decoder.feed({"error": {"message": "out of order"}})
+        anthropic.open_exchange(MODEL, None).decoder.feed({"error": {"message": "out of order"}})
     assert caught.value.kind is ProviderErrorKind.UNAVAILABLE
 
 
@@ -22,7 +21,7 @@ def test_everything_is_shown_as_it_comes() -> None:
         text("Hi \ud83d"),
         call("toolu_1", "bash", {"command": "ls"}, pieces=2),
     ]
-    decoder = encode_word(anthropic, MODEL).decoder
+    decoder = anthropic.open_exchange(MODEL, None).decoder
     shown = [delta for event in events(blocks) for delta in decoder.feed(event)]
     assert shown == [
         ThinkingDelta(text="Let "),
@@ -37,7 +36,7 @@ def test_everything_is_shown_as_it_comes() -> None:
 
 
 def test_message_can_be_asked_for_again() -> None:
-    decoder = encode_word(anthropic, MODEL).decoder
+    decoder = anthropic.open_exchange(MODEL, None).decoder
     for event in events([text("Hi"), call("toolu_1", "bash", {})], stop_reason="tool_use"):
         decoder.feed(event)
     assert decoder.message() == decoder.message()
@@ -60,7 +59,7 @@ def test_message_can_be_asked_for_again() -> None:
     ],
 )
 def test_event_that_makes_no_sense_is_passed_over(event: dict[str, Json]) -> None:
-    decoder = encode_word(anthropic, MODEL).decoder
+    decoder = anthropic.open_exchange(MODEL, None).decoder
     for given in events([text("Hi")])[:4]:
         decoder.feed(given)
     assert list(decoder.feed(event)) == []

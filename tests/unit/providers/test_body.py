@@ -1,86 +1,188 @@
 import json
+import tracemalloc
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
-from agentcli.providers.http.body import PIECE_BYTES, RequestBody
-from agentcli.types.messages import Json
+from agentcli.providers.catalog import resolve
+from agentcli.providers.dialect import Dialect, Model
+from agentcli.providers.http.body import (
+    CONVERSATIONS,
+    PIECE_BYTES,
+    RequestBody,
+    count_settled,
+    encode_text,
+)
+from agentcli.providers.transport import find_dialect
+from agentcli.types.messages import AssistantMessage, Json, Text, Thinking, ToolCall, UserMessage
+from agentcli.types.provider import Message, Request
+from agentcli.types.tools import ToolMessage, ToolResult, ToolSpec
+
+MODELS = [
+    resolve("opus"),
+    resolve("sol"),
+    resolve("openai-chat/gpt-6.1-sol"),
+    resolve("argon"),
+    resolve("gemini-interactions/gemini-4-argon"),
+]
+OPUS = MODELS[0]
+SEARCH = ToolSpec(name="search_tools", description="Finds tools.", schema={"type": "object"})
+PAY = ToolSpec(name="hub__pay", description="Pays.", schema={"type": "object"})
 
 
-def written(writer: RequestBody, body: dict[str, Json], history_key: str = "messages") -> bytes:
-    return b"".join(writer.write(body, history_key))
+class Counted:
+    """A dialect that counts the items it makes."""
+
+    def __init__(self, model: Model) -> None:
+        self._dialect = find_dialect(model.protocol)
+        self.PROTOCOL = self._dialect.PROTOCOL
+        self.HISTORY_KEY = self._dialect.HISTORY_KEY
+        self.open_exchange = self._dialect.open_exchange
+        self.build_headers = self._dialect.build_headers
+        self.read_error = self._dialect.read_error
+        self.items = 0
+
+    def encode(
+        self, request: Request, model: Model, *, start: int = 0, end: int | None = None
+    ) -> dict[str, Json]:
+        body = self._dialect.encode(request, model, start=start, end=end)
+        items = body[self.HISTORY_KEY]
+        self.items += len(items) if isinstance(items, list) else 0
+        return body
 
 
-def test_text_is_the_body_as_json() -> None:
-    item: Json = {"role": "user", "content": "é\u2028😀"}
-    body: dict[str, Json] = {"model": "m", "messages": [item, {"x": [1, None]}], "stream": True}
-    text = written(RequestBody(), body)
-    assert json.loads(text) == body
-    assert "é\u2028😀".encode() in text
+def ask(text: str) -> UserMessage:
+    return UserMessage(content=(Text(text=text),))
 
 
-def test_history_may_be_all_there_is_or_nothing() -> None:
-    assert written(RequestBody(), {"messages": []}) == b'{"messages":[]}'
-    assert written(RequestBody(), {"input": "text"}, "input") == b'{"input":"text"}'
-    assert written(RequestBody(), {"model": "m"}) == b'{"model":"m"}'
+def converse(steps: int, *, text: str = "é\u2028😀", found: Sequence[str] = ()) -> list[Message]:
+    messages: list[Message] = [ask("Go.")]
+    for step in range(steps):
+        name = "search_tools" if found else "bash"
+        call = ToolCall(id=f"call_{step}", name=name, input={"command": "ls"})
+        messages.append(
+            AssistantMessage(content=(call,), stop="tool_calls", protocol="p", model="m")
+        )
+        result = ToolResult(
+            call_id=call.id,
+            name=call.name,
+            status="ok",
+            content=(Text(text=f"{text} {step}"),),
+            found=tuple(found),
+        )
+        messages.append(ToolMessage(results=(result,)))
+    return messages
 
 
-def test_grown_history_begins_with_the_same_bytes() -> None:
-    writer = RequestBody()
-    items: list[Json] = [{"n": number} for number in range(3)]
-    first = written(writer, {"messages": items[:2]})
-    second = written(writer, {"messages": [*items]})
-    assert second.startswith(first[:-2])
+def build(
+    messages: Sequence[Message],
+    *,
+    system: str = "You are an agent.",
+    tools: tuple[ToolSpec, ...] = (),
+    deferred: tuple[ToolSpec, ...] = (),
+) -> Request:
+    return Request(
+        model="m", system=system, messages=tuple(messages), tools=tools, deferred=deferred
+    )
 
 
-def test_item_is_written_once_while_it_is_sent() -> None:
-    writer = RequestBody()
-    item: dict[str, Json] = {"n": 1}
-    writer.write({"messages": [item]}, "messages")
-    item["n"] = 2  # only to see that it is not read again
-    assert written(writer, {"messages": [item]}) == b'{"messages":[{"n":1}]}'
-    writer.write({"messages": []}, "messages")
-    assert written(writer, {"messages": [item]}) == b'{"messages":[{"n":2}]}'
+def check(writer: RequestBody, dialect: Dialect, request: Request, model: Model) -> None:
+    text = b"".join(writer.write(request, model))
+    assert json.loads(text) == json.loads(encode_text(dialect.encode(request, model)))
 
 
-def test_same_item_twice_is_there_twice() -> None:
-    item: Json = {"n": 1}
-    assert written(RequestBody(), {"messages": [item, item]}) == b'{"messages":[{"n":1},{"n":1}]}'
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.protocol)
+def test_text_is_that_of_the_whole_body(model: Model) -> None:
+    dialect = find_dialect(model.protocol)
+    writer, messages = RequestBody(dialect), converse(8)
+    for length in (1, 3, 5, 7, 7, 17, 5, 6, 17):
+        check(writer, dialect, build(messages[:length]), model)
+    for system in ("Another.", "", "Another."):
+        check(writer, dialect, build(messages, system=system), model)
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.protocol)
+def test_tools_that_are_gone_are_not_named(model: Model) -> None:
+    dialect = find_dialect(model.protocol)
+    writer, messages = RequestBody(dialect), converse(8, found=["hub__pay"])
+    for deferred in ((PAY,), (), (PAY,)):
+        request = build(messages, tools=(SEARCH,), deferred=deferred)
+        check(writer, dialect, request, model)
+
+
+@pytest.mark.parametrize("quirk", ["", "stored"])
+@pytest.mark.parametrize("model", [MODELS[1], MODELS[4]], ids=lambda model: model.protocol)
+def test_conversation_may_be_stored(model: Model, quirk: str) -> None:
+    stored = replace(model, quirks=frozenset({quirk} - {""}))
+    dialect = find_dialect(model.protocol)
+    writer, messages = RequestBody(dialect), converse(8)
+    for length in (5, 7, 17):
+        check(writer, dialect, build(messages[:length]), stored)
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.protocol)
+def test_step_encodes_no_more_in_a_long_conversation(model: Model) -> None:
+    made = []
+    for steps in (20, 200):
+        dialect, messages = Counted(model), converse(steps + 1)
+        writer = RequestBody(dialect)
+        writer.write(build(messages[:-2]), model)
+        dialect.items = 0
+        writer.write(build(messages), model)
+        made.append(dialect.items)
+    assert made[0] == made[1]
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.protocol)
+def test_little_more_than_the_text_is_kept(model: Model) -> None:
+    writer, messages = RequestBody(find_dialect(model.protocol)), converse(1000, text="x" * 400)
+    writer.write(build(messages[:5]), model)
+    tracemalloc.start()
+    for length in range(7, len(messages), 2):
+        text_bytes = sum(map(len, writer.write(build(messages[:length]), model)))
+    kept_bytes, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept_bytes < 1.3 * text_bytes
+
+
+def test_conversations_take_turns() -> None:
+    dialect = Counted(OPUS)
+    writer = RequestBody(dialect)
+    conversations = [converse(50) for _ in range(CONVERSATIONS)]
+    for messages in conversations:
+        writer.write(build(messages), OPUS)
+    dialect.items = 0
+    for messages in conversations:
+        check(writer, find_dialect(OPUS.protocol), build(messages), OPUS)
+    assert dialect.items < 50 * CONVERSATIONS
+    for messages in (converse(50), *conversations):
+        check(writer, find_dialect(OPUS.protocol), build(messages), OPUS)
+
+
+def test_reply_that_says_nothing_settles_nothing() -> None:
+    silent = AssistantMessage(content=(Thinking(text="Hm."),), stop="end", protocol="p", model="m")
+    messages = [
+        *converse(3),
+        silent,
+        ask("And?"),
+        AssistantMessage(content=(Text(text="Yes."),), stop="end", protocol="p", model="m"),
+        ask("Thanks."),
+    ]
+    assert count_settled(messages) == 6
+    assert count_settled(messages[:1]) == 0
 
 
 def test_half_a_character_does_not_stop_a_request() -> None:
-    assert written(RequestBody(), {"system": "\udcff", "messages": []}) == (
-        b'{"system":"?","messages":[]}'
-    )
-
-
-def test_what_stands_beside_the_history_is_as_it_is_now() -> None:
-    writer = RequestBody()
-    bodies: Sequence[dict[str, Json]] = (
-        {"tools": [1], "messages": []},
-        {"tools": [1, 2], "messages": []},
-        {"messages": []},
-        {"tools": [1], "messages": [], "last": True},
-    )
-    for body in bodies:
-        assert json.loads(written(writer, body)) == body
-
-
-@pytest.mark.parametrize("kept", [0, 1, 5, 39, 40])
-def test_long_history_is_cut_and_grows_anywhere(kept: int) -> None:
-    writer = RequestBody()
-    items: list[Json] = [{"n": number, "text": "é" * (PIECE_BYTES // 16)} for number in range(40)]
-    before = writer.write({"messages": [*items]}, "messages")
-    assert json.loads(b"".join(before)) == {"messages": items}
-    cut: list[Json] = [*items[:kept], {"summary": "s"}, *items]
-    assert json.loads(written(writer, {"messages": cut})) == {"messages": cut}
-    assert json.loads(b"".join(before)) == {"messages": items}
+    assert encode_text("\udcff") == b'"?"'
 
 
 def test_long_history_is_not_copied_for_the_next_request() -> None:
-    writer = RequestBody()
-    items: list[Json] = [{"text": "x" * PIECE_BYTES} for _ in range(4)]
-    before = writer.write({"messages": items[:3]}, "messages")
-    after = writer.write({"messages": [*items]}, "messages")
+    writer = RequestBody(find_dialect(OPUS.protocol))
+    messages = converse(8, text="x" * PIECE_BYTES)
+    before = writer.write(build(messages[:-2]), OPUS)
+    sent = b"".join(before)
+    after = writer.write(build(messages), OPUS)
     assert all(one is other for one, other in zip(before[1:-1], after[1:-1], strict=False))
     assert len(before) > 2
+    assert b"".join(before) == sent

@@ -21,7 +21,6 @@ from agentcli.types.messages import (
 )
 from agentcli.types.provider import Message
 from agentcli.types.tools import ErrorKind, ToolMessage, ToolResult, ToolSpec
-from tests.support.encoded import encode_word
 from tests.support.gemini_fixtures import BASH, READ_FILE, encoded, model, said
 
 NOW = model("gemini")
@@ -108,12 +107,12 @@ def test_request_says_nothing_of_what_there_is_not() -> None:
 
 def test_address_names_the_model() -> None:
     assert (
-        encode_word(gemini, NOW).path
+        gemini.open_exchange(NOW, None).path
         == "/v1beta/models/gemini-4-argon:streamGenerateContent?alt=sse"
     )
     tuned = model("gemini", "tunedModels/my model")
     assert (
-        encode_word(gemini, tuned).path
+        gemini.open_exchange(tuned, None).path
         == "/v1beta/tunedModels/my%20model:streamGenerateContent?alt=sse"
     )
 

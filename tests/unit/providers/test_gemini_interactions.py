@@ -20,7 +20,6 @@ from agentcli.types.messages import (
 )
 from agentcli.types.provider import Message
 from agentcli.types.tools import ErrorKind, ToolMessage, ToolResult
-from tests.support.encoded import encode_word
 from tests.support.gemini_fixtures import BASH, READ_FILE, encoded, model, said
 
 NOW = model("gemini-interactions")
@@ -122,7 +121,7 @@ def test_request_says_nothing_of_what_there_is_not() -> None:
 
 
 def test_address_and_headers_name_the_revision() -> None:
-    assert encode_word(gemini_interactions, NOW).path == "/v1beta/interactions"
+    assert gemini_interactions.open_exchange(NOW, None).path == "/v1beta/interactions"
     revision = {"Api-Revision": "2026-05-20"}
     assert gemini_interactions.build_headers("k") == {**revision, "x-goog-api-key": "k"}
     assert gemini_interactions.build_headers(None) == revision

@@ -21,7 +21,6 @@ from agentcli.types.messages import (
 )
 from agentcli.types.provider import Message, Request
 from agentcli.types.tools import ToolMessage, ToolResult, ToolSpec
-from tests.support.encoded import encode_word
 
 MODEL = Model(provider="openai", name="gpt-6.1-sol", protocol="openai-responses", thinking=True)
 PLAIN = replace(MODEL, thinking=False)
@@ -340,10 +339,10 @@ def completed(**response: Json) -> dict[str, Json]:
 
 
 def test_reply_of_a_stored_conversation_names_its_response() -> None:
-    fed = encode_word(responses, STORED).decoder
+    fed = responses.open_exchange(STORED, None).decoder
     fed.feed(completed(id="resp_9"))
     assert fed.message().echo == own("resp_9")
-    stateless = encode_word(responses, MODEL).decoder
+    stateless = responses.open_exchange(MODEL, None).decoder
     stateless.feed(completed(id="resp_9"))
     assert stateless.message().echo is None
 
@@ -351,7 +350,7 @@ def test_reply_of_a_stored_conversation_names_its_response() -> None:
 def test_reply_that_was_not_streamed_is_read_whole() -> None:
     part: Json = {"type": "output_text", "text": "Hello.", "annotations": []}
     item: Json = {"type": "message", "id": "msg_1", "role": "assistant", "content": [part]}
-    fed = encode_word(responses, MODEL).decoder
+    fed = responses.open_exchange(MODEL, None).decoder
     shown = fed.feed(
         {
             "object": "response",
@@ -388,14 +387,14 @@ def test_reply_that_was_not_streamed_is_read_whole() -> None:
     ],
 )
 def test_event_that_makes_no_sense_breaks_nothing(event: dict[str, Json]) -> None:
-    fed = encode_word(responses, MODEL).decoder
+    fed = responses.open_exchange(MODEL, None).decoder
     fed.feed(event)
     fed.feed(completed(usage={"input_tokens": None}, output=None))
     assert fed.message().text == ""
 
 
 def test_calls_of_a_server_that_counts_nothing_are_told_apart() -> None:
-    fed = encode_word(responses, MODEL).decoder
+    fed = responses.open_exchange(MODEL, None).decoder
     for number in (1, 2):
         item: dict[str, Json] = {
             "type": "function_call",
@@ -413,7 +412,7 @@ def test_calls_of_a_server_that_counts_nothing_are_told_apart() -> None:
 def test_call_that_is_not_done_is_taken_from_the_completed_response() -> None:
     item: dict[str, Json] = {"type": "function_call", "call_id": "c", "name": "bash"}
     whole: Json = {**item, "arguments": '{"command":"ls"}', "status": "completed"}
-    fed = encode_word(responses, MODEL).decoder
+    fed = responses.open_exchange(MODEL, None).decoder
     fed.feed({"type": "response.output_item.added", "output_index": 0, "item": item})
     fed.feed({"type": "response.function_call_arguments.delta", "delta": '{"command":"'})
     fed.feed(completed(output=[whole]))
@@ -437,7 +436,7 @@ def test_call_that_is_not_done_is_taken_from_the_completed_response() -> None:
 )
 def test_completed_response_with_half_a_call_is_cut(output: Json) -> None:
     item: dict[str, Json] = {"type": "function_call", "call_id": "c", "name": "bash"}
-    fed = encode_word(responses, MODEL).decoder
+    fed = responses.open_exchange(MODEL, None).decoder
     fed.feed({"type": "response.output_item.added", "output_index": 0, "item": item})
     fed.feed({"type": "response.function_call_arguments.delta", "delta": '{"command":"'})
     with pytest.raises(ProviderError, match="its call of bash was incomplete") as caught:
@@ -448,7 +447,7 @@ def test_completed_response_with_half_a_call_is_cut(output: Json) -> None:
 def test_call_whose_arguments_are_done_needs_no_other_end() -> None:
     item: dict[str, Json] = {"type": "function_call", "call_id": "c", "name": "bash"}
     custom: dict[str, Json] = {"type": "custom_tool_call", "call_id": "d", "name": "apply_patch"}
-    fed = encode_word(responses, MODEL).decoder
+    fed = responses.open_exchange(MODEL, None).decoder
     for index, added in enumerate((item, custom)):
         fed.feed({"type": "response.output_item.added", "output_index": index, "item": added})
     fed.feed(
@@ -472,7 +471,7 @@ def test_call_whose_arguments_are_done_needs_no_other_end() -> None:
 
 def test_call_that_the_limit_cut_is_named() -> None:
     item: dict[str, Json] = {"type": "function_call", "call_id": "c", "name": "write_file"}
-    fed = encode_word(responses, MODEL).decoder
+    fed = responses.open_exchange(MODEL, None).decoder
     fed.feed({"type": "response.output_item.added", "output_index": 0, "item": item})
     fed.feed({"type": "response.function_call_arguments.delta", "delta": '{"path":"'})
     fed.feed(
@@ -490,14 +489,14 @@ def test_call_that_the_limit_cut_is_named() -> None:
 
 def test_error_without_a_type_is_an_error() -> None:
     with pytest.raises(ProviderError) as caught:
-        encode_word(responses, MODEL).decoder.feed(
+        responses.open_exchange(MODEL, None).decoder.feed(
             {"error": {"message": "Overloaded", "code": "server_error"}}
         )
     assert caught.value.kind is ProviderErrorKind.UNAVAILABLE
 
 
 def test_message_may_be_asked_for_again_and_again() -> None:
-    fed = encode_word(responses, MODEL).decoder
+    fed = responses.open_exchange(MODEL, None).decoder
     fed.feed({"type": "response.output_text.delta", "output_index": 0, "delta": "Hel"})
     with pytest.raises(ProviderError):
         fed.message()
@@ -508,5 +507,5 @@ def test_message_may_be_asked_for_again_and_again() -> None:
 
 
 def test_address_and_key() -> None:
-    assert encode_word(responses, MODEL).path == "/v1/responses"
+    assert responses.open_exchange(MODEL, None).path == "/v1/responses"
     assert (build_headers("k"), build_headers(None)) == ({"authorization": "Bearer k"}, {})
