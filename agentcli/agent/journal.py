@@ -5,6 +5,7 @@ listener that fails is only a broken display: it is dropped, and the session con
 """
 
 import logging
+from collections import deque
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
@@ -21,10 +22,14 @@ from agentcli.types.events import (
 )
 from agentcli.types.turns import NO_PAST, PastFacts, find_last_turn
 
-Record: TypeAlias = Callable[[Entry], None]
+Record: TypeAlias = Callable[[Entry], Callable[[], None] | None]
+"""Records a fact. Returns what lets it be read from there from now on, if that is possible."""
 Listener: TypeAlias = Callable[[Event], None]
 Mask: TypeAlias = Callable[[Event], Iterable[Event]]
 """Returns an event without secrets, after the parts of earlier events that were held back."""
+
+RECENT_FACTS = 100
+"""The number of facts that stay in memory: more than are read again and again."""
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +56,8 @@ class Journal:
         self._mask = mask
         self.history = History(self.facts)
         """The conversation that the facts make."""
+        self._recent: deque[Callable[[], None]] = deque()
+        """For each of the latest facts, what lets it be read from the log."""
         self._answer = AnswerParts()
         self._seq = 0
         self._cause: int | None = None
@@ -92,7 +99,7 @@ class Journal:
 
     def _record_fact(self, fact: Fact, *, original: Event) -> None:
         entry = self._build_entry(fact)
-        self._record(entry)
+        self._put_away_old(self._record(entry))
         self.facts.append(fact)
         self.times.append(entry.at)
         # A reply goes back to its model unmasked: the model knows it, and signatures stay valid.
@@ -100,6 +107,13 @@ class Journal:
         self.history.add(known)
         self._answer(known)
         self._follow(fact, entry.seq)
+
+    def _put_away_old(self, put_away: Callable[[], None] | None) -> None:
+        """Let the fact be read from the log once `RECENT_FACTS` others have come."""
+        if put_away is not None:
+            self._recent.append(put_away)
+        if len(self._recent) > RECENT_FACTS:
+            self._recent.popleft()()
 
     def _follow(self, fact: Fact, seq: int) -> None:
         """Note what later facts of the same turn are caused by."""

@@ -5,17 +5,14 @@ intact, becomes a fact of its class at once, and is parsed when a field of it is
 All other lines are read and validated as everywhere.
 """
 
-import json
 import re
 from dataclasses import field
 from pathlib import Path
-from threading import RLock
-from typing import Any
 
-from agentcli.log.decode import FACTS, parse_fact
+from agentcli.log.decode import FACTS
 from agentcli.log.reader import LogFault, UnreadableRecord, build_read_error, read_entry
+from agentcli.log.unread import build_unread_class, leave_unread
 from agentcli.log.writer import FIRST_PREV, SEAL_BYTES, VERSION, read_lines, verify_seal
-from agentcli.types.errors import SettingsError
 from agentcli.types.events import Fact, SessionResumed, SessionStarted
 from agentcli.types.fast_dataclass import dataclass
 
@@ -31,7 +28,6 @@ _LAST_TEXT = b'"type":"text"}]'
 _CHILD_TURN = b'"type":"child_turn"'
 _FOUND = b'"found":['
 _OPENINGS = (SessionStarted, SessionResumed)
-_LOADING = RLock()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -95,9 +91,7 @@ def _leave_unread(line: bytes, prev: str, seq: int) -> tuple[Fact, str, str, str
     seal = verify_seal(line)
     if seal is None or (kind is _RESULT and _is_needed(line)):
         return None
-    fact: Fact = object.__new__(kind)
-    kind.keep.__set__(fact, line)
-    return fact, at.decode(), session.decode(), seal
+    return leave_unread(kind, line), at.decode(), session.decode(), seal
 
 
 def _is_needed(line: bytes) -> bool:
@@ -108,73 +102,8 @@ def _is_needed(line: bytes) -> bool:
     return line.find(_CHILD_TURN, after) >= 0 or line.find(_FOUND, after) >= 0
 
 
-def is_read(fact: Fact) -> bool:
-    """Return whether a fact was read. The others name no child agent, and no tool was found."""
-    return not isinstance(fact, Unread)
-
-
-class Unread:
-    """A fact that is a line so far. As soon as a field is read, it is an ordinary fact."""
-
-    __slots__ = ()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(_load(self), name)
-
-    def __eq__(self, other: object) -> bool:
-        return bool(_load(self) == other)
-
-    def __hash__(self) -> int:
-        return hash(_load(self))
-
-    def __repr__(self) -> str:
-        return repr(_load(self))
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        return _load(self).__reduce_ex__(protocol)
-
-
-def _load(fact: Any) -> Any:
-    """Parse the line of a fact, and make it an ordinary fact of its class. Return it."""
-    with _LOADING:  # a thread must not see half of it
-        unread: Any = type(fact)
-        if issubclass(unread, Unread):
-            parsed = _parse(vars(unread)["keep"].__get__(fact))
-            for name in parsed.__dataclass_fields__:
-                getattr(type(parsed), name).__set__(fact, getattr(parsed, name))
-            object.__setattr__(fact, "__class__", type(parsed))
-    return fact
-
-
-def _parse(line: bytes) -> Any:
-    record = json.loads(line)
-    try:
-        return parse_fact(record["fact"])
-    except ValueError as error:
-        raise SettingsError(
-            f"record {record['seq']} of the log is not of this format: {error}",
-            hint=f"agentcli audit verify {record['session']}",
-        ) from error
-
-
-def _build_unread(kind: Any) -> Any:
-    """Return a subclass that keeps a line where its class has the first field."""
-    first = next(iter(kind.__dataclass_fields__))
-    return type(
-        kind.__name__,
-        (Unread, kind),
-        {
-            "__slots__": (),
-            "__module__": __name__,
-            "keep": vars(kind)[first],
-            first: property(lambda fact: getattr(_load(fact), first)),
-            "type": kind.__dataclass_fields__["type"].default,
-        },
-    )
-
-
 _UNREAD = {
-    f'{name}"}}'.encode(): _build_unread(FACTS[name])
+    f'{name}"}}'.encode(): build_unread_class(FACTS[name])
     for name in (
         *("model_replied", "call_judged", "call_finished"),
         *("checkpointed", "hook_ran", "turn_ended"),

@@ -8,16 +8,18 @@ import errno
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias, TypeVar, cast
 
 from agentcli.system.private_file import build_unwritable_error
 from agentcli.types.errors import RecordError
 from agentcli.types.events import CallFinished, CallJudged, Entry, Fact, SessionEnded, TurnEnded
 from agentcli.types.tools import Effect
+
+T = TypeVar("T")
 
 VERSION = 2
 FIRST_PREV = "0" * 64
@@ -36,6 +38,41 @@ SEAL_BYTES = len(_SEAL_KEY) + 64 + len(b'"}')
 """The length of the hash at the end of a line, with its key."""
 
 
+PutAway: TypeAlias = Callable[[], None]
+
+
+class _LogFile:
+    """The open file of a log. It is closed when nobody needs it."""
+
+    def __init__(self, path: Path) -> None:
+        self.fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | _BINARY, 0o600)
+        self.latest: tuple[StoredLine | None, Any] = (None, None)
+        """The line that was read last, and what was made of it."""
+
+    def __del__(self) -> None:
+        if hasattr(self, "fd"):  # otherwise it could not be opened
+            os.close(self.fd)
+
+
+class StoredLine:
+    """A line of a log that is open. It can be read even if its file has been removed."""
+
+    __slots__ = ("_file", "_offset", "_size_bytes")
+
+    def __init__(self, file: _LogFile, offset: int, size_bytes: int) -> None:
+        self._file = file
+        self._offset = offset
+        self._size_bytes = size_bytes
+
+    def read(self, parse: Callable[[bytes], T]) -> T:
+        """Return what `parse` makes of the line. Fields are often asked for one after another."""
+        line, parsed = self._file.latest
+        if line is not self:
+            parsed = parse(os.pread(self._file.fd, self._size_bytes, self._offset))
+            self._file.latest = (self, parsed)
+        return cast("T", parsed)
+
+
 class LogWriter:
     """Appends entries. Raises RecordError if the disk does not take them."""
 
@@ -45,7 +82,7 @@ class LogWriter:
         self._prev = prev
         self._unsynced_calls: set[str] = set()
         try:
-            self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | _BINARY, 0o600)
+            self._file: _LogFile | None = _LogFile(path)
         except OSError as error:
             raise _write_error(path, error) from error
 
@@ -54,18 +91,25 @@ class LogWriter:
         """The hash of the last line."""
         return self._prev
 
-    def append(self, entry: Entry) -> None:
-        line, sealed = _encode_line(entry, self._prev)
+    def append(self, entry: Entry) -> PutAway | None:
+        """Return what lets the fact be read from the log from now on, to take less memory.
+
+        None if the line does not say all that the fact does."""
+        assert self._file is not None, "the log is closed"
+        line, sealed, is_exact = _encode_line(entry, self._prev)
         try:
-            _write_whole(self._fd, line + b"\n")
+            offset = _write_whole(self._file.fd, line + b"\n")
             if self._must_sync(entry.fact):
-                os.fsync(self._fd)
+                os.fsync(self._file.fd)
         except OSError as error:
             raise _write_error(self.path, error) from error
         self._prev = sealed
+        stored = StoredLine(self._file, offset, len(line))
+        return partial(_put_away, entry.fact, stored) if is_exact else None
 
     def close(self) -> None:
-        os.close(self._fd)
+        """Close the file, as soon as no fact is read from it any more."""
+        self._file = None
 
     def _must_sync(self, fact: Fact) -> bool:
         """Return whether the line must be on disk: a verdict before its call changes anything.
@@ -107,7 +151,8 @@ def verify_seal(line: bytes) -> str | None:
     return computed if line[-SEAL_BYTES:] == b'%b%b"}' % (_SEAL_KEY, computed.encode()) else None
 
 
-def _encode_line(entry: Entry, prev: str) -> tuple[bytes, str]:
+def _encode_line(entry: Entry, prev: str) -> tuple[bytes, str, bool]:
+    """Return the line, its hash, and whether all of its text could be written."""
     record = {
         "v": VERSION,
         "seq": entry.seq,
@@ -117,9 +162,14 @@ def _encode_line(entry: Entry, prev: str) -> tuple[bytes, str]:
         "prev": prev,
         "fact": to_json(entry.fact),
     }
-    body = _JSON.encode(record).encode("utf-8", "replace")
+    text = _JSON.encode(record)
+    is_exact = True
+    try:
+        body = text.encode()
+    except UnicodeEncodeError:  # half a surrogate pair
+        body, is_exact = text.encode("utf-8", "replace"), False
     sealed = _hash_bytes(body)
-    return body[:-1] + _SEAL_KEY + sealed.encode() + b'"}', sealed
+    return body[:-1] + _SEAL_KEY + sealed.encode() + b'"}', sealed, is_exact
 
 
 def _hash_bytes(data: bytes) -> str:
@@ -152,8 +202,16 @@ def _list_fields(of: type) -> tuple[tuple[str, Any], ...]:
     return tuple((field.name, field.default) for field in fields(of))
 
 
-def _write_whole(fd: int, data: bytes) -> None:
-    """Write everything, normally at once. Continue a short write; undo a failed one."""
+def _put_away(fact: Fact, line: StoredLine) -> None:
+    from agentcli.log.unread import put_away  # not before the first request
+
+    put_away(fact, line)
+
+
+def _write_whole(fd: int, data: bytes) -> int:
+    """Write everything, normally at once. Continue a short write; undo a failed one.
+
+    Return the offset."""
     found = os.fstat(fd)
     if found.st_nlink == 0:
         raise FileNotFoundError(errno.ENOENT, "it was removed")
@@ -163,6 +221,7 @@ def _write_whole(fd: int, data: bytes) -> None:
     except OSError:
         os.ftruncate(fd, found.st_size)
         raise
+    return found.st_size
 
 
 def _write_error(path: Path, error: OSError) -> RecordError:

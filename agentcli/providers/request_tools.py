@@ -53,8 +53,12 @@ def _find_hidden(request: Request) -> tuple[ToolSpec, ...]:
 def _find_loaded(messages: Sequence[Message]) -> Iterator[str]:
     for message in messages:
         if isinstance(message, ToolMessage):
-            for result in message.results:
-                yield from result.found
+            yield from _list_found(message)
+
+
+@memoize
+def _list_found(message: ToolMessage) -> list[str]:
+    return [name for result in message.results for name in result.found]
 
 
 @memoize

@@ -151,7 +151,7 @@ def build_delegate_spec(settings: Settings, past: Sequence[Fact]) -> ToolSpec:
 def _has_delegated(past: Sequence[Fact]) -> bool:
     if not past:
         return False
-    from agentcli.log.reopen import is_read
+    from agentcli.log.unread import is_read
 
     results = (one.result for one in past if isinstance(one, CallFinished) and is_read(one))
     return any(result.name == DELEGATE for result in results)
@@ -239,14 +239,14 @@ def find_touched_paths(call: ToolCall, workspace: Path) -> Iterator[Path]:
             continue
         if name == "patch":
             yield from map(Path, _PATCHED.findall(value))
-        elif name == "path" or os.path.lexists(workspace / value):
+        elif name == "path" or os.path.lexists(os.path.join(workspace, value)):  # noqa: PTH118
             yield Path(value)
 
 
 def _find_named_paths(text: str, directory: Path) -> Iterator[Path]:
     """Yield the existing paths that a text names, relative to the directory or absolute."""
     for word in _WORD.findall(text[:SCANNED_CHARS]):
-        if os.path.lexists(directory / word):
+        if os.path.lexists(os.path.join(directory, word)):  # noqa: PTH118 - most are no paths
             yield directory / word
 
 

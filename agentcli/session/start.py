@@ -80,7 +80,8 @@ def open_existing(paths: SessionPaths) -> SessionStart:
     """Open a session to continue. Raise InUse if another process has it.
 
     Raise SettingsError if it cannot be continued."""
-    from agentcli.log.reopen import is_read, reopen_log
+    from agentcli.log.reopen import reopen_log
+    from agentcli.log.unread import is_read
 
     lock = SessionLock(paths.directory)
     try:

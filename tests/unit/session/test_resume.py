@@ -8,7 +8,8 @@ from agentcli.agent.journal import Journal
 from agentcli.log.audit import audit_log
 from agentcli.log.paths import SessionPaths
 from agentcli.log.reader import read_log
-from agentcli.log.reopen import is_read, reopen_log
+from agentcli.log.reopen import reopen_log
+from agentcli.log.unread import is_read
 from agentcli.session.context_sources import build_delegate_spec
 from agentcli.session.start import add_fact, close_unfinished, open_existing
 from agentcli.settings import build_settings
