@@ -3,7 +3,6 @@
 import json
 import math
 from collections.abc import Callable, Iterable
-from operator import is_
 from typing import TypeAlias
 
 from agentcli.system.tokens import estimate, estimate_fast
@@ -25,7 +24,7 @@ class RequestSize:
         self._count = count
         self._caution = caution
         self._fixed: tuple[Request | None, int] = (None, 0)
-        self._counted: list[Message] = []
+        self._counted: tuple[Message, ...] = ()
         self._tokens: list[int] = []
         self.counted_tokens = 0
         """The tokens of the latest request that a provider has already counted."""
@@ -46,16 +45,14 @@ class RequestSize:
             self._known_messages = len(request.messages)
 
     def _count_new(self, request: Request) -> None:
-        if not self._continues(request.messages):
-            self._counted.clear()
+        messages = request.messages
+        if messages[: len(self._counted)] != self._counted:  # fast: they are the same objects
+            self._counted = ()
             self._tokens.clear()
             self.counted_tokens = self._known_messages = 0
-        for message in request.messages[len(self._counted) :]:
-            self._counted.append(message)
+        for message in messages[len(self._counted) :]:
             self._tokens.append(count_message_tokens(message, self._count))
-
-    def _continues(self, messages: tuple[Message, ...]) -> bool:
-        return len(messages) >= len(self._counted) and all(map(is_, self._counted, messages))
+        self._counted = messages
 
     def _count_fixed_tokens(self, request: Request) -> int:
         """Return the tokens of the parts that are the same in every request of a conversation."""

@@ -6,7 +6,6 @@ any part of it; `http/body.py` keeps the text of the part that stays the same.
 
 from collections.abc import Callable, Hashable, Sequence
 from functools import wraps
-from operator import is_
 from typing import Any, TypeAlias, TypeVar, TypeVarTuple
 
 from agentcli.providers.dialect import Model
@@ -26,13 +25,6 @@ def encode_part(
     for at in range(start, len(messages) if end is None else min(end, len(messages))):
         made += make(messages[at], messages[at - 1] if at else None, model)
     return made
-
-
-def count_common_start(before: Sequence[Any], now: Sequence[Any]) -> int:
-    """Return how many items at the start are the same objects in both."""
-    same = bytes(map(is_, before, now))  # a byte each, so that the search runs in C
-    first_other = same.find(0)
-    return len(same) if first_other < 0 else first_other
 
 
 def join_runs(items: list[T], is_like_next: bytes, join: Callable[..., T]) -> list[T]:

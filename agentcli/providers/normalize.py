@@ -19,7 +19,7 @@ from zlib import crc32
 
 from agentcli.providers.arguments import replace_unpaired, replace_unpaired_json
 from agentcli.providers.dialect import Model
-from agentcli.providers.incremental import count_common_start, memoize
+from agentcli.providers.incremental import memoize
 from agentcli.system.lazy import compile_later
 from agentcli.types.computer import COMPUTER
 from agentcli.types.fast_dataclass import dataclass
@@ -216,7 +216,7 @@ class NormalizedHistory:
         self._times_wanted: dict[str, int] = {}
 
     def normalize(self, messages: Sequence[Message]) -> tuple[Message, ...]:
-        if count_common_start(self._over, messages) < len(self._over):
+        if list(messages[: len(self._over)]) != self._over:  # fast: they are the same objects
             self._over, self._normal, self._times_wanted = [], [], {}
         *over, last = _iter_exchanges(messages[len(self._over) :])
         for exchange in over:

@@ -7,7 +7,6 @@ again: a long history is neither copied for a request nor held twice.
 
 import json
 from collections.abc import Sequence
-from operator import is_
 from typing import Any
 
 from agentcli.providers.dialect import STORED, Dialect, Model
@@ -67,7 +66,7 @@ class RequestBody:
         if start < end:
             part = self._dialect.encode(request, model, start=start, end=end)
             items = part[self._dialect.HISTORY_KEY]
-            found.add(messages[start:end], items if isinstance(items, list) else [])
+            found.grow(messages[:end], items if isinstance(items, list) else [])
         return found
 
 
@@ -76,8 +75,7 @@ class _SettledText:
 
     def __init__(self, by: tuple[Any, ...]) -> None:
         self._by = by
-        self.messages: list[Message] = []
-        """The messages. They are compared by identity, and so kept."""
+        self.messages: tuple[Message, ...] = ()
         self.pieces: list[bytes] = []
         self.latest = bytearray()
         """The text after the pieces."""
@@ -86,15 +84,15 @@ class _SettledText:
     def has_items(self) -> bool:
         return bool(self.pieces or self.latest)
 
-    def begins(self, messages: Sequence[Message], by: tuple[Any, ...]) -> bool:
+    def begins(self, messages: tuple[Message, ...], by: tuple[Any, ...]) -> bool:
         """Return whether it is the text of the first of these messages."""
-        count = len(self.messages)
-        is_long_enough = count <= len(messages) and by == self._by
-        return is_long_enough and all(map(is_, self.messages, messages))
+        # Fast, as they are the same objects.
+        return by == self._by and messages[: len(self.messages)] == self.messages
 
-    def add(self, messages: Sequence[Message], items: Sequence[Json]) -> None:
+    def grow(self, messages: tuple[Message, ...], items: Sequence[Json]) -> None:
+        """Add the items of the messages that are new among these."""
         self.latest += _join_items(items, follow=self.has_items)
-        self.messages += messages
+        self.messages = messages
         while len(self.latest) >= 2 * PIECE_BYTES:
             self.pieces.append(bytes(self.latest[:PIECE_BYTES]))
             del self.latest[:PIECE_BYTES]

@@ -2,7 +2,7 @@ from collections.abc import Sequence
 
 from agentcli.providers.catalog import resolve
 from agentcli.providers.dialect import Model
-from agentcli.providers.incremental import count_common_start, encode_part
+from agentcli.providers.incremental import encode_part
 from agentcli.types.messages import Text, UserMessage
 from agentcli.types.provider import Message
 
@@ -22,10 +22,3 @@ def test_part_of_a_conversation_is_encoded_as_in_the_whole() -> None:
     assert encode_part(make, MESSAGES, OPUS, start=0, end=2) == whole[:3]
     assert encode_part(make, MESSAGES, OPUS, start=2, end=9) == whole[3:]
     assert encode_part(make, MESSAGES, OPUS, start=3, end=None) == []
-
-
-def test_only_the_same_objects_are_the_same() -> None:
-    one, twin = Text(text="x"), Text(text="x")
-    assert count_common_start([one, one], [one, twin]) == 1
-    assert count_common_start([], [one]) == 0
-    assert count_common_start([one, twin], [one, twin, one]) == 2
