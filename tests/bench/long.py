@@ -4,6 +4,7 @@ Times of single turns say more about what else the machine does.
 """
 
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,6 +18,8 @@ from tests.support.program import PROGRAM, environment, session_log
 
 TURNS = 1000
 PART = 100
+THOUGHT_S = 1.0
+"""The model thinks before its first reply. What is loaded meanwhile, once, is not growth."""
 
 Moment = tuple[float, float, float]
 """Processor time in milliseconds, memory and log in MB."""
@@ -51,6 +54,8 @@ def _measure() -> list[Moment]:
         project.mkdir()
 
         def reply(step: int) -> bytes:
+            if step == 0:
+                time.sleep(THOUGHT_S)
             if step and step % PART == 0:
                 log_mb = session_log(home).stat().st_size / 1e6
                 moments.append((cpu_s(process.pid) * 1000, resident_mb(process.pid), log_mb))
