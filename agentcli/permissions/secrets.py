@@ -158,7 +158,7 @@ class Redactor:
     def reveal(self, token: str) -> str | None:
         """Return the value of a token that this process has shown, or of a known secret."""
         for form in self._forms:
-            self._own_tokens.hide(form)
+            self._own_tokens.hide(form)  # a token is known once its value was hidden
         return self._own_tokens.reveal(token)
 
     def open_stream(self) -> "RedactedStream":

@@ -253,6 +253,7 @@ class LandlockSandbox:
             self._short = None
 
     def _clear(self, enclosure: "Enclosure") -> None:
+        """End what a command has left running. The outsider proves that nothing else is hit."""
         if self._outsider is not None:
             enclosure.clear(self._outsider)
         enclosure.close()

@@ -236,7 +236,7 @@ def _find_token(fields: list[str]) -> str:
 
 _LOGIN_FIELD = "proxy-authorization"
 _SIZE_FIELD = "content-length"
-_SIZE = compile_later(r"[0-9]{1,6}", re.ASCII)
+_SIZE = compile_later(r"[0-9]{1,15}", re.ASCII)
 
 
 # SOCKS5 (RFC 1928) with a password (RFC 1929). Only CONNECT, to a name or to an address.

@@ -36,6 +36,7 @@ from agentcli.ui.render.hosted import describe_hosted
 from agentcli.ui.render.wording import (
     describe_check,
     describe_context_note,
+    describe_retry,
     describe_run_changes,
     describe_shortening,
     describe_waiting,
@@ -171,10 +172,7 @@ class ProgressRenderer:
             case FileAttached(name=name, size_bytes=size_bytes):
                 self._say(f"attached {show_controls(name)} ({size_bytes} bytes)")
             case RetryDelta():
-                self._say(
-                    f"{show_controls(event.reason)}: retrying in {event.wait_s:.1f} s, "
-                    f"attempt {event.attempt} of {event.attempts}"
-                )
+                self._say(describe_retry(event))
             case ServersAwaited():
                 self._say(describe_waiting(event))
             case _:

@@ -9,7 +9,7 @@ from agentcli.system.clock import measure_age_s
 from agentcli.system.plain_text import show_controls
 from agentcli.types.checks import Verified
 from agentcli.types.computer import COMPUTER, describe_actions
-from agentcli.types.deltas import ServersAwaited
+from agentcli.types.deltas import RetryDelta, ServersAwaited
 from agentcli.types.events import Compacted, ContextNote, NoteReason, ResultsTrimmed
 from agentcli.types.messages import Json, ToolCall, Usage
 from agentcli.types.spending import Spending
@@ -270,6 +270,14 @@ def describe_context_note(note: ContextNote) -> str:
             return f"Plan accepted ({pluralize(len([*filter(str.strip, more)]), 'line')})"
         case _:
             return f"Note to the model: {first}{' …' if more else ''}"
+
+
+def describe_retry(retry: RetryDelta) -> str:
+    """Return why a request is sent again, when, and for which time."""
+    return (
+        f"{show_controls(retry.reason)}: retrying in {retry.wait_s:.1f} s, "
+        f"attempt {retry.attempt} of {retry.attempts}"
+    )
 
 
 def describe_waiting(event: ServersAwaited) -> str:

@@ -27,7 +27,7 @@ from agentcli.types.settings import Settings
 from agentcli.types.tools import Command
 from agentcli.types.verdicts import Mode, Question, Verdict
 from agentcli.ui.render.paint import escape
-from agentcli.ui.render.wording import describe_waiting, format_target
+from agentcli.ui.render.wording import describe_retry, describe_waiting, format_target
 from agentcli.ui.repl.answer_table import (
     APPROVAL_PROMPT,
     CHOICE_BY_WORD,
@@ -389,7 +389,7 @@ class LineMode:
                 self._write(f"Running {call.name}: {escape(format_target(call))}\n")
             case RetryDelta():
                 self._was_retried = True
-                self._write(f"{escape(event.reason)}: retrying in {event.wait_s:.1f} s\n")
+                self._write(f"{escape(describe_retry(event))}\n")
             case ServersAwaited():
                 self._write(f"{describe_waiting(event)}\n")
             case _:
