@@ -43,26 +43,32 @@ class Reach:
         """By their ids, held so that an id stays its own."""
         self._users: dict[int, list[int]] = {}
         """The ids of the things that mention one."""
-        self._follow(list(roots))
-        self._starting = self._find_starting()
+        self._starting = self._find_users(self._follow(list(roots)))
 
     def starts(self, root: object) -> bool:
         """Return whether code that begins here mentions, near or far, a way to start something."""
         return id(root) in self._starting
 
-    def _follow(self, waiting: list[object]) -> None:
+    def _follow(self, waiting: list[object]) -> list[int]:
+        """Follow what these mention. Return the ids of what starts something itself."""
+        starting = []
         while waiting:
             thing = waiting.pop()
-            if id(thing) in self._things:
+            key = id(thing)
+            if key in self._things:
                 continue
-            self._things[id(thing)] = thing
-            for one in () if _starts_itself(thing) else _list_next(thing):
+            self._things[key] = thing
+            if _starts_itself(thing):
+                starting.append(key)
+                continue
+            for one in _list_next(thing):
                 if type(one) not in _PLAIN:
-                    self._users.setdefault(id(one), []).append(id(thing))
+                    self._users.setdefault(id(one), []).append(key)
                     waiting.append(one)
+        return starting
 
-    def _find_starting(self) -> set[int]:
-        waiting = [key for key, thing in self._things.items() if _starts_itself(thing)]
+    def _find_users(self, waiting: list[int]) -> set[int]:
+        """Return these, and all that mentions them, near or far."""
         starting: set[int] = set()
         while waiting:
             key = waiting.pop()
@@ -84,9 +90,12 @@ class Guard:
     def __init__(self) -> None:
         self._noticed: list[str] = []
         self._is_watching = False
-        sys.addaudithook(self._notice)
+        self._is_told = False
 
     def watch(self) -> None:
+        if not self._is_told:
+            self._is_told = True
+            sys.addaudithook(self._notice)  # for good, and half a second while tests are collected
         self._noticed.clear()
         self._is_watching = True
 

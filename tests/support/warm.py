@@ -1,6 +1,7 @@
-"""Starts the program from a process that has it loaded: `warm_server`, one for each test worker."""
+"""Starts the program from a process that has it loaded: `warm_server`, one for all test workers."""
 
 import atexit
+import fcntl
 import json
 import os
 import shlex
@@ -111,7 +112,7 @@ def write_command(program: Path) -> Path:
     """Return a command that stands for the program or a script, for a client that starts it."""
     _connect(None)
     command = _own_directory() / program.stem
-    words = [sys.executable, "-IS", _START, _own_directory() / "orders", program]
+    words = [sys.executable, "-IS", _START, _find_address(None), program]
     command.write_text(f'#!/bin/sh\nexec {shlex.join(map(str, words))} "$PWD" "$@"\n')
     command.chmod(0o755)
     return command
@@ -126,25 +127,45 @@ def _own_directory() -> Path:
 
 @cache
 def _connect(account: Account | None) -> socket.socket:
-    """Start the server. It ends with this process, whose end of the connection is closed then."""
-    here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with there, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
-        listener.bind(str(_own_directory() / (account.name if account else "orders")))
+    """Connect to the server, which ends when the last worker does. The first one starts it."""
+    address = _find_address(account)
+    address.parent.mkdir(mode=0o700, exist_ok=True)
+    orders = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with (address.parent / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            orders.connect(str(address))
+        except (FileNotFoundError, ConnectionRefusedError):
+            address.unlink(missing_ok=True)
+            _start_server(address, account)
+            orders.connect(str(address))
+    atexit.register(orders.close)  # before its end is waited for: the last is done first
+    return orders
+
+
+def _start_server(address: Path, account: Account | None) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind(str(address))
         listener.listen()
-        sources = [there.fileno(), listener.fileno()]
         python = account.interpreter if account else (sys.executable,)
         search = account.environment if account else {"PATH": os.environ["PATH"]}
         server = subprocess.Popen(
-            [*python, "-P", _SERVER, *map(str, sources)],
-            pass_fds=sources,
+            [*python, "-P", _SERVER, str(listener.fileno())],
+            pass_fds=[listener.fileno()],
             env={"LANG": "C.UTF-8", **search},
             stdin=subprocess.PIPE,  # as of a program whose streams are pipes: nothing is sought
             stdout=subprocess.PIPE,
         )
 
-    def close() -> None:
-        here.close()
+    def clear() -> None:
         server.wait()
+        shutil.rmtree(address.parent, ignore_errors=True)  # two servers share it
 
-    atexit.register(close)
-    return here
+    atexit.register(clear)
+
+
+def _find_address(account: Account | None) -> Path:
+    """Return the socket of the server, by the name that all workers have for the run."""
+    run_id = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid()))
+    directory = Path(tempfile.gettempdir(), f"agentcli-warm-{os.getuid()}-{run_id}")
+    return directory / (account.name if account else "orders")

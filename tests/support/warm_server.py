@@ -7,6 +7,7 @@ are done already. It is run as a file, so that nothing of the tests is in it.
 import atexit
 import fcntl
 import gc
+import itertools
 import json
 import os
 import pkgutil
@@ -37,7 +38,7 @@ _NEVER_LOADED = (
 )
 _LOADED_LATER = ("agentcli.features.acp", "agentcli.features.mcp", "agentcli.ui.repl.commands")
 """What takes longest, when it is clear that this is not about one test alone."""
-_LATER_EVENTS = 4
+_LATER_EVENTS = 5
 _PATTERN = compile_later("")
 _METHODS = ("finditer", "fullmatch", "match", "search", "split", "sub")
 
@@ -56,11 +57,10 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _load_program(without=_LOADED_LATER)
     with (
-        socket.socket(fileno=int(sys.argv[1])) as orders,
-        socket.socket(fileno=int(sys.argv[2])) as listener,
+        socket.socket(fileno=int(sys.argv[1])) as listener,
         selectors.DefaultSelector() as events,
     ):
-        received = _serve(orders, listener, events)
+        received = _serve(listener, events)
     if received is not None:
         _become(*received)
         try:
@@ -70,26 +70,32 @@ def main() -> None:
 
 
 def _serve(
-    orders: socket.socket, listener: socket.socket, events: selectors.BaseSelector
+    listener: socket.socket, events: selectors.BaseSelector
 ) -> tuple[Order, list[int]] | None:
-    """Answer until the tests are over. Return an order in the process that is to follow it."""
-    for source in (orders, listener):
-        events.register(source, selectors.EVENT_READ)
-    seen_events = 0
-    while True:
-        seen_events += 1
+    """Answer until nobody is connected. Return an order in the process that is to follow it."""
+    events.register(listener, selectors.EVENT_READ)
+    for seen_events in itertools.count(1):
         if seen_events == _LATER_EVENTS:
             _load_program()
-        for key, _ in events.select():
-            if key.data is not None:
-                events.unregister(key.fd)
-                _report_end(key.fd, *key.data)
-                continue
-            line, handles = _receive(orders) if key.fileobj is orders else _accept(listener)
-            if not line:
-                return None
-            if not _fork(events, handles):
-                return Order(*json.loads(line)), handles[:3]
+        key = events.select()[0][0]
+        if not isinstance(key.fileobj, socket.socket):
+            events.unregister(key.fd)
+            _report_end(key.fd, *key.data)
+        elif key.fileobj is listener:
+            events.register(listener.accept()[0], selectors.EVENT_READ)
+        elif received := _receive(key.fileobj):
+            if not _fork(events, received[1]):
+                return received[0], received[1][:3]
+        elif not _disconnect(events, key.fileobj):
+            break
+    return None
+
+
+def _disconnect(events: selectors.BaseSelector, orders: socket.socket) -> bool:
+    """Forget a connection that was closed. Return whether another is left beside the listener."""
+    events.unregister(orders)
+    orders.close()
+    return sum(isinstance(key.fileobj, socket.socket) for key in events.get_map().values()) > 1
 
 
 def _fork(events: selectors.BaseSelector, handles: list[int]) -> int:
@@ -106,15 +112,10 @@ def _fork(events: selectors.BaseSelector, handles: list[int]) -> int:
     return pid
 
 
-def _receive(orders: socket.socket) -> tuple[bytes, list[int]]:
+def _receive(orders: socket.socket) -> tuple[Order, list[int]] | None:
+    """Return an order with its handles, or None once the other end is closed."""
     line, handles, _, _ = socket.recv_fds(orders, LARGEST_ORDER_BYTES, 4)
-    return line, handles
-
-
-def _accept(listener: socket.socket) -> tuple[bytes, list[int]]:
-    """Return the one order of a `warm_start`."""
-    with listener.accept()[0] as orders:
-        return _receive(orders)
+    return (Order(*json.loads(line)), handles) if line else None
 
 
 def _report_end(pidfd: int, pid: int, report: int) -> None:
@@ -132,6 +133,8 @@ def _forget_others(events: selectors.BaseSelector, report: int) -> None:
         if key.data is not None:
             os.close(key.fd)
             os.close(key.data[1])
+        elif isinstance(key.fileobj, socket.socket):
+            key.fileobj.close()
 
 
 def _become(order: Order, handles: list[int]) -> None:
