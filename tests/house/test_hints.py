@@ -18,7 +18,7 @@ from agentcli.types.errors import AgentError
 from agentcli.types.settings import Settings
 from agentcli.ui.repl.commands.registry import ALIASES
 from agentcli.ui.repl.commands.table import build_registry
-from tests.support.sources import parse_program
+from tests.support.sources import list_nodes, parse_program
 
 HINTS = {"hint", "fix", "remedy"}
 """The arguments whose text tells a user what to do."""
@@ -43,14 +43,14 @@ def _list_texts() -> tuple[tuple[str, str, bool], ...]:
 def _read_texts() -> Iterator[tuple[str, str, bool]]:
     for path, tree in parse_program().items():
         hints, parts = set(), set()
-        for node in ast.walk(tree):
+        for node in list_nodes(tree):
             if isinstance(node, ast.Expr):
                 parts.add(id(node.value))  # a docstring
             if isinstance(node, ast.keyword) and node.arg in HINTS:
                 hints |= {id(part) for part in ast.walk(node.value)}
             if isinstance(node, ast.JoinedStr):
                 parts |= {id(part) for part in node.values}
-        for node in ast.walk(tree):
+        for node in list_nodes(tree):
             if isinstance(node, ast.expr) and id(node) not in parts and (text := _read_text(node)):
                 yield f"{path}:{node.lineno}", text, id(node) in hints
 

@@ -2,7 +2,7 @@ import ast
 import re
 from collections import defaultdict
 
-from tests.support.sources import parse_own_modules
+from tests.support.sources import list_nodes, parse_own_modules
 
 IRREGULAR = re.compile(
     "told|said|shown|kept|held|left|made|given|taken|had|been|seen|known|found|met|lost|sent|begun"
@@ -48,7 +48,7 @@ def test_functions_are_verbs() -> None:
     others = [
         f"{path}:{node.lineno} {node.name}"
         for path, tree in parse_own_modules().items()
-        for node in ast.walk(tree)
+        for node in list_nodes(tree)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         if is_participle(node.name) or is_noun(node.name)
         if node.name not in OF_LIBRARIES and not is_property(node)
@@ -59,7 +59,7 @@ def test_functions_are_verbs() -> None:
 def test_a_class_name_means_one_thing() -> None:
     homes: dict[str, set[str]] = defaultdict(set)
     for path, tree in parse_own_modules().items():
-        for node in ast.walk(tree):
+        for node in list_nodes(tree):
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 homes[node.name].add(str(path))
     twice = {name: sorted(paths) for name, paths in homes.items() if len(paths) > 1}

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.sources import parse_program
+from tests.support.sources import list_nodes, parse_program
 
 ALLOWED = {
     "system/own_process.py": "the one place for our own helpers",
@@ -50,7 +50,7 @@ def starts(tree: ast.Module) -> Iterator[str]:
     """The calls in it that start a process, under whatever name it was imported."""
     modules: dict[str, str] = {}
     names: dict[str, str] = {}
-    for node in ast.walk(tree):
+    for node in list_nodes(tree):
         if isinstance(node, ast.Import):
             modules |= {one.asname or one.name: one.name for one in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module in OF_MODULES:
@@ -60,7 +60,7 @@ def starts(tree: ast.Module) -> Iterator[str]:
                 for one in node.names
                 if one.name in known
             }
-    for node in ast.walk(tree):
+    for node in list_nodes(tree):
         match node:
             case ast.Call(func=ast.Name(id=name)) if name in names:
                 yield names[name]
@@ -73,7 +73,7 @@ def starts(tree: ast.Module) -> Iterator[str]:
 
 def _is_used(tree: ast.AST, wanted: ast.Attribute) -> bool:
     return not any(
-        isinstance(node, ast.Subscript) and node.value is wanted for node in ast.walk(tree)
+        isinstance(node, ast.Subscript) and node.value is wanted for node in list_nodes(tree)
     )
 
 
@@ -97,7 +97,7 @@ def test_only_listed_modules_start_commands_without_a_sandbox() -> None:
             and node.attr == "start"
             and isinstance(node.value, ast.Name)
             and node.value.id == "process"
-            for node in ast.walk(tree)
+            for node in list_nodes(tree)
         )
     }
     assert callers <= set(STARTS_COMMANDS)

@@ -2,7 +2,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.support.sources import parse_own_modules
+from tests.support.sources import list_nodes, parse_own_modules
 
 
 def name_module(path: Path) -> str:
@@ -11,7 +11,7 @@ def name_module(path: Path) -> str:
 
 def iter_defined(tree: ast.Module) -> Iterator[str]:
     """Yield the names that a module has, on whichever platform."""
-    for node in ast.walk(tree):
+    for node in list_nodes(tree):
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
                 yield node.name
@@ -28,13 +28,13 @@ def test_names_of_other_modules_exist_on_every_platform() -> None:
     missing = []
     for name, tree in trees.items():
         used: dict[str, str] = {}
-        own = {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+        own = {node.arg for node in list_nodes(tree) if isinstance(node, ast.arg)}
         own |= {
             node.id
-            for node in ast.walk(tree)
+            for node in list_nodes(tree)
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
         }
-        for node in ast.walk(tree):
+        for node in list_nodes(tree):
             if isinstance(node, ast.ImportFrom) and node.module in trees:
                 for alias in node.names:
                     module = f"{node.module}.{alias.name}"
@@ -44,7 +44,7 @@ def test_names_of_other_modules_exist_on_every_platform() -> None:
                         missing.append(f"{name}: {module}")
         missing += [
             f"{name}:{node.lineno} {used[node.value.id]}.{node.attr}"
-            for node in ast.walk(tree)
+            for node in list_nodes(tree)
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
             if node.value.id in used.keys() - own and node.attr != "__file__"
             if node.attr not in defined[used[node.value.id]]

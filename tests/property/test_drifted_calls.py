@@ -1,5 +1,6 @@
 """Edits of installed files in many languages, as models drift when they write them down."""
 
+import os
 import random
 import re
 import sysconfig
@@ -133,17 +134,32 @@ def _typeset(text: str) -> str:
 
 
 @cache
+def list_files() -> dict[str, list[Path]]:
+    """Return the installed files of each language and ours, in order."""
+    files: dict[str, list[Path]] = {language: [] for language in LANGUAGES}
+    for top in (sysconfig.get_path("purelib"), str(ROOT / "agentcli"), str(ROOT / "docs")):
+        for folder, _, names in os.walk(top):
+            for name in names:
+                files.get(name.rpartition(".")[2], []).append(Path(folder, name))
+    return {language: sorted(paths) for language, paths in files.items()}
+
+
+@cache
 def sources(count: int) -> list[tuple[str, str]]:
     """Return files of each language, the same in every run of one environment."""
     found = []
-    for language in LANGUAGES:
-        folders = (Path(sysconfig.get_path("purelib")), ROOT / "agentcli", ROOT / "docs")
-        paths = sorted(path for folder in folders for path in folder.rglob(f"*.{language}"))
+    for language, files in list_files().items():
+        paths = list(files)
         random.Random(language).shuffle(paths)
         texts = (path.read_text("utf-8", "replace") for path in paths if path.is_file())
         usable = (text for text in texts if text.count("\n") in LINES and "\r" not in text)
         found += [(language, text) for text in islice(usable, count)]
     return found
+
+
+@cache
+def form_sources(form: str, count: int) -> list[tuple[str, str]]:
+    return [(language, FORMS[form](source)) for language, source in sources(count)]
 
 
 def changes(text: str, chance: random.Random) -> Iterator[Change]:
@@ -191,10 +207,10 @@ def _rename(line: str, chance: random.Random) -> str:
 
 def calls(name: str, files: int, per_file: int) -> Iterator[tuple[Change, str, str, str]]:
     """Yield drifted calls and how they end; every third time old_text alone has drifted."""
-    for form, apply in FORMS.items():
-        for language, source in sources(files):
+    for form in FORMS:
+        for language, source in form_sources(form, files):
             chance = random.Random(f"{name} {language} {form}")
-            applicable = _apply_drift(name, changes(apply(source), chance))
+            applicable = _apply_drift(name, changes(source, chance))
             for change, old, new in islice(applicable, per_file):
                 ending = "\r\n" if form == "CRLF" else "\n"
                 yield change, old, new, outcome(change, old, new, ending=ending)

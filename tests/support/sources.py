@@ -22,6 +22,12 @@ def parse_program() -> Mapping[Path, ast.Module]:
     return trees
 
 
+@cache
+def list_nodes(tree: ast.Module) -> tuple[ast.AST, ...]:
+    """Return all nodes of a tree. To find them takes longer than to parse it."""
+    return tuple(ast.walk(tree))
+
+
 def parse_own_modules() -> Mapping[Path, ast.Module]:
     """Return the trees without those of the demo's sample project."""
     return {path: tree for path, tree in parse_program().items() if "project" not in path.parts}
