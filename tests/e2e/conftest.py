@@ -1,3 +1,4 @@
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,19 +11,26 @@ from tests.support.everyday import Person
 from tests.support.registries import Registries, serve_registries
 
 
-@pytest.fixture
-def registries(tmp_path: Path) -> Iterator[Registries]:
-    repositories, work = tmp_path / "repositories", tmp_path / "original"
-    work.mkdir()
+@pytest.fixture(scope="session")
+def bare_repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository with one commit, to be copied."""
+    work, bare = (tmp_path_factory.mktemp(name) for name in ("original", "demo.git"))
     (work / "a.txt").write_text("first line\n")
     person = ("-c", "user.name=A", "-c", "user.email=a@example.org")
     for words in (
-        ("init", "-q", "."),
+        ("init", "-q", "--template=", "."),
         ("add", "a.txt"),
         (*person, "commit", "-qm", "Add a"),
-        ("clone", "-q", "--bare", ".", str(repositories / "demo.git")),
+        ("clone", "-q", "--bare", "--template=", ".", str(bare)),
     ):
         subprocess.run(["git", *words], cwd=work, check=True)
+    return bare
+
+
+@pytest.fixture
+def registries(tmp_path: Path, bare_repository: Path) -> Iterator[Registries]:
+    repositories = tmp_path / "repositories"
+    shutil.copytree(bare_repository, repositories / "demo.git")
     with serve_registries(repositories) as served:
         yield served
 
