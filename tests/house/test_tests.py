@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import socket
 import subprocess
 import threading
@@ -17,6 +18,7 @@ from tests.support.serving import serve
 from tests.support.speed import Guard, Reach
 
 TESTS = Path(__file__).parents[1]
+SERVES = re.compile(r"\.(serve_forever|handle_request)\b")
 
 
 class Listening(ThreadingHTTPServer):
@@ -89,7 +91,7 @@ def test_servers_of_tests_are_run_in_one_place() -> None:
     running = {
         str(path.relative_to(TESTS))
         for path in TESTS.rglob("*.py")
-        if "target=" in (text := path.read_text()) and ".serve_forever" in text
+        if "target=" in (text := path.read_text()) and SERVES.search(text)
     }
     in_a_sandbox = "e2e/test_sandbox_work.py"
     assert running - {in_a_sandbox, "house/test_tests.py"} == {"support/serving.py"}

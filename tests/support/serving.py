@@ -1,14 +1,14 @@
 """Serves for as long as a block lasts: the one way in which tests run a socket server."""
 
+import selectors
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
-from socketserver import BaseServer
+from socketserver import TCPServer
 from threading import Thread
 from typing import TypeVar
 
-Server = TypeVar("Server", bound=BaseServer)
-
-_LOOK_EVERY_S = 0.02
+Server = TypeVar("Server", bound=TCPServer)
 
 
 @contextmanager
@@ -16,11 +16,22 @@ def serve(server: Server) -> Iterator[Server]:
     """Serve in a thread, which ends with the block even if the test is skipped in it.
 
     The thread of a server that was only closed would go on for ever, and use a whole core."""
-    thread = Thread(target=server.serve_forever, args=(_LOOK_EVERY_S,))
-    thread.start()
-    try:
-        yield server
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    stop, stopped = socket.socketpair()
+    with stop, stopped:
+        thread = Thread(target=_answer, args=(server, stopped))
+        thread.start()
+        try:
+            yield server
+        finally:
+            stop.close()
+            thread.join()
+            server.server_close()
+
+
+def _answer(server: TCPServer, stopped: socket.socket) -> None:
+    """Answer requests until the other end of a connection is closed. It wakes for nothing else."""
+    with selectors.DefaultSelector() as events:
+        events.register(server, selectors.EVENT_READ)
+        events.register(stopped, selectors.EVENT_READ)
+        while all(key.fileobj is not stopped for key, _ in events.select()):
+            server.handle_request()

@@ -16,7 +16,6 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 import pyte
@@ -178,7 +177,7 @@ class PyteTerm(Term):
             account=account,
         )
         os.close(terminal)
-        self._is_closing = threading.Event()
+        self._stopped, self._stop = os.pipe()
         self._reader = threading.Thread(target=self._read, args=(self.fd,), daemon=True)
         self._reader.start()
 
@@ -239,8 +238,11 @@ class PyteTerm(Term):
     def hang_up(self) -> None:
         """The window is closed: the terminal is gone from one moment to the next."""
         handle, self.fd = self.fd, -1
-        self._is_closing.set()
+        if handle < 0:
+            return  # it was before
+        os.close(self._stop)
         self._reader.join()  # a handle that is being read stays open
+        os.close(self._stopped)
         os.close(handle)
 
     def code(self) -> int:
@@ -253,16 +255,13 @@ class PyteTerm(Term):
         if alive(self.pid):
             self.kill(signal.SIGKILL)
         self._process.wait()
-        with suppress(OSError):  # hung up before
-            self.hang_up()
+        self.hang_up()
 
     def _read(self, handle: int) -> None:
-        while not self._is_closing.is_set():
+        while self._stopped not in select.select([handle, self._stopped], [], [])[0]:
             try:
-                if not select.select([handle], [], [], 0.05)[0]:
-                    continue
                 data = os.read(handle, 65536)
-            except (OSError, ValueError):
+            except OSError:
                 return
             if not data:
                 return
