@@ -41,9 +41,9 @@ MOST_WORKERS = 8
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Return a worker for each core, and three if tests also wait for processes and terminals."""
+    """Return a worker for each core, and four if tests also wait for processes and terminals."""
     cores = os.cpu_count() or 1
-    return cores if config.getoption("-m") == "quick" else min(3 * cores, MOST_WORKERS)
+    return cores if config.getoption("-m") == "quick" else min(4 * cores, MOST_WORKERS)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
