@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -77,6 +78,22 @@ def test_running_command_stays_where_it_is(place: Confined) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount")
 def test_what_is_mounted_later_is_there_for_the_next_command_alone(place: Confined) -> None:
+    # A mount is news to the sandboxes of all other tests, so it is made in a namespace apart.
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    ran = subprocess.run(
+        [
+            *("unshare", "--mount", sys.executable, "-m", "pytest", "-n", "0"),
+            *("-p", "no:cacheprovider"),
+            *("-o", f"python_functions={check_what_is_mounted_later.__name__}", __file__),
+        ],
+        env=environ,
+        capture_output=True,
+        text=True,
+    )
+    assert (ran.returncode, "1 passed" in ran.stdout) == (0, True), ran.stdout
+
+
+def check_what_is_mounted_later(place: Confined) -> None:
     inside = place.workspace / "mounted"
     inside.mkdir()
     running, output = place.start("touch ready; until [ -e go ]; do sleep 0.01; done; ls mounted")
