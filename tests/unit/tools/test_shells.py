@@ -229,13 +229,17 @@ def test_shell_ends_with_whoever_would_have_let_it_go(tmp_path: Path) -> None:
     in_session(tmp_path, scenario)
 
 
+# Only shells of this session: others on the machine have a file of their own there.
 FORGE = """
 mkdir {evil}
 while sleep 0.01; do
     for script in {out}/*sh; do
         name=$(basename "$script" sh)
         printf '%s\\0' {evil} | tee {out}/cwd/"$name" {out}/"$name" >/dev/null
-        for shell in /proc/[0-9]*; do printf '%s\\0' {evil} >> "$shell/fd/98"; done
+        for shell in /proc/[0-9]*; do
+            [ "$shell/cwd" -ef {work} ] || [ "$shell/cwd" -ef {work}/sub ] || continue
+            printf '%s\\0' {evil} >> "$shell/fd/98"
+        done
     done
 done 2>/dev/null
 """
@@ -247,7 +251,7 @@ def test_command_in_the_background_cannot_tell_the_directory_of_another(
 ) -> None:
     async def scenario(session: Session) -> None:
         evil = session.workspace / "evil"
-        forged = FORGE.format(out=session.out_dir, evil=evil)
+        forged = FORGE.format(out=session.out_dir, evil=evil, work=session.workspace)
         await session.run("mkdir sub")
         await session.run(forged, background=True)
         await until(evil.exists)
