@@ -1,30 +1,24 @@
 """The entry point of `agentcli` and `python -m agentcli`, and the last resort for errors."""
 
+import gc
 import os
 import sys
 from io import TextIOWrapper
 
 from agentcli import __version__
-from agentcli.system import garbage
 
 _WITH_RESULT = ("run", "review")
 """Commands that write a result even if a signal ends them at once."""
-_HELP = ("--help", "-h")
 
 
 def main() -> None:
     if sys.platform == "win32":
         sys.exit(_refuse_platform())
-    if sys.argv[1:2] and sys.argv[1] in _WITH_RESULT and sys.argv[-1] not in _HELP:
-        from agentcli.system.early_signals import hold_signals
-
-        hold_signals()
-    garbage.pause_collection()
     _fill_standard_descriptors()
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal without our typography is no bug
     code = _run(sys.argv[1:])
-    garbage.skip_final_collection()
+    gc.freeze()  # otherwise everything is searched for garbage once more at the end
     sys.exit(code)
 
 
@@ -50,9 +44,7 @@ def _run(arguments: list[str]) -> int:
     try:
         page = _find_page(arguments)
         if page is None:
-            from agentcli.cli.line import run_line
-
-            code = run_line(arguments)
+            code = _run_line(arguments)
         else:
             code = 0
             sys.stdout.write(page)
@@ -69,6 +61,19 @@ def _run(arguments: list[str]) -> int:
     return code
 
 
+def _run_line(arguments: list[str]) -> int:
+    if arguments and arguments[0] in _WITH_RESULT:
+        from agentcli.system.early_signals import hold_signals
+
+        hold_signals()
+    from agentcli.system import garbage
+
+    garbage.pause_collection()
+    from agentcli.cli.line import run_line
+
+    return run_line(arguments)
+
+
 def _report(bug: Exception, *, is_debugging: bool) -> int:
     try:
         from agentcli.ui.crash import report_crash
@@ -83,7 +88,7 @@ def _find_page(arguments: list[str]) -> str | None:
     """Return what is printed without running anything: the version or a page of help."""
     if arguments == ["--version"]:
         return f"agentcli {__version__}\n"
-    if not arguments or arguments[-1] not in _HELP:
+    if not arguments or arguments[-1] not in ("--help", "-h"):
         return None
     from agentcli.cli.help_pages import read_help_page
 

@@ -34,8 +34,3 @@ def pause_again() -> None:
 def collect_now() -> None:
     """Collect garbage at a moment when nobody waits."""
     gc.collect()
-
-
-def skip_final_collection() -> None:
-    """Exclude all objects from the search that otherwise takes place before the process ends."""
-    gc.freeze()

@@ -115,7 +115,7 @@ def test_command_loads_nothing_heavy_beyond(
 def test_page_of_help_loads_nothing_but_pages(arguments: list[str], tmp_path: Path) -> None:
     names = import_names(*arguments, cwd=tmp_path)
     own = {name for name in names if name.startswith("agentcli.") and name.count(".") > 1}
-    assert own == {"agentcli.cli.help_pages", "agentcli.system.garbage"}
+    assert own == {"agentcli.cli.help_pages"}
 
 
 @pytest.mark.parametrize("form", ["text", "json", "stream-json"])
