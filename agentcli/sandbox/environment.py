@@ -7,6 +7,7 @@ found in the workspace or relative to it, unless the user activated a virtual en
 import os
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 
 from agentcli.system.hosts import HostPattern
@@ -50,8 +51,12 @@ def build_environment(
 
 
 def clean_path(environ: Mapping[str, str], workspace: Path) -> str:
-    activated = environ.get("VIRTUAL_ENV", "")
-    kept = dict.fromkeys(_filter_entries(environ.get("PATH", ""), Path(workspace), activated))
+    return _clean_path(environ.get("PATH", ""), Path(workspace), environ.get("VIRTUAL_ENV", ""))
+
+
+@lru_cache(maxsize=4)
+def _clean_path(search_path: str, workspace: Path, activated: str) -> str:
+    kept = dict.fromkeys(_filter_entries(search_path, workspace, activated))
     return os.pathsep.join(kept) or _DEFAULT_PATH
 
 

@@ -168,7 +168,8 @@ def _find_in_settings(settings: Iterable[Path], root: Path) -> Iterator[Named]:
         if file in seen:
             continue
         seen.add(file)
-        for key, value in _REFERENCE.findall(read_small_text(file)):
+        text = read_small_text(file)
+        for key, value in _REFERENCE.findall(text) if text else ():
             if key.lower() == "hookspath":
                 hooks = _resolve_path(value, root)
                 # husky: the scripts in `_` only call those beside it
@@ -213,7 +214,8 @@ def find_repositories(workspace: Path, *, most_searched: int | None = None) -> I
 
 
 def _find_submodules(workspace: Path) -> Iterator[Path]:
-    for path in _SUBMODULE.findall(read_small_text(workspace / ".gitmodules")):
+    text = read_small_text(workspace / ".gitmodules")
+    for path in _SUBMODULE.findall(text) if text else ():
         submodule = Path(os.path.realpath(workspace / path))
         if submodule.is_relative_to(workspace):
             yield submodule

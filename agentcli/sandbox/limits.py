@@ -125,7 +125,7 @@ def _read(directory: Path) -> Process | None:
     state, parent, _, session = stat.rpartition(")")[2].split()[:4]
     if state in "ZX":
         return None
-    _, resident, shared = directory.joinpath("statm").read_text(encoding="ascii").split()[:3]
+    _, resident, shared = directory.joinpath("statm").read_text(encoding="utf-8").split()[:3]
     return Process(int(parent), int(session), (int(resident) - int(shared)) * _PAGE_BYTES)
 
 
@@ -190,7 +190,7 @@ class _Memory:
 
     @classmethod
     def measure(cls) -> "_Memory":
-        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
         kib = {name: int(rest.split()[0]) for name, _, rest in (x.partition(":") for x in lines)}
         return cls(*(kib[name] * 1024 for name in ("MemTotal", "MemAvailable", "Shmem")))
 

@@ -232,7 +232,7 @@ def list_pids() -> Iterator[int]:
 def read_newest_pid() -> int:
     """Return the newest pid of this machine or container; -1 if it is not known."""
     try:
-        return int(_PROC.joinpath("loadavg").read_text(encoding="ascii").split()[-1])
+        return int(_PROC.joinpath("loadavg").read_text(encoding="utf-8").split()[-1])
     except (OSError, ValueError, IndexError):
         return -1
 
