@@ -30,6 +30,7 @@ class QuickTerm(PyteTerm):
             data = bytes(self._raw[self._drawn_bytes :])
             self._drawn_bytes = len(self._raw)
             self._stream.feed(re.sub(rb"\x1b\[[>=<][0-9;]*[a-zA-Z]", b"", data))
+            self._rows = None
             return super().screen()
 
     def _read(self, handle: int) -> None:
