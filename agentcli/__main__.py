@@ -9,17 +9,30 @@ from agentcli import __version__
 
 _WITH_RESULT = ("run", "review")
 """Commands that write a result even if a signal ends them at once."""
+_PAGES = ("--version", "--help", "-h")
 
 
 def main() -> None:
     if sys.platform == "win32":
         sys.exit(_refuse_platform())
+    if sys.argv[-1] not in _PAGES:
+        _prepare_command(sys.argv[1:])
     _fill_standard_descriptors()
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal without our typography is no bug
     code = _run(sys.argv[1:])
     gc.freeze()  # otherwise everything is searched for garbage once more at the end
     sys.exit(code)
+
+
+def _prepare_command(arguments: list[str]) -> None:
+    if arguments and arguments[0] in _WITH_RESULT:
+        from agentcli.system.early_signals import hold_signals
+
+        hold_signals()
+    from agentcli.system.garbage import pause_collection
+
+    pause_collection()
 
 
 def _refuse_platform() -> int:
@@ -44,7 +57,9 @@ def _run(arguments: list[str]) -> int:
     try:
         page = _find_page(arguments)
         if page is None:
-            code = _run_line(arguments)
+            from agentcli.cli.line import run_line
+
+            code = run_line(arguments)
         else:
             code = 0
             sys.stdout.write(page)
@@ -59,19 +74,6 @@ def _run(arguments: list[str]) -> int:
             _give_up_output()
         return _report(bug, is_debugging="--debug" in arguments)
     return code
-
-
-def _run_line(arguments: list[str]) -> int:
-    if arguments and arguments[0] in _WITH_RESULT:
-        from agentcli.system.early_signals import hold_signals
-
-        hold_signals()
-    from agentcli.system import garbage
-
-    garbage.pause_collection()
-    from agentcli.cli.line import run_line
-
-    return run_line(arguments)
 
 
 def _report(bug: Exception, *, is_debugging: bool) -> int:

@@ -2,10 +2,9 @@
 
 import json
 import locale
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from agentcli.system.clock import measure_age_s
 from agentcli.system.plain_text import show_controls
 from agentcli.types.checks import Verified
 from agentcli.types.computer import COMPUTER, describe_actions
@@ -321,6 +320,14 @@ def format_cost(spending: Spending) -> str:
     usd = spending.known_usd
     digits = 2 if usd == 0 or usd >= 0.005 else 4
     return f"{spending.estimate_prefix}${usd:.{digits}f}"
+
+
+def measure_age_s(at: str) -> float | None:
+    """Return the seconds since a recorded time, or None if it cannot be parsed."""
+    try:
+        return (datetime.now(UTC) - datetime.fromisoformat(at)).total_seconds()
+    except (ValueError, TypeError):
+        return None
 
 
 def format_age(at: str) -> str:
