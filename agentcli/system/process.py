@@ -35,8 +35,10 @@ LARGE_CHUNK_BYTES = 2 * CHUNK_BYTES
 LARGE_PIPE_BYTES = 16 * CHUNK_BYTES
 """The pipe of an output that is larger than the usual one: each turn of reader and writer costs."""
 SMALL_CHUNK_BYTES = CHUNK_BYTES // 2
-GATHER_S = 0.001
-"""How long a large output that comes in small pieces is left to gather in the pipe."""
+GATHER_S = 0.0002
+"""How long a large output that comes in small pieces is left to gather in the pipe.
+
+A timer of the event loop would take five times as long, and a flood would wait for us."""
 ENDING_S = 0.2
 """How long what a command has started may outlive it and still count as its own."""
 DRAIN_S = 0.2
@@ -69,7 +71,6 @@ class Pipe:
         self._sink = sink
         self._chunk_bytes = CHUNK_BYTES
         self._read_bytes = 0
-        self._gathering: asyncio.TimerHandle | None = None
         self._then: list[Callable[[], None]] = []
         self._ended = asyncio.Event()
         self._loop = asyncio.get_running_loop()
@@ -105,8 +106,6 @@ class Pipe:
         if self.is_open:
             self._ended.set()
             self._loop.remove_reader(self._fd)
-            if self._gathering:
-                self._gathering.cancel()
             os.close(self._fd)
             self._sink.close()
             for then in self._then:
@@ -133,16 +132,10 @@ class Pipe:
             self._enlarge()
 
     def _gather(self) -> None:
-        """If the output is large, read on a moment later: every piece costs, however small."""
+        """If the output is large, wait a moment: every piece costs, however small."""
         if self._read_bytes >= CHUNK_BYTES:
             self._enlarge()
-            self._loop.remove_reader(self._fd)
-            self._gathering = self._loop.call_later(GATHER_S, self._read_on)
-
-    def _read_on(self) -> None:
-        self._gathering = None
-        self._loop.add_reader(self._fd, self._read)
-        self._read()
+            time.sleep(GATHER_S)
 
     def _enlarge(self) -> None:
         """Let the writer go on while we handle what there is. The kernel may refuse."""
