@@ -322,18 +322,11 @@ def format_cost(spending: Spending) -> str:
     return f"{spending.estimate_prefix}${usd:.{digits}f}"
 
 
-def measure_age_s(at: str) -> float | None:
-    """Return the seconds since a recorded time, or None if it cannot be parsed."""
-    try:
-        return (datetime.now(UTC) - datetime.fromisoformat(at)).total_seconds()
-    except (ValueError, TypeError):
-        return None
-
-
 def format_age(at: str) -> str:
     """Return the age of a time in its largest unit, as in `5m ago`; `?` if it cannot be parsed."""
-    seconds = measure_age_s(at)
-    if seconds is None:
+    try:
+        seconds = (datetime.now(UTC) - datetime.fromisoformat(at)).total_seconds()
+    except (ValueError, TypeError):
         return "?"
     for unit, length_s in (("d", 86400), ("h", 3600), ("m", 60)):
         if seconds >= length_s:
