@@ -239,7 +239,7 @@ def find_touched_paths(call: ToolCall, workspace: Path) -> Iterator[Path]:
             continue
         if name == "patch":
             yield from map(Path, _PATCHED.findall(value))
-        elif name == "path" or os.path.lexists(os.path.join(workspace, value)):  # noqa: PTH118
+        elif name == "path" or os.path.lexists(os.path.join(workspace, value)):  # noqa: PTH118 - most are no paths
             yield Path(value)
 
 
