@@ -26,7 +26,7 @@ from agentcli.sandbox.paths import SandboxPaths, survey_paths
 from agentcli.sandbox.paths import SandboxScope as SandboxScope
 from agentcli.system import own_process
 from agentcli.system.environment import MARK
-from agentcli.system.orphan_reaper import kill_after_kill
+from agentcli.system.orphan_reaper import kill_tagged_if_killed
 from agentcli.system.process import read_answer
 from agentcli.system.process_tree import make_tag
 from agentcli.types.errors import SettingsError, explain_shortage
@@ -138,7 +138,7 @@ _Build = Callable[[_Trial], _ProvenLayer]
 def run_probe_alone(sandbox: Sandbox, line: str, cwd: Path) -> str:
     """Run the probe in a process of its own, which has a tag: it ends if we are killed."""
     tag = make_tag(confined=True)
-    kill_after_kill(tag)
+    kill_tagged_if_killed(tag)
     with ExitStack() as handles:
         reader, writer = os.pipe()
         handles.callback(os.close, reader)

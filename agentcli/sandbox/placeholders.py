@@ -19,7 +19,7 @@ from pathlib import Path
 from threading import Lock
 
 from agentcli.sandbox.protect import GuardedPath
-from agentcli.system.orphan_reaper import run_after_kill
+from agentcli.system.orphan_reaper import run_if_killed
 from agentcli.types.fast_dataclass import dataclass
 
 if sys.platform != "win32":
@@ -217,7 +217,7 @@ class PlaceholderHolder:
         """Register all paths with the reaper. It leaves missing ones and the user's alone."""
         self._has_reaper = True
         with suppress(OSError):  # there is none, or somebody has ended it
-            run_after_kill(build_removal(self._placeholders))
+            run_if_killed(build_removal(self._placeholders))
 
     def _forget(self, one: Placeholder) -> None:
         """Drop the claim on a placeholder that somebody has removed, whoever held it."""

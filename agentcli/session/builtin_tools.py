@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, cached_property, partial
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING
 
 from agentcli.agent.toolset import Load
@@ -326,8 +327,6 @@ class BuiltinTools:
         """Build the pool in the sandbox that its first shell has proven.
 
         While that waits for processes, a thread loads the rest of what a command needs."""
-        from threading import Thread
-
         from agentcli.session.preparation import load_command_modules
 
         proven: ShellPool | None = None

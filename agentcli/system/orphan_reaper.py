@@ -59,7 +59,7 @@ if sys.platform != "win32":
     os.register_at_fork(after_in_child=_started.clear)
 
 
-def run_after_kill(line: str) -> None:
+def run_if_killed(line: str) -> None:
     """Have a line of shell run if we are killed. Raise OSError if there is nobody to run it."""
     with _starting:
         if not _started:
@@ -71,10 +71,10 @@ def run_after_kill(line: str) -> None:
             raise
 
 
-def kill_after_kill(tag: str) -> None:
+def kill_tagged_if_killed(tag: str) -> None:
     """If we are killed, kill everything that carries the tag, whatever its parent is by then.
 
     Do nothing where processes cannot be found by their tags."""
     if Path("/proc/self/environ").exists():
         status = process_tree.CONFINED_STATUS if process_tree.is_confined(tag) else ""
-        run_after_kill(_KILL_TAGGED.format(tag=shlex.quote(tag), status=shlex.quote(status)))
+        run_if_killed(_KILL_TAGGED.format(tag=shlex.quote(tag), status=shlex.quote(status)))

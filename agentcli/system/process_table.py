@@ -13,7 +13,7 @@ from subprocess import Popen
 from threading import Lock
 
 from agentcli.system import process_tree
-from agentcli.system.orphan_reaper import kill_after_kill
+from agentcli.system.orphan_reaper import kill_tagged_if_killed
 from agentcli.system.process import (
     AFTER_TIMEOUT,
     DRAIN_S,
@@ -118,7 +118,7 @@ class ProcessTable:
             self._marks += 1
             if confined not in self._prefixes:
                 self._prefixes[confined] = process_tree.make_tag(confined=confined)
-                kill_after_kill(self._prefixes[confined])
+                kill_tagged_if_killed(self._prefixes[confined])
             return f"{self._prefixes[confined]}{self._marks}."
 
     def add(
