@@ -57,7 +57,12 @@ class HiddenValues:
         """Return lines of the content of a file with its values as tokens.
 
         Masking alone does not know a line of a private key without the first line of the key."""
-        values = self.find(current)
+        # What masking knows by itself is left to it, so that it shows as in the whole file.
+        values = {
+            token: value
+            for token, value in self.find(current).items()
+            if token not in self.find(value)
+        }
         hidden = "\n".join(lines)
         # The longest first: one value may be part of another, which has its own token.
         for token, value in sorted(values.items(), key=lambda item: -len(item[1])):

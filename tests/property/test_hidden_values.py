@@ -160,7 +160,7 @@ def test_part_of_a_file_is_shown_as_in_the_whole(content: str, data: st.DataObje
 def test_value_that_is_part_of_another_is_shown_as_in_the_whole() -> None:
     key = "sk-ant-api03-" + "Ab3_-" * 18
     block = "-----BEGIN RSA PRIVATE KEY-----\n" + f"MII{'b' * 61}\n" * 12
-    content = f"{key}\n{block}-----END RSA PRIVATE KEY-----\n{key}{key}\n"
+    content = f"{key}\n{block}-----END RSA PRIVATE KEY-----\n{key}{key}\n1{key}{key}\n"
     with tempfile.TemporaryDirectory() as folder:
         model = _Model(folder, content)
         assert model.shown_lines(offset=10, limit=8) == model.shown_lines()[9:]
