@@ -15,6 +15,10 @@ _META = r"[\\.+*?()|\[\]{}^$]"
 _GLOB_META = r"[\\*?\[\]{}!]"
 
 
+BLOCK_BEGIN = "-----BEGIN "
+"""How the first line of a private key begins."""
+
+
 def _find_nothing(text: str) -> Mapping[str, str]:
     return {}
 
@@ -57,12 +61,10 @@ class HiddenValues:
         """Return lines of the content of a file with its values as tokens.
 
         Masking alone does not know a line of a private key without the first line of the key."""
-        # What masking knows by itself is left to it, so that it shows as in the whole file.
-        values = {
-            token: value
-            for token, value in self.find(current).items()
-            if token not in self.find(value)
-        }
+        # What masking knows without such a first line is left to it, as in the whole file.
+        known = self.find(current.replace(BLOCK_BEGIN, ""))
+        found = self.find(current).items()
+        values = {token: value for token, value in found if token not in known}
         hidden = "\n".join(lines)
         # The longest first: one value may be part of another, which has its own token.
         for token, value in sorted(values.items(), key=lambda item: -len(item[1])):

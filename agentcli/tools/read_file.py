@@ -22,7 +22,7 @@ from agentcli.tools.arguments import (
     parse_arguments,
 )
 from agentcli.tools.contracts import load_spec
-from agentcli.tools.hidden import NOTHING_HIDDEN, HiddenValues
+from agentcli.tools.hidden import BLOCK_BEGIN, NOTHING_HIDDEN, HiddenValues
 from agentcli.tools.read.bigfile import read_big_excerpt
 from agentcli.tools.read.excerpt import (
     LINE_CHARS,
@@ -48,8 +48,6 @@ LIMIT_DOCUMENT_CHARS = 6_000_000
 MAGIC_BYTES = 16
 AT_ONCE_BYTES = 256 * 1024
 OUTLINE_LINES = 80
-SEVERAL_LINES = b"-----BEGIN "
-"""The beginning of a hidden value of several lines."""
 
 OutlineFile: TypeAlias = Callable[[WorkspacePath], Awaitable[Sequence[str]]]
 """Returns what a file defines, a line for each with its line numbers; none if that is unknown."""
@@ -167,7 +165,7 @@ class ReadFile:
         return _show_text(located, part, digest, size_bytes=size_bytes)
 
     def _hide_values(self, part: FileExcerpt, data: bytes) -> FileExcerpt:
-        if SEVERAL_LINES not in data:
+        if BLOCK_BEGIN.encode() not in data:
             return part
         return replace(part, lines=self._hidden.hide(part.lines, current=decode(data)[0]))
 
