@@ -246,6 +246,7 @@ class BuiltinTools:
             out_dir=self._paths.out,
             shells=shells,
             processes=self._processes.get(),
+            find_credentials=self._find_credentials,
             terminals=self._terminals,
             declare_input=partial(declare, (INPUT_TOOL,)),
             directory=directory,
@@ -351,9 +352,6 @@ class BuiltinTools:
             environ = os.environ if grants.outside else confined
             return build_child_environment(environ, tag=tag, passed=passed)
 
-        async def find_credentials(grants: Grants) -> dict[str, str]:
-            return await self._credentials.get().build_variables(grants)
-
         async def answer_git(
             call_id: str, asked: str, may_reach: Callable[[str, int], Awaitable[bool]]
         ) -> str:
@@ -364,13 +362,15 @@ class BuiltinTools:
             sandbox=sandbox,
             new_tag=self._processes.get().create_tag,
             environment=build_environment,
-            find_credentials=find_credentials,
             leases=self._host.open_proxy(
                 sandbox, self._gate.judge_host, answer_git, self._gate.judge_signature
             )
             if sandbox
             else None,
         )
+
+    async def _find_credentials(self, grants: Grants) -> dict[str, str]:
+        return await self._credentials.get().build_variables(grants)
 
     def _build_credentials(self) -> "UserCredentials":
         from agentcli.session.credentials import UserCredentials

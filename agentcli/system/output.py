@@ -11,6 +11,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from io import StringIO
 from pathlib import Path
 from typing import Protocol
@@ -50,6 +51,24 @@ def cap(text: str, limit_bytes: int) -> tuple[str, bool]:
     left_out = len(data) - _measure_bytes(head) - _measure_bytes(tail)
     note = f"\n[... {group_digits(left_out)} bytes left out ...]\n"
     return head + note + tail, True
+
+
+class LogFiles:
+    """The files for the outputs of commands, in one directory. Their names are numbers."""
+
+    def __init__(self, directory: Path, *, prefix: str = "") -> None:
+        self._directory = directory
+        self._prefix = prefix
+        self._number = 0
+
+    def create(self) -> tuple[Path, int]:
+        """Create the next file and open it. An earlier run may have used some of the numbers."""
+        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        while True:
+            self._number += 1
+            path = self._directory / f"{self._prefix}{self._number}.log"
+            with suppress(FileExistsError):
+                return path, os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -378,7 +397,7 @@ class FilteredSink:
 # Live output: it is stored, and its latest lines are reported to the user now and then
 
 
-TELL_EVERY_S = 0.1
+REPORT_EVERY_S = 0.1
 
 
 class LiveOutput:
@@ -386,7 +405,7 @@ class LiveOutput:
 
     def __init__(self, output: BoundedOutput, *, report: Callable[[str], None], lines: int) -> None:
         self._kept = output
-        self._tell = report
+        self._report = report
         self._lines = lines
         self._loop = asyncio.get_running_loop()
         self._not_before = 0.0
@@ -417,5 +436,5 @@ class LiveOutput:
 
     def _report_latest(self) -> None:
         self._due = None
-        self._tell(self._kept.read_last_lines(self._lines))
-        self._not_before = self._loop.time() + TELL_EVERY_S
+        self._report(self._kept.read_last_lines(self._lines))
+        self._not_before = self._loop.time() + REPORT_EVERY_S

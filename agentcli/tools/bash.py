@@ -1,12 +1,11 @@
 """bash: one command in a fresh shell, with bounded output and tracked processes."""
 
 import asyncio
-import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import field, replace
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 from agentcli.system import process, process_tree
 from agentcli.system.grants import flatten_request, parse_request
@@ -16,11 +15,12 @@ from agentcli.system.output import (
     BoundedSink,
     FilteredSink,
     LiveOutput,
+    LogFiles,
     OutputFilter,
 )
-from agentcli.system.process import Pipe
+from agentcli.system.process import Pipe, ProcessEnd
 from agentcli.system.process_table import ProcessTable
-from agentcli.system.shell import ShellDirectory, ShellNote
+from agentcli.system.shell import ShellDirectory
 from agentcli.tools.argument_faults import ArgumentFault
 from agentcli.tools.arguments import (
     ArrayCheck,
@@ -34,10 +34,11 @@ from agentcli.tools.arguments import (
 )
 from agentcli.tools.command_line import ShellCommand, find_fault, read_command
 from agentcli.tools.contracts import load_spec
-from agentcli.tools.kill import BackgroundKiller, names_processes, parse_kill
+from agentcli.tools.kill import BackgroundKiller, find_killer, signal_directly
 from agentcli.tools.missing_grants import SCANNED_CHARS, explain_failure
 from agentcli.tools.report import (
     CARD_TAIL_LINES,
+    describe_pipe,
     explain_not_started,
     report_backgrounded,
     report_command,
@@ -65,7 +66,8 @@ START_WAIT_S = 10.0
 """The longest wait for the first prompt of a command on a terminal."""
 TAKEN_DOWN = "[what it left in the background ended with it; to keep it use background=true]"
 LASTS_ONCE = "[this lasts for one command: put it before the next one, with &&]"
-_SIGPIPE_CODE = 141
+
+FindCredentials: TypeAlias = Callable[[Grants], Awaitable[Mapping[str, str]]]
 
 
 def _check_needs(entries: list[str]) -> None:
@@ -120,6 +122,7 @@ class _PendingCommand:
     """One command that is about to run."""
 
     args: BashArgs
+    timeout_s: float
     call_id: str
     cwd: Path
     notes: tuple[str, ...]
@@ -143,6 +146,7 @@ class Bash:
         out_dir: Path,
         shells: ShellPool,
         processes: ProcessTable,
+        find_credentials: FindCredentials | None = None,
         terminals: Terminals | None = None,
         declare_input: Callable[[], None] = lambda: None,
         directory: WorkingDirectory | None = None,
@@ -152,7 +156,8 @@ class Bash:
         output_limit_bytes: int = LOG_LIMIT_BYTES,
         emit: Emit = lambda event: None,
     ) -> None:
-        """`terminals` are those of the session; if None, the tool has its own. `declare_input` is
+        """`find_credentials` returns the variables of granted credentials, or raises OSError.
+        `terminals` are those of the session; if None, the tool has its own. `declare_input` is
         called once there is one to send input to. `directory` is where the next command runs, and
         is moved by each; if None, the tool has its own. `proves_read` must be true only for a
         command that cannot change anything. `clean` makes a filter for each output. `emit` is told
@@ -160,9 +165,9 @@ class Bash:
         self._root = workspace.resolve()
         self._cwd = directory or WorkingDirectory(self._root)
         self._directory = ShellDirectory(self._cwd, root=self._root, added=added)
-        self._out_dir = out_dir.resolve()
         self._shells = shells
         self._processes = processes
+        self._find_credentials = find_credentials
         self._terminals = terminals or Terminals()
         self._declare_input = declare_input
         self._proves_read = proves_read
@@ -170,7 +175,7 @@ class Bash:
         self._timeout_limit_s = timeout_limit_s
         self._output_limit_bytes = output_limit_bytes
         self._emit = emit
-        self._logs = 0
+        self._logs = LogFiles(out_dir.resolve())
 
     @property
     def spec(self) -> ToolSpec:
@@ -193,7 +198,8 @@ class Bash:
         return Command(command=args.command, cwd=str(self._cwd.path))
 
     async def run(self, args: BashArgs, context: ToolContext) -> Output:
-        if "kill" in args.command and self._signal_directly(args.command):
+        # Each command has its own processes: its `kill` would reach none of the others.
+        if self._shells.are_confined and signal_directly(args.command, self._processes):
             details = Command(command=args.command, cwd=str(self._cwd.path), exit_code=0)
             return Output.of("[no output]\n[exit code 0]", details=details)
         if args.terminal:
@@ -205,11 +211,6 @@ class Bash:
             return self._start_in_background(call)
         return await self._run_to_the_end(call, context.progress)
 
-    def _signal_directly(self, command: str) -> bool:
-        """Signal processes of this session directly; a sandboxed `kill` reaches none outside."""
-        wanted = parse_kill(command) if self._shells.are_confined else None
-        return wanted is not None and self._processes.signal(wanted.pids, wanted.signal)
-
     def _check_terminal(self, grants: Grants) -> None:
         """Raise ToolError if no terminal can be opened."""
         if grants.outside:
@@ -219,41 +220,42 @@ class Bash:
             )
         self._terminals.check_number()
 
-    def _find_killer(self, args: BashArgs) -> BackgroundKiller | None:
-        """Return what ends background commands, which the sandbox of the command does not show."""
-        is_able = self._shells.are_confined and not (args.background or args.terminal)
-        may_kill = is_able and self._processes.list_background() and names_processes(args.command)
-        return BackgroundKiller(self._processes) if may_kill else None
-
     async def _prepare(self, args: BashArgs, context: ToolContext) -> _PendingCommand:
-        command = read_command(args.command, is_awaited=not (args.background or args.terminal))
-        credentials: Mapping[str, str] = {}
+        is_awaited = not (args.background or args.terminal)
+        command = read_command(args.command, is_awaited=is_awaited)
         try:
-            if context.grants.credentials:
-                credentials = await self._shells.find_credentials(context.grants)
+            credentials = await self._open_credentials(context.grants)
             notes = self._directory.return_if_lost()
-            post = ShellSetup.from_directory(self._cwd.path, context.grants)
-            log_path, log_fd = self._create_log()
+            setup = ShellSetup.from_directory(self._cwd.path, context.grants)
+            log_path, log_fd = self._logs.create()
         except OSError as error:
             raise _build_not_run_error(error) from error
+        may_ask = is_awaited and self._shells.are_confined
         return _PendingCommand(
             args=args,
+            timeout_s=min(args.timeout, self._timeout_limit_s or args.timeout),
             call_id=context.call_id,
             cwd=self._cwd.path,
             notes=notes,
             command=command,
-            killer=self._find_killer(args),
-            setup=post,
+            killer=find_killer(args.command, self._processes) if may_ask else None,
+            setup=setup,
             credentials=credentials,
             log_path=log_path,
             log_fd=log_fd,
         )
 
+    async def _open_credentials(self, grants: Grants) -> Mapping[str, str]:
+        """Return the variables of granted credentials. Outside, programs find the user's own."""
+        is_open = grants.outside or not self._shells.are_confined
+        if is_open or not grants.credentials or self._find_credentials is None:
+            return {}
+        return await self._find_credentials(grants)
+
     async def _run_to_the_end(
         self, call: _PendingCommand, progress: Callable[[str], None]
     ) -> Output:
-        timeout_s = min(call.args.timeout, self._timeout_limit_s or call.args.timeout)
-        output = self._store_output(call)
+        output = BoundedOutput(call.log_path, call.log_fd, limit_bytes=self._output_limit_bytes)
         live = LiveOutput(output, report=progress, lines=CARD_TAIL_LINES)
         since_pid = process_tree.read_newest_pid()
         shell, pipe = self._start(call, live)
@@ -266,7 +268,7 @@ class Bash:
                 shell.child,
                 pipe=pipe,
                 tag=shell.tag,
-                timeout_s=timeout_s,
+                timeout_s=call.timeout_s,
                 since_pid=since_pid,
                 release=self._processes.ensure_release_event(shell.tag),
             )
@@ -290,6 +292,18 @@ class Bash:
             if call.killer:
                 shell.handle.stop_answering()
             live.stop_progress()
+        return self._report_end(call, ended, shell=shell, pipe=pipe, output=output)
+
+    def _report_end(
+        self,
+        call: _PendingCommand,
+        ended: ProcessEnd,
+        *,
+        shell: PooledShell,
+        pipe: Pipe,
+        output: BoundedOutput,
+    ) -> Output:
+        """Clean up after a command that has ended, and report it."""
         note = shell.handle.read_note()
         remarks = self._shells.finish(shell)
         left_running = self._processes.finish(shell.tag, left_running=ended.left_running, pipe=pipe)
@@ -303,7 +317,8 @@ class Bash:
             *self._directory.follow(note, call.cwd),
         )
         self._shells.prepare(self._cwd.path, call.setup.grants)
-        pipe_codes = _describe_pipe(call.command.pipe, note) if ended.returncode == 0 else ""
+        codes = note.pipe if note and ended.returncode == 0 else ()
+        pipe_codes = describe_pipe(call.command.pipe, codes)
         if ended.returncode > 0 or pipe_codes:
             notes += self._explain_failure(output, call, ended.returncode)
         elif call.command.only_sets_up:
@@ -313,7 +328,7 @@ class Bash:
             replace(ended, left_running=left_running),
             output=output,
             cwd=call.cwd,
-            timeout_s=timeout_s,
+            timeout_s=call.timeout_s,
             notes=notes,
             pipe=pipe_codes,
         )
@@ -329,9 +344,6 @@ class Bash:
             return notes
         return explain_failure(shown.text, grants=call.setup.grants, workspace=self._root)
 
-    def _store_output(self, call: _PendingCommand) -> BoundedOutput:
-        return BoundedOutput(call.log_path, call.log_fd, limit_bytes=self._output_limit_bytes)
-
     def _seal_later(
         self, call: _PendingCommand, output: BoundedOutput | TerminalOutput, pipe: Pipe
     ) -> None:
@@ -344,7 +356,7 @@ class Bash:
         pipe.call_after_end(report)
 
     def _start_in_background(self, call: _PendingCommand) -> Output:
-        output = self._store_output(call)
+        output = BoundedOutput(call.log_path, call.log_fd, limit_bytes=self._output_limit_bytes)
         shell, pipe = self._start(call, output)
         self._watch(shell, pipe)
         self._seal_later(call, output, pipe)
@@ -420,27 +432,6 @@ class Bash:
             return self._shells.finish(shell)
 
         self._processes.watch(shell.child, tag=shell.tag, pipe=pipe, then=finish)
-
-    def _create_log(self) -> tuple[Path, int]:
-        """Create the log with the next free number; an earlier run may have used some."""
-        self._out_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        while True:
-            self._logs += 1
-            path = self._out_dir / f"{self._logs}.log"
-            try:
-                return path, os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            except FileExistsError:
-                continue
-
-
-def _describe_pipe(names: Sequence[str], note: ShellNote | None) -> str:
-    """Return the exit codes in a pipe that ended with 0 and hid that a part of it failed.
-
-    A part that died because its reader had enough has not failed."""
-    codes = note.pipe if note else ()
-    if len(names) != len(codes) or all(code in (0, _SIGPIPE_CODE) for code in codes):
-        return ""
-    return ", ".join(f"{name} {code}" for name, code in zip(names, codes, strict=True))
 
 
 def _build_not_run_error(error: OSError) -> ToolError:

@@ -83,9 +83,10 @@ def parse_kill(command: str) -> KillCommand | None:
     return KillCommand(signal=number, pids=tuple(map(int, found["pids"].split())))
 
 
-def names_processes(command: str) -> bool:
-    """Return whether a command may want to end or list processes."""
-    return _PROGRAM.search(command) is not None
+def signal_directly(command: str, processes: ProcessTable) -> bool:
+    """Do what a plain `kill` of processes of this session would do; return whether it was one."""
+    wanted = parse_kill(command) if "kill" in command else None
+    return wanted is not None and processes.signal(wanted.pids, wanted.signal)
 
 
 def _parse_signal(name: str) -> int | None:
@@ -94,6 +95,12 @@ def _parse_signal(name: str) -> int | None:
         return number if number < signal.NSIG else None
     by_name = {one.name: one.value for one in signal.Signals}
     return by_name.get(f"SIG{name.removeprefix('SIG')}")
+
+
+def find_killer(command: str, processes: ProcessTable) -> "BackgroundKiller | None":
+    """Return what a command needs that may want to end or list background commands, if any run."""
+    is_needed = processes.list_background() and _PROGRAM.search(command)
+    return BackgroundKiller(processes) if is_needed else None
 
 
 class BackgroundKiller:

@@ -3,6 +3,7 @@
 `bash`, `write_stdin` and `run_program` share it, with its limits.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +19,7 @@ CARD_HEAD_LINES = 2
 CARD_TAIL_LINES = 10
 """Both are what the user sees of it."""
 NAMED_PIDS = 10
+_SIGPIPE_CODE = 141
 TIMEOUT_ADVICE = "raise timeout or use background=true"
 
 
@@ -140,9 +142,9 @@ def report_terminal(
 
 def _build_excerpt(command: str, output: BoundedOutput, cwd: Path) -> tuple[OutputExcerpt, Command]:
     """Return the output as the model reads it, and as the user sees it."""
-    settled = output.finish()
-    shown = settled.build_excerpt(limit_bytes=SHOWN_BYTES, head_bytes=SHOWN_HEAD_BYTES)
-    head, tail = settled.build_card(first=CARD_HEAD_LINES, last=CARD_TAIL_LINES)
+    lines = output.finish()
+    shown = lines.build_excerpt(limit_bytes=SHOWN_BYTES, head_bytes=SHOWN_HEAD_BYTES)
+    head, tail = lines.build_card(first=CARD_HEAD_LINES, last=CARD_TAIL_LINES)
     return shown, Command(
         command=command,
         cwd=str(cwd),
@@ -155,6 +157,15 @@ def _build_excerpt(command: str, output: BoundedOutput, cwd: Path) -> tuple[Outp
         stored_bytes=output.logged_bytes if output.log_fault else None,
         output_sha256=output.sha256,
     )
+
+
+def describe_pipe(names: Sequence[str], codes: Sequence[int]) -> str:
+    """Return the exit codes in a pipe that ended with 0 and hid that a part of it failed.
+
+    A part that died because its reader had enough has not failed."""
+    if len(names) != len(codes) or all(code in (0, _SIGPIPE_CODE) for code in codes):
+        return ""
+    return ", ".join(f"{name} {code}" for name, code in zip(names, codes, strict=True))
 
 
 def _describe_background(pids: tuple[int, ...]) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ import asyncio
 import os
 import sys
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from functools import partial
@@ -36,9 +36,6 @@ _FIRST_S = 1.0
 """How long a first shell waits that no call asked for: everybody sees what its sandbox plants."""
 _WITH_NAMESPACE = "bubblewrap"
 """The sandbox in which every command has its own namespace of processes."""
-
-
-FindCredentials = Callable[[Grants], Awaitable[Mapping[str, str]]]
 
 
 class NewTag(Protocol):
@@ -84,12 +81,10 @@ class ShellPool:
         sandbox: Sandbox | None,
         new_tag: NewTag,
         environment: Callable[[str, Grants], dict[str, str]],
-        find_credentials: FindCredentials | None = None,
         leases: HostLeases | None = None,
     ) -> None:
         """`directory` holds the files of commands; `environment` returns the one for a tag.
 
-        `find_credentials` returns the variables of granted credentials; None if there are none.
         `leases` let commands reach granted hosts; None if there is no sandbox to reach them from.
         """
         self._directory = directory.resolve()
@@ -97,7 +92,6 @@ class ShellPool:
         self.are_confined = sandbox is not None
         self._new_tag = new_tag
         self._environment = environment
-        self._find_credentials = find_credentials
         self._leases = leases
         self._waiting: deque[Future[PooledShell]] = deque()
         self._taken = 0
@@ -105,16 +99,6 @@ class ShellPool:
         self._due: asyncio.Handle | None = None
         """The scheduled start of more shells."""
         self._maker = ThreadPoolExecutor(1, thread_name_prefix="shells ahead")
-
-    async def find_credentials(self, grants: Grants) -> Mapping[str, str]:
-        """Return the variables of the credentials that a command is granted.
-
-        Raise OSError if a file of theirs cannot be written."""
-        # Without a sandbox, programs find the user's own.
-        is_open = grants.outside or self.sandbox is None
-        if is_open or self._find_credentials is None:
-            return {}
-        return await self._find_credentials(grants)
 
     def take(
         self,
@@ -297,17 +281,17 @@ class ShellPool:
         sandbox = self._choose_sandbox(setup)
         tag = self._new_tag(confined=sandbox is not None)
         token, channels = self._open_lease(setup.grants)
-        leash = ShellHandle(self._directory / f"{tag}sh")
+        handle = ShellHandle(self._directory / f"{tag}sh")
         with ExitStack() as undo, ExitStack() as given:
             if self._leases is not None:
                 undo.callback(self._leases.end, token)
-            undo.callback(leash.close)
-            given.callback(leash.shell_end.close)
+            undo.callback(handle.close)
+            given.callback(handle.shell_end.close)
             output, stdout = process.open_terminal() if on_terminal else os.pipe()
             undo.callback(os.close, output)
             given.callback(os.close, stdout)
             argv = build_shell_argv(
-                leash.command_file,
+                handle.command_file,
                 notes_directory=notes_directory,
                 has_namespace=sandbox is not None and sandbox.name == _WITH_NAMESPACE,
                 terminal=_name_terminal(stdout) if on_terminal else "",
@@ -321,7 +305,7 @@ class ShellPool:
                 argv,
                 cwd=setup.cwd,
                 env={**variables, **credentials, **channels.variables},
-                stdin=leash.shell_end.fileno(),
+                stdin=handle.shell_end.fileno(),
                 stdout=stdout,
                 grants=setup.grants | Grants(readable=channels.readable),
                 waits=waits,
@@ -332,7 +316,7 @@ class ShellPool:
             tag=tag,
             child=child,
             output=output,
-            handle=leash,
+            handle=handle,
             token=token,
         )
 

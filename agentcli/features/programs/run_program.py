@@ -7,7 +7,7 @@ import shutil
 import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import field, replace
 from pathlib import Path
 from subprocess import Popen
@@ -15,7 +15,7 @@ from typing import Any, ClassVar, TypeVar
 
 from agentcli.system import process, process_tree
 from agentcli.system.environment import build_child_environment
-from agentcli.system.output import BoundedOutput, FilteredSink, LiveOutput, OutputFilter
+from agentcli.system.output import BoundedOutput, FilteredSink, LiveOutput, LogFiles, OutputFilter
 from agentcli.system.process import Pipe, ProcessEnd
 from agentcli.system.process_table import ProcessTable
 from agentcli.tools.arguments import (
@@ -195,12 +195,13 @@ class ProgramHost:
 class RunProgram:
     def __init__(
         self,
-        ground: ProgramHost,
+        host: ProgramHost,
         *,
         functions: Callable[[], Mapping[str, ToolSpec]],
     ) -> None:
         """`functions` returns the tools that a program may call, by name."""
-        self._ground = ground
+        self._host = host
+        self._logs = LogFiles(host.out_dir, prefix="program-")
         self._functions = functions
 
     @property
@@ -214,14 +215,14 @@ class RunProgram:
         return Effect.EXECUTE
 
     async def preview(self, args: RunProgramArgs, context: ToolContext) -> Command:
-        return Command(command=args.program, cwd=str(self._ground.workspace))
+        return Command(command=args.program, cwd=str(self._host.workspace))
 
     async def run(self, args: RunProgramArgs, context: ToolContext) -> Output:
         assert context.dispatch is not None, "a program calls tools"
-        printed = BoundedOutput(*self._create_log())
+        printed = BoundedOutput(*self._logs.create())
         live = LiveOutput(printed, report=context.progress, lines=CARD_TAIL_LINES)
-        pipe = Pipe(FilteredSink(live, self._ground.clean()))
-        tag = self._ground.processes.create_tag(confined=self._ground.sandbox is not None)
+        pipe = Pipe(FilteredSink(live, self._host.clean()))
+        tag = self._host.processes.create_tag(confined=self._host.sandbox is not None)
         channel = ProgramChannel(
             dispatch=context.dispatch, call_id=context.call_id, own_time_s=args.timeout
         )
@@ -241,19 +242,19 @@ class RunProgram:
             ran_s = time.monotonic() - began
             raise asyncio.CancelledError(
                 report_interrupted(
-                    args.program, output=printed, cwd=self._ground.workspace, ran_s=ran_s
+                    args.program, output=printed, cwd=self._host.workspace, ran_s=ran_s
                 )
             ) from None
         finally:
             live.stop_progress()
-            if self._ground.sandbox:
-                remarks = self._ground.sandbox.finish(child)
-            left = self._ground.processes.finish(tag, left_running=left, pipe=pipe)
+            if self._host.sandbox:
+                remarks = self._host.sandbox.finish(child)
+            left = self._host.processes.finish(tag, left_running=left, pipe=pipe)
         output = report_command(
             args.program,
             replace(ended, left_running=left),
             output=printed,
-            cwd=self._ground.workspace,
+            cwd=self._host.workspace,
             timeout_s=args.timeout,
             notes=tuple(f"[{it}]" for it in (*remarks, *note, pluralize(channel.made, "call"))),
             remedy="raise timeout or do less",
@@ -297,15 +298,15 @@ class RunProgram:
         channel: ProgramChannel,
         output: BoundedOutput,
     ) -> "Popen[bytes]":
-        ground = self._ground
-        python = shutil.which("python3", path=ground.environ.get("PATH")) or sys.executable
+        host = self._host
+        python = shutil.which("python3", path=host.environ.get("PATH")) or sys.executable
         argv = [python, "-I", "-u", "-c", _CHILD.read_text(encoding="utf-8")]
-        env = build_child_environment(ground.environ, tag=tag)
+        env = build_child_environment(host.environ, tag=tag)
         try:
             child = process.start_sandboxed(
-                ground.sandbox,
+                host.sandbox,
                 argv,
-                cwd=ground.workspace,
+                cwd=host.workspace,
                 env=env,
                 stdin=channel.child_stdin,
                 stdout=pipe.writer,
@@ -314,7 +315,7 @@ class RunProgram:
             )
         except OSError as error:
             raise ToolError(f"The program was not run: {error.strerror or error}.") from error
-        ground.processes.add(
+        host.processes.add(
             child,
             tag=tag,
             command="run_program",
@@ -322,14 +323,6 @@ class RunProgram:
             log_path=str(output.log_path),
         )
         return child
-
-    def _create_log(self) -> tuple[Path, int]:
-        number = 0
-        while True:
-            number += 1
-            path = self._ground.out_dir / f"program-{number}.log"
-            with suppress(FileExistsError):
-                return path, os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
 
 
 async def _cancel_tasks(*tasks: "asyncio.Future[Any]") -> None:

@@ -2,7 +2,7 @@ import asyncio
 import os
 from pathlib import Path
 
-from agentcli.system.output import TELL_EVERY_S, BoundedOutput, LiveOutput
+from agentcli.system.output import REPORT_EVERY_S, BoundedOutput, LiveOutput
 from tests.support.processes import until
 
 CLOCK_S = 0.001
@@ -29,7 +29,7 @@ def test_latest_lines_are_told_and_bursts_are_told_once(tmp_path: Path) -> None:
 
     asyncio.run(scenario())
     assert [text for _, text in told] == ["2\n3", "5\n6"]
-    assert told[1][0] - told[0][0] >= TELL_EVERY_S - CLOCK_S
+    assert told[1][0] - told[0][0] >= REPORT_EVERY_S - CLOCK_S
 
 
 def test_nothing_is_told_after_the_end_but_all_is_kept(tmp_path: Path) -> None:
@@ -40,7 +40,7 @@ def test_nothing_is_told_after_the_end_but_all_is_kept(tmp_path: Path) -> None:
         live.feed(b"1\n")
         live.stop_progress()
         live.feed(b"2\n")
-        await asyncio.sleep(2 * TELL_EVERY_S)
+        await asyncio.sleep(2 * REPORT_EVERY_S)
         live.close()
 
     asyncio.run(scenario())
