@@ -176,6 +176,8 @@ class Bash:
         self._output_limit_bytes = output_limit_bytes
         self._emit = emit
         self._logs = LogFiles(out_dir.resolve())
+        self._awaited = 0
+        """The number of commands that calls wait for. The next shells can wait for their end."""
 
     @property
     def spec(self) -> ToolSpec:
@@ -263,6 +265,7 @@ class Bash:
         self._emit(CommandStarted(call_id=call.call_id, log_path=str(call.log_path)))
         if call.killer:
             shell.handle.answer_requests(call.killer.answer)
+        self._awaited += 1
         try:
             ended = await process.run(
                 shell.child,
@@ -289,6 +292,7 @@ class Bash:
                 report_interrupted(call.args.command, output=output, cwd=call.cwd, ran_s=ran_s)
             ) from None
         finally:
+            self._awaited -= 1
             if call.killer:
                 shell.handle.stop_answering()
             live.stop_progress()
@@ -316,7 +320,8 @@ class Bash:
             *([TAKEN_DOWN] if taken_down and self._shells.are_confined else []),
             *self._directory.follow(note, call.cwd),
         )
-        self._shells.prepare(self._cwd.path, call.setup.grants)
+        if not self._awaited:
+            self._shells.prepare(self._cwd.path, call.setup.grants)
         codes = note.pipe if note and ended.returncode == 0 else ()
         pipe_codes = describe_pipe(call.command.pipe, codes)
         if ended.returncode > 0 or pipe_codes:
