@@ -1,7 +1,7 @@
 """The limits of a turn: steps, time, the pace of calls, and repeated calls.
 
-To add a limit: a setting (`types/settings`, `RUN_LIMITS`), its field in `TurnLimits` and its check
-here, and its ending in `types/errors`.
+To add a limit: a setting (`types/settings`, `RUN_LIMITS`), its field and its check in `TurnLimits`,
+and its ending in `types/errors`.
 """
 
 import json
@@ -13,6 +13,7 @@ from agentcli.types.errors import Ending, ToolError
 from agentcli.types.events import TurnEnded
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import ToolCall
+from agentcli.types.settings import Settings
 from agentcli.types.tools import Command, ErrorKind, ToolResult
 from agentcli.types.words import pluralize
 
@@ -32,9 +33,14 @@ class TurnLimits:
     steps: int | None = 100
     wall_s: float | None = None
 
-    def build_last_step(self) -> TurnEnded:
-        """Return the end of a turn that has sent as many requests as `steps`."""
-        assert self.steps is not None
+    @classmethod
+    def from_settings(cls, settings: Settings) -> "TurnLimits":
+        return cls(steps=settings.max_turns, wall_s=settings.timeout)
+
+    def find_reached(self, steps: int) -> TurnEnded | None:
+        """Return the end of a turn that has sent `steps` requests, if it may not send another."""
+        if self.steps is None or steps < self.steps:
+            return None
         return TurnEnded(
             ending=Ending.STEP_LIMIT,
             message=f"the limit of {pluralize(self.steps, 'request')} is reached",

@@ -283,7 +283,7 @@ def _assemble(
             hooks=parts.hooks,
         ),
         breaker=breaker,
-        limits=TurnLimits(steps=parts.settings.max_turns, wall_s=parts.settings.timeout),
+        limits=TurnLimits.from_settings(parts.settings),
         parallel=parts.settings.parallel,
         collect_notes=steering.collect_notes,
         find_unfinished=partial(_find_unfinished, parts.hooks, tuple(features.values())),
