@@ -1,15 +1,18 @@
 """The ways through the program, counted: what a reader meets between two moments of a run.
 
 A step is a function that is entered from another module of ours, each counted once. Constructors,
-special methods and lambdas are not counted, nor what is called while a module is imported or what
-is prepared in threads beside the way. The stack is the functions that are open when the way ends.
+special methods and lambdas are not counted, nor a coroutine that goes on, nor what is called while
+a module is imported or what is prepared in threads beside the way. The stack is the functions that
+are open when the way ends.
 """
 
+import dis
 import json
 import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,8 +27,15 @@ from tests.support.program import environment
 
 PACKAGE = "agentcli"
 OUTPUT = "WAY_OUTPUT"
-_BESIDE = ("preparation", "beside the proof", "shells ahead", "unused homes", "new repositories")
+THOUGHT_S = 0.5
+_BESIDE = (
+    *("preparation", "beside the proof", "shells ahead", "unused homes"),
+    *("new repositories", "command limits"),
+)
 """The names of threads in which something is prepared, or looked after."""
+_SPECIAL = ("agentcli.types.fast_dataclass",)
+"""The modules with the constructors and special methods of our classes, by other names."""
+_RESUME = dis.opmap["RESUME"]
 
 
 class Way(NamedTuple):
@@ -35,13 +45,20 @@ class Way(NamedTuple):
     command: str = "echo hi"
     is_asked: bool = False
     """True if the command needs an approval, which a program gives."""
+    thought_s: float = 0
+    """How long the model thinks before it calls."""
 
 
 WAYS = {
     "agentcli run to the first byte": Way(
         "agentcli.__main__.main", "agentcli.providers.http.connect.HttpConnection.send"
     ),
-    "the first bash call": Way(
+    "the first bash call, after a thought": Way(
+        "agentcli.agent.dispatch.Dispatcher.prepare",
+        "agentcli.agent.model_client.ModelClient.send",
+        thought_s=THOUGHT_S,
+    ),
+    "the first bash call, at once": Way(
         "agentcli.agent.dispatch.Dispatcher.prepare", "agentcli.agent.model_client.ModelClient.send"
     ),
     "an approval": Way(
@@ -62,6 +79,8 @@ def figures() -> Iterator[Figure]:
 
 def _count(way: Way) -> dict[str, int]:
     def reply(step: int) -> bytes:
+        if step == 0:
+            time.sleep(way.thought_s)
         return of_anthropic(step, None if step else ("bash", {"command": way.command}))
 
     with TemporaryDirectory() as scratch, Model(reply) as model:
@@ -126,7 +145,9 @@ class Probe:
 
     def _is_step(self, frame: FrameType, module: str, function: str) -> bool:
         name = frame.f_code.co_name
-        if name.startswith(("<", "__")) or threading.current_thread().name.startswith(_BESIDE):
+        is_special = name.startswith(("<", "__")) or module in _SPECIAL
+        is_beside = threading.current_thread().name.startswith(_BESIDE)
+        if is_special or is_beside or _goes_on(frame):
             return False
         caller = next(_iter_callers(frame), None)
         return caller is None or (
@@ -151,6 +172,12 @@ def _iter_callers(frame: FrameType) -> Iterator[FrameType]:
         if _is_ours(_name(caller)[0]):
             yield caller
         caller = caller.f_back
+
+
+def _goes_on(frame: FrameType) -> bool:
+    """Return whether a coroutine or generator was entered before, and continues."""
+    code, at = frame.f_code.co_code, frame.f_lasti
+    return code[at] == _RESUME and code[at + 1] != 0
 
 
 def _name(frame: FrameType) -> tuple[str, str]:
