@@ -97,17 +97,17 @@ class PolicyDecider:
         """Remove the rules of answers that lasted this long."""
         self._rules = [rule for rule in self._rules if rule.lasts != span]
 
-    def decide(self, subject: CallSubject, *, effect: Effect, mode: Mode) -> Verdict:
+    def decide(self, subject: CallSubject, *, mode: Mode) -> Verdict:
         """Return allow, ask or deny, with who decided and why, and with the grants."""
-        review = self.review(subject, effect=effect, mode=mode)
+        review = self.review(subject, mode=mode)
         return add_grants(review.verdict, review)
 
-    def review(self, subject: CallSubject, *, effect: Effect, mode: Mode) -> CallReview:
+    def review(self, subject: CallSubject, *, mode: Mode) -> CallReview:
         """Return what rules and mode say of a call now, before a hook or the user is asked."""
         is_command = subject.line is not None or subject.typed is not None
         terms = self._find_terms() if is_command else None
         coverage = self._cover(subject, terms)
-        why_not_read = _why_not_reading(subject, effect, terms, coverage)
+        why_not_read = _why_not_reading(subject, terms, coverage)
         asks, judges = self._ask(subject), self._leave_to_model(subject, terms)
         allows = self._allow(subject, terms, coverage)
         has_sandbox = terms is not None and terms.is_confined and terms.has_sandbox
@@ -122,7 +122,7 @@ class PolicyDecider:
             or allows
             or (self._ask_outside(subject) if subject.paths else None)
             or _allow_reading(why_not_read, mode=mode)
-            or self._decide_by_mode(subject, effect, terms, coverage, mode=mode)
+            or self._decide_by_mode(subject, terms, coverage, mode=mode)
         )
         return CallReview(
             subject=subject,
@@ -135,16 +135,21 @@ class PolicyDecider:
             rules=self._active,
         )
 
+    def proves_read(self, command: str) -> bool:
+        """Return whether a command line is known to only read here."""
+        terms = self._find_terms()
+        return terms.is_confined and terms.prover.reads(command)
+
     def decide_host(self, host: str, port: int, grants: Grants) -> Verdict:
         """Return allow, ask or deny for a host that a command with these grants reaches for."""
         return decide_host(host, port, grants, self._active)
 
     def denies_reading(self, path: ReachedPath, *, root: Path) -> bool:
         """Return whether a rule denies reading this path. For tools that go over many files."""
-        return (
-            self._deny(CallSubject(tool="read_file", root=root, cwd=root, paths=(path,)))
-            is not None
+        subject = CallSubject(
+            tool="read_file", effect=Effect.READ, root=root, cwd=root, paths=(path,)
         )
+        return self._deny(subject) is not None
 
     def locate_rule(self, verdict: Verdict) -> str:
         """Return the file and line, or the option, of the rule that gave the verdict."""
@@ -224,14 +229,13 @@ class PolicyDecider:
     def _decide_by_mode(
         self,
         subject: CallSubject,
-        effect: Effect,
         terms: CommandTerms | None,
         coverage: LineCoverage | None,
         *,
         mode: Mode,
     ) -> Verdict:
         if terms is None:
-            reason = _why_mode_asks(subject, effect, mode=mode)
+            reason = _why_mode_asks(subject, mode=mode)
         else:
             reason = self._why_command_asks(subject, terms, coverage, mode=mode)
         if reason is None:
@@ -307,15 +311,12 @@ class PolicyDecider:
 
 
 def _why_not_reading(
-    subject: CallSubject,
-    effect: Effect,
-    terms: CommandTerms | None,
-    coverage: LineCoverage | None,
+    subject: CallSubject, terms: CommandTerms | None, coverage: LineCoverage | None
 ) -> str | None:
     """Return why the call is not known to only read; None if it only reads."""
     if subject.line is None:
         # What a poll prints was allowed with its command.
-        is_read = effect is Effect.READ or subject.is_poll
+        is_read = subject.effect is Effect.READ or subject.is_poll
         return None if is_read else f"{subject.tool} is not read-only"
     if terms is None or not terms.is_confined:
         return NO_SANDBOX
@@ -347,15 +348,15 @@ def _allow_reading(why_not_read: str | None, *, mode: Mode) -> Verdict | None:
     return Verdict(decision="allow", by="mode", reason=f"{mode} mode allows reading")
 
 
-def _why_mode_asks(subject: CallSubject, effect: Effect, *, mode: Mode) -> str | None:
+def _why_mode_asks(subject: CallSubject, *, mode: Mode) -> str | None:
     """Return why the mode does not allow a call that is no command; None if it does."""
     if subject.is_search:
         return None  # the user has chosen the engine, and it is sent nothing but the query
     if subject.host or subject.page:
         return _why_host_asks(subject)
-    if effect is Effect.NETWORK:
+    if subject.effect is Effect.NETWORK:
         return "it uses the network"
-    is_free = mode == "auto" or (mode == "auto-edit" and effect is Effect.WRITE)
+    is_free = mode == "auto" or (mode == "auto-edit" and subject.effect is Effect.WRITE)
     if subject.takes_path and (reason := _why_not_editable(subject)):
         return reason
     if is_free:

@@ -1,19 +1,19 @@
 """Explanations of verdicts: what would happen to a call, part by part, and what would allow it."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from agentcli.permissions.coverage import LineCoverage
 from agentcli.permissions.decide import PolicyDecider
 from agentcli.permissions.granting import add_grants
 from agentcli.permissions.shell import OpaqueLine
-from agentcli.permissions.subject import KNOWN_TOOLS, WEB_FETCH, CallSubject, SubjectFactory
+from agentcli.permissions.subject import KNOWN_TOOLS, SHELL, WEB_FETCH, SubjectFactory
 from agentcli.permissions.suggest import find_remedy, suggest_rules
 from agentcli.system.grants import flatten_request, parse_request
 from agentcli.types.errors import UsageError
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Json
-from agentcli.types.own_tools import EDITING, READING
+from agentcli.types.own_tools import ToolKind, get_kind
 from agentcli.types.tools import Effect
 from agentcli.types.verdicts import Mode, RuleSuggestion, Verdict
 
@@ -21,6 +21,14 @@ _MCP = "mcp__"
 _IN_RULES = {"edit": "edit_file", "read": "read_file"}
 """Names of tool groups in rules, each with the tool that stands for it in an example."""
 _HOW = "agentcli policy explain 'bash: git push'   or: 'edit_file: src/a.py'"
+
+_EFFECT_OF_KIND: Mapping[ToolKind, Effect] = {
+    "read": Effect.READ,
+    "search": Effect.READ,
+    "edit": Effect.WRITE,
+    "fetch": Effect.NETWORK,
+}
+"""The effects of kinds of tools; that of other kinds is taken for `execute`."""
 
 _HOW_TO_NEED = """write 'bash: {"command": "make", "needs": ["network:docs.example.org"]}'"""
 
@@ -60,9 +68,9 @@ class Explanation:
 def explain(
     tool: str, tool_input: Json, *, decider: PolicyDecider, subjects: SubjectFactory, mode: Mode
 ) -> Explanation:
-    subject = subjects.build(tool, tool_input, source=_name_source(tool))
-    effect = guess_effect(subject)
-    review = decider.review(subject, effect=effect, mode=mode)
+    effect = _guess_effect(tool, tool_input, proves_read=decider.proves_read)
+    subject = subjects.build(tool, tool_input, effect=effect, source=_name_source(tool))
+    review = decider.review(subject, mode=mode)
     verdict = add_grants(review.verdict, review)
     is_open = verdict.decision == "ask" and verdict.by == "mode"
     suggestion = suggest_rules(review) if is_open else None
@@ -144,9 +152,10 @@ def _name_source(tool: str) -> str:
     return f"mcp {server}" if tool.startswith(_MCP) and separator else "built-in"
 
 
-def guess_effect(subject: CallSubject) -> Effect:
-    if subject.tool in READING:
-        return Effect.READ
-    if subject.host:
-        return Effect.NETWORK
-    return Effect.WRITE if subject.tool in EDITING else Effect.EXECUTE
+def _guess_effect(tool: str, tool_input: Json, *, proves_read: Callable[[str], bool]) -> Effect:
+    """Return the effect that a session would find for the call, as far as its tool tells it."""
+    if tool == SHELL and isinstance(tool_input, dict):
+        is_kept = tool_input.get("background") or tool_input.get("terminal")
+        is_read = not is_kept and proves_read(str(tool_input.get("command", "")))
+        return Effect.READ if is_read else Effect.EXECUTE
+    return _EFFECT_OF_KIND.get(get_kind(tool), Effect.EXECUTE)

@@ -103,17 +103,18 @@ class PolicyJudge:
     ) -> _JudgedCall:
         # Rules see the arguments as the tool understands them, whatever names the model used.
         spec = prepared.tool.spec
-        subject = self._subjects.build(spec.name, prepared.args, source=spec.source)
-        subject = replace(subject, effect=prepared.effect)
-        review = self._review(subject, prepared.effect)
+        subject = self._subjects.build(
+            spec.name, prepared.args, effect=prepared.effect, source=spec.source
+        )
+        review = self._review(subject)
         return _JudgedCall(prepared=prepared, review=review, preview=preview, child=child)
 
-    def _review(self, subject: CallSubject, effect: Effect) -> CallReview:
-        return self._decider.review(subject, effect=effect, mode=self.mode.value)
+    def _review(self, subject: CallSubject) -> CallReview:
+        return self._decider.review(subject, mode=self.mode.value)
 
     def _renew(self, case: _JudgedCall) -> _JudgedCall:
         """Return the case as rules and mode see it now, after a wait."""
-        return replace(case, review=self._review(case.review.subject, case.prepared.effect))
+        return replace(case, review=self._review(case.review.subject))
 
     def _change_input(self, case: _JudgedCall, new_input: Json, *, by: By) -> _JudgedCall | Verdict:
         """Return the case with other arguments, or the refusal of these arguments."""
@@ -197,7 +198,7 @@ class PolicyJudge:
             return await case.preview() if case.preview else None
         except ToolError:
             reading = replace(case.review.subject, tool="read_file", effect=Effect.READ)
-            verdict = self._decider.decide(reading, effect=Effect.READ, mode=self.mode.value)
+            verdict = self._decider.decide(reading, mode=self.mode.value)
             if verdict.decision == "allow":
                 raise
             return None
@@ -224,7 +225,7 @@ class PolicyJudge:
         wider = suggested.session_rules if answer.lasts != "always" else ()
         for text in () if is_exact else wider or suggested.rules:
             self._decider.add(make_answer_rule(text, answer, tools=tools, grants=suggested.grants))
-        still = self._decider.decide(subject, effect=case.prepared.effect, mode=self.mode.value)
+        still = self._decider.decide(subject, mode=self.mode.value)
         if still.decision == "ask" and subject.line is not None:
             self._decider.add(make_line_rule(subject.command, answer))
 

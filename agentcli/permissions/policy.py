@@ -37,6 +37,7 @@ from agentcli.system.grants import (
 from agentcli.system.lazy import compile_later
 from agentcli.types.errors import SettingsError, UsageError
 from agentcli.types.grants import NO_GRANTS, Grants
+from agentcli.types.tools import Effect
 
 _GRANTS = ("network", "writable", "readable", "credentials", "outside")
 REASON_CHARS = 200
@@ -231,12 +232,13 @@ def _matches(rule: PermissionRule, example: str) -> bool:
         raise RuleError("effect rules cannot have examples")
     if rule.hosts:
         return rule.touches_host(example)
+    effect = Effect.EXECUTE  # any would do: only effect rules go by it
     if rule.server is not None:
         server, _, tool = example.partition(":")
-        subject = subjects.build(tool, {}, source=f"mcp {server}")
+        subject = subjects.build(tool, {}, effect=effect, source=f"mcp {server}")
     else:
         tool = min(rule.tools)
-        subject = subjects.build(tool, build_input(tool, example))
+        subject = subjects.build(tool, build_input(tool, example), effect=effect)
     if rule.decision != "allow":
         return rule.judge_likeness(subject) is Likeness.YES
     line = subject.line

@@ -58,7 +58,9 @@ class PastCall:
         subjects = SubjectFactory(
             workspace=self.workspace, cwd=lambda: self.cwd, added=lambda: self.added
         )
-        return subjects.build(self.call.name, self.call.input, source=self.source)
+        return subjects.build(
+            self.call.name, self.call.input, effect=self.effect, source=self.source
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +137,7 @@ def _list_candidates(pasts: Iterable[PastCall], decider_of: DeciderOf) -> list[t
 
 
 def _review(past: PastCall, decider: PolicyDecider) -> CallReview:
-    return decider.review(past.subject, effect=past.effect, mode=past.mode)
+    return decider.review(past.subject, mode=past.mode)
 
 
 def _measure_narrowness(rules: Iterable[str]) -> Iterator[int]:
@@ -158,4 +160,4 @@ def _is_admitted(past: PastCall, rules: Iterable[str], decider: PolicyDecider) -
 
 
 def _decide(past: PastCall, decider: PolicyDecider) -> Verdict:
-    return decider.decide(past.subject, effect=past.effect, mode=past.mode)
+    return decider.decide(past.subject, mode=past.mode)

@@ -43,6 +43,7 @@ class ReachedPath:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallSubject:
     tool: str
+    effect: Effect
     root: Path
     """The workspace."""
     cwd: Path
@@ -67,8 +68,6 @@ class CallSubject:
     """The classes of the actions in the browser: look, click, type, navigate."""
     caution: str = ""
     """Why the provider wants the user to confirm the call; empty if it does not."""
-    effect: Effect | None = None
-    """The effect of the call; None if not known, as in an example."""
     request: GrantRequest = NO_REQUEST
     """What a command needs beyond the sandbox, as the model says, with real paths."""
     added: Grants = NO_GRANTS
@@ -128,7 +127,9 @@ class SubjectFactory:
         self._real_path = real_path or (lambda path: Path(os.path.realpath(path)))
         self._find_temporary = find_temporary
 
-    def build(self, tool: str, args: Any, *, source: str = "built-in") -> CallSubject:
+    def build(
+        self, tool: str, args: Any, *, effect: Effect, source: str = "built-in"
+    ) -> CallSubject:
         """Build a subject. `args` are parsed arguments, or the mapping to parse them from."""
         server = find_server_name(source)
         is_shell = tool == SHELL and not server
@@ -139,6 +140,7 @@ class SubjectFactory:
         paths = () if server else _list_paths(tool, args)
         return CallSubject(
             tool=tool,
+            effect=effect,
             root=self._root,
             cwd=self._cwd(),
             server=server,

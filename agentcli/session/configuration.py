@@ -172,7 +172,7 @@ def build_rule_finder(rules: "Sequence[PermissionRule]", workspace: Path) -> Fin
     def find_rule(path: Path) -> str:
         reached = ReachedPath(path, Path(os.path.realpath(path)))
         subject = CallSubject(
-            tool="read_file", root=root, cwd=root, paths=(reached,), effect=Effect.READ
+            tool="read_file", effect=Effect.READ, root=root, cwd=root, paths=(reached,)
         )
         found = (rule.cited for rule in strict if rule.judge_likeness(subject) is Likeness.YES)
         return next(found, "")

@@ -282,7 +282,7 @@ def _fits_condition(workspace: Path, written: str, prepared: PreparedCall) -> bo
 
     subjects = SubjectFactory(workspace=workspace, cwd=lambda: workspace)
     spec = prepared.tool.spec
-    subject = subjects.build(spec.name, prepared.args, source=spec.source)
+    subject = subjects.build(spec.name, prepared.args, effect=prepared.effect, source=spec.source)
     rules = parse_claude_rule(written, workspace)
     return any(rule.judge_likeness(subject) is not Likeness.NO for rule in rules)
 

@@ -143,8 +143,9 @@ class PermissionGate:
 
     def find_refusal(self, server: str, what: str) -> str:
         """Return why a rule denies a user's own request to a server, or "" if none does."""
-        subject = self._subjects.build(f"{server}__{what}", {}, source=f"mcp {server}")
-        verdict = self._decider.get().decide(subject, effect=Effect.READ, mode="ask")
+        name = f"{server}__{what}"
+        subject = self._subjects.build(name, {}, effect=Effect.READ, source=f"mcp {server}")
+        verdict = self._decider.get().decide(subject, mode="ask")
         return verdict.reason if verdict.decision == "deny" else ""
 
     def mark_untrusted(self) -> None:
@@ -261,14 +262,15 @@ class PermissionGate:
     def _web_judge(self) -> "HostJudge":
         def build_subject(host: str, port: int) -> "CallSubject":
             address = f"https://{join_port(host, port)}/"
-            return self._subjects.build(WEB_FETCH, {"url": address})
+            return self._subjects.build(WEB_FETCH, {"url": address}, effect=Effect.NETWORK)
 
         return self._build_page_judge("web", build_subject)
 
     @cached_property
     def _page_judge(self) -> "HostJudge":
         def build_subject(host: str, port: int) -> "CallSubject":
-            subject = self._subjects.build(COMPUTER, {"page": join_port(host, port)})
+            page = {"page": join_port(host, port)}
+            subject = self._subjects.build(COMPUTER, page, effect=Effect.NETWORK)
             return replace(subject, acts=frozenset(["look"]))
 
         return self._build_page_judge("computer", build_subject)
@@ -284,8 +286,7 @@ class PermissionGate:
         decider = self._decider.get()
 
         def decide(host: str, port: int, grants: Grants) -> Verdict:
-            subject = replace(build_subject(host, port), effect=Effect.NETWORK)
-            return decider.decide(subject, effect=Effect.NETWORK, mode=self.mode)
+            return decider.decide(build_subject(host, port), mode=self.mode)
 
         return HostJudge(
             decide=decide,

@@ -23,7 +23,7 @@ from agentcli.system.grants import find_missing
 from agentcli.types.events import CallJudged, Event
 from agentcli.types.grants import CREDENTIALS, NO_GRANTS, WITHOUT_SANDBOX, Grants
 from agentcli.types.messages import Json, ToolCall
-from agentcli.types.tools import Command, Output, ToolContext
+from agentcli.types.tools import Command, Effect, Output, ToolContext
 from agentcli.types.verdicts import MODES, ApprovalSpan, CurrentMode, Mode, Question, Verdict
 from agentcli.ui.render.paint import Paint
 from agentcli.ui.render.theme import NONE
@@ -224,7 +224,7 @@ def test_grant_lasts_as_long_as_the_answer_says(scene: Scene, given_input: dict[
 def test_request_is_either_met_or_refused(scene: Scene, given_input: dict[str, Json]) -> None:
     verdict = asyncio.run(scene.call(given_input, "c1"))
 
-    needed = SUBJECTS.build("bash", given_input).request.grants
+    needed = SUBJECTS.build("bash", given_input, effect=Effect.EXECUTE).request.grants
     if verdict.decision == "allow":
         assert find_missing(needed, verdict.grants, workspace=ROOT) == NO_GRANTS
     if not needed.outside and scene.has_sandbox and not any(r.grants.outside for r in scene.rules):

@@ -57,8 +57,8 @@ class Decide:
         self._subjects = SubjectFactory(workspace=root, cwd=lambda: root)
 
     def __call__(self, command: str) -> Verdict:
-        subject = self._subjects.build("bash", {"command": command})
-        return self._decider.decide(subject, effect=Effect.EXECUTE, mode="ask")
+        subject = self._subjects.build("bash", {"command": command}, effect=Effect.EXECUTE)
+        return self._decider.decide(subject, mode="ask")
 
     def _resolve(self, name: str) -> Path:
         self.looked_up.append(name)

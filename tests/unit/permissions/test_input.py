@@ -35,8 +35,8 @@ def judge(
     )
     subjects = SubjectFactory(workspace=root, cwd=lambda: root)
     args = SimpleNamespace(input=text, command="python3 -q", grants=held)
-    subject = subjects.build("write_stdin", args)
-    return decider.decide(subject, effect=Effect.EXECUTE, mode=mode)
+    subject = subjects.build("write_stdin", args, effect=Effect.EXECUTE)
+    return decider.decide(subject, mode=mode)
 
 
 @pytest.mark.parametrize(

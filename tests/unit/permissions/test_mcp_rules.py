@@ -5,12 +5,13 @@ import pytest
 
 from agentcli.permissions.rules import RuleError, parse_rule
 from agentcli.permissions.subject import CallSubject, SubjectFactory
+from agentcli.types.tools import Effect
 
 
 def subject(tool: str, server_tool: str, *, server: str = "hub") -> CallSubject:
     subjects = SubjectFactory(workspace=Path("/w"), cwd=lambda: Path("/w"))
     args = SimpleNamespace(server_tool=server_tool)
-    return subjects.build(tool, args, source=f"mcp {server}")
+    return subjects.build(tool, args, effect=Effect.EXECUTE, source=f"mcp {server}")
 
 
 @pytest.mark.parametrize(

@@ -39,12 +39,13 @@ def see(workspace: Path, path: Path, tool: str = "read_file", **more: Grants) ->
     factory = SubjectFactory(
         workspace=workspace, cwd=lambda: workspace, added=lambda: more.get("added", Grants())
     )
-    return factory.build(tool, {"path": str(path), "pattern": "x", "glob": "*.md"})
+    effect = Effect.WRITE if tool == "write_file" else Effect.READ
+    args = {"path": str(path), "pattern": "x", "glob": "*.md"}
+    return factory.build(tool, args, effect=effect)
 
 
 def decide(decider: PolicyDecider, subject: CallSubject) -> Verdict:
-    effect = Effect.READ if subject.tool in ("read_file", "grep") else Effect.WRITE
-    return decider.decide(subject, effect=effect, mode="auto")
+    return decider.decide(subject, mode="auto")
 
 
 @pytest.mark.parametrize("tool", ["read_file", "grep", "find_files"])
@@ -52,14 +53,14 @@ def test_reading_outside_is_asked_about_and_a_yes_lets_this_call_read_it(
     tool: str, workspace: Path, notes: Path
 ) -> None:
     subject = see(workspace, notes, tool)
-    verdict = build(workspace).decide(subject, effect=Effect.READ, mode="auto")
+    verdict = build(workspace).decide(subject, mode="auto")
     assert (verdict.decision, verdict.reason) == ("ask", f"{notes} is outside the workspace")
     assert notes in verdict.grants.readable
 
 
 def test_always_is_for_the_directory(workspace: Path, notes: Path) -> None:
     decider = build(workspace)
-    review = decider.review(see(workspace, notes), effect=Effect.READ, mode="auto")
+    review = decider.review(see(workspace, notes), mode="auto")
     (rule,) = suggest_rules(review).rules
     assert rule == f"read({notes.parent}/**)"
     decider.add(parse_rule(rule, "allow", source="session"))
@@ -89,7 +90,7 @@ def test_added_directory_is_read_without_a_question_and_edited_like_the_workspac
     assert decide(decider, see(workspace, notes, added=added)).decision == "allow"
     edit = see(workspace, notes, "write_file", added=added)
     assert decide(decider, edit).decision == "allow"
-    asked = decider.review(edit, effect=Effect.WRITE, mode="ask")
+    asked = decider.review(edit, mode="ask")
     assert asked.verdict.decision == "ask"
     assert suggest_rules(asked).rules == (f"edit({notes.parent}/**)",)
 
@@ -118,19 +119,21 @@ def test_file_that_only_the_user_has_in_tmp_is_asked_about(
         cwd=lambda: workspace,
         find_temporary=lambda: TemporaryFiles(names=(tmp_path,), at=own, root=own),
     )
+    at_notes = {"path": str(notes)}
     request = {"command": "x", "needs": [f"write:{notes.parent}"]}
 
     def reads_outside() -> tuple[bool, bool]:
-        read = factory.build("read_file", {"path": str(notes)})
-        granted = factory.build("bash", request).request.grants.writable
+        command = factory.build("bash", request, effect=Effect.EXECUTE)
+        granted = command.request.grants.writable
+        read = factory.build("read_file", at_notes, effect=Effect.READ)
         return bool(read.outside), granted == (notes.parent,)
 
     assert reads_outside() == (True, True)
-    assert (
-        decide(build(workspace), factory.build("read_file", {"path": str(notes)})).decision == "ask"
-    )
+    read = factory.build("read_file", at_notes, effect=Effect.READ)
+    assert decide(build(workspace), read).decision == "ask"
     # What is written anew is a file of the commands.
-    assert factory.build("write_file", {"path": str(notes)}).paths[0].is_temporary
+    edit = factory.build("write_file", at_notes, effect=Effect.WRITE)
+    assert edit.paths[0].is_temporary
     as_commands_see_it = own / notes.relative_to(tmp_path)
     as_commands_see_it.parent.mkdir(parents=True)
     assert reads_outside() == (True, True)

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from agentcli.permissions.decide import CommandTerms, PolicyDecider
-from agentcli.permissions.explain import explain, parse_query
+from agentcli.permissions.explain import Explanation, explain, parse_query
 from agentcli.permissions.policy import (
     load_rules,
     parse_option_rules,
@@ -15,6 +15,7 @@ from agentcli.permissions.readonly import ReadProver
 from agentcli.permissions.rules import PermissionRule, RuleError
 from agentcli.permissions.subject import SubjectFactory
 from agentcli.types.errors import SettingsError, UsageError
+from agentcli.types.tools import Effect
 
 GOOD = """
 # mine
@@ -174,21 +175,23 @@ def test_storing_keeps_what_the_file_says(rules_file: Path) -> None:
     assert [rule.text for rule in load_rules(rules_file, source="user")][-1] == "bash(make:*)"
 
 
-def test_explanation_tells_verdict_and_what_would_allow_it(tmp_path: Path) -> None:
-    root = tmp_path.resolve()
+def explain_query(root: Path, query: str, *rules: PermissionRule) -> Explanation:
+    prover = ReadProver(
+        workspace=root, resolve=lambda name: Path("/usr/bin", name), cwd=lambda: root
+    )
+    return explain(
+        *parse_query(query),
+        decider=PolicyDecider(
+            rules=rules, find_terms=lambda: CommandTerms(prover=prover, is_confined=True)
+        ),
+        subjects=SubjectFactory(workspace=root, cwd=lambda: root),
+        mode="ask",
+    )
 
+
+def test_explanation_tells_verdict_and_what_would_allow_it(tmp_path: Path) -> None:
     def explained(query: str, *rules: PermissionRule) -> tuple[str, str, tuple[str, ...]]:
-        prover = ReadProver(
-            workspace=root, resolve=lambda name: Path("/usr/bin", name), cwd=lambda: root
-        )
-        answer = explain(
-            *parse_query(query),
-            decider=PolicyDecider(
-                rules=rules, find_terms=lambda: CommandTerms(prover=prover, is_confined=True)
-            ),
-            subjects=SubjectFactory(workspace=root, cwd=lambda: root),
-            mode="ask",
-        )
+        answer = explain_query(tmp_path.resolve(), query, *rules)
         rule_texts = answer.suggestion.rules if answer.suggestion else ()
         return answer.verdict.decision, answer.verdict.reason, rule_texts
 
@@ -208,6 +211,30 @@ def test_explanation_tells_verdict_and_what_would_allow_it(tmp_path: Path) -> No
         ("edit(src/**)",),
     )
     assert explained("read_file: src/a.py") == ("allow", "ask mode allows reading", ())
+
+
+@pytest.mark.parametrize(
+    ("query", "effect"),
+    [
+        ("write_file: a.py", "write"),
+        ("apply_patch: a.py", "write"),
+        ("grep: src", "read"),
+        ("bash: make", "execute"),
+        ("bash: ls -l", "read"),
+        ('bash: {"command": "ls -l", "background": true}', "execute"),
+        ("bash: cd src && ls", "execute"),
+        ("web_fetch: https://docs.example.org/", "network"),
+        ("web_search: x", "network"),
+        ("mcp__hub__get: ", "execute"),
+    ],
+)
+def test_explanation_goes_by_rules_for_effects(query: str, effect: str, tmp_path: Path) -> None:
+    denying = []
+    for one in Effect:
+        (rule,) = parse_option_rules(deny=[f"effect({one})"])
+        if explain_query(tmp_path.resolve(), query, rule).verdict.decision == "deny":
+            denying.append(one.value)
+    assert denying == [effect]
 
 
 @pytest.mark.parametrize("query", ["git push", "bash:", "frob: x", ""])

@@ -165,9 +165,9 @@ def _decision(rules: str, tmp_path: Path, *, effect: Effect, is_untrusted: bool)
         is_untrusted=lambda: is_untrusted,
     )
     tool, args = ("bash", {"command": "make"}) if effect is Effect.EXECUTE else ("edit_file", {})
-    subject = SubjectFactory(workspace=root, cwd=lambda: root).build(tool, {"path": "a", **args})
-    subject = replace(subject, effect=effect)
-    return decider.decide(subject, effect=effect, mode="auto").decision
+    subjects = SubjectFactory(workspace=root, cwd=lambda: root)
+    subject = subjects.build(tool, {"path": "a", **args}, effect=effect)
+    return decider.decide(subject, mode="auto").decision
 
 
 @pytest.mark.parametrize("decision", ["ask", "deny"])

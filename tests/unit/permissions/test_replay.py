@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -65,6 +66,11 @@ def test_only_what_would_be_judged_otherwise_differs() -> None:
         ("git push", "deny", "ask"),
         ("pytest", "ask", "allow"),
     ]
+
+
+def test_rule_for_an_effect_goes_by_the_effect_that_was_recorded() -> None:
+    pasts = [past("make"), replace(past("ls", by="mode"), effect=Effect.READ)]
+    assert differing(pasts, "deny effect(execute)") == [("make", "ask", "deny")]
 
 
 def test_what_a_hook_decided_differs_only_where_a_rule_denies_it_now() -> None:

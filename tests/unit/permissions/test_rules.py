@@ -1,4 +1,3 @@
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -45,12 +44,12 @@ class _Bench:
         )
 
     def bash(self, line: str) -> Verdict:
-        subject = self.subjects.build("bash", {"command": line})
-        return self.decider.decide(subject, effect=Effect.EXECUTE, mode="ask")
+        subject = self.subjects.build("bash", {"command": line}, effect=Effect.EXECUTE)
+        return self.decider.decide(subject, mode="ask")
 
     def edit(self, path: str, tool: str = "edit_file") -> str:
-        subject = self.subjects.build(tool, {"path": path})
-        return self.decider.decide(subject, effect=Effect.WRITE, mode="ask").decision
+        subject = self.subjects.build(tool, {"path": path}, effect=Effect.WRITE)
+        return self.decider.decide(subject, mode="ask").decision
 
 
 @pytest.fixture
@@ -246,7 +245,7 @@ def test_project_may_not_allow() -> None:
 def test_deny_rule_sees_through_wrappers_and_options(
     rule: str, line: str, likeness: Likeness, root: Path
 ) -> None:
-    subject = _Bench(root, []).subjects.build("bash", {"command": line})
+    subject = _Bench(root, []).subjects.build("bash", {"command": line}, effect=Effect.EXECUTE)
 
     assert _rule(f"bash({rule})", "deny").judge_likeness(subject) is likeness
 
@@ -306,8 +305,8 @@ def test_words_for_groups_of_tools(root: Path) -> None:
 
     assert [bench.edit("a", tool) for tool in ("edit_file", "write_file")] == ["allow", "allow"]
     assert [bench.edit("b", tool) for tool in ("edit_file", "write_file")] == ["ask", "deny"]
-    subject = bench.subjects.build("apply_patch", patch)
-    assert bench.decider.decide(subject, effect=Effect.WRITE, mode="ask").decision == "ask"
+    subject = bench.subjects.build("apply_patch", patch, effect=Effect.WRITE)
+    assert bench.decider.decide(subject, mode="ask").decision == "ask"
 
 
 def test_rule_about_reading_holds_for_commands_that_name_the_path(root: Path) -> None:
@@ -327,8 +326,8 @@ def test_mcp_rules_are_about_servers_and_their_tools(root: Path) -> None:
     bench = _Bench(root, [_rule("mcp(github:get_*)"), _rule("mcp(mail)", "deny")])
 
     def decision(name: str, source: str) -> str:
-        subject = bench.subjects.build(name, {}, source=source)
-        return bench.decider.decide(subject, effect=Effect.EXECUTE, mode="ask").decision
+        subject = bench.subjects.build(name, {}, effect=Effect.EXECUTE, source=source)
+        return bench.decider.decide(subject, mode="ask").decision
 
     assert decision("mcp__github__get_issue", "mcp github") == "allow"
     assert decision("github_get_issue", "mcp github") == "allow"
@@ -343,8 +342,8 @@ def test_tool_of_a_server_cannot_pass_for_our_own(root: Path) -> None:
     bench = _Bench(root, [_rule("bash"), _rule("edit")])
 
     for name, args in (("bash", {"command": "ls"}), ("edit_file", {"path": "a"})):
-        subject = bench.subjects.build(name, args, source="mcp evil")
-        verdict = bench.decider.decide(subject, effect=Effect.EXECUTE, mode="ask")
+        subject = bench.subjects.build(name, args, effect=Effect.EXECUTE, source="mcp evil")
+        verdict = bench.decider.decide(subject, mode="ask")
         assert verdict.decision == "ask"
 
 
@@ -369,10 +368,10 @@ def test_program_of_the_workspace_is_not_what_a_rule_means(root: Path) -> None:
         find_terms=lambda: CommandTerms(prover=prover, is_confined=True),
     )
     subject = SubjectFactory(workspace=root, cwd=lambda: root).build(
-        "bash", {"command": "pytest -q"}
+        "bash", {"command": "pytest -q"}, effect=Effect.EXECUTE
     )
 
-    verdict = decider.decide(subject, effect=Effect.EXECUTE, mode="ask")
+    verdict = decider.decide(subject, mode="ask")
 
     assert (verdict.decision, verdict.reason) == (
         "ask",
@@ -392,9 +391,11 @@ def test_reason_says_which_part_no_rule_matches(root: Path) -> None:
     )
 
 
-def browse(page: str, *acts: str) -> CallSubject:
+def browse(page: str, *acts: str, effect: Effect = Effect.NETWORK) -> CallSubject:
     root = Path("/w")
-    return CallSubject(tool="computer", root=root, cwd=root, page=page, acts=frozenset(acts))
+    return CallSubject(
+        tool="computer", effect=effect, root=root, cwd=root, page=page, acts=frozenset(acts)
+    )
 
 
 @pytest.mark.parametrize(
@@ -433,9 +434,8 @@ def test_rules_for_the_browser(
 )
 def test_rules_deny_the_browser_widely(rule: str) -> None:
     deny = parse_rule(rule, "deny", source="project")
-    subject = replace(browse("x.org:8443", "click", "type"), effect=Effect.NETWORK)
-    assert deny.judge_likeness(subject) is Likeness.YES
-    elsewhere = replace(browse("y.org:443", "click"), effect=Effect.READ)
+    assert deny.judge_likeness(browse("x.org:8443", "click", "type")) is Likeness.YES
+    elsewhere = browse("y.org:443", "click", effect=Effect.READ)
     assert (deny.judge_likeness(elsewhere) is Likeness.YES) == (rule == "computer")
 
 

@@ -1,10 +1,12 @@
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from agentcli.permissions.rules import RuleError, parse_rule
 from agentcli.permissions.subject import SubjectFactory
+from agentcli.types.tools import Effect
 from tests.support.program import agentcli, script
 
 WRITER = """
@@ -26,10 +28,11 @@ TOOLS = [Stamp]
 @pytest.mark.parametrize("word", ["tool", "plugin"])
 def test_rule_of_a_tool_concerns_its_tool_alone(word: str, tmp_path: Path) -> None:
     rule = parse_rule(f"{word}(stamp)", "allow", source="user")
-    subjects = SubjectFactory(workspace=tmp_path, cwd=lambda: tmp_path)
-    assert rule.permits_call(subjects.build("stamp", {}))
-    assert not rule.permits_call(subjects.build("stamp", {}, source="mcp stamp"))
-    assert not rule.permits_call(subjects.build("stamps", {}))
+    factory = SubjectFactory(workspace=tmp_path, cwd=lambda: tmp_path)
+    build = partial(factory.build, args={}, effect=Effect.EXECUTE)
+    assert rule.permits_call(build("stamp"))
+    assert not rule.permits_call(build("stamp", source="mcp stamp"))
+    assert not rule.permits_call(build("stamps"))
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,3 @@
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,16 +19,16 @@ def build(root: Path, rules: Rules, url: str) -> tuple[PolicyDecider, CallSubjec
     prover = ReadProver(
         workspace=root, resolve=lambda name: Path("/usr/bin", name), cwd=lambda: root
     )
-    subject = SubjectFactory(workspace=root, cwd=lambda: root).build("web_fetch", {"url": url})
+    subjects = SubjectFactory(workspace=root, cwd=lambda: root)
     decider = PolicyDecider(
         rules=made, find_terms=lambda: CommandTerms(prover=prover, is_confined=True)
     )
-    return decider, replace(subject, effect=Effect.NETWORK)
+    return decider, subjects.build("web_fetch", {"url": url}, effect=Effect.NETWORK)
 
 
 def decide(root: Path, rules: Rules, url: str, mode: Mode = "ask") -> Verdict:
     decider, subject = build(root, rules, url)
-    return decider.decide(subject, effect=Effect.NETWORK, mode=mode)
+    return decider.decide(subject, mode=mode)
 
 
 @pytest.mark.parametrize("mode", ["plan", "ask", "auto-edit", "auto"])
@@ -105,7 +104,7 @@ def test_rule_for_pages_gives_commands_nothing(tmp_path: Path) -> None:
 )
 def test_suggested_rule_names_the_host(url: str, rule: str, tmp_path: Path) -> None:
     decider, subject = build(tmp_path, [], url)
-    review = decider.review(subject, effect=Effect.NETWORK, mode="auto")
+    review = decider.review(subject, mode="auto")
     assert suggest_rules(review).rules == (rule,)
     assert decide(tmp_path, [("allow", rule)], url).decision == "allow"
 

@@ -61,8 +61,10 @@ def decider(root: Path, *, allow: tuple[str, ...] = ()) -> PolicyDecider:
 def decision(root: Path, tool: str, path: Path, mode: Mode, *, allow: tuple[str, ...] = ()) -> str:
     patch = f"*** Begin Patch\n*** Update File: {path}\n*** End Patch"
     given = {"patch": patch} if tool == "apply_patch" else {"path": str(path)}
-    subject = SubjectFactory(workspace=root, cwd=lambda: root).build(tool, given)
-    return decider(root, allow=allow).decide(subject, effect=Effect.WRITE, mode=mode).decision
+    subject = SubjectFactory(workspace=root, cwd=lambda: root).build(
+        tool, given, effect=Effect.WRITE
+    )
+    return decider(root, allow=allow).decide(subject, mode=mode).decision
 
 
 @pytest.mark.parametrize("name", HIDDEN)

@@ -6,6 +6,7 @@ import pytest
 from agentcli.permissions.subject import SubjectFactory
 from agentcli.session.unsaved_files import WORKING
 from agentcli.types.own_tools import EDITING, list_paths
+from agentcli.types.tools import Effect
 
 
 class ManyFiles(NamedTuple):
@@ -26,7 +27,8 @@ class OneFile(NamedTuple):
     ],
 )
 def test_rules_judge_every_file_that_a_tool_changes(tool: str, args: Any, tmp_path: Path) -> None:
-    subject = SubjectFactory(workspace=tmp_path, cwd=lambda: tmp_path).build(tool, args)
+    subjects = SubjectFactory(workspace=tmp_path, cwd=lambda: tmp_path)
+    subject = subjects.build(tool, args, effect=Effect.WRITE)
     assert [one.written for one in subject.paths] == [tmp_path / name for name in list_paths(args)]
 
 
