@@ -51,7 +51,7 @@ from agentcli.types.settings import Settings
 from agentcli.types.tools import Tool, ToolSpec
 from agentcli.types.turns import is_in_turn, list_effective_facts
 from agentcli.types.user_facts import EffortChanged
-from agentcli.types.verdicts import AskUser, CurrentMode, Mode
+from agentcli.types.verdicts import INHERITED, AskUser, CurrentMode, Mode
 
 if TYPE_CHECKING:
     from agentcli.session.unsaved_files import EditorFiles
@@ -190,10 +190,9 @@ def _build_parts(
                 settings=replace(
                     settings, workspace=workspace, mode=_MODES_BESIDE.get(gate.mode, gate.mode)
                 ),
-                # An agent may outlive the turn.
                 rules=(
                     *configuration.rules,
-                    *(rule for rule in gate.agreed_rules if rule.lasts != "turn"),
+                    *(rule for rule in gate.agreed_rules if rule.lasts in INHERITED),
                 ),
             ),
             paths,

@@ -77,7 +77,9 @@ class CurrentMode:
 
 Decision = Literal["allow", "modify", "ask", "deny"]
 By = Literal["mode", "rule", "hook", "evaluator", "user", "nobody"]
-ApprovalSpan = Literal["once", "turn", "session", "always"]
+ProgramSpan = Literal["once", "turn", "session"]
+"""The spans of approvals that a program can give: it stores no rules."""
+ApprovalSpan = Literal[ProgramSpan, "always"]
 SPAN_WORDS: dict[ApprovalSpan, str] = {
     "once": "once",
     "turn": "for this turn",
@@ -92,6 +94,8 @@ LASTING: dict[ApprovalSpan | None, str] = {
 """The spans of approvals that become rules, and what such a rule names as its origin. They end in
 `session/permission_gate` (`end_turn`), or with the session. What is "always" is also in a file.
 One that ended by time would be checked in `permissions/decide` (`_active`)."""
+INHERITED: frozenset[ApprovalSpan | None] = frozenset({"session", "always"})
+"""The spans whose rules also hold for an agent in a workspace of its own: it may outlive a turn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from agentcli.session.session import InterruptibleTurn, Session
 from agentcli.types.errors import RunOutcome, UsageError
 from agentcli.types.events import Event, TurnEnded
-from agentcli.types.verdicts import Question, Verdict
+from agentcli.types.verdicts import ProgramSpan, Question, Verdict
 from agentcli.ui.images import load_named_images
 from agentcli.ui.oneshot.jsonl import JsonRow, build_display
 from agentcli.ui.streams import OutputClosed
@@ -57,7 +57,7 @@ class AnswerMessage(_StreamMessage):
     id: Annotated[str, Field(description="The id of the question.")]
     decision: Literal["allow", "deny"]
     lasts: Annotated[
-        Literal["once", "turn", "session"],
+        ProgramSpan,
         Field(description="turn, session: also for calls like it, as the question describes them."),
     ] = "once"
     input: Annotated[
