@@ -25,7 +25,15 @@ from agentcli.types.messages import Json
 # Explaining a failure to the user: one sentence, and a hint what to do
 
 
-LATER = "try again later, or use another model (agentcli models)"
+_LATER = "try again later, or use another model (agentcli models)"
+_HINT_OF_KIND = {
+    ProviderErrorKind.OVERFLOW: "shorten the prompt, or start a new session",
+    ProviderErrorKind.RATE_LIMITED: _LATER,
+    ProviderErrorKind.UNAVAILABLE: _LATER,
+    ProviderErrorKind.CUT: _LATER,
+}
+"""What the user can do, where the error does not say it. A hint that needs values, such as the name
+of the key, is in `FailureExplainer`."""
 
 _SHORT_REASONS = {429: "rate limited", 529: "overloaded"}
 
@@ -81,35 +89,10 @@ class FailureExplainer:
 
     def explain_final(self, error: ProviderError, *, attempts: int) -> ProviderError:
         """Return the error that ends a request."""
-        text = self.remove_key(str(error)).rstrip(".")
-        message, hint = f"{self.provider.name}: {text}", error.hint
-        if attempts > 1:
-            message += f", after {attempts} attempts"
-        match error.kind:
-            case ProviderErrorKind.CREDENTIALS if error.status == 401:
-                message, hint = (
-                    self._describe_rejection(error.status),
-                    hint or self._suggest_key_fix(),
-                )
-            case ProviderErrorKind.CREDENTIALS:
-                message = f"{message} ({self._describe_key()})"
-                hint = hint or (self._suggest_key_fix() if error.status in (400, 403) else "")
-            case ProviderErrorKind.UNAVAILABLE if (
-                hint and error.status is None and self._is_local()
-            ):
-                hint = f"check that {self.provider.name} is running"
-            case ProviderErrorKind.OVERFLOW:
-                hint = hint or "shorten the prompt, or start a new session"
-            case ProviderErrorKind.MODEL:
-                hint = hint or self._suggest_models()
-                missing = f"{self.provider.name} has no model {self.model.name}: {text}"
-                message = missing if error.status == 404 else message
-            case _ if error.may_be_retried:
-                hint = hint or LATER
         return ProviderError(
-            message,
+            self._describe(error, attempts=attempts),
             kind=error.kind,
-            hint=self.remove_key(hint),
+            hint=self.remove_key(self._suggest_fix(error)),
             status=error.status,
             retry_after_s=error.retry_after_s,
         )
@@ -131,6 +114,36 @@ class FailureExplainer:
         if self.key is None or len(self.key.value) < _SHORTEST_KEY:
             return text
         return text.replace(self.key.value, self.key.tail)
+
+    def _describe(self, error: ProviderError, *, attempts: int) -> str:
+        text = self.remove_key(str(error)).rstrip(".")
+        after = f", after {attempts} attempts" if attempts > 1 else ""
+        message = f"{self.provider.name}: {text}{after}"
+        match error.kind:
+            case ProviderErrorKind.CREDENTIALS if error.status == 401:
+                return self._describe_rejection(error.status)
+            case ProviderErrorKind.CREDENTIALS:
+                return f"{message} ({self._describe_key()})"
+            case ProviderErrorKind.MODEL if error.status == 404:
+                return f"{self.provider.name} has no model {self.model.name}: {text}"
+            case _:
+                return message
+
+    def _suggest_fix(self, error: ProviderError) -> str:
+        """Return the hint that the error has, or the one of its kind; empty if there is none."""
+        match error.kind:
+            case ProviderErrorKind.UNAVAILABLE if (
+                error.hint and error.status is None and self._is_local()
+            ):
+                return f"check that {self.provider.name} is running"
+            case _ if error.hint:
+                return error.hint
+            case ProviderErrorKind.CREDENTIALS:
+                return self._suggest_key_fix() if error.status in (400, 401, 403) else ""
+            case ProviderErrorKind.MODEL:
+                return self._suggest_models()
+            case kind:
+                return _HINT_OF_KIND.get(kind, "")
 
     def _is_local(self) -> bool:
         return not self.provider.needs_key and not self.provider.platform
@@ -159,7 +172,6 @@ def _format_duration(seconds: float) -> str:
 
 LIMIT_CHARS = 400
 
-# Only what a status means at every provider. What one of them calls by a code is in its `errors`.
 _KIND_OF_STATUS = {
     401: ProviderErrorKind.CREDENTIALS,
     402: ProviderErrorKind.CREDENTIALS,
@@ -174,6 +186,8 @@ _KIND_OF_STATUS = {
     501: ProviderErrorKind.REJECTED,
     505: ProviderErrorKind.REJECTED,
 }
+"""Only what a status means at every provider. A kind that the body names, by the `errors` of its
+protocol, wins over it. A status that must win over every body is decided in `make_http_error`."""
 
 
 def classify_status(status: int) -> ProviderErrorKind:

@@ -243,8 +243,8 @@ class ProviderErrorKind(StrEnum):
     1. here, with a row in `_ENDING_OF_KIND`, in `_RETRIED` if another attempt may help, and in
        `_FALLING_BACK` if another model may answer. For an exit code of its own, also a row in
        `Ending`, `Exit` and the tables below them;
-    2. in `providers/failures.py`, its HTTP status (`_KIND_OF_STATUS`) and its hint for the user
-       (`explain_final`);
+    2. in `providers/failures.py`, its HTTP status (`_KIND_OF_STATUS`, or `make_http_error` if no
+       body may say otherwise) and its hint for the user (`_HINT_OF_KIND`);
     3. in `providers/PROTOCOL/errors.py`, what the provider calls it, if the status does not say.
 
     The loop, retries, fallback models, the log and all front ends go by the ending,
