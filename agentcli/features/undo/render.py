@@ -17,7 +17,7 @@ from agentcli.features.undo.session_undo import (
     build_undo_stack,
     open_closed_session,
 )
-from agentcli.log.checkpoint.undo import PathChange
+from agentcli.log.checkpoint.undo import PathChange, PathOutcome
 from agentcli.log.reader import read_valid_part
 from agentcli.log.sessions import choose_session
 from agentcli.system.plain_text import show_controls
@@ -25,7 +25,7 @@ from agentcli.types.errors import Exit, UsageError
 from agentcli.types.events import Entry
 from agentcli.ui.render.wording import format_clock, format_target
 
-PATHS_SHOWN = 3
+_MOST_PATHS_OF_CHANGE = 3
 OUTCOMES_SHOWN = 40
 
 _OUTCOMES: dict[str, dict[PathChange, str]] = {
@@ -123,21 +123,35 @@ def render_changes(stack: UndoStack) -> Iterator[str]:
 
 
 def render_report(report: UndoReport, *, dry_run: bool) -> Iterator[str]:
-    done, conflicts = report.result.done, report.result.conflicts
     yield f"{_format_outcome(report, dry_run=dry_run)} {_format_changes(report.changes)}"
-    for outcome in () if _is_named_above(report) else done[:OUTCOMES_SHOWN]:
-        if outcome.change is not None:
-            yield f"  {outcome.path}: {_OUTCOMES[report.action][outcome.change]}"
-    if len(done) > OUTCOMES_SHOWN:
-        yield f"  … {len(done) - OUTCOMES_SHOWN} more"
-    not_kept = _list_not_kept(report)
-    if not done and not conflicts and not not_kept:
+    if not _is_named_above(report):
+        yield from _render_done(report)
+    if not report.result.outcomes and not _list_not_kept(report):
         yield "  nothing had to be changed"
-    for outcome in conflicts:
-        yield f"  CONFLICT {outcome.path}: {outcome.reason}"
+    for outcome in report.result.conflicts:
+        yield _describe_file(report, outcome)
     if report.saved:
         yield f"  their earlier versions are in {show_controls(str(report.saved))}"
-    if not_kept:
+    yield from _render_not_kept(report)
+
+
+def _render_done(report: UndoReport) -> Iterator[str]:
+    done = report.result.done
+    for outcome in done[:OUTCOMES_SHOWN]:
+        yield _describe_file(report, outcome)
+    if len(done) > OUTCOMES_SHOWN:
+        yield f"  … {len(done) - OUTCOMES_SHOWN} more"
+
+
+def _describe_file(report: UndoReport, outcome: PathOutcome) -> str:
+    """Return the line on one file: what was done to it, or why it was left."""
+    if outcome.change is None:
+        return f"  CONFLICT {outcome.path}: {outcome.reason}"
+    return f"  {outcome.path}: {_OUTCOMES[report.action][outcome.change]}"
+
+
+def _render_not_kept(report: UndoReport) -> Iterator[str]:
+    if not_kept := _list_not_kept(report):
         more = len(not_kept) - OUTCOMES_SHOWN
         shown = ", ".join(not_kept[:OUTCOMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
         yield f"  left as it is, because no copy was stored: {shown}"
@@ -148,7 +162,10 @@ def _list_not_kept(report: UndoReport) -> list[str]:
 
 
 def _is_named_above(report: UndoReport) -> bool:
-    """Return whether the first line names the only file there is to report."""
+    """Return whether the first line names the only file there is to report.
+
+    If so, what was done to it has no line of its own. Whatever else is to be said of each file must
+    then be in the first line."""
     files = [outcome.path for outcome in (*report.result.done, *report.result.conflicts)]
     call = report.changes[0].call
     return len(report.changes) == 1 and call is not None and files == [format_target(call)]
@@ -180,8 +197,12 @@ def _format_changes(changes: Sequence[RecordedChange]) -> str:
 
 def _format_paths(changed: RecordedChange) -> str:
     fact = changed.fact
-    more = fact.paths_total - min(len(fact.paths), PATHS_SHOWN)
-    paths = [f"{fact.root}/{path}" if fact.root else path for path in fact.paths[:PATHS_SHOWN]]
+    more = fact.paths_total - min(len(fact.paths), _MOST_PATHS_OF_CHANGE)
+    paths = [
+        f"{fact.root}/{path}" if fact.root else path for path in fact.paths[:_MOST_PATHS_OF_CHANGE]
+    ]
     shown = ", ".join(paths) + (f" and {more} more" if more > 0 else "")
-    lost = f"not stored: {', '.join(fact.not_kept[:PATHS_SHOWN])}" if fact.not_kept else ""
+    lost = (
+        f"not stored: {', '.join(fact.not_kept[:_MOST_PATHS_OF_CHANGE])}" if fact.not_kept else ""
+    )
     return "; ".join(filter(None, (shown, lost)))

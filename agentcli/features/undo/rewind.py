@@ -37,7 +37,8 @@ SCOPES: dict[str, RewindScope] = {
     "conversation": "conversation",
     "files": "files",
 }
-PATHS_SHOWN = 10
+_MOST_TURNS_NAMED = 10
+_MOST_KEPT_PATHS_NAMED = 10
 KEPT_FILES = (
     "[The user went back to this point of the conversation. These files keep what was changed "
     "after it: {paths}. Read them before you rely on their content.]"
@@ -118,7 +119,7 @@ def find_target(targets: Sequence[RewindTarget], turn: int | None, *, named: str
     for target in targets:
         if target.turn == turn:
             return target
-    known = ", ".join(str(target.turn) for target in targets[-PATHS_SHOWN:])
+    known = ", ".join(str(target.turn) for target in targets[-_MOST_TURNS_NAMED:])
     raise UsageError(f"{named} is not a turn of this conversation ({known})", hint="/rewind")
 
 
@@ -142,8 +143,12 @@ def rewind(session: Session, target: RewindTarget, scope: RewindScope) -> UndoRe
         if scope == "conversation":
             kept = list_paths(changes)
         if kept:
-            shown = ", ".join(kept[:PATHS_SHOWN])
-            more = f" and {len(kept) - PATHS_SHOWN} more" if len(kept) > PATHS_SHOWN else ""
+            shown = ", ".join(kept[:_MOST_KEPT_PATHS_NAMED])
+            more = (
+                f" and {len(kept) - _MOST_KEPT_PATHS_NAMED} more"
+                if len(kept) > _MOST_KEPT_PATHS_NAMED
+                else ""
+            )
             note = KEPT_FILES.format(paths=shown + more)
             session.add_note(note, reason=NoteReason.REWIND)
     return report

@@ -134,7 +134,7 @@ def build_undo_stack(facts: Iterable[Fact], times: Iterable[str]) -> UndoStack:
     )
 
 
-PATHS_SHOWN = 20
+_MOST_PATHS_IN_NOTE = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -375,8 +375,10 @@ def _describe_change(changed: RecordedChange) -> str:
 
 
 def _format_paths(paths: Sequence[str]) -> str:
-    more = f" and {len(paths) - PATHS_SHOWN} more" if len(paths) > PATHS_SHOWN else ""
-    return ", ".join(paths[:PATHS_SHOWN]) + more
+    more = (
+        f" and {len(paths) - _MOST_PATHS_IN_NOTE} more" if len(paths) > _MOST_PATHS_IN_NOTE else ""
+    )
+    return ", ".join(paths[:_MOST_PATHS_IN_NOTE]) + more
 
 
 def build_undo(session: Session, *, tells_model: bool = True) -> UndoManager:
