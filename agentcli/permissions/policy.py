@@ -8,7 +8,7 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -27,7 +27,7 @@ from agentcli.permissions.rules import (
     parse_rule,
 )
 from agentcli.permissions.shell import PlainLine
-from agentcli.permissions.subject import KNOWN_TOOLS, SubjectFactory
+from agentcli.permissions.subject import SubjectFactory
 from agentcli.system.grants import (
     expand_hosts,
     format_grants,
@@ -48,11 +48,7 @@ _HEADER = compile_later(r"^[ \t]*\[\[[ \t]*rule[ \t]*\]\]", re.MULTILINE)
 
 
 def load_rules(
-    path: Path,
-    *,
-    source: Source,
-    must_exist: bool = False,
-    tools: Collection[str] = KNOWN_TOOLS,
+    path: Path, *, source: Source, must_exist: bool = False
 ) -> tuple[PermissionRule, ...]:
     """Load a file that has only rules. Raise SettingsError."""
     if not path.exists() and not must_exist:
@@ -64,12 +60,10 @@ def load_rules(
             f"cannot read the rules in {path}: {error.strerror}",
             hint="--policy FILE, with a file that you can read",
         ) from None
-    return parse_rules(data, path, source=source, tools=tools)
+    return parse_rules(data, path, source=source)
 
 
-def parse_rules(
-    data: bytes, path: Path, *, source: Source, tools: Collection[str] = KNOWN_TOOLS
-) -> tuple[PermissionRule, ...]:
+def parse_rules(data: bytes, path: Path, *, source: Source) -> tuple[PermissionRule, ...]:
     """Parse the content of a file that has only rules. Raise SettingsError."""
     try:
         text = data.decode("utf-8")
@@ -83,16 +77,11 @@ def parse_rules(
     for key in document:
         if key != "rule":
             raise SettingsError(f"{path}: a rule file has no {key}, only [[rule]]", hint=_HOW)
-    return parse_rule_tables(document, text, path=path, source=source, tools=tools)
+    return parse_rule_tables(document, text, path=path, source=source)
 
 
 def parse_rule_tables(
-    document: dict[str, Any],
-    text: str,
-    *,
-    path: Path,
-    source: Source,
-    tools: Collection[str] = KNOWN_TOOLS,
+    document: dict[str, Any], text: str, *, path: Path, source: Source
 ) -> tuple[PermissionRule, ...]:
     """Parse the `[[rule]]` tables of a parsed settings file. Raise SettingsError."""
     tables = document.get("rule", [])
@@ -103,7 +92,7 @@ def parse_rule_tables(
     for index, table in enumerate(tables):
         where = f"{path}:{lines[index]}" if len(lines) == len(tables) else str(path)
         try:
-            rules.append(_parse_rule_table(table, source=source, where=where, tools=tools))
+            rules.append(_parse_rule_table(table, source=source, where=where))
         except RuleError as error:
             raise SettingsError(f"{where}: {error}", hint=_UNTIL_THEN.format(path)) from None
     return tuple(rules)
@@ -114,7 +103,6 @@ def parse_option_rules(
     allow: Iterable[str] = (),
     deny: Iterable[str] = (),
     network: Iterable[str] = (),
-    tools: Collection[str] = KNOWN_TOOLS,
 ) -> tuple[PermissionRule, ...]:
     """Return the rules of `--allow`, `--deny` and `--network`. Raise UsageError."""
     given: list[tuple[str, RuleDecision, str]] = [("--deny", "deny", text) for text in deny]
@@ -123,17 +111,13 @@ def parse_option_rules(
     rules = []
     for option, decision, text in given:
         try:
-            rules.append(
-                parse_rule(text, decision, source="command line", where=option, tools=tools)
-            )
+            rules.append(parse_rule(text, decision, source="command line", where=option))
         except RuleError as error:
             raise UsageError(f"{option} {error}", hint="agentcli run --help") from None
     return tuple(rules)
 
 
-def _parse_rule_table(
-    table: dict[str, Any], *, source: Source, where: str, tools: Collection[str]
-) -> PermissionRule:
+def _parse_rule_table(table: dict[str, Any], *, source: Source, where: str) -> PermissionRule:
     for field in table:
         if field not in _FIELDS:
             near = get_close_matches(field, _FIELDS, n=1)
@@ -144,7 +128,7 @@ def _parse_rule_table(
         raise RuleError(f"decision must be allow, ask, deny or judge, not {json.dumps(decision)}")
     if not isinstance(text, str):
         raise RuleError('the rule is missing; write rule = "bash(pytest:*)"')
-    rule = parse_rule(text, decision, source=source, where=where, tools=tools)
+    rule = parse_rule(text, decision, source=source, where=where)
     rule = replace(
         rule,
         when=_read_when(table, rule),
