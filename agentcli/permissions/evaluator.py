@@ -57,10 +57,10 @@ class ModelEvaluator:
         provider: ModelProvider,
         *,
         model: str,
+        session: str,
         clean: Callable[[str], str] = str,
-        session: str = "",
     ) -> None:
-        """`clean` removes secrets from what is sent to the model."""
+        """`session` is the id of the session. `clean` removes secrets from what is sent."""
         self._provider = provider
         self._model = model
         self._clean = clean

@@ -178,7 +178,9 @@ def _build_parts(
         ask_user=ask_user,
         hooks=hooks.engine if hooks else None,
         notify=hooks.notify if hooks and hooks.engine else None,
-        evaluator=CallEvaluator(model=model, clean=redactor.mask, emit=emit),
+        evaluator=CallEvaluator(
+            model=model, session=journal.session, clean=redactor.mask, emit=emit
+        ),
         facts=journal.facts,
         find_added=directories.find_grants,
     )

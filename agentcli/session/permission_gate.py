@@ -59,8 +59,9 @@ _CALLS_KEPT = 100
 
 
 class CallEvaluator:
-    def __init__(self, *, model: SessionModel, clean: Clean, emit: Emit) -> None:
+    def __init__(self, *, model: SessionModel, session: str, clean: Clean, emit: Emit) -> None:
         self._model = model
+        self._session = session
         self._clean = clean
         self._emit = emit
 
@@ -74,7 +75,10 @@ class CallEvaluator:
             reason = f"no model to ask: {error} ({request.verdict.reason})"
             return replace(request.verdict, reason=reason)
         provider = RecordingProvider(asked.provider, emit=self._emit, price=asked.price)
-        return await ModelEvaluator(provider, model=asked.name, clean=self._clean)(request)
+        evaluate = ModelEvaluator(
+            provider, model=asked.name, session=self._session, clean=self._clean
+        )
+        return await evaluate(request)
 
 
 class PermissionGate:

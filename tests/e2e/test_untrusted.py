@@ -8,6 +8,8 @@ from agentcli.types.events import CallFinished, CallJudged
 from tests.support import anthropic_streams as anthropic
 from tests.support.program import Ran, agentcli, script, session_log
 from tests.support.provider import Provider
+from tests.support.responses_streams import called, said
+from tests.support.strict_responses import StrictResponses
 
 ACTIVE = {chr(code) for code in (*range(0x20), 0x7F, *range(0x80, 0xA0))} - {"\n", "\t"}
 ATTACK = (
@@ -149,6 +151,25 @@ def test_session_model_judges_by_a_request_of_its_own(home: Path, workspace: Pat
     assert "touch made" in str(asked["messages"])
     assert "the prompt" not in str(asked)
     assert "harmless" not in str(provider.bodies[2])
+
+
+def test_judging_has_a_cache_of_its_own_in_each_session(home: Path, workspace: Path) -> None:
+    (home / ".config/agentcli/rules.toml").write_text(
+        '[[rule]]\ndecision = "judge"\nrule = "bash"\n'
+    )
+    strict = StrictResponses()
+    replies = [
+        strict.reply(called("bash", '{"command": "touch made"}'), stored=False),
+        strict.reply(said('{"decision": "allow", "reason": "harmless"}'), stored=False),
+        strict.reply(said("Done."), stored=False),
+    ]
+    with Provider(replies) as provider:
+        keys = {"OPENAI_API_KEY": "sk-test-0123456789", "OPENAI_BASE_URL": provider.base_url}
+        arguments = ("run", "-C", workspace, "--model", "openai/gpt-6.1-sol", "x")
+        ran = agentcli(*arguments, home=home, env=keys)
+        cached_by = [body["prompt_cache_key"] for body in provider.bodies]
+    session = session_log(home).parent.name
+    assert (ran.code, cached_by) == (0, [session, f"{session}-judge", session])
 
 
 def test_evaluator_that_cannot_be_had_asks(home: Path, workspace: Path) -> None:

@@ -72,7 +72,7 @@ def test_only_the_word_itself_is_an_opinion_to_allow(text: str) -> None:
         verdict=asks,
     )
 
-    verdict = asyncio.run(ModelEvaluator(ListWire([reply(text)]), model="m")(matter))
+    verdict = asyncio.run(ModelEvaluator(ListWire([reply(text)]), model="m", session="s")(matter))
 
     if verdict.decision == "allow":
         assert json.loads(text)["decision"] == "allow"

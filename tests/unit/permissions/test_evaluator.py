@@ -27,7 +27,9 @@ def _opinion(answer: Reply | str, command: str = "make") -> tuple[Verdict, ListW
         mode="ask",
         verdict=ASKS,
     )
-    evaluator = ModelEvaluator(wire, model="m", clean=lambda text: text.replace("hunter2", "***"))
+    evaluator = ModelEvaluator(
+        wire, model="m", session="s", clean=lambda text: text.replace("hunter2", "***")
+    )
     return asyncio.run(evaluator(matter)), wire
 
 
@@ -115,7 +117,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def _judge(decision: str) -> ModelEvaluator:
-    return ModelEvaluator(ListWire([reply(_says(decision))]), model="m")
+    return ModelEvaluator(ListWire([reply(_says(decision))]), model="m", session="s")
 
 
 def test_judge_rule_lets_the_model_decide_in_every_direction(root: Path) -> None:
@@ -128,7 +130,7 @@ def test_judge_rule_lets_the_model_decide_in_every_direction(root: Path) -> None
 
 def test_model_cannot_lift_deny_ask_or_plan(root: Path) -> None:
     wire = ListWire([])
-    opinion = ModelEvaluator(wire, model="m")
+    opinion = ModelEvaluator(wire, model="m", session="s")
     courts = [
         court_of(root, judged=("bash",), opinion=opinion, deny=("bash(make:*)",)),
         court_of(root, judged=("bash",), opinion=opinion, ask=("bash(make:*)",)),
@@ -142,7 +144,9 @@ def test_model_cannot_lift_deny_ask_or_plan(root: Path) -> None:
 def test_model_cannot_lift_what_a_hook_asks_about(root: Path) -> None:
     hook = Hook(event="PreToolUse", command="exit 1")
     wire = ListWire([])
-    court = court_of(root, judged=("bash",), opinion=ModelEvaluator(wire, model="m"), hooks=(hook,))
+    court = court_of(
+        root, judged=("bash",), opinion=ModelEvaluator(wire, model="m", session="s"), hooks=(hook,)
+    )
 
     assert court.hear("bash", command="make").decision == "deny"
     assert wire.requests == []
