@@ -18,8 +18,7 @@ from agentcli.agent.front_matter import (
     read_words,
     split_front_matter,
 )
-from agentcli.system.agent_files import RULES, is_inside, walk_files
-from agentcli.system.lazy import compile_later
+from agentcli.system.agent_files import RULES, expand_braces, is_inside, walk_files
 from agentcli.system.plain_text import show_controls
 from agentcli.types.events import ContextNote, NoteReason
 from agentcli.types.words import pluralize
@@ -28,8 +27,6 @@ Applies = Literal["always", "files", "on request", "by mention"]
 
 LISTED_LIMIT = 50
 GLOBS_LIMIT = 50
-BRACES_LIMIT = 3
-_BRACES = compile_later(r"\{([^{}]*)\}")
 _GLOB_KEYS = ("globs", "paths", "applyTo", "apply_to", "fileMatchPattern")
 _WHEN: Mapping[str, Applies] = {
     "always_on": "always",
@@ -117,7 +114,10 @@ def _matches(name: PurePosixPath, glob: str) -> bool:
     """Return whether a path matches, in bounded time. Without a slash, its last part does."""
     if "/" not in glob.strip("/"):
         glob = f"**/{glob}"
-    return any(_match_parts(name.parts, one.strip("/").split("/")) for one in _expand_braces(glob))
+    return any(
+        _match_parts(name.parts, one.strip("/").split("/"))
+        for one in expand_braces(glob, limit=GLOBS_LIMIT)
+    )
 
 
 def _match_parts(parts: Sequence[str], pattern: Sequence[str]) -> bool:
@@ -141,22 +141,6 @@ def _skip_any(pattern: Sequence[str], reached: set[int]) -> set[int]:
         if at in found and part == "**":
             found.add(at + 1)
     return found
-
-
-def _expand_braces(glob: str) -> list[str]:
-    """Return `*.ts` and `*.js` for `*.{ts,js}`, a bounded number."""
-    found = [glob]
-    for _ in range(BRACES_LIMIT):
-        found = [one for text in found for one in _expand_first(text)][:GLOBS_LIMIT]
-    return found
-
-
-def _expand_first(glob: str) -> list[str]:
-    found = _BRACES.search(glob)
-    if found is None:
-        return [glob]
-    begin, end = glob[: found.start()], glob[found.end() :]
-    return [f"{begin}{word.strip()}{end}" for word in found[1].split(",")]
 
 
 def build_rules_note(rules: Iterable[RuleFile]) -> ContextNote:

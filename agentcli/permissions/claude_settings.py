@@ -12,14 +12,13 @@ from typing import Any
 
 from agentcli.permissions.foreign_files import ForeignFiles, get_permissions, parse_json
 from agentcli.permissions.rules import PermissionRule, RuleDecision, RuleError, Source, parse_rule
-from agentcli.system.agent_files import PERMISSIONS
+from agentcli.system.agent_files import PERMISSIONS, expand_braces
 from agentcli.system.lazy import compile_later
 from agentcli.system.text import to_printable
 from agentcli.types.fast_dataclass import dataclass
 
 RULES_LIMIT = 500
 RULE_CHARS = 500
-BRACES_LIMIT = 3
 EXPANDED_LIMIT = 100
 
 _FORM = compile_later(r"([A-Za-z_][\w*-]*)(?:\((.*)\))?", re.DOTALL)
@@ -29,7 +28,6 @@ _GROUPS = {
     **dict.fromkeys(("Edit", "Write", "MultiEdit", "NotebookEdit"), "edit"),
     **dict.fromkeys(("Task", "Agent"), "delegate"),
 }
-_BRACES = compile_later(r"\{([^{}]*)\}")
 _HONOURED = ("permissions", "hooks", "$schema", "disabledMcpjsonServers")
 _DECISIONS: tuple[RuleDecision, ...] = ("deny", "ask", "allow")
 
@@ -155,7 +153,7 @@ class _RuleTranslator:
         if pattern in (None, "", "*", "**") or group == "delegate":
             yield self._build(group, decision)
             return
-        for one in _expand_braces(pattern or ""):
+        for one in expand_braces(pattern or "", limit=EXPANDED_LIMIT):
             yield self._build(f"{group}({self._locate(one)})", decision)
 
     def _locate(self, pattern: str) -> str:
@@ -171,19 +169,3 @@ class _RuleTranslator:
     def _build(self, text: str, decision: RuleDecision) -> PermissionRule:
         source: Source = "trusted project" if decision == "allow" else "project"
         return parse_rule(text, decision, source=source, where=str(self._path))
-
-
-def _expand_braces(pattern: str) -> list[str]:
-    """Return `a.ts` and `a.js` for `a.{ts,js}`, a bounded number."""
-    found = [pattern]
-    for _ in range(BRACES_LIMIT):
-        found = [one for text in found for one in _expand_first(text)][:EXPANDED_LIMIT]
-    return found
-
-
-def _expand_first(pattern: str) -> list[str]:
-    found = _BRACES.search(pattern)
-    if found is None:
-        return [pattern]
-    begin, end = pattern[: found.start()], pattern[found.end() :]
-    return [f"{begin}{word.strip()}{end}" for word in found[1].split(",")]

@@ -1,7 +1,8 @@
 """Where coding agents keep their files: in a repository at every level, and in the user's home.
 
 Only names are listed here. What a file may do, and whether it needs trust, is decided where it is
-read. A listing is bounded, sorted, and never leaves the directory that it was asked about.
+read. A listing is bounded, sorted, and never leaves the directory that it was asked about. Patterns
+in such files are expanded here, too.
 """
 
 import os
@@ -9,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from agentcli.system.home import locate_config_home, locate_home
+from agentcli.system.lazy import compile_later
 
 SKILLS = (
     *(".agentcli/skills", ".agents/skills", ".claude/skills", ".codex/skills", ".cursor/skills"),
@@ -92,6 +94,8 @@ NOT_READ: Mapping[str, str] = {
 PROMPT_SUFFIXES = (".md", ".toml")
 FILES_LIMIT = 300
 DEPTH_LIMIT = 5
+BRACES_LIMIT = 3
+_BRACES = compile_later(r"\{([^{}]*)\}")
 
 
 def list_levels(workspace: Path) -> tuple[Path, ...]:
@@ -152,3 +156,19 @@ def is_inside(path: Path, root: Path) -> bool:
         return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(root))
     except OSError:  # a link that may not be followed
         return False
+
+
+def expand_braces(pattern: str, *, limit: int) -> list[str]:
+    """Return `a.ts` and `a.js` for `a.{ts,js}`, at most `limit` patterns."""
+    found = [pattern]
+    for _ in range(BRACES_LIMIT):
+        found = [one for text in found for one in _expand_first(text)][:limit]
+    return found
+
+
+def _expand_first(pattern: str) -> list[str]:
+    found = _BRACES.search(pattern)
+    if found is None:
+        return [pattern]
+    begin, end = pattern[: found.start()], pattern[found.end() :]
+    return [f"{begin}{word.strip()}{end}" for word in found[1].split(",")]
