@@ -120,9 +120,9 @@ def find_missing(needed: Grants, given: Grants, *, workspace: Path) -> Grants:
     return Grants(
         network=needed.network and not given.network,
         hosts=tuple(host for host in needed.hosts if not gives_host(given, host)),
-        writable=tuple(path for path in needed.writable if not _lies_in(path, writable)),
+        writable=tuple(path for path in needed.writable if not lies_in(path, writable)),
         readable=tuple(
-            path for path in needed.readable if not _lies_in(path, (*writable, *given.readable))
+            path for path in needed.readable if not lies_in(path, (*writable, *given.readable))
         ),
         credentials=tuple(name for name in needed.credentials if name not in given.credentials),
         outside=needed.outside,
@@ -135,5 +135,6 @@ def gives_host(given: Grants, host: str) -> bool:
     return given.network or any(HostPattern.parse(one).covers(needed) for one in given.hosts)
 
 
-def _lies_in(path: Path, directories: Iterable[Path]) -> bool:
+def lies_in(path: Path, directories: Iterable[Path]) -> bool:
+    """Return whether a path is one of the directories, or below one."""
     return any(path.is_relative_to(one) for one in directories)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from agentcli.system.grants import gives_host
+from agentcli.system.grants import gives_host, lies_in
 from agentcli.system.home import locate_home
 from agentcli.system.hosts import HostPattern, is_localhost, parse_host
 from agentcli.system.lazy import compile_later
@@ -135,13 +135,13 @@ def _is_asked_for(host: str) -> bool:
 def _explain_paths(text: str, grants: Grants, workspace: Path) -> Iterator[str]:
     writable = (workspace, *grants.writable)
     for path in _find_paths(_READ_ONLY, text):
-        if not _lies_in(path, grants.writable):
+        if not lies_in(path, grants.writable):
             yield _explain_read_only(path, workspace)
     for path in _find_paths(_DENIED, text):
-        if not _lies_in(path, writable):
+        if not lies_in(path, writable):
             yield _explain_closed(path)
     for path in _find_paths(_ABSENT, text):
-        if not _lies_in(path, (*writable, *grants.readable)):
+        if not lies_in(path, (*writable, *grants.readable)):
             yield from _explain_absent(path)
 
 
@@ -149,7 +149,7 @@ def _explain_absent(path: Path) -> Iterator[str]:
     """Yield how to ask for what the user has, and commands do not see."""
     if path.is_relative_to(locate_home()):
         yield _ask_for(f"the user's home is hidden from commands, and so is {path}", f"read:{path}")
-    elif _lies_in(path, TEMPORARY):
+    elif lies_in(path, TEMPORARY):
         found = path if path.exists() else _find_existing(path)
         entry = f"read:{path}" if found == path else f"write:{found}"
         if found not in TEMPORARY:
@@ -159,14 +159,14 @@ def _explain_absent(path: Path) -> Iterator[str]:
 def _explain_read_only(path: Path, workspace: Path) -> str:
     if path.is_relative_to(workspace):
         return f"[{path} is protected: commands cannot write it, and nothing can grant that]"
-    if _lies_in(path, TEMPORARY):
+    if lies_in(path, TEMPORARY):
         return _explain_closed(path)
     return _ask_for(f"{path} is read-only for commands", f"write:{_find_existing(path)}")
 
 
 def _explain_closed(path: Path) -> str:
     directory = _find_existing(path)
-    if _lies_in(path, TEMPORARY) and directory in TEMPORARY:
+    if lies_in(path, TEMPORARY) and directory in TEMPORARY:
         return f"[{path} is closed to commands: their temporary files go to $TMPDIR]"
     entries = (f"write:{directory}", f"read:{directory}")
     return _ask_for(f"{path} is closed to commands", *entries, joined=" or ")
@@ -180,10 +180,6 @@ def _find_paths(forms: tuple[re.Pattern[str], ...], text: str) -> Iterator[Path]
 def _find_existing(path: Path) -> Path:
     """Return the directory to ask for: a grant is for what exists, and a file may be replaced."""
     return next((one for one in path.parents if one.is_dir()), path.parent)
-
-
-def _lies_in(path: Path, directories: tuple[Path, ...]) -> bool:
-    return any(path.is_relative_to(one) for one in directories)
 
 
 def _explain_identity(text: str, grants: Grants) -> Iterator[str]:
