@@ -41,7 +41,7 @@ NO_SANDBOX = "no sandbox works here, so every command needs approval (see agentc
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandTerms:
-    """How commands run here."""
+    """The conditions under which commands run here."""
 
     prover: ReadProver
     is_confined: bool
@@ -52,7 +52,7 @@ class CommandTerms:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _RequestReview:
-    """What rules say of a command's request for more than the sandbox gives."""
+    """The review of a command's request for more than the sandbox gives, by rules."""
 
     refusal: Verdict | None = None
     asks_each_time: Verdict | None = None
@@ -73,7 +73,7 @@ class PolicyDecider:
         keeps_sandbox: bool = False,
     ) -> None:
         """`find_terms` may start a sandbox to find out, so it is called for commands alone.
-        `is_untrusted` tells whether text from outside the workspace is in the conversation. `own`
+        `is_untrusted` returns whether text from outside the workspace is in the conversation. `own`
         are agentcli's directories, which no command is granted. `asks_outside` means that there is
         a user to ask about reading a path outside the workspace, which otherwise fails.
         `keeps_sandbox` means that no command may run outside of it."""

@@ -46,7 +46,7 @@ class PartView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """What would happen to a call under the current rules and mode."""
+    """The verdict on a call under the current rules and mode, with its reasons."""
 
     tool: str
     input: Json
@@ -153,7 +153,7 @@ def _name_source(tool: str) -> str:
 
 
 def _guess_effect(tool: str, tool_input: Json, *, proves_read: Callable[[str], bool]) -> Effect:
-    """Return the effect that a session would find for the call, as far as its tool tells it."""
+    """Return the effect that a session would find for the call, as far as its tool decides it."""
     if tool == SHELL and isinstance(tool_input, dict):
         is_kept = tool_input.get("background") or tool_input.get("terminal")
         is_read = not is_kept and proves_read(str(tool_input.get("command", "")))

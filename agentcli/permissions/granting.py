@@ -1,4 +1,4 @@
-"""What a command gets beyond the sandbox: its rules, the hosts of all commands, and its request.
+"""The grants of a command beyond the sandbox: by its rules, hosts for every command, its request.
 
 The result is the one value in the verdict. The user sees it, the log records it, and the sandbox is
 made from it.

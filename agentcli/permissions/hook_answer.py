@@ -60,7 +60,7 @@ class HookFailure(HookProblem):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookAnswer:
-    """What a hook said, before it is applied to the call it was asked about."""
+    """The answer of a hook, before it is applied to the call it was asked about."""
 
     decision: HookDecision = "none"
     reason: str = ""
@@ -214,7 +214,7 @@ def read_text(output: Output) -> str:
 def build_response(output: Output, text: str, *, file_path: Json) -> Json:
     """Return the result in the format that existing hooks expect, as far as we can fill it.
 
-    `file_path` is the one file that the hook was told about, or empty if there is none."""
+    `file_path` is the one file that the hook was asked about, or empty if there is none."""
     is_error = output.error is not None
     response: dict[str, Json] = {"content": text, "is_error": is_error, "success": not is_error}
     match output.details:

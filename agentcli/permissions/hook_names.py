@@ -203,7 +203,7 @@ class HookCallView:
         return _to_own_value(self.call.tool, own, value)
 
 
-def tell_call(
+def describe_call(
     matcher: str, call: OwnCall, *, root: Path, is_ours: bool = False
 ) -> Sequence[HookCallView]:
     """Return the call under the names of a hook with this matcher; empty if it does not match.
@@ -215,11 +215,11 @@ def tell_call(
     if not meant:
         return ()
     if call.tool == "apply_patch":
-        return list(_tell_files(meant, call, root))
+        return list(_describe_files(meant, call, root))
     edits = call.input.get("edits") if isinstance(call.input, dict) else None
     if call.tool == "edit_file" and isinstance(edits, list) and edits:
-        return _tell_edits(meant[0], call, edits, root)
-    return [_tell(meant[0], call, root)]
+        return _describe_edits(meant[0], call, edits, root)
+    return [_describe(meant[0], call, root)]
 
 
 def fits_subject(matcher: str, subject: str) -> bool:
@@ -241,7 +241,7 @@ def _means_ours(matcher: str, call: OwnCall, meant: Sequence[str]) -> bool:
     return names_exactly(matcher, call.tool) and not whole
 
 
-def _tell(name: str, call: OwnCall, root: Path) -> HookCallView:
+def _describe(name: str, call: OwnCall, root: Path) -> HookCallView:
     if call.server or not isinstance(call.input, dict):
         return HookCallView(call=call, tool_name=name, tool_input=call.input)
     fields = _FIELDS.get(call.tool, {})
@@ -256,7 +256,7 @@ def _tell(name: str, call: OwnCall, root: Path) -> HookCallView:
     return HookCallView(call=call, tool_name=name, tool_input=tool_input)
 
 
-def _tell_files(meant: Sequence[str], call: OwnCall, root: Path) -> Iterator[HookCallView]:
+def _describe_files(meant: Sequence[str], call: OwnCall, root: Path) -> Iterator[HookCallView]:
     patch = call.input.get("patch", call.input) if isinstance(call.input, dict) else call.input
     for file in call.files or _list_unparsed_files(call.input, str(patch)):
         natural = "Write" if file.is_whole else "Edit"
@@ -271,14 +271,16 @@ def _tell_files(meant: Sequence[str], call: OwnCall, root: Path) -> Iterator[Hoo
         yield HookCallView(call=call, tool_name=name, tool_input=fields, takes_changes=False)
 
 
-def _tell_edits(name: str, call: OwnCall, edits: Sequence[Json], root: Path) -> list[HookCallView]:
+def _describe_edits(
+    name: str, call: OwnCall, edits: Sequence[Json], root: Path
+) -> list[HookCallView]:
     """Return a call with several edits: whole as MultiEdit, else once for each edit."""
     parts: list[dict[str, Json]] = [
         {_COMMON_TEXTS.get(key[:3], key): value for key, value in edit.items()}
         for edit in edits
         if isinstance(edit, dict)
     ]
-    whole = _tell(name, call, root)
+    whole = _describe(name, call, root)
     if len(parts) < len(edits):  # the tool refuses it
         return [whole]
     inputs: list[dict[str, Json]] = [{"edits": [*parts]}] if name == "MultiEdit" else parts

@@ -33,9 +33,9 @@ from agentcli.permissions.hook_names import (
     COMMON_MODES,
     HookCallView,
     OwnCall,
+    describe_call,
     fits,
     fits_subject,
-    tell_call,
 )
 from agentcli.permissions.hook_process import (
     HookProblem,
@@ -173,14 +173,14 @@ class HookRunner:
     def __init__(
         self,
         hooks: Iterable[Hook],
-        ground: HookContext,
+        context: HookContext,
         *,
         emit: Callable[[HookResult], None] = lambda result: None,
     ) -> None:
         """`emit` gets every result, also those that decide nothing."""
         self._hooks = tuple(hooks)
-        self._ground = ground
-        self._tell = emit
+        self._context = context
+        self._emit = emit
 
     async def run_before(
         self, prepared: PreparedCall, child: Delegation | None = None
@@ -192,9 +192,9 @@ class HookRunner:
         verdict, call = HookVerdict(), prepared.call
         for hook in self._hooks:
             given = call.input if verdict.input is None else verdict.input
-            for telling in self._describe_call(hook, "PreToolUse", prepared, given):
-                details = self._build_details(call, telling, child)
-                result = await self._run_pre_hook(hook, call, telling, details=details)
+            for view in self._describe_call(hook, "PreToolUse", prepared, given):
+                details = self._build_details(call, view, child)
+                result = await self._run_pre_hook(hook, call, view, details=details)
                 verdict = _join_decisions(verdict, result)
                 if verdict.decision == "deny":
                     return verdict
@@ -206,10 +206,10 @@ class HookRunner:
         """Run the PermissionRequest hooks of a call that the user would be asked about."""
         said, call = HookVerdict(), prepared.call
         for hook in self._hooks:
-            for telling in self._describe_call(hook, "PermissionRequest", prepared, call.input):
-                details = self._build_details(call, telling, child)
+            for view in self._describe_call(hook, "PermissionRequest", prepared, call.input):
+                details = self._build_details(call, view, child)
                 said = _join_decisions(
-                    said, await self._run_pre_hook(hook, call, telling, details=details)
+                    said, await self._run_pre_hook(hook, call, view, details=details)
                 )
         return said
 
@@ -236,7 +236,7 @@ class HookRunner:
             result for result, _ in await asyncio.gather(*(self._run(one, details) for one in due))
         ]
         for result in results:
-            self._tell(result)
+            self._emit(result)
         return results
 
     def _describe_call(
@@ -247,24 +247,24 @@ class HookRunner:
         `given` are the arguments, as earlier hooks may have changed them."""
         if hook.event != event:
             return ()
-        if hook.condition and not self._ground.fits_condition(hook.condition, prepared):
+        if hook.condition and not self._context.fits_condition(hook.condition, prepared):
             return ()
-        ground = self._ground
-        own = ground.own_call(prepared, given)
-        return tell_call(hook.matcher, own, root=ground.cwd, is_ours=hook.is_ours)
+        context = self._context
+        own = context.own_call(prepared, given)
+        return describe_call(hook.matcher, own, root=context.cwd, is_ours=hook.is_ours)
 
     def _build_details(
-        self, call: ToolCall, telling: HookCallView, child: Delegation | None
+        self, call: ToolCall, view: HookCallView, child: Delegation | None
     ) -> dict[str, Json]:
         details: dict[str, Json] = {
-            "tool_name": telling.tool_name,
-            "tool_input": telling.tool_input,
+            "tool_name": view.tool_name,
+            "tool_input": view.tool_input,
             "call_id": call.id,
-            "agentcli_tool": telling.call.tool,
-            "agentcli_input": telling.call.input,
+            "agentcli_tool": view.call.tool,
+            "agentcli_input": view.call.input,
         }
-        if telling.is_in_our_names:
-            details["permission_mode"] = self._ground.mode()
+        if view.is_in_our_names:
+            details["permission_mode"] = self._context.mode()
         if child is not None:
             details |= {
                 "agent_id": child.child_id,
@@ -277,7 +277,7 @@ class HookRunner:
         self,
         hook: Hook,
         call: ToolCall,
-        telling: HookCallView,
+        view: HookCallView,
         *,
         details: Mapping[str, Json],
     ) -> HookResult:
@@ -286,9 +286,9 @@ class HookRunner:
         if not hook.may_allow and result.decision == "allow":
             result = replace(result, decision="none")
         changed = None if result.decision == "deny" else answer.input
-        if changed is not None and changed != telling.tool_input:
-            result = _apply_change(result, changed, telling)
-        self._tell(result)
+        if changed is not None and changed != view.tool_input:
+            result = _apply_change(result, changed, view)
+        self._emit(result)
         return result
 
     async def _run_post_hook(
@@ -299,14 +299,14 @@ class HookRunner:
         call = prepared.call
         if hook.event == "PostToolUseFailure" and output.error is None:
             return None
-        for telling in self._describe_call(hook, hook.event, prepared, call.input):
-            details = self._build_details(call, telling, child)
-            text = self._ground.clean(read_text(output))
-            details["tool_response"] = build_response(output, text, file_path=telling.file_path)
+        for view in self._describe_call(hook, hook.event, prepared, call.input):
+            details = self._build_details(call, view, child)
+            text = self._context.clean(read_text(output))
+            details["tool_response"] = build_response(output, text, file_path=view.file_path)
             if output.error is not None:
                 details["error"] = text
             result, _ = await self._run(hook, details)
-            self._tell(replace(result, call_id=call.id))
+            self._emit(replace(result, call_id=call.id))
             reaction = join_reactions(reaction, build_reaction(result, output))
             if reaction.decision == "rejected":
                 break
@@ -338,26 +338,26 @@ class HookRunner:
         return result, answer
 
     async def _answer(self, hook: Hook, details: Mapping[str, Json]) -> HookAnswer:
-        ground = self._ground
-        if why_not := hook.problem or ground.why_not(hook):
+        context = self._context
+        if why_not := hook.problem or context.why_not(hook):
             raise HookProblem(f"was not run: {why_not}")
-        hook_input = json.dumps({**ground.build_input(hook.event), **details}, default=str)
+        hook_input = json.dumps({**context.build_input(hook.event), **details}, default=str)
         stdin = hook_input.encode("utf-8", "replace")
         if hook.url:
             ran = await post_hook(
                 hook.url, body=stdin, headers=hook.headers, timeout_s=hook.timeout_s
             )
-            return parse_answer(hook.event, ran, clean=ground.clean)
+            return parse_answer(hook.event, ran, clean=context.clean)
         own = build_project_variables(hook.project) if hook.project else {}
-        env = ground.env | own | dict(hook.variables)
+        env = context.env | own | dict(hook.variables)
         ran = await run_hook(
             hook.command if isinstance(hook.command, str) else _fill_words(hook.command, env),
             stdin=stdin,
-            cwd=hook.project or ground.cwd,
+            cwd=hook.project or context.cwd,
             env=env,
             timeout_s=hook.timeout_s,
         )
-        return parse_answer(hook.event, ran, clean=ground.clean)
+        return parse_answer(hook.event, ran, clean=context.clean)
 
 
 def _fill_words(words: tuple[str, ...], env: Mapping[str, str]) -> tuple[str, ...]:
@@ -365,13 +365,11 @@ def _fill_words(words: tuple[str, ...], env: Mapping[str, str]) -> tuple[str, ..
     return tuple(_PROJECT.sub(lambda found: env.get(found[1], ""), word) for word in words)
 
 
-def _apply_change(
-    result: HookResult, changed: dict[str, Json], telling: HookCallView
-) -> HookResult:
+def _apply_change(result: HookResult, changed: dict[str, Json], view: HookCallView) -> HookResult:
     try:
-        if not telling.takes_changes:
+        if not view.takes_changes:
             raise HookProblem("tried to change a part of the call that hooks cannot change")
-        return replace(result, input=telling.translate_back(changed))
+        return replace(result, input=view.translate_back(changed))
     except HookProblem as problem:
         return replace(result, decision="failed", reason=f"the hook {problem}", is_broken=True)
 

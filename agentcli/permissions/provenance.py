@@ -36,7 +36,7 @@ class OriginTracker:
         added: Callable[[], Grants] = lambda: NO_GRANTS,
     ) -> None:
         """`own` are the session's stored outputs, and files that the user put there for the model.
-        `is_confined` tells whether commands run in a sandbox. `facts` are the earlier events of
+        `is_confined` returns whether commands run in a sandbox. `facts` are the earlier events of
         the session. `find_temporary` returns the temporary files that sandboxed commands made.
         `added` returns the directories that belong to the workspace by now."""
         self._workspace = workspace

@@ -1,4 +1,4 @@
-"""What rules and mode say of a call at one moment, found once.
+"""The review of a call by rules and mode at one moment, made once.
 
 The verdict, the question, its suggestion and the explanation of a call all read it.
 """

@@ -149,10 +149,10 @@ def _find_layer(settings: Settings) -> tuple[str, str]:
     if settings.sandbox == "off":
         return "", "the sandbox is off"
     with tempfile.TemporaryDirectory(prefix="agentcli-policy-") as private:
-        ground = SandboxScope(workspace=settings.workspace, private=Path(private))
+        scope = SandboxScope(workspace=settings.workspace, private=Path(private))
         only = None if settings.sandbox == "auto" else settings.sandbox
         try:
-            sandbox = choose_sandbox(ground, only=only)
+            sandbox = choose_sandbox(scope, only=only)
         except SettingsError as error:
             return "", str(error)
         sandbox.close()

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.permissions.hook_names import COMMON_NAMES, OwnCall, fits_some_tool, tell_call
+from agentcli.permissions.hook_names import COMMON_NAMES, OwnCall, describe_call, fits_some_tool
 from agentcli.permissions.hook_process import HookProblem
 from agentcli.permissions.hooks import Hook, HookContext, HookRunner
 from agentcli.permissions.subject import KNOWN_TOOLS
@@ -51,7 +51,7 @@ def test_hook_that_denies_everything_denies_the_call_whatever_its_matcher(
 @pytest.mark.parametrize("call", CALLS, ids=lambda call: call.tool)
 @pytest.mark.parametrize("matcher", ["", "*", ".*", "^.+$"])
 def test_hook_for_every_tool_is_told_a_common_name(call: OwnCall, matcher: str) -> None:
-    told = [one.tool_name for one in tell_call(matcher, call, root=Path("/w"))]
+    told = [one.tool_name for one in describe_call(matcher, call, root=Path("/w"))]
 
     assert told
     assert set(told) <= set(call.common_names or (call.tool,))
@@ -65,11 +65,11 @@ def test_several_edits_are_told_each_or_all_under_the_common_names() -> None:
     call = OwnCall(tool="edit_file", input={"path": "f", "edits": edits})
     first: Json = {"old_string": "a", "new_string": "b"}
     second: Json = {"old_string": "c", "new_string": "d", "replace_all": True}
-    each = tell_call("Edit", call, root=Path("/w"))
+    each = describe_call("Edit", call, root=Path("/w"))
     assert [one.tool_input for one in each] == [
         {"file_path": "/w/f", **one} for one in (first, second) if isinstance(one, dict)
     ]
-    (whole,) = tell_call("MultiEdit", call, root=Path("/w"))
+    (whole,) = describe_call("MultiEdit", call, root=Path("/w"))
     assert whole.tool_input == {"file_path": "/w/f", "edits": [first, second]}
     assert not any(one.takes_changes for one in (*each, whole))
 
@@ -78,7 +78,7 @@ def test_names_of_a_server_are_told_as_its_own_matcher_has_them() -> None:
     call = OwnCall(tool="github__create", input={"a": 1}, server="github", server_tool="create")
 
     def told(matcher: str) -> list[str]:
-        return [one.tool_name for one in tell_call(matcher, call, root=Path("/w"))]
+        return [one.tool_name for one in describe_call(matcher, call, root=Path("/w"))]
 
     assert told("mcp__github__.*") == told("mcp__.*") == told("*") == ["mcp__github__create"]
     assert told("github__.*") == told("github__create") == ["github__create"]
@@ -114,9 +114,9 @@ CHANGES: list[tuple[str, dict[str, Json], dict[str, Json], dict[str, Json]]] = [
 def test_changes_come_back_in_our_names_and_units(
     tool: str, given: dict[str, Json], changed: dict[str, Json], expected: dict[str, Json]
 ) -> None:
-    (telling,) = tell_call("*", OwnCall(tool=tool, input=given), root=Path("/w"))
+    (view,) = describe_call("*", OwnCall(tool=tool, input=given), root=Path("/w"))
 
-    assert telling.translate_back(changed) == {"command": "b", **expected}
+    assert view.translate_back(changed) == {"command": "b", **expected}
 
 
 @pytest.mark.parametrize(
@@ -134,14 +134,14 @@ def test_changes_come_back_in_our_names_and_units(
 def test_what_a_hook_hands_back_unchanged_is_the_same_call(
     tool: str, given: dict[str, Json]
 ) -> None:
-    (telling,) = tell_call("", OwnCall(tool=tool, input=given), root=Path("/w"))
+    (view,) = describe_call("", OwnCall(tool=tool, input=given), root=Path("/w"))
 
-    assert isinstance(telling.tool_input, dict)
-    assert telling.translate_back(dict(telling.tool_input)) == given
+    assert isinstance(view.tool_input, dict)
+    assert view.translate_back(dict(view.tool_input)) == given
 
 
 def test_two_values_for_one_argument_are_no_change() -> None:
-    (telling,) = tell_call("", OwnCall(tool="read_file", input={"path": "a"}), root=Path("/w"))
+    (view,) = describe_call("", OwnCall(tool="read_file", input={"path": "a"}), root=Path("/w"))
 
     with pytest.raises(HookProblem, match="twice"):
-        telling.translate_back({"file_path": "/w/a", "path": "/w/b"})
+        view.translate_back({"file_path": "/w/a", "path": "/w/b"})

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.permissions.hook_names import OwnCall, tell_call
+from agentcli.permissions.hook_names import OwnCall, describe_call
 from agentcli.session.hooks import read_call
 from agentcli.system.workspace import Workspace
 from agentcli.tools.apply_patch import ApplyPatch
@@ -43,7 +43,7 @@ def _read(tool: ApplyPatch, given: dict[str, Json]) -> OwnCall:
 @pytest.mark.parametrize("name", ["patch", "input", "diff"])
 def test_patch_is_told_file_by_file_in_the_shape_of_each(tool: ApplyPatch, name: str) -> None:
     call = _read(tool, {name: PATCH})
-    told = tell_call("Edit|Write|MultiEdit", call, root=Path("/w"))
+    told = describe_call("Edit|Write|MultiEdit", call, root=Path("/w"))
 
     def without_patch(given: object) -> dict[str, object]:
         assert isinstance(given, dict)
@@ -71,7 +71,7 @@ def test_hook_for_any_kind_of_edit_sees_every_file_of_a_patch(
     tool: ApplyPatch, matcher: str
 ) -> None:
     call = _read(tool, {"patch": PATCH})
-    told = tell_call(matcher, call, root=Path("/w"))
+    told = describe_call(matcher, call, root=Path("/w"))
 
     names = ["new.py", "old.py", "from.py", "to.py", "dead.py"]
     assert [one.file_path for one in told] == [f"/w/{name}" for name in names]
@@ -81,7 +81,7 @@ def test_hook_for_any_kind_of_edit_sees_every_file_of_a_patch(
 def test_patch_that_its_tool_refuses_is_shown_all_the_same(tool: ApplyPatch) -> None:
     call = _read(tool, {"patch": "*** Add File: .env\nnonsense"})
 
-    (told,) = tell_call("Write", call, root=Path("/w"))
+    (told,) = describe_call("Write", call, root=Path("/w"))
     assert told.file_path == "/w/.env"
     assert "nonsense" in str(told.tool_input)
 
@@ -89,5 +89,5 @@ def test_patch_that_its_tool_refuses_is_shown_all_the_same(tool: ApplyPatch) -> 
 def test_hook_for_our_own_name_gets_the_patch_as_it_is(tool: ApplyPatch) -> None:
     call = _read(tool, {"input": PATCH})
 
-    (told,) = tell_call("apply_patch", call, root=Path("/w"))
+    (told,) = describe_call("apply_patch", call, root=Path("/w"))
     assert (told.tool_name, told.tool_input) == ("apply_patch", {"patch": PATCH})
