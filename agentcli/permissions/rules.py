@@ -107,8 +107,11 @@ class PermissionRule:
 
     def explain(self, says: str) -> str:
         """Return a sentence on the rule, such as that it forbids a call, with its reason."""
-        why = f": {self.reason}" if self.reason and self.decision != "allow" else ""
-        return f"rule {self.cited} {says}{why}"
+        return self.add_reason(f"rule {self.cited} {says}")
+
+    def add_reason(self, words: str) -> str:
+        """Return words on the rule with its reason after them, unless it allows."""
+        return f"{words}: {self.reason}" if self.reason and self.decision != "allow" else words
 
     @property
     def is_bare(self) -> bool:

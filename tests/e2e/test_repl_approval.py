@@ -213,6 +213,20 @@ def test_yes_for_the_session_is_listed_and_not_saved(tmp_path: Path) -> None:
         assert not (session.home / ".config/agentcli/rules.toml").exists()
 
 
+def test_rules_are_listed_with_their_reasons(tmp_path: Path) -> None:
+    rules = (
+        '[[rule]]\ndecision = "deny"\nrule = "edit(gen/**)"\nreason = "made by make"\n'
+        '[[rule]]\ndecision = "allow"\nrule = "bash(make:*)"\nreason = "mine"\n'
+    )
+    files, options = {"p.toml": rules}, ["--policy", "p.toml"]
+    with live(tmp_path, [], files=files, arguments=options, cols=160) as session:
+        session.term.ready()
+        session.term.send("/permissions")
+        session.term.wait("p.toml:1: made by make")
+        session.term.wait("allow bash(make:*)")
+        assert not session.term.shows("mine")
+
+
 def test_stray_enter_is_no_answer_and_arrows_are(tmp_path: Path) -> None:
     with live(tmp_path, [runs("touch one"), says("The end.")], cols=100, rows=40) as session:
         term = session.term

@@ -13,5 +13,6 @@ async def run_permissions(host: CommandHost, rest: str) -> None:
     known = {str(rule) for rule in written}
     agreed = [rule for rule in host.session.gate.agreed_rules if str(rule) not in known]
     rows = [("mode", host.mode), ("your rules", shorten_home(get_user_directory() / RULES_FILE))]
-    rows += [(str(rule), show_controls(rule.where or rule.source)) for rule in (*written, *agreed)]
+    for rule in (*written, *agreed):
+        rows.append((str(rule), show_controls(rule.add_reason(rule.where or rule.source))))
     host.print_table(rows)
