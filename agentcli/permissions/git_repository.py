@@ -6,14 +6,19 @@ allow-list of keys, and a repository that sets anything else is not inert. The u
 configuration is theirs to decide; commands in a sandbox have a different one.
 """
 
+import os
 from functools import lru_cache
 from pathlib import Path
 
 from agentcli.permissions.reader_options import split_names
+from agentcli.system.git_pointers import find_common_directory, find_git_directory
 from agentcli.system.lazy import compile_later
 
-_SECTION = compile_later(r'\[\s*([A-Za-z0-9.-]+)(?:\s+"((?:[^"\\]|\\.)*)")?\s*\]')
-_ENTRY = compile_later(r"([A-Za-z][A-Za-z0-9-]*)\s*(?:=\s*(.*))?")
+_BLANKS = " \t"
+"""The characters that git takes for blanks in a line. Others are part of a name or a value."""
+_ODD_CHARACTER = compile_later(r"[^\t\n\x20-\x7e\xa0-\U0010ffff]")
+_SECTION = compile_later(r'\[[ \t]*([A-Za-z0-9.-]+)(?:[ \t]+"((?:[^"\\]|\\.)*)")?[ \t]*\]')
+_ENTRY = compile_later(r"([A-Za-z][A-Za-z0-9-]*)[ \t]*(?:=[ \t]*(.*))?")
 
 _INERT_KEYS = {
     "core": split_names(
@@ -95,32 +100,40 @@ def _names_submodules(index: Path, stamp: tuple[int, ...]) -> bool:
 
 
 def _check_repository(worktree: Path, own: Path, shared: Path) -> None:
-    hooks = _check_settings(_read_bytes(shared / "config"))
-    _check_settings(_read_bytes(own / "config.worktree"))
-    directory = worktree / hooks if hooks else shared / "hooks"
-    if (directory / "post-index-change").exists():
-        raise _Runs("the repository has a post-index-change hook")
+    named = (
+        _check_settings(_read_bytes(shared / "config")),
+        _check_settings(_read_bytes(own / "config.worktree")),
+    )
+    for hooks in (shared / "hooks", *(worktree / path for path in named if path)):
+        if (hooks / "post-index-change").exists():
+            raise _Runs("the repository has a post-index-change hook")
     if any(map(_has_submodules, (own / "index", *own.glob(_SHARED_INDEX)))):
         raise _Runs("the repository has submodules, and git also reads their configuration")
 
 
 def _find_git_directory(directory: Path) -> tuple[Path, Path, Path] | None:
-    """Return the working tree, its git directory, and the one shared with other working trees."""
+    """Return the working tree, its git directory, and the one shared with other working trees.
+
+    Raise _Runs if git may see another one than we do."""
     for folder in (directory, *directory.parents):
-        mark = folder / ".git"
-        if mark.exists():
-            own = mark
-            if not mark.is_dir():
-                own = (folder / _read_text(mark).removeprefix("gitdir:").strip()).resolve()
-            return folder, own, (own / _read_text(own / "commondir").strip()).resolve()
-        if (folder / "HEAD").exists() and (folder / "objects").exists():
+        git = folder / ".git"
+        if os.path.lexists(git):
+            own = find_git_directory(git)
+            if own is None or not _looks_like_git(own):
+                raise _Runs(f"the .git in {folder.name} is no git directory")
+            return folder, own, find_common_directory(own)
+        if _looks_like_git(folder):
             # Any folder can look like this, and git would use its configuration.
             raise _Runs(f"{folder.name} looks like a git directory")
     return None
 
 
-def _read_text(path: Path) -> str:
-    return _read_bytes(path).decode("utf-8", errors="replace")
+def _looks_like_git(folder: Path) -> bool:
+    """Return whether git may take a folder for a git directory: it also looks at the content."""
+    has_head, *others = (
+        os.path.lexists(folder / name) for name in ("HEAD", "objects", "commondir")
+    )
+    return has_head and any(others)
 
 
 def _read_bytes(path: Path) -> bytes:
@@ -134,10 +147,13 @@ def _read_bytes(path: Path) -> bytes:
 def _check_settings(content: bytes) -> str:
     """Raise _Runs if a setting may run a program. Return the hooks directory if one is set."""
     section, hooks = "", ""
-    for line in map(str.strip, content.decode("utf-8", errors="replace").splitlines()):
+    text = content.decode("utf-8", errors="replace").replace("\r\n", "\n")
+    if _ODD_CHARACTER.search(text):
+        raise _Runs("the repository's configuration has control characters")
+    for line in (line.strip(_BLANKS) for line in text.split("\n")):
         if header := _SECTION.match(line):
-            section = header[1].lower()
-            line = line[header.end() :].strip()
+            section = header[1].lower() + (f" {header[2]}" if header[2] is not None else "")
+            line = line[header.end() :].strip(_BLANKS)
         if not line or line[0] in "#;":
             continue
         entry = _ENTRY.fullmatch(line)
@@ -146,17 +162,19 @@ def _check_settings(content: bytes) -> str:
         key, value = entry[1].lower(), entry[2] or ""
         if not _is_inert(section, key, value=value):
             raise _Runs(f"the repository sets {section}.{key}")
-        if key == "hookspath":
+        if (section, key) == ("core", "hookspath"):
             hooks = value
     return hooks
 
 
 def _is_inert(section: str, key: str, *, value: str) -> bool:
-    match section, key:
+    """`section` is its name, and its subsection after a blank."""
+    name, _, _ = section.partition(" ")
+    match name, key:
         case "core", "fsmonitor":
             return value.lower() == "false"
         case "core", "hookspath":
             return _PLAIN_PATH.fullmatch(value) is not None
         case "filter", _:
             return _LFS_FILTER.fullmatch(value) is not None
-    return section in _INERT_SECTIONS or key in _INERT_KEYS.get(section, ())
+    return name in _INERT_SECTIONS or key in _INERT_KEYS.get(name, ())

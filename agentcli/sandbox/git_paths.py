@@ -10,11 +10,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from agentcli.system.git_pointers import find_common_directory, find_git_directory
 from agentcli.system.home import expand_home, locate_config_home, locate_home
 from agentcli.system.kinds import is_directory, is_file, is_link
 from agentcli.system.lazy import compile_later
 
-_POINTER = "gitdir:"
 _SMALL_FILE_CHARS = 64 * 1024
 
 
@@ -28,22 +28,6 @@ def read_small_text(path: Path) -> str:
             return file.read(_SMALL_FILE_CHARS).partition("\0")[0]
     except OSError:
         return ""
-
-
-def find_git_directory(git: Path) -> Path | None:
-    """Return the directory of a `.git`: itself, the target of a link, or of a pointer file."""
-    if is_file(git):
-        line = read_small_text(git).strip()
-        if not line.startswith(_POINTER):
-            return None
-        git = git.parent / line.removeprefix(_POINTER).strip()
-    real = Path(os.path.realpath(git))
-    return real if is_directory(real) else None
-
-
-def find_common_directory(git: Path) -> Path:
-    """Return the directory with the settings: for a linked worktree, that of its repository."""
-    return Path(os.path.realpath(git / read_small_text(git / "commondir").strip()))
 
 
 # The repositories that an index names: git enters these by itself, wherever they lie.
@@ -298,7 +282,7 @@ def list_risky_lines(text: str) -> list[tuple[str, str]]:
     """Return all lines that are not known to be harmless, each with its section header."""
     found: list[tuple[str, str]] = []
     section, begin, is_continued = "", "", False
-    for line in text.splitlines():
+    for line in text.split("\n"):
         if known := _SECTION.fullmatch(line):
             section, begin = known[1].partition(" ")[0], line
         elif line.lstrip().startswith("["):

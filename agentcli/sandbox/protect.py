@@ -14,14 +14,13 @@ from typing import Literal
 
 from agentcli.sandbox.git_paths import (
     SEARCH_DEPTH,
-    find_common_directory,
-    find_git_directory,
     find_named_paths,
     find_repositories,
     read_small_text,
     search_directories,
 )
 from agentcli.sandbox.paths import FindDenied, find_nothing_denied
+from agentcli.system.git_pointers import find_common_directory, find_git_directory
 from agentcli.system.kinds import exists, is_directory, is_file, is_link, is_socket
 from agentcli.system.lazy import compile_later
 from agentcli.system.reserved import choose_kind

@@ -12,12 +12,13 @@ from subprocess import Popen
 from threading import Lock
 
 from agentcli.sandbox.contents import Entry
-from agentcli.sandbox.git_paths import find_git_directory, find_repositories
+from agentcli.sandbox.git_paths import find_repositories
 from agentcli.sandbox.limits import CommandLimits, CommandWatch, count_tasks, limit_processes
 from agentcli.sandbox.mounts import MountCheck
 from agentcli.sandbox.paths import SandboxPaths
 from agentcli.sandbox.protect import GrantedProtection, GuardedPath
 from agentcli.sandbox.restore import GuardedPaths, Snapshot
+from agentcli.system.git_pointers import find_git_directory
 from agentcli.system.kinds import is_directory, is_link
 from agentcli.system.temporary import TEMPORARY
 from agentcli.types.errors import SettingsError

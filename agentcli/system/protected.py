@@ -4,20 +4,19 @@ Files there would run later with the user's rights (hooks, filters, settings). S
 protected by its name, at any depth, whether it exists yet or not.
 """
 
-import os
 import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 
+from agentcli.system.git_pointers import find_git_directory
+
 _NAMES = frozenset({".git", ".agentcli", "git~1"})
-_POINTER = "gitdir:"
-_POINTER_LIMIT_CHARS = 4096
 
 
 def is_protected(root: Path, parts: Sequence[str]) -> bool:
     if any(_fold(part) in _NAMES for part in parts):
         return True
-    elsewhere = _find_git_directory(root)
+    elsewhere = _locate_git_directory(root)
     return bool(elsewhere) and tuple(parts[: len(elsewhere)]) == elsewhere
 
 
@@ -30,20 +29,8 @@ def _fold(name: str) -> str:
     return shown.casefold().rstrip(" .")
 
 
-def _find_git_directory(root: Path) -> tuple[str, ...]:
-    """Return the target of the root's `.git`, if it is a link or pointer into the workspace."""
-    git = root / ".git"
-    if git.is_symlink():
-        target = git
-    elif git.is_file():
-        target = _follow_pointer(git)
-    else:
-        return ()
-    real = Path(os.path.realpath(target))
-    return real.relative_to(root).parts if real.is_relative_to(root) else ()
-
-
-def _follow_pointer(git: Path) -> Path:
-    with git.open(encoding="utf-8", errors="surrogateescape") as file:
-        line = file.read(_POINTER_LIMIT_CHARS).strip()
-    return git.parent / line.removeprefix(_POINTER).strip() if line.startswith(_POINTER) else git
+def _locate_git_directory(root: Path) -> tuple[str, ...]:
+    """Return the parts of where the root's `.git` leads to, if that is in the workspace."""
+    real = find_git_directory(root / ".git")
+    is_elsewhere = real is not None and real != root / ".git" and real.is_relative_to(root)
+    return real.relative_to(root).parts if real and is_elsewhere else ()

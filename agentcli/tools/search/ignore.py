@@ -11,6 +11,7 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
+from agentcli.system.git_pointers import find_common_directory, find_git_directory
 from agentcli.system.home import locate_config_home, locate_home
 from agentcli.system.lazy import compile_later
 from agentcli.tools.search import globs
@@ -21,7 +22,6 @@ IGNORE_FILES = (".gitignore", ".ignore", ".rgignore")
 
 SIZE_LIMIT_BYTES = 250_000
 
-_GITDIR = "gitdir:"
 _EXCLUDES_FILE = compile_later(r'(?im)^\s*excludesfile\s*=\s*"?\s*(\S+?)\s*"?\s*$')
 
 
@@ -111,20 +111,12 @@ def read_rules(path: Path) -> tuple[IgnoreRule, ...]:
 
 def read_git_excludes(directory: Path) -> tuple[IgnoreRule, ...]:
     """Return the rules in `info/exclude` of a repository, also if `directory` is a worktree."""
-    git = directory / ".git"
-    pointer = _read_first_line(git)
-    if pointer.startswith(_GITDIR):
-        private = directory / pointer.removeprefix(_GITDIR).strip()
-        git = private / _read_first_line(private / "commondir")
-    return read_rules(git / "info" / "exclude")
+    git = find_git_directory(directory / ".git")
+    return read_rules(find_common_directory(git) / "info" / "exclude") if git else ()
 
 
 def _is_there(path: Path) -> bool:
     return os.path.exists(path)  # noqa: PTH110 - the method of Path raises if it may not look
-
-
-def _read_first_line(path: Path) -> str:
-    return os.fsdecode(_read(path).partition(b"\n")[0].strip())
 
 
 def _read(path: Path) -> bytes:

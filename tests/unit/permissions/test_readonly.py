@@ -1,6 +1,7 @@
 import os
 import shutil
 import subprocess
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 
@@ -199,6 +200,88 @@ def test_git_is_not_proven_in_a_folder_that_passes_for_a_repository(repository: 
     ):
         assert prover.why_not(line) is not None, line
     assert not _prover(repository, cwd=evil).reads("git status")
+
+
+def _plant_settings(folder: Path) -> Path:
+    """Make a git directory whose settings would run a program."""
+    (folder / "objects").mkdir(parents=True)
+    (folder / "refs").mkdir()
+    (folder / "HEAD").write_text("ref: refs/heads/main\n")
+    (folder / "config").write_text("[core]\nbare = false\nfsmonitor = touch x\n")
+    return folder
+
+
+def _plant_common_directory(repository: Path) -> None:
+    """A folder with nothing but HEAD and a pointer to where objects and settings are."""
+    _plant_settings(repository / "elsewhere")
+    (repository / "src/HEAD").write_text("ref: refs/heads/main\n")
+    (repository / "src/commondir").write_text("../elsewhere\n")
+
+
+def _plant_pointer_with_a_blank(repository: Path) -> None:
+    shutil.copytree(repository / ".git", repository / "src/harmless")
+    _plant_settings(repository / "src/ harmless")
+    (repository / "src/.git").write_text("gitdir:  harmless\n")
+
+
+def _plant_common_directory_with_a_blank(repository: Path) -> None:
+    own = repository / "src/.git"
+    shutil.copytree(repository / ".git", own)
+    _plant_settings(own / "harmless ")
+    (own / "harmless").mkdir()
+    (own / "commondir").write_text("harmless \n")
+
+
+def _plant_empty_repository(repository: Path) -> None:
+    """Git looks past a `.git` that is none, and takes the folder around it."""
+    _plant_settings(repository / "src")
+    (repository / "src/.git").mkdir()
+
+
+def _plant_hooks_of_the_worktree(repository: Path) -> None:
+    _git(repository, "config", "extensions.worktreeConfig", "true")
+    (repository / ".git/config.worktree").write_text("[core]\n\thooksPath = evil\n")
+    _plant_hook(repository)
+
+
+def _plant_hooks_before_another_section(repository: Path) -> None:
+    with (repository / ".git/config").open("a") as config:
+        config.write("[core]\n\thooksPath = evil\n[alias]\n\thooksPath = none\n")
+    _plant_hook(repository)
+
+
+def _plant_hook(repository: Path) -> None:
+    (repository / "evil").mkdir()
+    (repository / "evil/post-index-change").write_text("#!/bin/sh\ntouch x\n")
+
+
+def _plant_section_in_a_comment(repository: Path) -> None:
+    """A vertical tab ends no line, so that the comment goes on."""
+    with (repository / ".git/config").open("a") as config:
+        config.write("[diff]\n;\x0b[alias]\n\texternal = touch x\n")
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [
+        _plant_common_directory,
+        _plant_pointer_with_a_blank,
+        _plant_common_directory_with_a_blank,
+        _plant_empty_repository,
+        _plant_hooks_of_the_worktree,
+        _plant_hooks_before_another_section,
+        _plant_section_in_a_comment,
+    ],
+)
+def test_git_is_not_proven_where_git_sees_another_repository_than_it_seems(
+    plant: Callable[[Path], None], repository: Path
+) -> None:
+    prover = _prover(repository)
+    assert prover.reads("git -C src status")
+
+    plant(repository)
+
+    assert not prover.reads("git -C src status")
 
 
 def test_git_is_not_proven_where_the_configuration_lies_elsewhere(repository: Path) -> None:

@@ -173,6 +173,25 @@ def test_pointer_out_of_the_workspace_is_taken_away(
     assert (tmp_path / "outside/.git/config").exists()
 
 
+@pytest.mark.parametrize("target", [" zz", "zz ", "zz\x0b"])
+def test_blanks_in_a_pointer_hide_no_repository(
+    workspace: Path,
+    tmp_path: Path,
+    scan: NewRepositoryScan,
+    original: OriginalState,
+    target: str,
+) -> None:
+    with command(original, tmp_path):
+        git("init", "-q", workspace / "made")
+        (workspace / "made/.git").rename(workspace / "made" / target)
+        (workspace / "made/.git").write_text(f"gitdir: {target}\n")
+        git("-C", workspace / "made", "config", "core.fsmonitor", "evil")
+    told = swept(scan)
+    assert len(told) == 1
+    assert "/config was made by the command" in told[0]
+    assert not (workspace / "made" / target / "config").exists()
+
+
 def add_link(root: Path, path: str) -> None:
     entry = f"160000,{'1' * 40},{path}"
     git("-C", root, "update-index", "--add", "--cacheinfo", entry)
