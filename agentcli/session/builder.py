@@ -230,7 +230,7 @@ def _build_parts(
             run_check=partial(
                 run_command_check, builtin_tools, settings.workspace, EDIT_CHECK_TIMEOUT_S
             ),
-            is_confined=lambda: not builtin_tools.lacks_sandbox,
+            may_run_commands=lambda: gate.host.may_run_commands,
             emit=emit,
         ),
         directories=directories,

@@ -210,11 +210,6 @@ class BuiltinTools:
         """The process table of the session, for other code that starts processes."""
         return self._processes.get()
 
-    @property
-    def lacks_sandbox(self) -> bool:
-        """Return whether the sandbox is not turned off and still none works here."""
-        return self._host.sandbox is None and self._settings.sandbox != "off"
-
     def kill_commands(self) -> None:
         """Kill every command at once, without a chance to clean up."""
         from agentcli.system import process_tree

@@ -43,15 +43,15 @@ class EditChecks:
         commands: Sequence[tuple[str, str]],
         *,
         run_check: RunCheck,
-        is_confined: Callable[[], bool],
+        may_run_commands: Callable[[], bool],
         emit: Emit,
     ) -> None:
         """`commands` are pairs of a pattern for paths, and the command for files that match it.
-        `is_confined` returns False if commands would run without the sandbox that is wanted."""
+        `may_run_commands` returns False if the sandbox that is wanted does not work."""
         self._workspace = workspace
         self._commands = commands
         self._run_check = run_check
-        self._is_confined = is_confined
+        self._may_run_commands = may_run_commands
         self._emit = emit
         self._before: dict[str, Counter[str]] = {}
         """By command, what it found the last time."""
@@ -100,7 +100,7 @@ class EditChecks:
 
     async def _run(self, command: str) -> list[str]:
         """Run a command and return its findings. One that cannot be used is not run again."""
-        if not self._is_confined():
+        if not self._may_run_commands():
             self._drop(command, "it needs a sandbox, and none works here")
             return []
         ran = await self._run_check(command)

@@ -92,7 +92,7 @@ def build_completion(requirements: RunRequirements | None, parts: SessionParts) 
     hint = "" if requirements else "to drop the goal: /goal off"
     goal = Goal(journal, settings.verify, hint=hint)
     checks = requirements.checks if requirements else ()
-    if (checks or goal.commands) and parts.builtin_tools.lacks_sandbox:
+    if (checks or goal.commands) and not parts.gate.host.may_run_commands:
         raise SettingsError(
             "a check of the task needs a sandbox, and none works here (see agentcli doctor)",
             hint="run commands without a sandbox: --sandbox off",

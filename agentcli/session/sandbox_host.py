@@ -113,8 +113,8 @@ class SandboxHost:
         return self.sandbox.temporary if self.sandbox is not None else None
 
     @property
-    def is_confined(self) -> bool:
-        """True also if the user turned the sandbox off: they accepted what commands may do."""
+    def may_run_commands(self) -> bool:
+        """False if no sandbox works here, unless the user turned it off: they accepted that."""
         return self.sandbox is not None or self._settings.sandbox == "off"
 
     @cached_property
@@ -193,12 +193,12 @@ class SandboxHost:
 
         return CommandTerms(
             prover=self.prover,
-            is_confined=self.is_confined,
+            is_confined=self.may_run_commands,
             has_sandbox=self.sandbox is not None,
         )
 
     def proves_read(self, command: str) -> bool:
-        return self.is_confined and self.prover.reads(command)
+        return self.may_run_commands and self.prover.reads(command)
 
     def build_sandbox(
         self,

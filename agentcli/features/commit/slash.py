@@ -156,7 +156,7 @@ async def run_commit(host: CommandHost, rest: str) -> None:
     if host.is_busy:
         raise UsageError("a turn is running", hint="press Esc to stop it, then try again")
     session = host.session
-    if session.builtin_tools.lacks_sandbox:
+    if not session.gate.host.may_run_commands:
         raise UsageError(
             "a commit runs in a sandbox, and none works here (see /doctor)", hint="!git commit"
         )

@@ -16,7 +16,7 @@ async def run_goal(host: CommandHost, rest: str) -> None:
     elif rest in OFF:
         goal.change()
         host.say("No goal any more.", "dim")
-    elif host.session.builtin_tools.lacks_sandbox:
+    elif not host.session.gate.host.may_run_commands:
         raise UsageError(
             "a goal needs a sandbox, and none works here (see /doctor)",
             hint="run commands without a sandbox: agentcli --sandbox off",

@@ -25,7 +25,7 @@ class Programs(SessionFeature):
         from agentcli.features.programs.run_program import ProgramHost, RunProgram
 
         parts, host = self._parts, self._parts.gate.host
-        if parts.builtin_tools.lacks_sandbox:
+        if not host.may_run_commands:
             raise ToolError(
                 "run_program needs a sandbox, and none works here. Call the tools one by one."
             )

@@ -24,7 +24,7 @@ class Compiler:
 
 
 def check(
-    tmp_path: Path, compiler: Compiler, edits: int = 1, *, is_confined: bool = True
+    tmp_path: Path, compiler: Compiler, edits: int = 1, *, may_run_commands: bool = True
 ) -> tuple[list[list[str]], list[Event]]:
     """Return what each of some edits of a file found, and the events."""
     events: list[Event] = []
@@ -33,7 +33,7 @@ def check(
         tmp_path,
         [("*.ts", "tsc"), ("*.rs", "cargo check")],
         run_check=compiler,
-        is_confined=lambda: is_confined,
+        may_run_commands=lambda: may_run_commands,
         emit=events.append,
     )
 
@@ -77,13 +77,13 @@ def test_command_that_hangs_is_dropped_and_said_once(tmp_path: Path) -> None:
 
 def test_nothing_runs_without_the_sandbox_that_is_wanted(tmp_path: Path) -> None:
     compiler = Compiler()
-    found, events = check(tmp_path, compiler, is_confined=False)
+    found, events = check(tmp_path, compiler, may_run_commands=False)
     assert (found, compiler.runs, len(events)) == ([[]], 0, 1)
 
 
 def test_file_that_did_not_parse_before_is_no_news(tmp_path: Path) -> None:
     checks = EditChecks(
-        tmp_path, (), run_check=Compiler(), is_confined=lambda: True, emit=lambda event: None
+        tmp_path, (), run_check=Compiler(), may_run_commands=lambda: True, emit=lambda event: None
     )
 
     async def edit() -> list[list[str]]:
