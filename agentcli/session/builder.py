@@ -22,7 +22,7 @@ from agentcli.session.context_sources import ContextSources, build_context_sourc
 from agentcli.session.directories import Directories
 from agentcli.session.edit_checks import EDIT_CHECK_TIMEOUT_S, EditChecks
 from agentcli.session.features import SessionFeature, build_session_features
-from agentcli.session.hooks import SessionHooks, build_hooks
+from agentcli.session.hooks import SessionHooks, build_hooks, warn_of_hooks
 from agentcli.session.model import (
     SessionModel,
     open_priced_model,
@@ -159,9 +159,8 @@ def _build_parts(
     settings, emit = configuration.settings, journal.append
     mode = CurrentMode(value=settings.mode)
     hooks = None
-    if configuration.hooks is not None:
+    if configuration.hooks:
         hooks = build_hooks(
-            configuration.hooks,
             configuration,
             paths,
             emit=emit,
@@ -177,7 +176,7 @@ def _build_parts(
         mode=mode,
         ask_user=ask_user,
         hooks=hooks.engine if hooks else None,
-        notify=hooks.notify if hooks and hooks.engine else None,
+        notify=hooks.notify if hooks else None,
         evaluator=CallEvaluator(
             model=model, session=journal.session, clean=redactor.mask, emit=emit
         ),
@@ -386,16 +385,16 @@ def _iter_warnings(
     parts: SessionParts, features: Mapping[str, SessionFeature], *, choice_warning: str
 ) -> Iterator[Warned]:
     """Yield the warnings about what the user configured."""
-    settings, model, project = parts.settings, parts.model.current, parts.configuration.project
+    configuration, settings, model = parts.configuration, parts.settings, parts.model.current
     for feature in features.values():
         yield from feature.warnings
-    if parts.hooks is not None:
-        yield from parts.hooks.build_warnings(parts.toolset.names)
+    if configuration.hooks or configuration.hook_problems:
+        yield from warn_of_hooks(configuration, parts.toolset.names)
     for code, message in (
         ("model.unknown", model.warning),
         ("sandbox.off", SANDBOX_OFF if settings.sandbox == "off" else ""),
         ("plugin.unusable", "; ".join(load_plugins().problems)),
-        ("project.untrusted", project.warning if project else ""),
+        ("project.untrusted", configuration.project.warning if configuration.project else ""),
         ("model.tool_choice", choice_warning),
         ("model.hosted", warn_about_hosted(settings, model) if settings.hosted else ""),
         ("model.computer", warn_about_computer(model) if settings.computer else ""),

@@ -33,17 +33,11 @@ from agentcli.types.settings import Settings
 from agentcli.types.tools import Effect
 
 if TYPE_CHECKING:
+    from agentcli.permissions.hooks import Hook
     from agentcli.permissions.hooks_file import HooksFile
     from agentcli.permissions.rules import PermissionRule
 
 WEB_FETCH = "web_fetch"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConfiguredHooks:
-    files: "Sequence[HooksFile]"
-    problems: Sequence[str]
-    """Plugins whose hooks cannot be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,8 +46,10 @@ class Configuration:
     rules: "tuple[PermissionRule, ...]" = ()
     project: Project | None = None
     """None if the repository brings nothing for agents."""
-    hooks: ConfiguredHooks | None = None
-    """None if no file has hooks, or if they were not loaded."""
+    hooks: "tuple[Hook, ...]" = ()
+    """Empty if they were not loaded."""
+    hook_problems: tuple[str, ...] = ()
+    """Plugins whose hooks cannot be read, and entries of hooks files that have no effect."""
     scripts: tuple[Path, ...] = ()
     """The files of a trusted repository that its own commands run."""
 
@@ -96,17 +92,20 @@ def load_configuration(
         settings = apply_project(settings, project)
     if MANAGED_DIRECTORY.exists():
         settings = apply_managed(settings)
+    rules = load_rules(settings, project)
+    hooks, problems = _load_hooks(project) if uses_hooks else ((), ())
     return Configuration(
         settings=settings,
-        rules=load_rules(settings, project),
+        rules=rules,
         project=project,
-        hooks=_load_hooks(project) if uses_hooks else None,
+        hooks=hooks,
+        hook_problems=problems,
         scripts=project.scripts if project else (),
     )
 
 
-def _load_hooks(project: Project | None) -> ConfiguredHooks | None:
-    """Load the hooks of the machine, the user, plugins and a trusted project.
+def _load_hooks(project: Project | None) -> "tuple[tuple[Hook, ...], tuple[str, ...]]":
+    """Load the hooks of the machine, the user, plugins and a trusted project, and problems.
 
     Raise SettingsError if a file is so broken that a check is lost."""
     own = read_user_hooks(get_user_directory() / HOOKS_FILE)
@@ -118,7 +117,10 @@ def _load_hooks(project: Project | None) -> ConfiguredHooks | None:
         *of_plugins,
         *(load_project_hooks(project) if project else ()),
     )
-    return ConfiguredHooks(files=files, problems=problems) if files or problems else None
+    return (
+        tuple(hook for file in files for hook in file.hooks),
+        (*problems, *(line for file in files for line in file.warnings)),
+    )
 
 
 def load_rules(settings: Settings, project: Project | None = None) -> "tuple[PermissionRule, ...]":

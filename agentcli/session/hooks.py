@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from agentcli.agent.dispatch import Clean
 from agentcli.log.paths import SessionPaths
-from agentcli.session.configuration import Configuration, ConfiguredHooks
+from agentcli.session.configuration import Configuration
 from agentcli.session.plugins import is_plugin_unchanged
 from agentcli.types.errors import Ending, ToolError
 from agentcli.types.events import (
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from agentcli.permissions.hook_answer import HookDecision, HookEvent, HookResult
     from agentcli.permissions.hook_names import OwnCall, TouchedFile
-    from agentcli.permissions.hooks import Hook, HookContext, HookRunner
+    from agentcli.permissions.hooks import Hook, HookContext
     from agentcli.tools.apply_patch import Patch
 
 STOPS_MAX = 5
@@ -63,31 +63,24 @@ FILES_MAX = 50
 class SessionHooks:
     def __init__(
         self,
-        emit: Emit,
+        hooks: "Sequence[Hook]",
+        context: "HookContext",
         *,
         source: Literal["startup", "resume"],
-        hooks: "Sequence[Hook]" = (),
-        context: "HookContext | None" = None,
-        problems: Sequence[str] = (),
+        emit: Emit,
     ) -> None:
-        """`source` says how the session began. `problems` are those of the hooks files."""
-        self.engine = self._build_runner(hooks, context) if context else None
-        """None if there are no hooks."""
-        self._hooks = hooks
-        self._problems = problems
+        """`source` says how the session began."""
+        from agentcli.permissions.hooks import HookRunner
+
+        self.engine = HookRunner(hooks, context, emit=self._handle_result)
         self._emit = emit
         self._source = source
         self._has_begun = False
         self._pending_notes: list[ContextNote] = []
         self._stops = 0
-        self._workspace = context.cwd if context else Path()
+        self._workspace = context.cwd
         self._running: set[asyncio.Future[Sequence[HookResult]]] = set()
         """Hooks that nobody waits for until the session ends."""
-
-    def _build_runner(self, hooks: "Sequence[Hook]", context: "HookContext") -> "HookRunner":
-        from agentcli.permissions.hooks import HookRunner
-
-        return HookRunner(hooks, context, emit=self._handle_result)
 
     def collect_notes(self) -> Sequence[ContextNote]:
         """Return the context that hooks have added for the model's next reply."""
@@ -97,8 +90,6 @@ class SessionHooks:
     async def run_before_turn(self, prompt: str) -> TurnEnded | None:
         """Run the hooks of a prompt. Return the end of the turn if one refuses it, else None."""
         self._stops = 0
-        if self.engine is None:
-            return None
         if not self._has_begun:
             self._has_begun = True
             await self.engine.run_event("SessionStart", self._source, source=self._source)
@@ -113,14 +104,12 @@ class SessionHooks:
             import asyncio
 
             await asyncio.gather(*self._running, return_exceptions=True)
-        if self.engine and self._has_begun:
+        if self._has_begun:
             reason = "other" if exit_code else "exit"
             await self.engine.run_event("SessionEnd", reason, reason=reason, exit_code=exit_code)
 
     async def find_unfinished(self) -> Sequence[ContextNote]:
         """Run the Stop hooks. Return their reasons to continue when the model thinks it is done."""
-        if self.engine is None:
-            return ()
         results = await self.engine.run_event("Stop", stop_hook_active=self._stops > 0)
         notes = self._collect_reasons(results, stops=self._stops)
         self._stops += bool(notes)
@@ -134,8 +123,6 @@ class SessionHooks:
 
         async def find_unfinished() -> Sequence[ContextNote]:
             nonlocal stops
-            if self.engine is None:
-                return ()
             results = await self.engine.run_event(
                 "SubagentStop",
                 child.role,
@@ -163,8 +150,6 @@ class SessionHooks:
 
     async def run_before_compaction(self, trigger: str) -> str:
         """Run the PreCompact hooks. Return why one refuses, or an empty string."""
-        if self.engine is None:
-            return ""
         results = await self.engine.run_event("PreCompact", trigger, trigger=trigger)
         refused = [one for one in results if one.decision == "deny"]
         return f"hook {refused[0].hook}: {refused[0].reason}" if refused else ""
@@ -177,25 +162,20 @@ class SessionHooks:
 
     def __call__(self, event: Event) -> None:
         """Run the FileChanged hooks for files that a call changed, without waiting for them."""
-        if isinstance(event, Checkpointed) and self.engine and self.engine.has_hooks("FileChanged"):
+        if isinstance(event, Checkpointed) and self.engine.has_hooks("FileChanged"):
             for path in event.paths[:FILES_MAX]:
                 place = Path(event.root or self._workspace, path)
                 change = "change" if place.exists() else "unlink"
                 self._start_event("FileChanged", place.name, file_path=str(place), change=change)
 
     def _start_event(self, event: "HookEvent", subject: str, **details: Json) -> None:
-        if self.engine is None or not self.engine.has_hooks(event):
+        if not self.engine.has_hooks(event):
             return
         import asyncio
 
         task = asyncio.ensure_future(self.engine.run_event(event, subject, **details))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
-
-    def build_warnings(self, tools: Sequence[str]) -> Sequence[Warned]:
-        """Return warnings about entries that have no effect in a session with these tools."""
-        unknown = (Warned(code="hook.unknown", message=line) for line in self._problems)
-        return [*unknown, *warn_of_idle(self._hooks, tools)]
 
     def _handle_result(self, result: "HookResult") -> None:
         """Publish the result of a hook as facts."""
@@ -220,7 +200,6 @@ class SessionHooks:
 
 
 def build_hooks(
-    configured: ConfiguredHooks,
     configuration: Configuration,
     paths: SessionPaths,
     *,
@@ -229,16 +208,11 @@ def build_hooks(
     mode: CurrentMode,
     is_resumed: bool,
 ) -> SessionHooks:
-    hooks = [hook for file in configured.files for hook in file.hooks]
     return SessionHooks(
-        emit,
+        configuration.hooks,
+        _build_context(configuration, paths, clean=clean, mode=mode),
         source="resume" if is_resumed else "startup",
-        hooks=hooks,
-        context=_build_context(configuration, paths, clean=clean, mode=mode) if hooks else None,
-        problems=[
-            *configured.problems,
-            *(line for file in configured.files for line in file.warnings),
-        ],
+        emit=emit,
     )
 
 
@@ -287,14 +261,14 @@ def _fits_condition(workspace: Path, written: str, prepared: PreparedCall) -> bo
     return any(rule.judge_likeness(subject) is not Likeness.NO for rule in rules)
 
 
-def warn_of_idle(hooks: "Sequence[Hook]", tools: Sequence[str]) -> Iterator[Warned]:
-    """Yield a warning for every hook whose matcher matches nothing."""
-    if not hooks:
-        return
+def warn_of_hooks(configuration: Configuration, tools: Sequence[str]) -> Iterator[Warned]:
+    """Yield warnings about entries that have no effect in a session with these tools."""
+    for problem in configuration.hook_problems:
+        yield Warned(code="hook.unknown", message=problem)
     from agentcli.permissions.hook_names import fits_some_tool, fits_subject
     from agentcli.permissions.hooks import ABOUT_TOOLS
 
-    for hook in hooks:
+    for hook in configuration.hooks:
         subjects = _SUBJECTS.get(hook.event, ())
         is_idle = subjects and not any(fits_subject(hook.matcher, one) for one in subjects)
         if hook.event in ABOUT_TOOLS:

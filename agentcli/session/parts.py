@@ -108,7 +108,6 @@ def build_dispatcher(
     """Build a dispatcher whose calls pass the permission gate and are recorded in the journal.
 
     `child` is the delegation it works for, or None for the session's own agent."""
-    engine = hooks.engine if hooks else None
     return Dispatcher(
         toolset=toolset,
         judge=partial(gate.judge, child=child),
@@ -116,8 +115,8 @@ def build_dispatcher(
         workspace=settings.workspace,
         breaker=breaker,
         pace=Pace(settings.calls_per_minute),
-        result_hooks=engine.build_after(child) if engine else (),
-        failure_hooks=engine.build_after(child, only_failures=True) if engine else (),
+        result_hooks=hooks.engine.build_after(child) if hooks else (),
+        failure_hooks=hooks.engine.build_after(child, only_failures=True) if hooks else (),
         clean=gate.redactor.mask,
         check=refuse_tokens,
         explain=TokenNote(journal.facts),

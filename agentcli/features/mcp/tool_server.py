@@ -22,7 +22,7 @@ from agentcli.session.builder import open_session
 from agentcli.session.builtin_tools import BuiltinTools
 from agentcli.session.checkpoints import Checkpoints
 from agentcli.session.configuration import load_configuration
-from agentcli.session.hooks import build_hooks
+from agentcli.session.hooks import build_hooks, warn_of_hooks
 from agentcli.session.model import ModelInUse
 from agentcli.session.parts import build_dispatcher
 from agentcli.session.permission_gate import PermissionGate
@@ -70,7 +70,7 @@ OnProgress: TypeAlias = Callable[[str], None]
 class ToolServer:
     def __init__(self, settings: Settings) -> None:
         """Open a session for the calls. Raise AgentError if that fails."""
-        configuration = load_configuration(settings, uses_hooks=True)
+        self._configuration = configuration = load_configuration(settings, uses_hooks=True)
         self._settings = settings = configuration.settings
         self._start = open_new(settings.sessions)
         paths = self._start.paths
@@ -85,9 +85,8 @@ class ToolServer:
         )
         emit, mode = self._journal.append, CurrentMode(value=self._settings.mode)
         self._hooks = None
-        if configuration.hooks is not None:
+        if configuration.hooks:
             self._hooks = build_hooks(
-                configuration.hooks,
                 configuration,
                 paths,
                 emit=emit,
@@ -230,8 +229,7 @@ class ToolServer:
         )
         if self._settings.sandbox == "off":
             self._journal.append(Warned(code="sandbox.off", message=SANDBOX_OFF))
-        warnings = self._hooks.build_warnings(self._toolset.names) if self._hooks else ()
-        for warning in warnings:
+        for warning in warn_of_hooks(self._configuration, self._toolset.names):
             self._journal.append(warning)
 
 
