@@ -140,10 +140,6 @@ def _choose_cache(settings: Settings, *, is_run: bool) -> Settings:
     return replace(settings, cache="5m" if is_run else "1h")
 
 
-_MODES_BESIDE: Mapping[Mode, Mode] = {"ask": "auto-edit"}
-"""The modes of agents in a directory of their own: no edit there touches the user's files."""
-
-
 def _build_parts(
     configuration: Configuration,
     paths: SessionPaths,
@@ -184,27 +180,6 @@ def _build_parts(
         find_added=directories.find_grants,
     )
 
-    def open_beside(workspace: Path, own: Journal) -> SessionParts:
-        return _build_parts(
-            replace(
-                configuration,
-                settings=replace(
-                    settings, workspace=workspace, mode=_MODES_BESIDE.get(gate.mode, gate.mode)
-                ),
-                rules=(
-                    *configuration.rules,
-                    *(rule for rule in gate.agreed_rules if rule.lasts in INHERITED),
-                ),
-            ),
-            paths,
-            is_resumed=False,
-            journal=own,
-            model=model,
-            redactor=redactor,
-            ask_user=gate.ask if ask_user else None,
-            editor=None,
-        )
-
     toolset = Toolset(())
     builtin_tools = BuiltinTools(
         settings, gate=gate, model=lambda: model.current, emit=emit, editor=editor
@@ -239,7 +214,31 @@ def _build_parts(
             *([hooks.collect_notes] if hooks else []),
             builtin_tools.collect_notes,
         ],
-        open_beside=open_beside,
+    )
+
+
+_MODES_BESIDE: Mapping[Mode, Mode] = {"ask": "auto-edit"}
+"""The modes of agents in a directory of their own: no edit there touches the user's files."""
+
+
+def build_parts_beside(parts: SessionParts, workspace: Path, journal: Journal) -> SessionParts:
+    """Build the parts of an agent that works in another directory, with a journal of its own."""
+    configuration, gate = parts.configuration, parts.gate
+    mode = _MODES_BESIDE.get(gate.mode, gate.mode)
+    agreed = (rule for rule in gate.agreed_rules if rule.lasts in INHERITED)
+    return _build_parts(
+        replace(
+            configuration,
+            settings=replace(parts.settings, workspace=workspace, mode=mode),
+            rules=(*configuration.rules, *agreed),
+        ),
+        parts.paths,
+        is_resumed=False,
+        journal=journal,
+        model=parts.model,
+        redactor=gate.redactor,
+        ask_user=gate.ask if gate.can_ask else None,
+        editor=None,
     )
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import TypeAlias
 
 from agentcli.agent.compaction import Compactor
@@ -56,8 +55,6 @@ class SessionParts:
     """What features add to be asked for notes once, when all tools are known."""
     step_notes: list[CollectNotes]
     """What parts and features add to be asked for notes before each request."""
-    open_beside: "Callable[[Path, Journal], SessionParts]"
-    """Build the parts of an agent that works in another directory, with a journal of its own."""
 
     def build_model_client(
         self,

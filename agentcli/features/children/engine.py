@@ -18,6 +18,7 @@ from agentcli.agent.loop import Loop
 from agentcli.agent.toolset import Load, Toolset
 from agentcli.log.writer import LogWriter
 from agentcli.permissions.masking import EventMasking
+from agentcli.session.builder import build_parts_beside
 from agentcli.session.context_sources import (
     ProjectInstructions,
     build_delegate_spec,
@@ -192,7 +193,9 @@ class ChildAgents(SessionFeature):
             ),
             mask=EventMasking(own_parts.gate.redactor),
         )
-        parts = own_parts if workspace is None else own_parts.open_beside(workspace, journal)
+        parts = (
+            own_parts if workspace is None else build_parts_beside(own_parts, workspace, journal)
+        )
         toolset = self._build_toolset(parts, role, lambda: journal.facts)
         instructions = ProjectInstructions(parts.settings, find_rule=parts.gate.find_read_rule)
         journal.subscribe(instructions)
