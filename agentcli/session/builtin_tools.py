@@ -358,7 +358,10 @@ class BuiltinTools:
             new_tag=self._processes.get().create_tag,
             environment=build_environment,
             leases=self._host.open_proxy(
-                sandbox, self._gate.judge_host, answer_git, self._gate.judge_signature
+                sandbox,
+                judge_host=self._gate.judge_host,
+                answer_git=answer_git,
+                judge_signature=self._gate.judge_signature,
             )
             if sandbox
             else None,

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from agentcli.sandbox.proxy import CommandLease, NetworkProxy
     from agentcli.sandbox.proxy_route import UpstreamProxy
     from agentcli.sandbox.proxy_service import ProxyService
-    from agentcli.sandbox.ssh_agent import AgentBrokers, SshAgent
+    from agentcli.sandbox.ssh_agent import AgentBrokers
 
 SANDBOX_OFF = "the sandbox is off: commands can change all your files and use the network"
 
@@ -83,7 +83,6 @@ class SandboxHost:
         self._ripgrep: tuple[Path, ...] = ()
         """A directory for PATH with a link to our own ripgrep, and its target, if needed."""
         self._proxies: list[NetworkProxy] = []
-        """One for each layer that was tried."""
         self._warnings: deque[Warned] = deque()
         """Warnings of what was made ahead, until it is needed."""
         self._is_needed = False
@@ -131,51 +130,47 @@ class SandboxHost:
     def open_proxy(
         self,
         sandbox: Sandbox,
-        judge_host: JudgeHost,
-        answer_git: AnswerGit,
-        judge_signature: JudgeSignature,
+        *,
+        judge_host: JudgeHost | None = None,
+        answer_git: AnswerGit | None = None,
+        judge_signature: JudgeSignature | None = None,
+        server: str = "",
+        emit: Emit | None = None,
     ) -> HostLeases:
-        """Return the leases of commands in a sandbox on hosts."""
+        """Return the leases of one sandbox on hosts, which are closed with the session.
+
+        If `judge_host` is None, the grants alone decide. If `answer_git` is None, git gets no
+        credentials, and if `judge_signature` is None, no command may use the user's ssh agent.
+        `server` is the MCP server in the sandbox. `emit` is the session's if it is None."""
         from agentcli.sandbox.proxy import NetworkProxy
-
-        def build_agents() -> "AgentBrokers":
-            from agentcli.sandbox.ssh_agent import AgentBrokers
-
-            return AgentBrokers(
-                find_agent=_find_ssh_agent,
-                judge=judge_signature,
-                emit=self._emit,
-                workspace=self._settings.workspace,
-                can_connect=sandbox.reaches_sockets,
-            )
 
         proxy = NetworkProxy(
             sandbox.listen,
             build_service=partial(
-                _build_service, emit=self._emit, judge_host=judge_host, answer_git=answer_git
+                _build_service,
+                emit=emit or self._emit,
+                judge_host=judge_host,
+                answer_git=answer_git,
+                server=server,
             ),
-            build_agents=build_agents,
+            build_agents=partial(self._build_agents, sandbox, judge_signature)
+            if judge_signature
+            else None,
         )
         self._proxies.append(proxy)
         return proxy
 
-    def open_server_proxy(self, sandbox: Sandbox, server: str) -> HostLeases:
-        """Return the leases of one MCP server on the hosts that its entry names."""
-        return self.open_own_proxy(sandbox, emit=self._emit, server=server)
+    def _build_agents(self, sandbox: Sandbox, judge_signature: JudgeSignature) -> "AgentBrokers":
+        from agentcli.sandbox.ssh_agent import AgentBrokers
+        from agentcli.session.credentials import find_ssh_agent
 
-    def open_own_proxy(
-        self,
-        sandbox: Sandbox,
-        *,
-        emit: Emit,
-        judge_host: JudgeHost | None = None,
-        server: str = "",
-    ) -> HostLeases:
-        """Return the leases of one sandbox. If `judge_host` is None, the grants alone decide."""
-        from agentcli.sandbox.proxy import NetworkProxy
-
-        build_service = partial(_build_service, emit=emit, judge_host=judge_host, server=server)
-        return NetworkProxy(sandbox.listen, build_service=build_service)
+        return AgentBrokers(
+            find_agent=find_ssh_agent,
+            judge=judge_signature,
+            emit=self._emit,
+            workspace=self._settings.workspace,
+            can_connect=sandbox.reaches_sockets,
+        )
 
     @cached_property
     def folders(self) -> SessionFolders:
@@ -367,9 +362,9 @@ def _build_service(
     leases: "Mapping[str, CommandLease]",
     *,
     emit: Emit,
-    judge_host: JudgeHost | None = None,
-    answer_git: AnswerGit | None = None,
-    server: str = "",
+    judge_host: JudgeHost | None,
+    answer_git: AnswerGit | None,
+    server: str,
 ) -> "ProxyService":
     """Build the part of a proxy that answers, with the user's own proxies behind it."""
     from agentcli.sandbox.proxy_service import ProxyService, judge_by_grants, refuse_git
@@ -413,12 +408,6 @@ def _find_denied(
         return denied.find_below(directory)
     except SettingsError as error:
         raise OSError(str(error)) from error
-
-
-def _find_ssh_agent() -> "SshAgent | None":
-    from agentcli.session.credentials import find_ssh_agent
-
-    return find_ssh_agent()
 
 
 def find_own_paths(paths: SessionPaths) -> tuple[Path, ...]:

@@ -195,7 +195,7 @@ class SandboxedBrowser:
         return sandbox
 
     def _open_leases(self) -> HostLeases:
-        return self._host.open_own_proxy(
+        return self._host.open_proxy(
             self._sandbox.get(), emit=self._record, judge_host=self._judge_host
         )
 

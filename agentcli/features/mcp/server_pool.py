@@ -181,7 +181,7 @@ class ServerProcess:
         if sandbox is None or not self._grants.hosts:
             return None
         if self._leases is None:
-            self._leases = self._host.open_server_proxy(sandbox, self.entry.name)
+            self._leases = self._host.open_proxy(sandbox, server=self.entry.name)
         self._leases.prepare(self._grants)
         return self._leases
 
