@@ -31,7 +31,6 @@ from agentcli.session.model import (
 )
 from agentcli.session.parts import SessionParts, build_dispatcher
 from agentcli.session.permission_gate import CallEvaluator, PermissionGate
-from agentcli.session.plugins import load_plugins
 from agentcli.session.preparation import build_preparation
 from agentcli.session.requirements import (
     RunRequirements,
@@ -392,7 +391,7 @@ def _iter_warnings(
     for code, message in (
         ("model.unknown", model.warning),
         ("sandbox.off", SANDBOX_OFF if settings.sandbox == "off" else ""),
-        ("plugin.unusable", "; ".join(load_plugins().problems)),
+        ("plugin.unusable", "; ".join(configuration.plugin_problems)),
         ("project.untrusted", configuration.project.warning if configuration.project else ""),
         ("model.tool_choice", choice_warning),
         ("model.hosted", warn_about_hosted(settings, model) if settings.hosted else ""),

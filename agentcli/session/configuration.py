@@ -35,6 +35,7 @@ from agentcli.types.tools import Effect
 if TYPE_CHECKING:
     from agentcli.permissions.hooks import Hook
     from agentcli.permissions.hooks_file import HooksFile
+    from agentcli.permissions.plugin_files import PluginFiles
     from agentcli.permissions.rules import PermissionRule
 
 WEB_FETCH = "web_fetch"
@@ -50,6 +51,9 @@ class Configuration:
     """Empty if they were not loaded."""
     hook_problems: tuple[str, ...] = ()
     """Plugins whose hooks cannot be read, and entries of hooks files that have no effect."""
+    plugins: "tuple[PluginFiles, ...]" = ()
+    plugin_problems: tuple[str, ...] = ()
+    """Plugins that are enabled and not used, each with the reason."""
     scripts: tuple[Path, ...] = ()
     """The files of a trusted repository that its own commands run."""
 
@@ -93,24 +97,28 @@ def load_configuration(
     if MANAGED_DIRECTORY.exists():
         settings = apply_managed(settings)
     rules = load_rules(settings, project)
-    hooks, problems = _load_hooks(project) if uses_hooks else ((), ())
+    used = load_plugins()
+    hooks, problems = _load_hooks(project, used.plugins) if uses_hooks else ((), ())
     return Configuration(
         settings=settings,
         rules=rules,
         project=project,
         hooks=hooks,
         hook_problems=problems,
+        plugins=used.plugins,
+        plugin_problems=used.problems,
         scripts=project.scripts if project else (),
     )
 
 
-def _load_hooks(project: Project | None) -> "tuple[tuple[Hook, ...], tuple[str, ...]]":
+def _load_hooks(
+    project: Project | None, plugins: "Sequence[PluginFiles]"
+) -> "tuple[tuple[Hook, ...], tuple[str, ...]]":
     """Load the hooks of the machine, the user, plugins and a trusted project, and problems.
 
     Raise SettingsError if a file is so broken that a check is lost."""
     own = read_user_hooks(get_user_directory() / HOOKS_FILE)
-    used = load_plugins()
-    of_plugins, problems = load_plugin_hooks(used) if used.plugins else ((), ())
+    of_plugins, problems = load_plugin_hooks(plugins) if plugins else ((), ())
     files = (
         *(load_managed_hooks() if MANAGED_DIRECTORY.exists() else ()),
         *([own] if own else []),

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from agentcli.agent.context_notes import EnvironmentNotes, PlanTracker
 from agentcli.agent.instructions import FindRule, InstructionFiles
 from agentcli.session.configuration import Configuration
-from agentcli.session.plugins import load_plugins
 from agentcli.settings import get_user_directory
 from agentcli.system.agent_files import (
     ROLES,
@@ -31,6 +30,7 @@ from agentcli.types.tools import Command, ToolResult, ToolSpec
 if TYPE_CHECKING:
     from agentcli.agent.children import Role
     from agentcli.agent.markdown_files import SourceFolder
+    from agentcli.permissions.plugin_files import PluginFiles
 
 
 SCANNED_CHARS = 2_000
@@ -38,12 +38,11 @@ _WORD = compile_later(r"[^\s'\"`|&;<>()$=,]{1,255}")
 _PATCHED = compile_later(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
 
 
-def find_skill_folders(settings: Settings) -> tuple[Path, ...]:
+def find_skill_folders(settings: Settings, plugins: "Sequence[PluginFiles]") -> tuple[Path, ...]:
     """Return the folders of skills: the user's, of plugins, of the repository, nearest first."""
-    of_plugins = (folder for plugin in load_plugins().plugins for folder in plugin.skills)
     return (
         *_find_user_folders("skills"),
-        *of_plugins,
+        *(folder for plugin in plugins for folder in plugin.skills),
         *_find_project_folders(settings, SKILLS),
     )
 
@@ -58,8 +57,7 @@ class ReadableFolders:
     Of the folders of a repository around the workspace, links are not followed."""
 
 
-def find_readable_folders(settings: Settings) -> ReadableFolders:
-    plugins = load_plugins().plugins
+def find_readable_folders(settings: Settings, plugins: "Sequence[PluginFiles]") -> ReadableFolders:
     roots = tuple(plugin.root for plugin in plugins)
     own = _find_user_folders("skills")
     of_plugins = (folder for plugin in plugins for folder in plugin.skills)
@@ -73,8 +71,8 @@ def find_readable_folders(settings: Settings) -> ReadableFolders:
     )
 
 
-def find_role_folders(settings: Settings) -> tuple[Path, ...]:
-    of_plugins = (folder for plugin in load_plugins().plugins for folder in plugin.agents)
+def find_role_folders(settings: Settings, plugins: "Sequence[PluginFiles]") -> tuple[Path, ...]:
+    of_plugins = (folder for plugin in plugins for folder in plugin.agents)
     return (*_find_user_folders("agents"), *of_plugins, *_find_project_folders(settings, ROLES))
 
 
@@ -104,12 +102,13 @@ def _find_project_folders(settings: Settings, names: Sequence[str]) -> tuple[Pat
     return tuple(folder for folder in found if os.path.realpath(folder) not in users)
 
 
-def build_source_folders(settings: Settings, folders: Iterable[Path]) -> "list[SourceFolder]":
+def build_source_folders(
+    folders: Iterable[Path], *, settings: Settings, plugins: "Sequence[PluginFiles]"
+) -> "list[SourceFolder]":
     """Return folders with the repository or plugin that their files must not lead out of."""
     from agentcli.agent.markdown_files import SourceFolder
 
     top = list_levels(settings.workspace)[-1]
-    plugins = load_plugins().plugins
     found = []
     for folder in folders:
         plugin = next((one for one in plugins if folder.is_relative_to(one.root)), None)
@@ -126,25 +125,28 @@ def is_foreign(tool: ToolSpec) -> bool:
 
 
 def load_roles(
-    settings: Settings, *, tools: Iterable[ToolSpec]
+    configuration: Configuration, *, tools: Iterable[ToolSpec]
 ) -> "tuple[list[Role], list[ContextNote | Warned]]":
     """Return the roles for child agents, and the notes on them. `tools` are the parent's tools."""
-    folders = find_role_folders(settings)
+    settings, plugins = configuration.settings, configuration.plugins
+    folders = find_role_folders(settings, plugins)
     if not folders:
         return [], []
     from agentcli.agent import markdown_files
 
     names = [spec.name for spec in tools if spec.name in BUILT_IN or is_foreign(spec)]
-    sources = build_source_folders(settings, folders)
+    sources = build_source_folders(folders, settings=settings, plugins=plugins)
     found, bad = markdown_files.find_roles(sources, tools=names)
     return found, [*bad, *([markdown_files.build_roles_note(found)] if found else [])]
 
 
-def build_delegate_spec(settings: Settings, past: Sequence[Fact]) -> ToolSpec:
+def build_delegate_spec(
+    settings: Settings, plugins: "Sequence[PluginFiles]", *, past: Sequence[Fact]
+) -> ToolSpec:
     """Return the declaration of delegate: deferred, unless it is set, called, or of use to roles.
 
     This is decided at the start: a later declaration would cost the provider's cache."""
-    is_used = settings.delegate or find_role_folders(settings) or _has_delegated(past)
+    is_used = settings.delegate or find_role_folders(settings, plugins) or _has_delegated(past)
     return replace(load_spec(DELEGATE), deferred=not is_used)
 
 
@@ -162,7 +164,7 @@ class ProjectInstructions:
 
     def __init__(
         self,
-        settings: Settings,
+        configuration: Configuration,
         *,
         find_rule: FindRule | None,
         past: Iterable[Fact] = (),
@@ -171,7 +173,8 @@ class ProjectInstructions:
         """`find_rule` is None without rules.
         `past` holds the facts of a resumed session: its context notes are not repeated.
         `clean` is applied before comparing, since recorded notes were cleaned too."""
-        self._settings = settings
+        self._settings = configuration.settings
+        self._plugins = configuration.plugins
         self._find_rule = find_rule
         self._clean = clean
         self._due: list[ContextNote | Warned] = []
@@ -221,12 +224,15 @@ class ProjectInstructions:
             self._due += self._instructions.collect_notes(path)
 
     def _build_skills_notes(self) -> Sequence[ContextNote | Warned]:
-        folders = find_skill_folders(self._settings)
+        settings, plugins = self._settings, self._plugins
+        folders = find_skill_folders(settings, plugins)
         if not folders:
             return ()
         from agentcli.agent import markdown_files
 
-        found, bad = markdown_files.find_skills(build_source_folders(self._settings, folders))
+        found, bad = markdown_files.find_skills(
+            build_source_folders(folders, settings=settings, plugins=plugins)
+        )
         listed = [skill for skill in found if skill.is_listed]
         return [*bad, *([markdown_files.build_skills_note(listed)] if listed else [])]
 
@@ -284,7 +290,7 @@ def build_context_sources(
     settings, has_rules = configuration.settings, bool(configuration.rules)
     return ContextSources(
         instructions=ProjectInstructions(
-            settings,
+            configuration,
             find_rule=configuration.build_rule_finder() if has_rules else None,
             past=past,
             clean=clean,

@@ -150,10 +150,12 @@ def fill_places(plugin: "PluginFiles", text: str, *, places: re.Pattern[str] = _
     return places.sub(lambda found: paths[found[1]], text)
 
 
-def load_plugin_hooks(used: UsedPlugins) -> "tuple[Sequence[HooksFile], Sequence[str]]":
+def load_plugin_hooks(
+    plugins: "Sequence[PluginFiles]",
+) -> "tuple[Sequence[HooksFile], Sequence[str]]":
     """Return the hooks by file, and the plugins whose hooks cannot be read."""
     found, problems = [], []
-    for plugin in used.plugins:
+    for plugin in plugins:
         try:
             found += [parse_plugin_hooks(plugin, path, text) for path, text in plugin.hooks]
         except SettingsError as error:

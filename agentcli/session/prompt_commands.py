@@ -5,12 +5,13 @@ a name wins, and the others are named. Skills need no trust: their text goes to 
 case.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agentcli.agent.custom_commands import CustomCommand, build_skill_command, read_commands
 from agentcli.agent.front_matter import InvalidFile, read_text
-from agentcli.agent.markdown_files import find_skills
+from agentcli.agent.markdown_files import SourceFolder, find_skills
 from agentcli.session.context_sources import build_source_folders, find_skill_folders
 from agentcli.session.plugins import fill_places, iter_commands, load_plugins
 from agentcli.session.project import Project, load_project
@@ -20,6 +21,9 @@ from agentcli.system.home import shorten_home
 from agentcli.system.plain_text import show_controls
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.settings import Settings
+
+if TYPE_CHECKING:
+    from agentcli.permissions.plugin_files import PluginFiles
 
 FOLDER = "commands"
 PROBLEMS_SHOWN = 5
@@ -55,20 +59,25 @@ def load_prompt_commands(
     """Load all commands and skills. `used_names` already have a meaning."""
     if project is None:
         project = load_project(settings.workspace, trust_project=settings.trust_project)
+    plugins = load_plugins().plugins
     found = PromptCommands(commands=[], problems=[], bad_skills=[])
-    for source, where, texts in (*_read_own(), *_read_plugins(), *_read_project(project)):
+    for source, where, texts in (*_read_own(), *_read_plugins(plugins), *_read_project(project)):
         names = {*used_names, *(one.command.name for one in found.commands)}
         commands, bad = read_commands(texts, reserved=names)
         found.commands.extend(
             PromptCommand(command=one, source=source, where=where) for one in commands
         )
         found.problems.extend(f"{where}/{show_controls(problem)}" for problem in bad)
-    _add_skills(found, settings, used_names=used_names)
+    folders = build_source_folders(
+        find_skill_folders(settings, plugins), settings=settings, plugins=plugins
+    )
+    _add_skills(found, folders, used_names=used_names)
     return found
 
 
-def _add_skills(found: PromptCommands, settings: Settings, *, used_names: Collection[str]) -> None:
-    folders = build_source_folders(settings, find_skill_folders(settings))
+def _add_skills(
+    found: PromptCommands, folders: Sequence[SourceFolder], *, used_names: Collection[str]
+) -> None:
     skills, bad = find_skills(folders)
     found.bad_skills.extend(one.message for one in bad if one.code == "skill.invalid")
     for skill in skills:
@@ -90,8 +99,10 @@ def _read_own() -> Iterator[tuple[str, str, Mapping[str, str]]]:
             yield "yours", shorten_home(folder), _read_texts(folder)
 
 
-def _read_plugins() -> Iterator[tuple[str, str, Mapping[str, str]]]:
-    for plugin in load_plugins().plugins:
+def _read_plugins(
+    plugins: "Sequence[PluginFiles]",
+) -> Iterator[tuple[str, str, Mapping[str, str]]]:
+    for plugin in plugins:
         texts = {}
         for name, path in iter_commands(plugin):
             try:

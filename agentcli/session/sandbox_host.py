@@ -77,6 +77,7 @@ class SandboxHost:
         self._settings = configuration.settings
         self._emit = emit
         self._rules = configuration.rules
+        self._plugins = configuration.plugins
         self._sandbox = Lazy(self._choose_sandbox)
         self._private = Lazy(self.create_private_directory)
         self._home = Lazy(self._open_home)
@@ -175,7 +176,7 @@ class SandboxHost:
     @cached_property
     def folders(self) -> SessionFolders:
         """The directories besides the workspace, found when the first call needs them."""
-        skills = find_readable_folders(self._settings)
+        skills = find_readable_folders(self._settings, self._plugins)
         return SessionFolders(
             own=find_own_paths(self.paths),
             read_by_tools=(self.paths.out, *skills.by_tools),

@@ -63,7 +63,9 @@ class ChildAgents(SessionFeature):
         self._parts = parts
         self._roles: list[Role] = []
         self._agents = Lazy(self._build_agents)
-        self._spec = build_delegate_spec(parts.settings, parts.journal.facts)
+        self._spec = build_delegate_spec(
+            parts.settings, parts.configuration.plugins, past=parts.journal.facts
+        )
         self.offers = ((self._spec, self._build_delegate),)
         if not self._spec.deferred:  # else there are no roles
             parts.start_notes.append(self._load_roles)
@@ -72,7 +74,7 @@ class ChildAgents(SessionFeature):
 
     def _load_roles(self) -> list[ContextNote | Warned]:
         """Load the available roles. Return the context notes about them, and warnings."""
-        self._roles, facts = load_roles(self._parts.settings, tools=self._parts.toolset.specs)
+        self._roles, facts = load_roles(self._parts.configuration, tools=self._parts.toolset.specs)
         return facts
 
     def _build_delegate(self) -> Tool:
@@ -197,7 +199,7 @@ class ChildAgents(SessionFeature):
             own_parts if workspace is None else build_parts_beside(own_parts, workspace, journal)
         )
         toolset = self._build_toolset(parts, role, lambda: journal.facts)
-        instructions = ProjectInstructions(parts.settings, find_rule=parts.gate.find_read_rule)
+        instructions = ProjectInstructions(parts.configuration, find_rule=parts.gate.find_read_rule)
         journal.subscribe(instructions)
         child = Delegation(child_id=journal.session, role=role.name, task=task)
         model = model or self._choose_model(role)

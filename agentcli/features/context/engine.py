@@ -13,7 +13,7 @@ from agentcli.agent.toolset import Toolset
 from agentcli.features.context.tools import fail_if_called, list_foreign_tools
 from agentcli.log.reader import read_valid_part
 from agentcli.log.sessions import find_session_to_read
-from agentcli.session.configuration import load_configuration
+from agentcli.session.configuration import Configuration, load_configuration
 from agentcli.session.context_sources import (
     ProjectInstructions,
     build_delegate_spec,
@@ -21,7 +21,6 @@ from agentcli.session.context_sources import (
     load_roles,
 )
 from agentcli.session.model import SCRIPT, choose_model, find_window
-from agentcli.session.project import Project
 from agentcli.session.tool_catalog import ToolCatalog
 from agentcli.settings import load_settings
 from agentcli.system.tokens import estimate
@@ -113,12 +112,12 @@ class FirstRequest:
 def build_first_request(settings: Settings) -> FirstRequest:
     configuration = load_configuration(settings)
     settings = configuration.settings
-    toolset = build_toolset(settings, configuration.project)
+    toolset = build_toolset(configuration)
     model = _find_known_model(settings)
-    instructions = ProjectInstructions(settings, find_rule=configuration.build_rule_finder())
+    instructions = ProjectInstructions(configuration, find_rule=configuration.build_rule_finder())
     facts = (
         *instructions.build_start_notes(),
-        *load_roles(settings, tools=toolset.specs)[1],
+        *load_roles(configuration, tools=toolset.specs)[1],
     )
     return FirstRequest(
         settings=settings,
@@ -155,30 +154,31 @@ def encode_first_request(
     return find_dialect(model.protocol).encode(prepared.request, model)
 
 
-def build_toolset(
-    settings: Settings, project: Project | None, *, past: Sequence[Fact] = ()
-) -> Toolset:
+def build_toolset(configuration: Configuration, *, past: Sequence[Fact] = ()) -> Toolset:
     """Return the tools that a session would have, as known without asking any server.
 
     `past` is the facts of a session to resume: tools found in it are declared again."""
+    settings = configuration.settings
     model = _find_known_model(settings)
-    toolset = Toolset((spec, fail_if_called) for spec in _iter_own_specs(settings, model, past))
+    specs = _iter_own_specs(configuration, model, past)
+    toolset = Toolset((spec, fail_if_called) for spec in specs)
     sizes = (settings.window, model.window_tokens if model else None)
     window = min((size for size in sizes if size), default=None)
     catalogue = ToolCatalog(toolset, window_tokens=window, past=past)
-    catalogue.admit((spec, fail_if_called) for spec in list_foreign_tools(settings, project)[0])
+    foreign, _ = list_foreign_tools(settings, configuration.project)
+    catalogue.admit((spec, fail_if_called) for spec in foreign)
     return toolset
 
 
 def _iter_own_specs(
-    settings: Settings, model: "Model | None", past: Sequence[Fact]
+    configuration: Configuration, model: "Model | None", past: Sequence[Fact]
 ) -> Iterable[ToolSpec]:
     yield from map(load_spec, BUILT_IN)
     if model is not None and model.patch_tool:
         yield load_patch_spec()
-    if settings.programs:
+    if configuration.settings.programs:
         yield load_spec("run_program")
-    yield build_delegate_spec(settings, past)
+    yield build_delegate_spec(configuration.settings, configuration.plugins, past=past)
 
 
 def _find_known_model(settings: Settings) -> "Model | None":
@@ -222,7 +222,7 @@ def measure_saved_session(session_name: str | None, workspace: Path) -> ContextR
         {"model": model or None}, workspace=workspace if workspace.is_dir() else Path()
     )
     configured = load_configuration(settings)
-    tools = build_toolset(configured.settings, configured.project, past=facts).declared
+    tools = build_toolset(configured, past=facts).declared
     had = [spec for spec in tools if spec.name in names or is_foreign(spec)]
     return measure_context(facts, session=paths.id, tools=had)
 

@@ -10,6 +10,7 @@ from agentcli.agent.request_size import count_spec_tokens
 from agentcli.agent.toolset import Toolset
 from agentcli.session.context_sources import build_delegate_spec
 from agentcli.session.features import TOOL_LISTS
+from agentcli.session.plugins import load_plugins
 from agentcli.session.project import Project, load_project
 from agentcli.session.tool_catalog import ToolCatalog
 from agentcli.settings import load_settings
@@ -34,7 +35,10 @@ def show_tools() -> None:
 
 def list_usual_tools(settings: Settings) -> tuple[Toolset, list[str]]:
     """Return the tools that any model gets, and problems with others."""
-    specs = (*map(load_spec, BUILT_IN), build_delegate_spec(settings, ()))
+    specs = (
+        *map(load_spec, BUILT_IN),
+        build_delegate_spec(settings, load_plugins().plugins, past=()),
+    )
     toolset = Toolset((spec, fail_if_called) for spec in specs)
     foreign, problems = list_foreign_tools(settings, load_project(settings.workspace))
     catalogue = ToolCatalog(toolset, window_tokens=None)

@@ -32,6 +32,7 @@ from agentcli.agent.markdown_files import (
 from agentcli.agent.rule_files import RuleFile, find_rule_files
 from agentcli.permissions.claude_settings import ClaudeSettings
 from agentcli.permissions.foreign_files import get_servers, read_object
+from agentcli.permissions.plugin_files import PluginFiles
 from agentcli.permissions.project_files import describe_hooks
 from agentcli.session.configuration import build_rule_finder, load_rules
 from agentcli.session.context_sources import (
@@ -39,7 +40,7 @@ from agentcli.session.context_sources import (
     find_role_folders,
     find_skill_folders,
 )
-from agentcli.session.plugins import iter_commands, load_plugins
+from agentcli.session.plugins import UsedPlugins, iter_commands, load_plugins
 from agentcli.session.project import Project, load_project
 from agentcli.settings import get_user_directory
 from agentcli.system.agent_files import (
@@ -106,10 +107,11 @@ def collect_rows(settings: Settings) -> Iterator[SourceRow]:
     facts = _collect_instructions(settings, project)
     yield from _list_instructions(settings, facts)
     yield from _list_rule_files(settings, facts)
-    yield from _list_skills(settings)
-    yield from _list_roles(settings)
+    used = load_plugins()
+    yield from _list_skills(settings, used.plugins)
+    yield from _list_roles(settings, used.plugins)
     yield from _list_own_commands()
-    yield from _list_plugins()
+    yield from _list_plugins(used)
     if project is not None:
         yield from _list_project(project, settings.workspace)
     yield from _list_unread(settings.workspace)
@@ -197,8 +199,10 @@ def _explain_unused(rule: RuleFile, root: Path, said: Sequence[str]) -> str:
     return ""
 
 
-def _list_skills(settings: Settings) -> Iterator[SourceRow]:
-    folders = build_source_folders(settings, find_skill_folders(settings))
+def _list_skills(settings: Settings, plugins: Sequence[PluginFiles]) -> Iterator[SourceRow]:
+    folders = build_source_folders(
+        find_skill_folders(settings, plugins), settings=settings, plugins=plugins
+    )
     files = [(folder, path) for folder in folders for path in list_skill_files(folder)]
 
     def read_one(folder: SourceFolder, path: Path) -> NamedFile:
@@ -207,8 +211,10 @@ def _list_skills(settings: Settings) -> Iterator[SourceRow]:
     yield from _list_named("skill", files, read_one, settings.workspace)
 
 
-def _list_roles(settings: Settings) -> Iterator[SourceRow]:
-    folders = build_source_folders(settings, find_role_folders(settings))
+def _list_roles(settings: Settings, plugins: Sequence[PluginFiles]) -> Iterator[SourceRow]:
+    folders = build_source_folders(
+        find_role_folders(settings, plugins), settings=settings, plugins=plugins
+    )
     files = [(folder, path) for folder in folders for path in list_role_files(folder)]
 
     def read_one(folder: SourceFolder, path: Path) -> NamedFile:
@@ -291,10 +297,9 @@ def _list_commands(
                 yield SourceRow("command", name, where, "left out", problem.partition(": ")[2])
 
 
-def _list_plugins() -> Iterator[SourceRow]:
+def _list_plugins(used: UsedPlugins) -> Iterator[SourceRow]:
     """Yield what plugins bring besides skills and agents, and the plugins that are not used."""
-    found = load_plugins()
-    for plugin in found.plugins:
+    for plugin in used.plugins:
         where = shorten_home(plugin.root)
         yield from _list_command_files({where: iter_commands(plugin)})
         for path, text in plugin.hooks:
@@ -305,7 +310,7 @@ def _list_plugins() -> Iterator[SourceRow]:
             yield SourceRow("server", name, where, "used", f"of plugin {plugin.name}")
         for what, why in plugin.left_out:
             yield SourceRow("plugin", plugin.name, where, "left out", f"{what}: {why}")
-    for problem in found.problems:
+    for problem in used.problems:
         name, _, why = problem.removeprefix("plugin ").partition(" is not used: ")
         yield SourceRow("plugin", name, "-", "left out", why)
 

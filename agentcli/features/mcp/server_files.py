@@ -42,7 +42,8 @@ def open_trials() -> "ServerTrials":
 
 def build_session_feature(parts: "SessionParts") -> "Servers | None":
     """Return the servers, or None if none is configured."""
-    entries = read_entries(parts.settings, parts.configuration.project)
+    configuration = parts.configuration
+    entries = read_entries(parts.settings, configuration.project, plugins=configuration.plugins)
     if entries is None:
         return None
     from agentcli.features.mcp.servers import Servers
@@ -74,7 +75,9 @@ def _leave_out_unusable(found: "Entries") -> "tuple[Sequence[ServerEntry], Seque
     return (), (*found.problems, missing)
 
 
-def read_entries(settings: Settings, project: Project | None) -> "Entries | None":
+def read_entries(
+    settings: Settings, project: Project | None, *, plugins: "Sequence[PluginFiles]"
+) -> "Entries | None":
     """Return the configured servers. None if no file configures any.
 
     If two have the same name, the user's own file wins over plugins, these over the project's, and
@@ -90,7 +93,7 @@ def read_entries(settings: Settings, project: Project | None) -> "Entries | None
     if project is not None and (theirs := project.read_text("mcp.json")) is not None:
         texts.append((theirs, project.files.directory / "mcp.json", False))
     foreign = project.read_foreign_servers() if project else {}
-    plugins = [plugin for plugin in load_plugins().plugins if plugin.servers]
+    plugins = [plugin for plugin in plugins if plugin.servers]
     if not texts and not foreign and not plugins:
         return None
     from agentcli.features.mcp.entries import (
@@ -151,7 +154,7 @@ def list_known_tools(
     settings: Settings, project: Project | None
 ) -> tuple[list[ToolSpec], list[str]]:
     """Return the accepted tools of servers, and problems of the files that configure servers."""
-    entries = read_entries(settings, project)
+    entries = read_entries(settings, project, plugins=load_plugins().plugins)
     if entries is None:
         return [], []
     approvals = open_approvals()

@@ -21,6 +21,7 @@ from agentcli.features.mcp.servers import Servers
 from agentcli.log.paths import SessionPaths
 from agentcli.session.configuration import load_configuration
 from agentcli.session.permission_gate import PermissionGate
+from agentcli.session.plugins import load_plugins
 from agentcli.session.project import Project
 from agentcli.session.sandbox_host import SandboxHost
 from agentcli.session.secret_masking import build_redactor
@@ -102,7 +103,7 @@ def remove_server(name: str) -> Path:
 
 
 def load_entries(settings: Settings, project: Project | None) -> Entries:
-    return read_entries(settings, project) or Entries()
+    return read_entries(settings, project, plugins=load_plugins().plugins) or Entries()
 
 
 def find_entry(name: str, found: Entries) -> ServerEntry:

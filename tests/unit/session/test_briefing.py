@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.session.configuration import build_rule_finder, load_rules
+from agentcli.session.configuration import Configuration, build_rule_finder, load_rules
 from agentcli.session.context_sources import ProjectInstructions, find_skill_folders
 from agentcli.types.events import CallFinished, CallJudged, ContextNote, Event, Fact, Warned
 from agentcli.types.messages import Json, ToolCall
@@ -39,7 +39,7 @@ def ran(command: str, cwd: Path) -> CallFinished:
 
 def instructions(settings: Settings, past: Sequence[Fact] = ()) -> ProjectInstructions:
     find_rule = build_rule_finder(load_rules(settings), settings.workspace)
-    return ProjectInstructions(settings, find_rule=find_rule, past=past)
+    return ProjectInstructions(Configuration(settings=settings), find_rule=find_rule, past=past)
 
 
 def told_after(briefing: ProjectInstructions, event: Event) -> list[str]:
@@ -97,7 +97,7 @@ def test_folder_of_skills_that_leads_out_of_the_workspace_is_none(settings: Sett
     (settings.workspace / ".claude/skills").symlink_to(settings.workspace.parent)
     (settings.workspace / ".agentcli/skills").mkdir(parents=True)
     assert [
-        path for path in find_skill_folders(settings) if path.is_relative_to(settings.workspace)
+        path for path in find_skill_folders(settings, ()) if path.is_relative_to(settings.workspace)
     ] == [settings.workspace / ".agentcli/skills"]
 
 

@@ -123,7 +123,7 @@ def test_declaring_delegate_reads_no_other_result(
     monkeypatch.setenv("HOME", str(tmp_path))
     write(tmp_path / "log.jsonl", SESSION)
     past = reopen_log(tmp_path / "log.jsonl", version=STARTED.version).facts
-    spec = build_delegate_spec(build_settings({}, workspace=tmp_path), past)
+    spec = build_delegate_spec(build_settings({}, workspace=tmp_path), (), past=past)
     assert spec.deferred
     results = [fact for fact in past if isinstance(fact, CallFinished)]
     assert results
