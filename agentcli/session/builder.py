@@ -38,7 +38,7 @@ from agentcli.session.requirements import (
     build_completion,
     run_command_check,
 )
-from agentcli.session.sandbox_host import SANDBOX_OFF, SandboxHost, find_own_paths
+from agentcli.session.sandbox_host import SANDBOX_OFF, SandboxHost
 from agentcli.session.secret_masking import build_redactor
 from agentcli.session.session import Session, Steering
 from agentcli.session.start import SessionStart, close_unfinished, open_existing, open_new
@@ -163,7 +163,7 @@ def _build_parts(
             mode=mode,
             is_resumed=is_resumed,
         )
-    directories = Directories(settings, own=partial(find_own_paths, paths), emit=emit)
+    directories = Directories(settings, sessions=paths.directory.parent, emit=emit)
     gate = PermissionGate(
         configuration,
         SandboxHost(configuration, paths, emit=emit),

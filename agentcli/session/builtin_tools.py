@@ -257,11 +257,10 @@ class BuiltinTools:
         """The roots that tools work in."""
         from agentcli.system.workspace import Workspace
 
-        folders = self._host.folders
         return Workspace(
             self._settings.workspace,
-            readable=folders.read_by_tools,
-            protected=(*folders.own, *self._host.scripts),
+            readable=self._host.readable.by_tools,
+            protected=(*self._host.own.all, *self._host.scripts),
             hides=self._gate.hides,
             find_temporary=lambda: self._host.temporary,
             added=self.find_added,

@@ -49,7 +49,7 @@ def find_skill_folders(settings: Settings, plugins: "Sequence[PluginFiles]") -> 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadableFolders:
-    """The folders of skills and plugins, which may be outside the workspace."""
+    """The session's outputs, skills and plugins, which may be outside the workspace."""
 
     by_tools: tuple[Path, ...]
     by_commands: tuple[Path, ...]
@@ -57,7 +57,9 @@ class ReadableFolders:
     Of the folders of a repository around the workspace, links are not followed."""
 
 
-def find_readable_folders(settings: Settings, plugins: "Sequence[PluginFiles]") -> ReadableFolders:
+def find_readable_folders(
+    settings: Settings, plugins: "Sequence[PluginFiles]", *, out: Path
+) -> ReadableFolders:
     roots = tuple(plugin.root for plugin in plugins)
     own = _find_user_folders("skills")
     of_plugins = (folder for plugin in plugins for folder in plugin.skills)
@@ -66,8 +68,8 @@ def find_readable_folders(settings: Settings, plugins: "Sequence[PluginFiles]") 
     files = (file for folder in own for file in folder.glob("*/SKILL.md") if file.is_file())
     skills = (Path(os.path.realpath(file.parent)) for file in files)
     return ReadableFolders(
-        by_tools=(*own, *of_plugins, *of_project, *roots),
-        by_commands=(*own, *roots, *around, *skills),
+        by_tools=(out, *own, *of_plugins, *of_project, *roots),
+        by_commands=(out, *own, *roots, *around, *skills),
     )
 
 

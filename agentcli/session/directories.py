@@ -1,19 +1,22 @@
-"""The directories that the user added to the workspace, for all tools and commands of a session.
+"""Agentcli's own directories, and those that the user added to the workspace of a session.
 
-They are grants: what the user added is given to every command, and the file tools reach the same
+What the user added are grants: they are given to every command, and the file tools reach the same
 paths. Only the user can add one. Each is recorded, so a session that is resumed has it again.
 """
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
+from agentcli.session.project import get_trust_directory
+from agentcli.settings import get_user_directory
 from agentcli.system.home import expand_home, locate_home
 from agentcli.system.plain_text import show_controls
 from agentcli.system.protected import is_protected
 from agentcli.system.reserved import Reserved
 from agentcli.types.errors import UsageError
 from agentcli.types.events import Emit, Fact, SessionForked, Warned
+from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.grants import NO_GRANTS, Grants
 from agentcli.types.settings import Settings
 from agentcli.types.user_facts import DirectoryAdded
@@ -32,13 +35,35 @@ _SYSTEM = tuple(
 _STATE = tuple(map(Path, ("/dev", "/proc", "/run", "/sys")))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnDirectories:
+    """Agentcli's settings and records. No command may change them, even in the workspace."""
+
+    settings: Path
+    sessions: Path
+    trust: Path
+
+    @property
+    def records(self) -> tuple[Path, ...]:
+        """The sessions, and the directory of all other records."""
+        return (self.sessions, self.trust.parent)
+
+    @property
+    def all(self) -> tuple[Path, ...]:
+        return (self.settings, *self.records)
+
+
+def locate_own_directories(sessions: Path) -> OwnDirectories:
+    return OwnDirectories(
+        settings=get_user_directory(), sessions=sessions, trust=get_trust_directory()
+    )
+
+
 class Directories:
-    def __init__(
-        self, settings: Settings, *, own: Callable[[], Sequence[Path]], emit: Emit
-    ) -> None:
-        """`own` returns agentcli's directories. Raise UsageError for a bad `add_dir`."""
+    def __init__(self, settings: Settings, *, sessions: Path, emit: Emit) -> None:
+        """`sessions` is the directory of all sessions. Raise UsageError for a bad `add_dir`."""
         self.workspace = Path(os.path.realpath(settings.workspace))
-        self._list_own = own
+        self._sessions = sessions
         self._emit = emit
         self._grants = NO_GRANTS
         self._problems: list[str] = []
@@ -128,7 +153,7 @@ class Directories:
             return "it holds your home directory; add a directory in it"
         if is_protected(path, path.parts):
             return "it belongs to git or to agentcli's settings"
-        own = [Path(os.path.realpath(one)) for one in self._list_own()]
+        own = [Path(os.path.realpath(one)) for one in locate_own_directories(self._sessions).all]
         if any(path.is_relative_to(one) or one.is_relative_to(path) for one in own):
             return "it holds agentcli's own settings or records"
         if why := reserved.why_hidden(path):

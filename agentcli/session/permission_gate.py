@@ -317,7 +317,7 @@ class PermissionGate:
             cwd=lambda: self.host.directory.path,
             find_temporary=lambda: self.host.temporary,
             added=self.find_added,
-            own=self.host.folders.read_by_tools,
+            own=self.host.readable.by_tools,
         )
 
     def _build_decider(self) -> "PolicyDecider":
@@ -327,7 +327,7 @@ class PermissionGate:
             rules=self._rules,
             find_terms=self.host.find_terms,
             is_untrusted=lambda: self._provenance.is_untrusted,
-            own=self.host.folders.own,
+            own=self.host.own.all,
             asks_outside=self.can_ask,
             keeps_sandbox=bool(self._settings.managed) and keeps_sandbox(self._settings),
         )
@@ -338,7 +338,7 @@ class PermissionGate:
 
         return OriginTracker(
             workspace=self._settings.workspace,
-            own=self.host.folders.read_by_tools,
+            own=self.host.readable.by_tools,
             find_temporary=lambda: self.host.temporary,
             added=self.find_added,
             is_confined=lambda: self.host.sandbox is not None,

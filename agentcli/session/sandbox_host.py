@@ -14,14 +14,12 @@ from typing import TYPE_CHECKING
 
 from agentcli.log.paths import SessionPaths
 from agentcli.session.configuration import Configuration
-from agentcli.session.context_sources import find_readable_folders
-from agentcli.session.project import get_trust_directory
-from agentcli.settings import get_user_directory
+from agentcli.session.context_sources import ReadableFolders, find_readable_folders
+from agentcli.session.directories import OwnDirectories, locate_own_directories
 from agentcli.system.lazy import Lazy
 from agentcli.system.own_process import find_own_program
 from agentcli.types.errors import SettingsError
 from agentcli.types.events import Emit, Warned
-from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.tools import WorkingDirectory
 from agentcli.types.verdicts import (
     AnswerGit,
@@ -45,17 +43,6 @@ if TYPE_CHECKING:
     from agentcli.sandbox.ssh_agent import AgentBrokers
 
 SANDBOX_OFF = "the sandbox is off: commands can change all your files and use the network"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionFolders:
-    """The directories besides the workspace that calls may read, or must not change."""
-
-    own: tuple[Path, ...]
-    """Agentcli's settings and records. No command may change them, even in the workspace."""
-    read_by_tools: tuple[Path, ...]
-    read_by_commands: tuple[Path, ...]
-    """Both are the session's outputs, and skills and plugins."""
 
 
 class SandboxHost:
@@ -174,14 +161,13 @@ class SandboxHost:
         )
 
     @cached_property
-    def folders(self) -> SessionFolders:
-        """The directories besides the workspace, found when the first call needs them."""
-        skills = find_readable_folders(self._settings, self._plugins)
-        return SessionFolders(
-            own=find_own_paths(self.paths),
-            read_by_tools=(self.paths.out, *skills.by_tools),
-            read_by_commands=(self.paths.out, *skills.by_commands),
-        )
+    def own(self) -> OwnDirectories:
+        return locate_own_directories(self.paths.directory.parent)
+
+    @cached_property
+    def readable(self) -> ReadableFolders:
+        """The folders outside the workspace, found when the first call needs them."""
+        return find_readable_folders(self._settings, self._plugins, out=self.paths.out)
 
     def find_terms(self) -> "CommandTerms":
         """Return how commands run here."""
@@ -217,15 +203,15 @@ class SandboxHost:
         from agentcli.sandbox.choose import SandboxScope, choose_sandbox, run_probe_alone
         from agentcli.sandbox.limits import CommandLimits
 
-        own = (get_user_directory(), get_trust_directory())
+        own = self.own
         workspace = workspace or self._settings.workspace
         scope = SandboxScope(
             workspace=workspace,
             private=private,
             home=home,
             readable=tuple(readable),
-            protected=(*own, *self.scripts),
-            records=(self.paths.directory.parent, get_trust_directory().parent),
+            protected=(own.settings, own.trust, *self.scripts),
+            records=own.records,
             rejected=self.paths.directory / "rejected",
             limits=CommandLimits(
                 processes=self._settings.command_processes,
@@ -235,7 +221,7 @@ class SandboxHost:
         )
         if self._rules:
             scope = self._deny_paths(scope)
-        for path in (*own, *scope.records):
+        for path in (own.settings, own.trust, *own.records):
             if path.is_relative_to(workspace):
                 path.mkdir(mode=0o700, parents=True, exist_ok=True)  # only what exists can be held
         only = None if self._settings.sandbox == "auto" else self._settings.sandbox
@@ -296,7 +282,7 @@ class SandboxHost:
         try:
             private = self._private.get()
             self._ripgrep = self._link_ripgrep(private / "bin")
-            readable = (*self._ripgrep, *self.folders.read_by_commands)
+            readable = (*self._ripgrep, *self.readable.by_commands)
             home = self._find_home()
             with switch_often():
                 return self.build_sandbox(
@@ -409,8 +395,3 @@ def _find_denied(
         return denied.find_below(directory)
     except SettingsError as error:
         raise OSError(str(error)) from error
-
-
-def find_own_paths(paths: SessionPaths) -> tuple[Path, ...]:
-    """Return agentcli's settings and records. No command may change them, even in the workspace."""
-    return (get_user_directory(), paths.directory.parent, get_trust_directory().parent)

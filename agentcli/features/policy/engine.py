@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import cast
 
-from agentcli.log.paths import SessionPaths
+from agentcli.log.paths import SessionPaths, locate_sessions
 from agentcli.log.reader import read_valid_part
 from agentcli.log.sessions import list_sessions
 from agentcli.permissions.decide import CommandTerms, PolicyDecider
@@ -28,13 +28,8 @@ from agentcli.permissions.subject import SubjectFactory
 from agentcli.sandbox.choose import SandboxScope, choose_sandbox
 from agentcli.sandbox.environment import build_environment
 from agentcli.session.configuration import load_configuration, load_rules
-from agentcli.session.directories import Directories
-from agentcli.session.project import (
-    get_trust_directory,
-    load_project,
-    load_project_rules,
-)
-from agentcli.settings import get_user_directory
+from agentcli.session.directories import Directories, OwnDirectories, locate_own_directories
+from agentcli.session.project import load_project, load_project_rules
 from agentcli.types.errors import SettingsError, UsageError
 from agentcli.types.events import (
     CallFinished,
@@ -81,13 +76,14 @@ def explain_call(settings: Settings, query: str) -> PolicyAnswer:
     tool, tool_input = parse_query(query)
     configuration = load_configuration(settings)
     settings = configuration.settings
-    own = (get_user_directory(), get_trust_directory().parent)
-    added = Directories(settings, own=lambda: own, emit=lambda event: None).find_grants()
+    own = _locate_own(settings)
+    added = Directories(settings, sessions=own.sessions, emit=lambda event: None).find_grants()
     layer, why_none = _find_layer(settings)
     decider = _build_decider(
         configuration.rules,
         workspace=settings.workspace,
         cwd=settings.workspace,
+        own=own,
         is_confined=bool(layer) or settings.sandbox == "off",
         has_sandbox=bool(layer),
     )
@@ -133,7 +129,13 @@ def replay_policy(settings: Settings, runs: str, *, mode: Mode | None) -> Policy
 
     def build_decider(past: PastCall) -> PolicyDecider:
         rules = load_workspace_rules(past.workspace)
-        return _build_decider(rules, workspace=past.workspace, cwd=past.cwd, is_confined=True)
+        return _build_decider(
+            rules,
+            workspace=past.workspace,
+            cwd=past.cwd,
+            own=_locate_own(settings),
+            is_confined=True,
+        )
 
     judged = judge_again(pasts, build_decider)
     return PolicyReplay(
@@ -159,11 +161,16 @@ def _find_layer(settings: Settings) -> tuple[str, str]:
         return sandbox.name, ""
 
 
+def _locate_own(settings: Settings) -> OwnDirectories:
+    return locate_own_directories(settings.sessions or locate_sessions())
+
+
 def _build_decider(
     rules: tuple[PermissionRule, ...],
     *,
     workspace: Path,
     cwd: Path,
+    own: OwnDirectories,
     is_confined: bool,
     has_sandbox: bool = True,
 ) -> PolicyDecider:
@@ -176,7 +183,7 @@ def _build_decider(
         find_terms=lambda: CommandTerms(
             prover=prover, is_confined=is_confined, has_sandbox=has_sandbox
         ),
-        own=(get_user_directory(), get_trust_directory().parent),
+        own=own.all,
     )
 
 

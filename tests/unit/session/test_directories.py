@@ -45,8 +45,8 @@ def build(
     settings = Settings(
         workspace=workspace, add_dir=tuple(map(str, added)), directories=directories
     )
-    own = Path(os.environ["HOME"]).parent / "own"
-    return Directories(settings, own=lambda: (own,), emit=heard.events.append)
+    sessions = Path(os.environ["HOME"]).parent / "own/sessions"
+    return Directories(settings, sessions=sessions, emit=heard.events.append)
 
 
 def test_directory_of_the_command_line_is_recorded_once_it_starts(
