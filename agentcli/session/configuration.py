@@ -76,10 +76,6 @@ class Configuration:
         """True if the model may ask for pages, or for a tool of its provider that does."""
         return self.settings.web or bool(self.settings.hosted) or self.allows_web
 
-    def build_rule_finder(self) -> FindRule:
-        """Build the search for a rule against reading a file unasked."""
-        return build_rule_finder(self.rules, self.settings.workspace)
-
 
 def load_configuration(
     settings: Settings, *, uses_project: bool = True, uses_hooks: bool = False
@@ -169,11 +165,11 @@ def _load_all_rules(settings: Settings, project: Project | None) -> "tuple[Permi
     )
 
 
-def build_rule_finder(rules: "Sequence[PermissionRule]", workspace: Path) -> FindRule:
-    """Build the search for a rule against reading a file unasked."""
+def build_rule_finder(rules: "Sequence[PermissionRule]", workspace: Path) -> FindRule | None:
+    """Build the search for a rule against reading a file unasked. Return None if there is none."""
     strict = [rule for rule in rules if rule.decision != "allow"]
     if not strict:
-        return lambda path: ""
+        return None
     from agentcli.permissions.command_patterns import Likeness
     from agentcli.permissions.subject import CallSubject, ReachedPath
 

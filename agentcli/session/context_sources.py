@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentcli.agent.context_notes import EnvironmentNotes, PlanTracker
-from agentcli.agent.instructions import FindRule, InstructionFiles
-from agentcli.session.configuration import Configuration
+from agentcli.agent.instructions import InstructionFiles
+from agentcli.session.configuration import Configuration, build_rule_finder
 from agentcli.settings import get_user_directory
 from agentcli.system.agent_files import (
     ROLES,
@@ -168,16 +168,14 @@ class ProjectInstructions:
         self,
         configuration: Configuration,
         *,
-        find_rule: FindRule | None,
         past: Iterable[Fact] = (),
         clean: Callable[[str], str] = str,
     ) -> None:
-        """`find_rule` is None without rules.
-        `past` holds the facts of a resumed session: its context notes are not repeated.
+        """`past` holds the facts of a resumed session: its context notes are not repeated.
         `clean` is applied before comparing, since recorded notes were cleaned too."""
         self._settings = configuration.settings
         self._plugins = configuration.plugins
-        self._find_rule = find_rule
+        self._find_rule = build_rule_finder(configuration.rules, self._settings.workspace)
         self._clean = clean
         self._due: list[ContextNote | Warned] = []
         self.rewind(past)
@@ -289,18 +287,13 @@ def build_context_sources(
     wants_plan: bool = True,
 ) -> ContextSources:
     """Build the sources. `past` holds the facts of a resumed session: no note is repeated."""
-    settings, has_rules = configuration.settings, bool(configuration.rules)
+    settings = configuration.settings
     return ContextSources(
-        instructions=ProjectInstructions(
-            configuration,
-            find_rule=configuration.build_rule_finder() if has_rules else None,
-            past=past,
-            clean=clean,
-        ),
+        instructions=ProjectInstructions(configuration, past=past, clean=clean),
         environment=EnvironmentNotes(
             settings.workspace,
             past,
-            hosts=configuration.granted_hosts if has_rules else (),
+            hosts=configuration.granted_hosts,
             has_sandbox=settings.sandbox != "off",
         ),
         plan_tracker=PlanTracker(past, wants_plan=wants_plan),

@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from agentcli.agent.dispatch import Clean
-from agentcli.agent.instructions import FindRule
 from agentcli.permissions.masking import EventMasking
 from agentcli.permissions.secrets import Redactor
-from agentcli.session.configuration import WEB_FETCH, Configuration, build_rule_finder
+from agentcli.session.configuration import WEB_FETCH, Configuration
 from agentcli.session.managed import keeps_sandbox
 from agentcli.session.model import SessionModel
 from agentcli.session.sandbox_host import SandboxHost
@@ -220,11 +219,6 @@ class PermissionGate:
         return lambda path: self._decider.get().denies_reading(
             ReachedPath(path, Path(os.path.realpath(path))), root=root
         )
-
-    @cached_property
-    def find_read_rule(self) -> FindRule:
-        """The search for a rule against reading a file unasked."""
-        return build_rule_finder(self._rules, self._settings.workspace)
 
     def close(self) -> None:
         self.host.close()

@@ -199,7 +199,7 @@ class ChildAgents(SessionFeature):
             own_parts if workspace is None else build_parts_beside(own_parts, workspace, journal)
         )
         toolset = self._build_toolset(parts, role, lambda: journal.facts)
-        instructions = ProjectInstructions(parts.configuration, find_rule=parts.gate.find_read_rule)
+        instructions = ProjectInstructions(parts.configuration)
         journal.subscribe(instructions)
         child = Delegation(child_id=journal.session, role=role.name, task=task)
         model = model or self._choose_model(role)

@@ -114,7 +114,7 @@ def build_first_request(settings: Settings) -> FirstRequest:
     settings = configuration.settings
     toolset = build_toolset(configuration)
     model = _find_known_model(settings)
-    instructions = ProjectInstructions(configuration, find_rule=configuration.build_rule_finder())
+    instructions = ProjectInstructions(configuration)
     facts = (
         *instructions.build_start_notes(),
         *load_roles(configuration, tools=toolset.specs)[1],

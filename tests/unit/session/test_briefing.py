@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.session.configuration import Configuration, build_rule_finder, load_rules
+from agentcli.session.configuration import Configuration, load_rules
 from agentcli.session.context_sources import ProjectInstructions, find_skill_folders
 from agentcli.types.events import CallFinished, CallJudged, ContextNote, Event, Fact, Warned
 from agentcli.types.messages import Json, ToolCall
@@ -38,8 +38,8 @@ def ran(command: str, cwd: Path) -> CallFinished:
 
 
 def instructions(settings: Settings, past: Sequence[Fact] = ()) -> ProjectInstructions:
-    find_rule = build_rule_finder(load_rules(settings), settings.workspace)
-    return ProjectInstructions(Configuration(settings=settings), find_rule=find_rule, past=past)
+    configuration = Configuration(settings=settings, rules=load_rules(settings))
+    return ProjectInstructions(configuration, past=past)
 
 
 def told_after(briefing: ProjectInstructions, event: Event) -> list[str]:
