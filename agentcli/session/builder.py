@@ -107,7 +107,7 @@ def open_session(
             sum_spent=start.sum_spending,
             emit=journal.append,
         )
-        parts = _build_parts(
+        parts = build_parts(
             configuration,
             start.paths,
             is_resumed=bool(start.past.facts),
@@ -139,16 +139,16 @@ def _choose_cache(settings: Settings, *, is_run: bool) -> Settings:
     return replace(settings, cache="5m" if is_run else "1h")
 
 
-def _build_parts(
+def build_parts(
     configuration: Configuration,
     paths: SessionPaths,
     *,
-    is_resumed: bool,
     journal: Journal,
     model: SessionModel,
     redactor: Redactor,
-    ask_user: AskUser | None,
-    editor: "EditorFiles | None",
+    is_resumed: bool = False,
+    ask_user: AskUser | None = None,
+    editor: "EditorFiles | None" = None,
 ) -> SessionParts:
     """Build the parts: the permission gate with all it needs, then the tools, which need it."""
     settings, emit = configuration.settings, journal.append
@@ -225,19 +225,17 @@ def build_parts_beside(parts: SessionParts, workspace: Path, journal: Journal) -
     configuration, gate = parts.configuration, parts.gate
     mode = _MODES_BESIDE.get(gate.mode, gate.mode)
     agreed = (rule for rule in gate.agreed_rules if rule.lasts in INHERITED)
-    return _build_parts(
+    return build_parts(
         replace(
             configuration,
             settings=replace(parts.settings, workspace=workspace, mode=mode),
             rules=(*configuration.rules, *agreed),
         ),
         parts.paths,
-        is_resumed=False,
         journal=journal,
         model=parts.model,
         redactor=gate.redactor,
         ask_user=gate.ask if gate.can_ask else None,
-        editor=None,
     )
 
 

@@ -17,7 +17,7 @@ from agentcli.types.events import CallFinished, SessionEnded
 from tests.support.confined import LAYERS, confined
 from tests.support.mcp_links import describe_asking_server
 from tests.support.processes import running, unique_seconds, until
-from tests.support.program import environment, script, write_fork_command
+from tests.support.program import agentcli, environment, script, write_fork_command
 
 T = TypeVar("T")
 
@@ -92,6 +92,46 @@ def test_cancelled_call_ends_its_command_and_the_server_goes_on(home: Path) -> N
     assert running(sleeping) == []
     ((cancelled, read_one),) = results(home)
     assert (cancelled.error, read_one.status) == ("cancelled", "ok")
+
+
+def test_added_directory_is_read_and_changed_like_the_workspace(home: Path) -> None:
+    other = home.with_name("other")
+    other.mkdir()
+    (other / "b.txt").write_text("two\n")
+    edit = {"path": str(other / "b.txt"), "old_text": "two", "new_text": "three"}
+
+    async def use(server: Client) -> list[str]:
+        calls = [
+            server.call_tool("read_file", {"path": str(other / "b.txt")}),
+            server.call_tool("edit_file", edit),
+            server.call_tool("bash", {"command": f"cat {other}/b.txt && touch {other}/made"}),
+        ]
+        return [said(await call) for call in calls]
+
+    read, _, ran = used(home, use, "--mode", "auto", "--add-dir", str(other))
+    assert read == "1\ttwo"
+    assert ran.startswith("three\n")
+    assert [one.status for one in results(home)[0]] == ["ok", "ok", "ok"]
+    assert sorted(path.name for path in other.iterdir()) == ["b.txt", "made"]
+    assert agentcli("undo", "-C", home.with_name("work"), home=home).code == 0
+    assert [path.name for path in other.iterdir()] == ["b.txt"]
+
+
+def test_model_judges_where_a_rule_says_so(home: Path) -> None:
+    evaluator = script(home / "s.json", ['{"decision": "allow", "reason": "harmless"}', "Hm."])
+    files = home / ".config/agentcli"
+    files.mkdir(parents=True)
+    (files / "rules.toml").write_text('[[rule]]\ndecision = "judge"\nrule = "bash(touch:*)"\n')
+    (files / "settings.toml").write_text(f'evaluator = "{evaluator}"\n')
+
+    async def use(server: Client) -> list[str]:
+        names = ("one", "two")
+        calls = [server.call_tool("bash", {"command": f"touch {name}"}) for name in names]
+        return [said(await call) for call in calls]
+
+    _, denied = used(home, use)
+    assert denied.startswith("Denied: ")
+    assert sorted(path.name for path in home.with_name("work").iterdir()) == ["a.txt", "one"]
 
 
 def test_two_clients_have_a_server_and_a_session_each(home: Path) -> None:

@@ -8,25 +8,23 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from itertools import count
 from typing import TypeAlias
 
 from agentcli import __version__
 from agentcli.agent.journal import Journal
 from agentcli.agent.limits import Breaker
-from agentcli.agent.toolset import Load, Toolset
+from agentcli.agent.toolset import Load
 from agentcli.log.writer import LogWriter
 from agentcli.permissions.masking import EventMasking
 from agentcli.providers.scripted import ModelScript, ScriptedProvider
-from agentcli.session.builder import open_session
-from agentcli.session.builtin_tools import BuiltinTools
-from agentcli.session.checkpoints import Checkpoints
+from agentcli.session.builder import build_parts, open_session
 from agentcli.session.configuration import load_configuration
-from agentcli.session.hooks import build_hooks, warn_of_hooks
-from agentcli.session.model import ModelInUse
+from agentcli.session.hooks import warn_of_hooks
+from agentcli.session.model import ModelInUse, SessionModel
 from agentcli.session.parts import build_dispatcher
-from agentcli.session.permission_gate import PermissionGate
-from agentcli.session.sandbox_host import SANDBOX_OFF, SandboxHost
+from agentcli.session.sandbox_host import SANDBOX_OFF
 from agentcli.session.secret_masking import build_redactor
 from agentcli.session.start import open_new
 from agentcli.types.answers import AnswerParts
@@ -34,6 +32,7 @@ from agentcli.types.deltas import CallProgress
 from agentcli.types.errors import EXIT_OF_ENDING, AgentError, Ending, Exit, ToolError
 from agentcli.types.events import (
     CallJudged,
+    Emit,
     Event,
     ModelReplied,
     SessionEnded,
@@ -44,6 +43,7 @@ from agentcli.types.events import (
 )
 from agentcli.types.messages import AssistantMessage, Json, Text, ToolCall, UserMessage
 from agentcli.types.settings import Settings
+from agentcli.types.spending import NO_SPENDING
 from agentcli.types.tools import (
     Effect,
     ErrorKind,
@@ -53,7 +53,6 @@ from agentcli.types.tools import (
     ToolResult,
     ToolSpec,
 )
-from agentcli.types.verdicts import CurrentMode
 
 CLIENT = "client/mcp"
 SHOWN_CHARS = 200
@@ -70,12 +69,11 @@ OnProgress: TypeAlias = Callable[[str], None]
 class ToolServer:
     def __init__(self, settings: Settings) -> None:
         """Open a session for the calls. Raise AgentError if that fails."""
-        self._configuration = configuration = load_configuration(settings, uses_hooks=True)
+        configuration = load_configuration(settings, uses_hooks=True)
         self._settings = settings = configuration.settings
         self._start = open_new(settings.sessions)
-        paths = self._start.paths
-        self._log = LogWriter(paths.log, prev=self._start.last_hash)
-        redactor = build_redactor(self._settings)
+        self._log = LogWriter(self._start.paths.log, prev=self._start.last_hash)
+        redactor = build_redactor(settings)
         self._on_progress: OnProgress = _ignore_progress
         self._journal = Journal(
             self._start.session,
@@ -83,43 +81,23 @@ class ToolServer:
             listeners=(self._listen,),
             mask=EventMasking(redactor),
         )
-        emit, mode = self._journal.append, CurrentMode(value=self._settings.mode)
-        self._hooks = None
-        if configuration.hooks:
-            self._hooks = build_hooks(
-                configuration,
-                paths,
-                emit=emit,
-                clean=redactor.mask,
-                mode=mode,
-                is_resumed=False,
-            )
-        self._gate = PermissionGate(
+        self._parts = build_parts(
             configuration,
-            SandboxHost(configuration, paths, emit=emit),
+            self._start.paths,
+            journal=self._journal,
+            model=_build_model(settings, self._journal.append),
             redactor=redactor,
-            mode=mode,
-            hooks=self._hooks.engine if self._hooks else None,
         )
-        nobody = ModelInUse(
-            provider=ScriptedProvider(ModelScript(replies=())),
-            name=CLIENT,
-            price=lambda usage: 0.0,
-            images=True,
-        )
-        self._builtin_tools = BuiltinTools(
-            self._settings, gate=self._gate, model=lambda: nobody, emit=emit
-        )
-        self._checkpoints = Checkpoints(paths, workspace=settings.workspace, emit=emit)
-        self._toolset = Toolset(self._iter_offers())
+        self._toolset = self._parts.toolset
+        self._toolset.add(self._iter_offers())
         self._breaker = Breaker()
         self._dispatcher = build_dispatcher(
             self._toolset,
             settings=settings,
-            gate=self._gate,
+            gate=self._parts.gate,
             journal=self._journal,
             breaker=self._breaker,
-            hooks=self._hooks,
+            hooks=self._parts.hooks,
         )
         self._one_at_a_time = asyncio.Lock()
         self._numbers = count(1)
@@ -136,7 +114,7 @@ class ToolServer:
         )
 
     def _describe_commands(self) -> str:
-        sandbox = self._gate.host.sandbox
+        sandbox = self._parts.gate.host.sandbox
         if sandbox is not None:
             return (
                 f"Commands run in a sandbox ({sandbox.name}), without network access unless a "
@@ -166,19 +144,21 @@ class ToolServer:
         return result
 
     async def close(self) -> None:
+        parts = self._parts
         async with AsyncExitStack() as last_first:  # each of them, even if another fails
             last_first.callback(self._start.lock.release)
             last_first.callback(self._log.close)
             last_first.callback(self._journal.append, SessionEnded(exit_code=Exit.DONE))
-            last_first.callback(self._gate.close)
-            last_first.callback(self._checkpoints.close)
-            last_first.push_async_callback(self._builtin_tools.close)
-            if self._hooks is not None:
-                last_first.push_async_callback(self._hooks.run_session_end, Exit.DONE)
+            last_first.push_async_callback(parts.model.close)
+            last_first.callback(parts.gate.close)
+            last_first.callback(parts.checkpoints.close)
+            last_first.push_async_callback(parts.builtin_tools.close)
+            if parts.hooks is not None:
+                last_first.push_async_callback(parts.hooks.run_session_end, Exit.DONE)
 
     def _iter_offers(self) -> Iterator[tuple[ToolSpec, Load]]:
-        yield from self._checkpoints.wrap_offers(
-            self._builtin_tools.iter_offers(lambda: self._journal.facts)
+        yield from self._parts.checkpoints.wrap_offers(
+            self._parts.builtin_tools.iter_offers(lambda: self._journal.facts)
         )
         run: Tool = RunTaskTool(self._run_task)
         yield run.spec, lambda: run
@@ -227,10 +207,29 @@ class ToolServer:
                 **self._toolset.build_terms(),
             )
         )
+        self._parts.directories.start(())
         if self._settings.sandbox == "off":
             self._journal.append(Warned(code="sandbox.off", message=SANDBOX_OFF))
-        for warning in warn_of_hooks(self._configuration, self._toolset.names):
+        for warning in warn_of_hooks(self._parts.configuration, self._toolset.names):
             self._journal.append(warning)
+
+
+def _build_model(settings: Settings, emit: Emit) -> SessionModel:
+    """Build the model of a session that a client speaks in. Calls are evaluated by another one."""
+    client = ModelInUse(
+        provider=ScriptedProvider(ModelScript(replies=())),
+        name=CLIENT,
+        price=lambda usage: 0.0,
+        images=True,
+    )
+    evaluator = settings.evaluator or settings.model or ""
+    return SessionModel(
+        client,
+        settings=replace(settings, evaluator=evaluator),
+        past=(),
+        sum_spent=lambda: NO_SPENDING,
+        emit=emit,
+    )
 
 
 class RunTaskTool:
