@@ -36,7 +36,6 @@ from agentcli.session.requirements import (
     RunRequirements,
     apply_tool_choice,
     build_completion,
-    run_command_check,
 )
 from agentcli.session.sandbox_host import SANDBOX_OFF, SandboxHost
 from agentcli.session.secret_masking import build_redactor
@@ -200,9 +199,7 @@ def build_parts(
         edit_checks=EditChecks(
             settings.workspace,
             settings.checks,
-            run_check=partial(
-                run_command_check, builtin_tools, settings.workspace, EDIT_CHECK_TIMEOUT_S
-            ),
+            run_check=partial(builtin_tools.run_command, timeout_s=EDIT_CHECK_TIMEOUT_S),
             may_run_commands=lambda: gate.host.may_run_commands,
             emit=emit,
         ),

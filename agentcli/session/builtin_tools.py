@@ -19,13 +19,22 @@ from agentcli.session.permission_gate import PermissionGate
 from agentcli.system.lazy import Lazy
 from agentcli.tools.contracts import INPUT_TOOL, load_spec
 from agentcli.tools.patch.contract import load_patch_spec
+from agentcli.types.checks import Verified
 from agentcli.types.deltas import CommandEnded
+from agentcli.types.errors import ToolError
 from agentcli.types.events import ContextNote, Emit, Fact, NoteReason
-from agentcli.types.grants import Grants
+from agentcli.types.grants import NO_GRANTS, Grants
 from agentcli.types.messages import Image
 from agentcli.types.own_tools import BUILT_IN
 from agentcli.types.settings import Settings
-from agentcli.types.tools import Command, Tool, ToolResult, ToolSpec, WorkingDirectory
+from agentcli.types.tools import (
+    Command,
+    Tool,
+    ToolContext,
+    ToolResult,
+    ToolSpec,
+    WorkingDirectory,
+)
 from agentcli.types.verdicts import Sandbox
 
 if TYPE_CHECKING:
@@ -250,6 +259,37 @@ class BuiltinTools:
             timeout_limit_s=self._settings.tool_timeout,
             output_limit_bytes=self._settings.command_output,
             emit=self._emit,
+        )
+
+    async def run_command(
+        self, command: str, *, timeout_s: float, grants: Grants = NO_GRANTS
+    ) -> Verified:
+        """Run a command of the user like a bash call, in the same sandbox and with its own log."""
+        from agentcli.tools.bash import BashArgs
+
+        # Not checked: the limit of this field is meant for models.
+        args = BashArgs(command=command, timeout=timeout_s)
+        context = ToolContext(
+            call_id="verify",
+            workspace=self._settings.workspace,
+            progress=lambda text: None,
+            grants=grants | self.find_added(),
+        )
+        try:
+            output = await self.build_bash().run(args, context)
+        except ToolError as error:
+            return Verified(command=command, exit_code=None, output=str(error))
+        ran = output.details
+        assert isinstance(ran, Command)
+        text = "".join(getattr(block, "text", "") for block in output.content)
+        return Verified(
+            command=command,
+            exit_code=None if ran.timed_out else ran.exit_code,
+            output=text,
+            duration_s=round(ran.duration_s, 3),
+            log_path=ran.log_path,
+            output_sha256=ran.output_sha256,
+            timed_out=ran.timed_out,
         )
 
     @cached_property

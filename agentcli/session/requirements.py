@@ -16,13 +16,13 @@ from agentcli.agent.toolset import Load, Toolset
 from agentcli.session.builtin_tools import BuiltinTools
 from agentcli.session.parts import SessionParts
 from agentcli.types.checks import BaseCheck, Verified, is_file_of_check
-from agentcli.types.errors import SettingsError, ToolError, UsageError
+from agentcli.types.errors import SettingsError, UsageError
 from agentcli.types.events import Checkpointed, Fact, SessionResumed, SessionStarted
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.grants import NO_GRANTS, Grants
 from agentcli.types.messages import Json
 from agentcli.types.provider import ToolChoice
-from agentcli.types.tools import Command, ToolContext, ToolSpec
+from agentcli.types.tools import ToolSpec
 from agentcli.types.verdicts import Mode
 
 if TYPE_CHECKING:
@@ -230,45 +230,9 @@ class CheckRunner:
         return BaseCheck(files=files, exit_code=run.exit_code, output=run.output)
 
     async def run(self, command: str, grants: Grants = NO_GRANTS) -> Verified:
-        return await run_command_check(
-            self._builtin_tools, self._workspace, self._timeout_s, command, grants
+        return await self._builtin_tools.run_command(
+            command, timeout_s=self._timeout_s, grants=grants
         )
-
-
-async def run_command_check(
-    builtin_tools: BuiltinTools,
-    workspace: Path,
-    timeout_s: float,
-    command: str,
-    grants: Grants = NO_GRANTS,
-) -> Verified:
-    """Run a check like a bash call, in the same sandbox and with its own log."""
-    from agentcli.tools.bash import BashArgs
-
-    # Not checked: the limit of this field is meant for models.
-    args = BashArgs(command=command, timeout=timeout_s)
-    context = ToolContext(
-        call_id="verify",
-        workspace=workspace,
-        progress=lambda text: None,
-        grants=grants | builtin_tools.find_added(),
-    )
-    try:
-        output = await builtin_tools.build_bash().run(args, context)
-    except ToolError as error:
-        return Verified(command=command, exit_code=None, output=str(error))
-    ran = output.details
-    assert isinstance(ran, Command)
-    text = "".join(getattr(block, "text", "") for block in output.content)
-    return Verified(
-        command=command,
-        exit_code=None if ran.timed_out else ran.exit_code,
-        output=text,
-        duration_s=round(ran.duration_s, 3),
-        log_path=ran.log_path,
-        output_sha256=ran.output_sha256,
-        timed_out=ran.timed_out,
-    )
 
 
 def _open_scratch() -> "TemporaryDirectory[str]":

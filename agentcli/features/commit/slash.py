@@ -9,7 +9,6 @@ import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from agentcli.session.requirements import run_command_check
 from agentcli.system.git import run_git
 from agentcli.types.errors import ProviderError, SettingsError, UsageError
 from agentcli.types.events import Checkpointed, Fact, NoteReason, TurnStarted
@@ -191,7 +190,7 @@ async def _draft_message(host: CommandHost, plan: CommitPlan) -> str:
 
 async def _commit(host: CommandHost, plan: CommitPlan, message: str) -> None:
     session, command = host.session, plan.build_command(message)
-    running = run_command_check(session.builtin_tools, host.settings.workspace, COMMIT_S, command)
+    running = session.builtin_tools.run_command(command, timeout_s=COMMIT_S)
     ran = await host.wait_for("Committing", running)
     if ran.exit_code != 0:
         host.say(escape(ran.output), "failed")
