@@ -188,7 +188,7 @@ def build_parts(
         paths=paths,
         journal=journal,
         toolset=toolset,
-        catalogue=ToolCatalog(toolset, window_tokens=model.get_window(), past=journal.facts),
+        catalog=ToolCatalog(toolset, window_tokens=model.get_window(), past=journal.facts),
         model=model,
         hooks=hooks,
         gate=gate,
@@ -331,7 +331,7 @@ def _add_tools(
     for feature in features.values():
         parts.toolset.add(feature.offers)
     if foreign := [offer for feature in features.values() for offer in feature.foreign_offers]:
-        parts.catalogue.admit(foreign)
+        parts.catalog.admit(foreign)
 
 
 def _get_tool(tool: Tool) -> Tool:

@@ -345,7 +345,7 @@ def load_outliner(settings: "Settings", tools: "BuiltinTools") -> "OutlineFile |
 
 
 def build_session_features(parts: "SessionParts") -> Mapping[str, SessionFeature]:
-    """Build what features add to a session. Raise SettingsError if one cannot be had."""
+    """Build what features add to a session. Raise SettingsError if one cannot be built."""
     built = {
         name: import_module(entry.module).build_session_feature(parts)
         for name, entry in SESSION_FEATURES.items()

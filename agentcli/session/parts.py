@@ -40,7 +40,7 @@ class SessionParts:
     paths: SessionPaths
     journal: Journal
     toolset: Toolset
-    catalogue: ToolCatalog
+    catalog: ToolCatalog
     model: SessionModel
     hooks: SessionHooks | None
     """None if no hooks file has any."""

@@ -76,8 +76,9 @@ class SandboxHost:
         self._is_needed = False
 
     def prepare(self, run_probe: RunProbe) -> Sandbox | None:
-        """Make the sandbox ahead, perhaps in another thread. Nobody notices before it is needed.
+        """Make the sandbox ahead, perhaps in another thread.
 
+        Warnings are held back until it is needed.
         `run_probe` runs the proof, if it is not made yet."""
         return self._sandbox.get(partial(self._choose_sandbox, run_probe))
 

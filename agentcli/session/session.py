@@ -98,12 +98,12 @@ class Session:
         features: Mapping[str, SessionFeature],
         preparation: Preparation,
     ) -> None:
-        """`features` are by name what they add to this session."""
+        """`features` maps names to what each feature adds."""
         self.settings = parts.settings
         self.paths = parts.paths
         self.journal = parts.journal
         self.gate = parts.gate
-        self.catalogue = parts.catalogue
+        self.catalog = parts.catalog
         self.builtin_tools = parts.builtin_tools
         self.model_switch = parts.model
         self.model_client = model_client

@@ -97,11 +97,11 @@ def test_tools_of_a_late_server_are_found_as_soon_as_it_is_ready(tmp_path: Path)
         servers = session.features["mcp"]
         assert isinstance(servers, Servers)
         await session.run_turn("go")
-        declared = [spec.name for spec in session.catalogue.toolset.declared]
+        declared = [spec.name for spec in session.catalog.toolset.declared]
         trial.gate.touch()
         await until(lambda: bool(servers.list_states()[0].tools))
         await session.run_turn("go on")
-        now = [spec.name for spec in session.catalogue.toolset.declared]
+        now = [spec.name for spec in session.catalog.toolset.declared]
         assert now == [*declared, "nasty__echo"]
         await session.close(Exit.DONE)
 

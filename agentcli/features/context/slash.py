@@ -14,7 +14,7 @@ async def run_context(host: CommandHost, rest: str) -> None:
     found = measure_context(
         session.facts,
         session=session.paths.id,
-        tools=session.catalogue.toolset.declared,
+        tools=session.catalog.toolset.declared,
         window_tokens=session.model_switch.get_window(),
     )
     paint = host.renderer.paint
@@ -47,6 +47,6 @@ async def run_btw(host: CommandHost, rest: str) -> None:
 
 
 async def run_tools(host: CommandHost, rest: str) -> None:
-    toolset = host.session.catalogue.toolset
+    toolset = host.session.catalog.toolset
     host.print_table(list_tool_rows(toolset))
     host.say("\n".join(list_token_costs(toolset)), "dim")

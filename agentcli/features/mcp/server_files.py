@@ -57,7 +57,7 @@ def build_session_feature(parts: "SessionParts") -> "Servers | None":
         emit=parts.journal.append,
         takes_images=lambda: parts.model.current.images,
         wrap_offers=parts.checkpoints.wrap_offers,
-        catalogue=parts.catalogue,
+        catalogue=parts.catalog,
         sampling=build_sampling(parts),
         problems=problems,
     )
