@@ -10,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agentcli.agent.instructions import FindRule
 from agentcli.session.managed import (
     MANAGED_DIRECTORY,
     apply_managed,
@@ -75,6 +74,22 @@ class Configuration:
     def uses_web(self) -> bool:
         """True if the model may ask for pages, or for a tool of its provider that does."""
         return self.settings.web or bool(self.settings.hosted) or self.allows_web
+
+    def find_read_rule(self, path: Path) -> str:
+        """Return the rule against reading a file unasked, or "" if there is none."""
+        strict = [rule for rule in self.rules if rule.decision != "allow"]
+        if not strict:
+            return ""
+        from agentcli.permissions.command_patterns import Likeness
+        from agentcli.permissions.subject import CallSubject, ReachedPath
+
+        root = Path(os.path.realpath(self.settings.workspace))
+        reached = ReachedPath(path, Path(os.path.realpath(path)))
+        subject = CallSubject(
+            tool="read_file", root=root, cwd=root, paths=(reached,), effect=Effect.READ
+        )
+        found = (rule.cited for rule in strict if rule.judge_likeness(subject) is Likeness.YES)
+        return next(found, "")
 
 
 def load_configuration(
@@ -163,27 +178,6 @@ def _load_all_rules(settings: Settings, project: Project | None) -> "tuple[Permi
         ),
         *theirs,
     )
-
-
-def build_rule_finder(rules: "Sequence[PermissionRule]", workspace: Path) -> FindRule | None:
-    """Build the search for a rule against reading a file unasked. Return None if there is none."""
-    strict = [rule for rule in rules if rule.decision != "allow"]
-    if not strict:
-        return None
-    from agentcli.permissions.command_patterns import Likeness
-    from agentcli.permissions.subject import CallSubject, ReachedPath
-
-    root = Path(os.path.realpath(workspace))
-
-    def find_rule(path: Path) -> str:
-        reached = ReachedPath(path, Path(os.path.realpath(path)))
-        subject = CallSubject(
-            tool="read_file", effect=Effect.READ, root=root, cwd=root, paths=(reached,)
-        )
-        found = (rule.cited for rule in strict if rule.judge_likeness(subject) is Likeness.YES)
-        return next(found, "")
-
-    return find_rule
 
 
 def read_user_hooks(path: Path) -> "HooksFile | None":

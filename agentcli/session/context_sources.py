@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from agentcli.agent.context_notes import EnvironmentNotes, PlanTracker
 from agentcli.agent.instructions import InstructionFiles
-from agentcli.session.configuration import Configuration, build_rule_finder
+from agentcli.session.configuration import Configuration
 from agentcli.settings import get_user_directory
 from agentcli.system.agent_files import (
     ROLES,
@@ -173,9 +173,8 @@ class ProjectInstructions:
     ) -> None:
         """`past` holds the facts of a resumed session: its context notes are not repeated.
         `clean` is applied before comparing, since recorded notes were cleaned too."""
+        self._configuration = configuration
         self._settings = configuration.settings
-        self._plugins = configuration.plugins
-        self._find_rule = build_rule_finder(configuration.rules, self._settings.workspace)
         self._clean = clean
         self._due: list[ContextNote | Warned] = []
         self.rewind(past)
@@ -186,7 +185,7 @@ class ProjectInstructions:
             self._settings.workspace,
             user_directory=get_user_directory(),
             other_user_directories=list_user_folders("instructions"),
-            find_rule=self._find_rule,
+            find_rule=self._configuration.find_read_rule,
         )
         self._known = {fact.text for fact in facts if isinstance(fact, ContextNote)}
         self._due = []
@@ -224,7 +223,7 @@ class ProjectInstructions:
             self._due += self._instructions.collect_notes(path)
 
     def _build_skills_notes(self) -> Sequence[ContextNote | Warned]:
-        settings, plugins = self._settings, self._plugins
+        settings, plugins = self._settings, self._configuration.plugins
         folders = find_skill_folders(settings, plugins)
         if not folders:
             return ()

@@ -34,7 +34,7 @@ from agentcli.permissions.claude_settings import ClaudeSettings
 from agentcli.permissions.foreign_files import get_servers, read_object
 from agentcli.permissions.plugin_files import PluginFiles
 from agentcli.permissions.project_files import describe_hooks
-from agentcli.session.configuration import build_rule_finder, load_rules
+from agentcli.session.configuration import Configuration, load_rules
 from agentcli.session.context_sources import (
     build_source_folders,
     find_role_folders,
@@ -126,12 +126,12 @@ def _show_path(path: Path, workspace: Path) -> str:
 def _collect_instructions(
     settings: Settings, project: Project | None
 ) -> Sequence[ContextNote | Warned]:
-    rules = load_rules(settings, project)
+    configuration = Configuration(settings=settings, rules=load_rules(settings, project))
     files = InstructionFiles(
         settings.workspace,
         user_directory=get_user_directory(),
         other_user_directories=list_user_folders("instructions"),
-        find_rule=build_rule_finder(rules, settings.workspace),
+        find_rule=configuration.find_read_rule,
     )
     return files.build_start_notes()
 
