@@ -101,6 +101,7 @@ class PermissionGate:
         self.host = host
         self.redactor = redactor
         self.find_added = find_added
+        self.can_ask: bool = ask_user is not None
         self._settings = configuration.settings
         self._rules = configuration.rules
         self._mode = mode or CurrentMode(value=self._settings.mode)
@@ -158,10 +159,6 @@ class PermissionGate:
     def find_origin(self, call: PreparedCall, output: Output) -> str:
         """Return the origin of a result's text, or "" if it comes from the workspace."""
         return self._provenance(call, output)
-
-    @property
-    def can_ask(self) -> bool:
-        return self._ask_user is not None
 
     async def ask(self, question: Question) -> Verdict:
         """Put a question to the user, one at a time. Deny it if nobody can be asked."""
