@@ -53,12 +53,9 @@ class PromptCommands:
         return [*self.problems[:PROBLEMS_SHOWN], *([f"and {more} more"] if more > 0 else [])]
 
 
-def load_prompt_commands(
-    settings: Settings, *, used_names: Collection[str] = (), project: Project | None = None
-) -> PromptCommands:
+def load_prompt_commands(settings: Settings, *, used_names: Collection[str] = ()) -> PromptCommands:
     """Load all commands and skills. `used_names` already have a meaning."""
-    if project is None:
-        project = load_project(settings.workspace, trust_project=settings.trust_project)
+    project = load_project(settings.workspace, trust_project=settings.trust_project)
     plugins = load_plugins().plugins
     found = PromptCommands(commands=[], problems=[], bad_skills=[])
     for source, where, texts in (*_read_own(), *_read_plugins(plugins), *_read_project(project)):
