@@ -1,6 +1,6 @@
 """Evidence from the record: what ran after the last edit, and whether it passed."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from agentcli.system.command_outcome import describe_failure, name_check, only_looks
 from agentcli.types.checks import Verified
@@ -42,9 +42,16 @@ class Evidence:
 
     def __init__(self) -> None:
         self._changed_in_turn = False
+        self.unchecked_changes: list[Checkpointed] = []
+        """The stored changes since the last check."""
+        self._unstored: dict[str, None] = {}
+        """The files of all other changes since the last check."""
         self._unchecked: dict[str, None] = {}
+        """The files of both, as far as they are known."""
+        self._has_unnamed = False
         self._checks: dict[str, tuple[str, str]] = {}
-        """By what it checks: the last command since the last edit, and how it failed."""
+        """By what it checks: the last command since the last edit, and how it failed. They count
+        while no file is unchecked."""
         self._has_checked = False
         self._commands: dict[str, str] = {}
         """The commands of the turn's calls. What a check changes is changed before it ends."""
@@ -59,13 +66,12 @@ class Evidence:
                 self._stored.clear()
             case CallJudged(call=ToolCall(id=call_id, input={"command": str(command)})):
                 self._commands[call_id] = command
-            case Checkpointed(call_id=call_id, paths=paths) if paths:
-                self._stored.add(call_id)
-                self._add_change(paths, by_check=bool(name_check(self._commands.get(call_id, ""))))
+            case Checkpointed(paths=paths) if paths:
+                self._add_stored(event)
             case CallFinished(result=result):
                 self._add_result(result)
             case Undone(paths=paths):
-                self._add_unchecked(paths)
+                self._add_unstored(_list_files(paths))
             case Verified(command=command):
                 self._add_check(command, command, _describe_check(event))
             case _:
@@ -75,6 +81,24 @@ class Evidence:
         """Return whether the changes of the last turn were checked; None if it changed nothing."""
         if not self._changed_in_turn:
             return None
+        if not self._unchecked:
+            return self._describe_checks()
+        files = pluralize(len(self._unchecked), "file")
+        least = "at least " if self._has_unnamed else ""
+        since = " since the last test run" if self._has_checked else ", and no test was run"
+        return Verification(
+            is_verified=False,
+            text=f"not verified: {least}{files} changed{since}",
+            unchecked=tuple(self._unchecked),
+        )
+
+    def replace_unchecked(self, paths: Iterable[str]) -> None:
+        """Take these for all files of `unchecked_changes`."""
+        self._unchecked = dict.fromkeys((*self._unstored, *paths))
+        self._has_unnamed = False
+
+    def _describe_checks(self) -> Verification | None:
+        """Return how the checks ended that ran after the last edit; None if there were none."""
         failed = [(command, how) for command, how in self._checks.values() if how]
         if failed:
             command, how = failed[-1]
@@ -84,46 +108,53 @@ class Evidence:
                 f"({how})",
                 commands=tuple(command for command, _ in failed),
             )
-        if self._checks:
-            commands = tuple(command for command, _ in self._checks.values())
-            shown = " and ".join(_shorten(one, CHECK_CHARS) for one in commands[-CHECKS_SHOWN:])
-            return Verification(
-                is_verified=True,
-                text=f"verified: {shown}, exit 0, after the last edit",
-                commands=commands,
-            )
-        files = pluralize(len(self._unchecked), "file")
-        since = " since the last test run" if self._has_checked else ", and no test was run"
+        if not self._checks:
+            return None
+        commands = tuple(command for command, _ in self._checks.values())
+        shown = " and ".join(_shorten(one, CHECK_CHARS) for one in commands[-CHECKS_SHOWN:])
         return Verification(
-            is_verified=False,
-            text=f"not verified: {files} changed{since}",
-            unchecked=tuple(self._unchecked),
+            is_verified=True,
+            text=f"verified: {shown}, exit 0, after the last edit",
+            commands=commands,
         )
 
     def _add_result(self, result: ToolResult) -> None:
         match result.details:
             case Diff(path=path) if result.status == "ok" and result.call_id not in self._stored:
-                self._add_change((path,))
+                self._changed_in_turn = True
+                self._add_unstored((path,))
             case Command(background_pid=None, command=command) as ran:
                 if check := name_check(command):
                     self._add_check(check, command, describe_failure(ran))
             case _:
                 pass
 
-    def _add_change(self, paths: Sequence[str], *, by_check: bool = False) -> None:
+    def _add_stored(self, fact: Checkpointed) -> None:
         self._changed_in_turn = True
-        if not by_check:
-            self._add_unchecked(paths)
+        self._stored.add(fact.call_id)
+        if not name_check(self._commands.get(fact.call_id, "")):
+            self.unchecked_changes.append(fact)
+            self._unchecked.update(dict.fromkeys(_list_files(fact.paths)))
+            self._has_unnamed |= fact.paths_total > len(fact.paths)
 
-    def _add_unchecked(self, paths: Sequence[str]) -> None:
+    def _add_unstored(self, paths: Sequence[str]) -> None:
+        self._unstored.update(dict.fromkeys(paths))
         self._unchecked.update(dict.fromkeys(paths))
-        self._checks.clear()
 
     def _add_check(self, check: str, command: str, failure: str) -> None:
+        if self._unchecked:
+            self._checks.clear()
         self._has_checked = True
-        self._unchecked.clear()
+        self._has_unnamed = False
+        for files in (self.unchecked_changes, self._unstored, self._unchecked):
+            files.clear()
         self._checks.pop(check, None)  # so that they stay in order
         self._checks[check] = (command, failure)
+
+
+def _list_files(paths: Sequence[str]) -> list[str]:
+    """Return the paths without directories, as far as these are known by what lies in them."""
+    return [one for one in paths if not any(path.startswith(f"{one}/") for path in paths)]
 
 
 def _describe_check(run: Verified) -> str:

@@ -18,6 +18,8 @@ from agentcli.types.tools import Effect, ToolResult
 from agentcli.types.user_facts import AsideAnswered, DirectoryAdded, EffortChanged, Rewound
 from agentcli.types.verdicts import Verdict
 
+PATHS_RECORDED = 50  # the most paths that one fact names; it counts the others
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionStarted:
@@ -320,9 +322,6 @@ class HookRan:
     type: Literal["hook_ran"] = "hook_ran"
 
 
-PATHS_RECORDED = 50  # the most paths that one fact names; it counts the others
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpointed:
     """The changes of a call in the workspace, stored so that they can be undone."""
@@ -332,6 +331,7 @@ class Checkpointed:
     after: str
     """Ids of stored states of the workspace: of the files the call named, or of everything."""
     paths: tuple[str, ...]
+    """Changed files and directories, of both together at most `PATHS_RECORDED`."""
     paths_total: int
     not_kept: tuple[str, ...] = ()
     """Changed paths that cannot be undone: too large or unreadable, or ignored and now gone."""

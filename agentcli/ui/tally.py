@@ -206,13 +206,17 @@ async def collect_changes(
 
     `since` is a state of the whole workspace, to find also what no call changed. If the states
     cannot be read, what the tools reported stays."""
+    find_changes, evidence = session.checkpoints.find_changes, tally.evidence
     try:
-        files = await session.checkpoints.find_changes(tally.checkpoints, since=since)
+        files = unchecked = await find_changes(tally.checkpoints, since=since)
+        if since is not None or evidence.unchecked_changes != tally.checkpoints:
+            unchecked = await find_changes(evidence.unchecked_changes, since=None)
     except SettingsError as fault:
         patch = "".join(diff.unified for diff in tally.diffs.values())
         return CollectedChanges(patch=patch, fault=fault)
     unstored = [] if since else tally.list_unstored_diffs()
     tally.replace_changes((*unstored, *files))
+    evidence.replace_unchecked(file.path for file in unchecked)
     patches = (*(diff.unified for diff in unstored), *(file.patch for file in files))
     return CollectedChanges(patch=session.clean("".join(patches)))
 

@@ -1,5 +1,7 @@
 from pathlib import Path
 
+import pytest
+
 from tests.support import anthropic_streams as anthropic
 from tests.support.program import agentcli, script
 from tests.support.provider import Reply
@@ -61,6 +63,41 @@ def test_run_says_what_was_not_checked(home: Path, workspace: Path) -> None:
     ran = agentcli("run", "--model", model, *UNCONFINED, "go", home=home, cwd=workspace)
     assert ran.code == 0
     assert "not verified: 1 file changed, and no test was run\n" in ran.err
+
+
+MANY_FILES = "mkdir -p new/d empty && for n in $(seq {}); do echo $n > new/d/$n; done"
+
+
+@pytest.mark.parametrize("count", [4, 60])
+def test_run_counts_the_files_that_were_not_checked(
+    home: Path, workspace: Path, count: int
+) -> None:
+    write = {"calls": [{"bash": {"command": MANY_FILES.format(count)}}]}
+    model = script(home / "s.json", [write, "Done.", "Done."])
+    ran = agentcli(
+        *("run", "--model", model, "--mode", "auto", "--sandbox", "off", "-o", "json", "go"),
+        home=home,
+        cwd=workspace,
+    )
+    assert f"{count} files changed, +{count} -0" in ran.err
+    assert f"not verified: {count} files changed, and no test was run\n" in ran.err
+    result = ran.events[-1]
+    assert result["verification"]["unchecked_files"] == [
+        file["path"] for file in result["files_changed"]
+    ]
+
+
+def test_directory_that_is_made_after_the_check_needs_no_other(home: Path, workspace: Path) -> None:
+    write = {"calls": [{"write_file": {"path": "test_note.sh", "content": "true\n"}}]}
+    commands = ("sh test_note.sh", "mkdir d")
+    check, make = ({"calls": [{"bash": {"command": one}}]} for one in commands)
+    model = script(home / "s.json", [write, check, make, "Done.", "Done."])
+    ran = agentcli(
+        *("run", "--model", model, "--mode", "auto", "--sandbox", "off", "go"),
+        home=home,
+        cwd=workspace,
+    )
+    assert "verified: sh test_note.sh, exit 0, after the last edit\n" in ran.err
 
 
 def test_run_that_changes_nothing_runs_no_setting(home: Path, workspace: Path) -> None:

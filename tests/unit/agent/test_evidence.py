@@ -101,6 +101,10 @@ CASES: dict[str, tuple[list[Event], str]] = {
         [*run("pytest -q"), *run("sed -i s/a/b/ a.py", changes=["a.py"])],
         "not verified: 1 file changed since the last test run",
     ),
+    "a command that makes directories": (
+        run("cp -r old new", changes=["new", "new/d", "new/d/a.py", "new/d/b.py", "new/e.py"]),
+        "not verified: 3 files changed, and no test was run",
+    ),
     "a command that edits and tests": (
         run("sed -i s/a/b/ a.py && pytest -q", changes=["a.py"]),
         "verified: sed -i s/a/b/ a.py && pytest -q, exit 0, after the last edit",
@@ -156,3 +160,35 @@ def test_long_command_is_shortened() -> None:
     assert found is not None
     assert len(found.text) < 120
     assert "\n" not in found.text
+
+
+def test_paths_that_a_fact_only_counts_make_a_least_number() -> None:
+    evidence = Evidence()
+    paths = tuple(f"{number}.py" for number in range(50))
+    stored = Checkpointed(call_id="c", before="a", after="b", paths=paths, paths_total=80)
+    for event in (TURN, stored):
+        evidence(event)
+    found = evidence.build_verification()
+    assert found is not None
+    assert found.text == "not verified: at least 50 files changed, and no test was run"
+
+
+def test_files_of_the_stored_states_replace_the_paths_of_facts() -> None:
+    evidence = Evidence()
+    for event in (TURN, *edit("a.py"), *run("pytest -q"), *run("mkdir d", changes=["d"])):
+        evidence(event)
+    assert [fact.call_id for fact in evidence.unchecked_changes] == ["bash mkdir d"]
+    evidence.replace_unchecked(())
+    found = evidence.build_verification()
+    assert found is not None
+    assert found.text == "verified: pytest -q, exit 0, after the last edit"
+
+
+def test_files_without_stored_states_stay_unchecked() -> None:
+    evidence = Evidence()
+    for event in (TURN, *edit("a.py", stored=False), *edit("new/b.py")):
+        evidence(event)
+    evidence.replace_unchecked(["new/b.py", "new/c.py"])
+    found = evidence.build_verification()
+    assert found is not None
+    assert found.unchecked == ("a.py", "new/b.py", "new/c.py")
