@@ -46,12 +46,14 @@ class PdfPages:
         )
 
 
-def read_pdf(data: bytes, *, first: int = 1, last: int) -> PdfPages:
-    """Return pages of a PDF. Raise PdfRefused. Takes a moment: not for the event loop."""
+def read_pdf(data: bytes, *, first: int = 1, limit: int) -> PdfPages:
+    """Return pages of a PDF, at most `limit` from `first`, which counts from the end if negative.
+
+    Raise PdfRefused. Takes a moment: not for the event loop."""
     if len(data) > READ_BYTES:
         raise PdfRefused(f"is larger than {READ_BYTES // 1_000_000} MB")
     program = Path(__file__).with_name("pdf_pages.py")
-    command = [*own_process.build_python_command(program), str(first), str(last)]
+    command = [*own_process.build_python_command(program), str(first), str(limit)]
     try:
         ran = own_process.run(command, beside=None, given=data, timeout_s=TIME_LIMIT_S)
     except subprocess.TimeoutExpired:
@@ -67,8 +69,8 @@ def read_pdf(data: bytes, *, first: int = 1, last: int) -> PdfPages:
         raise PdfRefused(f"has {found['count']} pages, and page {first} is past the end")
     return PdfPages(
         title=found["title"],
-        first=first,
-        last=first + len(found["texts"]) - 1,
+        first=found["first"],
+        last=found["first"] + len(found["texts"]) - 1,
         count=found["count"],
         texts=tuple(found["texts"]),
         file=found["file"] or base64.b64encode(data).decode("ascii"),

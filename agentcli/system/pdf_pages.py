@@ -1,20 +1,22 @@
 """A separate program: it reads a PDF on stdin and writes some of its pages to stdout.
 
 It is separate because untrusted files may crash, hang or use up memory. Then only this process
-ends. Called with the first and the last page. The output is one JSON object.
+ends. Called with the first page, counted from the end if it is negative, and the number of pages.
+The output is one JSON object.
 """
 
 import base64
 import io
 import json
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
 from agentcli.system.extras import build_install_command
 
 try:
-    from pypdf import PdfReader, PdfWriter
+    from pypdf import PageObject, PdfReader, PdfWriter
     from pypdf.errors import DependencyError, PyPdfError
 except ImportError:
     sys.exit(3)  # `pdf.py` knows what that means
@@ -25,24 +27,33 @@ if sys.platform != "win32":
 MEMORY_BYTES = 3_000_000_000
 
 
-def main(first: int, last: int) -> None:
+def main(first: int, limit: int) -> None:
     _limit_memory()
-    sys.stdout.write(json.dumps(read_pages(sys.stdin.buffer.read(), first, last)))
+    sys.stdout.write(json.dumps(read_pages(sys.stdin.buffer.read(), first, limit)))
 
 
-def read_pages(data: bytes, first: int, last: int) -> dict[str, Any]:
+def read_pages(data: bytes, first: int, limit: int) -> dict[str, Any]:
     """Return the text of these pages, a file with them alone, and what is wrong, if anything."""
-    found: dict[str, Any] = {"title": "", "count": 0, "texts": [], "file": "", "fault": ""}
+    found: dict[str, Any] = {
+        "title": "",
+        "first": first,
+        "count": 0,
+        "texts": [],
+        "file": "",
+        "fault": "",
+    }
     try:
         reader = PdfReader(io.BytesIO(data))
         if reader.is_encrypted and not reader.decrypt(""):
             return found | {"fault": "is encrypted: without its password nobody can read it"}
         found["title"] = str((reader.metadata and reader.metadata.title) or "")[:300]
-        found["count"] = len(reader.pages)
-        for page in reader.pages[first - 1 : last]:
+        found["count"] = count = len(reader.pages)
+        found["first"] = first if first > 0 else max(1, count + 1 + first)
+        pages = reader.pages[found["first"] - 1 : found["first"] - 1 + limit]
+        for page in pages:
             found["texts"].append(page.extract_text().strip())
-        if first > 1 or last < found["count"] or reader.is_encrypted:
-            found["file"] = _write_pages(reader, first, last)
+        if len(pages) < count or reader.is_encrypted:
+            found["file"] = _write_pages(pages)
     except DependencyError:
         needed = build_install_command("cryptography")
         found["fault"] = f"is encrypted in a way that needs more: {needed}"
@@ -51,9 +62,9 @@ def read_pages(data: bytes, first: int, last: int) -> dict[str, Any]:
     return found
 
 
-def _write_pages(reader: PdfReader, first: int, last: int) -> str:
+def _write_pages(pages: Sequence[PageObject]) -> str:
     writer, written = PdfWriter(), io.BytesIO()
-    for page in reader.pages[first - 1 : last]:
+    for page in pages:
         writer.add_page(page)
     writer.write(written)
     return base64.b64encode(written.getvalue()).decode("ascii")

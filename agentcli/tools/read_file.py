@@ -240,19 +240,19 @@ def _read_pages(
     """Return pages of a PDF: for it, offset and limit count pages.
 
     With `as_file` the model also gets the file with these pages, and so their pictures."""
-    first = max(1, args.offset)
+    first = args.offset or 1
     try:
         if as_file:
             found = _read_document(data, first, min(args.limit, LIMIT_DOCUMENT_PAGES))
         else:
-            found = read_pdf(data, first=first, last=first + min(args.limit, LIMIT_PAGES) - 1)
+            found = read_pdf(data, first=first, limit=min(args.limit, LIMIT_PAGES))
     except PdfRefused as error:
         raise ToolError(
             f"{located.given} {error}. Tell the user, or use bash with pdftotext."
         ) from error
     as_file = as_file and len(found.file) <= LIMIT_DOCUMENT_CHARS
     pages = _format_pages(found) or [found.text[:LIMIT_OUTPUT_BYTES]]
-    last = first + len(pages) - 1
+    first, last = found.first, found.first + len(pages) - 1
     is_cut = last < found.count
     notes = [f"[pages {first}-{last} of {found.count}{_go_on(last + 1, is_cut)}]"]
     if not found.has_text and not as_file:
@@ -274,15 +274,15 @@ def _read_pages(
     )
 
 
-def _read_document(data: bytes, first: int, count: int) -> PdfPages:
+def _read_document(data: bytes, first: int, limit: int) -> PdfPages:
     """Return as many pages as fit in a document, by their text and by the size of their file."""
-    found = read_pdf(data, first=first, last=first + count - 1)
+    found = read_pdf(data, first=first, limit=limit)
     while len(found.texts) > 1:
         share = LIMIT_DOCUMENT_CHARS / len(found.file)
         fitting = min(len(_format_pages(found)), int(share * len(found.texts)))
         if fitting >= len(found.texts):
             break
-        found = read_pdf(data, first=first, last=first + max(1, fitting) - 1)
+        found = read_pdf(data, first=first, limit=max(1, fitting))
     return found
 
 

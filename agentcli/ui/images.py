@@ -101,7 +101,7 @@ def attach_pdf(path: Path, name: str, pages: tuple[int, int] | None) -> Attachme
     first, last = pages or (1, PDF_PAGES_MAX)
     try:
         data = path.read_bytes() if path.stat().st_size <= READ_BYTES else b""
-        found = read_pdf(data, first=first, last=min(last, first + PDF_PAGES_MAX - 1))
+        found = read_pdf(data, first=first, limit=min(last - first + 1, PDF_PAGES_MAX))
     except OSError as error:
         return report_not_attached(shown, f"cannot be read: {error.strerror}", kind="PDF")
     except PdfRefused as error:

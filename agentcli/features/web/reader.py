@@ -135,7 +135,7 @@ def _indent_json(text: str) -> tuple[str, tuple[str, ...]]:
 
 def _read_pdf(body: bytes, media: str) -> PageText:
     try:
-        pages = read_pdf(body, last=PDF_PAGES)
+        pages = read_pdf(body, limit=PDF_PAGES)
     except PdfRefused as error:
         return PageText(media=media, notes=(f"it {error}",), file=body)
     notes: tuple[str, ...] = (f"it {pages.fault}",) if pages.fault else ()

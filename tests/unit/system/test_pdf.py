@@ -34,13 +34,20 @@ def texts(file: str) -> list[str]:
 
 def test_chosen_pages_are_text_and_a_file_of_their_own() -> None:
     data = make_pdf(*PAGES)
-    found = read_pdf(data, first=2, last=3)
+    found = read_pdf(data, first=2, limit=2)
     assert found.text == "[page 2 of 4]\nTwo\n\n[page 3 of 4]\nThree"
     assert (found.first, found.last, found.count) == (2, 3, 4)
     assert texts(found.file) == ["Two", "Three"]
-    whole = read_pdf(data, last=100)
+    found = read_pdf(data, first=-2, limit=100)
+    assert (found.first, found.last, found.text) == (
+        *(3, 4),
+        "[page 3 of 4]\nThree\n\n[page 4 of 4]\nFour",
+    )
+    assert texts(found.file) == ["Three", "Four"]
+    assert read_pdf(data, first=-9, limit=1).texts == ("One",)
+    whole = read_pdf(data, limit=100)
     assert base64.b64decode(whole.file) == data
-    assert not read_pdf(make_pdf("", ""), last=9).has_text
+    assert not read_pdf(make_pdf("", ""), limit=9).has_text
 
 
 def test_pdf_that_cannot_be_read_is_refused_in_words() -> None:
@@ -51,13 +58,13 @@ def test_pdf_that_cannot_be_read_is_refused_in_words() -> None:
         b"x" * (READ_BYTES + 1): "is larger than 50 MB",
     }.items():
         with pytest.raises(PdfRefused, match=words):
-            read_pdf(wrong, last=9)
+            read_pdf(wrong, limit=9)
     with pytest.raises(PdfRefused, match="has 1 pages, and page 5 is past the end"):
-        read_pdf(data, first=5, last=9)
+        read_pdf(data, first=5, limit=5)
 
 
 def test_pdf_without_a_user_password_is_sent_without_its_encryption() -> None:
-    found = read_pdf(encrypt(make_pdf("Open"), ""), last=9)
+    found = read_pdf(encrypt(make_pdf("Open"), ""), limit=9)
     assert found.text == "[page 1 of 1]\nOpen"
     assert texts(found.file) == ["Open"]
 

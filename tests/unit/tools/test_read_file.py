@@ -324,15 +324,29 @@ def test_pdf_is_read_by_page(tmp_path: Path) -> None:
     assert whole.endswith("[page 3 of 3]\nThree\n[pages 1-3 of 3]")
 
 
-def read_document(root: Path, data: bytes) -> tuple[Document, str]:
+def test_negative_offset_counts_the_last_pages_of_a_pdf(tmp_path: Path) -> None:
+    pytest.importorskip("pypdf", reason="pypdf is not installed")
+    data = make_pdf(*map(str, range(1, 31)))
+    assert read(tmp_path, data, offset=-2) == (
+        "[page 29 of 30]\n29\n[page 30 of 30]\n30\n[pages 29-30 of 30]"
+    )
+    assert read(tmp_path, data, offset=-9, limit=1) == (
+        "[page 22 of 30]\n22\n[pages 22-22 of 30; continue with offset=23]"
+    )
+    document, note = read_document(tmp_path, data, offset=-3)
+    assert (document.pages, count_pages(document), note) == (3, 3, "[pages 28-30 of 30]")
+    assert document.text.startswith("[page 28 of 30]\n28\n")
+
+
+def read_document(root: Path, data: bytes, *, offset: int = 1) -> tuple[Document, str]:
     (root / "f.pdf").write_bytes(data)
-    document, note = bench(root, documents=True).read("f.pdf").content
+    document, note = bench(root, documents=True).read("f.pdf", offset=offset).content
     assert isinstance(document, Document) and isinstance(note, Text)
     return document, note.text
 
 
 def count_pages(document: Document) -> int:
-    return read_pdf(base64.b64decode(document.data), last=999).count
+    return read_pdf(base64.b64decode(document.data), limit=999).count
 
 
 def test_document_has_the_pages_whose_text_fits(tmp_path: Path) -> None:
