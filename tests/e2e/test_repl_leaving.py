@@ -148,6 +148,26 @@ def test_leaving_tells_how_to_resume_and_resuming_shows_the_last_exchange(tmp_pa
         assert "First answer." in json.dumps(session.model.bodies[-1])
 
 
+def test_hints_name_the_keys_of_the_user(tmp_path: Path) -> None:
+    settings = tmp_path / "home" / ".config" / "agentcli" / "settings.toml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text('[keys]\ntranscript = "c-t"\nstop = "c-q"\nleave = "c-x"\n')
+    with live(tmp_path, [says("First."), says("Second.")], cols=120) as session:
+        term = session.term
+        term.wait("shift+tab mode · / commands · ctrl+t transcript")
+        assert term.shows("ctrl+j newline · ctrl+x exit")
+        for word in ("First", "Second"):
+            term.send("go")
+            term.wait(f"{word}.")
+            term.wait_gone("esc to interrupt")
+        term.key("c-q")
+        term.wait("Ctrl+Q again to quit.")
+        term.key("c-x")
+        assert term.code() == 0
+    with live(tmp_path, [], arguments=["--continue"]) as session:
+        session.term.wait("1 earlier turn, ctrl+t to read")
+
+
 def test_session_is_picked_from_a_list(tmp_path: Path) -> None:
     for word in ("first", "second"):
         with live(tmp_path, [says(f"The {word} answer.")]) as session:

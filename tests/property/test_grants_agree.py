@@ -133,7 +133,7 @@ class Scene:
         answer: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
         pending = PendingApproval(question=question, answer=answer)
         paint = Paint(columns=80, rows=24, theme=NONE, color="none")
-        context = CommandContext(workspace=str(ROOT))
+        context = CommandContext(workspace=str(ROOT), answer_key="tab")
         rows = render_panel(pending, paint, context=context, rows=20, takes_keys=True)
         plain = (re.sub(r"\x1b\[[0-9;]*m|▌", "", row) for row in rows)
         self.panels.append(" ".join(" ".join(plain).split()))

@@ -30,7 +30,7 @@ from agentcli.ui.repl.approval import (
     PendingPlan,
 )
 from agentcli.ui.repl.composer import ALONE_S
-from agentcli.ui.repl.keys import build_bindings
+from agentcli.ui.repl.repl import build_bindings
 from agentcli.ui.repl.state import ReplState
 from tests.support.desk import UnseenTerminal, build_composer, build_state
 from tests.support.examples import examples

@@ -10,6 +10,7 @@ from prompt_toolkit.input import DummyInput
 
 from agentcli.types.settings import Settings
 from agentcli.ui.repl.composer import Composer
+from agentcli.ui.repl.key_table import build_table
 from agentcli.ui.repl.state import GitBranch, ReplOptions, ReplState
 from agentcli.ui.repl.status import Status
 from agentcli.ui.repl.terminal import SynchronisedOutput, Terminal
@@ -27,7 +28,11 @@ class UnseenTerminal(Terminal):
 def build_state() -> ReplState:
     options = ReplOptions(model="opus", branch=GitBranch(NOWHERE))
     return ReplState(
-        settings=Settings(workspace=NOWHERE), options=options, status=Status(), first_mode="ask"
+        settings=Settings(workspace=NOWHERE),
+        options=options,
+        keys=build_table(),
+        status=Status(),
+        first_mode="ask",
     )
 
 

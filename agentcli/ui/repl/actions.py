@@ -198,7 +198,9 @@ class Actions:
             if self._is_again("escape"):
                 composer.clear()
             else:
-                self._terminal.show_notice("Esc again clears the input. ↑ brings it back.")
+                self._terminal.show_notice(
+                    f"{self._name_key('escape')} again clears the input. ↑ brings it back."
+                )
         elif self._is_again("escape"):
             self._terminal.run_task(self._rewind())
 
@@ -223,7 +225,7 @@ class Actions:
         elif self._is_again("stop"):
             self._terminal.leave()
         else:
-            self._terminal.show_notice("Ctrl+C again to quit.")
+            self._terminal.show_notice(f"{self._name_key('stop')} again to quit.")
 
     def leave(self) -> None:
         if not self._composer.is_empty:
@@ -231,7 +233,12 @@ class Actions:
         elif not self._turns.is_running or self._is_again("leave"):
             self._terminal.leave()
         else:
-            self._terminal.show_notice("A turn is running. Ctrl+D again stops it and quits.")
+            self._terminal.show_notice(
+                f"A turn is running. {self._name_key('leave')} again stops it and quits."
+            )
+
+    def _name_key(self, action: str) -> str:
+        return self._state.keys[action].hint.title()
 
     def _interrupt(self) -> None:
         session = self._state.session

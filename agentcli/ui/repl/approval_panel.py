@@ -163,7 +163,6 @@ DENSITIES: tuple[Density, ...] = ("rows", "flowing", "short")
 ROOMY_COLUMNS = 60
 """The columns needed to say more than that a question waits."""
 BAR_COLUMNS = 2
-WAITING_NOTE = "keys go to your message; tab to answer"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,6 +170,12 @@ class CommandContext:
     """The workspace of a command, for the line that shows where it would run."""
 
     workspace: str
+    answer_key: str
+    """The key that opens a waiting question."""
+
+    @property
+    def waiting_note(self) -> str:
+        return f"keys go to your message; {self.answer_key} to answer"
 
 
 def render_panel(
@@ -200,7 +205,7 @@ def _render_panel_rows(
     The answers make room for the call: they move closer together rather than hide a line of it.
     """
     head, body = (
-        _render_panel_header(pending, paint, takes_keys=takes_keys),
+        _render_panel_header(pending, paint, waiting="" if takes_keys else context.waiting_note),
         render_call(pending, paint),
     )
     pending.is_cut = False
@@ -259,7 +264,7 @@ def render_call(pending: PendingApproval, paint: Paint) -> list[str]:
 
 
 def render_question(pending: PendingApproval, paint: Paint) -> str:
-    head = _render_panel_header(pending, paint, takes_keys=True)
+    head = _render_panel_header(pending, paint)
     return (
         "\n".join([*head, *_render_task(pending.question, paint), *render_call(pending, paint)])
         + "\n"
@@ -276,12 +281,12 @@ def render_viewed_question(pending: PendingApproval, paint: Paint) -> str:
     return render_question(pending, paint) + "".join(f"\n{row}\n" for row in lasting)
 
 
-def _render_panel_header(pending: PendingApproval, paint: Paint, *, takes_keys: bool) -> list[str]:
+def _render_panel_header(pending: PendingApproval, paint: Paint, waiting: str = "") -> list[str]:
     """Return the header. What does not fit in the first row goes into a second."""
     call = pending.question.call
     index, count = pending.position
     needed = "needs an answer" if pending.question.form else "needs approval"
-    note = needed if takes_keys else WAITING_NOTE if paint.width >= ROOMY_COLUMNS else "not yet"
+    note = (waiting if paint.width >= ROOMY_COLUMNS else "not yet") if waiting else needed
     note += f"  {index} of {count}" if count > 1 else ""
     shown = Text.assemble(("?", paint.theme.warning), " ", (call.name, paint.theme.strong))
     if pending.question.form is not None:
@@ -403,10 +408,10 @@ def _apply_dim(paint: Paint, text: str) -> str:
 
 
 def render_plan_panel(
-    pending: PendingPlan, paint: Paint, *, rows: int, takes_keys: bool
+    pending: PendingPlan, paint: Paint, *, context: CommandContext, rows: int, takes_keys: bool
 ) -> list[str]:
     paint, bar = _set_bar_apart(paint)
-    note = "follow it?" if takes_keys else WAITING_NOTE
+    note = "follow it?" if takes_keys else context.waiting_note
     head = (
         f"{paint.apply_style('?', paint.theme.warning)} "
         f"{paint.apply_style('plan', paint.theme.strong)}"

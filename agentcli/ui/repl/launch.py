@@ -14,6 +14,7 @@ from agentcli import __version__
 from agentcli.system.home import shorten_home
 from agentcli.types.settings import Settings
 from agentcli.ui.render.wording import is_ascii
+from agentcli.ui.repl.key_table import build_table
 from agentcli.ui.repl.repl import Repl
 from agentcli.ui.repl.state import GitBranch, ReplEnd, ReplOptions
 from agentcli.ui.repl.status import shorten_end
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from agentcli.ui.repl.held_terminal import HeldTerminal
 
 DOT = " · "
-HINTS = ("/help", "@file", "!shell", "ctrl+j newline", "ctrl+d exit")
 PATH_COLUMNS_MIN = 10
 """The fewest columns for the folder. With less space, it is left out."""
 
@@ -87,7 +87,7 @@ def _log_to_file() -> None:
 def _greet(settings: Settings, options: ReplOptions) -> None:
     """Print exactly two lines, which also keep the live region off the first row."""
     width = shutil.get_terminal_size().columns - 1
-    shown = f"{render_first_line(settings, options, width)}\n{render_hints(width)}\n"
+    shown = f"{render_first_line(settings, options, width)}\n{render_hints(settings, width)}\n"
     sys.stdout.write(shown.translate(IN_ASCII) if is_ascii() else shown)
     sys.stdout.flush()
 
@@ -102,9 +102,12 @@ def render_first_line(settings: Settings, options: ReplOptions, width: int) -> s
     return shorten_end(DOT.join(parts), width)
 
 
-def render_hints(width: int) -> str:
+def render_hints(settings: Settings, width: int) -> str:
     """Return as many hints as fit."""
-    fitting = [DOT.join(HINTS[:count]) for count in range(len(HINTS) + 1)]
+    keys = build_table(settings.keys)
+    named = (f"{keys['newline'].hint} newline", f"{keys['leave'].hint} exit")
+    hints = ("/help", "@file", "!shell", *named)
+    fitting = [DOT.join(hints[:count]) for count in range(len(hints) + 1)]
     return next(shown for shown in reversed(fitting) if len(shown) <= width or not shown)
 
 

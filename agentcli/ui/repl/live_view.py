@@ -25,6 +25,7 @@ from agentcli.ui.repl.terminal import Terminal
 if TYPE_CHECKING:
     from agentcli.agent.prompt_cache import CachedPrompt
     from agentcli.ui.render.theme import Theme
+    from agentcli.ui.repl.key_table import KeyTable
 
 # The toolbar: mode, model, context, cost, branch, background commands, as far as they fit
 
@@ -33,7 +34,6 @@ WARN_PERCENT = 70
 SOON_PERCENT = 85
 COUNT_EVERY_S = 10.0
 HINT_COLUMNS = 100
-TOOLBAR_HINTS = "shift+tab mode · / commands · ctrl+o transcript"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,7 +212,7 @@ class LiveView:
             build_fields(self._build_figures()),
             width=width,
             dot=" · ",
-            hints=TOOLBAR_HINTS if wants_hints else "",
+            hints=_render_hints(self._state.keys) if wants_hints else "",
         )
         return [(f"class:{style}", text) for style, text in shown]
 
@@ -256,7 +256,7 @@ class LiveView:
         asked, stage = self._state.pending, self._state.renderer
         if asked is not None and stage is not None and self._approvals.is_waiting:
             what = stage.describe_question(asked)
-            rows = [render_waiting_question(what, width)]
+            rows = [render_waiting_question(what, width, self._state.keys["complete"].hint)]
             if self._composer.is_used and self._terminal.size.rows >= LOW_ROWS:
                 rows.append(shorten_end("  it opens after you send or clear your message", width))
             return rows
@@ -293,6 +293,10 @@ class LiveView:
         )
 
 
+def _render_hints(keys: "KeyTable") -> str:
+    return f"{keys['next_mode'].hint} mode · / commands · {keys['transcript'].hint} transcript"
+
+
 def _find_vi_mode() -> str:
     """Return the mode of the application that is being drawn: insert, normal or replace."""
     app = get_app()
@@ -315,9 +319,9 @@ def _render_waiting(texts: Sequence[str], what: str) -> list[str]:
     return shown
 
 
-def render_waiting_question(what: str, width: int) -> str:
+def render_waiting_question(what: str, width: int, key: str) -> str:
     """Return the row for a waiting question. Its subject is shortened, not how to answer."""
-    before, after = "? Waiting for approval: ", " (tab to answer)"
+    before, after = "? Waiting for approval: ", f" ({key} to answer)"
     if width < len(before) + len(after) + SUBJECT_COLUMNS_MIN:
         before = "? "
     return before + shorten_end(what, max(0, width - len(before) - len(after))) + after

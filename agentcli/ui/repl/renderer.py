@@ -26,6 +26,7 @@ from agentcli.ui.repl.approval_panel import (
     render_question,
     render_viewed_question,
 )
+from agentcli.ui.repl.key_table import build_table
 from agentcli.ui.repl.status import Status
 from agentcli.ui.repl.transcript import LiveTranscript
 from agentcli.ui.repl.transcript_blocks import Display, ScreenPainter
@@ -89,7 +90,9 @@ class TranscriptRenderer:
         self, pending: PendingApproval | PendingPlan, *, rows: int, takes_keys: bool
     ) -> list[str]:
         if isinstance(pending, PendingPlan):
-            return render_plan_panel(pending, self.paint, rows=rows, takes_keys=takes_keys)
+            return render_plan_panel(
+                pending, self.paint, context=self._context, rows=rows, takes_keys=takes_keys
+            )
         return render_panel(
             pending, self.paint, context=self._context, rows=rows, takes_keys=takes_keys
         )
@@ -156,8 +159,9 @@ def build_renderer(
 ) -> TranscriptRenderer:
     """`background` is the colour as the terminal reports it, or empty."""
     painter = ScreenPainter(settings, display, background=background, color=color)
+    keys = build_table(settings.keys)
     return TranscriptRenderer(
         painter,
-        LiveTranscript(display, painter, status),
-        context=CommandContext(workspace=str(settings.workspace)),
+        LiveTranscript(display, painter, status, read_key=keys["transcript"].hint),
+        context=CommandContext(workspace=str(settings.workspace), answer_key=keys["complete"].hint),
     )

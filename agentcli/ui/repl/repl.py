@@ -9,10 +9,15 @@ to know is in `ReplState`.
 
 import asyncio
 import signal
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from prompt_toolkit.enums import EditingMode
+from prompt_toolkit.filters import Condition, Filter, is_searching, vi_insert_mode
+from prompt_toolkit.key_binding import KeyBindings
+from prompt_toolkit.key_binding.key_processor import KeyPressEvent
+from prompt_toolkit.keys import Keys
 from prompt_toolkit.styles import DynamicStyle
 
 from agentcli.types.errors import Exit
@@ -20,13 +25,14 @@ from agentcli.types.settings import Settings
 from agentcli.types.verdicts import Mode
 from agentcli.ui.render.wording import is_ascii
 from agentcli.ui.repl.actions import Actions, SlashCommandRunner
-from agentcli.ui.repl.answers import Answers
+from agentcli.ui.repl.answer_table import ANSWERS_BY_KEY, DIGITS
+from agentcli.ui.repl.answers import AnswerKeys, Answers
 from agentcli.ui.repl.approval import ApprovalPrompt
 from agentcli.ui.repl.completion import InputCompleter, WorkspaceFiles
 from agentcli.ui.repl.composer import Composer
 from agentcli.ui.repl.external import Handover
 from agentcli.ui.repl.input_history import InputHistory
-from agentcli.ui.repl.keys import build_bindings, build_table, list_key_labels
+from agentcli.ui.repl.key_table import KeyRow, build_table, list_key_labels
 from agentcli.ui.repl.live_view import LiveView
 from agentcli.ui.repl.picker import PickerRows, pick_row
 from agentcli.ui.repl.screen import LiveScreen
@@ -45,20 +51,22 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 DRAFT_NOTICE_S = 10.0
+STOP_KEYS = ("escape", "c-c", "<sigint>")
 
 
 class Repl:
     """The parts of the session, put together. Implements `CommandHost`."""
 
     def __init__(self, settings: Settings, options: ReplOptions, terminal: Terminal) -> None:
+        keys = build_table(settings.keys)
         self._state = state = ReplState(
             settings=settings,
             options=options,
-            status=Status(is_ascii=is_ascii()),
+            keys=keys,
+            status=Status(is_ascii=is_ascii(), stop_key=keys["escape"].hint),
             first_mode=settings.mode,
         )
         self._terminal = terminal
-        self._keys = build_table(settings.keys)
         self._handover = handover = Handover(terminal, settings.workspace)
         self._input_history = InputHistory(state)
         self._composer = composer = Composer(
@@ -115,7 +123,7 @@ class Repl:
             self._terminal,
             layout=screen.layout,
             key_bindings=build_bindings(
-                self._actions, answers, state=self._state, approvals=approvals, rows=self._keys
+                self._actions, answers, state=self._state, approvals=approvals
             ),
             style=DynamicStyle(view.find_style),
             full_screen=False,
@@ -225,7 +233,7 @@ class Repl:
         self._terminal.redraw()
 
     def list_keys(self) -> list[tuple[str, str]]:
-        return list_key_labels(self._keys)
+        return list_key_labels(self._state.keys)
 
     @property
     def editing(self) -> str:
@@ -283,3 +291,68 @@ class Repl:
 
 def _to_editing_mode(editing: str) -> EditingMode:
     return EditingMode.VI if editing == "vi" else EditingMode.EMACS
+
+
+# Keys
+
+
+def build_bindings(
+    actions: Actions, answers: Answers, *, state: ReplState, approvals: ApprovalPrompt
+) -> KeyBindings:
+    bound, by_name = KeyBindings(), actions.list_actions()
+    is_answering = Condition(lambda: state.is_answering)
+    takes_answers = Condition(lambda: approvals.takes_keys) & ~is_answering
+    composing = ~takes_answers & ~is_searching & ~is_answering
+    for row in state.keys.values():
+        for keys in row.keys:
+            # prompt-toolkit binds some of them itself, and a question takes every other key.
+            bound.add(*keys, filter=_build_filter(row, composing), eager=row.is_always)(
+                _make_handler(by_name[row.action])
+            )
+    _bind_answers(bound, actions, answers.keys, takes_answers)
+    _bind_answer_line(bound, answers, is_answering)
+    bound.add("backspace", filter=composing & Condition(actions.is_bare_shell))(
+        _make_handler(actions.leave_shell)
+    )
+
+    @bound.add(Keys.BracketedPaste, eager=True)
+    def _(event: KeyPressEvent) -> None:
+        actions.paste(event.data)
+
+    return bound
+
+
+def _build_filter(row: KeyRow, composing: Filter) -> Filter:
+    if row.action == "escape":
+        # In vi insert mode, vi's own Esc comes first.
+        return composing & ~vi_insert_mode
+    return ~is_searching if row.is_always else composing
+
+
+def _make_handler(action: Callable[[], None]) -> Callable[[KeyPressEvent], None]:
+    def act(event: KeyPressEvent) -> None:
+        action()
+
+    return act
+
+
+def _bind_answers(
+    bound: KeyBindings, actions: Actions, answer_keys: AnswerKeys, takes_answers: Filter
+) -> None:
+    for key in (*ANSWERS_BY_KEY, *DIGITS, "up", "down", "enter"):
+        bound.add(key, filter=takes_answers, eager=True)(
+            _make_handler(partial(answer_keys.press, key))
+        )
+    for key in STOP_KEYS:
+        bound.add(key, filter=takes_answers, eager=True)(_make_handler(actions.refuse))
+
+    @bound.add(Keys.Any, filter=takes_answers, eager=True)
+    def _(event: KeyPressEvent) -> None:
+        """Take any other key, which is no answer."""
+        answer_keys.type(event.data)
+
+
+def _bind_answer_line(bound: KeyBindings, answers: Answers, is_answering: Filter) -> None:
+    bound.add("enter", filter=is_answering)(_make_handler(answers.submit_answer_line))
+    for key in STOP_KEYS:
+        bound.add(key, filter=is_answering)(_make_handler(answers.leave_answer_line))

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from agentcli.ui.render.theme import ColorWhen
     from agentcli.ui.repl.approval import PendingApproval, PendingPlan
     from agentcli.ui.repl.commands.registry import CommandRegistry
+    from agentcli.ui.repl.key_table import KeyTable
     from agentcli.ui.repl.renderer import TranscriptRenderer
     from agentcli.ui.repl.status import Status
 
@@ -96,6 +97,7 @@ class ReplEnd:
 class ReplState:
     settings: Settings
     options: ReplOptions
+    keys: "KeyTable"
     status: "Status"
     first_mode: Mode
     """The mode until there is a session, which then has its own."""

@@ -23,7 +23,14 @@ StatusField = tuple[str, int]
 
 
 class Status:
-    def __init__(self, *, is_ascii: bool = False, clock: Callable[[], float] = time.monotonic):
+    def __init__(
+        self,
+        *,
+        is_ascii: bool = False,
+        stop_key: str = "esc",
+        clock: Callable[[], float] = time.monotonic,
+    ):
+        self._stop_key = stop_key
         self._frames = ASCII_FRAMES if is_ascii else FRAMES
         self._dot = " - " if is_ascii else " · "
         self._up, self._down = ("in ", "out ") if is_ascii else ("↑", "↓")
@@ -97,7 +104,7 @@ class Status:
             (f"retrying in {left_s}s", 3),
             (self._tries, 0),
             ("enter now", 1),
-            ("esc cancel", 2),
+            (f"{self._stop_key} cancel", 2),
         ]
 
     def _build_progress(self, elapsed_s: float, *, silent_s: float) -> list[StatusField]:
@@ -106,7 +113,7 @@ class Status:
             (f"{elapsed_s:.0f}s", 2),
             *((text, 0) for text in self._format_tokens()),
             *([(f"no data for {silent_s:.0f}s", 3)] if is_silent else []),
-            ("esc to interrupt", 1),
+            (f"{self._stop_key} to interrupt", 1),
         ]
 
     def _fit_fields(self, what: str, fields: list[StatusField], width: int) -> str:

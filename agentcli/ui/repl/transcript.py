@@ -77,11 +77,14 @@ class _RunningCall:
 
 
 class LiveTranscript:
-    def __init__(self, display: Display | None, painter: ScreenPainter, status: Status) -> None:
-        """Without a display, text is only collected for `render_full`."""
+    def __init__(
+        self, display: Display | None, painter: ScreenPainter, status: Status, *, read_key: str = ""
+    ) -> None:
+        """Without a display, text is only collected for `render_full`, which `read_key` shows."""
         self._display = display
         self._painter = painter
         self._status = status
+        self._read_key = read_key
         self._painted = painter.paint
         self.cards = CardRenderer(self._painted)
         self.tally = Tally()
@@ -225,7 +228,7 @@ class LiveTranscript:
         more = len(turns) - 1
         if more:
             count = f"{more} earlier {'turn' if more == 1 else 'turns'}"
-            self.say(self._apply_style(f"… {count}, ctrl+o to read", "dim"))
+            self.say(self._apply_style(f"… {count}, {self._read_key} to read", "dim"))
         self._render_facts(_slice_turn(shown, turns[-1]))
 
     def _render_facts(self, facts: Sequence[Fact]) -> None:

@@ -111,7 +111,8 @@ class Turns:
         Raise UsageError if a turn is running, or if the user stops the work."""
         if self.is_running:
             work.close()
-            raise UsageError("a turn is running", hint="press Esc to stop it, then try again")
+            key = self._state.keys["escape"].hint.title()
+            raise UsageError("a turn is running", hint=f"press {key} to stop it, then try again")
         self._state.status.begin(verb)
         done = asyncio.ensure_future(work)
         self._start(_wait_to_end(done))

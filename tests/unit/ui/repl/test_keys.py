@@ -6,7 +6,7 @@ from prompt_toolkit.key_binding import KeyBindings
 
 from agentcli.types.errors import SettingsError
 from agentcli.types.settings import Settings
-from agentcli.ui.repl.keys import build_table, list_key_labels
+from agentcli.ui.repl.key_table import TABLE, build_table, list_key_labels
 from agentcli.ui.repl.repl import Repl
 from agentcli.ui.repl.state import GitBranch, ReplOptions
 from tests.support.desk import UnseenTerminal
@@ -42,8 +42,48 @@ def test_every_key_of_the_table_is_bound(tmp_path: Path) -> None:
 
 
 def test_person_can_choose_other_keys() -> None:
-    (row,) = [row for row in build_table([("transcript", "c-x c-t")]) if row.action == "transcript"]
-    assert (row.keys, row.label) == ((("c-x", "c-t"),), "c-x c-t")
+    row = build_table([("transcript", "c-x c-t")])["transcript"]
+    assert (row.keys, row.label) == ((("c-x", "c-t"),), "Ctrl-X Ctrl-T")
+    assert row.hint == "ctrl+x ctrl+t"
+
+
+@pytest.mark.parametrize(
+    ("keys", "hint"),
+    [
+        ("c-t", "ctrl+t"),
+        ("s-left", "shift+left"),
+        ("c-s-left", "ctrl+shift+left"),
+        ("escape c", "alt+c"),
+        ("escape c-x", "alt+ctrl+x"),
+        ("-", "-"),
+        ("+", "+"),
+    ],
+)
+def test_hints_and_lists_name_the_bound_key(keys: str, hint: str) -> None:
+    row = build_table([("transcript", keys)])["transcript"]
+    assert row.hint == hint
+    assert row.label.lower() == (hint if hint == "+" else hint.replace("+", "-"))
+
+
+def test_labels_of_the_table_name_all_its_keys() -> None:
+    labels = {row.action: row.label for row in TABLE}
+    assert labels == {
+        "submit": "Enter",
+        "newline": "Ctrl-J, Alt-Enter",
+        "complete": "Tab",
+        "next_mode": "Shift-Tab",
+        "escape": "Esc",
+        "stop": "Ctrl-C",
+        "leave": "Ctrl-D",
+        "up": "Up",
+        "down": "Down",
+        "editor": "Ctrl-G, Ctrl-X Ctrl-E",
+        "transcript": "Ctrl-O",
+        "paste_image": "Ctrl-V, Alt-V",
+        "background": "Ctrl-B",
+        "redraw": "Ctrl-L",
+        "suspend": "Ctrl-Z",
+    }
 
 
 @pytest.mark.parametrize("change", [("nothing", "c-t"), ("transcript", "c-nonsense"), ("up", "")])
@@ -53,4 +93,4 @@ def test_what_cannot_be_bound_is_said(change: tuple[str, str]) -> None:
 
 
 def test_no_action_of_the_table_is_without_words() -> None:
-    assert all(label and does for label, does in list_key_labels())
+    assert all(label and does for label, does in list_key_labels(build_table()))

@@ -24,7 +24,14 @@ def test_first_line_leaves_out_the_folder_before_the_mode(width: int, shown: str
 
 
 def test_hints_are_whole_or_not_there() -> None:
-    assert render_hints(79) == "/help · @file · !shell · ctrl+j newline · ctrl+d exit"
-    assert render_hints(39) == "/help · @file · !shell · ctrl+j newline"
-    assert render_hints(19) == "/help · @file"
-    assert render_hints(3) == ""
+    settings = Settings(workspace=Path("/nowhere"))
+    assert render_hints(settings, 79) == "/help · @file · !shell · ctrl+j newline · ctrl+d exit"
+    assert render_hints(settings, 39) == "/help · @file · !shell · ctrl+j newline"
+    assert render_hints(settings, 19) == "/help · @file"
+    assert render_hints(settings, 3) == ""
+
+
+def test_hints_name_the_keys_of_the_user() -> None:
+    keys = (("newline", "escape n"), ("leave", "f10"))
+    settings = Settings(workspace=Path("/nowhere"), keys=keys)
+    assert render_hints(settings, 79) == "/help · @file · !shell · alt+n newline · f10 exit"

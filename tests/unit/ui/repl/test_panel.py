@@ -15,7 +15,7 @@ from agentcli.ui.render.theme import ANSI, NONE
 from agentcli.ui.repl.approval import PendingApproval
 from agentcli.ui.repl.approval_panel import ROOMY_COLUMNS, CommandContext, render_panel
 
-PLACE = CommandContext(workspace="~/src/demo")
+PLACE = CommandContext(workspace="~/src/demo", answer_key="tab")
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 from agentcli.ui.render.paint import Paint
 from agentcli.ui.render.theme import NONE
 from agentcli.ui.repl.approval import PendingPlan
-from agentcli.ui.repl.approval_panel import ROOMY_COLUMNS, render_plan_panel
+from agentcli.ui.repl.approval_panel import ROOMY_COLUMNS, CommandContext, render_plan_panel
 
 
 @pytest.fixture
@@ -17,9 +17,12 @@ def asked() -> Iterator[PendingPlan]:
     loop.close()
 
 
-def drawn(asked: PendingPlan, *, columns: int = 80, rows: int = 20) -> list[str]:
+def drawn(
+    asked: PendingPlan, *, columns: int = 80, rows: int = 20, takes_keys: bool = True
+) -> list[str]:
     paint = Paint(columns=columns, rows=rows + 6, theme=NONE, color="none")
-    shown = render_plan_panel(asked, paint, rows=rows, takes_keys=True)
+    context = CommandContext(workspace="", answer_key="f5")
+    shown = render_plan_panel(asked, paint, context=context, rows=rows, takes_keys=takes_keys)
     bare = [re.sub(r"\x1b\[[0-9;]*m", "", row) for row in shown]
     assert {row[:1] for row in bare} == {"▌"} or columns < ROOMY_COLUMNS
     return [re.sub("^▌ ?", "", row) for row in bare]
@@ -49,3 +52,8 @@ def test_small_terminal_gets_every_answer_in_few_words(
     assert len(shown) <= rows
     assert all(len(row) < columns for row in shown)
     assert re.findall(r"\[(.)\]", "".join(shown)) == ["y", "a", "n", "e", "m"]
+
+
+def test_waiting_plan_names_the_key_that_opens_it(asked: PendingPlan) -> None:
+    head = drawn(asked, takes_keys=False)[0]
+    assert head == "? plan  keys go to your message; f5 to answer"
