@@ -2,11 +2,12 @@
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from agentcli.cli.line import RUN, parse_line, run_one_shot
 from agentcli.types.errors import Exit, UsageError
 from agentcli.ui.streams import takes_live_session
 
@@ -46,30 +47,6 @@ class InteractiveOptions:
     worktree: str | None
     """The name of a worktree to work in, empty for a new one; None for the workspace itself."""
 
-    def build_run_arguments(self) -> list[str]:
-        """Return the same options for `agentcli run -`, for a prompt that is piped in."""
-        arguments = ["run", "-", "-C", str(self.workspace)]
-        values = (
-            "model",
-            "effort",
-            "mode",
-            "policy",
-            "sandbox",
-            "resume",
-            "mcp_config",
-            "worktree",
-        )
-        for name in values:
-            if (value := getattr(self, name)) is not None:
-                arguments += [f"--{name.replace('_', '-')}", str(value)]
-        for name in _REPEATABLE:
-            for value in getattr(self, name):
-                arguments += [f"--{name.replace('_', '-')}", value]
-        arguments += ["--continue"] if self.latest else []
-        arguments += ["--web"] if self.web else []
-        arguments += ["--computer"] if self.computer else []
-        return [*arguments, *(["--trust-project"] if self.trust_project else [])]
-
 
 _REPEATABLE = ("allow", "deny", "network", "add_dir", "pass_env", "mask")
 
@@ -80,8 +57,8 @@ def build_options(values: Mapping[str, Any]) -> InteractiveOptions:
     return InteractiveOptions(**given | {name: given[name] or () for name in _REPEATABLE})
 
 
-def interact(options: InteractiveOptions, *, run: Callable[[Sequence[str]], int]) -> int:
-    """Open the interactive session. `run` runs another command line instead of it."""
+def interact(options: InteractiveOptions) -> int:
+    """Open the interactive session, or run the prompt that is piped in."""
     if options.yolo:
         options = _apply_yolo(options)
     if not sys.stdin.isatty():
@@ -90,7 +67,8 @@ def interact(options: InteractiveOptions, *, run: Callable[[Sequence[str]], int]
                 "choosing a session needs a terminal",
                 hint="agentcli sessions list, then agentcli --resume ID",
             )
-        return run(options.build_run_arguments())
+        values, given = parse_line(RUN, ["-"]) or {}, asdict(options)
+        return run_one_shot(values | {name: given[name] for name in given.keys() & values.keys()})
     if options.worktree is not None:
         from agentcli.features.worktree.render import enter_and_say
 

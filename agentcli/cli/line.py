@@ -30,15 +30,15 @@ def run_line(arguments: Sequence[str]) -> int:
 
             return run_command(arguments)
         if command == RUN:
-            return run_task(values)
+            return run_one_shot(values)
         from agentcli.cli.interactive import build_options, interact
 
-        return interact(build_options(values), run=run_line)
+        return interact(build_options(values))
     except AgentError as error:
         return report_error(error, arguments)
 
 
-def run_task(values: Mapping[str, Any]) -> int:
+def run_one_shot(values: Mapping[str, Any]) -> int:
     """Run one task. `values` are those of the parameters of `agentcli.cli.run.run`, by name."""
     from agentcli.ui.oneshot.request import RunRequest
     from agentcli.ui.oneshot.runner import run_once

@@ -111,7 +111,7 @@ def _main(
         return Exit.DONE
     from agentcli.cli.interactive import build_options, interact
 
-    return interact(build_options(values), run=run_command)
+    return interact(build_options(values))
 
 
 def _refuse_session_options(context: typer.Context) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from agentcli.cli.line import run_task
+from agentcli.cli.line import run_one_shot
 from agentcli.ui.arguments import (
     STYLE,
     AddDir,
@@ -198,4 +198,4 @@ def run(
     verbose: Verbose = False,
 ) -> int:
     """Run one task and exit. Answer on stdout, progress on stderr."""
-    return run_task(locals())
+    return run_one_shot(locals())

@@ -188,8 +188,11 @@ def test_accessible_cards_come_in_the_order_in_which_things_happen(tmp_path: Pat
 def test_prompt_that_is_piped_in_is_a_run(tmp_path: Path) -> None:
     with Provider([says("An answer.")]) as model:
         env = {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": model.base_url}
-        ran = agentcli("--model", "opus", home=tmp_path, stdin="hi there", env=env)
+        options = ("--mode", "plan", "--deny", "bash", "--theme", "dark")
+        ran = agentcli("--model", "opus", *options, home=tmp_path, stdin="hi there", env=env)
     assert (ran.code, ran.out) == (0, "An answer.\n")
+    assert "plan mode" in ran.err
+    assert "hi there" in str(model.bodies[0]["messages"])
 
 
 def test_without_a_terminal_and_without_a_prompt_it_is_a_usage_error(tmp_path: Path) -> None:
