@@ -16,7 +16,7 @@ from pathlib import Path
 from subprocess import Popen
 from threading import Condition, Lock, Thread
 
-from agentcli.system.process_tree import signal_processes
+from agentcli.system.process_tree import read_stat, signal_processes
 from agentcli.types.fast_dataclass import dataclass
 
 if sys.platform != "win32":
@@ -113,20 +113,19 @@ def list_processes(*, but: Set[int] = frozenset()) -> dict[int, Process]:
     for pid in pids:
         if pid not in but:
             with suppress(OSError):  # it has ended meanwhile
-                process = _read(_PROC / str(pid))
+                process = _read(pid)
                 if process:
                     found[pid] = process
     return found
 
 
-def _read(directory: Path) -> Process | None:
-    stat = directory.joinpath("stat").read_text(encoding="utf-8", errors="replace")
-    # The name, in parentheses, may hold anything; the fields after it are plain words.
-    state, parent, _, session = stat.rpartition(")")[2].split()[:4]
-    if state in "ZX":
+def _read(pid: int) -> Process | None:
+    stat = read_stat(pid)
+    if stat is None:
         return None
-    _, resident, shared = directory.joinpath("statm").read_text(encoding="utf-8").split()[:3]
-    return Process(int(parent), int(session), (int(resident) - int(shared)) * _PAGE_BYTES)
+    memory = _PROC.joinpath(str(pid), "statm").read_text(encoding="utf-8")
+    _, resident, shared = memory.split()[:3]
+    return Process(stat.parent, stat.session, (int(resident) - int(shared)) * _PAGE_BYTES)
 
 
 def find_tree(pid: int, table: dict[int, Process]) -> set[int]:

@@ -71,7 +71,7 @@ def find_processes(tag: str) -> dict[int, str]:
     if not _HAS_PROC:
         return _find_with_ps(tag)
     found = _filter_tagged(tag, list_pids())
-    stats = {pid: stat for pid in list_pids() if found and (stat := _read_stat(pid))}
+    stats = {pid: stat for pid in list_pids() if found and (stat := read_stat(pid))}
     grown = -1
     while grown != len(found):
         grown = len(found)
@@ -94,7 +94,7 @@ def find_survivors(tag: str, *, shell_pid: int, since_pid: int, ran_s: float) ->
         found = _filter_tagged(tag, range(since_pid + 1, newest + 1))
     else:
         found = find_processes(tag)
-    stats = ((pid, _read_stat(pid)) for pid in found)
+    stats = ((pid, read_stat(pid)) for pid in found)
     return [pid for pid, stat in stats if stat and stat.parent not in found]
 
 
@@ -102,7 +102,7 @@ def read_start_time(pid: int) -> str:
     """Return the start time, which tells reused pids apart; empty if the process is gone."""
     if not _HAS_PROC:
         return "".join(_run_ps("-p", str(pid), "-o", "lstart="))
-    stat = _read_stat(pid)
+    stat = read_stat(pid)
     return stat.born if stat else ""
 
 
@@ -112,7 +112,7 @@ def group_lives(group: int) -> bool:
         return False
     if not _HAS_PROC:
         return True
-    return any(stat.group == group for stat in map(_read_stat, list_pids()) if stat)
+    return any(stat.group == group for stat in map(read_stat, list_pids()) if stat)
 
 
 def signal_processes(pids: Iterable[int], number: int) -> None:
@@ -207,21 +207,24 @@ def _read_file(pid: int, name: str) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class _Stat:
+class ProcessStat:
     parent: int
     group: int
+    session: int
     born: str
 
 
-def _read_stat(pid: int) -> _Stat | None:
+def read_stat(pid: int) -> ProcessStat | None:
     """Return the kernel's data on a process; None if it is dead, reaped or not."""
     try:
         stat = _read_file(pid, "stat").decode("utf-8", "replace")
     except OSError:
         return None
     # The name, in parentheses, may hold anything; the fields after it are plain words.
-    state, parent, group, *more = stat.rpartition(")")[2].split()
-    return None if state in "ZX" else _Stat(int(parent), int(group), more[16])
+    state, parent, group, session, *more = stat.rpartition(")")[2].split()
+    if state in "ZX":
+        return None
+    return ProcessStat(int(parent), int(group), int(session), more[15])
 
 
 def list_pids() -> Iterator[int]:
