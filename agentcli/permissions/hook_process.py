@@ -7,7 +7,6 @@ its time limit is killed with all its descendants, whatever session they have mo
 
 import asyncio
 import os
-import secrets
 import subprocess
 import tempfile
 from collections.abc import Iterable, Mapping
@@ -18,7 +17,7 @@ from typing import IO
 from urllib.parse import urlsplit
 
 from agentcli.system import own_process, process, process_tree
-from agentcli.system.environment import MARK, is_secret_name
+from agentcli.system.environment import add_tag, is_secret_name
 from agentcli.system.process import Pipe, Steps
 from agentcli.types.fast_dataclass import dataclass
 
@@ -72,7 +71,7 @@ async def run_hook(
     timeout_s: float,
 ) -> HookRun:
     """Run a hook's command. Raise HookProblem if it cannot be run to its end within the limits."""
-    tag = f"hook-{secrets.token_hex(8)}."
+    tag = process_tree.make_tag(confined=False)
     flooded = asyncio.Event()
     stdout, stderr = _LimitedOutput(flooded), _LimitedOutput(flooded)
     with ExitStack() as stack:
@@ -82,8 +81,7 @@ async def run_hook(
         pipes = Pipe(stdout), Pipe(stderr)
         for pipe in pipes:
             stack.callback(pipe.close)
-        marked = {**env, MARK: env.get(MARK, "") + tag}
-        child = _start(command, stdin=given, pipes=pipes, cwd=cwd, env=marked)
+        child = _start(command, stdin=given, pipes=pipes, cwd=cwd, env=add_tag(env, tag))
         for pipe in pipes:
             pipe.close_writer()
         try:

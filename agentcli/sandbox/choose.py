@@ -25,7 +25,7 @@ from agentcli.sandbox.limits import kill_tree, lower_own_limits
 from agentcli.sandbox.paths import SandboxPaths, survey_paths
 from agentcli.sandbox.paths import SandboxScope as SandboxScope
 from agentcli.system import own_process
-from agentcli.system.environment import MARK
+from agentcli.system.environment import add_tag
 from agentcli.system.orphan_reaper import kill_tagged_if_killed
 from agentcli.system.process import read_answer
 from agentcli.system.process_tree import make_tag
@@ -146,7 +146,7 @@ def run_probe_alone(sandbox: Sandbox, line: str, cwd: Path) -> str:
             process = sandbox.start(
                 ["/bin/sh", "-c", line],
                 cwd=cwd,
-                env={MARK: tag},
+                env=add_tag({}, tag),
                 stdout=writer,
                 grants=Grants(),
             )

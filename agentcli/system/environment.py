@@ -77,6 +77,11 @@ def is_secret_name(name: str) -> bool:
     return is_last and (name.isupper() or words[-1] in ("PASS", "PWD"))
 
 
+def add_tag(environ: Mapping[str, str], tag: str) -> dict[str, str]:
+    """Return the environment with a tag, after those of agents around this one."""
+    return {**environ, MARK: environ.get(MARK, "") + tag}
+
+
 def build_child_environment(
     base: Mapping[str, str], *, tag: str = "", passed: Collection[str] = ()
 ) -> dict[str, str]:
@@ -91,6 +96,6 @@ def build_child_environment(
     }
     wanted = {name: base[name] for name in passed if name in base}
     locale = {} if base.get("LANG") or base.get("LC_ALL") else _UTF8_LOCALE
-    marks = {MARK: base.get(MARK, "") + tag} if tag else {}
     columns = max(_COLUMNS_MIN, shutil.get_terminal_size().columns)
-    return kept | locale | _FIXED | {"COLUMNS": str(columns)} | wanted | marks
+    environ = kept | locale | _FIXED | {"COLUMNS": str(columns)} | wanted
+    return add_tag(environ, tag) if tag else environ

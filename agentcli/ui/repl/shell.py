@@ -3,15 +3,14 @@
 import math
 import os
 import re
-import secrets
 import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from agentcli.system import process
-from agentcli.system.environment import MARK
+from agentcli.system import process, process_tree
+from agentcli.system.environment import add_tag
 from agentcli.system.plain_text import to_plain_text
 from agentcli.types.errors import UsageError
 from agentcli.types.fast_dataclass import dataclass
@@ -52,19 +51,21 @@ async def run_captured(command: str, *, cwd: Path, progress: Callable[[str], Non
 
     If cancelled, end the command: first as Ctrl-C does, then by force.
     """
-    mark = f"shell-{secrets.token_hex(8)}."
-    env = {**os.environ, MARK: os.environ.get(MARK, "") + mark}
+    tag = process_tree.make_tag(confined=False)
     output = _CapturedOutput(progress)
     pipe = process.Pipe(output)
     try:
         with _report_start_errors(cwd):
             child = process.start(
-                [_find_shell(), "-c", command], cwd=cwd, env=env, stdout=pipe.writer
+                [_find_shell(), "-c", command],
+                cwd=cwd,
+                env=add_tag(os.environ, tag),
+                stdout=pipe.writer,
             )
     except UsageError:
         pipe.close()
         raise
-    ended = await process.run(child, pipe=pipe, tag=mark, timeout_s=math.inf)
+    ended = await process.run(child, pipe=pipe, tag=tag, timeout_s=math.inf)
     output.is_watched = False
     return ShellResult(
         command=command,
