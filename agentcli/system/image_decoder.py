@@ -8,8 +8,9 @@ the re-encoded image; there are none if the image is fine unchanged.
 import io
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import Any, TypeAlias
+
+from agentcli.system.memory_limit import limit_memory
 
 try:
     from PIL import Image, ImageFile, ImageOps, UnidentifiedImageError
@@ -28,7 +29,7 @@ _Prepared: TypeAlias = tuple[tuple[Any, ...], bytes]
 
 
 def main(side: int, limit_bytes: int) -> int:
-    _limit_memory()
+    limit_memory(MEMORY_BYTES)
     Image.MAX_IMAGE_PIXELS = PIXELS_MAX // 2  # Pillow refuses more than twice this number
     data = sys.stdin.buffer.read()
     try:
@@ -88,15 +89,6 @@ def _encode(image: Image.Image, form: str, **how: int) -> bytes:
     out = io.BytesIO()
     image.save(out, form, **how)
     return out.getvalue()
-
-
-def _limit_memory() -> None:
-    if sys.platform == "win32":
-        return
-    import resource  # noqa: PLC0415 - there is none on Windows
-
-    with suppress(ValueError, OSError):  # a lower limit is set already, or none can be
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
 
 
 def _refuse(why: str) -> int:

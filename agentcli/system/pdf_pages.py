@@ -10,10 +10,10 @@ import io
 import json
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any
 
 from agentcli.system.extras import build_install_command
+from agentcli.system.memory_limit import limit_memory
 
 try:
     from pypdf import PageObject, PdfReader, PdfWriter
@@ -21,14 +21,11 @@ try:
 except ImportError:
     sys.exit(3)  # `pdf.py` knows what that means
 
-if sys.platform != "win32":
-    import resource
-
 MEMORY_BYTES = 3_000_000_000
 
 
 def main(first: int, limit: int) -> None:
-    _limit_memory()
+    limit_memory(MEMORY_BYTES)
     sys.stdout.write(json.dumps(read_pages(sys.stdin.buffer.read(), first, limit)))
 
 
@@ -68,13 +65,6 @@ def _write_pages(pages: Sequence[PageObject]) -> str:
         writer.add_page(page)
     writer.write(written)
     return base64.b64encode(written.getvalue()).decode("ascii")
-
-
-def _limit_memory() -> None:
-    if sys.platform == "win32":
-        return
-    with suppress(ValueError, OSError):  # a lower limit is set already, or none can be
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
 
 
 if __name__ == "__main__":

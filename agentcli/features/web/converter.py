@@ -15,6 +15,8 @@ from html.parser import HTMLParser
 from typing import Any
 from urllib.parse import urljoin
 
+from agentcli.system.memory_limit import limit_memory
+
 MEMORY_BYTES = 3_000_000_000
 STACK_BYTES = 256 * 1024 * 1024
 NESTING = 9000
@@ -33,7 +35,7 @@ _LINE_ENDS = re.compile(r"[ \t]+\n")
 
 
 def main(address: str) -> int:
-    _limit_memory()
+    limit_memory(MEMORY_BYTES)
     try:
         found = convert_html(sys.stdin.buffer.read().decode(), address)
     except ImportError as error:
@@ -161,15 +163,6 @@ class _PlainText(HTMLParser):
 
 def _tidy(text: str) -> str:
     return _BLANK_LINES.sub("\n\n", _LINE_ENDS.sub("\n", text)).strip()
-
-
-def _limit_memory() -> None:
-    if sys.platform == "win32":
-        return
-    import resource
-
-    with suppress(ValueError, OSError):  # a lower limit is set already, or none can be
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
 
 
 def run_with_deep_stack(address: str) -> int:
