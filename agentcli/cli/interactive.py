@@ -138,22 +138,14 @@ def _apply_yolo(options: InteractiveOptions) -> InteractiveOptions:
             "--yolo already sets the mode (auto) and the sandbox (off)",
             hint="agentcli --yolo",
         )
-    if hasattr(os, "geteuid") and os.geteuid() == 0 and not _is_container():
+    from agentcli.system.container import is_container
+
+    if hasattr(os, "geteuid") and os.geteuid() == 0 and not is_container():
         raise UsageError(
             "--yolo is not allowed as root: it could damage this machine",
             hint="agentcli --mode auto",
         )
     return replace(options, mode="auto", sandbox="off")
-
-
-def _is_container() -> bool:
-    """Return whether this is a container, by the files and variables that container programs set.
-
-    There is no better way to know.
-    """
-    marks = (Path("/.dockerenv"), Path("/run/.containerenv"))
-    named = ("container", "KUBERNETES_SERVICE_HOST")
-    return any(mark.exists() for mark in marks) or any(map(os.environ.get, named))
 
 
 def _load_settings(options: InteractiveOptions) -> "tuple[Settings, SessionPaths | None]":

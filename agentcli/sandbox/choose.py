@@ -25,6 +25,7 @@ from agentcli.sandbox.limits import kill_tree, lower_own_limits
 from agentcli.sandbox.paths import SandboxPaths, survey_paths
 from agentcli.sandbox.paths import SandboxScope as SandboxScope
 from agentcli.system import own_process
+from agentcli.system.container import has_container_file
 from agentcli.system.environment import add_tag
 from agentcli.system.orphan_reaper import kill_tagged_if_killed
 from agentcli.system.process import read_answer
@@ -327,7 +328,6 @@ def _choose_probe_directory(workspace: Path) -> str:
 
 
 _SYSCTL = Path("/proc/sys")
-_CONTAINER_MARKS = (Path("/.dockerenv"), Path("/run/.containerenv"))
 
 _INSTALLERS = {
     "apt-get": "sudo apt-get install -y bubblewrap",
@@ -368,7 +368,7 @@ def explain_bubblewrap_failure(output: str, program: Path, *, settings: Path = _
             "sudo sysctl -w user.max_user_namespaces=15000",
         )
     last_line = output.strip().splitlines()[-1] if output.strip() else "it printed nothing"
-    if any(mark.exists() for mark in _CONTAINER_MARKS):
+    if has_container_file():
         return Remedy(f"This container does not let bubblewrap work ({last_line}).")
     return Remedy(f"bubblewrap failed ({last_line}).")
 
