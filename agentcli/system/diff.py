@@ -80,8 +80,8 @@ def split_lines(text: str) -> list[str]:
 
 def find_changes(old: Sequence[str], new: Sequence[str]) -> list[LineChange]:
     """Return what differs. Common first and last lines are skipped, the rest is compared."""
-    first = _count_common(old, new)
-    last = _count_common(old[first:][::-1], new[first:][::-1])
+    first = count_common_start(old, new)
+    last = count_common_start(old[first:][::-1], new[first:][::-1])
     old_end, new_end = len(old) - last, len(new) - last
     if first in (old_end, new_end) or (old_end - first) * (new_end - first) > COMPARED_PAIRS:
         whole = LineChange(first, old_end, first, new_end)
@@ -94,8 +94,8 @@ def find_changes(old: Sequence[str], new: Sequence[str]) -> list[LineChange]:
     ]
 
 
-def _count_common(one: Sequence[str], other: Sequence[str]) -> int:
-    """Return how many first lines are the same."""
+def count_common_start(one: Sequence[str], other: Sequence[str]) -> int:
+    """Return how many first lines are the same, or characters of two texts."""
     for index, (left, right) in enumerate(zip(one, other, strict=False)):
         if left != right:
             return index

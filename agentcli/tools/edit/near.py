@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain, groupby, islice, zip_longest
 
+from agentcli.system.diff import count_common_start
 from agentcli.system.lazy import compile_later
 from agentcli.tools.edit.drift import normalize_line
 from agentcli.tools.edit.readings import Reading
-from agentcli.tools.edit.typography import count_common_start
 from agentcli.tools.edit.view import LfView
 from agentcli.tools.edit.whitespace import get_indent, get_trail
 from agentcli.types.words import pluralize

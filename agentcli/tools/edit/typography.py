@@ -117,11 +117,3 @@ def _compose(text: str) -> str:
 
 def _decompose(text: str) -> str:
     return unicodedata.normalize("NFD", text)
-
-
-def count_common_start(one: str, other: str) -> int:
-    """Return how many characters two texts share at their start."""
-    for index, (left, right) in enumerate(zip(one, other, strict=False)):
-        if left != right:
-            return index
-    return min(len(one), len(other))
