@@ -10,6 +10,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from agentcli.system.plain_text import show_controls
 from agentcli.ui.streams import out_is_terminal
 
 if TYPE_CHECKING:
@@ -27,6 +28,11 @@ def write_report(lines: Iterable[ReportLine], *, is_cut: bool = True) -> None:
     paint = _open_paint() if out_is_terminal() else None
     for line in lines:
         sys.stdout.write(render_report_line(line, paint, is_cut=is_cut) + "\n")
+
+
+def print_line(text: str) -> None:
+    """Write a line to stdout, with control characters shown."""
+    sys.stdout.write(show_controls(text) + "\n")
 
 
 def render_report_line(line: ReportLine, paint: "Paint | None", *, is_cut: bool = True) -> str:

@@ -36,18 +36,19 @@ from agentcli.types.settings import Settings
 from agentcli.types.words import pluralize
 from agentcli.ui.render.wording import format_age
 from agentcli.ui.repl.external import LineReader
+from agentcli.ui.report import print_line
 
 
 def add(name: str, new: NewServer) -> Exit:
     path = add_server(name, new)
-    _say(f"added {name} to {path}; test it: agentcli mcp test {name}")
+    print_line(f"added {name} to {path}; test it: agentcli mcp test {name}")
     return Exit.DONE
 
 
 def remove(name: str) -> Exit:
     path = remove_server(name)
     forget_logins(name)
-    _say(f"removed {name} from {path}")
+    print_line(f"removed {name} from {path}")
     return Exit.DONE
 
 
@@ -57,13 +58,13 @@ def show_servers(workspace: Path, *, config: str | None) -> Exit:
     for entry in found.servers:
         accepted = open_approvals().find(entry)
         tools = _describe_trial(entry) if accepted is None else format_tool_cost(entry, accepted)
-        _say(f"{entry.name}  {entry.shown}\n  {tools}; {describe_terms(entry)}")
+        print_line(f"{entry.name}  {entry.shown}\n  {tools}; {describe_terms(entry)}")
     for problem in found.problems:
-        _say(f"problem: {problem}")
+        print_line(f"problem: {problem}")
     if project and project.warning:
-        _say(project.warning)
+        print_line(project.warning)
     if not found.servers and not found.problems:
-        _say(NO_SERVERS)
+        print_line(NO_SERVERS)
     return Exit.SETTINGS if found.problems else Exit.DONE
 
 
@@ -89,23 +90,23 @@ def approve(name: str, workspace: Path, *, config: str | None, yes: bool) -> Exi
     difference = compare_tools(approvals.find(entry) or (), tools)
     is_said_anew = instructions != approvals.find_instructions(entry)
     if not difference and not is_said_anew:
-        _say(f"{name} is already approved: {format_tool_cost(entry, tools)}")
+        print_line(f"{name} is already approved: {format_tool_cost(entry, tools)}")
         return Exit.DONE
     for tool in tools:
         if tool.name in difference.added + difference.changed:
-            _say(
+            print_line(
                 f"{'changed' if tool.name in difference.changed else 'new    '}  "
                 f"{_format_tool(tool)}"
             )
     for removed in difference.removed:
-        _say(f"removed  {removed}")
+        print_line(f"removed  {removed}")
     if is_said_anew:
-        _say(f"new instructions for the model:\n{instructions or '(none)'}")
+        print_line(f"new instructions for the model:\n{instructions or '(none)'}")
     if not yes and not _confirm(f"Approve the tools of {name}?"):
-        _say("not approved")
+        print_line("not approved")
         return Exit.DENIED
     approvals.store(entry, tools, instructions=instructions)
-    _say(f"approved {format_tool_cost(entry, tools)}")
+    print_line(f"approved {format_tool_cost(entry, tools)}")
     return Exit.DONE
 
 
@@ -115,7 +116,7 @@ async def _test_server(settings: Settings, entry: ServerEntry) -> bool:
         try:
             tools = await servers.list_tools(entry)
         except ServerFault as fault:
-            _say(f"{entry.name}: {fault}")
+            print_line(f"{entry.name}: {fault}")
             _say_log(servers, entry)
             _store_trial(entry, None)
             return False
@@ -123,16 +124,16 @@ async def _test_server(settings: Settings, entry: ServerEntry) -> bool:
         protocol = servers.connect(entry).protocol
         remarks = servers.connect(entry).remarks
     for tool in tools:
-        _say(f"  {_format_tool(tool)}")
+        print_line(f"  {_format_tool(tool)}")
     accepted = open_approvals().find(entry)
     difference = compare_tools(accepted, tools) if accepted is not None else None
-    _say(
+    print_line(
         f"{entry.name}: {format_tool_cost(entry, tools)}, protocol {protocol}, ready in "
         f"{took_ms:.0f} ms"
     )
     _say_remarks(remarks)
     if difference:
-        _say(f"  changed since approval ({difference}): agentcli mcp approve {entry.name}")
+        print_line(f"  changed since approval ({difference}): agentcli mcp approve {entry.name}")
     _store_trial(entry, len(tools))
     return True
 
@@ -141,7 +142,7 @@ def _store_trial(entry: ServerEntry, tools: int | None) -> None:
     try:
         open_trials().store(entry, tools)
     except SettingsError as error:
-        _say(f"  result not saved: {error}")
+        print_line(f"  result not saved: {error}")
 
 
 def _describe_trial(entry: ServerEntry) -> str:
@@ -162,7 +163,7 @@ async def _list_tools(
         try:
             tools = await servers.list_tools(entry)
         except ServerFault as fault:
-            _say(f"{entry.name}: {fault}")
+            print_line(f"{entry.name}: {fault}")
             _say_log(servers, entry)
             return None
         _say_remarks(servers.connect(entry).remarks)
@@ -171,12 +172,12 @@ async def _list_tools(
 
 def _say_remarks(remarks: Iterable[str]) -> None:
     for remark in remarks:
-        _say(f"  warning: {remark}")
+        print_line(f"  warning: {remark}")
 
 
 def _say_log(servers: Servers, entry: ServerEntry) -> None:
     for line in servers.read_stderr(entry).splitlines():
-        _say(f"  | {line}")
+        print_line(f"  | {line}")
 
 
 def load_settings_and_project(
@@ -196,10 +197,6 @@ def _confirm(question: str) -> bool:
     sys.stdout.write(f"{question} [y/N] ")
     sys.stdout.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")
-
-
-def _say(text: str) -> None:
-    sys.stdout.write(show_controls(text) + "\n")
 
 
 # Login from the command line: show the address to open, and wait for the way back

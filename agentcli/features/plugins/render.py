@@ -28,9 +28,9 @@ from agentcli.permissions.plugin_files import PluginFiles, read_plugin
 from agentcli.permissions.project_files import describe_hooks, describe_value
 from agentcli.session.plugins import PluginRecord, iter_commands, list_records
 from agentcli.system.home import shorten_home
-from agentcli.system.plain_text import show_controls
 from agentcli.types.errors import Exit, SettingsError, UsageError
 from agentcli.types.own_tools import BUILT_IN
+from agentcli.ui.report import print_line
 
 HASH_SHOWN = 16
 _PASSWORD = re.compile(r"//([^/:@]*):[^/@]*@")
@@ -40,12 +40,12 @@ def install(source: str, *, path: str, ref: str, yes: bool) -> Exit:
     with fetch_plugin(source, path=path, ref=ref) as fetched:
         known = {record.name: record for record in list_records()}
         if (record := known.get(fetched.record.name)) and record.source != fetched.record.source:
-            _say(f"replaces   {record.name} from {_describe_source(record)}")
+            print_line(f"replaces   {record.name} from {_describe_source(record)}")
         _say_all(_describe_fetched(fetched))
         if not _agree(fetched.files, "Install this plugin?", yes=yes):
             return Exit.DONE
         install_plugin(fetched.files, fetched.record)
-        _say(f"installed {fetched.record.name}")
+        print_line(f"installed {fetched.record.name}")
     return Exit.DONE
 
 
@@ -59,7 +59,7 @@ def update(name: str, *, yes: bool) -> Exit:
         try:
             _update_one(record, yes=yes)
         except (SettingsError, UsageError) as error:
-            _say(f"{record.name} could not be updated: {error}")
+            print_line(f"{record.name} could not be updated: {error}")
             outcome = Exit.SETTINGS
     return outcome
 
@@ -69,36 +69,36 @@ def _update_one(record: PluginRecord, *, yes: bool) -> None:
         found = replace(fetched.record, name=record.name, is_enabled=record.is_enabled)
         if found.sha256 == record.sha256:
             install_plugin(fetched.files, found)  # brings back a copy that was changed
-            _say(f"{record.name} is up to date")
+            print_line(f"{record.name} is up to date")
             return
-        _say(f"update     {record.name}, {_describe_hash(record.sha256)} before")
+        print_line(f"update     {record.name}, {_describe_hash(record.sha256)} before")
         _say_all(_describe_fetched(fetched))
         if _agree(fetched.files, "Use this version?", yes=yes):
             install_plugin(fetched.files, found)
-            _say(f"updated {record.name}")
+            print_line(f"updated {record.name}")
 
 
 def enable(name: str, *, yes: bool) -> Exit:
     record = find_record(name)
     files = read_plugin(record.root)
     if files.fingerprint != record.sha256:
-        _say(f"changed    {_describe_hash(record.sha256)} before")
+        print_line(f"changed    {_describe_hash(record.sha256)} before")
     _say_all(_describe_plugin(files))
     if _agree(files, "Use this plugin?", yes=yes):
         enable_plugin(record, files)
-        _say(f"enabled {name}")
+        print_line(f"enabled {name}")
     return Exit.DONE
 
 
 def disable(name: str) -> Exit:
     disable_plugin(find_record(name))
-    _say(f"disabled {name}")
+    print_line(f"disabled {name}")
     return Exit.DONE
 
 
 def remove(name: str) -> Exit:
     remove_plugin(find_record(name))
-    _say(f"removed {name}")
+    print_line(f"removed {name}")
     return Exit.DONE
 
 
@@ -108,7 +108,9 @@ def list_plugins() -> Exit:
         sys.stderr.write("no plugins; install one: agentcli plugins install PATH|GIT-URL\n")
     for record in records:
         state = find_state(record)
-        _say(f"{record.name}  {state}  {_describe_hash(record.sha256)}  {_describe_source(record)}")
+        print_line(
+            f"{record.name}  {state}  {_describe_hash(record.sha256)}  {_describe_source(record)}"
+        )
         if not state.startswith("not used"):
             _say_all(f"  {line}" for line in _describe_parts(read_plugin(record.root)))
     return Exit.DONE
@@ -173,9 +175,11 @@ def _agree(files: PluginFiles, question: str, *, yes: bool) -> bool:
     _require_working_hooks(files)
     if yes or not files.executes:
         return True
-    _say("It runs the hooks and servers above: hooks with your rights, servers in the sandbox.")
+    print_line(
+        "It runs the hooks and servers above: hooks with your rights, servers in the sandbox."
+    )
     if not sys.stdin.isatty():
-        _say("nothing was changed; to agree to it: --yes")
+        print_line("nothing was changed; to agree to it: --yes")
         return False
     try:
         is_agreed = input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
@@ -183,7 +187,7 @@ def _agree(files: PluginFiles, question: str, *, yes: bool) -> bool:
         sys.stdout.write("\n")
         is_agreed = False
     if not is_agreed:
-        _say("nothing was changed")
+        print_line("nothing was changed")
     return is_agreed
 
 
@@ -202,8 +206,4 @@ def _require_working_hooks(files: PluginFiles) -> None:
 
 def _say_all(lines: Iterator[str]) -> None:
     for line in lines:
-        _say(line)
-
-
-def _say(line: str) -> None:
-    sys.stdout.write(show_controls(line) + "\n")
+        print_line(line)

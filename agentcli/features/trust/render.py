@@ -7,6 +7,7 @@ from agentcli.session.project import Project, list_trusted_projects, load_projec
 from agentcli.system.plain_text import show_controls
 from agentcli.types.errors import Exit, UsageError
 from agentcli.types.settings import Settings
+from agentcli.ui.report import print_line
 
 _STATUS = {
     "trusted": "trusted",
@@ -19,21 +20,21 @@ _STATUS = {
 def trust_project(directory: Path) -> Exit:
     project = _open_project(directory)
     if project is None or not project.files.needs_trust:
-        _say(f"{directory.resolve()} has nothing that needs trust")
+        print_line(f"{directory.resolve()} has nothing that needs trust")
         return Exit.DONE
     _say_contents(project)
     project.trust()
-    _say(f"Trusted {project.root}")
+    print_line(f"Trusted {project.root}")
     return Exit.DONE
 
 
 def show_project(directory: Path) -> Exit:
     project = _open_project(directory)
     if project is None:
-        _say(f"{directory.resolve()} has no agentcli config")
+        print_line(f"{directory.resolve()} has no agentcli config")
         return Exit.DONE
     _say_contents(project)
-    _say(f"{project.root}: {_STATUS[project.standing]}")
+    print_line(f"{project.root}: {_STATUS[project.standing]}")
     return Exit.DONE
 
 
@@ -42,7 +43,7 @@ def list_trusted() -> Exit:
     if not trusted:
         sys.stderr.write("no trusted repositories\n")
     for one in trusted:
-        _say(f"{one.at[:10]}  {one.root}")
+        print_line(f"{one.at[:10]}  {one.root}")
     return Exit.DONE
 
 
@@ -53,7 +54,7 @@ def revoke_project_trust(directory: Path) -> Exit:
         raise UsageError(f"{root} is not trusted", hint="agentcli trust --list")
     nearest = max(around, key=lambda path: len(path.parts))
     revoke_trust(nearest)
-    _say(f"{nearest} is no longer trusted")
+    print_line(f"{nearest} is no longer trusted")
     return Exit.DONE
 
 
@@ -66,11 +67,7 @@ def _open_project(directory: Path) -> Project | None:
 
 def _say_contents(project: Project) -> None:
     for line in project.list_contents():
-        _say(line)
-
-
-def _say(line: str) -> None:
-    sys.stdout.write(show_controls(line) + "\n")
+        print_line(line)
 
 
 # The question whether to use a repository's own files for agentcli, asked before any is used.

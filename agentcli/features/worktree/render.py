@@ -22,6 +22,7 @@ from agentcli.system.home import shorten_home
 from agentcli.system.plain_text import show_controls
 from agentcli.types.errors import AgentError, Exit, UsageError
 from agentcli.types.words import pluralize
+from agentcli.ui.report import print_line
 from agentcli.ui.streams import write_err
 
 PATHS_SHOWN = 10
@@ -91,7 +92,7 @@ def render_end(ended: WorktreeEnd) -> Iterator[str]:
 def show_worktrees(workspace: Path) -> Exit:
     trees = open_worktrees(workspace.resolve())
     for one in trees.list_all():
-        _say(render_worktree(trees, one))
+        print_line(render_worktree(trees, one))
     if not trees.list_all():
         write_err("no worktrees: agentcli -w NAME makes one\n")
     return Exit.DONE
@@ -102,7 +103,7 @@ def merge_by_name(workspace: Path, name: str) -> Exit:
     worktree = trees.find(name)
     ended = merge_worktree(trees, worktree, find_record(trees, worktree))
     for line in render_end(ended):
-        _say(line)
+        print_line(line)
     return Exit.VERIFY_FAILED if ended.has_conflicts else Exit.DONE
 
 
@@ -116,7 +117,7 @@ def discard_by_name(workspace: Path, name: str, *, is_confirmed: bool) -> Exit:
             hint=f"agentcli worktree discard {name} --yes",
         )
     for line in render_end(discard_worktree(trees, worktree)):
-        _say(line)
+        print_line(line)
     return Exit.DONE
 
 
@@ -145,7 +146,7 @@ def ask_ending(workspace: Path) -> None:
             ended = None
         if ended is not None:
             for line in render_end(ended):
-                _say(line)
+                print_line(line)
             return
     _say_beside(render_kept(trees, worktree))
 
@@ -161,7 +162,3 @@ def _ask(question: str) -> str:
 def _say_beside(lines: Iterable[str]) -> None:
     for line in lines:
         write_err(f"{show_controls(line)}\n")
-
-
-def _say(line: str) -> None:
-    sys.stdout.write(show_controls(line) + "\n")
