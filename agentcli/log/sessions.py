@@ -1,6 +1,5 @@
 """The stored sessions: finding, listing and summarizing them. Lines are not validated."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import field
 from difflib import get_close_matches
@@ -10,6 +9,7 @@ from typing import Any
 from agentcli.log.old_formats import upgrade_fact
 from agentcli.log.paths import LOG, SessionPaths, locate_sessions
 from agentcli.log.writer import read_lines, strip_seal
+from agentcli.system.parsing import parse_object
 from agentcli.types.errors import SettingsError, UsageError
 from agentcli.types.fast_dataclass import dataclass
 
@@ -152,10 +152,10 @@ def summarize(paths: SessionPaths) -> SessionSummary:
         for last in read_lines(paths.log):
             fold = _FOLDS.get(_read_type(last))
             if fold is not None:
-                fold(summary, parse_record(last))
+                fold(summary, parse_object(last))
     except OSError:
         return summary  # no log yet, or not one of ours: listed, so that it can be deleted
-    summary.last = _read_text(parse_record(last), "at")
+    summary.last = _read_text(parse_object(last), "at")
     return summary
 
 
@@ -187,15 +187,6 @@ def _open_path(path: Path) -> SessionPaths:
 def _read_type(line: bytes) -> bytes:
     """Return the type: the last field of a fact, which is the last of a record before its hash."""
     return strip_seal(line)[-40:].rpartition(b'"type":"')[2].removesuffix(b'"}}')
-
-
-def parse_record(line: bytes) -> dict[str, Any]:
-    """Return the record; empty if the line is none."""
-    try:
-        record = json.loads(line)
-    except (ValueError, RecursionError):
-        return {}
-    return record if isinstance(record, dict) else {}
 
 
 def get_fact(record: dict[str, Any]) -> dict[str, Any]:
@@ -290,7 +281,7 @@ def search_session(paths: SessionPaths, words: str) -> Iterator[SearchHit]:
     wanted = words.casefold()
     try:
         for seq, line in enumerate(read_lines(paths.log), start=1):
-            fact = get_fact(parse_record(line))
+            fact = get_fact(parse_object(line))
             for text in _iter_texts(fact):
                 at = text.casefold().find(wanted)
                 if at >= 0:

@@ -1,10 +1,13 @@
 """A small private file of the user: nobody else can read it, and it is never half written."""
 
 import errno
+import json
 import os
 import secrets
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from agentcli.types.errors import SettingsError
 
@@ -26,6 +29,11 @@ def write_private(path: Path, text: str) -> None:
         with suppress(OSError):  # the first error is the one to report
             fresh.unlink()
         raise build_unwritable_error(path, error) from error
+
+
+def write_private_json(path: Path, value: Mapping[str, Any]) -> None:
+    """Write the value to the file, all or nothing. Raise SettingsError."""
+    write_private(path, json.dumps(value, ensure_ascii=False, indent=2) + "\n")
 
 
 def remove_private(path: Path) -> None:

@@ -13,7 +13,8 @@ from agentcli.features.batch.tasks import Task, TaskLimits
 from agentcli.features.batch.trees import TaskTrees
 from agentcli.log.lock import lock_output
 from agentcli.system.extras import build_extra_command, build_install_command
-from agentcli.system.private_file import write_private
+from agentcli.system.parsing import parse_object
+from agentcli.system.private_file import write_private_json
 from agentcli.system.process import name_death_signal, run_to_completion
 from agentcli.types.errors import Ending, RunOutcome, SettingsError
 
@@ -266,7 +267,7 @@ class Batch:
             "tree": str(tree) if tree.exists() else None,
             **{key: value for key, value in result.items() if key not in _STREAM_KEYS},
         }
-        _write_json(self._get_directory(task.id) / "done.json", result)
+        write_private_json(self._get_directory(task.id) / "done.json", result)
         await self._put(task.id)
         return result
 
@@ -313,7 +314,7 @@ class Batch:
         results: list[Result] = []
 
         def handle_line(line: bytes) -> None:
-            event = _parse_event(line)
+            event = parse_object(line)
             self._listener.on_event(task, event)
             match event:
                 case {"type": "result"}:
@@ -380,15 +381,3 @@ def _open_store(url: str) -> "ResultStore":
             f"cannot open {url}: {error}", hint=build_install_command("fsspec")
         ) from error
     return ResultStore(url)
-
-
-def _parse_event(line: bytes) -> Result:
-    try:
-        event = json.loads(line)
-    except ValueError:
-        return {}
-    return event if isinstance(event, dict) else {}
-
-
-def _write_json(path: Path, value: Result) -> None:
-    write_private(path, json.dumps(value, ensure_ascii=False, indent=2) + "\n")

@@ -22,7 +22,8 @@ from agentcli.features.eval.measure import Attempt, FailureClass, TaskScore
 from agentcli.features.eval.suite import FileSet, Suite, SuiteTask, list_files, write_files
 from agentcli.log.lock import lock_output
 from agentcli.system.git import add_worktree, run_git
-from agentcli.system.private_file import write_private
+from agentcli.system.parsing import parse_object
+from agentcli.system.private_file import write_private_json
 from agentcli.types.errors import SettingsError, UsageError
 
 Play = Literal["solution", "wrong"]
@@ -77,7 +78,7 @@ class Evaluation:
         self._slots = asyncio.Semaphore(plan.workers)
         self._failed_setups: dict[str, str] = {}
         self._ready = plan.out / "ready.json"
-        _write_json(self._ready, {"replies": ["Ready."], "afterwards": "Ready."})
+        write_private_json(self._ready, {"replies": ["Ready."], "afterwards": "Ready."})
 
     def close(self) -> None:
         self._lock.release()
@@ -182,7 +183,7 @@ class Evaluation:
         replies = [*({"calls": calls} for calls in (reads, writes) if calls), "Done."]
         script = self._get_script_path(task)
         script.parent.mkdir(exist_ok=True)
-        _write_json(script, {"replies": replies, "afterwards": "Done."})
+        write_private_json(script, {"replies": replies, "afterwards": "Done."})
 
     # What an attempt left
 
@@ -201,7 +202,7 @@ class Evaluation:
         if done.get("tree"):  # first: it may have filled the disk
             shutil.rmtree(done["tree"], ignore_errors=True)
         stored.parent.mkdir(exist_ok=True)
-        _write_json(stored, {"key": key, **asdict(attempt)})
+        write_private_json(stored, {"key": key, **asdict(attempt)})
         return attempt
 
     async def _check_tree(self, task: SuiteTask, done: Json) -> Attempt:
@@ -260,7 +261,7 @@ class CommandRun:
 
 
 def _read_run(out: bytes, err: bytes) -> CommandRun:
-    checks = [row for row in map(_parse_row, out.splitlines()) if row.get("type") == "verify"]
+    checks = [row for row in map(parse_object, out.splitlines()) if row.get("type") == "verify"]
     if not checks:
         lines = err.decode("utf-8", "replace").strip().splitlines()
         return CommandRun(exit_code=None, message=lines[0] if lines else "it did not start")
@@ -274,14 +275,6 @@ def _read_run(out: bytes, err: bytes) -> CommandRun:
     if ran["timed_out"]:
         return CommandRun(exit_code=None, failure="check timed out")
     return CommandRun(exit_code=None, failure="check was stopped", message=": ".join(how[-2:]))
-
-
-def _parse_row(line: bytes) -> Json:
-    try:
-        row = json.loads(line)
-    except ValueError:
-        return {}
-    return row if isinstance(row, dict) else {}
 
 
 def _read_last_line(log: str | None) -> str:
@@ -374,7 +367,3 @@ async def _start(
             with suppress(ProcessLookupError):
                 process.send_signal(signal.SIGINT)
             await process.wait()
-
-
-def _write_json(path: Path, value: Json) -> None:
-    write_private(path, json.dumps(value, ensure_ascii=False, indent=2) + "\n")
