@@ -11,6 +11,7 @@ from agentcli.providers.dialect import Model
 from agentcli.providers.failures import make_cut_error
 from agentcli.providers.http.sse import DONE
 from agentcli.providers.openai.chat_calls import CallAssembly
+from agentcli.providers.openai.content import read_count
 from agentcli.providers.openai.errors import make_stream_error
 from agentcli.types.deltas import Delta, TextDelta, ThinkingDelta
 from agentcli.types.messages import (
@@ -242,17 +243,12 @@ def _read_stop(content: Sequence[Block], *, finish: str, refusal: str) -> Stop:
 
 def _read_usage(usage: dict[str, Json]) -> Usage:
     prompt, completion = usage.get("prompt_tokens_details"), usage.get("completion_tokens_details")
-    cached = _read_count(prompt, "cached_tokens") or _read_count(usage, "prompt_cache_hit_tokens")
-    written = _read_count(prompt, "cache_write_tokens")
+    cached = read_count(prompt, "cached_tokens") or read_count(usage, "prompt_cache_hit_tokens")
+    written = read_count(prompt, "cache_write_tokens")
     return Usage(
-        input_tokens=max(0, _read_count(usage, "prompt_tokens") - cached - written),
+        input_tokens=max(0, read_count(usage, "prompt_tokens") - cached - written),
         cache_read_tokens=cached,
         cache_write_tokens=written,
-        output_tokens=_read_count(usage, "completion_tokens"),
-        reasoning_tokens=_read_count(completion, "reasoning_tokens"),
+        output_tokens=read_count(usage, "completion_tokens"),
+        reasoning_tokens=read_count(completion, "reasoning_tokens"),
     )
-
-
-def _read_count(data: Json, key: str) -> int:
-    value = data.get(key) if isinstance(data, dict) else None
-    return value if isinstance(value, int) else 0

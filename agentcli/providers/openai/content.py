@@ -1,4 +1,4 @@
-"""The parts that both OpenAI protocols write the same way: images, results, answer formats."""
+"""The parts that both OpenAI protocols have: images, results, answer formats, counts."""
 
 import json
 from collections.abc import Sequence
@@ -72,3 +72,9 @@ def restore_arguments(written: str) -> str:
     if isinstance(parsed, dict) and json.loads(written) != parsed:
         return dump_compact(parsed)
     return written
+
+
+def read_count(data: Json, key: str) -> int:
+    """Return a number of tokens; 0 if there is none."""
+    value = data.get(key) if isinstance(data, dict) else None
+    return value if isinstance(value, int) else 0

@@ -11,6 +11,7 @@ from operator import attrgetter
 from agentcli.providers.arguments import replace_unpaired
 from agentcli.providers.dialect import STORED, Model
 from agentcli.providers.failures import make_cut_error
+from agentcli.providers.openai.content import read_count
 from agentcli.providers.openai.errors import make_stream_error
 from agentcli.providers.openai.hosted import count_searches, find_hosted_calls, find_sources
 from agentcli.providers.openai.responses_items import (
@@ -225,18 +226,13 @@ def _read_usage(usage: Json) -> Usage:
     details = usage.get("input_tokens_details") if isinstance(usage, dict) else None
     spent = usage.get("output_tokens_details") if isinstance(usage, dict) else None
     cached, written = (
-        _read_count(details, "cached_tokens"),
-        _read_count(details, "cache_write_tokens"),
+        read_count(details, "cached_tokens"),
+        read_count(details, "cache_write_tokens"),
     )
     return Usage(
-        input_tokens=max(0, _read_count(usage, "input_tokens") - cached - written),
+        input_tokens=max(0, read_count(usage, "input_tokens") - cached - written),
         cache_read_tokens=cached,
         cache_write_tokens=written,
-        output_tokens=_read_count(usage, "output_tokens"),
-        reasoning_tokens=_read_count(spent, "reasoning_tokens"),
+        output_tokens=read_count(usage, "output_tokens"),
+        reasoning_tokens=read_count(spent, "reasoning_tokens"),
     )
-
-
-def _read_count(data: Json, key: str) -> int:
-    value = data.get(key) if isinstance(data, dict) else None
-    return value if isinstance(value, int) else 0
