@@ -145,6 +145,11 @@ def make_stream_error(fault: Json) -> ProviderError:
     )
 
 
+def describe_reason(reason: str, message: str) -> str:
+    """Return why a reply ended, with what the service says about it."""
+    return f"{reason}: {message}" if message else reason
+
+
 def make_finish_error(reason: str, detail: str) -> ProviderError:
     suffix = f": {summarize_body(detail)}" if detail else ""
     return ProviderError(

@@ -12,7 +12,13 @@ from agentcli.providers.arguments import replace_unpaired, replace_unpaired_json
 from agentcli.providers.dialect import Model
 from agentcli.providers.failures import make_cut_error
 from agentcli.providers.gemini import computer
-from agentcli.providers.gemini.errors import BLOCKED, UNUSABLE, make_finish_error, make_stream_error
+from agentcli.providers.gemini.errors import (
+    BLOCKED,
+    UNUSABLE,
+    describe_reason,
+    make_finish_error,
+    make_stream_error,
+)
 from agentcli.providers.gemini.hosted import find_calls_in_parts, find_grounding
 from agentcli.providers.gemini.values import (
     as_count,
@@ -69,7 +75,9 @@ class GenerateDecoder:
             raise make_stream_error(event["error"])
         self._response_id = self._response_id or as_string(event.get("responseId"))
         self._usage.update(as_mapping(event.get("usageMetadata")))
-        self._block_reason = self._block_reason or _describe_block(event.get("promptFeedback"))
+        self._block_reason = self._block_reason or _describe_block(
+            as_mapping(event.get("promptFeedback"))
+        )
         candidate = as_mapping(next(iter(as_list(event.get("candidates"))), None))
         shown: list[Delta] = []
         for part in as_list(as_mapping(candidate.get("content")).get("parts")):
@@ -194,7 +202,7 @@ class GenerateDecoder:
         reason = self._finish
         if not reason and self._block_reason:
             return "refusal", self._block_reason
-        detail = f"{reason}: {self._detail}" if self._detail else reason
+        detail = describe_reason(reason, self._detail)
         match reason:
             case "":
                 raise make_cut_error("the stream ended without a finish reason")
@@ -223,13 +231,9 @@ def _read_usage(counts: Mapping[str, Json]) -> Usage:
     )
 
 
-def _describe_block(feedback: Json) -> str:
-    details = as_mapping(feedback)
-    reason, message = (
-        as_string(details.get("blockReason")),
-        as_string(details.get("blockReasonMessage")),
-    )
-    return f"{reason}: {message}" if message else reason
+def _describe_block(feedback: Mapping[str, Json]) -> str:
+    reason, message = feedback.get("blockReason"), feedback.get("blockReasonMessage")
+    return describe_reason(as_string(reason), as_string(message))
 
 
 def _make_delta(text: str, *, is_thought: bool) -> Delta:

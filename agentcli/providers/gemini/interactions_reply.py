@@ -11,7 +11,7 @@ from agentcli.providers.arguments import replace_unpaired, replace_unpaired_json
 from agentcli.providers.dialect import STORED, Model
 from agentcli.providers.failures import make_cut_error
 from agentcli.providers.gemini import computer
-from agentcli.providers.gemini.errors import BLOCKED, make_stream_error
+from agentcli.providers.gemini.errors import BLOCKED, describe_reason, make_stream_error
 from agentcli.providers.gemini.hosted import find_annotated, find_calls_in_steps
 from agentcli.providers.gemini.values import (
     as_count,
@@ -354,10 +354,10 @@ class InteractionsDecoder:
 
     def _find_block_reason(self) -> str:
         """Return which filter stopped the reply, or "" if none did."""
-        faults = (as_mapping(fault) for fault in self._list_faults())
-        return next(
-            (_describe_fault(it) for it in faults if as_string(it.get("code")) in BLOCKED), ""
-        )
+        for fault in map(as_mapping, self._list_faults()):
+            if (code := as_string(fault.get("code"))) in BLOCKED:
+                return describe_reason(code, as_string(fault.get("message")))
+        return ""
 
     def _list_faults(self) -> list[Json]:
         return [*self._faults, *(step.fault for step in self._steps)]
@@ -377,11 +377,6 @@ def _is_open_call(step: InteractionStep) -> bool:
 
 def _read_index(event: Mapping[str, Json]) -> int:
     return as_count(event.get("index"))
-
-
-def _describe_fault(fault: Mapping[str, Json]) -> str:
-    code, message = as_string(fault.get("code")), as_string(fault.get("message"))
-    return f"{code}: {message}" if message else code
 
 
 def _read_usage(counts: Mapping[str, Json]) -> Usage:
