@@ -311,6 +311,16 @@ def _describe_gap(*, size_bytes: int, lines: int) -> str:
     return f"{group_digits(size_bytes)} bytes{of_lines} left out"
 
 
+def store_output(path: Path, data: bytes) -> OutputLines:
+    """Write a whole output to a file that only the user can read, and return its lines."""
+    whole = BoundedOutput(path, os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
+    try:
+        whole.feed(data)
+    finally:
+        whole.close()
+    return whole.finish()
+
+
 # Filtering: output is changed before it is stored, so that what was removed is stored nowhere
 
 

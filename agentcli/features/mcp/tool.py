@@ -9,7 +9,6 @@ import base64
 import binascii
 import hashlib
 import json
-import os
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -32,7 +31,7 @@ from agentcli.features.mcp.approvals import OfferedTool
 from agentcli.features.mcp.connection import ServerConnection
 from agentcli.features.mcp.faults import ServerFault
 from agentcli.system.images import READ_BYTES, ImageRefused, decode_picture
-from agentcli.system.output import BoundedOutput, group_digits
+from agentcli.system.output import group_digits, store_output
 from agentcli.types.errors import ToolError
 from agentcli.types.messages import Image, Json, Text
 from agentcli.types.tools import Effect, ErrorKind, Output, Structured, ToolContext, ToolSpec
@@ -182,14 +181,8 @@ def _limit_text(text: str, directory: Path) -> tuple[str, bool]:
     data = text.encode("utf-8", "replace")
     if len(data) <= TEXT_BYTES:
         return text, False
-    path = _build_path(directory, data, "txt")
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    whole = BoundedOutput(path, handle)
-    try:
-        whole.feed(data)
-    finally:
-        whole.close()
-    excerpt = whole.finish().build_excerpt(limit_bytes=TEXT_BYTES, head_bytes=HEAD_BYTES)
+    whole = store_output(_build_path(directory, data, "txt"), data)
+    excerpt = whole.build_excerpt(limit_bytes=TEXT_BYTES, head_bytes=HEAD_BYTES)
     return excerpt.text, excerpt.is_cut
 
 

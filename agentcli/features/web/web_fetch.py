@@ -2,7 +2,6 @@
 
 import asyncio
 import hashlib
-import os
 import time
 from collections.abc import Callable
 from dataclasses import field
@@ -12,7 +11,7 @@ from typing import ClassVar
 
 from agentcli.features.web.client import FetchedPage, WebClient
 from agentcli.features.web.reader import PageText, read_page
-from agentcli.system.output import BoundedOutput, group_digits
+from agentcli.system.output import group_digits, store_output
 from agentcli.system.plain_text import escape_controls
 from agentcli.system.web_address import WebAddress
 from agentcli.tools.argument_faults import ArgumentFault
@@ -163,13 +162,8 @@ class WebFetch:
         if len(data) <= TEXT_BYTES:
             return text, "", False
         path = self._name_file(data, "md")
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        whole = BoundedOutput(path, handle)
-        try:
-            whole.feed(data)
-        finally:
-            whole.close()
-        excerpt = whole.finish().build_excerpt(limit_bytes=TEXT_BYTES, head_bytes=HEAD_BYTES)
+        whole = store_output(path, data)
+        excerpt = whole.build_excerpt(limit_bytes=TEXT_BYTES, head_bytes=HEAD_BYTES)
         return excerpt.text, str(path), excerpt.is_cut
 
     def _write_file(self, data: bytes) -> str:
