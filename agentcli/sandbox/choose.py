@@ -191,12 +191,10 @@ def choose_sandbox(
     )
 
 
-def describe_layers(
-    scope: SandboxScope, *, environ: Mapping[str, str] = os.environ
-) -> tuple[LayerFinding, ...]:
+def describe_layers(scope: SandboxScope) -> tuple[LayerFinding, ...]:
     """Return every layer that a machine of this kind could have, the strongest first."""
     findings = []
-    for proven, finding in _iter_attempts(scope, environ):
+    for proven, finding in _iter_attempts(scope, os.environ):
         findings.append(finding)
         if proven is not None:
             proven.sandbox.close()

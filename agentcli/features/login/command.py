@@ -30,7 +30,7 @@ def login(
 
     settings = load_settings({}, workspace=Path())
     try:
-        name = log_in(settings, input, provider=provider, tests=not no_test)
+        name = log_in(settings, provider=provider, tests=not no_test)
     except (EOFError, KeyboardInterrupt):
         sys.stdout.write("\n")
         return Exit.INTERRUPTED

@@ -4,7 +4,7 @@ import asyncio
 import getpass
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from agentcli.providers.discovery import check_key
 from agentcli.providers.providers import SEARCH_ENGINES, Key, Provider, find_key, require_key
@@ -107,9 +107,7 @@ def list_logins(settings: Settings) -> list[str]:
 # On a plain terminal, or from a script
 
 
-def log_in(
-    settings: Settings, ask: Callable[[str], str], *, provider: str = "", tests: bool = True
-) -> str:
+def log_in(settings: Settings, *, provider: str = "", tests: bool = True) -> str:
     """Read a key, test it and store it. Return its provider, or "" if no key was given.
 
     Raise AgentError if the key is not stored."""
@@ -117,7 +115,7 @@ def log_in(
     key = _read_key()
     if not key:
         return ""
-    chosen = chosen or _ask_provider(key, settings, ask)
+    chosen = chosen or _ask_provider(key, settings)
     if tests:
         _say(f"Testing the key with {chosen.name} …")
     for line in asyncio.run(store_tested_key(chosen, key, tests=tests)):
@@ -131,13 +129,13 @@ def _read_key() -> str:
     return sys.stdin.readline().strip()
 
 
-def _ask_provider(key: str, settings: Settings, ask: Callable[[str], str]) -> Provider:
+def _ask_provider(key: str, settings: Settings) -> Provider:
     known = find_providers_with_key(settings)
     name = guess_provider(key)
     if name not in known and not sys.stdin.isatty():
         raise UsageError("which provider is this key for?", hint="agentcli login PROVIDER")
     while name not in known:
-        name = ask(f"Which provider is this key for? ({', '.join(known)}) ").strip().lower()
+        name = input(f"Which provider is this key for? ({', '.join(known)}) ").strip().lower()
     return known[name]
 
 

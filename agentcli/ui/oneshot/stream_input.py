@@ -26,6 +26,7 @@ from agentcli.ui.tally import Tally, collect_changes
 
 LINE_LIMIT_BYTES = 16 * 1024 * 1024
 PIECE_BYTES = 64 * 1024
+STDIN = 0
 
 
 # The messages of the program on stdin
@@ -117,10 +118,9 @@ def _read_piece(descriptor: int) -> bytes:
 class StreamConversation:
     """The prompts of a run, each as a turn, and the questions in between."""
 
-    def __init__(self, write_row: Callable[[JsonRow], None], *, descriptor: int = 0) -> None:
-        """`write_row` writes a line of output. `descriptor` is the file of the messages."""
+    def __init__(self, write_row: Callable[[JsonRow], None]) -> None:
+        """`write_row` writes a line of output."""
         self._write_row = write_row
-        self._descriptor = descriptor
         self._lines = 0
         self._has_ended = False
         self._prompts: deque[PromptMessage] = deque()
@@ -198,7 +198,7 @@ class StreamConversation:
 
     def _read(self, loop: asyncio.AbstractEventLoop) -> None:
         with suppress(RuntimeError):  # the loop is closed: the run has ended
-            for line in iter_lines(self._descriptor):
+            for line in iter_lines(STDIN):
                 loop.call_soon_threadsafe(self._take_line, line)
             loop.call_soon_threadsafe(self._end_input)
 

@@ -40,6 +40,7 @@ LAST_LINES = 3
 """The lines shown of a command that succeeded, and of one that is running."""
 FAILED_FIRST_LINES, FAILED_LAST_LINES = 2, 10
 OTHER_LINES = 5
+INDENT = "  "
 COMMAND_ROWS = 6
 USER_LINES = 200
 """The lines shown of a command that the user ran: they ran it to read its output."""
@@ -98,7 +99,6 @@ def render_text(
     paint: Paint,
     style: Style,
     *,
-    indent: str = "  ",
     is_prose: bool = False,
     is_final: bool = False,
 ) -> list[Text]:
@@ -107,11 +107,11 @@ def render_text(
     With `is_prose` its lines are broken between words. With `is_final` they are not broken: the
     terminal wraps them, so that they can be copied, but they cannot be drawn again.
     """
-    width = max(2, paint.width - len(indent))
+    width = max(2, paint.width - len(INDENT))
     lines = text.rstrip("\n").split("\n") if text else []
     split = _keep_whole if is_final else wrap if is_prose else fold
     return [
-        make_run(indent) + part if part.plain else Text()
+        make_run(INDENT) + part if part.plain else Text()
         for line in lines
         for part in split(
             style_escaped(line.rstrip().expandtabs(8), style, escape_style=paint.theme.escaped),

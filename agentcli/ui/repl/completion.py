@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+FOUND_MAX = 50
 
-def find_best(
-    query: str, items: Iterable[T], *, text: Callable[[T], str] = str, limit: int = 50
-) -> list[T]:
+
+def find_best(query: str, items: Iterable[T], *, text: Callable[[T], str] = str) -> list[T]:
     """Return the items that match, best first. Among equals the shorter wins, then the earlier."""
     wanted = query.lower()
     scored = []
@@ -44,7 +44,7 @@ def find_best(
         if fit is not None:
             scored.append((fit, len(name), index, item))
     scored.sort(key=lambda one: one[:3])
-    return [item for *_, item in scored[:limit]]
+    return [item for *_, item in scored[:FOUND_MAX]]
 
 
 def score_match(query: str, name: str) -> tuple[int, int] | None:
@@ -98,7 +98,7 @@ class WorkspaceFiles:
             self._paths = await asyncio.to_thread(list_files, self._workspace)
             self._listed_at = time.monotonic()
         name, _ = split_range(typed)
-        return find_best(name, self._paths) if name else self._paths[:50]
+        return find_best(name, self._paths) if name else self._paths[:FOUND_MAX]
 
 
 def find_typed_mention(before_cursor: str) -> tuple[str, str] | None:

@@ -22,13 +22,12 @@ agentcli needs a model.
   4  quit
 """
 
-AskLine = Callable[[str], str]
-LogIn = Callable[[Settings, AskLine], str]
+LogIn = Callable[[Settings], str]
 """Asks for a key, tests and stores it. Returns its provider, or "" without a key."""
 
 
 def choose_model(
-    settings: Settings, *, play_demo: Callable[[], object], log_in: LogIn, ask: AskLine = input
+    settings: Settings, *, play_demo: Callable[[], object], log_in: LogIn
 ) -> Settings | None:
     """Return settings with a usable model, or None if the user quit."""
     servers = asyncio.run(
@@ -38,13 +37,13 @@ def choose_model(
     _say(MENU.format(found=f"found: {found}" if found else "no server found"))
     while True:
         try:
-            answer = ask("> ").strip()
+            answer = input("> ").strip()
             if answer in ("4", "q", "quit"):
                 return None
             if answer == "3":
                 play_demo()
                 continue
-            chosen = _handle_choice(answer, settings, servers, ask=ask, log_in=log_in)
+            chosen = _handle_choice(answer, settings, servers, log_in)
         except (EOFError, KeyboardInterrupt):
             _say("\n")
             return None
@@ -56,45 +55,38 @@ def choose_model(
 
 
 def _handle_choice(
-    answer: str,
-    settings: Settings,
-    servers: list[LocalModelServer],
-    *,
-    ask: AskLine,
-    log_in: LogIn,
+    answer: str, settings: Settings, servers: list[LocalModelServer], log_in: LogIn
 ) -> Settings | None:
     match answer:
         case "1":
-            return _paste_key(settings, ask, log_in)
+            return _paste_key(settings, log_in)
         case "2":
-            return _use_server(settings, servers, ask)
+            return _use_server(settings, servers)
         case _:
             _say("Type 1, 2, 3 or 4.\n")
     return None
 
 
-def _paste_key(settings: Settings, ask: AskLine, log_in: LogIn) -> Settings | None:
-    name = log_in(settings, ask)
+def _paste_key(settings: Settings, log_in: LogIn) -> Settings | None:
+    name = log_in(settings)
     if not name:
         return None
-    return settings if find_default_model() else _ask_model_name(settings, name, ask)
+    return settings if find_default_model() else _ask_model_name(settings, name)
 
 
-def _ask_model_name(settings: Settings, provider: str, ask: AskLine) -> Settings | None:
-    model = ask(f"Which {provider} model? ").strip()
+def _ask_model_name(settings: Settings, provider: str) -> Settings | None:
+    model = input(f"Which {provider} model? ").strip()
     return replace(settings, model=f"{provider}/{model}") if model else None
 
 
-def _use_server(
-    settings: Settings, servers: list[LocalModelServer], ask: AskLine
-) -> Settings | None:
+def _use_server(settings: Settings, servers: list[LocalModelServer]) -> Settings | None:
     names = [f"{model.provider}/{model.name}" for server in servers for model in server.models]
     if not names:
         _say("No local model server found. Start one (ollama serve), then choose 2.\n")
         return None
     for index, name in enumerate(names, start=1):
         _say(f"  {index}  {name}\n")
-    answer = ask(f"Which model? [1-{len(names)}] ").strip() or "1"
+    answer = input(f"Which model? [1-{len(names)}] ").strip() or "1"
     number = parse_whole_number(answer) or 0
     if not 1 <= number <= len(names):
         return None
