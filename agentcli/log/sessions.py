@@ -152,7 +152,7 @@ def summarize(paths: SessionPaths) -> SessionSummary:
         for last in read_lines(paths.log):
             fold = _FOLDS.get(_read_type(last))
             if fold is not None:
-                fold(summary, parse_object(last))
+                fold(summary, last)
     except OSError:
         return summary  # no log yet, or not one of ours: listed, so that it can be deleted
     summary.last = _read_text(parse_object(last), "at")
@@ -189,8 +189,12 @@ def _read_type(line: bytes) -> bytes:
     return strip_seal(line)[-40:].rpartition(b'"type":"')[2].removesuffix(b'"}}')
 
 
-def get_fact(record: dict[str, Any]) -> dict[str, Any]:
+def _read_fact(line: bytes) -> dict[str, Any]:
     """Return the fact of a record in today's words; empty if it has none."""
+    return _get_fact(parse_object(line))
+
+
+def _get_fact(record: dict[str, Any]) -> dict[str, Any]:
     fact: dict[str, Any] = upgrade_fact(_read_object(record, "fact"))
     return fact
 
@@ -208,8 +212,9 @@ def _read_text(within: dict[str, Any], name: str, otherwise: str = "") -> str:
     return value.encode(errors="replace").decode().replace("\0", "?")
 
 
-def _apply_start(summary: SessionSummary, record: dict[str, Any]) -> None:
-    fact = get_fact(record)
+def _apply_start(summary: SessionSummary, line: bytes) -> None:
+    record = parse_object(line)
+    fact = _get_fact(record)
     summary.started = summary.started or _read_text(record, "at")
     summary.workspace = _read_text(fact, "workspace", summary.workspace)
     summary.model = _read_text(fact, "model", summary.model)
@@ -217,35 +222,36 @@ def _apply_start(summary: SessionSummary, record: dict[str, Any]) -> None:
     summary.is_closed = False
 
 
-def _apply_turn_start(summary: SessionSummary, record: dict[str, Any]) -> None:
+def _apply_turn_start(summary: SessionSummary, line: bytes) -> None:
     summary.turns += 1
     summary.ending = ""
     summary.is_closed = False
     if not summary.first_prompt:
-        content = _read_object(get_fact(record), "message").get("content")
+        content = _read_object(_read_fact(line), "message").get("content")
         # Attached content, such as stdin, is no title.
         first = content[0] if isinstance(content, list) and content else None
         summary.first_prompt = _read_text(first, "text") if isinstance(first, dict) else ""
 
 
-def _apply_turn_end(summary: SessionSummary, record: dict[str, Any]) -> None:
-    summary.ending = _read_text(get_fact(record), "ending")
+def _apply_turn_end(summary: SessionSummary, line: bytes) -> None:
+    summary.ending = _read_text(_read_fact(line), "ending")
 
 
-def _apply_name(summary: SessionSummary, record: dict[str, Any]) -> None:
-    summary.name = _read_text(get_fact(record), "name", summary.name)
+def _apply_name(summary: SessionSummary, line: bytes) -> None:
+    summary.name = _read_text(_read_fact(line), "name", summary.name)
 
 
-def _apply_fork(summary: SessionSummary, record: dict[str, Any]) -> None:
-    summary.origin = _read_text(get_fact(record), "origin", summary.origin)
+def _apply_fork(summary: SessionSummary, line: bytes) -> None:
+    summary.origin = _read_text(_read_fact(line), "origin", summary.origin)
 
 
-def _apply_change(summary: SessionSummary, record: dict[str, Any]) -> None:
-    summary.model = _read_text(get_fact(record), "model", summary.model)
-    summary.mode = _read_text(get_fact(record), "mode", summary.mode)
+def _apply_change(summary: SessionSummary, line: bytes) -> None:
+    fact = _read_fact(line)
+    summary.model = _read_text(fact, "model", summary.model)
+    summary.mode = _read_text(fact, "mode", summary.mode)
 
 
-def _apply_end(summary: SessionSummary, record: dict[str, Any]) -> None:
+def _apply_end(summary: SessionSummary, line: bytes) -> None:
     summary.is_closed = True
 
 
@@ -260,6 +266,7 @@ _FOLDS = {
     b"turn_ended": _apply_turn_end,
     b"session_ended": _apply_end,
 }
+"""By the type of a line. Parsing it is left to the fold: not all need it, and it takes longest."""
 
 
 # Searching for words in prompts, replies, calls and results
@@ -281,7 +288,7 @@ def search_session(paths: SessionPaths, words: str) -> Iterator[SearchHit]:
     wanted = words.casefold()
     try:
         for seq, line in enumerate(read_lines(paths.log), start=1):
-            fact = get_fact(parse_object(line))
+            fact = _read_fact(line)
             for text in _iter_texts(fact):
                 at = text.casefold().find(wanted)
                 if at >= 0:
