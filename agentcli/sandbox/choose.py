@@ -422,7 +422,7 @@ def _list_landlock_gaps(sandbox: "LandlockSandbox", paths: SandboxPaths) -> tupl
         ("Commands have no loopback network, so no servers.", not sandbox.can_run_servers),
         (_SHARED_LOOPBACK, is_shared),
         ("Commands can signal your other programs.", is_unscoped),
-        ("A process that sheds its marks can outlive its command.", is_unscoped),
+        ("A process that drops its tags can outlive its command.", is_unscoped),
         (_OPEN_RECORDS, paths.is_home),
         (_OPEN_PACKAGES, has_own_environment),
     )

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from agentcli.system.lazy import compile_later
 
-MARK = "AGENTCLI_CALL"
+TAG_VARIABLE = "AGENTCLI_CALL"
 """The variable with the tag by which `process_tree` finds a command's processes.
 
 An agent that runs inside an agent appends its own tag.
@@ -79,7 +79,7 @@ def is_secret_name(name: str) -> bool:
 
 def add_tag(environ: Mapping[str, str], tag: str) -> dict[str, str]:
     """Return the environment with a tag, after those of agents around this one."""
-    return {**environ, MARK: environ.get(MARK, "") + tag}
+    return {**environ, TAG_VARIABLE: environ.get(TAG_VARIABLE, "") + tag}
 
 
 def build_child_environment(

@@ -107,7 +107,7 @@ class ProcessTable:
         self._pipes: list[Pipe] = []
         self._tagging = Lock()
         """Held for a new tag: shells are made in several threads."""
-        self._marks = 0
+        self._tags = 0
 
     def create_tag(self, *, confined: bool) -> str:
         """Return the tag by which the processes of a new command will be known.
@@ -115,11 +115,11 @@ class ProcessTable:
         `confined` says that it runs in a sandbox.
         """
         with self._tagging:
-            self._marks += 1
+            self._tags += 1
             if confined not in self._prefixes:
                 self._prefixes[confined] = process_tree.make_tag(confined=confined)
                 kill_tagged_if_killed(self._prefixes[confined])
-            return f"{self._prefixes[confined]}{self._marks}."
+            return f"{self._prefixes[confined]}{self._tags}."
 
     def add(
         self, child: "Popen[bytes]", *, tag: str, command: str, call_id: str, log_path: str
@@ -225,8 +225,8 @@ class ProcessTable:
         self._unattended.clear()
         self._left.clear()
         # A command can fake a tag. The only effect is that its process is not named here.
-        marks = dict.fromkeys([*(each.tag for each in noted), *found.values()])
-        return [self._commands[mark] for mark in marks if mark in self._commands]
+        tags = dict.fromkeys([*(each.tag for each in noted), *found.values()])
+        return [self._commands[tag] for tag in tags if tag in self._commands]
 
     def _find_all(self) -> dict[int, str]:
         """Return every living process of the session, and its tag."""

@@ -2,7 +2,7 @@
 
 A process group holds what a shell starts until something in it calls setsid. After that neither
 group nor parent says whose it is. So a command carries a tag, a unique text, in two places that
-every descendant inherits: its environment, and the name of a file open as `MARK_FD`. Two, because
+every descendant inherits: its environment, and the name of a file open as `TAG_FD`. Two, because
 each can be lost: `env -i` and programs that rewrite their title drop the first, every Python and
 Node parent closes the second.
 
@@ -28,7 +28,7 @@ from agentcli.system import own_process
 from agentcli.system.lazy import compile_later
 from agentcli.types.fast_dataclass import dataclass
 
-MARK_FD = 99
+TAG_FD = 99
 """Above what scripts use by hand, below every usual limit of open files."""
 
 KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
@@ -48,7 +48,7 @@ _PROC = Path("/proc")
 _HAS_PROC = _PROC.joinpath("self/environ").exists()
 _CONFINED = "agentcli-confined-"
 _IS_CONFINED = compile_later(CONFINED_STATUS, re.MULTILINE)
-_REST_OF_MARK = compile_later(r"[0-9.]*")
+_REST_OF_TAG = compile_later(r"[0-9.]*")
 _CHUNK_BYTES = 65_536
 _NEAR_PIDS = 512
 _NEAR_S = 1.0
@@ -182,7 +182,7 @@ def _may_carry_tag(pid: int, tag: str) -> bool:
 def _complete_tag(tag: str, text: str) -> str:
     """Return the first tag in the text that begins with `tag`; empty if there is none."""
     at = text.find(tag)
-    rest = _REST_OF_MARK.match(text, at + len(tag)) if at >= 0 else None
+    rest = _REST_OF_TAG.match(text, at + len(tag)) if at >= 0 else None
     return tag + rest[0] if rest else ""
 
 
@@ -193,7 +193,7 @@ def _read_tag_text(pid: int, tag: str) -> str:
         if tag.encode() in environment:
             return environment.decode("utf-8", "replace")
     with suppress(OSError):
-        return os.readlink(f"/proc/{pid}/fd/{MARK_FD}")  # noqa: PTH115 - as in _read_file
+        return os.readlink(f"/proc/{pid}/fd/{TAG_FD}")  # noqa: PTH115 - as in _read_file
     return ""
 
 

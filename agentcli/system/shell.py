@@ -20,7 +20,7 @@ from pathlib import Path
 
 from agentcli.system.lazy import compile_later
 from agentcli.system.plain_text import show_controls
-from agentcli.system.process_tree import MARK_FD
+from agentcli.system.process_tree import TAG_FD
 from agentcli.types.errors import ToolError
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.grants import Grants
@@ -28,7 +28,7 @@ from agentcli.types.tools import WorkingDirectory
 
 _SYSTEM_PATH = "/bin:/usr/bin:/usr/local/bin"
 _NOTE_LIMIT_BYTES = 16_384
-_NOTE_FD = MARK_FD - 1
+_NOTE_FD = TAG_FD - 1
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 _LET_GO = b"\n"
 _REQUEST = b"\x1e"
@@ -274,7 +274,7 @@ def build_shell_argv(
         quiet=_QUIET,
         note=note,
         script=shlex.quote(str(command_file)),
-        fd=MARK_FD,
+        fd=TAG_FD,
     )
     if terminal:
         wrapper = _wrap_for_terminal(terminal, command_file)
@@ -286,7 +286,7 @@ def build_shell_argv(
 
 def _wrap_for_terminal(terminal: str, command_file: Path) -> str:
     """Return the code of a shell whose input and output are a terminal, which is its own."""
-    evaluate = _EVALUATE.format(fd=MARK_FD, script=shlex.quote(str(command_file)))
+    evaluate = _EVALUATE.format(fd=TAG_FD, script=shlex.quote(str(command_file)))
     otherwise = ""
     if setsid := shutil.which("setsid", path=_SYSTEM_PATH):
         otherwise = _IN_OWN_SESSION.format(

@@ -49,7 +49,7 @@ def test_process_is_found_by_its_file_where_its_environment_is_empty(tmp_path: P
     own = mark()
     script = tmp_path / own
     script.touch()
-    child = sleeping(command=f"exec {process_tree.MARK_FD}<{script}; exec env -i sleep 60")
+    child = sleeping(command=f"exec {process_tree.TAG_FD}<{script}; exec env -i sleep 60")
     try:
         asyncio.run(until(lambda: process_tree.find_processes(own)))
         assert process_tree.find_processes(own) == {child.pid: own}
