@@ -189,12 +189,12 @@ TRIM_SPARES = 0.2
 TRIM_PAYS = 0.15
 COMPACT_AT = 0.8
 OLD_MOST = 0.5
-"""The largest share of the window for old messages: above it they are summarised, below it new
+"""The largest share of the window for old messages: above it they are summarized, below it new
 results are cut."""
 USER_SHARE = 0.2
 """The share of the window for user messages; the summary covers the rest of a long session."""
 REGROWTH = 1.2
-"""The growth, after a summary, that is needed before the conversation is summarised again."""
+"""The growth, after a summary, that is needed before the conversation is summarized again."""
 CERTAIN = 1.25
 """The multiple of the window, by our count, above which a request certainly does not fit."""
 SUMMARY_TOKENS = 4000
@@ -275,7 +275,7 @@ class Compactor:
         before, why = self.size.measure(request), ""
         for model in by:
             try:
-                reply = await self._summarise(request, model, wanted)
+                reply = await self._summarize(request, model, wanted)
             except ProviderError as error:
                 why = str(error)
                 continue
@@ -339,12 +339,12 @@ class Compactor:
             self._journal.append(found)
         return found is not None
 
-    async def _summarise(
+    async def _summarize(
         self, request: Request, model: ServedModel, wanted: str
     ) -> AssistantMessage | None:
-        """Summarise the whole conversation, or its last part if the whole does not fit.
+        """Summarize the whole conversation, or its last part if the whole does not fit.
 
-        New results are not summarised: they stay."""
+        New results are not summarized: they stay."""
         half = (self._window() or UNKNOWN_WINDOW_TOKENS) // 2
         history = request.messages
         if find_new_results(history):

@@ -117,7 +117,7 @@ class Dispatcher:
             context = self._build_context(prepared, steps_left)
             output = await self._execute(prepared, context)  # 4 execute
             output = await self._run_hooks(prepared, output)  # 5 hooks
-            result = self._normalise(prepared, output, note)  # 6 normalise and bound
+            result = self._normalize(prepared, output, note)  # 6 normalize and bound
         except ToolError as error:
             result = self._build_error(prepared.call, error.kind, str(error), error.details)
         except asyncio.CancelledError as stopped:
@@ -217,7 +217,7 @@ class Dispatcher:
         self._emit(CallFinished(result=result, duration_s=round(time.monotonic() - began, 4)))
         return result
 
-    def _normalise(self, prepared: PreparedCall, output: Output, note: str) -> ToolResult:
+    def _normalize(self, prepared: PreparedCall, output: Output, note: str) -> ToolResult:
         """Build a result that is never empty, never above the cap, and always encodable."""
         content, was_cut = self._merge_content(output.content)
         origin = self._find_origin(prepared, output)
@@ -260,7 +260,7 @@ class Dispatcher:
         partial = next((arg for arg in cancelled.args if isinstance(arg, Output)), None)
         if partial is None or isinstance(prepared, UnusableCall):
             return self._build_error(prepared.call, ErrorKind.CANCELLED, "Cancelled.")
-        return self._normalise(prepared, partial, "")
+        return self._normalize(prepared, partial, "")
 
     def _build_error(
         self, call: ToolCall, kind: ErrorKind, message: str, details: Details | None = None

@@ -36,12 +36,12 @@ MAY_HAVE_RUN = (
     "Look before you do it again."
 )
 PINNED = (NoteReason.INSTRUCTIONS, NoteReason.PLAN)
-"""The reasons of notes that are never summarised away."""
+"""The reasons of notes that are never summarized away."""
 _OF_THE_USER = (TurnStarted, TurnWithdrawn, ContextNote)
 """Facts whose messages a summary may keep."""
 _TAKE_BACK = (Rewound, Restored)
 """Facts that need every message there was."""
-SUMMARISED = "[The conversation until here, shortened. What was said and done, and what is open:]"
+SUMMARIZED = "[The conversation until here, shortened. What was said and done, and what is open:]"
 
 
 class History:
@@ -56,13 +56,13 @@ class History:
     def _reset(self) -> None:
         self._messages: list[Message] = []
         self._full_messages: list[Message] = []
-        """The same messages, with nothing trimmed or summarised."""
+        """The same messages, with nothing trimmed or summarized."""
         self._preserved: list[tuple[UserMessage, bool]] = []
         """The messages that a summary keeps, each with True if the user wrote it."""
         self._open_prompt: UserMessage | None = None
         """The prompt of the last turn, until the model has replied."""
         self._pinned: dict[str, UserMessage] = {}
-        """The latest note of each subject that is never summarised away."""
+        """The latest note of each subject that is never summarized away."""
         self._calls: tuple[ToolCall, ...] = ()
         self._results: list[ToolResult | None] = []
         self._started_ids: set[str] = set()
@@ -234,7 +234,7 @@ class History:
             case ResultsTrimmed(results=results):
                 self._replace({result.call_id: result.text for result in results})
             case Compacted(summary=summary):
-                summary_message = UserMessage(content=(Text(text=f"{SUMMARISED}\n\n{summary}"),))
+                summary_message = UserMessage(content=(Text(text=f"{SUMMARIZED}\n\n{summary}"),))
                 new = self._list_new() if fact.keeps_new else ()
                 self._messages = [*self._iter_preserved(fact.left_out), summary_message, *new]
             case Restored():
@@ -326,7 +326,7 @@ class _Snapshot:
 
 
 def _remove_last(items: Sequence[T], gone: T) -> list[T]:
-    """Remove the last equal item, if any; it may have been summarised away."""
+    """Remove the last equal item, if any; it may have been summarized away."""
     at = next((at for at in reversed(range(len(items))) if items[at] == gone), len(items))
     return [*items[:at], *items[at + 1 :]]
 

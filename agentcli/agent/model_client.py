@@ -100,7 +100,7 @@ class ModelClient:
         model = self._asked = self._model()
         request = self._build_request(model, tool_choice)
         if self._compactor is not None:
-            request = await self._compactor.fit_request(request, by=self._list_summarisers(model))
+            request = await self._compactor.fit_request(request, by=self._list_summarizers(model))
         began, partial = time.monotonic(), _PartialReply(self._journal.append, price=model.price)
         if begins_turn:
             self._overflows = 0
@@ -165,7 +165,7 @@ class ModelClient:
             return False
         model = self._model()
         return await self._compactor.recover_from_overflow(
-            self._build_request(model), by=self._list_summarisers(model)
+            self._build_request(model), by=self._list_summarizers(model)
         )
 
     async def compact(self, wanted: str = "") -> bool:
@@ -179,7 +179,7 @@ class ModelClient:
             return False
         return await self._compactor.compact(
             request,
-            by=self._list_summarisers(model),
+            by=self._list_summarizers(model),
             wanted=wanted,
             trigger="manual",
         )
@@ -235,7 +235,7 @@ class ModelClient:
         self._journal.append(spent)
         return " ".join(reply.text.split()).strip("\"'.")[:GIVEN_TITLE_CHARS]
 
-    def _list_summarisers(self, model: ServedModel) -> Sequence[ServedModel]:
+    def _list_summarizers(self, model: ServedModel) -> Sequence[ServedModel]:
         """Return the models for a summary: the small one, if there is one, then the model."""
         small = self._small_model() if self._small_model else None
         return [small, model] if small else [model]

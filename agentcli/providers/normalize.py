@@ -6,7 +6,7 @@ After `normalize`, whatever came in:
 - nothing is empty, no text holds half a character, and there is a message before every reply;
 - echoes are sent only to the protocol and model that made them.
 
-Replies are appended to what was sent. So a history cut before any reply normalises to a prefix of
+Replies are appended to what was sent. So a history cut before any reply normalizes to a prefix of
 the longer one's normal form: caches stay warm, and thinking that is bound to its prefix stays
 valid.
 """

@@ -247,7 +247,7 @@ class Compacted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restored:
-    """Everything that was trimmed or summarised is sent in full again."""
+    """Everything that was trimmed or summarized is sent in full again."""
 
     type: Literal["restored"] = "restored"
 

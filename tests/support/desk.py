@@ -13,7 +13,7 @@ from agentcli.ui.repl.composer import Composer
 from agentcli.ui.repl.key_table import build_table
 from agentcli.ui.repl.state import GitBranch, ReplOptions, ReplState
 from agentcli.ui.repl.status import Status
-from agentcli.ui.repl.terminal import SynchronisedOutput, Terminal
+from agentcli.ui.repl.terminal import SynchronizedOutput, Terminal
 
 NOWHERE = Path("/nowhere")
 
@@ -22,7 +22,7 @@ class UnseenTerminal(Terminal):
     """A terminal on which nothing is drawn. A subclass may see when it would be."""
 
     def __init__(self) -> None:
-        super().__init__(input=DummyInput(), output=SynchronisedOutput(io.StringIO()))
+        super().__init__(input=DummyInput(), output=SynchronizedOutput(io.StringIO()))
 
 
 def build_state() -> ReplState:

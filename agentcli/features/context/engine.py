@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentcli.agent.context_notes import EnvironmentNotes, PlanTracker
-from agentcli.agent.history import PINNED, SUMMARISED, History, build_messages
+from agentcli.agent.history import PINNED, SUMMARIZED, History, build_messages
 from agentcli.agent.model_client import load_system_prompt
 from agentcli.agent.request_size import count_message_tokens, count_spec_tokens
 from agentcli.agent.toolset import Toolset
@@ -80,7 +80,7 @@ def _classify_message(message: Message, pinned: Mapping[str, str]) -> str:
     text = first.text if isinstance(first, Text) else ""
     if text in pinned:
         return pinned[text]
-    return "summary" if text.startswith(SUMMARISED) else "conversation"
+    return "summary" if text.startswith(SUMMARIZED) else "conversation"
 
 
 # The first request of a session as it would be sent now, without opening a session

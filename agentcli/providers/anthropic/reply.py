@@ -37,7 +37,7 @@ _STOPS: dict[str, Stop] = {
     "tool_use": "tool_calls",
     "max_tokens": "length",
     "pause_turn": "paused",
-    "compaction": "paused",  # the provider has summarised, and goes on with the next request
+    "compaction": "paused",  # the provider has summarized, and goes on with the next request
     "refusal": "refusal",
     "model_context_window_exceeded": "overflow",
 }

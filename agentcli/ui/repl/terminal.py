@@ -48,7 +48,7 @@ IN_ASCII = str.maketrans("…·−─│•↑↓✓✗⊘■", ".---|*^v+x!#")
 """One character for one character, so that the layout is the same on an ASCII terminal."""
 
 
-class SynchronisedOutput(Vt100_Output):
+class SynchronizedOutput(Vt100_Output):
     """An output that sends each flush as one frame.
 
     It never asks for the cursor's position: the region is as high as its contents.
@@ -111,7 +111,7 @@ class SynchronisedOutput(Vt100_Output):
 class InlineApplication(Application[Exit]):
     """An application that knows how a change of the terminal's width re-wrapped its rows."""
 
-    output: SynchronisedOutput
+    output: SynchronizedOutput
 
     def __init__(self, terminal: "Terminal", **more: Any) -> None:
         self._terminal = terminal
@@ -262,7 +262,7 @@ def _knows_osc_777(environ: Mapping[str, str]) -> bool:
 class Terminal:
     """The terminal, with the committed text and the live region that an application draws."""
 
-    def __init__(self, *, input: Input, output: SynchronisedOutput) -> None:
+    def __init__(self, *, input: Input, output: SynchronizedOutput) -> None:
         self.input = input
         self.output = output
         self.committed: list[str] = []
@@ -436,4 +436,4 @@ def open_terminal(stdin: TextIO, stdout: TextIO, *, typed_before: str = "") -> T
     keys: list[KeyPress] = []
     Vt100Parser(keys.append).feed_and_flush(typed_before.replace("\n", "\r"))
     store_typeahead(opened, keys)
-    return Terminal(input=opened, output=SynchronisedOutput(stdout, is_ascii=is_ascii()))
+    return Terminal(input=opened, output=SynchronizedOutput(stdout, is_ascii=is_ascii()))

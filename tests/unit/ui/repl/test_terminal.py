@@ -15,7 +15,7 @@ from prompt_toolkit.renderer import Renderer
 
 from agentcli.types.errors import Exit
 from agentcli.ui.repl.keyboard import Keyboard
-from agentcli.ui.repl.terminal import InlineApplication, SynchronisedOutput, Terminal
+from agentcli.ui.repl.terminal import InlineApplication, SynchronizedOutput, Terminal
 
 
 def test_private_names_of_prompt_toolkit_are_where_they_were() -> None:
@@ -54,7 +54,7 @@ class Written:
 
 def test_held_output_is_one_frame() -> None:
     written = Written()
-    output = SynchronisedOutput(written)  # type: ignore[arg-type]
+    output = SynchronizedOutput(written)  # type: ignore[arg-type]
     with output.hold():
         output.write_raw("one")
         output.flush()
@@ -66,14 +66,14 @@ def test_held_output_is_one_frame() -> None:
 
 def test_empty_flush_writes_nothing() -> None:
     written = Written()
-    output = SynchronisedOutput(written)  # type: ignore[arg-type]
+    output = SynchronizedOutput(written)  # type: ignore[arg-type]
     output.flush()
     assert written.data == b""
 
 
 def test_terminal_with_ascii_alone_gets_one_sign_for_one() -> None:
     written = Written()
-    output = SynchronisedOutput(written, is_ascii=True)  # type: ignore[arg-type]
+    output = SynchronizedOutput(written, is_ascii=True)  # type: ignore[arg-type]
     output.write_raw("ask · … 3 files +4 −1")
     output.flush()
     assert written.data == b"\x1b[?2026hask - . 3 files +4 -1\x1b[?2026l"
@@ -81,7 +81,7 @@ def test_terminal_with_ascii_alone_gets_one_sign_for_one() -> None:
 
 def test_many_commits_are_few_frames_and_none_is_lost() -> None:
     written = Written()
-    output = SynchronisedOutput(written)  # type: ignore[arg-type]
+    output = SynchronizedOutput(written)  # type: ignore[arg-type]
 
     async def go() -> None:
         with create_pipe_input() as keys:
@@ -103,7 +103,7 @@ def test_many_commits_are_few_frames_and_none_is_lost() -> None:
 
 
 def test_many_redraws_are_one_frame() -> None:
-    output = SynchronisedOutput(Written())  # type: ignore[arg-type]
+    output = SynchronizedOutput(Written())  # type: ignore[arg-type]
 
     async def frames_of_redraws() -> int:
         frames: asyncio.Queue[int] = asyncio.Queue()
@@ -133,7 +133,7 @@ class Gone(Written):
 def test_terminal_that_cannot_be_written_to_ends_the_session() -> None:
     async def go() -> Exit:
         with create_pipe_input() as keys:
-            terminal = Terminal(input=keys, output=SynchronisedOutput(Gone()))  # type: ignore[arg-type]
+            terminal = Terminal(input=keys, output=SynchronizedOutput(Gone()))  # type: ignore[arg-type]
             app = InlineApplication(terminal, layout=Layout(Window()))
             return await terminal.run(app, pre_run=lambda: None)
 
