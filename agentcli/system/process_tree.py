@@ -72,9 +72,9 @@ def find_processes(tag: str) -> dict[int, str]:
         return _find_with_ps(tag)
     found = _filter_tagged(tag, list_pids())
     stats = {pid: stat for pid in list_pids() if found and (stat := read_stat(pid))}
-    grown = -1
-    while grown != len(found):
-        grown = len(found)
+    count = -1
+    while count != len(found):
+        count = len(found)
         found |= {pid: found[stat.parent] for pid, stat in stats.items() if stat.parent in found}
     return found
 

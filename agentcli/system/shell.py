@@ -30,7 +30,7 @@ _SYSTEM_PATH = "/bin:/usr/bin:/usr/local/bin"
 _NOTE_LIMIT_BYTES = 16_384
 _NOTE_FD = TAG_FD - 1
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-_LET_GO = b"\n"
+_RELEASE = b"\n"
 _REQUEST = b"\x1e"
 _REQUESTS_MAX = 100
 _CODES = compile_later(r"\b[0-9]{1,3}\b")
@@ -199,7 +199,7 @@ class ShellHandle:
         """Start the command; raise OSError if that fails."""
         with os.fdopen(os.open(self.command_file, _NEW_FILE, 0o600), "wb") as file:
             file.write(command)
-        self._ours.send(_LET_GO)
+        self._ours.send(_RELEASE)
 
     def read_note(self) -> ShellNote | None:
         """Return the note of a shell that has ended, None if it sent none. Commands can fake it."""
@@ -207,8 +207,8 @@ class ShellHandle:
             note = os.fsdecode(self._ours.recv(_NOTE_LIMIT_BYTES))
         except OSError:
             return None
-        directory, is_told, rest = note.partition("\0")
-        if not is_told:
+        directory, is_whole, rest = note.partition("\0")
+        if not is_whole:
             return None
         jobs, _, pipe = rest.partition("\0")
         codes = () if pipe.isspace() else tuple(map(int, _CODES.findall(pipe)))

@@ -76,7 +76,7 @@ class ShellCommand:
 def read_command(command: str, *, is_awaited: bool) -> ShellCommand:
     """Return the command for a shell. Raise ToolError if no shell can read it.
 
-    Only of a command that is awaited it matters how it ends."""
+    How it ends matters only if it is awaited."""
     if "\0" in command:
         at = command.index("\0")
         raise ToolError(

@@ -90,7 +90,7 @@ FEW_VALUES = 20
 
 
 class _LazyInit:
-    """Stands for `__init__`, until so many values are made that compiling it pays."""
+    """Stands for `__init__`, until enough values are made to pay for compiling it."""
 
     def __set_name__(self, cls: Any, name: str) -> None:
         self._cls = cls

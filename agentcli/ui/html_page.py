@@ -133,7 +133,7 @@ def build_bar(share: float, kind: str = "") -> str:
     return f'<span class="bar {kind}" style="width:{width}"></span>' if share > 0 else ""
 
 
-def build_table(
+def build_html_table(
     caption: str, head: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: Sequence[int] = ()
 ) -> str:
     """Build a table of cells that are already HTML. `numbers` are columns of numbers."""

@@ -332,34 +332,34 @@ class LocalMcpServer:
         self._launch = launch
         self._log_path = log_path
         self._clean = clean
-        self._demise = ServerEnd()
+        self._end = ServerEnd()
         self._said: BoundedOutput | None = None
 
     def open_transport(self) -> Transport:
-        self._demise = ServerEnd()
+        self._end = ServerEnd()
         self._log_path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle = os.open(self._log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         self._said = BoundedOutput(self._log_path, handle)
         log = FilteredSink(self._said, self._clean())
-        return open_stdio_transport(self._launch, log=log, demise=self._demise)
+        return open_stdio_transport(self._launch, log=log, end=self._end)
 
     @property
     def witness(self) -> FaultContext:
         return FaultContext(last_words=self.describe_end, is_lost=self.is_lost)
 
     def is_lost(self) -> bool:
-        return self._demise.is_silent
+        return self._end.is_silent
 
     def describe_end(self) -> str:
         """Return how it ended and where its stderr is, to follow a sentence."""
-        code = self._demise.returncode
+        code = self._end.returncode
         if code is None:
             how = ""
         elif signal := name_death_signal(code):
             how = f" (killed by {signal})"
         else:
             how = f" (exit code {code})"
-        remarks = "".join(f"; {remark.rstrip('.')}" for remark in self._demise.remarks)
+        remarks = "".join(f"; {remark.rstrip('.')}" for remark in self._end.remarks)
         return f"{how}{remarks}{self._on_stderr()}"
 
     def _on_stderr(self) -> str:

@@ -119,7 +119,7 @@ class ServerEnd:
 
 @asynccontextmanager
 async def open_stdio_transport(
-    launch: Launch, *, log: Sink, demise: ServerEnd
+    launch: Launch, *, log: Sink, end: ServerEnd
 ) -> AsyncIterator[Streams]:
     """Start a server and connect to it. `log` takes its stderr, and is closed in the end."""
     errors = Pipe(log)
@@ -138,28 +138,28 @@ async def open_stdio_transport(
         os.close(stdout)
     errors.close_writer()
     try:
-        async with _exchange(to_server, from_server, log, demise) as streams:
+        async with _exchange(to_server, from_server, log, end) as streams:
             yield streams
     finally:
-        await process.run_to_completion(_end_process(started, demise))
+        await process.run_to_completion(_end_process(started, end))
         errors.close()
 
 
-async def _end_process(started: StartedServer, demise: ServerEnd) -> None:
+async def _end_process(started: StartedServer, end: ServerEnd) -> None:
     """End the process. Its closed stdin asks it to exit; if it does not, signals follow."""
-    if demise.has_answered or demise.is_silent:
+    if end.has_answered or end.is_silent:
         with suppress(TimeoutError):
             async with asyncio.timeout(STOP_GRACE_S):
-                demise.returncode = await process.wait_for_exit(started.process)
+                end.returncode = await process.wait_for_exit(started.process)
     await process.end(started.process, tag=started.tag, steps=AFTER_TIMEOUT)
-    demise.returncode = started.process.poll()
+    end.returncode = started.process.poll()
     refused = started.end_lease()
-    demise.remarks = (*await asyncio.to_thread(started.finish), *refused)
+    end.remarks = (*await asyncio.to_thread(started.finish), *refused)
 
 
 @asynccontextmanager
 async def _exchange(
-    to_server: int, from_server: int, log: Sink, demise: ServerEnd
+    to_server: int, from_server: int, log: Sink, end: ServerEnd
 ) -> AsyncIterator[Streams]:
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=LINE_LIMIT_BYTES)
@@ -174,7 +174,7 @@ async def _exchange(
     outgoing, to_send = anyio.create_memory_object_stream[SessionMessage](0)
     try:
         async with anyio.create_task_group() as group:
-            group.start_soon(_receive, reader, received, log, demise)
+            group.start_soon(_receive, reader, received, log, end)
             group.start_soon(_send, to_send, writer, received)
             try:
                 yield incoming, outgoing
@@ -192,7 +192,7 @@ async def _receive(
     reader: asyncio.StreamReader,
     received: ObjectSendStream[Incoming],
     log: Sink,
-    demise: ServerEnd,
+    end: ServerEnd,
 ) -> None:
     async with received:
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
@@ -205,9 +205,9 @@ async def _receive(
                     if (failed := _make_error_answer(text)) is None:
                         continue
                     message = failed
-                demise.has_answered = True
+                end.has_answered = True
                 await received.send(SessionMessage(message))
-        demise.is_silent = True
+        end.is_silent = True
 
 
 def _make_error_answer(text: str) -> JSONRPCError | None:

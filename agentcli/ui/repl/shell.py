@@ -16,7 +16,7 @@ from agentcli.types.errors import UsageError
 from agentcli.types.fast_dataclass import dataclass
 
 KEPT_BYTES = 1_000_000
-SHOWN_BYTES = 4096
+LIVE_BYTES = 4096
 CONTEXT_CHARACTERS = 20_000
 NEED_TERMINAL = re.compile(
     r"n?vim?|nano|emacs|less|more|man|h?top|btop|ssh|mosh|tmux|screen|watch|fzf|lazygit|tig|gdb|pdb"
@@ -97,7 +97,7 @@ class _CapturedOutput:
         self._data += chunk
         del self._data[:-KEPT_BYTES]
         if self.is_watched:
-            self._show(self.read_last(SHOWN_BYTES))
+            self._show(self.read_last(LIVE_BYTES))
 
     def close(self) -> None:
         """Do nothing: there is nothing to release."""
