@@ -224,8 +224,9 @@ class BubblewrapSandbox:
         status = os.memfd_create("agentcli-status")
         variables = {**env, **self._paths.variables, **name_temporary(self._view.temporary)}
         loaders = [name for name in variables if name.startswith(_LOADERS)]
+        mounts = self._view.find_mounts(grants)
         options = [
-            *(self._view.options_kept if self.keeps_mounts else self._view.options)(grants),
+            *(mounts.options_kept if self.keeps_mounts else mounts.options),
             *(word for name in loaders for word in ("--setenv", name, variables.pop(name))),
             *("--chdir", str(cwd)),
             *("--json-status-fd", str(status)),

@@ -10,7 +10,7 @@ on the way to one is a mount itself, and those can neither be renamed nor remove
 import os
 import weakref
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 
 from agentcli.sandbox.paths import (
@@ -78,12 +78,9 @@ class MountView:
         self.granted = granted or GrantedProtection()
         self.version = version
         self.has_private_network = has_private_network
-        self.options = lru_cache(maxsize=_KEPT_VIEWS)(self._list_options)
-        self.options_kept = lru_cache(maxsize=_KEPT_VIEWS)(self._list_kept_options)
-        self.namespace_options = lru_cache(maxsize=_KEPT_VIEWS)(self._list_namespace_options)
-        self._sources = lru_cache(maxsize=_KEPT_VIEWS)(self._list_sources)
-        self._mounts = lru_cache(maxsize=_KEPT_VIEWS)(self._list_mounts)
-        mounts = self._mounts(Grants())
+        self.find_mounts = lru_cache(maxsize=_KEPT_VIEWS)(partial(GrantedMounts, self))
+        """Returns the mounts for some grants."""
+        mounts = self.find_mounts(Grants()).mounts
         free = tuple(path for path in TEMPORARY if not _is_covered(path, mounts))
         self.temporaries = (*free, paths.temporary)
         """The paths by which commands know the directory of their temporary files."""
@@ -95,60 +92,71 @@ class MountView:
     def identify_sources(self, grants: Grants) -> tuple[tuple[int, int], ...]:
         """Return the identity of what is mounted, but for held and hidden paths: see MountCheck."""
         try:
-            found = [path.stat() for path in self._sources(grants)]
+            found = [path.stat() for path in self.find_mounts(grants).sources]
         except FileNotFoundError:  # what was granted, or git's settings in it, may be gone
-            self._forget()
-            found = [path.stat() for path in self._sources(grants)]
+            self.find_mounts.cache_clear()
+            found = [path.stat() for path in self.find_mounts(grants).sources]
         return tuple((one.st_dev, one.st_ino) for one in found)
 
-    def _forget(self) -> None:
-        for cached in (self.options, self.options_kept, self.namespace_options):
-            cached.cache_clear()
-        self._sources.cache_clear()
-        self._mounts.cache_clear()
 
-    def _list_sources(self, grants: Grants) -> tuple[Path, ...]:
-        checked = {*(one.path for one in self.protection.guarded), *self.paths.hidden}
-        mounted = (*self.paths.system, *(one.at for one in self._mounts(grants)))
+class GrantedMounts:
+    """The mounts for one set of grants. The options for them are made when they are needed."""
+
+    def __init__(self, view: MountView, grants: Grants) -> None:
+        self._view = view
+        self._paths = view.paths
+        self._grants = grants
+        self.mounts = _list_mounts(view, grants)
+
+    @cached_property
+    def sources(self) -> tuple[Path, ...]:
+        """The paths that are mounted, but for held and hidden ones."""
+        guarded = self._view.protection.guarded
+        checked = {*(one.path for one in guarded), *self._paths.hidden}
+        mounted = (*self._paths.system, *(one.at for one in self.mounts))
         return tuple(path for path in mounted if path not in checked)
 
-    def _list_options(self, grants: Grants) -> tuple[str, ...]:
-        """Return the options of a command without a cached namespace, except the program to run."""
+    @cached_property
+    def options(self) -> tuple[str, ...]:
+        """The options of a command without a cached namespace, except the program to run."""
         return (
-            *self._iter_unshared_options(grants),
-            *self._list_tree_options(grants, _ROOT),
+            *self._iter_unshared_options(),
+            *self._list_tree_options(_ROOT),
             *self._iter_own_options(),
         )
 
-    def _list_kept_options(self, grants: Grants) -> tuple[str, ...]:
-        """Return the options of a command that starts in a cached namespace for these grants."""
+    @cached_property
+    def options_kept(self) -> tuple[str, ...]:
+        """The options of a command that starts in a cached namespace for these grants."""
         return (
-            *self._iter_unshared_options(grants),
+            *self._iter_unshared_options(),
             "--dev-bind",
             str(_VIEW),
             str(_ROOT),
             *self._iter_own_options(),
         )
 
-    def _list_namespace_options(self, grants: Grants) -> tuple[str, ...]:
-        """Return the options of a cached namespace. Commands never see more of it than the view."""
+    @cached_property
+    def namespace_options(self) -> tuple[str, ...]:
+        """The options of a cached namespace. Commands never see more of it than the view."""
         return (
             *self._iter_system_options(_ROOT),
             *("--dev-bind", "/proc", "/proc"),
             *("--dev-bind", os.devnull, os.devnull),
             *("--dir", "/tmp"),
             *("--tmpfs", str(_VIEW)),
-            *self._list_tree_options(grants, _VIEW),
+            *self._list_tree_options(_VIEW),
         )
 
-    def _iter_unshared_options(self, grants: Grants) -> Iterator[str]:
+    def _iter_unshared_options(self) -> Iterator[str]:
         """Yield the options for what a command does not share with others."""
         yield from _NAMESPACES
         yield from self._iter_user_options()
-        yield from self._iter_network_options(grants)
+        if not (self._grants.network or self._view.has_private_network):
+            yield "--unshare-net"
 
-    def _list_tree_options(self, grants: Grants, root: Path) -> tuple[str, ...]:
-        mounts = self._mounts(grants)
+    def _list_tree_options(self, root: Path) -> tuple[str, ...]:
+        mounts = self.mounts
         temporary = [path for path in TEMPORARY if not _is_covered(path, mounts)]
         tops = _list_tops(temporary, mounts)
         sealed = (Path("/dev"), *tops, _ROOT)
@@ -162,7 +170,7 @@ class MountView:
                 "--dir",
                 _place_path(root, "/run"),
             ),
-            *self._iter_temporary_options(temporary, tops, mounts, root),
+            *self._iter_temporary_options(temporary, tops, root),
             *(
                 word
                 for one in mounts
@@ -174,84 +182,76 @@ class MountView:
     def _iter_own_options(self) -> Iterator[str]:
         """Yield the mounts for a command's own processes and their shared memory."""
         yield from ("--proc", "/proc", "--remount-ro", "/proc")
-        if self.version >= _SINCE_0_7:
+        if self._view.version >= _SINCE_0_7:
             yield from ("--size", str(_SHARED_MEMORY_BYTES))
         yield from ("--tmpfs", "/dev/shm")
 
-    def _iter_network_options(self, grants: Grants) -> Iterator[str]:
-        if not (grants.network or self.has_private_network):
-            yield "--unshare-net"
-
     def _iter_user_options(self) -> Iterator[str]:
-        if self.paths.needs_override:
+        if self._paths.needs_override:
             # A right to the files of others counts only in a namespace that knows those users.
             yield from ("--cap-add", "CAP_DAC_OVERRIDE")
             return
         yield from ("--unshare-user", "--uid", str(os.getuid()), "--gid", str(os.getgid()))
-        if self.version >= _SINCE_0_8:
+        if self._view.version >= _SINCE_0_8:
             yield "--disable-userns"
 
     def _iter_system_options(self, root: Path) -> Iterator[str]:
-        for path in self.paths.system:
+        for path in self._paths.system:
             if is_link(path):
                 yield from ("--symlink", str(path.readlink()), _place_path(root, path))
             else:
                 yield from (_READ, str(path), _place_path(root, path))
 
     def _iter_temporary_options(
-        self,
-        paths: Sequence[Path],
-        tops: Iterable[Path],
-        mounts: Sequence[_Mount],
-        root: Path,
+        self, paths: Sequence[Path], tops: Iterable[Path], root: Path
     ) -> Iterator[str]:
         """Yield the mounts of /tmp, which is kept between commands.
 
         Mounts further below it lie in a fresh directory."""
         for path in paths:
-            if path in (paths[0], self.temporary) or _holds_mounts(path, mounts):
-                yield from (_CHANGE, str(self.paths.temporary), _place_path(root, path))
+            if path in (paths[0], self._view.temporary) or _holds_mounts(path, self.mounts):
+                yield from (_CHANGE, str(self._paths.temporary), _place_path(root, path))
             else:
                 yield from ("--symlink", str(paths[0]), _place_path(root, path))
         for top in tops:
             yield from ("--tmpfs", _place_path(root, top))
 
-    def _list_mounts(self, grants: Grants) -> Sequence[_Mount]:
-        paths, protection = self.paths, self.protection
-        directories = list_granted(grants, paths)
-        granted = self.granted.find_mountable(directories)
-        opened = list_readable(grants, paths)
-        denied = self.granted.find_hidden(writable=directories, readable=opened)
-        writable = (*protection.writable, *granted.writable, *directories, paths.workspace)
-        read_only = (
-            *opened,
-            *list_resolver_files(grants),
-            *granted.readable,
-            *paths.toolchains,
-            *paths.readable,
-            *protection.readable,
-        )
-        own = (paths.own_environment,) if paths.own_environment else ()
-        guarded = (*own, *(one.path for one in (*protection.guarded, *granted.guarded)))
-        between = find_pins(
-            writable, (*read_only, *writable, *paths.own, *guarded, *paths.hidden, *denied)
-        )
-        held = [path for path in between if any(one in path.parents for one in guarded)]
-        layers = (
-            (_READ, read_only),
-            (_CHANGE, (*writable, *paths.own, *between)),
-            (_READ, (*guarded, *held)),
-        )
-        mounts = {
-            at: _Mount(option, os.path.realpath(at), at) for option, paths in layers for at in paths
-        }
-        covers = {at: paths.find_cover(at) for at in paths.hidden}
-        covers |= {at: paths.find_denied_cover(at) for at in denied}
-        hidden = {at: _Mount(_READ, str(cover), at) for at, cover in covers.items()}
-        shown = (
-            one for one in (mounts | hidden).values() if hidden.keys().isdisjoint(one.at.parents)
-        )
-        return sorted(shown, key=lambda one: len(one.at.parts))
+
+def _list_mounts(view: MountView, grants: Grants) -> Sequence[_Mount]:
+    """Return the mounts from the top down, each after the ones that it lies in."""
+    paths, protection = view.paths, view.protection
+    directories = list_granted(grants, paths)
+    granted = view.granted.find_mountable(directories)
+    opened = list_readable(grants, paths)
+    denied = view.granted.find_hidden(writable=directories, readable=opened)
+    writable = (*protection.writable, *granted.writable, *directories, paths.workspace)
+    read_only = (
+        *opened,
+        *list_resolver_files(grants),
+        *granted.readable,
+        *paths.toolchains,
+        *paths.readable,
+        *protection.readable,
+    )
+    own = (paths.own_environment,) if paths.own_environment else ()
+    guarded = (*own, *(one.path for one in (*protection.guarded, *granted.guarded)))
+    between = find_pins(
+        writable, (*read_only, *writable, *paths.own, *guarded, *paths.hidden, *denied)
+    )
+    held = [path for path in between if any(one in path.parents for one in guarded)]
+    layers = (
+        (_READ, read_only),
+        (_CHANGE, (*writable, *paths.own, *between)),
+        (_READ, (*guarded, *held)),
+    )
+    mounts = {
+        at: _Mount(option, os.path.realpath(at), at) for option, paths in layers for at in paths
+    }
+    covers = {at: paths.find_cover(at) for at in paths.hidden}
+    covers |= {at: paths.find_denied_cover(at) for at in denied}
+    hidden = {at: _Mount(_READ, str(cover), at) for at, cover in covers.items()}
+    shown = (one for one in (mounts | hidden).values() if hidden.keys().isdisjoint(one.at.parents))
+    return sorted(shown, key=lambda one: len(one.at.parts))
 
 
 def _place_path(root: Path, path: Path | str) -> str:

@@ -212,7 +212,7 @@ class MountNamespaceCache:
         if state != mounted:
             if handle >= 0:
                 os.close(handle)
-            (handle,) = self._build(self._view.namespace_options(grants))
+            (handle,) = self._build(self._view.find_mounts(grants).namespace_options)
         self._made[grants] = mounted, handle
         if len(self._made) > _MOST_KEPT:
             self._drop_oldest()

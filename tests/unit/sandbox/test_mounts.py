@@ -51,7 +51,8 @@ def test_guarded_places_are_mounted_over_the_workspace_with_their_parents(
     places: SandboxPaths,
 ) -> None:
     ws = places.workspace
-    made = mounted(view(places, GuardedPath(ws / ".git/hooks", "directory")).options(Grants()))
+    guarded = GuardedPath(ws / ".git/hooks", "directory")
+    made = mounted(view(places, guarded).find_mounts(Grants()).options)
     inside = [(option, at) for option, at in made if at.startswith(str(ws))]
     assert inside == [
         ("--bind", str(ws)),
@@ -66,7 +67,7 @@ def test_parents_are_mounted_before_what_is_below(places: SandboxPaths) -> None:
         GuardedPath(ws / "a/b/.git/hooks", "directory"),
         GuardedPath(ws / ".agentcli", "directory"),
     ]
-    made = [at for _, at in mounted(view(places, *guarded).options(Grants()))]
+    made = [at for _, at in mounted(view(places, *guarded).find_mounts(Grants()).options)]
     for number, at in enumerate(made):
         assert not any(Path(later) in Path(at).parents for later in made[number + 1 :])
 
@@ -76,25 +77,25 @@ def test_only_granted_places_are_writable(places: SandboxPaths, tmp_path: Path) 
     base |= {"/var/tmp"} if Path("/tmp") in tmp_path.parents else set()  # in use, so another is
     granted = Grants(writable=(tmp_path / "granted", tmp_path / "missing", Path("/")))
     for confinement, more in ((Grants(), set()), (granted, {str(tmp_path / "granted")})):
-        made = mounted(view(places).options(confinement))
+        made = mounted(view(places).find_mounts(confinement).options)
         assert {at for option, at in made if option == "--bind"} == base | more
 
 
 def test_hidden_places_are_covered_by_nothing(places: SandboxPaths) -> None:
-    options = view(places).options(Grants())
+    options = view(places).find_mounts(Grants()).options
     at = options.index("/usr/secret")
     assert options[at - 2 : at] == ("--ro-bind", str(places.empty_file))
 
 
 def test_network_is_unshared_unless_granted(places: SandboxPaths) -> None:
-    assert "--unshare-net" in view(places).options(Grants())
-    assert "--unshare-net" not in view(places).options(Grants(network=True))
+    assert "--unshare-net" in view(places).find_mounts(Grants()).options
+    assert "--unshare-net" not in view(places).find_mounts(Grants(network=True)).options
 
 
 def test_old_bubblewrap_gets_only_options_it_knows(places: SandboxPaths) -> None:
-    old = view(places, version=(0, 4, 1)).options(Grants())
+    old = view(places, version=(0, 4, 1)).find_mounts(Grants()).options
     assert not {"--disable-userns", "--size"} & set(old)
-    new = view(places).options(Grants())
+    new = view(places).find_mounts(Grants()).options
     assert {"--disable-userns", "--size"} <= set(new)
 
 
@@ -117,7 +118,7 @@ def test_temporary_directory_is_where_nothing_else_is_mounted(places: SandboxPat
 
 def test_directories_on_the_way_in_tmp_are_fresh_and_sealed(places: SandboxPaths) -> None:
     in_tmp = replace(places, workspace=Path("/tmp/x/y/ws"))
-    options = view(in_tmp).options(Grants())
+    options = view(in_tmp).find_mounts(Grants()).options
     assert options[options.index("/tmp/x") - 1] == "--tmpfs"
     sealed = [options[at + 1] for at, word in enumerate(options) if word == "--remount-ro"]
     assert {"/dev", "/tmp/x"} <= set(sealed)
@@ -128,16 +129,16 @@ def test_namespace_has_all_mounts_below_its_view_and_a_command_there_only_its_ow
     places: SandboxPaths,
 ) -> None:
     guarded = GuardedPath(places.workspace / ".git/hooks", "directory")
-    made = view(places, guarded)
-    alone, kept = mounted(made.options(Grants())), mounted(made.namespace_options(Grants()))
+    made = view(places, guarded).find_mounts(Grants())
+    alone, kept = mounted(made.options), mounted(made.namespace_options)
     assert [(option, f"/view{at}") for option, at in alone] == kept[-len(alone) :]
-    options = made.options_kept(Grants())
+    options = made.options_kept
     assert mounted(options) == []
     assert options[options.index("--dev-bind") :][:3] == ("--dev-bind", "/view", "/")
-    assert set(made.options(Grants())) >= set(options) - {"--dev-bind", "/view"}
+    assert set(made.options) >= set(options) - {"--dev-bind", "/view"}
 
 
 def test_root_keeps_one_right_in_the_files_of_others(places: SandboxPaths) -> None:
-    assert "CAP_DAC_OVERRIDE" not in view(places).options(Grants())
-    options = view(replace(places, needs_override=True)).options(Grants())
+    assert "CAP_DAC_OVERRIDE" not in view(places).find_mounts(Grants()).options
+    options = view(replace(places, needs_override=True)).find_mounts(Grants()).options
     assert "CAP_DAC_OVERRIDE" in options and "--unshare-user" not in options
