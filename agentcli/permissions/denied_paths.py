@@ -7,6 +7,7 @@ command. A directory that matches is held as a whole, with everything that comes
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Literal
 
 from agentcli.permissions.path_patterns import PathPattern
 from agentcli.permissions.rules import PermissionRule
@@ -35,16 +36,12 @@ class DeniedPaths:
         """Return the paths that no command may read. Raise SettingsError if there are too many."""
         return _find(self._reading, self._root)
 
-    def find_unwritable(self) -> tuple[Path, ...]:
-        """Return the paths that no command may change. Some may not exist yet."""
-        return _find(self._writing, self._root)
+    def find_below(self, directory: Path, action: Literal["read", "edit"]) -> tuple[Path, ...]:
+        """Return the paths below a directory that no command may read, or change.
 
-    def find_below(self, directory: Path) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
-        """Return the same two for another directory: no command may read these, change those.
-
-        Rules hold there as in the workspace, for tools and for commands."""
-        root = Path(os.path.realpath(directory))
-        return _find_below(self._reading, root), _find_below(self._writing, root)
+        Some may not exist yet. Rules hold elsewhere as in the workspace, for tools and commands."""
+        patterns = self._reading if action == "read" else self._writing
+        return _find_below(patterns, Path(os.path.realpath(directory)))
 
 
 def _select_patterns(

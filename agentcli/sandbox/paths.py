@@ -10,6 +10,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import field, replace
 from pathlib import Path
+from typing import Literal
 
 from agentcli.sandbox.homes import copy_git_settings
 from agentcli.sandbox.limits import CommandLimits
@@ -38,14 +39,14 @@ PROXY_PORT = 61_080
 """Where the proxy of granted hosts listens in a private network. No program uses it by default."""
 
 
-FindDenied = Callable[[Path], tuple[tuple[Path, ...], tuple[Path, ...]]]
-"""Returns the paths below a directory that rules deny commands to read, and to change.
+FindDenied = Callable[[Path, Literal["read", "edit"]], tuple[Path, ...]]
+"""Returns the paths below a directory that rules deny commands to read, or to change.
 
 Raises OSError if they are too many."""
 
 
-def find_nothing_denied(directory: Path) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
-    return (), ()
+def find_nothing_denied(directory: Path, action: Literal["read", "edit"]) -> tuple[Path, ...]:
+    return ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,10 +69,8 @@ class SandboxScope:
     """Paths that rules deny commands to read."""
     unwritable: tuple[Path, ...] = ()
     """Paths that rules deny commands to change or to create."""
-    find_unwritable: Callable[[], tuple[Path, ...]] = tuple
-    """Finds the paths in the workspace that such rules match by now."""
     find_denied: FindDenied = find_nothing_denied
-    """Finds the paths that rules deny in another directory, which a grant opens."""
+    """Finds the paths that rules match by now, in the workspace or in a directory of a grant."""
     rejected: Path | None = None
     """The directory for removed content. If None, it is kept only as long as the session."""
     limits: CommandLimits = field(default_factory=CommandLimits)
@@ -95,7 +94,6 @@ class SandboxPaths:
     """Paths in the workspace that no command may change."""
     unwritable: tuple[Path, ...]
     """The same, but nothing stands in for those that are missing: what appears there is removed."""
-    find_unwritable: Callable[[], tuple[Path, ...]]
     find_denied: FindDenied
     own_environment: Path | None
     """The environment in the workspace that agentcli runs from: held, but too large to record."""
@@ -197,7 +195,6 @@ def _find_paths(
             *(path for path in scope.unwritable if workspace in path.parents),
             *reserved.settings(),
         ),
-        find_unwritable=scope.find_unwritable,
         find_denied=scope.find_denied,
         own_environment=reserved.environment,
         records=tuple(_iter_inner(workspace, scope.records)),

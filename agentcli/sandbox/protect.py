@@ -102,20 +102,16 @@ class GrantedProtection:
     def find(self, directory: Path) -> Protection:
         if directory not in self._found:
             self._found[directory] = (
-                find_protection(directory, denied=self.find_unwritable(directory))
+                find_protection(directory, denied=self._find_denied(directory, "edit"))
                 if is_directory(directory)
                 else Protection(guarded=())
             )
         return self._found[directory]
 
-    def find_unwritable(self, directory: Path) -> tuple[Path, ...]:
-        """Return the paths in it that rules deny to change, as they are now."""
-        return self._find_denied(directory)[1]
-
     def find_unreadable(self, directories: Iterable[Path]) -> tuple[Path, ...]:
         """Return the paths in them that rules deny to read, as far as they exist by now."""
         for directory in (one for one in directories if one not in self._unreadable):
-            found, _ = self._find_denied(directory)
+            found = self._find_denied(directory, "read")
             self._unreadable[directory] = tuple(Path(os.path.realpath(path)) for path in found)
         each = (self._unreadable[directory] for directory in directories)
         return tuple(path for paths in each for path in paths if exists(path))

@@ -6,7 +6,6 @@ The layers differ in how they confine a command, not in how they supervise it.
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from subprocess import Popen
 from threading import Lock
@@ -15,13 +14,12 @@ from agentcli.sandbox.contents import Entry
 from agentcli.sandbox.git_paths import find_repositories
 from agentcli.sandbox.limits import CommandLimits, CommandWatch, count_tasks, limit_processes
 from agentcli.sandbox.mounts import MountCheck
-from agentcli.sandbox.paths import SandboxPaths
+from agentcli.sandbox.paths import FindDenied, SandboxPaths
 from agentcli.sandbox.protect import GrantedProtection, GuardedPath
 from agentcli.sandbox.restore import GuardedPaths, Snapshot
 from agentcli.system.git_pointers import find_git_directory
 from agentcli.system.kinds import is_directory, is_link
 from agentcli.system.temporary import TEMPORARY
-from agentcli.types.errors import SettingsError
 from agentcli.types.fast_dataclass import dataclass
 
 
@@ -44,13 +42,14 @@ class CommandSupervisor:
         limits: CommandLimits,
     ) -> None:
         self._rejected = paths.rejected
+        self._find_denied = paths.find_denied
         self._protection = granted
         self._workspace = GuardedDirectory(
             paths.workspace,
             keeper,
-            find_unwritable=paths.find_unwritable,
+            denied=paths.unwritable,
+            find_denied=paths.find_denied,
             rejected=paths.rejected,
-            known=paths.unwritable,
         )
         self._granted: dict[Path, GuardedDirectory] = {}
         self._limits = limits
@@ -128,7 +127,8 @@ class CommandSupervisor:
             self._granted[path] = GuardedDirectory(
                 path,
                 keeper,
-                find_unwritable=partial(self._protection.find_unwritable, path),
+                denied=self._find_denied(path, "edit"),
+                find_denied=self._find_denied,
                 rejected=self._rejected,
             )
         return self._granted[path]
@@ -153,17 +153,17 @@ class GuardedDirectory:
         path: Path,
         keeper: GuardedPaths,
         *,
-        find_unwritable: Callable[[], tuple[Path, ...]],
+        denied: Iterable[Path],
+        find_denied: FindDenied,
         rejected: Path,
-        known: Iterable[Path] | None = None,
     ) -> None:
-        """`known` are paths that rules deny to change, as found before; None to find them now."""
+        """Rules deny changes of the paths in `denied` already; `find_denied` finds new ones."""
         self.path = path
         self._keeper = keeper
         self._original = find_original(path)
         self._scan = NewRepositoryScan(path, original=self._original, rejected=rejected)
         self._denied = NewDeniedPaths(
-            path, find_unwritable, original=self._original, rejected=rejected, known=known
+            path, denied, find_denied=find_denied, original=self._original, rejected=rejected
         )
 
     def begin(self) -> Snapshot:
@@ -333,30 +333,30 @@ class NewDeniedPaths:
     def __init__(
         self,
         root: Path,
-        find_unwritable: Callable[[], tuple[Path, ...]],
+        known: Iterable[Path],
         *,
+        find_denied: FindDenied,
         original: OriginalState,
         rejected: Path,
-        known: Iterable[Path] | None = None,
     ) -> None:
-        """`known` were found before; None if they are to be found now."""
+        """`known` were there before the first command."""
         self._root = root
-        self._find_unwritable = find_unwritable
+        self._find_denied = find_denied
         self._original = original
         self._rejected = rejected
         self._since = time.time()
-        self._known = frozenset(find_unwritable() if known is None else known)
+        self._known = frozenset(known)
 
     def remove(self) -> tuple[str, ...]:
         """Remove what commands created. Return a sentence for each path."""
         try:
-            new = [path for path in self._find_unwritable() if path not in self._known]
-        except (SettingsError, OSError) as error:
+            found = self._find_denied(self._root, "edit")
+        except OSError as error:
             return (str(error),)
         guarded = [
             GuardedPath(path, "file")
-            for path in new
-            if self._root in path.parents and _is_of_command(path, self._original, self._since)
+            for path in found
+            if path not in self._known and _is_of_command(path, self._original, self._since)
         ]
         if not guarded:
             return ()

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from agentcli.log.paths import SessionPaths
 from agentcli.session.configuration import Configuration
@@ -242,8 +242,7 @@ class SandboxHost:
         return replace(
             scope,
             unreadable=denied.find_unreadable(),
-            unwritable=denied.find_unwritable(),
-            find_unwritable=denied.find_unwritable,
+            unwritable=denied.find_below(scope.workspace, "edit"),
             find_denied=partial(_find_denied, denied),
         )
 
@@ -389,10 +388,10 @@ def find_upstream(host: str, port: int, is_plain: bool) -> "UpstreamProxy | None
 
 
 def _find_denied(
-    denied: "DeniedPaths", directory: Path
-) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
+    denied: "DeniedPaths", directory: Path, action: Literal["read", "edit"]
+) -> tuple[Path, ...]:
     """Return what rules deny below a directory. Raise OSError if that is too much to hold."""
     try:
-        return denied.find_below(directory)
+        return denied.find_below(directory, action)
     except SettingsError as error:
         raise OSError(str(error)) from error

@@ -246,6 +246,20 @@ def test_deny_rules_for_paths_bind_commands_there(
     assert (library / "other.txt").exists()
 
 
+def test_many_files_that_may_not_be_read_keep_no_file_that_may_not_be_made(
+    home: Path, workspace: Path, library: Path
+) -> None:
+    (workspace / "try.sh").write_text(f"cd {library}; touch $(seq -f %g.pem 501) new.lock\n")
+    run(
+        home,
+        workspace,
+        {"bash": {"command": "bash try.sh"}},
+        options=("--add-dir", library, "--deny", "read(*.pem)", "--deny", "edit(*.lock)"),
+    )
+    assert (library / "501.pem").exists()
+    assert not (library / "new.lock").exists()
+
+
 def test_deny_rules_hold_where_a_directory_is_added_to_read(
     home: Path, workspace: Path, library: Path
 ) -> None:

@@ -132,5 +132,20 @@ def test_rules_bind_commands_as_they_bind_tools(layer: str, home: Path, workspac
     assert "conftest.py was made by the command, and has been removed" in log
 
 
+def test_rule_with_a_wildcard_above_the_workspace_binds_commands(
+    layer: str, home: Path, workspace: Path
+) -> None:
+    (workspace / "kept.txt").write_text("mine")
+    (workspace / "try.py").write_text("open('kept.txt', 'w').write('evil')")
+    above = f"edit({workspace.parent}/{workspace.name[0]}*/**)"
+    model = script(
+        home / "s.json",
+        [{"calls": [{"name": "bash", "input": {"command": "python3 try.py"}}]}, "Done."],
+    )
+    options = ("--mode", "auto", "--sandbox", layer, "--allow", "bash", "--deny", above)
+    agentcli("run", "--model", model, *options, "go", home=home, cwd=workspace)
+    assert (workspace / "kept.txt").read_text() == "mine"
+
+
 def _shows_denied(place: Confined) -> bool:
     return bool(getattr(place.sandbox, "can_read_denied", False))

@@ -40,14 +40,14 @@ def _deny(text: str, when: When = "always") -> PermissionRule:
 def test_patterns_become_paths(root: Path, pattern: str, found: set[str]) -> None:
     denied = DeniedPaths([_deny(f"read({pattern})"), _deny(f"edit({pattern})")], root)
     expected = {root / name for name in found}
-    assert set(denied.find_unwritable()) == expected
+    assert set(denied.find_below(root, "edit")) == expected
     assert set(denied.find_unreadable()) == expected
 
 
 def test_reading_and_editing_are_apart(root: Path) -> None:
     denied = DeniedPaths([_deny("read(db/**)"), _deny("edit(src/**)")], root)
     assert denied.find_unreadable() == (root / "db",)
-    assert denied.find_unwritable() == (root / "src",)
+    assert denied.find_below(root, "edit") == (root / "src",)
 
 
 def test_absolute_pattern_is_found_where_it_is(root: Path, tmp_path: Path) -> None:
@@ -74,3 +74,12 @@ def test_too_many_paths_are_refused(root: Path) -> None:
         (root / f"{number}.pem").touch()
     with pytest.raises(SettingsError, match="too many"):
         DeniedPaths([_deny("read(*.pem)")], root).find_unreadable()
+    with pytest.raises(SettingsError, match="too many"):
+        DeniedPaths([_deny("edit(*.pem)")], root).find_below(root, "edit")
+
+
+def test_many_paths_of_one_action_do_not_hide_those_of_the_other(root: Path) -> None:
+    for number in range(MOST_PATHS + 1):
+        (root / f"{number}.pem").touch()
+    denied = DeniedPaths([_deny("read(*.pem)"), _deny("edit(*.sql)")], root)
+    assert denied.find_below(root, "edit") == (root / "db" / "1.sql",)

@@ -25,7 +25,6 @@ def places(tmp_path: Path) -> SandboxPaths:
         unreadable=frozenset(),
         protected=(),
         unwritable=(),
-        find_unwritable=tuple,
         find_denied=find_nothing_denied,
         own_environment=None,
         records=(),
