@@ -56,6 +56,10 @@ class _Status:
 
 
 class BubblewrapSandbox:
+    name = "bubblewrap"
+    has_process_namespace = True
+    reaches_sockets = True
+
     def __init__(
         self,
         paths: SandboxPaths,
@@ -102,10 +106,6 @@ class BubblewrapSandbox:
         self._inside = Lazy(partial(launch, name="bubblewrap launcher in its network"))
         self._status: dict[Popen[bytes], _Status] = {}
         self._waiting: dict[Popen[bytes], tuple[Grants, MountState]] = {}
-
-    @property
-    def name(self) -> str:
-        return "bubblewrap"
 
     @property
     def temporary(self) -> TemporaryFiles:
@@ -172,10 +172,6 @@ class BubblewrapSandbox:
         notes = (*_end(status, process), *self._supervisor.end(process))
         self._placeholders.release()
         return notes
-
-    @property
-    def reaches_sockets(self) -> bool:
-        return True
 
     def listen(self) -> socket.socket | None:
         if self._network is None or self._network.network is None:

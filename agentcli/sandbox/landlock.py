@@ -90,6 +90,9 @@ class _LandlockDomain:
 
 
 class LandlockSandbox:
+    name = "landlock"
+    has_process_namespace = False
+
     def __init__(self, paths: SandboxPaths, *, limits: CommandLimits) -> None:
         kernel.forbid_inspection()
         self._paths = paths
@@ -114,10 +117,6 @@ class LandlockSandbox:
         self._outsider: Outsider | None = None
         self._lock = Lock()
         self._commands: dict[Popen[bytes], tuple[Grants, Enclosure]] = {}
-
-    @property
-    def name(self) -> str:
-        return "landlock"
 
     @property
     def temporary(self) -> TemporaryFiles:

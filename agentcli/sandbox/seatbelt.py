@@ -106,6 +106,10 @@ def _build_argv(text: str, parameters: dict[str, str]) -> list[str]:
 
 
 class SeatbeltSandbox:
+    name = "seatbelt"
+    has_process_namespace = False
+    reaches_sockets = False
+
     def __init__(self, paths: SandboxPaths) -> None:
         self._paths = paths
         self._protection = find_protection(
@@ -119,10 +123,6 @@ class SeatbeltSandbox:
         self._snapshots: dict[Popen[bytes], Snapshot] = {}
         self._granted = GrantedProtection(paths.find_denied)
         self._proxy_port = 0
-
-    @property
-    def name(self) -> str:
-        return "seatbelt"
 
     @property
     def temporary(self) -> TemporaryFiles:
@@ -161,10 +161,6 @@ class SeatbeltSandbox:
     def finish(self, process: "Popen[bytes]") -> tuple[str, ...]:
         snapshot = self._snapshots.pop(process, None)
         return () if snapshot is None else self._keeper.undo(snapshot)
-
-    @property
-    def reaches_sockets(self) -> bool:
-        return False
 
     def listen(self) -> socket.socket:
         """There is no private network, so other programs can connect. They have no token."""

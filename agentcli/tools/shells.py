@@ -34,8 +34,6 @@ _LEAVE_S = 2.0
 _PROBE_LIMIT_S = 10.0
 _FIRST_S = 1.0
 """How long a first shell waits that no call asked for: everybody sees what its sandbox plants."""
-_WITH_NAMESPACE = "bubblewrap"
-"""The sandbox in which every command has its own namespace of processes."""
 
 
 class NewTag(Protocol):
@@ -293,7 +291,7 @@ class ShellPool:
             argv = build_shell_argv(
                 handle.command_file,
                 notes_directory=notes_directory,
-                has_namespace=sandbox is not None and sandbox.name == _WITH_NAMESPACE,
+                has_namespace=sandbox is not None and sandbox.has_process_namespace,
                 terminal=_name_terminal(stdout) if on_terminal else "",
                 probe=probe,
             )

@@ -273,6 +273,11 @@ class Sandbox(Protocol):
     @property
     def temporary(self) -> TemporaryFiles: ...
 
+    @property
+    def has_process_namespace(self) -> bool:
+        """True if each command has a namespace of processes, in which it sees only its own."""
+        ...
+
     def start(
         self,
         argv: Sequence[str],

@@ -309,6 +309,13 @@ for task in os.listdir(f"/proc/{sys.argv[1]}/task"):
 """
 
 
+def test_other_processes_are_seen_only_without_a_namespace(
+    place: Confined, sleeper: "subprocess.Popen[bytes]"
+) -> None:
+    ran = place.run(f"test -e /proc/{sleeper.pid} && echo seen")
+    assert place.sandbox.has_process_namespace == (ran.output == "")
+
+
 def test_whoever_starts_commands_is_left_alone(place: Confined) -> None:
     place.run("true")
     ran = place.python(LOOK_AT_TASKS, os.getpid())

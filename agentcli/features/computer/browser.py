@@ -41,8 +41,6 @@ ANSWER_S = 120.0
 NEEDS_BUBBLEWRAP = (
     "The browser needs bubblewrap: in this sandbox it cannot run, or not be held to single hosts."
 )
-_WITHOUT_SOCKETS = "landlock"
-"""The sandbox that denies the local sockets that a browser needs."""
 _CHILD = Path(__file__).with_name("child.py")
 
 JudgePageHost = Callable[[str, str, int], Awaitable[Verdict]]
@@ -189,7 +187,7 @@ class SandboxedBrowser:
         )
         if sandbox is None:
             raise ToolError("The browser runs in the sandbox only, and it is turned off.")
-        if sandbox.name == _WITHOUT_SOCKETS:
+        if not sandbox.has_process_namespace:
             sandbox.close()
             raise ToolError(NEEDS_BUBBLEWRAP)
         return sandbox

@@ -229,6 +229,8 @@ class Recorded:
     Its processes can gain no privileges, by which those of a sandbox are known."""
 
     name = "recorded"
+    has_process_namespace = False
+    reaches_sockets = False
     temporary = TemporaryFiles(root=Path("/tmp"), at=Path("/tmp"), names=())
 
     def __init__(self) -> None:
@@ -264,10 +266,6 @@ class Recorded:
         if not self.waiting.pop(process, None):
             self.finished.append(process.returncode)
         return ("A protected file was put back.",)
-
-    @property
-    def reaches_sockets(self) -> bool:
-        return False
 
     def listen(self) -> None: ...
 
