@@ -4,7 +4,6 @@ import asyncio
 import errno
 import os
 import shutil
-import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
@@ -109,10 +108,7 @@ class ServerConnections:
         return new(open_transport=local.open_transport, witness=local.witness)
 
     def _build_local(self, entry: "ServerEntry") -> "LocalMcpServer":
-
-        process = ServerProcess(
-            entry, self._settings, host=self._gate.host, directory=self._directory
-        )
+        process = ServerProcess(entry, self._settings, host=self._gate.host)
         self._processes.append(process)
         return LocalMcpServer(
             process.launch,
@@ -147,17 +143,13 @@ _ROOT_SIGNS = ("package.json", "pyproject.toml", "pyvenv.cfg", "go.mod", "Cargo.
 
 
 class ServerProcess:
-    def __init__(
-        self, entry: ServerEntry, settings: Settings, *, host: SandboxHost, directory: Path
-    ) -> None:
-        """`directory` is that of the servers in this session."""
+    def __init__(self, entry: ServerEntry, settings: Settings, *, host: SandboxHost) -> None:
         self.entry = entry
         self.settings = settings
         self._host = host
-        self._directory = directory
         self._cache = user_cache_path("agentcli", appauthor=False) / "mcp" / entry.name
         self._sandbox = Lazy(self._build_sandbox)
-        self._private = Lazy(self._create_private_directory)
+        self._private = Lazy(host.create_private_directory)
         self._leases: HostLeases | None = None
 
     async def launch(self, handles: Handles) -> StartedServer:
@@ -268,14 +260,6 @@ class ServerProcess:
             readable=tuple(self._find_readable_paths(program)),
             environ={**os.environ, "PATH": search_path},
         )
-
-    def _create_private_directory(self) -> Path:
-        """Create its home and temporary directory, outside of what commands may change."""
-        inside = self._directory.is_relative_to(self.settings.workspace)
-        parent = None if inside else self._directory
-        if parent is not None:
-            parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return Path(tempfile.mkdtemp(prefix="agentcli-mcp-", dir=parent))
 
     def _find_readable_paths(self, program: Path) -> Iterator[Path]:
         """Yield the paths that the user has named in the command: it needs to read them.
