@@ -1,6 +1,9 @@
+import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
+from threading import Event, Thread, get_native_id
 
 import pytest
 
@@ -12,6 +15,7 @@ from agentcli.sandbox.limits import (
     find_tree,
     kill_tree,
     list_processes,
+    run_ahead,
 )
 
 LOWERED = """
@@ -74,3 +78,25 @@ def test_whole_tree_is_killed() -> None:
     process.wait()
     while members & list_processes().keys():
         pass  # dying takes a moment
+
+
+def _may_run_ahead() -> bool:
+    with suppress(AttributeError, OSError), run_ahead():
+        return os.sched_getscheduler(0) != os.SCHED_OTHER
+    return False
+
+
+@pytest.mark.skipif(not _may_run_ahead(), reason="only root may run ahead of other processes")
+def test_all_threads_run_ahead_while_a_bomb_is_stopped_and_no_process_that_they_start() -> None:
+    is_done = Event()
+    other = Thread(target=is_done.wait)
+    other.start()
+    threads = [get_native_id(), other.native_id or 0]
+    with run_ahead():
+        assert all(os.sched_getscheduler(one) & os.SCHED_FIFO for one in threads)
+        asked = "import os; print(os.sched_getscheduler(0))"
+        ran = subprocess.run([sys.executable, "-c", asked], capture_output=True, check=True)
+        assert int(ran.stdout) == os.SCHED_OTHER
+    assert {os.sched_getscheduler(one) for one in threads} == {os.SCHED_OTHER}
+    is_done.set()
+    other.join()
