@@ -49,7 +49,8 @@ class Launcher:
         return self._thread.submit(self._start, launch).result()
 
     def close(self) -> None:
-        self._thread.shutdown(wait=False)
+        """End the thread. What `restrict` needs may be closed afterwards."""
+        self._thread.shutdown()
 
     def _give_up_rights(self, restrict: Restrict) -> None:
         try:

@@ -2,6 +2,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from functools import partial
 from pathlib import Path
 
@@ -37,6 +38,17 @@ def test_nothing_is_started_when_rights_could_not_be_given_up() -> None:
         with pytest.raises(PermissionError):
             start(launcher, "/bin/true")
     launcher.close()
+
+
+def test_nothing_is_given_up_after_the_launcher_is_closed() -> None:
+    given_up = threading.Event()
+
+    def restrict() -> None:
+        time.sleep(0.1)
+        given_up.set()
+
+    Launcher(restrict, name="launcher").close()
+    assert given_up.is_set()
 
 
 def test_missing_program_is_told() -> None:
