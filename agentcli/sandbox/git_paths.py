@@ -181,28 +181,18 @@ def _list_user_settings() -> tuple[Path, ...]:
 SEARCH_DEPTH = 3
 _SEARCH_DIRECTORIES = 2000
 _NOT_SEARCHED = frozenset({"node_modules", ".git", ".venv", "venv", "__pycache__", "target"})
-_SUBMODULE = compile_later(r'^\s*path\s*=\s*"?([^"\n]+?)"?\s*$', re.IGNORECASE | re.MULTILINE)
 
 
 def find_repositories(workspace: Path, *, most_searched: int | None = None) -> Iterator[Path]:
     """Yield the workspace, repositories found by a short search, and all that git enters there."""
     seen: set[Path] = set()
-    waiting = deque([workspace, *_find_submodules(workspace)])
-    waiting += islice(_search(workspace), most_searched)
+    waiting = deque([workspace, *islice(_search(workspace), most_searched)])
     while waiting:
         root = waiting.popleft()
         if root not in seen:
             seen.add(root)
             yield root
             waiting += _find_linked(root, workspace)
-
-
-def _find_submodules(workspace: Path) -> Iterator[Path]:
-    text = read_small_text(workspace / ".gitmodules")
-    for path in _SUBMODULE.findall(text) if text else ():
-        submodule = Path(os.path.realpath(workspace / path))
-        if submodule.is_relative_to(workspace):
-            yield submodule
 
 
 def _find_linked(root: Path, workspace: Path) -> Iterator[Path]:
