@@ -1,11 +1,10 @@
 """Layer 1, bubblewrap: a file system view, namespaces and a system call filter per command."""
 
-import json
 import os
 import signal
 import socket
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,12 +15,10 @@ from agentcli.sandbox import kernel, landlock_rules, seccomp
 from agentcli.sandbox.kernel import Launcher
 from agentcli.sandbox.limits import CommandLimits
 from agentcli.sandbox.mounts import MountChecks, MountState, MountView
-from agentcli.sandbox.namespaces import Entrance, MountNamespaceCache, MountTable
+from agentcli.sandbox.namespaces import Entrance, MountNamespaceCache, MountTable, read_status
 from agentcli.sandbox.paths import (
     PROXY_PORT,
     SandboxPaths,
-    list_granted,
-    name_temporary,
     without_hosts,
 )
 from agentcli.sandbox.placeholders import PlaceholderHolder
@@ -42,14 +39,15 @@ _FILTER = seccomp.SyscallFilter(
 _MOUNTED_GUARDS = 48
 """The limit of mounted guards. More take longer than a command: the others are checked after it."""
 _END_S = 2.0
-_STATUS_BYTES = 4096
 _LOADERS = "LD_"
 """Prefix of variables that load libraries, perhaps a command's own: for its programs only."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Status:
-    memory: int
+class _Command:
+    grants: Grants
+    mounted: MountState
+    status: int
     """Memory file for bubblewrap's status: a pipe would break if we are killed."""
     words: tuple[str, ...]
     """The command line of bubblewrap itself, which identifies its processes."""
@@ -104,8 +102,7 @@ class BubblewrapSandbox:
         launch = partial(Launcher, _block_session_sockets)
         self._launcher = Lazy(partial(launch, name="bubblewrap launcher"))
         self._inside = Lazy(partial(launch, name="bubblewrap launcher in its network"))
-        self._status: dict[Popen[bytes], _Status] = {}
-        self._waiting: dict[Popen[bytes], tuple[Grants, MountState]] = {}
+        self._commands: dict[Popen[bytes], _Command] = {}
 
     @property
     def temporary(self) -> TemporaryFiles:
@@ -130,18 +127,12 @@ class BubblewrapSandbox:
         try:
             mounted = self._read_state(grants)
             launch = partial(self._launch, argv, cwd, env, grants, mounted, stdio=stdio)
-            started = self._supervisor.start(
-                launch,
-                mount_check=mounted.check,
-                granted=list_granted(grants, self._paths),
-                waits=waits,
+            return self._supervisor.start(
+                launch, grants=grants, mount_check=mounted.check, waits=waits
             )
         except BaseException:
             self._placeholders.release()
             raise
-        if waits:
-            self._waiting[started] = grants, mounted
-        return started
 
     @contextmanager
     def mount_ahead(self) -> Iterator[None]:
@@ -154,22 +145,22 @@ class BubblewrapSandbox:
             self._placeholders.release()
 
     def attend(self, process: "Popen[bytes]") -> bool:
-        grants, mounted = self._waiting.pop(process)
+        command = self._commands[process]
         try:
-            is_same = self._read_state(grants) == mounted
+            is_same = self._read_state(command.grants) == command.mounted
         except OSError:
             return False
         if is_same:
-            granted = list_granted(grants, self._paths)
-            self._supervisor.attend(process, mounted.check, granted=granted)
+            self._supervisor.attend(
+                process, grants=command.grants, mount_check=command.mounted.check
+            )
         return is_same
 
     def finish(self, process: "Popen[bytes]") -> tuple[str, ...]:
-        self._waiting.pop(process, None)
-        status = self._status.pop(process, None)
-        if status is None:
+        command = self._commands.pop(process, None)
+        if command is None:
             return ()
-        notes = (*_end(status, process), *self._supervisor.end(process))
+        notes = (*_end(command, process), *self._supervisor.end(process))
         self._placeholders.release()
         return notes
 
@@ -218,7 +209,7 @@ class BubblewrapSandbox:
         stdio: tuple[int, int, int],
     ) -> "Popen[bytes]":
         status = os.memfd_create("agentcli-status")
-        variables = {**env, **self._paths.variables, **name_temporary(self._view.temporary)}
+        variables = self._paths.complete_environment(env, self._view.temporary)
         loaders = [name for name in variables if name.startswith(_LOADERS)]
         mounts = self._view.find_mounts(grants)
         options = [
@@ -250,7 +241,7 @@ class BubblewrapSandbox:
         except BaseException:
             os.close(status)
             raise
-        self._status[started] = _Status(status, tuple(words))
+        self._commands[started] = _Command(grants, mounted, status, tuple(words))
         return started
 
 
@@ -289,12 +280,12 @@ def _join(words: Sequence[str]) -> bytes:
     return b"".join(os.fsencode(word) + b"\0" for word in words)
 
 
-def _end(status: _Status, process: "Popen[bytes]") -> tuple[str, ...]:
+def _end(command: _Command, process: "Popen[bytes]") -> tuple[str, ...]:
     """Wait until the whole command is gone. Return a sentence if no command ran at all."""
-    reported = _read_status(os.pread(status.memory, _STATUS_BYTES, 0))
-    os.close(status.memory)
+    reported = read_status(command.status)
+    os.close(command.status)
     if "child-pid" in reported:
-        _end_namespace(reported["child-pid"], status.words)
+        _end_namespace(reported["child-pid"], command.words)
     was_killed = process.returncode is None or process.returncode < 0
     if "exit-code" in reported or was_killed:
         return ()
@@ -322,13 +313,3 @@ def _end_namespace(first: int, words: Sequence[str]) -> None:
         return  # it has ended
     finally:
         os.close(handle)
-
-
-def _read_status(status: bytes) -> dict[str, int]:
-    reported: dict[str, int] = {}
-    for line in status.splitlines():
-        with suppress(ValueError):
-            reported |= {
-                key: value for key, value in json.loads(line).items() if type(value) is int
-            }
-    return reported

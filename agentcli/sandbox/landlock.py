@@ -28,7 +28,6 @@ from agentcli.sandbox.paths import (
     list_granted,
     list_readable,
     list_resolver_files,
-    name_temporary,
     without_hosts,
 )
 from agentcli.sandbox.protect import GrantedProtection, GuardedPath, find_pins, find_protection
@@ -177,20 +176,17 @@ class LandlockSandbox:
         stderr: int = STDOUT,
         waits: bool = False,
     ) -> "Popen[bytes]":
-        environment = {**env, **self._paths.variables, **name_temporary(self._temporary)}
         start = partial(
             process.start,
             argv,
             cwd=cwd,
-            env=environment,
+            env=self._paths.complete_environment(env, self._temporary),
             stdin=stdin,
             stdout=stdout,
             stderr=stderr,
         )
         return self._supervisor.start(
-            partial(self._launch, start, without_hosts(grants)),
-            granted=list_granted(grants, self._paths),
-            waits=waits,
+            partial(self._launch, start, without_hosts(grants)), grants=grants, waits=waits
         )
 
     def _launch(self, start: _Launch, grants: Grants) -> "Popen[bytes]":
@@ -207,8 +203,7 @@ class LandlockSandbox:
         return started
 
     def attend(self, process: "Popen[bytes]") -> bool:
-        granted = list_granted(self._commands[process][0], self._paths)
-        self._supervisor.attend(process, granted=granted)
+        self._supervisor.attend(process, grants=self._commands[process][0])
         return True
 
     def finish(self, process: "Popen[bytes]") -> tuple[str, ...]:

@@ -25,6 +25,7 @@ _NSENTER = "/usr/bin/nsenter"
 _SHELL = ("/bin/bash", "-p", "-c")
 _HOLDER = ("--", "/bin/cat")
 _ECHO = b"\n"
+_STATUS_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,11 +118,21 @@ def _take_handle(holder: "Popen[bytes]", status: int, names: Sequence[str]) -> t
         if holder.stdout.read(1) != _ECHO:
             holder.stdin.close()  # it ends, if it has not yet
             raise OSError(holder.stderr.read().decode(errors="replace").strip())
-        pid = json.loads(os.pread(status, 4096, 0).splitlines()[0])["child-pid"]
+        pid = read_status(status)["child-pid"]
         return _open([f"/proc/{pid}/ns/{name}" for name in names])
     finally:
         for stream in (holder.stdin, holder.stdout, holder.stderr):
             stream.close()
+
+
+def read_status(memory: int) -> dict[str, int]:
+    """Return the numbers that bubblewrap has written to a memory file so far, by their names."""
+    reported: dict[str, int] = {}
+    for line in os.pread(memory, _STATUS_BYTES, 0).splitlines():
+        with suppress(ValueError):  # a line that is not whole
+            values = json.loads(line).items()
+            reported |= {key: value for key, value in values if type(value) is int}
+    return reported
 
 
 def _open(paths: Sequence[str]) -> tuple[int, ...]:

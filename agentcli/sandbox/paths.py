@@ -123,6 +123,11 @@ class SandboxPaths:
         """Shown to commands as /dev/shm where that cannot be a file system of its own."""
         return self.shared / "shm"
 
+    def complete_environment(self, env: Mapping[str, str], temporary: Path) -> dict[str, str]:
+        """Return the variables of a command, with those that tell it about these paths."""
+        names = ("TMPDIR", "TMP", "TEMP")
+        return {**env, **self.variables, **dict.fromkeys(names, str(temporary))}
+
     @property
     def own(self) -> tuple[Path, ...]:
         """The directories outside the workspace that every command may change."""
@@ -151,11 +156,6 @@ class SandboxPaths:
     def find_denied_cover(self, denied: Path) -> Path:
         """Return what is shown instead of a path that a rule denies: opening it is an error."""
         return self.denied[is_directory(denied)]
-
-
-def name_temporary(directory: Path) -> dict[str, str]:
-    """Return the variables by which programs find their directory for temporary files."""
-    return dict.fromkeys(("TMPDIR", "TMP", "TEMP"), str(directory))
 
 
 def survey_paths(scope: SandboxScope, environ: Mapping[str, str]) -> SandboxPaths:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from subprocess import DEVNULL, STDOUT, Popen
 
-from agentcli.sandbox.paths import SandboxPaths, list_granted, list_readable, name_temporary
+from agentcli.sandbox.paths import SandboxPaths, list_granted, list_readable
 from agentcli.sandbox.protect import GrantedProtection, find_pins, find_protection
 from agentcli.sandbox.restore import GuardedPaths, Snapshot
 from agentcli.system.process import start
@@ -142,11 +142,10 @@ class SeatbeltSandbox:
         waits: bool = False,
     ) -> "Popen[bytes]":
         snapshot = self._keeper.take_snapshot()
-        temporary = name_temporary(self._paths.temporary)
         process = start(
             [*self.build_prefix(grants), *argv],
             cwd=cwd,
-            env={**env, **self._paths.variables, **temporary},
+            env=self._paths.complete_environment(env, self._paths.temporary),
             stdout=stdout,
             stdin=stdin,
             stderr=stderr,

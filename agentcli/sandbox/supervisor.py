@@ -4,7 +4,7 @@ The layers differ in how they confine a command, not in how they supervise it.
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from subprocess import Popen
@@ -14,13 +14,14 @@ from agentcli.sandbox.contents import Entry
 from agentcli.sandbox.git_paths import find_repositories
 from agentcli.sandbox.limits import CommandLimits, CommandWatch, count_tasks, limit_processes
 from agentcli.sandbox.mounts import MountCheck
-from agentcli.sandbox.paths import FindDenied, SandboxPaths
+from agentcli.sandbox.paths import FindDenied, SandboxPaths, list_granted
 from agentcli.sandbox.protect import GrantedProtection, GuardedPath
 from agentcli.sandbox.restore import GuardedPaths, Snapshot
 from agentcli.system.git_pointers import find_git_directory
 from agentcli.system.kinds import is_directory, is_link
 from agentcli.system.temporary import TEMPORARY
 from agentcli.types.fast_dataclass import dataclass
+from agentcli.types.grants import Grants
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +42,7 @@ class CommandSupervisor:
         granted: GrantedProtection,
         limits: CommandLimits,
     ) -> None:
-        self._rejected = paths.rejected
-        self._find_denied = paths.find_denied
+        self._paths = paths
         self._protection = granted
         self._workspace = GuardedDirectory(
             paths.workspace,
@@ -61,19 +61,18 @@ class CommandSupervisor:
         self,
         launch: Callable[[], "Popen[bytes]"],
         *,
+        grants: Grants,
         mount_check: MountCheck | None = None,
-        granted: Sequence[Path] = (),
         waits: bool = False,
     ) -> "Popen[bytes]":
         """Launch a process and supervise it. With `waits`, only once it is attended.
 
         The user may change the paths of `mount_check`. Once one is stale, the command is stopped.
-        `granted` are other directories that it may write.
         """
         if waits:
             limit_processes(self._limits, tasks_now=count_tasks())
             return launch()
-        before = self._record(mount_check, granted)
+        before = self._record(grants, mount_check)
         try:
             process = launch()
         except BaseException:
@@ -84,13 +83,9 @@ class CommandSupervisor:
         return process
 
     def attend(
-        self,
-        process: "Popen[bytes]",
-        mount_check: MountCheck | None = None,
-        *,
-        granted: Sequence[Path] = (),
+        self, process: "Popen[bytes]", *, grants: Grants, mount_check: MountCheck | None = None
     ) -> None:
-        self._begin(process, self._record(mount_check, granted))
+        self._begin(process, self._record(grants, mount_check))
 
     def end(self, process: "Popen[bytes]") -> tuple[str, ...]:
         """Return why the command was stopped, if it was, and which of its changes were undone."""
@@ -108,10 +103,11 @@ class CommandSupervisor:
         for directory in (self._workspace, *self._granted.values()):
             directory.close()
 
-    def _record(self, mount_check: MountCheck | None, granted: Sequence[Path]) -> _MachineBefore:
+    def _record(self, grants: Grants, mount_check: MountCheck | None) -> _MachineBefore:
         tasks = count_tasks()
         limit_processes(self._limits, tasks_now=tasks)
-        directories = (self._workspace, *map(self._find_granted, granted))
+        granted = map(self._find_granted, list_granted(grants, self._paths))
+        directories = (self._workspace, *granted)
         return _MachineBefore(
             tasks, mount_check, tuple((each, each.begin()) for each in directories)
         )
@@ -122,14 +118,14 @@ class CommandSupervisor:
             keeper = GuardedPaths(
                 (*protection.guarded, *protection.new_repository),
                 roots=(path, *protection.writable),
-                rejected=self._rejected,
+                rejected=self._paths.rejected,
             )
             self._granted[path] = GuardedDirectory(
                 path,
                 keeper,
-                denied=self._find_denied(path, "edit"),
-                find_denied=self._find_denied,
-                rejected=self._rejected,
+                denied=self._paths.find_denied(path, "edit"),
+                find_denied=self._paths.find_denied,
+                rejected=self._paths.rejected,
             )
         return self._granted[path]
 
