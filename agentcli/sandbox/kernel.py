@@ -12,9 +12,9 @@ import socket
 import struct
 import sys
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
 from subprocess import Popen
@@ -71,6 +71,17 @@ def read_memory(thread_id: int, start: int, size: int) -> bytes:
         return os.pread(memory, size, start)
     finally:
         os.close(memory)
+
+
+@contextmanager
+def hold_file(path: Path | str, flags: int = 0) -> Iterator[tuple[Path, Path]]:
+    """Open the file at a path, not its content. Yield a path that stays on it, and where it is."""
+    handle = os.open(path, os.O_PATH | os.O_CLOEXEC | flags)
+    try:
+        held = Path(f"/proc/self/fd/{handle}")
+        yield held, held.readlink()
+    finally:
+        os.close(handle)
 
 
 _PR_SET_DUMPABLE = 4

@@ -55,22 +55,17 @@ def make_call(
     if request.flags & ~(_NO_FOLLOW | _EMPTY_PATH):
         return errno.EINVAL
     itself = os.O_NOFOLLOW if request.flags & _NO_FOLLOW else 0
-    handle = os.open(_locate(request, thread_id), os.O_PATH | os.O_CLOEXEC | itself)
-    try:
+    with kernel.hold_file(_locate(request, thread_id), itself) as (held, at):
         check_caller()
-        here = Path(f"/proc/self/fd/{handle}")
-        at = here.readlink()
         is_free = _NOT_IN_A_DIRECTORY.match(str(at)) is not None
         if not is_free and not any(at.is_relative_to(one) for one in directories):
             return errno.EPERM
         if len(request.values) == 1:
-            here.chmod(request.values[0] & _BITS)
+            held.chmod(request.values[0] & _BITS)
         else:
             user, group = (-1 if one == _NOBODY else one for one in request.values)
-            os.chown(here, user, group)
+            os.chown(held, user, group)
         return 0
-    finally:
-        os.close(handle)
 
 
 def _parse(name: str, short: tuple[int, ...], long: Sequence[int]) -> _Request:

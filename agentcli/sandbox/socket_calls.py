@@ -13,7 +13,6 @@ import errno
 import os
 import select
 import socket
-import stat
 import struct
 import sys
 from collections import deque
@@ -26,6 +25,7 @@ from pathlib import Path
 from threading import Thread, get_native_id
 
 from agentcli.sandbox import kernel, mode_calls, seccomp
+from agentcli.system.kinds import is_socket
 from agentcli.types.fast_dataclass import dataclass
 
 if sys.platform != "win32":
@@ -290,18 +290,13 @@ def _connect_path(taken: socket.socket, data: bytes, process: int, reach: Socket
     name = os.fsdecode(data[2:].partition(b"\0")[0])
     if not name:
         return errno.ECONNREFUSED  # an abstract one
-    # The handle is the file that was checked, wherever its name leads in a moment.
-    handle = os.open(Path(f"/proc/{process}/cwd", name), os.O_PATH | os.O_CLOEXEC)
-    try:
-        here = Path(f"/proc/self/fd/{handle}")
-        at = here.readlink()
+    # What is held is the file that was checked, wherever its name leads in a moment.
+    with kernel.hold_file(Path(f"/proc/{process}/cwd", name)) as (held, at):
         if not any(at.is_relative_to(one) for one in reach.paths):
             return errno.EACCES
-        if not stat.S_ISSOCK(os.fstat(handle).st_mode):
+        if not is_socket(held):
             return errno.ECONNREFUSED
-        return taken.connect_ex(str(here))
-    finally:
-        os.close(handle)
+        return taken.connect_ex(str(held))
 
 
 def _find_listening(port: int) -> Iterator[int]:
