@@ -90,15 +90,15 @@ class NetworkProxy:
         listen: Callable[[], socket.socket | None],
         *,
         build_service: Callable[[Mapping[str, CommandLease]], Service],
-        build_agents: "Callable[[], AgentBrokers] | None" = None,
+        build_agents: "Callable[[], AgentBrokers | None]" = lambda: None,
     ) -> None:
         """`listen` is called once, before the first command. `build_service` is called with the
         leases, by their tokens, when the first connection comes. `build_agents` is called for the
-        first command that may use the user's ssh agent; if None, none may."""
+        first command that may use the user's ssh agent; if it returns None, none may."""
         self._listen = listen
         self._leases: dict[str, CommandLease] = {}
         self._service = Lazy(partial(build_service, self._leases))
-        self._agents = Lazy(build_agents) if build_agents else None
+        self._agents = Lazy(build_agents)
         self._is_prepared = False
         self._port = 0
         """Where it listens; 0 if it does not."""
@@ -137,9 +137,10 @@ class NetworkProxy:
 
     def open(self, token: str, grants: Grants) -> CommandChannels:
         variables = self._build_variables(token, grants)
-        if self._agents is None or not _asks_for_agent(grants):
+        agents = self._agents.get() if _asks_for_agent(grants) else None
+        if agents is None:
             return CommandChannels(variables=variables)
-        agent = self._agents.get().open(token, grants)
+        agent = agents.open(token, grants)
         return replace(agent, variables={**variables, **agent.variables})
 
     def _build_variables(self, token: str, grants: Grants) -> dict[str, str]:
@@ -160,7 +161,7 @@ class NetworkProxy:
     def begin(self, token: str, *, call_id: str, grants: Grants) -> None:
         self._accept()
         lease = CommandLease(call_id, grants)
-        if self._agents and self._agents.made:
+        if self._agents.made:
             self._agents.made.begin(token, call_id=call_id, find_reached=lease.find_reached)
         if grants.outside or (grants.network and not asks_for_git(grants)):
             return  # it does not come here
@@ -173,13 +174,13 @@ class NetworkProxy:
 
     def end(self, token: str) -> tuple[str, ...]:
         lease = self._leases.pop(token, None)
-        unsigned = self._agents.made.end(token) if self._agents and self._agents.made else ()
+        unsigned = self._agents.made.end(token) if self._agents.made else ()
         return (*(lease.end() if lease else ()), *unsigned)
 
     def close(self) -> None:
         for token in tuple(self._leases):
             self.end(token)
-        if self._agents and self._agents.made:
+        if self._agents.made:
             self._agents.made.close()
         for task in (*self._connections, *self._accepting):
             task.cancel()

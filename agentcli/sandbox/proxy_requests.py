@@ -122,7 +122,7 @@ def join_head(lines: tuple[str, ...]) -> bytes:
 # HTTP: CONNECT opens a tunnel, other methods name the whole address.
 
 
-_HTTP_PORT = 80
+HTTP_PORT = 80
 _SCHEME = "http://"
 _REQUEST_LINE = compile_later(r"([A-Z]{1,20}) ([!-~]+) (HTTP/1\.[01])")
 _FIELD = compile_later(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[^\r\n\0]*")
@@ -197,7 +197,7 @@ def _split_target(target: str) -> tuple[str, int, str]:
     end = _AUTHORITY_END.search(rest)
     cut = end.start() if end else len(rest)
     path = rest[cut:].partition("#")[0]
-    return *_parse_authority(rest[:cut], _HTTP_PORT), path if path.startswith("/") else f"/{path}"
+    return *_parse_authority(rest[:cut], HTTP_PORT), path if path.startswith("/") else f"/{path}"
 
 
 def _without_ours(fields: list[str]) -> tuple[str, ...]:
@@ -362,7 +362,7 @@ async def _read_plain_opening(reader: asyncio.StreamReader, data: bytes) -> Tunn
 
 def _open_http(head: bytes, rest: bytes) -> TunnelOpening:
     method, path, version, fields = _parse_head(head)
-    names = {_parse_authority(one, _HTTP_PORT)[0] for one in _list_values(fields, "host")}
+    names = {_parse_authority(one, HTTP_PORT)[0] for one in _list_values(fields, "host")}
     if path.lower().startswith(_SCHEME):
         host, _, path = _split_target(path)
         names.add(host)

@@ -13,6 +13,7 @@ from dataclasses import field
 from agentcli.sandbox.proxy_requests import (
     DENIED,
     HEAD_BYTES,
+    HTTP_PORT,
     PIECE_BYTES,
     UNREACHABLE,
     WRONG_NAME_ALERT,
@@ -40,7 +41,6 @@ _FIRST_ADDRESSES_S = 3.0
 _MOST_ADDRESSES = 6
 IDLE_S = 600.0
 _IDLE_STEP_S = 1.0
-_HTTP_PORT = 80
 OWN_ADDRESSES = ("127.0.0.1", "::1")
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
@@ -173,7 +173,7 @@ async def open_link(dial: Dial, addresses: Sequence[str], request: ProxyRequest)
 def _join_authority(request: ProxyRequest) -> str:
     """Return the host as its own server knows it."""
     joined = join_port(request.host, request.port)
-    return joined.removesuffix(f":{_HTTP_PORT}") if request.port == _HTTP_PORT else joined
+    return joined.removesuffix(f":{HTTP_PORT}") if request.port == HTTP_PORT else joined
 
 
 async def open_link_upstream(upstream: UpstreamProxy, request: ProxyRequest) -> Link:
