@@ -14,7 +14,7 @@ import os
 import stat
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from threading import Thread
 from typing import TypeAlias
@@ -74,7 +74,8 @@ class CommandHome:
             os.close(self._lock)
             self._lock = -1
             if is_unused and self._is_new:
-                _remove_new(self.path.parent)
+                with suppress(OSError):
+                    _clear(self.path.parent)  # unless another session has it by now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,10 +142,7 @@ def find_home(homes: Path, workspace: Path) -> StoredHome | None:
 
 def clear_home(stored: StoredHome) -> bool:
     """Remove a home. Return False if a session uses it."""
-    with _hold_alone(stored.directory) as is_alone:
-        if is_alone:
-            _remove_directory(stored.directory)
-        return is_alone
+    return _clear(stored.directory)
 
 
 def remove_unused(homes: Path, *, now: float | None = None) -> None:
@@ -156,13 +154,6 @@ def remove_unused(homes: Path, *, now: float | None = None) -> None:
         if stored.used_at < oldest or not stored.workspace.exists():
             with suppress(OSError):
                 clear_home(stored)
-
-
-def _remove_new(directory: Path) -> None:
-    """Remove a home that was not used, unless another session has it by now."""
-    with suppress(OSError), _hold_alone(directory) as is_alone:
-        if is_alone:
-            _remove_directory(directory)
 
 
 def _find_directory(homes: Path, workspace: Path) -> Path:
@@ -186,11 +177,13 @@ def _read_home(directory: Path) -> StoredHome | None:
     return StoredHome(directory=directory, workspace=workspace, used_at=used_at)
 
 
-@contextmanager
-def _hold_alone(directory: Path) -> Iterator[bool]:
+def _clear(directory: Path) -> bool:
     lock = os.open(directory / _LOCK, os.O_RDWR | os.O_CLOEXEC)
     try:
-        yield _take_alone(lock)
+        is_alone = _take_alone(lock)
+        if is_alone:
+            _remove_directory(directory)
+        return is_alone
     finally:
         os.close(lock)
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from subprocess import Popen
 from threading import Condition, Lock, Thread
 
-from agentcli.system.process_tree import read_stat, signal_processes
+from agentcli.system.process_tree import list_pids, read_stat, signal_processes
 from agentcli.types.fast_dataclass import dataclass
 
 if sys.platform != "win32":
@@ -108,9 +108,7 @@ class Process:
 def list_processes(*, but: Set[int] = frozenset()) -> dict[int, Process]:
     """Return all running processes except those in `but`. The dead, even unreaped, are left out."""
     found = {}
-    with os.scandir(_PROC) as entries:
-        pids = [int(entry.name) for entry in entries if entry.name.isdigit()]
-    for pid in pids:
+    for pid in list_pids():
         if pid not in but:
             with suppress(OSError):  # it has ended meanwhile
                 process = _read(pid)

@@ -70,8 +70,6 @@ class GuardedPaths:
         """
         sentences: list[str] = []
         for group in self._groups:
-            if not is_directory(group.root):
-                continue  # no command can have removed all of it
             must_be = any(one.is_lasting and before.get(one) is not None for one in group.members)
             with _open(group, make=must_be) as parent:
                 if parent is not None:
@@ -102,15 +100,13 @@ class GuardedPaths:
                 yield f"{path} was {self._undo_one(parent, one, was, now)}"
 
     def _look(self, group: _Group) -> list[tuple[GuardedPath, Entry | None]]:
-        if not is_directory(group.root):
-            return [(one, None) for one in group.members]
         with _open(group) as parent:
-            if parent is None:
-                return [(one, None) for one in group.members]
             return [(one, self._read(one, parent)) for one in group.members]
 
-    def _read(self, one: GuardedPath, parent: int) -> Entry | None:
+    def _read(self, one: GuardedPath, parent: int | None) -> Entry | None:
         name = one.path.name
+        if parent is None:
+            return None
         if one.kind == "entry":
             return outline(name, parent)
         # Another session may create and remove its own placeholder at any time.
@@ -183,8 +179,10 @@ def _decode_text(content: bytes) -> str:
 
 @contextmanager
 def _open(group: _Group, *, make: bool = False) -> Iterator[int | None]:
-    """Yield the group's directory, reached without following links, or None if there is none."""
-    handle: int | None = os.open(group.root, DIRECTORY)
+    """Yield the group's directory, reached without following links, or None if there is none.
+
+    Nothing is made in a root that is gone: no command can have removed all of it."""
+    handle = os.open(group.root, DIRECTORY) if is_directory(group.root) else None
     try:
         for part in group.parts:
             if handle is not None:
