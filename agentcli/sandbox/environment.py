@@ -97,7 +97,7 @@ _THROUGH_PROXY = "-o 'ProxyCommand=bash -c \"$AGENTCLI_SSH_CONNECT\" bash %h %p'
 
 
 def _build_ssh_command(*known: str, is_proxied: bool = True) -> str:
-    """Return how git starts ssh. The servers that are new to it are known until the session ends.
+    """Return the command by which git starts ssh. A new server is known until the session ends.
 
     ssh itself would look into the user's home, which is hidden."""
     files = " ".join(f'\\"{file}\\"' for file in (*known, "$HOME/.ssh_known_hosts"))

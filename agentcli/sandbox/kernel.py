@@ -65,7 +65,7 @@ class Launcher:
 
 
 def read_memory(thread_id: int, start: int, size: int) -> bytes:
-    """Return what is in the memory of another process, as far as it goes. Raise OSError."""
+    """Return bytes of the memory of another process, perhaps fewer than asked. Raise OSError."""
     memory = os.open(f"/proc/{thread_id}/mem", os.O_RDONLY | os.O_CLOEXEC)
     try:
         return os.pread(memory, size, start)

@@ -2,7 +2,7 @@
 
 Rules add rights to a directory and everything below it. Nothing can be excluded from a directory
 that was granted. What the kernel's version cannot restrict is not restricted, so callers must
-check `version` before they rely on it.
+check `read_version()` before they rely on it.
 """
 
 import ctypes

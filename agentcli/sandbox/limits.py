@@ -352,7 +352,7 @@ def _format_size(size_bytes: int) -> str:
 
 
 def _count_free(directories: Sequence[Path]) -> list[int | None]:
-    """Return the free bytes of each file system; None where it cannot be said."""
+    """Return the free bytes of each file system; None where it is not known."""
     free: list[int | None] = []
     for directory in directories:
         try:

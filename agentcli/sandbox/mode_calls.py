@@ -48,7 +48,7 @@ def make_call(
     directories: Sequence[Path],
     check_caller: Callable[[], object],
 ) -> int:
-    """Change a file that is in one of the directories, or in none at all. Return an error code.
+    """Change a file that is in one of the directories, or in no directory. Return an error code.
 
     Raise OSError. `check_caller` raises it if the thread is not the caller any more."""
     request = _parse(name, tuple(argument & 0xFFFFFFFF for argument in arguments), arguments)

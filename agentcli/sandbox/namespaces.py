@@ -1,4 +1,4 @@
-"""Namespaces of which only handles are left: a private network, and mounts that are made once.
+"""Namespaces that are kept by their handles: a private network, and mounts that are made once.
 
 Most of what bubblewrap does is to mount. So it mounts once for all commands of a session with the
 same grants, and each command is started in those mounts. Root enters them by a thread; an ordinary

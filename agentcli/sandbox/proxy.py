@@ -2,8 +2,8 @@
 
 It runs in the session, outside the sandbox. Its listening socket was made in the private network
 of the commands, and stays there. Each command has a lease: a token that its programs send, valid
-from its release until it has ended. Then its connections are cut. What it answers to a connection
-is in `proxy_service`.
+from its release until it has ended. Then its connections are cut. Its answers are in
+`proxy_service`.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _OWN_LOOPBACK = "127.0.0.1"
 _PAUSE_S = 0.1
-_MOST_TOLD = 5
+_MOST_REPORTED = 5
 
 NO_LISTENER = (
     "network: hosts cannot be granted one by one in this sandbox, so none was reached;"
@@ -73,9 +73,9 @@ class CommandLease:
                 writer.transport.abort()
             task.cancel()
         sentences = tuple(self.refused.values())
-        more = len(sentences) - _MOST_TOLD
+        more = len(sentences) - _MOST_REPORTED
         rest = (f"network: {more} more hosts were refused",) if more > 0 else ()
-        return (*sentences[:_MOST_TOLD], *rest)
+        return (*sentences[:_MOST_REPORTED], *rest)
 
 
 class Service(Protocol):

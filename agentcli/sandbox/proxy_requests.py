@@ -1,4 +1,4 @@
-"""What programs say to the proxy: requests of HTTP and SOCKS5, and the first words of a tunnel.
+"""The requests of programs to the proxy, by HTTP and SOCKS5, and the first bytes of a tunnel.
 
 Nothing here is trusted. Each part has a limit, and what is not understood is refused.
 """
@@ -63,7 +63,7 @@ class PlainRequest:
 
     @property
     def size_bytes(self) -> int | None:
-        """The length of the body; None if it is not told in one number."""
+        """The length of the body; None if it is not given as one number."""
         sizes = _list_values(self.fields, _SIZE_FIELD)
         is_plain = len(sizes) == 1 and _SIZE.fullmatch(sizes[0])
         return int(sizes[0]) if is_plain else None
@@ -86,7 +86,7 @@ class PlainRequest:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProxyRequest:
     host: str
-    """In its one spelling."""
+    """In the form that `parse_host` returns."""
     port: int
     token: str
     """Empty if there was none."""
@@ -108,7 +108,10 @@ class ProxyClient(Protocol):
     def refuse(self, refused: RequestRefused) -> None: ...
 
 
-async def meet_client(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> ProxyClient:
+async def detect_protocol(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> ProxyClient:
+    """Return the client in the protocol that its first byte belongs to."""
     first = await reader.readexactly(1)
     if first == _SOCKS_VERSION:
         return SocksClient(reader, writer)
@@ -182,7 +185,7 @@ def join_refusal(refused: RequestRefused) -> bytes:
 
 
 def _parse_head(head: bytes) -> tuple[str, str, str, list[str]]:
-    """Return method, target, version and header lines. Raise RequestRefused if it is no head."""
+    """Return method, target, version and header lines. Raise RequestRefused if it is malformed."""
     line, *fields = head.decode("latin-1").removesuffix("\r\n\r\n").split("\r\n")
     matched = _REQUEST_LINE.fullmatch(line)
     if not matched or not all(map(_FIELD.fullmatch, fields)):
@@ -326,7 +329,7 @@ class TunnelOpening:
 async def read_opening(reader: asyncio.StreamReader) -> TunnelOpening:
     """Read the first bytes of a tunnel: for TLS the ClientHello, for HTTP the head of a request.
 
-    Raise RequestRefused if it begins as one of them and does not go on so.
+    Raise RequestRefused if it begins like one of them and is not valid.
     """
     data = await reader.read(PIECE_BYTES)
     if data[:1] != bytes((_HANDSHAKE,)):
@@ -389,7 +392,7 @@ async def _read_hello(reader: asyncio.StreamReader, data: bytes) -> TunnelOpenin
 
 
 def _join_records(data: bytes) -> bytes | None:
-    """Return the first message of the handshake, or None if more of it must come."""
+    """Return the first message of the handshake, or None if it is not whole yet."""
     message = b""
     at = 0
     while len(data) >= at + _RECORD_HEAD:

@@ -84,7 +84,7 @@ class Link:
 
 
 async def resolve_host(resolve: Resolve, host: str, port: int) -> tuple[str, ...]:
-    """Return the addresses in their one spelling. Raise RequestRefused if there are none."""
+    """Return the addresses of a host. Raise RequestRefused if there are none."""
     try:
         async with asyncio.timeout(CONNECT_S):
             found = await resolve(host, port)
@@ -92,7 +92,7 @@ async def resolve_host(resolve: Resolve, host: str, port: int) -> tuple[str, ...
         found = ()
     addresses = []
     for address in found:
-        with suppress(ValueError):  # the address of an interface is no host's
+        with suppress(ValueError):  # one with the name of an interface
             addresses.append(parse_host(address))
     if not addresses:
         raise RequestRefused(UNREACHABLE, f"the name {host} was not resolved")
@@ -102,7 +102,7 @@ async def resolve_host(resolve: Resolve, host: str, port: int) -> tuple[str, ...
 async def find_addresses(
     host: str, port: int, *, resolve: Resolve, judge: JudgeReached
 ) -> tuple[str, ...]:
-    """Return the addresses that a granted host may lead to. Raise RequestRefused if none may be.
+    """Return the addresses that a granted host may lead to. Raise RequestRefused if there is none.
 
     A granted name leads to the public internet. A private address needs its own grant, and what
     is next to this machine is reached by its own name alone: names of others can be changed.
@@ -304,9 +304,9 @@ async def _pump(
 
 
 def _announce_close(head: bytes) -> bytes:
-    """Return the head of a reply with the word that no other follows on this connection.
+    """Return the head of a reply, which says that no other reply follows on this connection.
 
-    Not every server says so. A client that is not told sends its next request into the end."""
+    Not every server says so, and a client may send its next request just before it is closed."""
     line, *fields = head.split(b"\r\n")
     is_last = not line.partition(b" ")[2].startswith(b"1")  # 101 goes on as another protocol
     if not is_last or not head.endswith(b"\r\n\r\n"):

@@ -21,9 +21,9 @@ from agentcli.sandbox.proxy_requests import (
     UNREACHABLE,
     ProxyRequest,
     RequestRefused,
+    detect_protocol,
     join_head,
     join_refusal,
-    meet_client,
 )
 from agentcli.sandbox.proxy_route import (
     Dial,
@@ -105,12 +105,12 @@ class ProxyService:
     async def _answer(self, client: Link) -> None:
         with self._count_stranger():
             async with asyncio.timeout(_REQUEST_S):
-                spoken = await meet_client(client.reader, client.writer)
+                protocol = await detect_protocol(client.reader, client.writer)
                 try:
-                    request = await spoken.read_request()
+                    request = await protocol.read_request()
                     lease = self._find_lease(request.token)
                 except RequestRefused as refused:
-                    spoken.refuse(refused)
+                    protocol.refuse(refused)
                     await _linger(client)
                     return
         with _hold_connection(lease, client) as writers:
@@ -118,18 +118,18 @@ class ProxyService:
                 try:
                     await self._give_credentials(lease, request, client)
                 except RequestRefused as refused:
-                    spoken.refuse(refused)
+                    protocol.refuse(refused)
                 await _linger(client)
                 return
             try:
                 link = await self._open(lease, request)
             except RequestRefused as refused:
-                spoken.refuse(_record(lease, request, refused))
+                protocol.refuse(_record(lease, request, refused))
                 await _linger(client)
                 return
             writers.append(link.writer)
             try:
-                spoken.accept()
+                protocol.accept()
                 await relay(client, link, request)
             except RequestRefused as refused:
                 said = _record(lease, request, refused)
@@ -182,7 +182,7 @@ class ProxyService:
         client.writer.write(join_head(("HTTP/1.1 200 OK", "Connection: close")) + lines.encode())
 
     async def _open(self, lease: CommandLease, request: ProxyRequest) -> Link:
-        """Connect to the host of a request. Raise RequestRefused if that may or can not be."""
+        """Connect to the host of a request. Raise RequestRefused if it is denied or fails."""
         host, port = request.host, request.port
         verdict = await self._judge(lease, host, port)
         if verdict.decision != "allow":

@@ -251,7 +251,7 @@ def _read_memory(thread_id: int, start: int, size: int) -> bytes:
 
 
 def _parse_address(taken: socket.socket, data: bytes) -> Address:
-    """Return an internet address as Python has it. Raise OSError if it is none of this family."""
+    """Return an internet address as Python has it. Raise OSError if it has another family."""
     family = int.from_bytes(data[:2], sys.byteorder)
     port = int.from_bytes(data[2:4], "big")
     if family == taken.family == socket.AF_INET and len(data) >= 8:
@@ -269,9 +269,9 @@ def _to_plain(host: str) -> IPv4Address | IPv6Address:
 
 
 def _to_loopback(taken: socket.socket, address: Address, refusal: int) -> Address:
-    """Return an address of the loopback; for all addresses the usual one of it.
+    """Return an address of the loopback. The address for all interfaces becomes the usual one.
 
-    Raise OSError with the refusal if it is another one.
+    Raise OSError with the refusal if it is any other address.
     """
     asked = _to_plain(address[0])
     if not asked.is_loopback and not asked.is_unspecified:

@@ -166,7 +166,7 @@ class _AgentBroker:
     async def _serve(
         self, judge: Callable[[SignatureRequest], Awaitable[Verdict]], find_reached: FindReached
     ) -> None:
-        def meet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             if len(self._connections) >= _MOST_CONNECTIONS:
                 writer.close()
                 return
@@ -176,7 +176,7 @@ class _AgentBroker:
             task.add_done_callback(self._connections.pop)
 
         self._server = await asyncio.start_unix_server(
-            meet, sock=self._listener, start_serving=False
+            accept, sock=self._listener, start_serving=False
         )
         await self._server.serve_forever()
 
