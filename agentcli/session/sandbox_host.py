@@ -142,14 +142,16 @@ class SandboxHost:
                 answer_git=answer_git,
                 server=server,
             ),
-            build_agents=partial(self._build_agents, sandbox, judge_signature)
-            if judge_signature
-            else None,
+            build_agents=partial(self._build_agents, sandbox, judge_signature),
         )
         self._proxies.append(proxy)
         return proxy
 
-    def _build_agents(self, sandbox: Sandbox, judge_signature: JudgeSignature) -> "AgentBrokers":
+    def _build_agents(
+        self, sandbox: Sandbox, judge_signature: JudgeSignature | None
+    ) -> "AgentBrokers | None":
+        if judge_signature is None:
+            return None
         from agentcli.sandbox.ssh_agent import AgentBrokers
         from agentcli.session.credentials import find_ssh_agent
 
