@@ -339,7 +339,7 @@ def parse_amount(value: Any) -> float:
         raise ValueError(wanted)
     try:
         number = float(value)
-    except ValueError:
+    except (ValueError, OverflowError):
         raise ValueError(wanted) from None
     if not 0 < number < float("inf"):
         raise ValueError(wanted)

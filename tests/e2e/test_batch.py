@@ -156,6 +156,19 @@ def test_wrong_lines_and_failures_are_told_and_the_rest_is_done(ground: Ground) 
     assert "| [denied](tasks/denied/answer.md) | denied |" in (ground.out / "report.md").read_text()
 
 
+def test_wrong_value_costs_its_own_task_alone(ground: Ground) -> None:
+    ground.tasks(ground.task("wrong", EDIT, max_cost=0), ground.task("good", EDIT))
+    for _ in range(2):
+        ran = ground.run()
+        assert ran.code == 2
+        assert ran.out == (
+            f"1 of 1 succeeded, 1 line of the file invalid: {ground.out / 'report.md'}\n"
+        )
+        assert ran.err.startswith(
+            "error: invalid task in line 1: max_cost must be a number above 0, not '0'\n"
+        )
+
+
 def test_servers_and_rules_of_the_command_line_hold_in_every_task(ground: Ground) -> None:
     server = {"command": sys.executable, "args": [str(NASTY), "plain"]}
     servers = ground.tmp_path / "servers.json"

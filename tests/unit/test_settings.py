@@ -59,6 +59,8 @@ def test_every_quirk_of_a_server_can_be_set(home: Path) -> None:
         "store = 2",
         "max_turns = 1.5",
         "timeout = true",
+        f"max_cost = 1{'0' * 400}",
+        f"timeout = 1{'0' * 400}",
         'effort = "hihg"',
     ],
 )

@@ -7,18 +7,22 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
-from agentcli.settings import parse_amount
-from agentcli.types.errors import UsageError
+from agentcli.agent.loop import OnDeny
+from agentcli.settings import check_values, parse_amount
+from agentcli.types.errors import SettingsError, UsageError
 from agentcli.types.settings import RUN_LIMITS
 
 VALUES = ("model", "mode", "on_deny", *RUN_LIMITS)
 LISTS = ("allow", "deny", "verify")
 """Options of `agentcli run` that a task may set for itself, once or several times."""
 KEYS = ("id", "prompt", "workspace", *VALUES, *LISTS)
+OPTIONS_BYTES = 100_000
+"""The most bytes of all options of a task. The kernel takes 128 KiB as one argument."""
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_NOT_TEXT = re.compile("[\0\ud800-\udfff]")
 _EXAMPLE = 'write one task per line: {"id": "fix-1", "prompt": "fix the failing test"}'
 
 
@@ -96,28 +100,42 @@ def _parse_task(line: bytes, number: int, *, directory: Path) -> Task:
     return Task(
         id=name,
         prompt=prompt,
-        options=tuple(_iter_options(given)),
-        workspace=_resolve_workspace(directory / workspace) if workspace else None,
+        options=_build_options(given),
+        workspace=_resolve_workspace(directory, workspace) if workspace else None,
     )
 
 
-def _resolve_workspace(path: Path) -> Path:
+def _resolve_workspace(directory: Path, workspace: str) -> Path:
+    _check_text("workspace", workspace)
+    path = directory / workspace
     try:
         resolved = path.resolve(strict=True)
-    except (OSError, RuntimeError, ValueError) as error:
+    except (OSError, RuntimeError) as error:
         raise ValueError(f"cannot open the workspace {path}: {error}") from None
     if not resolved.is_dir():
         raise ValueError(f"the workspace {path} is not a directory")
     return resolved
 
 
-def _iter_options(fields: dict[str, Any]) -> Iterator[str]:
+def _build_options(fields: dict[str, Any]) -> tuple[str, ...]:
+    """Return the options as arguments that a process can get."""
+    options: list[str] = []
+    for key, value in _iter_values(fields):
+        _check_text(key, value)
+        options.append(f"--{key.replace('_', '-')}={value}")
+    if sum(len(option.encode()) for option in options) > OPTIONS_BYTES:
+        raise ValueError(f"the options are longer than {OPTIONS_BYTES:,} bytes in all")
+    return tuple(options)
+
+
+def _iter_values(fields: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for key in VALUES:
         value = fields.get(key)
         if value is not None:
             if isinstance(value, bool) or not isinstance(value, str | int | float):
                 raise ValueError(f"{key} must be a string or a number, not {json.dumps(value)}")
-            yield f"{_format_option(key)}={value}"
+            _check_value(key, str(value))
+            yield key, str(value)
     for key in LISTS:
         values = fields.get(key) or ()
         values = (values,) if isinstance(values, str) else values
@@ -125,11 +143,24 @@ def _iter_options(fields: dict[str, Any]) -> Iterator[str]:
             raise ValueError(
                 f"{key} must be a string or a list of strings, not {json.dumps(values)}"
             )
-        yield from (f"{_format_option(key)}={value}" for value in values)
+        yield from ((key, value) for value in values)
 
 
-def _format_option(key: str) -> str:
-    return f"--{key.replace('_', '-')}"
+def _check_value(key: str, value: str) -> None:
+    """Raise ValueError if `agentcli run` would refuse the value of this option."""
+    if key != "on_deny":
+        try:
+            check_values({key: value}, "", SettingsError)
+        except SettingsError as error:
+            raise ValueError(str(error)) from None
+    elif value not in (choices := get_args(OnDeny)):
+        raise ValueError(f"on_deny must be one of {', '.join(choices)}, not {value!r}")
+
+
+def _check_text(key: str, value: str) -> None:
+    """Raise ValueError if no path and no argument of a process can be this text."""
+    if _NOT_TEXT.search(value):
+        raise ValueError(f"{key} has a character that is not text: {value!r}")
 
 
 # What a task may still spend and wait if its provider limits the rate

@@ -1,3 +1,4 @@
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -70,6 +71,39 @@ def test_task_can_have_a_workspace_of_its_own(tmp_path: Path) -> None:
         ('{"prompt": "x", "id": 5}', "5 is not an id"),
         ('{"prompt": "x", "id": "Good"}', "another task has the id Good"),
         ('{"prompt": "x", "max_cost": true}', "max_cost must be a string or a number, not true"),
+        *(
+            (
+                f'{{"prompt": "x", "max_cost": {given}}}',
+                f"max_cost must be a number above 0, not {it}",
+            )
+            for given, it in (
+                ("0", "'0'"),
+                ("-1", "'-1'"),
+                ('"abc"', "'abc'"),
+                ("NaN", "'nan'"),
+                ("1e999", "'inf'"),
+            )
+        ),
+        ('{"prompt": "x", "timeout": "soon"}', "timeout must be a time above 0, like 90s"),
+        ('{"prompt": "x", "tool_timeout": -5}', "tool_timeout must be a time above 0"),
+        ('{"prompt": "x", "max_turns": 1.5}', "max_turns must be a whole number above 0"),
+        ('{"prompt": "x", "max_tokens": "x"}', "max_tokens must be a whole number above 0"),
+        ('{"prompt": "x", "mode": "fast"}', "mode must be one of plan, ask, auto-edit, auto"),
+        ('{"prompt": "x", "model": " "}', "model must be a string, not ' '"),
+        (
+            '{"prompt": "x", "on_deny": 3}',
+            "on_deny must be one of fail, continue, ignore, not '3'",
+        ),
+        (
+            '{"prompt": "x", "model": "a\\u0000"}',
+            r"model has a character that is not text: 'a\x00'",
+        ),
+        ('{"prompt": "x", "verify": "\\ud800"}', "verify has a character that is not text"),
+        ('{"prompt": "x", "workspace": "\\ud800"}', "workspace has a character that is not text"),
+        (
+            json.dumps({"prompt": "x", "allow": ["bash(ls)"] * 10_000}),
+            "the options are longer than 100,000 bytes in all",
+        ),
         ('{"prompt": "x", "allow": [1]}', "allow must be a string or a list of strings, not [1]"),
         (
             '{"prompt": "x", "verify": {"a": 1}}',
