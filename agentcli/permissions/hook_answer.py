@@ -5,7 +5,6 @@ on stdout may decide, change or add something. Other text is context when a prom
 begins, and otherwise ignored. Every other exit code is a failure of the hook.
 """
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal
@@ -13,6 +12,7 @@ from typing import Any, Literal
 from agentcli.permissions.hook_process import HookProblem, HookRun
 from agentcli.system.output import cap
 from agentcli.system.plain_text import to_plain_text
+from agentcli.system.strict_json import parse_json
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Image, Json, Text
 from agentcli.types.tools import Command, Diff, FileView, Output
@@ -114,7 +114,7 @@ def parse_answer(event: HookEvent, ran: HookRun, *, clean: Clean) -> HookAnswer:
 def _parse_objects(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the answer and its `hookSpecificOutput`."""
     try:
-        answer = json.loads(text)
+        answer = parse_json(text)
     except (ValueError, RecursionError) as error:
         raise HookProblem(f"printed an object that is not JSON ({error})") from None
     inner = answer.get("hookSpecificOutput") or {}

@@ -5,11 +5,11 @@ Arguments that are sent back to a provider are always an object.
 """
 
 import json
-from typing import NoReturn
 
+from agentcli.system.strict_json import name_nonfinite, parse_json
 from agentcli.types.messages import Json
 
-# Replacing unpaired surrogates, so that text can be encoded
+# Replacing what cannot be sent: unpaired surrogates, and numbers that JSON does not have
 
 
 def replace_unpaired(text: str) -> str:
@@ -22,18 +22,19 @@ def replace_unpaired(text: str) -> str:
     return text
 
 
-def replace_unpaired_json(value: Json) -> Json:
-    """Replace unpaired surrogates in all strings; return the same object if there are none."""
+def make_sendable(value: Json) -> Json:
+    """Replace unpaired surrogates and numbers that are not finite; return the same object if there
+    are none."""
     match value:
         case str():
             return replace_unpaired(value)
+        case float():
+            return name_nonfinite(value)
         case dict():
-            made = {
-                replace_unpaired(key): replace_unpaired_json(item) for key, item in value.items()
-            }
+            made = {replace_unpaired(key): make_sendable(item) for key, item in value.items()}
             return value if made == value else made
         case list():
-            items = [replace_unpaired_json(item) for item in value]
+            items = [make_sendable(item) for item in value]
             return value if items == value else items
         case _:
             return value
@@ -50,25 +51,26 @@ def parse_arguments(text: str) -> Json:
     if not text.strip():
         return {}
     try:
-        value: Json = json.loads(text, parse_constant=_refuse_constant)
+        value: Json = parse_json(text)
     except (ValueError, RecursionError):
         return replace_unpaired(text)
     if not isinstance(value, dict) or _is_too_deep(value):
         return replace_unpaired(text)
-    return replace_unpaired_json(value)
+    return make_sendable(value)
+
+
+def read_arguments(given: Json) -> Json:
+    """Return arguments that came as text or as a value: a mapping, or text if not an object."""
+    try:
+        text = given if isinstance(given, str) else json.dumps({} if given is None else given)
+    except RecursionError:
+        return "(nested too deeply)"
+    return parse_arguments(text)
 
 
 def wrap_arguments(value: Json) -> dict[str, Json]:
     """Return the arguments as an object. Text is put in one under `MALFORMED_KEY`."""
     return value if isinstance(value, dict) else {MALFORMED_KEY: value}
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    """Raise ValueError for NaN and Infinity. Python reads them, but they are not JSON.
-
-    A provider would refuse them when they are sent back.
-    """
-    raise ValueError(name)
 
 
 def _is_too_deep(value: Json) -> bool:

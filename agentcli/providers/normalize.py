@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias, TypeGuard, TypeVar
 from zlib import crc32
 
-from agentcli.providers.arguments import replace_unpaired, replace_unpaired_json
+from agentcli.providers.arguments import make_sendable, replace_unpaired
 from agentcli.providers.dialect import Model
 from agentcli.providers.incremental import memoize
 from agentcli.system.lazy import compile_later
@@ -175,7 +175,7 @@ def _clean_call(call: ToolCall, message: AssistantMessage, *, model: Model) -> T
         # The model that made an id gets it back unchanged, whatever its alphabet.
         id=call.id if is_kept else encode_id(call.id),
         name=encode_name(call.name),
-        input=replace_unpaired_json(call.input),
+        input=make_sendable(call.input),
         echo=call.echo if keeps_echo else None,
     )
 

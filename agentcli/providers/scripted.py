@@ -12,6 +12,7 @@ from typing import Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, model_validator
 
+from agentcli.system.strict_json import parse_json
 from agentcli.types.deltas import CallDelta, TextDelta, ThinkingDelta
 from agentcli.types.errors import ProviderError, ProviderErrorKind, SettingsError
 from agentcli.types.messages import (
@@ -193,7 +194,7 @@ def _read_input(call: ScriptedCall) -> Json:
         given: Json = {} if call.input is None else call.input
         return given
     try:
-        parsed: Json = json.loads(call.arguments)
+        parsed: Json = parse_json(call.arguments)
     except ValueError:
         return call.arguments
     return parsed

@@ -6,8 +6,9 @@ Shared by the built-in tools and those of the user, which check values in differ
 import json
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
-from typing import Any, ClassVar, NoReturn, Protocol
+from typing import Any, ClassVar, Protocol
 
+from agentcli.system.strict_json import parse_json
 from agentcli.types.errors import ToolError
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Json
@@ -40,21 +41,27 @@ def apply_aliases(
     """Return input by the names of fields, without null for optional ones, which providers send.
 
     `required` has all names, and says which must be given. Raise ToolError for no object."""
-    if isinstance(raw, str):
-        raw = _read_object(raw)
-    if not isinstance(raw, dict):
-        raise _build_invalid_error(f"the arguments must be one JSON object, not {_name_kind(raw)}.")
+    given = read_object(raw)
     values: dict[str, Json] = {}
-    for key, value in raw.items():
+    for key, value in given.items():
         name = of.aliases.get(key, key) if key not in required else key
         if name in of.ignored:
             continue
-        if name != key and name in raw:
+        if name != key and name in given:
             name = key
         if value is None and not required.get(name, True):
             continue
         values[name] = value
     return values
+
+
+def read_object(raw: Json) -> dict[str, Json]:
+    """Return the arguments of a call. Raise ToolError that says why they are not an object."""
+    if isinstance(raw, str):
+        raw = _explain_text(raw)
+    if not isinstance(raw, dict):
+        raise _build_invalid_error(f"the arguments must be one JSON object, not {_name_kind(raw)}.")
+    return raw
 
 
 def explain_faults(
@@ -103,10 +110,12 @@ def _display(value: Any) -> str:
     return text if len(text) <= SHOWN_VALUE_CHARS else text[:SHOWN_VALUE_CHARS] + "…"
 
 
-def _read_object(text: str) -> Json:
-    """Parse arguments that arrived as text: they are either not JSON, or not an object."""
+def _explain_text(text: str) -> Json:
+    """Return the value of arguments that arrived as text, if they are JSON but not an object.
+
+    Raise ToolError if they are not JSON."""
     try:
-        value: Json = json.loads(text, parse_constant=_refuse_constant)
+        value: Json = parse_json(text)
         fault = "nested too deeply"
     except ValueError as error:
         value, fault = {}, str(error)
@@ -115,11 +124,6 @@ def _read_object(text: str) -> Json:
     if not isinstance(value, dict):
         return value
     raise _build_invalid_error(f"the arguments are not valid JSON ({fault}). Send one object.")
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    """Raise ValueError for a constant that Python accepts, but JSON does not have."""
-    raise ValueError(f"{name} is not a JSON value")
 
 
 def _name_kind(value: Json) -> str:

@@ -83,6 +83,7 @@ def test_line_that_is_no_json_is_answered_and_the_process_goes_on(pipes: Pipes) 
         b'{"id":1,"method":"\xc3("}',
         b"\0" * 100,
         b'{"id":NaN,"method":"initialize"}',
+        b'{"id":1,"method":"initialize","params":{"protocolVersion":1e400}}',
         b"[" * 200_000,
         b"x" * 10_000_000,
         b"1" * 10_000,

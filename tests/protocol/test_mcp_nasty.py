@@ -229,6 +229,12 @@ def test_structured_content_is_kept_and_shown_where_it_says_more(
     assert said(output) == text + (f"\n{json.dumps(data, indent=1)}" if says_more else "")
 
 
+def test_numbers_that_json_does_not_have_become_names(tmp_path: Path) -> None:
+    output = answered("beyond_json", tmp_path, text="x")
+    data: Json = {"n": ["Infinity", "-Infinity", "NaN", 1.5]}
+    assert output == Output.of(json.dumps(data, indent=1), details=Structured(data=data))
+
+
 def test_structured_content_against_its_own_schema_is_an_error(tmp_path: Path) -> None:
     output = answered("wrong_structure", tmp_path)
     assert output.error is ErrorKind.FAILED
@@ -359,4 +365,13 @@ def test_missing_arguments_never_reach_the_server(tmp_path: Path) -> None:
         (await server.tool("echo")).parse({})
 
     with pytest.raises(ToolError, match=r"Invalid input: text missing\."):
+        asyncio.run(Nasty("plain", tmp_path).use(scenario))
+
+
+def test_arguments_that_are_no_object_are_explained(tmp_path: Path) -> None:
+    async def scenario(server: Nasty) -> None:
+        (await server.tool("echo")).parse('{"text": 1e400}')
+
+    message = r"the arguments are not valid JSON \(the number 1e400 is too large\)"
+    with pytest.raises(ToolError, match=message):
         asyncio.run(Nasty("plain", tmp_path).use(scenario))

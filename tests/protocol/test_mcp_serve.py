@@ -248,6 +248,15 @@ def test_request_that_cannot_be_used_is_answered_with_an_error(
     assert errors == b""
 
 
+def test_number_that_json_does_not_have_is_an_answer_and_not_in_the_log(home: Path) -> None:
+    line = called("read_file", b'"a.txt", "limit": 1e400')
+    (answer,) = [one for one in exchanged(home, line)[0] if one["id"] == 5]
+    told = answer["result"]["content"][0]["text"]
+    assert told.startswith("Invalid input: limit must be a valid integer")
+    (log,) = home.rglob("log.jsonl")
+    assert '"limit":"Infinity"' in log.read_text()
+
+
 @pytest.mark.parametrize(
     "line",
     [b"", b"  ", b'{"jsonrpc": "2.0", "id": 5, "result": 7}', b'{"jsonrpc": "2.0", "error": 7}'],

@@ -15,7 +15,7 @@ from agentcli.types.settings import Settings
 from agentcli.ui.repl.mentions import attach
 from tests.support.pdf import make_pdf
 from tests.support.pictures import png
-from tests.support.provider import Reply
+from tests.support.provider import Provider, Reply
 from tests.support.voices import (
     VOICES,
     Anthropic,
@@ -114,6 +114,36 @@ def test_nothing_that_was_said_called_or_seen_is_lost_on_the_way(
         assert body.count(encoded(READ)) == leg + is_second
         assert body.count("what = 1") == leg + is_second
         assert body.count("No such file: nowhere.") == leg + is_second
+
+
+def refuse_constant(name: str) -> None:
+    raise AssertionError(name)
+
+
+@pytest.mark.parametrize("number", [b"1e400", b"-1E+999", b"NaN", b"Infinity"])
+def test_number_that_json_does_not_have_is_explained_and_goes_no_further(
+    number: bytes, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    legs = [kind() for kind in VOICES]
+    replies = [
+        reply.but(body=reply.body.replace(b"123454321", number))
+        for reply in script(legs, [("read_file", {"path": "a.py", "limit": 123454321})])
+    ]
+    home = workspace.parent
+    monkeypatch.setenv("HOME", str(home))
+    settings = Settings(workspace=workspace, model=legs[0].model, sessions=home / "sessions")
+    with Choir(Provider(replies), legs) as providers:
+        for name, value in providers.environ.items():
+            monkeypatch.setenv(name, value)
+        ended = asyncio.run(travel(legs, settings))
+    assert {turn.ending for turn in ended} == {Ending.DONE}, ended
+    for step, request in enumerate(providers.server.requests):
+        json.loads(request.body, parse_constant=refuse_constant)
+        told = request.body.decode().count("Invalid input: the arguments are not valid JSON (")
+        assert told == (step + 1) // 2
+    (log,) = (home / "sessions").rglob("log.jsonl")
+    for line in log.read_text().splitlines():
+        json.loads(line, parse_constant=refuse_constant)
 
 
 def test_pages_that_a_tool_read_are_a_document_for_models_that_take_one(

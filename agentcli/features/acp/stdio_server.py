@@ -9,7 +9,7 @@ import stat
 import sys
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, NoReturn, cast
+from typing import Any, cast
 
 from acp import RequestError, run_agent
 from acp.core import DEFAULT_STDIO_BUFFER_LIMIT_BYTES
@@ -18,6 +18,7 @@ from acp.stdio import stdio_streams
 from pydantic import ValidationError
 
 from agentcli.features.acp.agent import EditorAgent, LoadSettings
+from agentcli.system.strict_json import parse_json
 from agentcli.types.errors import Exit, UsageError
 
 # Messages on two pipes, one on each line, as a transport for the SDK
@@ -83,7 +84,7 @@ def parse_message(line: bytes) -> Message | None:
 
     Raise InvalidMessage if it is not a message at all."""
     try:
-        message = json.loads(line.decode(), parse_constant=_refuse_constant)
+        message = parse_json(line.decode())
     except (ValueError, RecursionError) as error:
         raise InvalidMessage(RequestError.parse_error({"details": str(error)})) from None
     if not isinstance(message, dict):
@@ -121,10 +122,6 @@ def _check_response(message: Message) -> Message | None:
 
 def _build_invalid_request(details: str) -> RequestError:
     return RequestError.invalid_request({"details": details})
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"JSON has no {name}")
 
 
 _ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]

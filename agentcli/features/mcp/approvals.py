@@ -17,6 +17,7 @@ from agentcli.features.mcp.entries import ServerEntry
 from agentcli.system import clock
 from agentcli.system.plain_text import show_controls
 from agentcli.system.private_file import remove_private, write_private
+from agentcli.system.strict_json import name_nonfinite
 from agentcli.types.messages import Json
 from agentcli.types.tools import ToolSpec
 
@@ -116,6 +117,8 @@ def _clean_value(value: Json) -> Json:
     match value:
         case str():
             return _clean(value, FIELD_CHARS)
+        case float():
+            return name_nonfinite(value)
         case list():
             return [_clean_value(one) for one in value]
         case dict():

@@ -33,6 +33,7 @@ from agentcli import __version__
 from agentcli.features.mcp.faults import silence_library_log, summarize_error
 from agentcli.features.mcp.stdio import Incoming, MessageFilter
 from agentcli.features.mcp.tool_server import ToolServer
+from agentcli.system.strict_json import replace_nonfinite
 from agentcli.types.errors import Exit
 from agentcli.types.messages import Document, Image, Json, Text
 from agentcli.types.own_tools import BUILT_IN_READING, EDITING
@@ -112,7 +113,8 @@ async def serve(specs: Sequence[ToolSpec], call: Call, *, instructions: str) -> 
             raise MCPError(INVALID_PARAMS, f"Unknown tool: {params.name}; the tools are {names}")
         telling = _ProgressReports(context.session)
         try:
-            return _answer(await call(params.name, params.arguments or {}, telling.show))
+            given = replace_nonfinite(params.arguments or {})
+            return _answer(await call(params.name, given, telling.show))
         finally:
             await telling.end()
 

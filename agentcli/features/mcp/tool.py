@@ -32,6 +32,8 @@ from agentcli.features.mcp.connection import ServerConnection
 from agentcli.features.mcp.faults import ServerFault
 from agentcli.system.images import READ_BYTES, ImageRefused, decode_picture
 from agentcli.system.output import group_digits, store_output
+from agentcli.system.strict_json import replace_nonfinite
+from agentcli.tools.argument_faults import read_object
 from agentcli.types.errors import ToolError
 from agentcli.types.messages import Image, Json, Text
 from agentcli.types.tools import Effect, ErrorKind, Output, Structured, ToolContext, ToolSpec
@@ -58,7 +60,7 @@ def convert_result(result: CallToolResult, keeping: ContentStore) -> Output:
     """Convert an answer to an output. Takes a moment if it contains images."""
     parts = _list_parts(result, keeping)
     shown = "\n".join(part for part in parts if isinstance(part, str))
-    data = result.structured_content
+    data = replace_nonfinite(result.structured_content)
     if data is not None and _says_more(data, shown):
         parts.append(json.dumps(data, ensure_ascii=False, indent=1))
     joined = "\n".join(part for part in parts if isinstance(part, str))
@@ -225,12 +227,11 @@ class ServerTool:
 
     def parse(self, raw: Json) -> ForeignCall:
         """Check the names only. The server checks the values: its schema is its own."""
-        if not isinstance(raw, dict):
-            raise _build_invalid_error("the arguments must be one JSON object")
-        missing = [name for name in _list_required(self._offered.schema) if name not in raw]
+        given = read_object(raw)
+        missing = [name for name in _list_required(self._offered.schema) if name not in given]
         if missing:
             raise _build_invalid_error(f"{', '.join(missing)} missing")
-        return ForeignCall(server_tool=self._offered.name, arguments=raw)
+        return ForeignCall(server_tool=self._offered.name, arguments=given)
 
     def effect(self, args: ForeignCall) -> Effect:
         """Return the effect. A server's claim that it only reads counts only if the user agrees."""

@@ -54,7 +54,7 @@ class SessionLine:
         return json.loads(line)
 
     def call(self, name: str, given: "dict[str, Any]") -> str:
-        data = json.dumps({"name": name, "input": given}).encode() + b"\n"
+        data = json.dumps({"name": name, "input": given}, allow_nan=False).encode() + b"\n"
         with self._one_at_a_time:
             self._calls.write(data)
             self._calls.flush()

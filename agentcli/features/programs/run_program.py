@@ -18,6 +18,7 @@ from agentcli.system.environment import build_child_environment
 from agentcli.system.output import BoundedOutput, FilteredSink, LiveOutput, LogFiles, OutputFilter
 from agentcli.system.process import Pipe, ProcessEnd
 from agentcli.system.process_table import ProcessTable
+from agentcli.system.strict_json import parse_json
 from agentcli.tools.arguments import (
     BuiltinArguments,
     TextCheck,
@@ -147,7 +148,7 @@ async def _read_line(reader: asyncio.StreamReader) -> bytes:
 
 def _parse_call(line: bytes) -> tuple[str, Json]:
     try:
-        match json.loads(line):
+        match parse_json(line.decode()):
             case {"name": str(name), "input": dict(given)}:
                 return name, given
     except (ValueError, RecursionError):

@@ -10,7 +10,7 @@ from dataclasses import field
 from agentcli.providers.anthropic import computer
 from agentcli.providers.anthropic.errors import make_stream_error
 from agentcli.providers.anthropic.hosted import find_hosted_calls, find_sources
-from agentcli.providers.arguments import parse_arguments, replace_unpaired, replace_unpaired_json
+from agentcli.providers.arguments import make_sendable, read_arguments, replace_unpaired
 from agentcli.providers.dialect import Model
 from agentcli.providers.failures import make_cut_error
 from agentcli.types.computer import COMPUTER
@@ -215,7 +215,7 @@ class MessagesDecoder:
         )
 
     def _build_echo(self, data: dict[str, Json]) -> Echo | None:
-        return self._build_own_echo(replace_unpaired_json(data)) if data else None
+        return self._build_own_echo(make_sendable(data)) if data else None
 
     def _build_own_echo(self, data: Json) -> Echo:
         return Echo(protocol=PROTOCOL, model=self._model.name, data=data)
@@ -270,10 +270,7 @@ def _build_call_delta(growing: _StreamedBlock, piece: str) -> CallDelta:
 
 
 def _read_arguments(growing: _StreamedBlock) -> Json:
-    if text := growing.join("input"):
-        return parse_arguments(text)
-    given = growing.fields.get("input")
-    return parse_arguments(given) if isinstance(given, str) else replace_unpaired_json(given or {})
+    return read_arguments(growing.join("input") or growing.fields.get("input") or {})
 
 
 def _read_caller(caller: Json) -> str | None:

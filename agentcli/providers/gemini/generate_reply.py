@@ -8,7 +8,12 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from agentcli.providers.arguments import replace_unpaired, replace_unpaired_json, wrap_arguments
+from agentcli.providers.arguments import (
+    make_sendable,
+    read_arguments,
+    replace_unpaired,
+    wrap_arguments,
+)
 from agentcli.providers.dialect import Model
 from agentcli.providers.failures import make_cut_error
 from agentcli.providers.gemini import computer
@@ -27,7 +32,6 @@ from agentcli.providers.gemini.values import (
     as_string,
     mint_id,
     normalize_numbers,
-    read_arguments,
 )
 from agentcli.types.deltas import CallDelta, Delta, TextDelta, ThinkingDelta
 from agentcli.types.messages import (
@@ -125,7 +129,7 @@ class GenerateDecoder:
             return self._take_signed(part, as_string(text))
         if part.keys() - _PLAIN:
             self._parts.append(part)
-            self._append(Opaque(echo=self._build_echo(replace_unpaired_json(part))))
+            self._append(Opaque(echo=self._build_echo(make_sendable(part))))
         return []
 
     def _take_plain(self, text: str, *, is_thought: bool) -> Sequence[Delta]:
@@ -143,9 +147,7 @@ class GenerateDecoder:
 
         A signature may come without text. The part then gets an empty text, because the service
         refuses a part with only a signature."""
-        self._append(
-            self._make_text_block(as_mapping(replace_unpaired_json({**part, "text": text})))
-        )
+        self._append(self._make_text_block(as_mapping(make_sendable({**part, "text": text}))))
         return [_make_delta(text, is_thought=_is_thought(part))] if text else []
 
     def _take_call(self, part: dict[str, Json], call: dict[str, Json]) -> Sequence[Delta]:
@@ -160,7 +162,7 @@ class GenerateDecoder:
             or mint_id(seed, len(self._blocks), call),
             name=replace_unpaired(as_string(call.get("name"))),
             input=normalize_numbers(arguments),
-            echo=self._build_echo(replace_unpaired_json(part)),
+            echo=self._build_echo(make_sendable(part)),
         )
         if self._model.computer:
             made = computer.translate(made)

@@ -7,7 +7,12 @@ included only if the interaction says that it is complete.
 import json
 from collections.abc import Mapping, Sequence
 
-from agentcli.providers.arguments import replace_unpaired, replace_unpaired_json, wrap_arguments
+from agentcli.providers.arguments import (
+    make_sendable,
+    read_arguments,
+    replace_unpaired,
+    wrap_arguments,
+)
 from agentcli.providers.dialect import STORED, Model
 from agentcli.providers.failures import make_cut_error
 from agentcli.providers.gemini import computer
@@ -20,7 +25,6 @@ from agentcli.providers.gemini.values import (
     as_string,
     mint_id,
     normalize_numbers,
-    read_arguments,
 )
 from agentcli.types.deltas import CallDelta, Delta, TextDelta, ThinkingDelta
 from agentcli.types.messages import (
@@ -118,7 +122,7 @@ class InteractionStep:
         self._join_pieces()
         if self.kind == "function_call":
             return self._as_call(model)
-        step = as_mapping(replace_unpaired_json(self._step))
+        step = as_mapping(make_sendable(self._step))
         echo = Echo(protocol=PROTOCOL, model=model, data=step)
         if self.kind == "thought":
             summary = _join_texts(step.get("summary"))
@@ -139,7 +143,7 @@ class InteractionStep:
             id=replace_unpaired(self._choose_call_id()),
             name=self.name,
             input=normalize_numbers(arguments),
-            echo=Echo(protocol=PROTOCOL, model=model, data=replace_unpaired_json(step)),
+            echo=Echo(protocol=PROTOCOL, model=model, data=make_sendable(step)),
         )
 
     def _choose_call_id(self) -> str:

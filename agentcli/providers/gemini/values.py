@@ -1,10 +1,8 @@
 """Typed values of an event. A value of the wrong type counts as absent."""
 
-import json
 from collections.abc import Mapping
 from hashlib import sha256
 
-from agentcli.providers.arguments import parse_arguments
 from agentcli.providers.dialect import Model
 from agentcli.providers.incremental import memoize
 from agentcli.providers.strict import GEMINI, are_strict
@@ -38,15 +36,6 @@ _ID_CHARS = 16
 _ACCEPTED_NAME = compile_later(r"[A-Za-z_][A-Za-z0-9_.:-]{0,127}")
 _EXACT = 2**53
 """Integers below this have the same value as a float."""
-
-
-def read_arguments(args: Json) -> Json:
-    """Return the arguments as a mapping, {} if there are none, or as text if not an object."""
-    try:
-        text = args if isinstance(args, str) else json.dumps({} if args is None else args)
-    except RecursionError:
-        return "(nested too deeply)"
-    return parse_arguments(text)
 
 
 def mint_id(*seed: object) -> str:

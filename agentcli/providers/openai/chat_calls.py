@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 
-from agentcli.providers.arguments import parse_arguments, replace_unpaired, replace_unpaired_json
+from agentcli.providers.arguments import make_sendable, parse_arguments, replace_unpaired
 from agentcli.providers.normalize import encode_id
 from agentcli.providers.openai.content import dump_compact, restore_arguments
 from agentcli.types.deltas import CallDelta
@@ -143,7 +143,7 @@ def _build_echo_fields(call: StreamedCall) -> dict[str, Json]:
     if isinstance(parsed, dict) and dump_compact(parsed) != written:
         data[ARGUMENTS] = replace_unpaired(written)
     if call.extra is not None:
-        data[EXTRA] = replace_unpaired_json(call.extra)
+        data[EXTRA] = make_sendable(call.extra)
     return data
 
 

@@ -6,7 +6,7 @@ only token usage. Servers leave out any of them; if none comes, the reply was cu
 
 from collections.abc import Mapping, Sequence
 
-from agentcli.providers.arguments import replace_unpaired, replace_unpaired_json
+from agentcli.providers.arguments import make_sendable, replace_unpaired
 from agentcli.providers.dialect import Model
 from agentcli.providers.failures import make_cut_error
 from agentcli.providers.http.sse import DONE
@@ -66,7 +66,7 @@ class ReasoningAssembly:
         text = replace_unpaired("".join(self._pieces))
         data: Json = None
         if self._details:
-            data = {_DETAILS: replace_unpaired_json([*self._details])}
+            data = {_DETAILS: make_sendable([*self._details])}
         elif self._field:
             data = {self._field: text}
         if not text and data is None:

@@ -7,7 +7,7 @@ readable text is kept, without an echo. A call that is not complete becomes no b
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from agentcli.providers.arguments import parse_arguments, replace_unpaired, replace_unpaired_json
+from agentcli.providers.arguments import make_sendable, parse_arguments, replace_unpaired
 from agentcli.providers.dialect import Model
 from agentcli.providers.openai import computer
 from agentcli.providers.openai.content import dump_compact, restore_arguments
@@ -73,7 +73,7 @@ class StreamedItem:
         # An absent field must not be sent back as null: the provider rejects some of them.
         keeps_null = data.get("type") == INTERPRETER  # there it requires them
         self.data = {
-            key: replace_unpaired_json(value)
+            key: make_sendable(value)
             for key, value in data.items()
             if value is not None or keeps_null
         }

@@ -204,6 +204,10 @@ CALLS: dict[str, Callable[[dict[str, Any]], dict[str, Any] | None]] = {
         request["params"]["arguments"]["text"], structuredContent={"n": 3, "of": ["a", None]}
     ),
     "wrong_structure": lambda request: {"content": [], "structuredContent": {"n": "three"}},
+    "beyond_json": lambda request: {
+        "content": [],
+        "structuredContent": {"n": [float("inf"), -float("inf"), float("nan"), 1.5]},
+    },
     "media": lambda request: {"content": media()},
     "not_a_result": lambda request: {"content": "no list"},
     "text_result": lambda request: send({"id": request["id"], "result": "just a string"}),

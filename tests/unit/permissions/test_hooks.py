@@ -184,6 +184,10 @@ def test_answers_in_json_are_understood(
         ("sys.exit('oops')", "the hook ended with exit code 1 oops"),
         ("os.kill(os.getpid(), 9)", "the hook ended with exit code -9"),
         ("print('{')", "the hook printed an object that is not JSON"),
+        (
+            """print('{"updatedInput": {"limit": 1e400}}')""",
+            "the hook printed an object that is not JSON (the number 1e400 is too large)",
+        ),
         ("print(json.dumps({'decision': 'maybe'}))", "'maybe', which is not allow, ask or deny"),
         ("print(json.dumps({'decision': ['allow']}))", "which is not allow, ask or deny"),
         ("print(json.dumps({'updatedInput': 'x'}))", "updatedInput that is not an object"),

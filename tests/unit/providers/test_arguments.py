@@ -2,7 +2,13 @@ import json
 
 import pytest
 
-from agentcli.providers.arguments import LIMIT_DEPTH, parse_arguments, wrap_arguments
+from agentcli.providers.arguments import (
+    LIMIT_DEPTH,
+    make_sendable,
+    parse_arguments,
+    read_arguments,
+    wrap_arguments,
+)
 from agentcli.types.messages import Json
 
 
@@ -25,6 +31,7 @@ def test_no_text_is_no_arguments(text: str) -> None:
         "3",
         '{"a": NaN}',
         '{"a": Infinity}',
+        '{"a": [1e400]}',
         '{"a": ' + "9" * 5000 + "}",
         '{"a": 1} {"b": 2}',
         '{"a": ' + "[" * LIMIT_DEPTH + "]" * LIMIT_DEPTH + "}",
@@ -43,6 +50,25 @@ def test_nesting_below_the_limit_is_parsed() -> None:
 def test_half_characters_are_replaced() -> None:
     assert parse_arguments(r'{"\ud800k": "\ud83d\ude00 \udc00"}') == {"\ufffdk": "😀 \ufffd"}
     assert parse_arguments('{"\ud800') == '{"\ufffd'
+
+
+def test_numbers_that_json_does_not_have_are_not_sent() -> None:
+    assert make_sendable({"a": [float("inf"), 1.5], "b": "c"}) == {"a": ["Infinity", 1.5], "b": "c"}
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (None, {}),
+        ({}, {}),
+        ('{"a": 1}', {"a": 1}),
+        ({"a": [1.5, "é"]}, {"a": [1.5, "é"]}),
+        ({"a": float("inf")}, '{"a": Infinity}'),
+        ([1], "[1]"),
+    ],
+)
+def test_arguments_that_came_as_a_value_are_checked_like_text(given: Json, expected: Json) -> None:
+    assert read_arguments(given) == expected
 
 
 def test_large_arguments_are_parsed() -> None:

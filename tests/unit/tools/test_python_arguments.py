@@ -89,6 +89,10 @@ def test_arguments_are_taken_as_models_write_them(raw: Json, parsed: Args) -> No
             "the arguments are not valid JSON (NaN is not a JSON value). Send one object.",
         ),
         (
+            '{"name": 1e400}',
+            "the arguments are not valid JSON (the number 1e400 is too large). Send one object.",
+        ),
+        (
             '{"name": ' + "[" * 200 + "]" * 200 + "}",
             "the arguments are not valid JSON (nested too deeply). Send one object.",
         ),

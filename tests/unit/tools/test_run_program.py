@@ -239,12 +239,27 @@ def test_program_without_end_is_killed(program: str, tmp_path: Path) -> None:
     assert text(output) == f"begun\n[0 calls]\n{last}"
 
 
-@pytest.mark.parametrize("sent", [b"no call\n", b"[1]\n", b'{"name": 1, "input": {}}\n', b"\n"])
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"no call\n",
+        b"[1]\n",
+        b'{"name": 1, "input": {}}\n',
+        b'{"name": "echo", "input": {"text": 1e400}}\n',
+        b"\n",
+    ],
+)
 def test_program_that_sends_nonsense_is_ended(sent: bytes, tmp_path: Path) -> None:
     program = f"import os, time\nos.write(4, {sent!r})\ntime.sleep(600)"
     output = ran(tmp_path, program)
     assert "[something was sent that is no call]\n" in text(output)
     assert output.error is ErrorKind.FAILED
+
+
+def test_number_that_json_does_not_have_is_an_error_of_the_program(tmp_path: Path) -> None:
+    output = ran(tmp_path, "echo(float('inf'))")
+    assert "ValueError: Out of range float values are not JSON compliant" in text(output)
+    assert "[0 calls]" in text(output)
 
 
 def test_calls_and_their_size_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

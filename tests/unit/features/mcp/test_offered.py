@@ -52,6 +52,12 @@ def test_texts_in_a_schema_are_cleaned() -> None:
     assert cleaned["properties"]["a"]["description"] == "x" + "y" * 498 + "…"
 
 
+def test_numbers_in_a_schema_are_those_that_json_has() -> None:
+    schema = {"properties": {"a": {"maximum": float("inf"), "minimum": 0.5}}}
+    cleaned: Any = tool("t", schema=schema).schema
+    assert cleaned["properties"]["a"] == {"maximum": "Infinity", "minimum": 0.5}
+
+
 @given(st.from_regex(NAME, fullmatch=True), st.text(max_size=200))
 def test_public_name_is_one_that_providers_take(server: str, name: str) -> None:
     public = build_public_name(server, name)

@@ -1,0 +1,49 @@
+"""JSON without NaN and infinite numbers. Python reads and writes them, but they are not JSON.
+
+A provider refuses a request that holds one, and no other program can read it back.
+"""
+
+import json
+import math
+from typing import Any, NoReturn
+
+from agentcli.types.messages import Json
+
+
+def parse_json(text: str) -> Any:
+    """Return the value. Raise ValueError if it is not JSON or has a number that is too large.
+
+    Raise RecursionError if it is nested too deeply.
+    """
+    return _DECODER.decode(text)
+
+
+def replace_nonfinite(value: Json) -> Json:
+    """Replace NaN and infinite numbers by their names; all others stay as they are."""
+    match value:
+        case float():
+            return name_nonfinite(value)
+        case dict():
+            return {key: replace_nonfinite(item) for key, item in value.items()}
+        case list():
+            return [replace_nonfinite(item) for item in value]
+        case _:
+            return value
+
+
+def name_nonfinite(number: float) -> float | str:
+    return number if math.isfinite(number) else json.dumps(number)
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a JSON value")
+
+
+def _parse_float(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError(f"the number {text[:40]} is too large")
+    return number
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_parse_float)
