@@ -13,6 +13,7 @@ from typing import TypeAlias
 from agentcli.agent.evidence import describe_evidence
 from agentcli.agent.journal import Journal
 from agentcli.system.lazy import compile_later
+from agentcli.system.strict_json import parse_json
 from agentcli.types.checks import AnswerChecked, GoalChanged, Verified
 from agentcli.types.deltas import CheckStarted
 from agentcli.types.errors import LIMIT_ENDINGS, Ending
@@ -101,8 +102,11 @@ class AnswerForm:
         self.is_met = False
 
     def check_value(self, value: Json) -> str:
-        """Check one attempt; return what is wrong with it, or an empty string."""
-        return self._record_attempt(self._find_problem(value), value)
+        """Check one attempt; return what is wrong with it, or an empty string.
+
+        Text is what the model wrote instead of an object."""
+        value, fault = _parse_json(value) if isinstance(value, str) else (value, "")
+        return self._record_attempt(fault or self._find_problem(value), value)
 
     def check_text(self, text: str) -> str:
         """Check a reply's text as the answer; return a note for the model, empty if accepted."""
@@ -125,7 +129,7 @@ def _parse_json(text: str) -> tuple[Json, str]:
     """Return the parsed value, or the reason why it is not JSON."""
     fenced = _FENCED.fullmatch(text.strip())
     try:
-        return json.loads(fenced[1] if fenced else text), ""
+        return parse_json(fenced[1] if fenced else text), ""
     except (ValueError, RecursionError) as error:
         return None, f"it is not JSON ({error})"
 

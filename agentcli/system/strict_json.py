@@ -10,11 +10,13 @@ from typing import Any, NoReturn
 from agentcli.types.messages import Json
 
 
-def parse_json(text: str) -> Any:
+def parse_json(text: str | bytes) -> Any:
     """Return the value. Raise ValueError if it is not JSON or has a number that is too large.
 
     Raise RecursionError if it is nested too deeply.
     """
+    if isinstance(text, bytes):
+        text = text.decode(json.detect_encoding(text), "surrogatepass")
     return _DECODER.decode(text)
 
 

@@ -85,6 +85,7 @@ def prepared(home: Path) -> None:
     (home / "latin.md").write_bytes("é".encode("latin-1"))
     (home / "array.json").write_text('{"type": "array"}')
     (home / "broken.json").write_text("{")
+    (home / "endless.json").write_text('{"properties": {"n": {"maximum": 1e400}}}')
     (home / "wrong.json").write_text('{"type": "object", "properties": 3}')
     (home / "lost.json").write_text('{"properties": {"a": {"$ref": "#/nowhere"}}}')
     (home / "deep.json").write_text("[" * 100_000)
@@ -117,6 +118,7 @@ BAD = {
     "tokens that are no number": ["--max-tokens", "many", "go"],
     "schema that is not there": ["--schema", "nowhere.json", "go"],
     "schema that is not JSON": ["--schema", "broken.json", "go"],
+    "schema with a number that JSON does not have": ["--schema", "endless.json", "go"],
     "schema that is nested without end": ["--schema", "deep.json", "go"],
     "schema of an array": ["--schema", "array.json", "go"],
     "schema that is none": ["--schema", "wrong.json", "go"],
@@ -237,6 +239,20 @@ def test_answer_is_given_by_a_call_where_the_provider_cannot(home: Path) -> None
     ran = agentcli("run", "--model", model, "--schema", "schema.json", "go", home=home)
     assert (ran.code, json.loads(ran.out)) == (0, {"n": 3})
     assert "$.n: 'three' is not of type 'integer'" in ran.err
+
+
+def test_answer_that_is_not_json_is_repaired(home: Path) -> None:
+    (home / "any.json").write_text("{}")
+    with Provider([anthropic.says('{"n": NaN}'), anthropic.says('{"n": 1}')]) as provider:
+        ran = run_against(provider, "--schema", "any.json", "go", home=home)
+        told = provider.bodies[1]["messages"][-1]["content"][-1]["text"]
+    assert "it is not JSON (NaN is not a JSON value)" in told
+    assert (ran.code, json.loads(ran.out)) == (0, {"n": 1})
+    replies = [{"calls": [{"name": "answer", "arguments": '{"n": 1e400}'}]}] * 2
+    model = script(home / "s.json", replies)
+    ran = agentcli("run", "--model", model, "--schema", "any.json", "go", home=home)
+    assert (ran.code, ran.out) == (9, "")
+    assert "it is not JSON (the number 1e400 is too large)" in ran.err
 
 
 def test_failed_check_is_told_to_the_model_which_may_then_fix_it(home: Path) -> None:

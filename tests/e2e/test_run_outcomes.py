@@ -35,6 +35,7 @@ def work(tmp_path: Path) -> Path:
     work.mkdir()
     (work / "a.txt").write_text("one\ntwo\n")
     (work / "schema.json").write_text(json.dumps(SCHEMA))
+    (work / "any.json").write_text("{}")
     return work
 
 
@@ -116,6 +117,11 @@ SCENARIOS: dict[str, tuple[list[Reply], list[str], Told]] = {
     "schema": (
         [anthropic.says("No."), anthropic.says('{"n": "1"}')],
         ["--schema", "schema.json"],
+        Told(exit_code=9, status="failed", ending="schema_unmet"),
+    ),
+    "answer that is not JSON": (
+        [anthropic.says('{"n": NaN}'), anthropic.says('{"n": 1e400}')],
+        ["--schema", "any.json"],
         Told(exit_code=9, status="failed", ending="schema_unmet"),
     ),
     "time": (

@@ -148,7 +148,7 @@ async def _read_line(reader: asyncio.StreamReader) -> bytes:
 
 def _parse_call(line: bytes) -> tuple[str, Json]:
     try:
-        match parse_json(line.decode()):
+        match parse_json(line):
             case {"name": str(name), "input": dict(given)}:
                 return name, given
     except (ValueError, RecursionError):

@@ -3,7 +3,6 @@
 Nothing here waits for the user, and nothing that cannot be a prompt reaches a model.
 """
 
-import json
 import os
 import select
 import stat
@@ -12,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from agentcli.system.output import cap
+from agentcli.system.strict_json import parse_json
 from agentcli.types.errors import UsageError
 from agentcli.types.messages import Attachment, Json
 from agentcli.ui.images import NOT_ATTACHED, attach_mentioned_images, load_named_images
@@ -88,7 +88,7 @@ def read_schema(file: Path) -> Json:
     """Read a JSON document. Whether it is a valid JSON Schema is not checked here."""
     data = _read_file(file)
     try:
-        schema: Json = json.loads(data)
+        schema: Json = parse_json(data)
     except (ValueError, RecursionError) as error:
         raise UsageError(f"the schema {file} is not JSON: {error}", hint=f"edit {file}") from None
     return schema
