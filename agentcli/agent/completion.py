@@ -38,7 +38,7 @@ ANSWER_TOOL = "answer"
 FAILURES_MAX = 2
 """The number of invalid answers that ends the run; after the first the model may try again."""
 
-FindProblem: TypeAlias = Callable[[Json], str]
+FindProblem: TypeAlias = Callable[[Json], Awaitable[str]]
 """Returns what is wrong with a value, or an empty string."""
 
 _FENCED = compile_later(r"```(?:json)?\s*\n(.*)\n\s*```", re.DOTALL)
@@ -101,17 +101,17 @@ class AnswerForm:
         """Forget the accepted answer; it no longer holds."""
         self.is_met = False
 
-    def check_value(self, value: Json) -> str:
+    async def check_value(self, value: Json) -> str:
         """Check one attempt; return what is wrong with it, or an empty string.
 
         Text is what the model wrote instead of an object."""
         value, fault = _parse_json(value) if isinstance(value, str) else (value, "")
-        return self._record_attempt(fault or self._find_problem(value), value)
+        return self._record_attempt(fault or await self._find_problem(value), value)
 
-    def check_text(self, text: str) -> str:
+    async def check_text(self, text: str) -> str:
         """Check a reply's text as the answer; return a note for the model, empty if accepted."""
         value, fault = _parse_json(text)
-        problem = self._record_attempt(fault or self._find_problem(value), value)
+        problem = self._record_attempt(fault or await self._find_problem(value), value)
         if not problem:
             return ""
         way = f"call {ANSWER_TOOL}" if self.by_call else "reply with the JSON alone"
@@ -254,7 +254,7 @@ class CompletionChecks:
         if self._lacks_call():
             return self._ask_for_call()
         if self._form is not None and not self._form.is_met:
-            problem = self._form.check_text(self._journal.answer())
+            problem = await self._form.check_text(self._journal.answer())
             if self._form.is_failed:
                 return self._build_schema_unmet()
             if problem:

@@ -1,9 +1,17 @@
 """JSON Schema for the answers users ask for: a schema is checked once, values against it often.
 
-Nothing is fetched: a reference to something outside the schema does not resolve.
+Nothing is fetched: a reference to something outside the schema does not resolve. A value is checked
+in a process of its own, which is this module as a program: some patterns and references take for
+ever, and no signal reaches Python while it matches a pattern.
 """
 
-from collections.abc import Callable, Iterator
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 from jsonschema import Draft202012Validator
@@ -14,8 +22,10 @@ from referencing import Resource
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012, EMPTY_REGISTRY
 
+from agentcli.system import own_process
 from agentcli.types.messages import Json
 
+CHECK_LIMIT_S = 10.0
 SHOWN_VALUE_CHARS = 80
 SHOWN_CHARS = 500
 
@@ -35,24 +45,47 @@ def find_schema_fault(schema: Json) -> str:
         return "it is nested too deeply"
 
 
-def build_validator(schema: Json) -> Callable[[Json], str]:
+def build_validator(
+    schema: Json, *, limit_s: float = CHECK_LIMIT_S
+) -> Callable[[Json], Awaitable[str]]:
     """Return a function that says in one sentence what is wrong with a value; empty if nothing."""
-    checker = _build_checker(schema)
 
-    def find_problem(value: Json) -> str:
+    async def validate(value: Json) -> str:
         try:
-            error = best_match(checker.iter_errors(value))
-        except (Unresolvable, RecursionError) as fault:
-            return f"the schema cannot be applied to it ({type(fault).__name__})"
-        return f"{_format_location(error)}: {_format_message(error)}" if error else ""
+            given = json.dumps([schema, value]).encode()
+        except RecursionError as fault:
+            return _explain_inapplicable(fault)
+        checker = own_process.start(
+            own_process.build_python_command(Path(__file__)),
+            beside=None,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        try:
+            output, _ = await asyncio.to_thread(checker.communicate, given, limit_s)
+        except subprocess.TimeoutExpired:
+            return f"it could not be checked within {limit_s:g} s; a pattern may be too slow for it"
+        finally:
+            checker.kill()
+            checker.wait()
+        return output.decode() if checker.returncode == 0 else "it could not be checked"
 
-    return find_problem
+    return validate
 
 
-def _build_checker(schema: Any) -> Validator:
+def find_problem(schema: Any, value: Json) -> str:
+    """Return in one sentence what is wrong with a value; empty if nothing. May take for ever."""
     kind = validator_for(schema, default=Draft202012Validator)
     checker: Validator = kind(schema, registry=EMPTY_REGISTRY)
-    return checker
+    try:
+        error = best_match(checker.iter_errors(value))
+    except (Unresolvable, RecursionError) as fault:
+        return _explain_inapplicable(fault)
+    return f"{_format_location(error)}: {_format_message(error)}" if error else ""
+
+
+def _explain_inapplicable(fault: Exception) -> str:
+    return f"the schema cannot be applied to it ({type(fault).__name__})"
 
 
 def _find_lost_reference(schema: Json) -> str:
@@ -94,3 +127,10 @@ def _format_message(error: ValidationError) -> str:
     if len(shown) > SHOWN_VALUE_CHARS:
         message = message.replace(shown, shown[:SHOWN_VALUE_CHARS] + "…")
     return message[:SHOWN_CHARS]
+
+
+if __name__ == "__main__":
+    if sys.platform != "win32":
+        signal.alarm(int(6 * CHECK_LIMIT_S))  # whoever started it may have been killed
+    problem = find_problem(*json.load(sys.stdin))
+    sys.stdout.buffer.write(problem.encode("utf-8", "backslashreplace"))

@@ -1,6 +1,6 @@
 """answer: the final answer as data, for models whose provider cannot enforce a form."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from agentcli.types.errors import ToolError
 from agentcli.types.messages import Json
@@ -17,7 +17,7 @@ def build_answer_spec(name: str, schema: Json) -> ToolSpec:
 
 
 class AnswerTool:
-    def __init__(self, name: str, schema: Json, *, take: Callable[[Json], str]) -> None:
+    def __init__(self, name: str, schema: Json, *, take: Callable[[Json], Awaitable[str]]) -> None:
         """`take` returns what is wrong with an answer, or an empty string if it is accepted."""
         self._spec = build_answer_spec(name, schema)
         self._take = take
@@ -36,7 +36,7 @@ class AnswerTool:
         return None
 
     async def run(self, args: Json, context: ToolContext) -> Output:
-        problem = self._take(args)
+        problem = await self._take(args)
         if problem:
             raise ToolError(
                 f"The answer does not have the form that was asked for: {problem}. Call "

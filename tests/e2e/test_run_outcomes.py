@@ -36,6 +36,7 @@ def work(tmp_path: Path) -> Path:
     (work / "a.txt").write_text("one\ntwo\n")
     (work / "schema.json").write_text(json.dumps(SCHEMA))
     (work / "any.json").write_text("{}")
+    (work / "slow.json").write_text('{"properties": {"a": {"pattern": "^(a+)+$"}}}')
     return work
 
 
@@ -123,6 +124,11 @@ SCENARIOS: dict[str, tuple[list[Reply], list[str], Told]] = {
         [anthropic.says('{"n": NaN}'), anthropic.says('{"n": 1e400}')],
         ["--schema", "any.json"],
         Told(exit_code=9, status="failed", ending="schema_unmet"),
+    ),
+    "slow pattern": (
+        [anthropic.says(json.dumps({"a": "a" * 45 + "!"}))],
+        ["--schema", "slow.json", "--timeout", "2s"],
+        Told(exit_code=124, status="limit", ending="time_limit"),
     ),
     "time": (
         [anthropic.says("Hi.").but(stall_before_headers=True)],

@@ -1,3 +1,4 @@
+import asyncio
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -44,7 +45,7 @@ def passes_at(attempt: int) -> RunCheck:
     return run
 
 
-def is_wanted(value: Json) -> str:
+async def is_wanted(value: Json) -> str:
     return "" if value == {"n": 1} else "it is not what is wanted"
 
 
@@ -162,7 +163,7 @@ def test_answer_is_asked_for_again_after_a_failed_check() -> None:
 def test_form_says_what_is_wrong_in_its_own_words() -> None:
     told: list[object] = []
     form = AnswerForm({}, find_problem=is_wanted, by_call=True, emit=told.append)
-    assert form.check_text(json.dumps({"n": 2})) == (
+    assert asyncio.run(form.check_text(json.dumps({"n": 2}))) == (
         "Your answer does not have the form that was asked for: it is not what is wanted. "
         "Now call answer."
     )

@@ -1,8 +1,10 @@
+import asyncio
 import socket
+import time
 
 import pytest
 
-from agentcli.system.jsonschema import build_validator, find_schema_fault
+from agentcli.system.jsonschema import build_validator, find_problem, find_schema_fault
 from agentcli.types.messages import Json
 
 POINT: Json = {
@@ -60,11 +62,57 @@ def test_what_cannot_be_is_named(schema: Json, fault: str) -> None:
     ],
 )
 def test_value_is_held_against_the_schema(value: Json, problem: str) -> None:
-    assert build_validator(POINT)(value) == problem
+    assert find_problem(POINT, value) == problem
 
 
 def test_long_value_is_not_repeated_in_full() -> None:
-    assert len(build_validator(POINT)({"x": "a" * 10_000})) < 200
+    assert len(find_problem(POINT, {"x": "a" * 10_000})) < 200
+
+
+def validate(schema: Json, value: Json, **options: float) -> str:
+    async def run() -> str:
+        return await build_validator(schema, **options)(value)
+
+    return asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        ({"x": 1, "tags": ["é\ud800"]}, ""),
+        ({"x": "é"}, "$.x: 'é' is not of type 'integer'"),
+    ],
+)
+def test_value_is_checked_in_a_process_of_its_own(value: Json, problem: str) -> None:
+    assert validate(POINT, value) == problem
+
+
+SLOW: Json = {"properties": {"a": {"type": "string", "pattern": "^(a+)+$"}}}
+ENDLESS: Json = {"a": "a" * 45 + "!"}
+
+
+def test_check_without_end_is_ended() -> None:
+    assert validate(SLOW, ENDLESS, limit_s=0.5) == (
+        "it could not be checked within 0.5 s; a pattern may be too slow for it"
+    )
+
+
+def test_check_without_end_can_be_cancelled() -> None:
+    async def cancel() -> None:
+        async with asyncio.timeout(0.5):
+            await build_validator(SLOW, limit_s=600)(ENDLESS)
+
+    began = time.monotonic()
+    with pytest.raises(TimeoutError):
+        asyncio.run(cancel())
+    assert time.monotonic() - began < 60
+
+
+def test_value_that_is_nested_too_deeply_has_a_problem() -> None:
+    deep: Json = {}
+    for _ in range(100_000):
+        deep = [deep]
+    assert "cannot be applied" in validate({}, {"a": deep})
 
 
 def test_reference_is_never_fetched() -> None:
@@ -73,6 +121,6 @@ def test_reference_is_never_fetched() -> None:
         port = server.getsockname()[1]
         schema: Json = {"properties": {"a": {"$ref": f"http://127.0.0.1:{port}/x.json"}}}
         assert "is not defined" in find_schema_fault(schema)
-        assert "cannot be applied" in build_validator(schema)({"a": 1})
+        assert "cannot be applied" in find_problem(schema, {"a": 1})
         with pytest.raises(TimeoutError):
             server.accept()
