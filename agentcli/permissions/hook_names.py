@@ -32,11 +32,17 @@ def is_catch_all(matcher: str) -> bool:
     return matcher.strip() in _EVERY_NAME
 
 
-def fits(matcher: str, name: str) -> bool:
-    """Return whether the matcher matches the name.
+def check_matcher(matcher: str) -> None:
+    """Raise re.error if the matcher is not a regular expression.
 
-    Raise re.error if the matcher is not a regular expression.
+    Nothing is matched: that may take for ever, and a project's hooks are read before it is trusted.
     """
+    if not is_catch_all(matcher):
+        re.compile(matcher)
+
+
+def fits(matcher: str, name: str) -> bool:
+    """Return whether the matcher matches the name."""
     if is_catch_all(matcher):
         return True
     if _LIST.fullmatch(matcher):

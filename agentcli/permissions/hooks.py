@@ -33,8 +33,8 @@ from agentcli.permissions.hook_names import (
     COMMON_MODES,
     HookCallView,
     OwnCall,
+    check_matcher,
     describe_call,
-    fits,
     fits_subject,
 )
 from agentcli.permissions.hook_process import (
@@ -102,7 +102,7 @@ class Hook:
                 hint=f"edit {self.where}",
             )
         try:
-            fits(self.matcher, "")
+            check_matcher(self.matcher)
         except re.error as error:
             raise SettingsError(
                 f"the matcher {self.matcher!r} of a hook is not a regular expression: {error}",

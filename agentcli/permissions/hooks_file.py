@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from agentcli.permissions.claude_settings import parse_claude_rule
 from agentcli.permissions.foreign_files import parse_json
 from agentcli.permissions.hook_answer import HookEvent
-from agentcli.permissions.hook_names import fits, tests_our_names
+from agentcli.permissions.hook_names import check_matcher, tests_our_names
 from agentcli.permissions.hooks import ABOUT_TOOLS, TIMEOUT_S, WITH_MATCHER, Hook
 from agentcli.system.kinds import is_file
 from agentcli.system.lazy import compile_later
@@ -131,7 +131,7 @@ class _HooksParser:
             self._complain(event, f"the matcher of {event} must be a string", "matcher")
             return None
         try:
-            fits(matcher, "")
+            check_matcher(matcher)
         except re.error as error:
             message = f"the matcher {matcher!r} of {event} is not a regular expression: {error}"
             self._complain(event, message, matcher)

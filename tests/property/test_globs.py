@@ -1,4 +1,5 @@
 import re
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from hypothesis import given
@@ -12,6 +13,7 @@ from agentcli.permissions.path_patterns import (
     PathPattern,
     is_matched,
 )
+from agentcli.tools.search.globs import translate_glob
 from tests.support.examples import examples
 
 EXPRESSIONS = {ANY_FOLDERS: "(?:[^/]+/)*", ANYTHING: r"[\s\S]*", IN_A_NAME: "[^/]*"}
@@ -67,3 +69,27 @@ def test_path_that_cannot_exist_is_denied_and_never_allowed() -> None:
     pattern = PathPattern.parse("**/b/**/c/**")
     assert pattern.touches(root / long, root)
     assert not PathPattern.parse("**").covers(root / long, root)
+
+
+PART = st.sampled_from(["**", "*", "a", "b", "a*", "*b*a", "?"])
+
+
+def match_parts(parts: list[str], names: list[str]) -> bool:
+    """What a glob means, tried in every way."""
+    if not parts:
+        return not names
+    if parts[0] == "**":
+        return any(match_parts(parts[1:], names[at:]) for at in range(len(names) + 1))
+    return bool(names) and fnmatchcase(names[0], parts[0]) and match_parts(parts[1:], names[1:])
+
+
+@given(
+    parts=st.lists(PART, min_size=1, max_size=7),
+    names=st.lists(st.text(alphabet="ab", min_size=1, max_size=3), min_size=1, max_size=7),
+)
+@examples(1000)
+def test_search_glob_matches_what_it_means(parts: list[str], names: list[str]) -> None:
+    if parts[-1] == "**":
+        parts = [*parts, "*"]  # `a/**` is what is below `a`
+    found = re.fullmatch(translate_glob("/".join(parts)), "/".join(names), re.DOTALL)
+    assert (found is not None) == match_parts(parts, names)

@@ -241,6 +241,11 @@ def test_structured_content_against_its_own_schema_is_an_error(tmp_path: Path) -
     assert "nasty sent an invalid answer: Invalid structured content" in said(output)
 
 
+def test_schema_whose_check_has_no_end_is_not_applied(tmp_path: Path) -> None:
+    output = answered("slow_schema", tmp_path, text="x")
+    assert output.details == Structured(data={"n": "a" * 45 + "!"})
+
+
 def test_media_becomes_images_and_notes(tmp_path: Path) -> None:
     output = answered("media", tmp_path, text="x")
     (kept,) = tmp_path.glob("mcp-*.bin")

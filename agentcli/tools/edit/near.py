@@ -32,7 +32,8 @@ _LOOK = "Is it another file? grep for a few words of it, and copy the lines you 
 _ESCAPED_NEWLINE = compile_later(r"(?<!\\)(?:\\r)?\\n")
 _MARKERS = compile_later(r"^(?:<{5,}|>{5,}) ?(?:SEARCH|REPLACE|ORIGINAL|UPDATED)", re.MULTILINE)
 _EXPRESSION = compile_later(r"\\[wsdSWDb.()\[]|\.[*+]|\[\^")
-_EXPRESSION_CHARS, _EXPRESSION_SEARCHED_CHARS = 60, 20_000
+_EXPRESSION_CHARS = 60
+_NOT_PLAIN = compile_later(r"\\.|\[[^\]]*\]|\{[\d,]*\}|[.*+?^$()\[\]{}|\\]")
 _WORD = compile_later(r"\w{3,}")
 
 
@@ -59,13 +60,18 @@ def explain_not_found(view: LfView, reading: Reading, *, path: str) -> str:
 
 
 def _is_expression_for(old: str, text: str) -> bool:
-    """Return whether a text is a regular expression that matches in a file, as it seems."""
+    """Return whether a text is a regular expression that matches in a file, as it seems.
+
+    It is not matched, since that may take for ever: its plain parts are in the file, in order."""
     if len(old) > _EXPRESSION_CHARS or not _EXPRESSION.search(old):
         return False
-    try:
-        return re.search(old, text[:_EXPRESSION_SEARCHED_CHARS]) is not None
-    except (re.error, RecursionError):
-        return False
+    at = 0
+    for part in _NOT_PLAIN.split(old):
+        at = text.find(part, at)
+        if at < 0:
+            return False
+        at += len(part)
+    return True
 
 
 def _only_removes(reading: Reading) -> bool:

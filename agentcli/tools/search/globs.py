@@ -95,8 +95,20 @@ def translate_glob(glob: str, *, also_literal: bool = False) -> str:
     """
     translate = _translate_either if also_literal else _translate_component
     *parents, last = glob.split("/")
-    written = ["(?:.*/)?" if part == "**" else translate(part) + "/" for part in parents]
-    return "".join([*written, ".*" if last == "**" else translate(last)])
+    between = [""]
+    for part in parents:
+        if part == "**":
+            between.append("")
+        else:
+            between[-1] += f"{translate(part)}/"
+    end = ".*" if last == "**" else translate(last)
+    first, *rest = between
+    if not rest:
+        return f"{first}{end}"
+    *middle, final = rest
+    # As with stars: what stands between two `**` is matched at its first occurrence for good.
+    taken = "".join(f"(?>(?:[^/]*/)*?{segment})" for segment in middle if segment)
+    return f"{first}{taken}(?:.*/)?{final}{end}"
 
 
 def _translate_either(glob: str) -> str:

@@ -93,6 +93,11 @@ def with_schema(cursor: str | None) -> dict[str, Any]:
     return {"tools": [tool("echo", outputSchema=schema)]}
 
 
+def with_slow_schema(cursor: str | None) -> dict[str, Any]:
+    schema = {"type": "object", "properties": {"n": {"type": "string", "pattern": "^(a+)+$"}}}
+    return {"tools": [tool("echo", outputSchema=schema)]}
+
+
 def changing(cursor: str | None) -> dict[str, Any]:
     described = "Now pays." if Path(sys.argv[2]).exists() else "Says the text again."
     return {"tools": [tool("echo", described)]}
@@ -109,6 +114,7 @@ LISTS: dict[str, Callable[[str | None], dict[str, Any]]] = {
         "tools": [{"name": f"t{number}", "inputSchema": {"type": "array"}} for number in range(500)]
     },
     "structured": with_schema,
+    "slow_schema": with_slow_schema,
     "wrong_structure": with_schema,
     "tasks": lambda cursor: {
         "tools": [
@@ -204,6 +210,7 @@ CALLS: dict[str, Callable[[dict[str, Any]], dict[str, Any] | None]] = {
         request["params"]["arguments"]["text"], structuredContent={"n": 3, "of": ["a", None]}
     ),
     "wrong_structure": lambda request: {"content": [], "structuredContent": {"n": "three"}},
+    "slow_schema": lambda request: {"content": [], "structuredContent": {"n": "a" * 45 + "!"}},
     "beyond_json": lambda request: {
         "content": [],
         "structuredContent": {"n": [float("inf"), -float("inf"), float("nan"), 1.5]},

@@ -66,6 +66,7 @@ def _one(**fields: Any) -> Any:
         (_text({"Stop": [{"hooks": [3]}]}), ":3: Stop must be a list"),
         (_text({"PreToolUse": [{"matcher": 3, "hooks": []}]}), ":5: the matcher of PreToolUse"),
         (_text({"PreToolUse": [{"matcher": "(", "hooks": []}]}), "not a regular expression"),
+        (_text({"PreToolUse": [{"matcher": "(?:|){60}(?=x)", "hooks": [3]}]}), "a list of objects"),
         (_text(_one(type="comand")), ":7: a hook of Stop has the type 'comand', but only command"),
         (_text(_one(type="http", url="ftp://x")), "a hook of Stop has no http:// or https:// url"),
         (_text(_one(type="http", url="http://x", headers={"A": 1})), "headers of a hook of Stop"),

@@ -17,6 +17,28 @@ def test_the_lines_most_of_it_agrees_on_are_closest() -> None:
     )
 
 
+EXPRESSION = "It is taken as it is, not as a regular expression."
+
+
+@pytest.mark.parametrize(
+    ("old", "is_expression"),
+    [
+        (r"def \w+\(path\)", True),
+        ("def s[a-z]{2,}.*path", True),
+        (r"def third\(\w+\)", False),
+        ("return path.*import", False),
+        ("def second(path, mode)", False),
+    ],
+)
+def test_regular_expression_is_told_from_text(old: str, is_expression: bool) -> None:
+    assert (EXPRESSION in told(old)) == is_expression
+
+
+def test_expression_without_end_takes_no_time() -> None:
+    shown = explain_not_found(LfView("a" * 5000 + "!"), Reading(r"^(a+)+\.*$", ""), path="f")
+    assert EXPRESSION in shown
+
+
 def test_without_a_shared_line_words_decide() -> None:
     assert told("def second(path, mode):") == (
         "old_text is not in f. Closest, line 8:\n8\tdef second(path):"

@@ -90,6 +90,13 @@ def test_many_stars_take_no_time() -> None:
     assert pattern.fullmatch("xa" * 30 + "b")
 
 
+def test_many_double_stars_take_no_time() -> None:
+    for glob in ("**/" * 30 + "z", "**/a/" * 30 + "z", "**/a*/" * 30 + "**"):
+        pattern = re.compile(globs.translate_glob(glob), re.DOTALL)
+        assert not pattern.fullmatch("a/" * 29 + "b/" * 300 + "c")
+    assert pattern.fullmatch("x/a/" * 30 + "z")
+
+
 @pytest.mark.parametrize(
     ("component", "wider"),
     [("*.py", "*.py"), ("a?[bc]d", "a*d"), (r"\*x", r"\*x"), ("**", "*"), ("[!]]x", "*x")],
