@@ -142,7 +142,7 @@ class Dispatcher:
         return PreparedCall(call=call, tool=tool, args=args, effect=tool.effect(args))
 
     async def _guard(self, prepared: PreparedCall | UnusableCall) -> tuple[PreparedCall, str]:
-        """Return the call as it may run, and a note for the model about a change."""
+        """Return the call as it may run, and a note for the model about a change or a remark."""
         if isinstance(prepared, UnusableCall):
             raise prepared.error
         self._pace.admit(prepared.call.name)
@@ -153,6 +153,8 @@ class Dispatcher:
             prepared = self._validate(replace(prepared.call, input=verdict.input), tool)
             shown = json.dumps(verdict.input, ensure_ascii=False)
             note = f"[The input was changed before it ran ({verdict.reason}): {shown}]"
+        elif verdict.decision == "allow" and verdict.instead:
+            note = f"[The user allowed it and said: {verdict.instead}]"
         self._emit(CallJudged(call=prepared.call, effect=prepared.effect, verdict=verdict))
         if verdict.decision not in ("allow", "modify"):
             raise ToolError(_describe_denial(verdict), kind=ErrorKind.DENIED)

@@ -116,7 +116,8 @@ class Verdict:
     lasts: ApprovalSpan | None = None
     """How long the user's approval lasts. None if it is not the user's approval of a call."""
     instead: str = ""
-    """What the user wants instead of a call that they denied. The reason has it, too."""
+    """What the user said with the answer: what to do instead of a call that they denied, in the
+    reason, too, or what to heed with one that they allowed. The model is told."""
     mode: Mode | None = None
     """The mode that allowed it, if that is more than reading."""
 

@@ -109,9 +109,10 @@ class TurnNotes:
 
 
 def _read_correction(call: ToolCall, verdict: Verdict) -> Sequence[str]:
-    """Return what the user said of a call that they denied, or changed it to."""
+    """Return what the user said of a call, or changed it to."""
     if verdict.instead:
-        return [f"The user denied {call.name} and said: {verdict.instead}"]
+        did = "denied" if verdict.decision == "deny" else "allowed"
+        return [f"The user {did} {call.name} and said: {verdict.instead}"]
     if verdict.decision == "modify":
         changed = json.dumps(verdict.input, ensure_ascii=False)
         return [f"The user changed {call.name} to: {changed}"]

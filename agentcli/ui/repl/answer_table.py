@@ -3,7 +3,7 @@
 To add an answer: a row here. What a key does beyond giving a verdict is in `answers`. How long an
 answer lasts is `Verdict.lasts`; `LASTING` beside it says who keeps a lasting one. An answer with
 `ends_turn` stops the turn, too, on the screen and in line mode. One with `asks_for` opens a line:
-what the user types there is told to the model.
+what the user types there is told to the model, whether the call runs or not.
 """
 
 from dataclasses import replace
@@ -29,7 +29,7 @@ class AnswerChoice:
     decision: Decision | None = None
     """None if it gives no verdict by itself, such as viewing."""
     reason: str = ""
-    """The reason in the verdict, which is stored in the log."""
+    """The reason in the verdict, which is stored in the log. If it denies, the model reads it."""
     lasts: ApprovalSpan | None = None
     """How long the approval lasts; None if the answer approves no call as it is."""
     typed: tuple[str, ...] = ()
@@ -38,6 +38,8 @@ class AnswerChoice:
     """True if the letter only selects the answer, and Enter gives it."""
     asks_for: str = ""
     """The prompt of the line on which the user types the rest. Empty if nothing is to be typed."""
+    opens: Literal["view", "editor"] | None = None
+    """What it opens first: all of the call, or an editor to change it. Such answers share a row."""
     mode: Mode | None = None
     """The mode in which an accepted plan is carried out."""
     ends_turn: bool = False
@@ -99,13 +101,14 @@ CALL_ANSWERS = (
         typed=("n", "no"),
     ),
     INSTEAD_ANSWER,
-    AnswerChoice(key="v", label="view all", short="view"),
+    AnswerChoice(key="v", label="view all", short="view", opens="view"),
     AnswerChoice(
         key="m",
         label="edit it first",
         short="edit",
         decision="modify",
         reason="the user changed it before it ran",
+        opens="editor",
     ),
 )
 ANSWERS_BY_KEY = {choice.key: choice for choice in CALL_ANSWERS}
@@ -137,7 +140,7 @@ PLAN_ANSWERS = (
     ),
     AnswerChoice(key="n", label="no, keep planning", short="no", decision="deny"),
     replace(INSTEAD_ANSWER, label="no, tell the agent what to change", short="change"),
-    AnswerChoice(key="m", label="edit it first, in $EDITOR", short="edit"),
+    AnswerChoice(key="m", label="edit it first, in $EDITOR", short="edit", opens="editor"),
 )
 
 

@@ -121,21 +121,20 @@ class Answers:
                 self._allow_always(choice, asked)
             case _ if choice.asks_for:
                 self._open_answer_line(choice, asked)
-            case "v":
+            case _ if choice.opens == "view":
                 self._terminal.run_task(self._view(asked))
-            case "m":
+            case _ if choice.opens == "editor":
                 self._terminal.run_task(self._modify(choice, asked))
             case _:
                 self._approvals.answer(choice)
 
     def _give_for_plan(self, choice: AnswerChoice, asked: PendingPlan) -> None:
-        match choice.key:
-            case _ if choice.asks_for:
-                self._open_answer_line(choice, asked)
-            case "m":
-                self._terminal.run_task(self._modify_plan(asked))
-            case _:
-                self._approvals.decide_on_plan(PlanAnswer(mode=choice.mode))
+        if choice.asks_for:
+            self._open_answer_line(choice, asked)
+        elif choice.opens == "editor":
+            self._terminal.run_task(self._modify_plan(asked))
+        else:
+            self._approvals.decide_on_plan(PlanAnswer(mode=choice.mode))
 
     async def _fill_in(
         self, choice: AnswerChoice, asked: PendingApproval, form: ServerForm

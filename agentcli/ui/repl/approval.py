@@ -126,7 +126,7 @@ class PendingApproval(PendingQuestion):
         """Return why the answer is not available, or an empty string if it is."""
         if choice.is_lasting and not self.describe_scope(choice):
             return self.suggestion.reason or "no rule can name it"
-        return "nothing to edit" if choice.key == "m" and not self._is_editable else ""
+        return "nothing to edit" if choice.opens == "editor" and not self._is_editable else ""
 
     def describe_scope(self, choice: AnswerChoice) -> str:
         """Return what a lasting answer would cover, or an empty string if it is not available."""

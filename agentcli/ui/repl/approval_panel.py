@@ -26,7 +26,7 @@ from agentcli.ui.render.wording import (
     format_child_task,
     format_target,
 )
-from agentcli.ui.repl.answer_table import AnswerChoice, Letter
+from agentcli.ui.repl.answer_table import AnswerChoice
 from agentcli.ui.repl.approval import PendingApproval, PendingPlan
 
 # The answers of the table, with what each would store or why it is not available
@@ -35,8 +35,6 @@ from agentcli.ui.repl.approval import PendingApproval, PendingPlan
 Density = Literal["rows", "flowing", "short"]
 """One answer per row; several in a row; or only the available ones, in few words."""
 
-_LAST_ROW_LETTERS: tuple[Letter, ...] = ("v", "m")
-"""The answers that share the last row."""
 _NOTE_INDENT = 6
 _NOTE_ROWS = 4
 """The most rows for rules. `v` shows longer ones in full."""
@@ -52,11 +50,11 @@ class _AnswerRows:
 
 def render_answers(pending: PendingApproval, paint: Paint, density: Density) -> list[str]:
     shown = [choice for choice in pending.choices if density != "short" or pending.offers(choice)]
-    answers = {choice.key: _render_answer(pending, choice, paint, density) for choice in shown}
+    answers = [(choice, _render_answer(pending, choice, paint, density)) for choice in shown]
     if density != "rows":
-        return _flow_answers(answers.values(), paint)
-    above = [row for key in answers if key not in _LAST_ROW_LETTERS for row in answers[key].rows]
-    last = (answers[key] for key in _LAST_ROW_LETTERS if key in answers)
+        return _flow_answers((answer for _, answer in answers), paint)
+    above = [row for choice, answer in answers if not choice.opens for row in answer.rows]
+    last = (answer for choice, answer in answers if choice.opens)
     return ["", *above, *_flow_answers(last, paint)]
 
 
@@ -119,7 +117,7 @@ def _render_answer(
 def _choose_words(
     pending: PendingApproval, choice: AnswerChoice, paint: Paint, density: Density
 ) -> str:
-    if density == "short" and choice.key == "v" and not pending.was_viewed:
+    if density == "short" and choice.opens == "view" and not pending.was_viewed:
         return f"view all to unlock {'yes' if pending.is_cut else 'more'}"
     is_wide = cell_len(f"  [{choice.key}] {choice.label}") > paint.width
     is_short = density == "short" or (density == "flowing" and choice.is_lasting)
@@ -137,7 +135,7 @@ def _render_note(
     if why_not := pending.find_obstacle(choice):
         return f"(not available: {escape(why_not)})"
     if not pending.offers(choice):
-        return "" if choice.key in _LAST_ROW_LETTERS else "(press v first)"
+        return "" if choice.opens else "(press v first)"
     return _describe_stored(pending, choice, density, confirms=confirms)
 
 

@@ -124,6 +124,16 @@ def test_denied_call_never_runs_and_its_verdict_is_recorded() -> None:
     assert tool.ran == []
 
 
+def test_remark_of_the_user_on_a_call_that_they_allow_reaches_the_model() -> None:
+    async def allow(asked: PreparedCall, /, *, preview: Preview) -> Verdict:
+        return Verdict(decision="allow", by="user", reason="once", instead="no network, please")
+
+    tool = FunctionTool("do", lambda args, context: "did it")
+    done = bench([reply(call("do")), reply("ok")], [tool], judge=allow)
+    done.turn()
+    assert results(done)[0].text == "[The user allowed it and said: no network, please]\ndid it"
+
+
 def test_modified_call_runs_changed_and_the_model_is_told() -> None:
     async def soften(asked: PreparedCall, /, *, preview: Preview) -> Verdict:
         return Verdict(decision="modify", by="user", reason="by you", input={"n": 2})
