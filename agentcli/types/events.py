@@ -158,8 +158,7 @@ class FileAttached:
     """The user sent something from elsewhere along with the next message."""
 
     name: str
-    origin: str
-    """The origin of the text: whose it is."""
+    origin: str  # whose text it is
     size_bytes: int
     type: Literal["attached"] = "attached"
 
@@ -355,6 +354,7 @@ class Undone:
     conflicts: tuple[str, ...] = ()
     of: str = ""
     root: str = ""
+    left: tuple[int, ...] = ()  # changes that stay as they were: a path could not be written
     type: Literal["undone"] = "undone"
 
 

@@ -2,6 +2,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from agentcli.agent.history import build_messages
 from agentcli.log.audit import audit_log
 from agentcli.log.reader import read_log
 from agentcli.types.messages import UserMessage
-from tests.support.program import agentcli, script, session_log
+from tests.support.program import agentcli, environment, script, session_log
 
 
 @pytest.fixture
@@ -107,6 +108,82 @@ def test_conflict_stays_as_the_person_has_it_and_nothing_is_lost(
     assert files(workspace) == {"a.txt": "one\nzwei\nthree\n"}
     saved = session_log(home).parent / "conflicts" / "undo-1" / "1-a.txt"
     assert saved.read_text() == "one\ntwo\nthree\n"
+
+
+def undo_on_full_disk(home: Path, *arguments: str | Path) -> tuple[int, str]:
+    """With no space for a file of more than 100 KB. The exit code and what was said."""
+    ran = subprocess.run(
+        [sys.executable, "-m", "tests.support.limited", "100000", "undo", *arguments],
+        env=environment(home),
+        capture_output=True,
+        text=True,
+    )
+    return ran.returncode, ran.stdout
+
+
+LARGE = "a line\n" * 30_000
+
+
+def test_undo_that_the_disk_did_not_take_can_be_done_again(home: Path, workspace: Path) -> None:
+    (workspace / "a.txt").write_text(LARGE)
+    run(home, workspace, {"bash": {"command": "echo x > a.txt"}})
+    log = session_log(home).read_bytes()
+    for _ in range(2):
+        code, said = undo_on_full_disk(home, "-C", workspace)
+        assert code == 7
+        assert said.splitlines() == [
+            "Could not undo bash echo x > a.txt",
+            "  CONFLICT a.txt: could not be written: file too large",
+            "  bash echo x > a.txt can be undone again when that is fixed",
+            "1 more to undo (next: a.txt)",
+        ]
+        assert (files(workspace), session_log(home).read_bytes()) == ({"a.txt": "x\n"}, log)
+    undone = agentcli("undo", "-C", workspace, home=home)
+    assert (undone.code, files(workspace)) == (0, {"a.txt": LARGE})
+    assert agentcli("undo", "-C", workspace, home=home).out == "Nothing to undo.\n"
+
+
+def test_undo_of_several_calls_that_the_disk_did_not_take_goes_on_where_it_was(
+    home: Path, workspace: Path
+) -> None:
+    (workspace / "a.txt").write_text(LARGE)
+    (workspace / "b.txt").write_text("one\ntwo\n")
+    before = files(workspace)
+    commands = (
+        "echo 1 > a.txt; echo 1 > b.txt",  # undone together with the next
+        "echo 2 > a.txt; echo 2 > b.txt; echo 2 > new",
+        "echo 3 > other",
+    )
+    run(home, workspace, *({"bash": {"command": command}} for command in commands))
+    after = files(workspace)
+    code, said = undo_on_full_disk(home, "-C", workspace, "--turn", "1")
+    assert code == 7
+    assert "  CONFLICT a.txt: could not be written: file too large\n" in said
+    assert "  changes 2 (bash), 1 (bash) can be undone again when that is fixed\n" in said
+    assert files(workspace) == {"a.txt": "2\n", "b.txt": "one\ntwo\n"}
+    last = build_messages(entry.fact for entry in read_log(session_log(home)).entries)[-1]
+    assert "Left unchanged, because they could not be written: a.txt." in str(last)
+    undone = agentcli("undo", "-C", workspace, "--turn", "1", home=home)
+    assert (undone.code, "CONFLICT" in undone.out, files(workspace)) == (0, False, before)
+    assert undo_on_full_disk(home, "-C", workspace, "--redo")[0] == 0
+    assert files(workspace) == before | {"a.txt": "2\n"}
+    assert agentcli("undo", "-C", workspace, "--redo", home=home).code == 0
+    assert files(workspace) == after
+    assert agentcli("undo", "-C", workspace, "--redo", home=home).out == "Nothing to redo.\n"
+    assert agentcli("undo", "-C", workspace, "--turn", "1", home=home).code == 0
+    assert files(workspace) == before
+    assert audit_log(session_log(home)).status == "intact"
+
+
+def test_redo_that_the_disk_did_not_take_can_be_done_again(home: Path, workspace: Path) -> None:
+    (workspace / "a.txt").write_text("x\n")
+    run(home, workspace, {"bash": {"command": "yes 'a line' | head -30000 > a.txt"}})
+    assert agentcli("undo", "-C", workspace, home=home).code == 0
+    code, said = undo_on_full_disk(home, "-C", workspace, "--redo")
+    assert (code, files(workspace)) == (7, {"a.txt": "x\n"})
+    assert "can be redone again when that is fixed\n" in said
+    assert agentcli("undo", "-C", workspace, "--redo", home=home).code == 0
+    assert files(workspace) == {"a.txt": LARGE}
 
 
 def test_dry_run_and_list_change_nothing(home: Path, workspace: Path) -> None:

@@ -128,10 +128,7 @@ def render_report(report: UndoReport, *, dry_run: bool) -> Iterator[str]:
         yield from _render_done(report)
     if not report.result.outcomes and not _list_not_kept(report):
         yield "  nothing had to be changed"
-    for outcome in report.result.conflicts:
-        yield _describe_file(report, outcome)
-    if report.saved:
-        yield f"  their earlier versions are in {show_controls(str(report.saved))}"
+    yield from _render_conflicts(report)
     yield from _render_not_kept(report)
 
 
@@ -155,6 +152,16 @@ def _render_not_kept(report: UndoReport) -> Iterator[str]:
         more = len(not_kept) - OUTCOMES_SHOWN
         shown = ", ".join(not_kept[:OUTCOMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
         yield f"  left as it is, because no copy was stored: {shown}"
+
+
+def _render_conflicts(report: UndoReport) -> Iterator[str]:
+    for outcome in report.result.conflicts:
+        yield _describe_file(report, outcome)
+    if report.saved:
+        yield f"  their earlier versions are in {show_controls(str(report.saved))}"
+    if report.left:
+        again = "can be undone again" if report.action == "undo" else "can be redone again"
+        yield f"  {_format_changes(report.left)} {again} when that is fixed"
 
 
 def _list_not_kept(report: UndoReport) -> list[str]:

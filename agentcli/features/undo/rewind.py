@@ -136,7 +136,7 @@ def rewind(session: Session, target: RewindTarget, scope: RewindScope) -> UndoRe
     report, undo_id = None, ""
     if scope != "conversation" and changes:
         report = undoing.undo(changes)
-        undo_id = _find_last_undo(session.facts)
+        undo_id = report.undo_id.partition(".")[0]
     if scope != "files":
         session.rewind(target.turn, undo=undo_id)
         kept = [one.path for one in report.result.conflicts] if report else []
@@ -157,11 +157,6 @@ def rewind(session: Session, target: RewindTarget, scope: RewindScope) -> UndoRe
 def _require_idle(session: Session) -> None:
     if is_in_turn(session.facts):
         raise UsageError("a turn is running", hint="stop it with esc, then try again")
-
-
-def _find_last_undo(facts: Sequence[Fact]) -> str:
-    last = next(fact for fact in reversed(facts) if isinstance(fact, Undone))
-    return last.id.partition(".")[0]
 
 
 # Redo: the latest undo or rewind that was not taken back.

@@ -4,7 +4,7 @@ Each is a fact, and the model gets a context note: what it believes about these 
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,6 +14,7 @@ from typing import Literal
 from agentcli.agent.journal import Journal
 from agentcli.log.checkpoint.keep import find_store
 from agentcli.log.checkpoint.store import ObjectStore
+from agentcli.log.checkpoint.trees import find_differences
 from agentcli.log.checkpoint.undo import StateChange, UndoResult, save_conflicts, undo_changes
 from agentcli.log.paths import SessionPaths
 from agentcli.log.writer import LogWriter
@@ -145,6 +146,10 @@ class UndoReport:
     changes: tuple[RecordedChange, ...]
     """The calls, the latest first."""
     result: UndoResult
+    left: tuple[RecordedChange, ...] = ()
+    """Those that stay as they were, since not all of their paths could be written."""
+    undo_id: str = ""
+    """The id of what was recorded; empty if nothing was."""
     saved: Path | None = None
     """The directory with the other version of every conflict."""
 
@@ -192,8 +197,27 @@ class UndoManager:
     ) -> UndoReport:
         states = [StateChange(before=c.fact.before, after=c.fact.after) for c in changes]
         result = self._apply(changes, states, undo_id=undo_id, dry_run=dry_run)
-        report = UndoReport(action="undo", changes=tuple(changes), result=result)
+        left = self._find_left(changes, result.unwritten)
+        report = UndoReport(action="undo", changes=tuple(changes), result=result, left=left)
         return self._record(report, dry_run, undo_id=undo_id)
+
+    def _find_left(
+        self, changes: Sequence[RecordedChange], unwritten: Collection[bytes]
+    ) -> tuple[RecordedChange, ...]:
+        """Return the changes with a path that was not written, and those that share a path with
+        them: they can only be undone together."""
+        if not unwritten:
+            return ()
+        store = self._find_store(changes)
+        paths = {
+            one.number: {it.path for it in find_differences(store, one.fact.before, one.fact.after)}
+            for one in changes
+        }
+        found, reached = set[int](), set(unwritten)
+        while more := [one for one, own in paths.items() if one not in found and own & reached]:
+            found.update(more)
+            reached.update(*(paths[one] for one in more))
+        return tuple(one for one in changes if one.number in found)
 
     def redo(self, undone: Undone, *, dry_run: bool = False) -> UndoReport:
         """Redo what an undo reverted, in all roots."""
@@ -203,12 +227,14 @@ class UndoManager:
         return _merge_reports(reports, [each for one in reports for each in one.changes])
 
     def _redo_in_root(self, undone: Undone, *, dry_run: bool) -> UndoReport:
-        changes = tuple(c for c in self.build_stack().changes if c.number in undone.numbers)
+        numbers = (*undone.numbers, *undone.left)
+        changes = tuple(c for c in self.build_stack().changes if c.number in numbers)
         states = [StateChange(before=undone.before, after=undone.after)]
         undo_id = self._make_id()
         result = self._apply(changes, states, undo_id=undo_id, dry_run=dry_run)
-        report = UndoReport(action="redo", changes=changes, result=result)
-        return self._record(report, dry_run, undo_id=undo_id, of=undone.id)
+        left = changes if result.unwritten else ()
+        report = UndoReport(action="redo", changes=changes, result=result, left=left)
+        return self._record(report, dry_run, undo_id=undo_id, of="" if left else undone.id)
 
     def _apply(
         self,
@@ -279,32 +305,38 @@ class UndoManager:
     def _record(
         self, report: UndoReport, dry_run: bool, *, undo_id: str, of: str = ""
     ) -> UndoReport:
+        result, left = report.result, [each.number for each in report.left]
         if dry_run:
+            return report
+        if len(left) == len(report.changes) and not result.done:
+            self._begun_path.unlink(missing_ok=True)
             return report
         if self._end_turn is not None:
             self._end_turn()
-        result, store = report.result, self._find_store(report.changes)
+        store = self._find_store(report.changes)
         conflicts = self._paths.directory / "conflicts" / undo_id
-        saved = save_conflicts(store, result.conflicts, conflicts)
+        edited = [each for each in result.conflicts if not each.is_of_machine]
+        saved = save_conflicts(store, edited, conflicts)
         store.keep_reference(self._paths.id, result.before)
         store.keep_reference(self._paths.id, result.after)
         fact = Undone(
             id=undo_id,
             action=report.action,
-            numbers=tuple(each.number for each in report.changes),
+            numbers=tuple(each.number for each in report.changes if each.number not in left),
             before=result.before,
             after=result.after,
             paths=tuple(each.path for each in result.done[:PATHS_RECORDED]),
             conflicts=tuple(each.path for each in result.conflicts[:PATHS_RECORDED]),
             of=of,
             root=report.changes[0].fact.root,
+            left=tuple(left),
         )
         self._journal.append(fact)
         self._begun_path.unlink(missing_ok=True)
         if self._tells_model:
             note = _format_note(fact, report)
             self._journal.append(ContextNote(text=note, why=NoteReason(report.action)))
-        return replace(report, saved=saved)
+        return replace(report, saved=saved, undo_id=undo_id)
 
     def _find_store(self, changes: Sequence[RecordedChange]) -> ObjectStore:
         workspaces = {each.workspace for each in changes}
@@ -349,6 +381,8 @@ def _merge_reports(reports: Sequence[UndoReport], changes: Sequence[RecordedChan
         reports[0],
         changes=tuple(changes),
         result=replace(reports[0].result, outcomes=outcomes),
+        left=tuple(each for one in reports for each in one.left),
+        undo_id=next((one.undo_id for one in reports if one.undo_id), ""),
         saved=next((one.saved for one in reports if one.saved), None),
     )
 
@@ -360,10 +394,10 @@ def _format_note(fact: Undone, report: UndoReport) -> str:
     where = f" (in {fact.root})" if fact.root else ""
     done = [each.path for each in report.result.done]
     parts = [f"[The user {did} the changes of {calls}: {_format_paths(done) or 'no file'}{where}."]
-    if fact.conflicts:
-        parts.append(
-            f"Left unchanged, because they were edited since: {_format_paths(fact.conflicts)}."
-        )
+    for why, is_of_machine in (("were edited since", False), ("could not be written", True)):
+        kept = [it.path for it in report.result.conflicts if it.is_of_machine == is_of_machine]
+        if kept:
+            parts.append(f"Left unchanged, because they {why}: {_format_paths(kept)}.")
     parts.append("Read these files again before you rely on their content.]")
     return " ".join(parts)
 

@@ -59,11 +59,27 @@ class UndoStep:
         return self.now is not None and not self.stays_file and not self.stays_directory
 
 
+_OF_THE_MACHINE = frozenset(
+    {
+        *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM),
+        *(errno.EIO, errno.EBUSY, errno.ETXTBSY, errno.ENOMEM, errno.EMFILE, errno.ENFILE),
+    }
+)
+"""Errors that say nothing about what the user did to a file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepFailure:
+    reason: str
+    is_of_machine: bool
+    """True if it may succeed later, without another state of the file."""
+
+
 def apply_steps(
     store: ObjectStore, root: Path, steps: Mapping[bytes, UndoStep]
-) -> dict[bytes, str]:
-    """Apply the steps. Return what could not be done, by path: a sentence each."""
-    failed: dict[bytes, str] = {}
+) -> dict[bytes, StepFailure]:
+    """Apply the steps. Return what could not be done, by path."""
+    failed: dict[bytes, StepFailure] = {}
     for act, step in _order_steps(store, list(steps.values())):
         if step.path in failed:
             continue
@@ -71,7 +87,7 @@ def apply_steps(
             with descend(root, step.parents, make=step.wanted is not None) as folder:
                 act(folder, step)
         except (ToolError, OSError) as error:
-            failed[step.path] = _describe_error(error)
+            failed[step.path] = _describe_failure(error)
     return failed
 
 
@@ -158,6 +174,9 @@ def _is_as_seen(folder: Folder, step: UndoStep, store: ObjectStore) -> bool:
         return file.read(len(seen) + 1) == seen
 
 
-def _describe_error(error: ToolError | OSError) -> str:
+def _describe_failure(error: ToolError | OSError) -> StepFailure:
     words = str(error) if isinstance(error, ToolError) else (error.strerror or str(error)).lower()
-    return f"could not be written: {words}"
+    return StepFailure(
+        reason=f"could not be written: {words}",
+        is_of_machine=isinstance(error, OSError) and error.errno in _OF_THE_MACHINE,
+    )

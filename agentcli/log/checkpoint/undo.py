@@ -49,6 +49,8 @@ class PathOutcome:
     """For a conflict, why the path stays as it is."""
     before: StoredEntry | None = None
     """For a conflict, the state it would have got."""
+    is_of_machine: bool = False
+    """For a conflict, True if it could not be written: no space, no permission."""
     is_directory: bool = False
     now: StoredEntry | None = None
     base: StoredEntry | None = None
@@ -61,6 +63,8 @@ class UndoResult:
     after: str
     """The ids of the states of the touched paths on disk, before and after."""
     outcomes: tuple[PathOutcome, ...]
+    unwritten: frozenset[bytes] = frozenset()
+    """The paths that the machine did not let be written. They can be undone again."""
 
     @property
     def conflicts(self) -> tuple[PathOutcome, ...]:
@@ -102,18 +106,24 @@ def undo_changes(
         after = before if dry_run else write_state(store, found)
     staying = _find_staying_directories(root, steps) if dry_run else found.keys()
     outcomes = [_build_outcome(step, staying) for path, step in steps.items() if path not in failed]
-    for path, reason in {**plan.conflicts, **failed}.items():
+    unwritten = frozenset(path for path, failure in failed.items() if failure.is_of_machine)
+    reasons = {path: failure.reason for path, failure in failed.items()}
+    for path, reason in {**plan.conflicts, **reasons}.items():
         outcomes.append(
             PathOutcome(
                 path=_display_path(path),
                 reason=reason,
                 before=plan.theirs.get(path, plan.wanted[path]),
+                is_of_machine=path in unwritten,
                 now=plan.now[path],
                 base=plan.bases.get(path),
             )
         )
     return UndoResult(
-        before=before, after=after, outcomes=tuple(sorted(outcomes, key=lambda each: each.path))
+        before=before,
+        after=after,
+        outcomes=tuple(sorted(outcomes, key=lambda each: each.path)),
+        unwritten=unwritten,
     )
 
 
@@ -166,14 +176,20 @@ class _Plan:
 
 def _plan_changes(store: ObjectStore, root: Path, changes: Sequence[StateChange]) -> _Plan:
     plan = _Plan(now={}, wanted={}, theirs={}, bases={}, conflicts={})
-    for change in changes:
-        changed = find_differences(store, change.before, change.after)
+    differences = [find_differences(store, one.before, one.after) for one in changes]
+    earlier: dict[bytes, list[StoredEntry | None]] = {}
+    for each in (each for changed in differences for each in changed):
+        earlier.setdefault(each.path, []).append(each.before)
+    for changed in differences:
         missing = tuple(each.path for each in changed if each.path not in plan.now)
         found = _keep_exact_spelling(capture_paths(store, missing, root), root)
         for path in missing:
             plan.now[path] = plan.wanted[path] = found.get(path)
         for each in changed:
             three = ThreeStates(base=each.after, mine=plan.wanted[each.path], theirs=each.before)
+            del earlier[each.path][0]
+            if three.mine != three.base and three.mine in earlier[each.path]:
+                continue  # an undo that could not be finished has gone further already
             try:
                 plan.wanted[each.path] = resolve(store, three)
             except UndoConflict as conflict:
