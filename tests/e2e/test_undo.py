@@ -326,6 +326,22 @@ def test_undo_of_nothing_says_so(
     assert (ran.code, words in ran.out + ran.err) == (code, True)
 
 
+def test_turn_that_does_not_exist_is_an_error_that_names_those_there_are(
+    home: Path, workspace: Path
+) -> None:
+    run(home, workspace, WRITE)
+    for turn in ("0", "-3", "2", "99"):
+        ran = agentcli("undo", "-C", workspace, "--turn", turn, home=home)
+        assert (ran.code, ran.out) == (2, "")
+        assert f"there is no turn {turn} in this session (its turns: 1)" in ran.err
+    run(home, workspace, READ, options=["--continue"])
+    ran = agentcli("undo", "-C", workspace, "--turn", "3", "--dry-run", home=home)
+    assert (ran.code, "(its turns: 1 to 2)" in ran.err) == (2, True)
+    ran = agentcli("undo", "-C", workspace, "--turn", "2", home=home)
+    assert (ran.code, ran.out) == (0, "Nothing to undo.\n")
+    assert files(workspace)["new/b.txt"] == "b\n"
+
+
 def test_undo_in_a_workspace_that_was_moved(home: Path, workspace: Path, tmp_path: Path) -> None:
     run(home, workspace, WRITE)
     moved = workspace.rename(tmp_path / "elsewhere")

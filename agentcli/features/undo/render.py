@@ -82,7 +82,7 @@ def undo_or_redo(session: str | None, workspace: Path, request: UndoRequest) -> 
 def apply_request(undoing: UndoManager, request: UndoRequest) -> UndoReport | None:
     """Carry out the request. Return None if there is nothing left to do.
 
-    Raise UsageError if the call does not exist.
+    Raise UsageError if the call or the turn does not exist.
     """
     stack = undoing.build_stack()
     if request.redo:
@@ -95,6 +95,7 @@ def apply_request(undoing: UndoManager, request: UndoRequest) -> UndoReport | No
 
 def _select_changes(stack: UndoStack, request: UndoRequest) -> Sequence[RecordedChange]:
     if request.turn is not None:
+        _require_turn(stack, request.turn)
         return stack.list_since_turn(request.turn)
     if request.call is None:
         latest = stack.find_latest()
@@ -105,6 +106,15 @@ def _select_changes(stack: UndoStack, request: UndoRequest) -> Sequence[Recorded
     if named.number not in stack.standing:
         raise UsageError(f"change {named.number} is already undone", hint="agentcli undo --redo")
     return [named]
+
+
+def _require_turn(stack: UndoStack, turn: int) -> None:
+    if not 1 <= turn <= stack.turns:
+        known = f"1 to {stack.turns}" if stack.turns > 1 else "1" if stack.turns else "none"
+        raise UsageError(
+            f"there is no turn {turn} in this session (its turns: {known})",
+            hint="agentcli undo --list",
+        )
 
 
 def render_changes(stack: UndoStack) -> Iterator[str]:

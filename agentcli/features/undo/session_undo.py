@@ -68,6 +68,8 @@ class UndoStack:
     """The numbers of the changes that are not undone."""
     redoable: tuple[Undone, ...]
     """The undos that were not redone, the latest last."""
+    turns: int
+    """The number of turns, with those that changed nothing."""
 
     def find_latest(self) -> RecordedChange | None:
         return next((each for each in reversed(self.changes) if each.number in self.standing), None)
@@ -131,7 +133,10 @@ def build_undo_stack(facts: Iterable[Fact], times: Iterable[str]) -> UndoStack:
             case _:
                 pass
     return UndoStack(
-        changes=tuple(changes), standing=frozenset(standing), redoable=tuple(redoable.values())
+        changes=tuple(changes),
+        standing=frozenset(standing),
+        redoable=tuple(redoable.values()),
+        turns=turn,
     )
 
 
