@@ -105,7 +105,9 @@ COMMANDS: Mapping[str, CommandEntry] = {
     "audit": _build_command_entry(
         "audit", "Verify a session's log; export or sign its latest hash."
     ),
-    "undo": _build_command_entry("undo", "Undo a session's file changes; your own edits stay."),
+    "undo": _build_command_entry(
+        "undo", "Undo a session's file changes; what you edited since then stays."
+    ),
     "triage": _build_command_entry(
         "insights", "Diagnose a session: problems, most important first.", "triage_app"
     ),

@@ -202,6 +202,14 @@ def test_dry_run_and_list_change_nothing(home: Path, workspace: Path) -> None:
     assert (session_log(home).read_bytes(), files(workspace)) == (log, found)
 
 
+def test_dry_run_shows_every_path(home: Path, workspace: Path) -> None:
+    run(home, workspace, {"bash": {"command": "touch $(seq 100)"}})
+    lines = agentcli("undo", "-C", workspace, "--dry-run", home=home).out.splitlines()
+    assert sorted(lines[1:]) == sorted(f"  {number}: removed" for number in range(1, 101))
+    lines = agentcli("undo", "-C", workspace, home=home).out.splitlines()
+    assert (len(lines), lines[-1]) == (42, "  … 60 more")
+
+
 def test_model_is_told_of_an_undo(home: Path, workspace: Path) -> None:
     run(home, workspace, WRITE)
     agentcli("undo", "-C", workspace, home=home)

@@ -32,9 +32,10 @@ def undo(
         bool, typer.Option("--dry-run", help="Show what would happen; change nothing.")
     ] = False,
 ) -> int:
-    """Undo a session's file changes; your own edits stay.
+    """Undo a session's file changes; what you edited since then stays.
 
     Files that you edited since are merged. A file that cannot be merged stays unchanged.
+    What anybody changed while a command ran counts as changed by it: --dry-run shows every path.
     Exit code: 0, or 7 if a file could not be merged.
     """
     from agentcli.features.undo.render import UndoRequest, show_changes, undo_or_redo

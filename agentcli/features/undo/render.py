@@ -135,19 +135,20 @@ def render_changes(stack: UndoStack) -> Iterator[str]:
 def render_report(report: UndoReport, *, dry_run: bool) -> Iterator[str]:
     yield f"{_format_outcome(report, dry_run=dry_run)} {_format_changes(report.changes)}"
     if not _is_named_above(report):
-        yield from _render_done(report)
+        yield from _render_done(report, most=None if dry_run else OUTCOMES_SHOWN)
     if not report.result.outcomes and not _list_not_kept(report):
         yield "  nothing had to be changed"
     yield from _render_conflicts(report)
     yield from _render_not_kept(report)
 
 
-def _render_done(report: UndoReport) -> Iterator[str]:
+def _render_done(report: UndoReport, *, most: int | None) -> Iterator[str]:
+    """Render the files, at most so many; None for all of them."""
     done = report.result.done
-    for outcome in done[:OUTCOMES_SHOWN]:
+    for outcome in done[:most]:
         yield _describe_file(report, outcome)
-    if len(done) > OUTCOMES_SHOWN:
-        yield f"  … {len(done) - OUTCOMES_SHOWN} more"
+    if most is not None and len(done) > most:
+        yield f"  … {len(done) - most} more"
 
 
 def _describe_file(report: UndoReport, outcome: PathOutcome) -> str:
@@ -160,8 +161,8 @@ def _describe_file(report: UndoReport, outcome: PathOutcome) -> str:
 def _render_not_kept(report: UndoReport) -> Iterator[str]:
     if not_kept := _list_not_kept(report):
         more = len(not_kept) - OUTCOMES_SHOWN
-        shown = ", ".join(not_kept[:OUTCOMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
-        yield f"  left as it is, because no copy was stored: {shown}"
+        named = ", ".join(not_kept[:OUTCOMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
+        yield f"  left as it is, because no copy was stored: {named}"
 
 
 def _render_conflicts(report: UndoReport) -> Iterator[str]:

@@ -9,6 +9,10 @@ from agentcli.log.checkpoint import scan
 from agentcli.log.paths import SessionPaths
 from agentcli.session import checkpoints
 from agentcli.session.checkpoints import FIRST_LOOK, Checkpoints
+from agentcli.tools.apply_patch import Patch
+from agentcli.tools.edit_file import EditFileArgs
+from agentcli.tools.patch.parser import parse_patch
+from agentcli.tools.write_file import WriteFileArgs
 from agentcli.types.errors import ToolError
 from agentcli.types.events import Checkpointed, Event, Warned
 from agentcli.types.tools import Effect, Output, Tool, ToolContext
@@ -40,14 +44,14 @@ class Ground:
         ((_, load),) = self.checkpoints.wrap_offers([(plain.spec, lambda: plain)])
         return load()
 
-    async def run(self, tool: Tool) -> Output:
+    async def run(self, tool: Tool, args: Any = None) -> Output:
         context = ToolContext(
             call_id="c1",
             workspace=self.workspace,
             progress=self.progress.append,
             effect=tool.effect({}),
         )
-        return await tool.run({}, context)
+        return await tool.run(args or {}, context)
 
     def write(self, *ignored: object) -> str:
         (self.workspace / "made").write_text("x\n")
@@ -67,6 +71,34 @@ def test_call_that_changes_something_is_told_with_its_paths(ground: Ground) -> N
     output = asyncio.run(ground.run(ground.tool(ground.write)))
     assert output == Output.of("written")
     assert paths(ground.told) == [("made",)]
+
+
+PATCH = "*** Begin Patch\n*** Add File: made\n+x\n*** Update File: old\n@@\n-x\n+y\n*** End Patch\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "args"),
+    [
+        ("edit_file", EditFileArgs(path="made", old_text="", new_text="x\n")),
+        ("write_file", WriteFileArgs(path="made", content="x\n")),
+        ("apply_patch", Patch(changes=parse_patch(PATCH))),
+    ],
+)
+def test_file_that_the_user_writes_meanwhile_is_not_a_change_of_a_file_tool(
+    name: str, args: Any, ground: Ground
+) -> None:
+    by_user = iter(("one", "two"))
+
+    def write(*ignored: object) -> str:
+        (ground.workspace / next(by_user)).write_text("mine\n")
+        return ground.write()
+
+    plain = FunctionTool(name, write, kind=Effect.WRITE)
+    ((_, load),) = ground.checkpoints.wrap_offers([(plain.spec, lambda: plain)])
+    asyncio.run(ground.run(load(), args))
+    assert paths(ground.told) == [("made",)]
+    asyncio.run(ground.run(ground.tool(write)))
+    assert paths(ground.told)[1:] == [("two",)], "commands and users are not told apart"
 
 
 def test_look_that_takes_long_is_announced(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
