@@ -16,6 +16,7 @@ from typing import Any, Literal, get_args, get_origin
 from platformdirs import user_config_path
 
 from agentcli.system.lazy import compile_later
+from agentcli.system.regular_file import read_regular
 from agentcli.types.errors import SettingsError, UsageError
 from agentcli.types.settings import (
     HOSTED_TOOLS,
@@ -126,7 +127,7 @@ def build_settings(flags: RawValues, *, workspace: Path) -> Settings:
 def read_toml(path: Path) -> RawValues:
     """Return the values of a file; empty if it does not exist. Raise SettingsError."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_regular(path).decode()
     except FileNotFoundError:
         return {}
     except OSError as error:
@@ -144,7 +145,8 @@ def read_toml(path: Path) -> RawValues:
 def build_unreadable_error(path: Path, error: OSError) -> SettingsError:
     """Return the error for one of the user's own files that cannot be read."""
     is_folder = isinstance(error, IsADirectoryError)
-    hint = f"rmdir {path}" if is_folder else f"chmod u+r {path}"
+    look = "chmod u+r" if isinstance(error, PermissionError) else "ls -l"
+    hint = f"{'rmdir' if is_folder else look} {path}"
     return SettingsError(f"cannot read {path}: {error.strerror}", hint=hint)
 
 

@@ -15,6 +15,7 @@ import yaml
 
 from agentcli.system.lazy import compile_later
 from agentcli.system.plain_text import show_controls
+from agentcli.system.regular_file import read_regular
 from agentcli.types.events import Warned
 
 LIMIT_BYTES = 64_000
@@ -253,8 +254,7 @@ def read_text(path: Path) -> str:
     if not path.is_file():  # reading from a pipe could block for ever
         raise InvalidFile("it is not a regular file")
     try:
-        with path.open("rb") as file:
-            data = file.read(LIMIT_BYTES)
+        data = read_regular(path, LIMIT_BYTES)
     except OSError as error:
         raise InvalidFile(error.strerror or str(error)) from error
     return decode_text(data)

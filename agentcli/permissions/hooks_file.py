@@ -23,6 +23,7 @@ from agentcli.permissions.hook_names import check_matcher, tests_our_names
 from agentcli.permissions.hooks import ABOUT_TOOLS, TIMEOUT_S, WITH_MATCHER, Hook
 from agentcli.system.kinds import is_file
 from agentcli.system.lazy import compile_later
+from agentcli.system.regular_file import read_regular
 from agentcli.types.errors import SettingsError
 from agentcli.types.fast_dataclass import dataclass
 
@@ -58,7 +59,7 @@ _ENTRY = (
 )
 _VARIABLE = compile_later(r"\$\{?(\w+)\}?")
 _SHELLS = ("sh", "bash")
-_SCRIPT_CHARS = 200_000
+_SCRIPT_BYTES = 200_000
 _HOW = (
     'write {"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": '
     '[{"type": "command", "command": "./check.sh"}]}]}}'
@@ -323,5 +324,5 @@ def _read_texts(command: str, project: Path | None) -> Iterator[str]:
         named = ROOT_NAME.sub(str(project or ""), word)
         path = (project or Path()) / os.path.expanduser(named)  # noqa: PTH111 - need not be a name
         if named and is_file(path):
-            with suppress(OSError), path.open(encoding="utf-8", errors="replace") as script:
-                yield script.read(_SCRIPT_CHARS)
+            with suppress(OSError):
+                yield read_regular(path, _SCRIPT_BYTES).decode("utf-8", "replace")

@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 from agentcli.permissions.foreign_files import get_servers, parse_json
 from agentcli.system.agent_files import is_inside
 from agentcli.system.lazy import compile_later
+from agentcli.system.regular_file import open_regular, read_regular
 from agentcli.system.text import to_printable
 from agentcli.types.errors import SettingsError
 from agentcli.types.fast_dataclass import dataclass
@@ -126,7 +127,7 @@ def hash_content(root: Path) -> str:
             kind, digest = "link", hashlib.sha256(os.fsencode(path.readlink())).hexdigest()
         elif stat.S_ISREG(found.st_mode):
             kind = "program" if found.st_mode & stat.S_IXUSR else "file"
-            with path.open("rb") as file:
+            with open_regular(path) as file:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
         else:
             raise SettingsError(f"{to_printable(name)} is neither a file nor a link")
@@ -310,8 +311,7 @@ class _PluginReader:
     def _read_bytes(self, name: str) -> bytes:
         if not self._is_file(name):
             raise SettingsError(f"{to_printable(name)} is not a file of the plugin")
-        with (self._root / name).open("rb") as file:
-            data = file.read(TEXT_LIMIT_BYTES + 1)
+        data = read_regular(self._root / name, TEXT_LIMIT_BYTES + 1)
         if len(data) > TEXT_LIMIT_BYTES:
             raise SettingsError(f"{to_printable(name)} is larger than {TEXT_LIMIT_BYTES} bytes")
         return data

@@ -35,6 +35,7 @@ from agentcli.system.grants import (
     parse_directory,
 )
 from agentcli.system.lazy import compile_later
+from agentcli.system.regular_file import read_regular
 from agentcli.types.errors import SettingsError, UsageError
 from agentcli.types.grants import NO_GRANTS, Grants
 from agentcli.types.tools import Effect
@@ -54,7 +55,8 @@ def load_rules(
     if not path.exists() and not must_exist:
         return ()
     try:
-        data = path.read_bytes()
+        # The file of an option may be a pipe: --policy <(command).
+        data = path.read_bytes() if must_exist else read_regular(path)
     except OSError as error:
         raise SettingsError(
             f"cannot read the rules in {path}: {error.strerror}",
@@ -243,7 +245,7 @@ def store_rule(
     ):
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    before = path.read_text(encoding="utf-8").rstrip() if path.exists() else ""
+    before = read_regular(path).decode().rstrip() if path.exists() else ""
     lines = [
         "[[rule]]",
         f'decision = "{decision}"',

@@ -30,6 +30,7 @@ from agentcli.system.agent_files import PERMISSIONS, list_levels
 from agentcli.system.agent_files import SERVERS as SERVER_FILES
 from agentcli.system.folder import Folder, descend
 from agentcli.system.lazy import compile_later
+from agentcli.system.regular_file import open_regular, read_regular
 from agentcli.system.text import escape_unprintable, to_printable
 from agentcli.types.errors import SettingsError
 from agentcli.types.fast_dataclass import dataclass
@@ -184,7 +185,7 @@ class _ProjectReader:
             if path.stat().st_size > SCRIPT_LIMIT_BYTES:
                 self.problems.append(f"{to_printable(name)} is too large to watch")
             elif is_run or _looks_like_script(path):
-                with path.open("rb") as file:
+                with open_regular(path) as file:
                     found[name] = hashlib.file_digest(file, "sha256").hexdigest()
         return dict(sorted(found.items()))
 
@@ -233,8 +234,7 @@ def _with_runner(words: Iterable[str]) -> Iterator[tuple[str, bool]]:
 
 def _looks_like_script(path: Path) -> bool:
     """Return whether the file is a script. Data files may be named in commands, too."""
-    with path.open("rb") as file:
-        begins = file.read(2)
+    begins = read_regular(path, 2)
     return begins == b"#!" or os.access(path, os.X_OK) or path.suffix in _SCRIPT_SUFFIXES
 
 

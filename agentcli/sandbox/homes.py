@@ -29,6 +29,7 @@ from agentcli.sandbox.contents import (
 )
 from agentcli.system.git import list_user_settings
 from agentcli.system.kinds import exists, is_file, is_link
+from agentcli.system.regular_file import read_regular
 from agentcli.types.errors import SettingsError
 from agentcli.types.fast_dataclass import dataclass
 
@@ -334,5 +335,5 @@ def _is_led_by(workspace: Path, path: Path) -> bool:
 
 def _read_small(source: Path, name: str) -> dict[str, Entry]:
     if is_file(source) and os.access(source, os.R_OK) and source.stat().st_size <= _LARGEST_BYTES:
-        return {name: FileContent(_PRIVATE, source.read_bytes())}
+        return {name: FileContent(_PRIVATE, read_regular(source))}
     return {}

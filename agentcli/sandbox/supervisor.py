@@ -19,6 +19,7 @@ from agentcli.sandbox.protect import GrantedProtection, GuardedPath
 from agentcli.sandbox.restore import GuardedPaths, Snapshot
 from agentcli.system.git_pointers import find_git_directory
 from agentcli.system.kinds import is_directory, is_link
+from agentcli.system.regular_file import read_regular
 from agentcli.system.temporary import TEMPORARY
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.grants import Grants
@@ -319,7 +320,7 @@ def _is_of_linked_worktree(git: Path) -> bool:
     pointer = git / "commondir"
     if git.parent.name != "worktrees" or not pointer.is_file():
         return False
-    return pointer.read_bytes()[:100].strip() == _OF_LINKED_WORKTREE.encode()
+    return read_regular(pointer, 100).strip() == _OF_LINKED_WORKTREE.encode()
 
 
 # The paths that rules with wildcards deny, and that a command created: no mount can hold them.

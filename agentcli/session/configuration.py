@@ -26,6 +26,7 @@ from agentcli.session.project import (
     load_project_rules,
 )
 from agentcli.settings import HOOKS_FILE, RULES_FILE, build_unreadable_error, get_user_directory
+from agentcli.system.regular_file import read_regular
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.grants import NO_GRANTS
 from agentcli.types.settings import Settings
@@ -183,7 +184,7 @@ def _load_all_rules(settings: Settings, project: Project | None) -> "tuple[Permi
 def read_user_hooks(path: Path) -> "HooksFile | None":
     """Read the user's hooks file. Return None if it does not exist. Raise SettingsError."""
     try:
-        data = path.read_bytes()
+        data = read_regular(path)
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -19,6 +19,7 @@ from agentcli.system.grants import gives_host
 from agentcli.system.home import expand_home
 from agentcli.system.hosts import join_port, parse_host, split_port
 from agentcli.system.lazy import compile_later
+from agentcli.system.regular_file import read_regular
 from agentcli.types.errors import SettingsError
 from agentcli.types.events import Emit, HostJudged, Warned
 from agentcli.types.fast_dataclass import dataclass
@@ -186,8 +187,7 @@ def find_ssh_agent() -> SshAgent | None:
         return None
     known = expand_home("~/.ssh/known_hosts")
     try:
-        with known.open(encoding="utf-8", errors="replace") as lines:
-            return SshAgent(at, lines.read(_MOST_KNOWN_BYTES))
+        return SshAgent(at, read_regular(known, _MOST_KNOWN_BYTES).decode("utf-8", "replace"))
     except OSError:
         return SshAgent(at, "")
 
@@ -255,7 +255,7 @@ def read_npm_settings() -> list[NpmSetting]:
     """Return the settings of the user's own .npmrc; empty if there is none."""
     file = expand_home(os.environ.get("NPM_CONFIG_USERCONFIG") or "~/.npmrc")
     try:
-        lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = read_regular(file).decode("utf-8", "replace").splitlines()
     except OSError:
         return []
     found = {line[1]: line[2] for line in map(_NPM_LINE.fullmatch, lines) if line}

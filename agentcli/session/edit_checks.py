@@ -15,6 +15,7 @@ from pathlib import Path, PurePath
 from typing import Any, TypeAlias
 
 from agentcli.agent.toolset import Load
+from agentcli.system.regular_file import read_regular
 from agentcli.types.checks import Verified
 from agentcli.types.events import Emit, Warned
 from agentcli.types.messages import Text
@@ -123,8 +124,7 @@ class EditChecks:
         errors: dict[str, str] = {}
         for path in paths:
             try:
-                with (self._workspace / path).open("rb") as file:
-                    data = file.read(LIMIT_BYTES + 1)
+                data = read_regular(self._workspace / path, LIMIT_BYTES + 1)
             except OSError:
                 continue
             if why := find_parse_error(path, data):

@@ -16,6 +16,7 @@ from agentcli.providers.providers import PROVIDERS, Key, Provider, find_key
 from agentcli.settings import get_user_directory
 from agentcli.system.home import shorten_home
 from agentcli.system.private_file import write_private
+from agentcli.system.regular_file import read_regular
 from agentcli.types.errors import SettingsError
 
 # The keyring of the system, if the package `keyring` is installed and has a backend.
@@ -144,7 +145,7 @@ def _read_keys() -> dict[str, str]:
     import tomllib
 
     try:
-        found = tomllib.loads(get_keys_file().read_text(encoding="utf-8"))
+        found = tomllib.loads(read_regular(get_keys_file()).decode())
     except (OSError, ValueError) as error:
         raise SettingsError(
             f"cannot read {get_keys_file()}: {error}", hint=f"edit {get_keys_file()}"

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentcli.settings import HOOKS_FILE, RULES_FILE, SETTINGS_FILE, check_values, read_toml
+from agentcli.system.regular_file import read_regular
 from agentcli.types.errors import SettingsError
 from agentcli.types.settings import LOWERABLE, Settings
 from agentcli.types.verdicts import MODES
@@ -90,7 +91,7 @@ def load_managed_hooks(directory: Path = MANAGED_DIRECTORY) -> "Sequence[HooksFi
     from agentcli.permissions.hooks_file import parse_hooks
 
     try:
-        text = path.read_text(encoding="utf-8", errors="replace")
+        text = read_regular(path).decode("utf-8", "replace")
     except OSError as error:
         raise SettingsError(
             f"cannot read {path}: {error.strerror}", hint=f"ls -l {path}"

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from agentcli.system.regular_file import read_regular
 from agentcli.system.text import choose_majority_ending, set_line_ending
 from agentcli.system.workspace import UnsavedText
 from agentcli.types.errors import ToolError
@@ -70,7 +71,7 @@ def _read_text(path: Path) -> bytes | None:
     try:
         if path.stat().st_size > LIMIT_BYTES or not path.is_file():
             return None
-        data = path.read_bytes()
+        data = read_regular(path)
         data.decode()
     except (OSError, UnicodeDecodeError):
         return None

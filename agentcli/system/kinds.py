@@ -20,6 +20,10 @@ def is_socket(path: Path) -> bool:
     return stat.S_ISSOCK(_read_mode(path))
 
 
+def is_pipe(path: Path) -> bool:
+    return stat.S_ISFIFO(_read_mode(path))
+
+
 def is_link(path: Path) -> bool:
     return stat.S_ISLNK(_read_mode(path, follow_symlinks=False))
 

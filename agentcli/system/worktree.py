@@ -15,6 +15,7 @@ from agentcli.system import own_process
 from agentcli.system.git import prepare_git
 from agentcli.system.lazy import compile_later
 from agentcli.system.plain_text import abbreviate
+from agentcli.system.regular_file import read_regular
 from agentcli.types.errors import SettingsError
 
 PATIENCE_S = 5.0
@@ -52,10 +53,7 @@ def _read_head(git: Path) -> str | None:
 
 
 def _read_first_line(path: Path) -> str:
-    if not path.is_file():
-        raise FileNotFoundError(path)
-    with path.open("rb") as file:
-        return file.read(HEAD_BYTES).decode("utf-8", "replace").partition("\n")[0]
+    return read_regular(path, HEAD_BYTES).decode("utf-8", "replace").partition("\n")[0]
 
 
 class UncommittedChanges:

@@ -21,6 +21,7 @@ from agentcli.system.images import (
 )
 from agentcli.system.pdf import READ_BYTES, PdfRefused, read_pdf
 from agentcli.system.plain_text import show_controls
+from agentcli.system.regular_file import read_regular
 from agentcli.types.errors import UsageError
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Attachment, Document
@@ -100,7 +101,7 @@ def attach_pdf(path: Path, name: str, pages: tuple[int, int] | None) -> Attachme
     shown = show_controls(name)
     first, last = pages or (1, PDF_PAGES_MAX)
     try:
-        data = path.read_bytes() if path.stat().st_size <= READ_BYTES else b""
+        data = read_regular(path) if path.stat().st_size <= READ_BYTES else b""
         found = read_pdf(data, first=first, limit=min(last - first + 1, PDF_PAGES_MAX))
     except OSError as error:
         return report_not_attached(shown, f"cannot be read: {error.strerror}", kind="PDF")

@@ -8,6 +8,7 @@ from pathlib import Path
 from agentcli.log.checkpoint.changes import describe_changes, merge_changes
 from agentcli.log.checkpoint.store import ObjectStore
 from agentcli.system.diff import compare
+from agentcli.system.regular_file import read_regular
 from agentcli.types.answers import AnswerParts
 from agentcli.types.errors import SettingsError
 from agentcli.types.events import (
@@ -126,7 +127,7 @@ def _read_content(path: Path) -> bytes | None:
     if path.is_symlink():
         return os.fsencode(path.readlink())
     try:
-        return path.read_bytes()
+        return read_regular(path)
     except OSError:
         return None
 

@@ -19,6 +19,7 @@ from agentcli.settings import HOOKS_FILE, RULES_FILE, SERVERS_FILE, get_user_dir
 from agentcli.system.agent_files import PROMPT_SUFFIXES, list_user_folders, walk_files
 from agentcli.system.home import locate_config_home, locate_home, shorten_home
 from agentcli.system.private_file import build_unwritable_error, write_private
+from agentcli.system.regular_file import read_regular
 from agentcli.types.errors import SettingsError
 from agentcli.types.words import pluralize
 
@@ -105,7 +106,7 @@ def _find_table(document: dict[str, Any], key: str) -> dict[str, Any]:
 def _read_own(path: Path) -> dict[str, Any]:
     """Return one of the user's own JSON files. Raise SettingsError if it is broken."""
     try:
-        document = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        document = json.loads(read_regular(path).decode()) if path.exists() else {}
     except (OSError, ValueError) as error:
         raise SettingsError(f"cannot read {path}: {error}", hint=f"edit {path}") from error
     if not isinstance(document, dict):
@@ -149,8 +150,7 @@ class _Importer:
         try:
             if not path.is_file():
                 return {}
-            with path.open("rb") as file:
-                data = file.read(LIMIT_BYTES + 1)
+            data = read_regular(path, LIMIT_BYTES + 1)
             if len(data) > LIMIT_BYTES:
                 raise ValueError("it is too large")
             if path.suffix == ".toml":

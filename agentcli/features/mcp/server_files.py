@@ -4,6 +4,7 @@ If no file configures servers, no other module of `agentcli.features.mcp` is loa
 """
 
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from agentcli.session.project import Project, get_trust_directory
 from agentcli.settings import SERVERS_FILE, get_user_directory
 from agentcli.system.extras import build_extra_command, is_installed
 from agentcli.system.private_file import build_unwritable_error
+from agentcli.system.regular_file import read_regular
 from agentcli.types.errors import SettingsError
 from agentcli.types.settings import Settings
 from agentcli.types.tools import ToolSpec
@@ -86,7 +88,7 @@ def read_entries(
     texts = [
         (text, path, True)
         for path in (get_user_directory() / SERVERS_FILE,)
-        if (text := _read_text(path)) is not None
+        if (text := _read_text(path, read_regular)) is not None
     ]
     if settings.mcp_config is not None:
         texts.insert(0, (_read_required(settings.mcp_config), settings.mcp_config, True))
@@ -163,9 +165,9 @@ def list_known_tools(
     return specs, list(problems)
 
 
-def _read_text(path: Path) -> str | None:
+def _read_text(path: Path, read: Callable[[Path], bytes]) -> str | None:
     try:
-        return path.read_text(encoding="utf-8", errors="replace")
+        return read(path).decode("utf-8", "replace")
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -175,7 +177,7 @@ def _read_text(path: Path) -> str | None:
 
 
 def _read_required(path: Path) -> str:
-    text = _read_text(path)
+    text = _read_text(path, Path.read_bytes)  # it may be a pipe: --mcp-config <(command)
     if text is None:
         raise SettingsError(f"file not found: {path}", hint="--mcp-config FILE")
     return text

@@ -27,6 +27,7 @@ from agentcli.session.sandbox_host import SandboxHost
 from agentcli.session.secret_masking import build_redactor
 from agentcli.settings import SERVERS_FILE, get_user_directory
 from agentcli.system.private_file import write_private
+from agentcli.system.regular_file import read_regular
 from agentcli.types.errors import SettingsError, UsageError
 from agentcli.types.events import Event
 from agentcli.types.settings import Settings
@@ -143,7 +144,7 @@ def _ignore_event(event: Event) -> None:
 def _read_document() -> dict[str, Any]:
     path = get_user_directory() / SERVERS_FILE
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(read_regular(path).decode())
     except FileNotFoundError:
         document = {}
     except (OSError, ValueError, RecursionError) as error:

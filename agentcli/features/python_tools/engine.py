@@ -21,6 +21,7 @@ from agentcli.session.features import SessionFeature
 from agentcli.session.project import Project
 from agentcli.settings import get_user_directory
 from agentcli.system.lazy import compile_later
+from agentcli.system.regular_file import open_regular
 from agentcli.types.errors import ToolError
 from agentcli.types.events import Warned
 from agentcli.types.fast_dataclass import dataclass
@@ -198,6 +199,7 @@ def _load_file(found: PythonTools, path: Path, *, workspace: Path) -> None:
 def _load_factories(path: Path) -> Iterable[ToolFactory]:
     from importlib.util import module_from_spec, spec_from_file_location
 
+    open_regular(path).close()  # importing it would wait for a pipe
     name = f"agentcli_tool_{re.sub(r'[^0-9A-Za-z_]', '_', path.stem)}"
     found = spec_from_file_location(name, path)
     assert found is not None and found.loader is not None, "it ends in .py"

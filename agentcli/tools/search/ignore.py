@@ -8,12 +8,14 @@ files in src.
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import chain, islice, pairwise
 from pathlib import Path
 
 from agentcli.system.git_pointers import find_common_directory, find_git_directory
 from agentcli.system.home import locate_config_home, locate_home
+from agentcli.system.kinds import is_pipe
 from agentcli.system.lazy import compile_later
+from agentcli.system.regular_file import read_regular
 from agentcli.tools.search import globs
 from agentcli.types.fast_dataclass import dataclass
 
@@ -21,6 +23,7 @@ IGNORE_FILES = (".gitignore", ".ignore", ".rgignore")
 """The ignore files of a directory; a later kind overrides an earlier one."""
 
 SIZE_LIMIT_BYTES = 250_000
+FOLDERS_LIMIT = 20_000
 
 _EXCLUDES_FILE = compile_later(r'(?im)^\s*excludesfile\s*=\s*"?\s*(\S+?)\s*"?\s*$')
 
@@ -124,10 +127,25 @@ def _read(path: Path) -> bytes:
     try:
         if not path.is_file():
             return b""
-        with path.open("rb") as file:
-            return file.read(SIZE_LIMIT_BYTES)
+        return read_regular(path, SIZE_LIMIT_BYTES)
     except OSError:
         return b""
+
+
+def find_pipe(directory: Path) -> Path | None:
+    """Return a pipe in place of an ignore file, in a directory or in those above and below it.
+
+    ripgrep waits for whoever would write to it."""
+    below = (Path(folder) for folder, _, _ in islice(os.walk(directory), FOLDERS_LIMIT))
+    return next(
+        (
+            path
+            for folder in chain(directory.parents, below)
+            for path in (*map(folder.joinpath, IGNORE_FILES), folder / ".git/info/exclude")
+            if is_pipe(path)
+        ),
+        None,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,6 +20,8 @@ from typing import IO, Protocol
 from agentcli.system import own_process, process
 from agentcli.system.extras import build_install_command
 from agentcli.system.process import run_to_completion
+from agentcli.system.text import to_printable
+from agentcli.tools.search.ignore import find_pipe
 from agentcli.tools.search.scope import SearchScope
 from agentcli.types.errors import ToolError
 from agentcli.types.fast_dataclass import dataclass
@@ -30,6 +32,7 @@ HINT_TIME_LIMIT_S = 2.0
 RECORD_LIMIT_BYTES = 16_000_000
 """The most that is kept of a record; a longer one is a match in a line of many megabytes."""
 
+_NARROW = "narrow the path or glob"
 _CHUNK_BYTES = 1 << 18
 _OLDEST = 13
 _VERSION_LIMIT_S = 2.0
@@ -166,11 +169,14 @@ class SearchEnd:
     failed: bool
     message: str
     """Its stderr: why it failed, or a remark on its results."""
+    pipe: str = ""
+    """A pipe that it may have waited for."""
 
     def notes(self) -> Iterator[str]:
         """Yield what the model must know about the results."""
         if self.timed_out:
-            yield f"stopped after {self.time_limit_s:g} s: narrow the path or glob"
+            advice = f"{self.pipe} is a pipe, which it waits for" if self.pipe else _NARROW
+            yield f"stopped after {self.time_limit_s:g} s: {advice}"
         if self.message and not self.failed:
             yield self.message
 
@@ -209,7 +215,13 @@ async def run_ripgrep(
         timed_out=timed_out,
         failed=bool(message) and child.returncode > 0,
         message=message,
+        pipe=await asyncio.to_thread(_find_pipe, scope) if timed_out else "",
     )
+
+
+def _find_pipe(scope: SearchScope) -> str:
+    found = find_pipe(scope.cwd)
+    return to_printable(os.path.relpath(found, scope.root)) if found else ""
 
 
 def _start(

@@ -19,6 +19,7 @@ from rich.errors import StyleSyntaxError
 from rich.style import Style
 
 from agentcli.settings import find_theme_file, list_theme_files
+from agentcli.system.regular_file import read_regular
 from agentcli.types.errors import SettingsError
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.ui.render.theme import (
@@ -48,7 +49,7 @@ def load_theme(name: str) -> ThemeFile:
     """Load the theme of a file. Raise SettingsError if there is none, or if it has a fault."""
     path = find_theme_file(name)
     try:
-        written = tomllib.loads(path.read_text(encoding="utf-8"))
+        written = tomllib.loads(read_regular(path).decode())
         return _build_theme(name, written)
     except FileNotFoundError:
         known = ", ".join((*THEMES, *list_theme_files()))

@@ -17,6 +17,7 @@ from agentcli.system.notebook import LIMIT_BYTES as NOTEBOOK_BYTES
 from agentcli.system.notebook import NotNotebook, is_notebook_name, show_notebook
 from agentcli.system.pdf import MAGIC
 from agentcli.system.plain_text import show_controls
+from agentcli.system.regular_file import read_regular
 from agentcli.system.reserved import find_reserved
 from agentcli.types.messages import Image
 from agentcli.ui.images import (
@@ -156,8 +157,8 @@ def _attach_file(path: Path, name: str, line_range: tuple[int, int] | None) -> A
     shown = show_controls(name)
     if not path.is_file():
         return _build_note(f"not attached: {shown} (not a regular file)")
-    with path.open("rb") as file:
-        data = file.read(NOTEBOOK_BYTES + 1 if is_notebook_name(name) else READ_BYTES_MAX)
+    most = NOTEBOOK_BYTES + 1 if is_notebook_name(name) else READ_BYTES_MAX
+    data = read_regular(path, most)
     if detect_image_type(data[:16]):
         return attach_image(path, name)
     if data.startswith(MAGIC):

@@ -7,6 +7,7 @@ from pathlib import Path
 from agentcli.agent.instructions import NAMES, OWN_NAME
 from agentcli.settings import find_theme_file, get_user_directory, list_theme_files
 from agentcli.system.home import shorten_home
+from agentcli.system.regular_file import read_regular
 from agentcli.types.errors import UsageError
 from agentcli.types.events import NoteReason, TurnStarted
 from agentcli.types.settings import Settings
@@ -270,8 +271,8 @@ def _append(path: Path, text: str) -> None:
     if path.is_symlink():
         raise OSError(errno.ELOOP, "it is a link")
     path.parent.mkdir(parents=True, exist_ok=True)
-    before = path.read_text(encoding="utf-8") if path.exists() else ""
-    gap = "" if not before or before.endswith("\n") else "\n"
+    before = read_regular(path) if path.exists() else b""
+    gap = "" if not before or before.endswith(b"\n") else "\n"
     with path.open("a", encoding="utf-8") as file:
         file.write(f"{gap}- {text}\n")
 

@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import pytest
@@ -100,6 +101,7 @@ def test_trees_differ_by_what_is_in_them(tmp_path: Path) -> None:
     (tmp_path / "new" / "sub" / "made").write_text("y\n")
     (tmp_path / "old" / "blob").write_bytes(b"\0\1")
     (tmp_path / "new" / "blob").write_bytes(b"\0\2")
+    os.mkfifo(tmp_path / "new" / "pipe")
     assert diff_trees(tmp_path / "old", tmp_path / "new") == (
         "Binary files a/blob and b/blob differ\n"
         "only in the first: gone\n"

@@ -124,6 +124,20 @@ def test_slow_search_is_stopped(tmp_path: Path) -> None:
     assert raised.value.kind is ErrorKind.TIMEOUT
 
 
+@pytest.mark.parametrize("name", ["sub/.ignore", ".git/info/exclude", "../.gitignore"])
+def test_search_that_waits_for_a_pipe_names_it(tmp_path: Path, name: str) -> None:
+    top = tmp_path / "top"
+    (top / "sub").mkdir(parents=True)
+    (top / ".git/info").mkdir(parents=True)
+    os.mkfifo(top / name)
+    silent = acting("time.sleep(600)", time_limit_s=0.01)
+    with pytest.raises(ToolError) as raised:
+        grep(top, silent, pattern="x", mode="count")
+    assert str(raised.value).endswith(
+        f"stopped after 0.01 s: {name} is a pipe, which it waits for."
+    )
+
+
 def test_notes_tell_what_was_not_searched() -> None:
     finish = SearchEnd(
         time_limit_s=20.0, timed_out=True, failed=False, message="files not searched: 2"

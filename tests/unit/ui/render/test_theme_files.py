@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,12 @@ def test_file_changes_some_styles_of_a_theme(themes: Path) -> None:
     assert {str(kind) for kind in changed} >= {"Token.Keyword"}
     settings = load_settings({"theme": "mocha"}, workspace=themes)
     assert settings.theme == "mocha"
+
+
+def test_pipe_is_no_theme(themes: Path) -> None:
+    os.mkfifo(themes / "pipe.toml")
+    with pytest.raises(SettingsError, match="Not a regular file"):
+        load_theme("pipe")
 
 
 def test_terminal_with_few_colours_gets_the_usual_ones(themes: Path) -> None:
