@@ -160,6 +160,9 @@ class PolicyDecider:
         for rule in self._list_rules("deny"):
             if rule.judge_likeness(subject) is Likeness.YES:
                 return _make_verdict(rule, subject, decision="deny", says="forbids it")
+            if rule.concerns_content(subject):
+                says = f"forbids reading it, {_explain_need(subject)}"
+                return _make_verdict(rule, subject, decision="deny", says=says)
         return None
 
     def _ask(self, subject: CallSubject) -> Verdict | None:
@@ -167,6 +170,9 @@ class PolicyDecider:
         for rule in self._list_rules("ask"):
             if rule.judge_likeness(subject) is Likeness.YES:
                 return _make_verdict(rule, subject, decision="ask", says="requires approval")
+            if rule.concerns_content(subject):
+                says = f"requires approval to read it, {_explain_need(subject)}"
+                return _make_verdict(rule, subject, decision="ask", says=says)
         if subject.caution:
             reason = f"the provider wants you to confirm it: {subject.caution}"
             return Verdict(decision="ask", by="rule", reason=reason)
@@ -194,7 +200,7 @@ class PolicyDecider:
         if self._was_seen(subject):
             return None
         for rule in self._list_rules("judge"):
-            if rule.judge_likeness(subject) is Likeness.YES:
+            if rule.judge_likeness(subject) is Likeness.YES or rule.concerns_content(subject):
                 verdict = _make_verdict(
                     rule, subject, decision="ask", says="asks a model to decide"
                 )
@@ -408,6 +414,10 @@ def _why_not_editable(subject: CallSubject) -> str | None:
         if is_protected(root, reach.real.relative_to(root).parts):
             return f"{reach.written} belongs to git or to agentcli's settings"
     return None if subject.paths else "the path is unknown"
+
+
+def _explain_need(subject: CallSubject) -> str:
+    return f"and {subject.tool} needs to know what is in it"
 
 
 def _make_verdict(

@@ -3,7 +3,8 @@
     bash(pytest:*)      commands that begin with these words
     bash(make lint)     exactly this command
     edit(src/**)        edit_file, write_file and apply_patch on these paths
-    read(**/.env*)      read_file, grep and find_files
+    read(**/.env*)      read_file, grep and find_files; asked about or denied, also what shows
+                        lines of a file: edit_file, and apply_patch that updates it
     mcp(github:*)       tools of an MCP server; github__create_issue for one of them
     tool(weather)       a tool of the user's own, in Python
     bash                every call of this tool
@@ -191,13 +192,20 @@ class PermissionRule:
             line = subject.line or subject.typed
             if self.command is not None and line is not None:
                 return self.command.judge_likeness(line, subject.command)
-            if self.path is not None:
-                touched = [
-                    self._touches(reach, root) for reach in subject.paths for root in subject.roots
-                ]
-                return Likeness.YES if any(touched) or not touched else Likeness.NO
-            return Likeness.YES
+            return self._judge_paths(subject.paths, subject)
         return self._judge_words(subject)
+
+    def concerns_content(self, subject: CallSubject) -> bool:
+        """Return whether it is about reading a file that the call changes in part."""
+        return self.tools >= READING and any(
+            self._judge_paths((reach,), subject) is Likeness.YES for reach in subject.changed
+        )
+
+    def _judge_paths(self, paths: Collection[ReachedPath], subject: CallSubject) -> Likeness:
+        if self.path is None:
+            return Likeness.YES
+        touched = [self._touches(reach, root) for reach in paths for root in subject.roots]
+        return Likeness.YES if any(touched) or not touched else Likeness.NO
 
     def _covers(self, reach: ReachedPath, subject: CallSubject) -> bool:
         if self.path is None:

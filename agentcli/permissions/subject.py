@@ -26,6 +26,7 @@ WRITE_STDIN = "write_stdin"
 KNOWN_TOOLS = frozenset(OWN_TOOLS)
 
 _PATCHED_FILE = compile_later(r"^\s*\*\*\*\s*(?:(?:Add|Update|Delete) File|Move to):(.+)$", re.M)
+_UPDATED_FILE = compile_later(r"^\s*\*\*\*\s*Update File:\s*(.+?)\s*$", re.M)
 _MCP_SOURCE = "mcp "
 
 
@@ -52,6 +53,8 @@ class CallSubject:
     """The MCP server; empty for our own tools."""
     server_tool: str = ""
     paths: tuple[ReachedPath, ...] = ()
+    changed: tuple[ReachedPath, ...] = ()
+    """Those that are changed in part: an answer may show lines that they have."""
     command: str = ""
     line: ShellLine | None = None
     typed: ShellLine | None = None
@@ -138,6 +141,7 @@ class SubjectFactory:
         command = _read_field(args, "command") if is_shell else ""
         typed = _read_field(args, "input") if is_input else ""
         paths = () if server else _list_paths(tool, args)
+        changed = () if server else _list_changed_paths(tool, args)
         return CallSubject(
             tool=tool,
             effect=effect,
@@ -145,10 +149,8 @@ class SubjectFactory:
             cwd=self._cwd(),
             server=server,
             server_tool=find_server_tool(tool, args, server) if server else "",
-            paths=tuple(
-                self.reach(self._root / expand_own_home(text), finds=tool in READING)
-                for text in paths
-            ),
+            paths=self._reach_all(paths, finds=tool in READING),
+            changed=self._reach_all(changed),
             command=command or typed,
             line=parse_line(command) if is_shell else None,
             typed=parse_line(typed) if typed else None,
@@ -185,6 +187,10 @@ class SubjectFactory:
         """Return real paths, without those in the commands' own temporary directory."""
         reached = (self.reach(path, finds=True) for path in paths)
         return tuple(found.real for found in reached if not found.is_temporary)
+
+    def _reach_all(self, paths: Iterable[str], *, finds: bool = False) -> tuple[ReachedPath, ...]:
+        located = (self._root / expand_own_home(text) for text in paths)
+        return tuple(self.reach(path, finds=finds) for path in located)
 
     def reach(self, path: Path, *, finds: bool = False) -> ReachedPath:
         """Return what a path means. With `finds` it is about something that exists already: a
@@ -246,15 +252,26 @@ def _list_paths(tool: str, args: Any) -> Sequence[str]:
     return [path, *([f"{path}/{glob}"] if glob and tool == "grep" else [])] if path else []
 
 
+def _list_changed_paths(tool: str, args: Any) -> Sequence[str]:
+    """Return the paths that a call changes in part, so that it must know what they have."""
+    if tool == "apply_patch":
+        changed = getattr(args, "changed_paths", None)
+        return _UPDATED_FILE.findall(_read_patch(args)) if changed is None else changed
+    return _list_paths(tool, args) if tool == "edit_file" else []
+
+
 def find_patched_paths(args: Any) -> Sequence[str]:
     """Return the paths that the tool found in the patch, or else those that the patch names."""
     paths = getattr(args, "paths", None)
     if isinstance(paths, tuple | list):
         return [str(path) for path in paths]
-    text = (
-        args if isinstance(args, str) else _read_field(args, "patch") or _read_field(args, "input")
-    )
-    return [path.strip() for path in _PATCHED_FILE.findall(text)]
+    return [path.strip() for path in _PATCHED_FILE.findall(_read_patch(args))]
+
+
+def _read_patch(args: Any) -> str:
+    if isinstance(args, str):
+        return args
+    return _read_field(args, "patch") or _read_field(args, "input")
 
 
 def find_server_tool(tool: str, args: Any, server: str) -> str:

@@ -154,7 +154,7 @@ class Workspace:
         find_unsaved: Callable[[Path], UnsavedText | None] | None = None,
     ) -> None:
         """`protected` are paths that are not written, even if they are in the workspace.
-        `hides` says which files a search must skip as if they did not exist. `find_temporary`
+        `hides` says which files searches and hints skip as if they did not exist. `find_temporary`
         returns the temporary files of commands, which tools may read and write, too. `added`
         returns the directories that belong to the workspace by now. `find_unsaved` returns what an
         editor has of a file, if it is not saved."""
@@ -312,7 +312,8 @@ class Workspace:
 
     def find_near(self, given: str) -> str | None:
         """Return the closest existing path to one that does not exist, if any is close."""
-        return find_closest_path(self.root, given)
+        near = find_closest_path(self.root, given)
+        return None if near and self.hides and self.hides(self.root / near) else near
 
     def build_missing_error(self, path: WorkspacePath) -> ToolError:
         hint = _hint_form(path) or (self._hint(path.relative) if path.root == self.root else "")

@@ -43,8 +43,17 @@ class Patch:
 
     @property
     def paths(self) -> list[str]:
-        targets = [change.move_to for change in self.changes if isinstance(change, Update)]
+        targets = [change.move_to for change in self._updates]
         return [*(change.path for change in self.changes), *filter(None, targets)]
+
+    @property
+    def changed_paths(self) -> list[str]:
+        """The files of which a refusal may show lines."""
+        return [change.path for change in self._updates]
+
+    @property
+    def _updates(self) -> list[Update]:
+        return [change for change in self.changes if isinstance(change, Update)]
 
 
 class ApplyPatch:

@@ -247,8 +247,12 @@ def test_why_it_cannot_be_done_is_not_told_of_a_file_that_may_not_be_read(
     person, reading = Person([NO]), ("read(**/.env)",)
     is_asked = rule == "ask"
     court = court_of(root, person=person, ask=reading * is_asked, deny=reading * (not is_asked))
-    assert court.hear("edit_file", path=".env", impossible=True) == NO
+    assert court.hear("write_file", path=".env", impossible=True) == NO
     assert [question.preview for question in person.questions] == [None]
+    person.answers.append(NO)
+    edited = court.hear("edit_file", path=".env", impossible=True)
+    assert (edited.decision, edited.by) == ("deny", "user" if is_asked else "rule")
+    assert [question.preview for question in person.questions] == [None] * (1 + is_asked)
 
 
 def test_yes_for_the_session_covers_the_next_one(root: Path) -> None:

@@ -7,6 +7,8 @@ from agentcli.permissions.decide import CommandTerms, PolicyDecider
 from agentcli.permissions.readonly import ReadProver
 from agentcli.permissions.rules import PermissionRule, RuleDecision, RuleError, parse_rule
 from agentcli.permissions.subject import CallSubject, SubjectFactory
+from agentcli.tools.apply_patch import Patch
+from agentcli.tools.patch.parser import parse_patch
 from agentcli.types.tools import Effect
 from agentcli.types.verdicts import Verdict
 from tests.unit.permissions import work
@@ -50,6 +52,10 @@ class _Bench:
     def edit(self, path: str, tool: str = "edit_file") -> str:
         subject = self.subjects.build(tool, {"path": path}, effect=Effect.WRITE)
         return self.decider.decide(subject, mode="ask").decision
+
+    def patch(self, text: str) -> Verdict:
+        subject = self.subjects.build("apply_patch", {"patch": text}, effect=Effect.WRITE)
+        return self.decider.decide(subject, mode="ask")
 
 
 @pytest.fixture
@@ -320,6 +326,42 @@ def test_rule_about_reading_holds_for_commands_that_name_the_path(root: Path) ->
     assert _Bench(root, [_rule("read(src/k)", "deny")], cwd=root / "src").bash(
         "cat k"
     ).decision == ("deny")
+
+
+@pytest.mark.parametrize("decision", ["deny", "ask"])
+def test_rule_about_reading_holds_for_edits_that_show_lines(
+    decision: RuleDecision, root: Path
+) -> None:
+    (root / "link").symlink_to(".env")
+    bench = _Bench(root, [_rule("edit"), _rule("read(**/.env*)", decision)])
+    patches = {
+        "*** Update File: src/.env\n": decision,
+        "*** Update File: .env\n*** Move to: a\n": decision,
+        "*** Add File: a\n+x\n*** Update File: link\n": decision,
+        "*** Update File: a\n*** Move to: .env\n": "allow",
+        "*** Add File: .env\n+x\n": "allow",
+        "*** Delete File: .env\n": "allow",
+    }
+
+    assert [bench.edit(path) for path in (".env", "link", "a")] == [decision, decision, "allow"]
+    assert bench.edit(".env", "write_file") == "allow"
+    assert {text: bench.patch(text).decision for text in patches} == patches
+    says = {"deny": "forbids reading it", "ask": "requires approval to read it"}[decision]
+    assert bench.patch("*** Update File: .env\n").reason == (
+        f"rule {decision} read(**/.env*) {says}, and apply_patch needs to know what is in it"
+    )
+    parsed = Patch(
+        changes=parse_patch("*** Begin Patch\n*** Update File: .env\n@@\n-a\n*** End Patch")
+    )
+    subject = bench.subjects.build("apply_patch", parsed, effect=Effect.WRITE)
+    assert bench.decider.decide(subject, mode="auto").decision == decision
+
+
+def test_rule_that_allows_reading_allows_no_edit(root: Path) -> None:
+    bench = _Bench(root, [_rule("read"), _rule("grep(a)", "deny"), _rule("read_file(a)", "deny")])
+
+    assert bench.edit("a") == "ask"
+    assert bench.patch("*** Update File: a\n").decision == "ask"
 
 
 def test_mcp_rules_are_about_servers_and_their_tools(root: Path) -> None:

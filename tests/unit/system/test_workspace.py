@@ -295,3 +295,11 @@ def test_home_is_where_the_workspace_may_be(
     assert workspace.locate("~/proj/src/a.py").relative == "src/a.py"
     assert refusal(workspace.locate, "~/other").startswith("~/other is outside the workspace.")
     assert workspace.locate("~other").relative == "~other"
+
+
+def test_hint_names_no_file_that_is_hidden(tmp_path: Path) -> None:
+    (tmp_path / "secret.txt").touch()
+    (tmp_path / "public.txt").touch()
+    workspace = Workspace(tmp_path, hides=lambda path: path.name == "secret.txt")
+    assert refusal(content, workspace, "secrets.txt") == "No such file: secrets.txt."
+    assert refusal(content, workspace, "publik.txt").endswith("Did you mean public.txt?")
