@@ -52,15 +52,15 @@ def load_rules(
     path: Path, *, source: Source, must_exist: bool = False
 ) -> tuple[PermissionRule, ...]:
     """Load a file that has only rules. Raise SettingsError."""
-    if not path.exists() and not must_exist:
-        return ()
     try:
         # The file of an option may be a pipe: --policy <(command).
         data = path.read_bytes() if must_exist else read_regular(path)
     except OSError as error:
+        if isinstance(error, FileNotFoundError) and not must_exist:
+            return ()
         raise SettingsError(
             f"cannot read the rules in {path}: {error.strerror}",
-            hint="--policy FILE, with a file that you can read",
+            hint="--policy FILE, with a file that you can read" if must_exist else f"ls -l {path}",
         ) from None
     return parse_rules(data, path, source=source)
 

@@ -163,7 +163,7 @@ def _load_all_rules(settings: Settings, project: Project | None) -> "tuple[Permi
         *(load_project_rules(project, settings.workspace) if project else ()),
     )
     given = settings.policy or settings.allow or settings.deny or settings.network
-    if not (own.exists() or given):
+    if not (os.path.lexists(own) or given):
         return theirs
     from agentcli.permissions import policy
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from agentcli.agent.toolset import Load
     from agentcli.session.builtin_tools import BuiltinTools
     from agentcli.session.parts import SessionParts
+    from agentcli.session.project import Project
     from agentcli.tools.read_file import OutlineFile
     from agentcli.types.events import ContextNote, Warned
     from agentcli.types.messages import Image
@@ -137,6 +138,21 @@ TOOL_LISTS = (
 )
 """The modules that list tools from elsewhere. `list_known_tools(settings, project)` of each returns
 their specs, as known without asking any server, and problems for the user."""
+
+
+def list_foreign_tools(
+    settings: "Settings", project: "Project | None"
+) -> "tuple[list[ToolSpec], list[str]]":
+    """Return the tools that are not built in, and problems with where they come from.
+
+    Raise SettingsError if a file that configures them cannot be read."""
+    specs: list[ToolSpec] = []
+    problems: list[str] = []
+    for module in TOOL_LISTS:
+        known, bad = import_module(module).list_known_tools(settings, project)
+        specs += known
+        problems += bad
+    return specs, problems
 
 
 # Slash commands of the interactive session

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from agentcli.sandbox.choose import SandboxScope, describe_layers
-from tests.support.program import PROGRAM, agentcli, environment
+from tests.support.program import PROGRAM, agentcli, environment, script
 
 READ_ONLY = 'mount --bind "$1" "$1" && mount -o remount,bind,ro "$1" && exec "$2" doctor -C "$1"'
 
@@ -70,6 +70,46 @@ def test_settings_that_cannot_be_used_are_one_failed_check(tmp_path: Path) -> No
     ) in ran.out
     assert "workspace  " in ran.out
     assert ran.code == 3
+
+
+BAD_RULE = '[[rule]]\ndecision = "never"\nrule = "bash"\n'
+LOOP = "a link to itself"
+OWN, PROJECT = ".config/agentcli", "work/.agentcli"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "finding"),
+    [
+        (f"{OWN}/rules.toml", BAD_RULE, "FAIL  rules      "),
+        (f"{OWN}/rules.toml", "\0", "FAIL  rules      "),
+        (f"{OWN}/rules.toml", LOOP, "FAIL  rules      "),
+        (f"{OWN}/hooks.json", "{", "FAIL  hooks      "),
+        (f"{OWN}/mcp.json", LOOP, "FAIL  tools      "),
+        (f"{OWN}/mcp.json", "{", "warn  tools      0 besides the built-in ones; "),
+        (f"{OWN}/tools/mine.py", "(", "warn  tools      0 besides the built-in ones; "),
+        (f"{PROJECT}/settings.toml", 'mode = "fast"', "FAIL  project    "),
+        (f"{PROJECT}/rules.toml", BAD_RULE, "FAIL  project    "),
+        (f"{PROJECT}/hooks.json", "{", "FAIL  project    "),
+        (f"{PROJECT}/mcp.json", "{", "warn  tools      0 besides the built-in ones; "),
+    ],
+)
+def test_file_that_a_run_cannot_use_is_found(
+    name: str, text: str, finding: str, tmp_path: Path
+) -> None:
+    workspace, file = tmp_path / "work", tmp_path / name
+    workspace.mkdir()
+    file.parent.mkdir(parents=True)
+    if text == LOOP:
+        file.symlink_to(file)
+    else:
+        file.write_text(text)
+    assert agentcli("trust", workspace, home=tmp_path).code in (0, 2)
+    options = ("--model", script(tmp_path / "s.json", ["Done."]), "-C", workspace)
+    ran = agentcli("run", *options, "go", home=tmp_path)
+    said = agentcli("doctor", *options, home=tmp_path)
+    (line,) = (one for one in said.out.splitlines() if one.startswith(finding))
+    assert line.removeprefix(finding) in ran.err
+    assert said.code == ran.code == (3 if finding.startswith("FAIL") else 0)
 
 
 def test_root_directory_as_workspace_is_no_failure_of_the_doctor(tmp_path: Path) -> None:

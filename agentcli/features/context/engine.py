@@ -10,7 +10,7 @@ from agentcli.agent.history import PINNED, SUMMARIZED, History, build_messages
 from agentcli.agent.model_client import load_system_prompt
 from agentcli.agent.request_size import count_message_tokens, count_spec_tokens
 from agentcli.agent.toolset import Toolset
-from agentcli.features.context.tools import fail_if_called, list_foreign_tools
+from agentcli.features.context.tools import fail_if_called
 from agentcli.log.reader import read_valid_part
 from agentcli.log.sessions import find_session_to_read
 from agentcli.session.configuration import Configuration, load_configuration
@@ -20,6 +20,7 @@ from agentcli.session.context_sources import (
     is_foreign,
     load_roles,
 )
+from agentcli.session.features import list_foreign_tools
 from agentcli.session.model import SCRIPT, choose_model, find_window
 from agentcli.session.tool_catalog import ToolCatalog
 from agentcli.settings import load_settings

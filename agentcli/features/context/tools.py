@@ -3,15 +3,14 @@
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 
 from agentcli.agent.request_size import count_spec_tokens
 from agentcli.agent.toolset import Toolset
 from agentcli.session.context_sources import build_delegate_spec
-from agentcli.session.features import TOOL_LISTS
+from agentcli.session.features import list_foreign_tools
 from agentcli.session.plugins import load_plugins
-from agentcli.session.project import Project, load_project
+from agentcli.session.project import load_project
 from agentcli.session.tool_catalog import ToolCatalog
 from agentcli.settings import load_settings
 from agentcli.system.plain_text import show_controls
@@ -44,19 +43,6 @@ def list_usual_tools(settings: Settings) -> tuple[Toolset, list[str]]:
     catalogue = ToolCatalog(toolset, window_tokens=None)
     catalogue.admit((spec, fail_if_called) for spec in foreign)
     return toolset, problems
-
-
-def list_foreign_tools(
-    settings: Settings, project: Project | None
-) -> tuple[list[ToolSpec], list[str]]:
-    """Return the tools that are not built in, and problems with where they come from."""
-    specs: list[ToolSpec] = []
-    problems: list[str] = []
-    for module in TOOL_LISTS:
-        known, bad = import_module(module).list_known_tools(settings, project)
-        specs += known
-        problems += bad
-    return specs, problems
 
 
 def fail_if_called() -> Tool:

@@ -12,6 +12,7 @@ from typing import Literal
 
 from agentcli import __version__
 from agentcli.log.paths import locate_sessions
+from agentcli.permissions.policy import load_rules
 from agentcli.sandbox.choose import LayerFinding as Layer
 from agentcli.sandbox.choose import (
     Remedy,
@@ -20,12 +21,20 @@ from agentcli.sandbox.choose import (
     explain_unwritable_workspace,
 )
 from agentcli.sandbox.homes import find_home, find_homes_directory
-from agentcli.session.configuration import read_user_hooks
+from agentcli.session.configuration import load_configuration, read_user_hooks
+from agentcli.session.features import list_foreign_tools
 from agentcli.session.managed import describe_managed
 from agentcli.session.model import open_model
-from agentcli.session.project import DIRECTORY, load_project, load_project_rules
+from agentcli.session.project import (
+    DIRECTORY,
+    apply_project,
+    load_project,
+    load_project_hooks,
+    load_project_rules,
+)
 from agentcli.settings import (
     HOOKS_FILE,
+    RULES_FILE,
     SETTINGS_FILE,
     RawValues,
     build_settings,
@@ -80,8 +89,7 @@ def check_machine(
     yield _check_state()
     yield _check_settings_file(fault)
     yield from _check_managed()
-    yield _check_hooks()
-    yield _check_project(settings)
+    yield from _check_configuration(settings)
     bash, git = (find_program(name, beside=settings.workspace) for name in ("bash", "git"))
     yield _check_program(
         "bash", bash, "the bash tool cannot run", "apt-get install bash", needed=True
@@ -131,6 +139,40 @@ def _check_managed() -> Iterator[HealthCheck]:
         yield HealthCheck(subject="policy", words=str(error), status="FAIL", fix=error.hint)
 
 
+def _check_configuration(settings: Settings) -> Iterator[HealthCheck]:
+    """Yield the findings about all that a run loads, each file once."""
+    found = [_check_rules(), _check_hooks(), _check_project(settings), _check_tools(settings)]
+    yield from found
+    try:
+        load_configuration(settings, uses_hooks=True)
+    except AgentError as error:
+        if str(error) not in [one.words for one in found]:
+            yield HealthCheck(subject="setup", words=str(error), status="FAIL", fix=error.hint)
+
+
+def _check_rules() -> HealthCheck:
+    path = get_user_directory() / RULES_FILE
+    try:
+        rules = load_rules(path, source="user")
+    except AgentError as error:
+        return HealthCheck(subject="rules", words=str(error), status="FAIL", fix=error.hint)
+    return HealthCheck(
+        subject="rules", words=f"{len(rules)} in {path}" if rules else f"none ({path})"
+    )
+
+
+def _check_tools(settings: Settings) -> HealthCheck:
+    """Return the tools of servers and of the user, as far as they are known."""
+    try:
+        specs, problems = list_foreign_tools(settings, load_project(settings.workspace))
+    except AgentError as error:
+        return HealthCheck(subject="tools", words=str(error), status="FAIL", fix=error.hint)
+    words = f"{len(specs)} besides the built-in ones"
+    if problems:
+        return HealthCheck(subject="tools", words="; ".join((words, *problems)), status="warn")
+    return HealthCheck(subject="tools", words=words)
+
+
 def _check_hooks() -> HealthCheck:
     path = get_user_directory() / HOOKS_FILE
     try:
@@ -148,7 +190,9 @@ def _check_hooks() -> HealthCheck:
 def _check_project(settings: Settings) -> HealthCheck:
     try:
         project = load_project(settings.workspace)
-        load_project_rules(project)
+        apply_project(settings, project)
+        load_project_rules(project, settings.workspace)
+        load_project_hooks(project)
     except AgentError as error:
         return HealthCheck(subject="project", words=str(error), status="FAIL", fix=error.hint)
     if project is None:
