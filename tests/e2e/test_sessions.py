@@ -271,6 +271,25 @@ def test_sessions_directory_that_cannot_be_written_is_an_error_with_a_way_out(de
     assert "XDG_STATE_HOME" in ran.err
 
 
+def test_session_is_shown_with_what_its_commands_changed(desk: Desk) -> None:
+    calls = [
+        {"read_file": {"path": "a.txt"}},
+        {"edit_file": {"path": "a.txt", "old_text": "one", "new_text": "two"}},
+        {"bash": {"command": "echo 3 >> a.txt; mkdir -p d/empty; echo x > d/new"}},
+        {"bash": {"command": "mkdir many; cd many; touch $(seq 60)"}},
+    ]
+    options = ("--mode", "auto", "--sandbox", "off")
+    assert desk.run([*({"calls": [call]} for call in calls), "Done."], *options).code == 0
+    shown = desk.ask("sessions", "show", desk.log.parent.name).out.splitlines()
+    changed = [line.split("changed    ")[1] for line in shown if line.startswith("  changed ")]
+    assert changed[:3] == ["a.txt +1 -1", "d/empty", "d/new"]
+    assert changed[3].startswith("many/")
+    assert (len(changed), changed[-1]) == (42, "22 more: agentcli undo --list")
+    told = json.loads(desk.ask("sessions", "show", desk.log.parent.name, "--json").out)
+    assert list(told["changed"]) == ["a.txt"]
+    assert told["other_changes"][:3] == ["a.txt", "d/empty", "d/new"]
+
+
 def test_sessions_are_listed_named_searched_shown_and_deleted(desk: Desk) -> None:
     desk.run(["The secret of tea."], prompt="tell me\nabout tea")
     name = desk.log.parent.name

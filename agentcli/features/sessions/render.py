@@ -3,8 +3,8 @@
 import json
 import shutil
 import sys
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Iterable, Iterator
+from pathlib import Path, PurePath
 from typing import Any
 
 from agentcli.log.checkpoint.keep import forget_session
@@ -23,8 +23,16 @@ from agentcli.sandbox.contents import remove_directory
 from agentcli.session.start import add_fact
 from agentcli.system.plain_text import show_controls
 from agentcli.types.errors import Exit, SettingsError, UsageError
-from agentcli.types.events import Fact, SessionNamed, TurnEnded, TurnStarted
+from agentcli.types.events import (
+    CallJudged,
+    Checkpointed,
+    Fact,
+    SessionNamed,
+    TurnEnded,
+    TurnStarted,
+)
 from agentcli.types.messages import UserMessage
+from agentcli.types.own_tools import EDITING
 from agentcli.types.verdicts import Verdict
 from agentcli.types.words import pluralize
 from agentcli.ui.render.wording import describe_decision, format_age
@@ -156,6 +164,9 @@ def write_json(value: Any) -> None:
 # One session in summary: its prompts, its calls, its cost.
 
 
+PATHS_SHOWN = 40
+
+
 def show_session(named: str | None, *, as_json: bool) -> None:
     paths = find_session_to_read(named)
     summary, recorded = summarize(paths), read_valid_part(paths.log)
@@ -170,7 +181,8 @@ def show_session(named: str | None, *, as_json: bool) -> None:
         tally(fact)
     if as_json:
         turns = [{"prompt": prompt, "ending": ending} for prompt, ending in _list_turns(facts)]
-        write_json({**build_session_json(summary), "prompts": turns, **_build_totals_json(tally)})
+        totals = _build_totals_json(tally) | {"other_changes": _find_other_changes(facts)[0]}
+        write_json({**build_session_json(summary), "prompts": turns, **totals})
     else:
         sys.stdout.write("\n".join(_describe_session(summary, facts, tally)) + "\n")
     if recorded.fault is not None:
@@ -215,6 +227,7 @@ def _describe_session(summary: SessionSummary, facts: list[Fact], tally: Tally) 
             f"  changed    {show_controls(path)} +{added} -{removed}"
             for path, (added, removed) in tally.changed.items()
         ),
+        *_render_other_changes(facts, tally),
         *(
             f"  denied     {call.name}: {show_controls(_describe_denial(verdict))}"
             for call, verdict in tally.denials
@@ -230,6 +243,36 @@ def _describe_session(summary: SessionSummary, facts: list[Fact], tally: Tally) 
             else []
         ),
     ]
+
+
+def _render_other_changes(facts: Iterable[Fact], tally: Tally) -> Iterator[str]:
+    found, more = _find_other_changes(facts)
+    paths = [path for path in found if path not in tally.changed]
+    for path in paths[:PATHS_SHOWN]:
+        yield f"  changed    {show_controls(path)}"
+    if more := more + max(len(paths) - PATHS_SHOWN, 0):
+        yield f"  changed    {more} more: agentcli undo --list"
+
+
+def _find_other_changes(facts: Iterable[Fact]) -> tuple[list[str], int]:
+    """Return the paths that commands changed, and all else without a diff, and how many others.
+
+    A directory counts only if nothing in it changed."""
+    tools: dict[str, str] = {}
+    paths: dict[str, None] = {}
+    more = 0
+    for fact in facts:
+        match fact:
+            case CallJudged(call=call):
+                tools[call.id] = call.name
+            case Checkpointed() if tools.get(fact.call_id) not in EDITING:
+                root = f"{fact.root}/" if fact.root else ""
+                paths |= dict.fromkeys(f"{root}{path}" for path in fact.paths)
+                more += fact.paths_total - len(fact.paths)
+            case _:
+                pass
+    parents = {str(parent) for path in paths for parent in PurePath(path).parents}
+    return [path for path in paths if path not in parents], more
 
 
 def _describe_denial(verdict: Verdict) -> str:
