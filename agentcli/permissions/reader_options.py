@@ -59,8 +59,13 @@ class ReaderOptions:
             takes_numbers=takes_numbers,
         )
 
-    def list_operands(self, words: Sequence[ShellWord]) -> list[ShellWord]:
-        """Return the words that are neither options nor their values. Raise Unproven."""
+    def list_operands(
+        self, words: Sequence[ShellWord], *, takes_globs: bool = False
+    ) -> list[ShellWord]:
+        """Return the words that are neither options nor their values. Raise Unproven.
+
+        With `takes_globs`, a value may be a glob: it does no harm if all but one of the names that
+        it matches are operands."""
         operands: list[ShellWord] = []
         rest = list(words)
         while rest:
@@ -70,7 +75,7 @@ class ReaderOptions:
             if not word.text.startswith("-") or word.text == "-":
                 operands.append(word)
             elif self._wants_value(word.text):
-                _take_value(word.text, rest)
+                _take_value(word.text, rest, takes_globs=takes_globs)
         return operands
 
     def _wants_value(self, text: str) -> bool:
@@ -104,9 +109,11 @@ class ReaderOptions:
         raise Unproven(f"option {name}")
 
 
-def _take_value(option: str, rest: list[ShellWord]) -> None:
+def _take_value(option: str, rest: list[ShellWord], *, takes_globs: bool) -> None:
     if not rest:
         raise Unproven(f"option {option} without a value")
+    if not takes_globs:
+        refuse_globs(rest[:1])
     value = rest.pop(0).text
     # If some version of the program takes no value here, this word must not be an option.
     if value.startswith("-") and value != "-" and not _NUMBER.fullmatch(value):

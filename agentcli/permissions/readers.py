@@ -62,18 +62,23 @@ _SED_OPTIONS = ReaderOptions.parse("-nEr -e: --quiet --silent --regexp-extended 
 
 def check_sed(words: Sequence[ShellWord]) -> None:
     refuse_unsafe_globs(words)
-    operands = [word.text for word in _SED_OPTIONS.list_operands(words)]
-    scripts = _collect_values(words, ("-e", "--expression")) or operands[:1]
-    if not scripts or not all(map(_SED_SCRIPT.fullmatch, scripts)):
+    operands = _SED_OPTIONS.list_operands(words)
+    given = _collect_values(words, ("-e", "--expression"))
+    if given and any(word.text.startswith("-") for word in _skip_to(operands, words)):
+        # Where options end at the first operand, that is the script.
+        raise Unproven("an option after a file")
+    scripts = given or operands[:1]
+    refuse_globs(scripts)  # bash may put the name of a file there, which is another script
+    if not scripts or not all(_SED_SCRIPT.fullmatch(script.text) for script in scripts):
         raise Unproven("a script that may do more than print")
 
 
-def _collect_values(words: Sequence[ShellWord], options: Sequence[str]) -> list[str]:
+def _collect_values(words: Sequence[ShellWord], options: Sequence[str]) -> list[ShellWord]:
     """Return the values given in a separate word. Raise Unproven for other spellings."""
-    values: list[str] = []
+    values: list[ShellWord] = []
     for word, following in pairwise([*words, ShellWord("")]):
         if word.text in options:
-            values.append(following.text)
+            values.append(following)
         elif word.text.startswith(tuple(options)) or re.match(r"-[nEr]+e", word.text):
             raise Unproven(f"option {word.text}")
     return values
@@ -88,10 +93,11 @@ _AWK_SCRIPT = compile_later(rf"{_AWK_LINES}|(?:{_AWK_LINES} ?)?{_AWK_PRINT}")
 
 def check_awk(words: Sequence[ShellWord]) -> None:
     refuse_unsafe_globs(words)
-    operands = [word.text for word in ReaderOptions.parse("-F:").list_operands(words)]
-    if not operands or not _AWK_SCRIPT.fullmatch(operands[0]):
+    operands = ReaderOptions.parse("-F:").list_operands(words)
+    refuse_globs(operands[:1])
+    if not operands or not _AWK_SCRIPT.fullmatch(operands[0].text):
         raise Unproven("a program that may do more than print fields")
-    if any(name.startswith("/inet") for name in operands[1:]):
+    if any(name.text.startswith("/inet") for name in operands[1:]):
         raise Unproven("/inet (opens a network connection)")
 
 
@@ -110,6 +116,7 @@ def check_jq(words: Sequence[ShellWord]) -> None:
     while rest:
         word = rest.pop(0)
         if word.text in _JQ_TWO_VALUES:
+            refuse_globs(rest[:2])
             del rest[:2]
         else:
             kept.append(word)
@@ -169,12 +176,17 @@ class ReaderForm:
         if self.most is not None:
             refuse_globs(words)
         refuse_unsafe_globs(words, may_become_options=self.harmless, in_values=True)
-        operands = _parse_options(self.options).list_operands(words)
-        if operands and self.most is not None:
+        operands = _parse_options(self.options).list_operands(words, takes_globs=self.harmless)
+        if self.most is not None:
             # Not every version of a program looks for options after the first operand.
-            rest = words[list(words).index(operands[0]) :]
+            rest = _skip_to(operands, words)
             if len(rest) > self.most:
                 raise Unproven(f"operand {rest[self.most].text}")
+
+
+def _skip_to(operands: Sequence[ShellWord], words: Sequence[ShellWord]) -> Sequence[ShellWord]:
+    """Return the words from the first operand on."""
+    return words[list(words).index(operands[0]) :] if operands else ()
 
 
 @cache
@@ -196,8 +208,7 @@ def _build_form_check(*forms: str) -> Callable[[Sequence[ShellWord]], None]:
     """Return a check that accepts exactly one of these forms and nothing else."""
 
     def check(words: Sequence[ShellWord]) -> None:
-        given = " ".join(word.text for word in words)
-        if given not in forms:
+        if [word.text for word in words] not in [form.split() for form in forms]:
             raise Unproven(f"arguments other than {' or '.join(forms) or 'none'}")
 
     return check

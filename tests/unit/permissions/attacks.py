@@ -69,6 +69,26 @@ LC_ALL=./x ls
 CI=1 PAGER=./x git log
 CI=$(touch x) ls
 CI=1
+sed -n s/a*'/x/;s/w out/R/p' f
+sed s/a*/b/ f
+sed -e s/a*/b/ f
+sed -n -e a* f
+sed wout -e p
+sed f -n -e p
+awk -F a* '{print $1}' f
+awk -F a* a
+jq --arg n* v .
+jq --slurpfile a b* .
+git branch --sort r*
+git branch --format f*
+git tag --sort r*
+git tag --format f*
+git log --format x*
+git log -n a* x
+git ls-files -x a*
+sort -t a* f
+hostname ''
+env ''
 sort --output=*
 sort --out*
 git log --format=*

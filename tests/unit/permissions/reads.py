@@ -83,6 +83,15 @@ rg "import\(" src
 grep -rn "a\.b" src
 grep -rn --include=*.py import src
 rg --glob=*.py import
+grep -r --include *.py import .
+ls -I *.pyc
+sed -n 1,5p src/*.py
+sed -n -e 1p -e 3p src/*.py
+awk '{print $1}' src/*.py
+jq . src/*.json
+sort src/*.txt
+git log -- src/*.py
+git branch --list feat*
 ls # list
 CI=1 NO_COLOR=1 ls
 df -h .
