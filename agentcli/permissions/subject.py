@@ -200,7 +200,8 @@ class SubjectFactory:
             real = self._real_path(path)
             added = self._added()
             roots = (self._root, *added.writable, *added.readable)
-            is_work = any(map(real.is_relative_to, roots))
+            # A link that leads out of the workspace is not theirs, wherever the workspace lies.
+            is_work = any(one.is_relative_to(root) for one in (real, written) for root in roots)
             is_temporary = not is_work and self._names_temporary(written, real if finds else None)
             return ReachedPath(written, real, is_temporary)
         except (OSError, ValueError, RuntimeError):

@@ -203,6 +203,9 @@ class Workspace:
 
     def _locate_temporary(self, written: Path, shown: str) -> WorkspacePath:
         """Return what a path outside of all roots means among the temporary files of commands."""
+        added = self._added()
+        if any(map(written.is_relative_to, (self.root, *added.writable, *added.readable))):
+            raise ToolError(f"{shown} is outside the workspace. It is a link that leads out.")
         temporary = self._find_temporary()
         for name in temporary.names if temporary else ():
             if temporary is None or not written.is_relative_to(name):
@@ -221,8 +224,6 @@ class Workspace:
     def _hint_outside(self, written: Path, temporary: TemporaryFiles | None) -> str:
         if temporary is not None and any(written.is_relative_to(one) for one in TEMPORARY):
             return f" Temporary files go to {temporary.names[0]}, which is $TMPDIR for commands."
-        if written.is_relative_to(self.root):
-            return " It is a link that leads out."
         # "/src/app.py" is often meant relative to the root of the project.
         return (
             self._hint(str(written)) or " Tools reach only the workspace; for other files use bash."

@@ -110,6 +110,25 @@ def test_added_directory_below_tmp_is_not_taken_for_temporary_files(
     assert factory.reach(tmp_path / "else").is_temporary
 
 
+def test_link_out_of_a_workspace_below_tmp_is_not_taken_for_temporary_files(
+    workspace: Path, notes: Path, tmp_path: Path
+) -> None:
+    own = tmp_path / "t"
+    factory = SubjectFactory(
+        workspace=workspace,
+        cwd=lambda: workspace,
+        find_temporary=lambda: TemporaryFiles(names=(tmp_path,), at=own, root=own),
+    )
+    (workspace / "out").symlink_to(notes.parent)
+    edit = factory.build("write_file", {"path": "out/new"}, effect=Effect.WRITE)
+    assert not edit.paths[0].is_temporary
+    verdict = build(workspace).decide(edit, mode="auto")
+    assert (verdict.decision, verdict.reason) == (
+        "ask",
+        f"{workspace / 'out/new'} is outside the workspace",
+    )
+
+
 def test_file_that_only_the_user_has_in_tmp_is_asked_about(
     workspace: Path, notes: Path, tmp_path: Path
 ) -> None:

@@ -10,6 +10,8 @@ import pytest
 from agentcli.system.replace_file import ReplacedFile
 from agentcli.system.workspace import Workspace, WorkspacePath
 from agentcli.types.errors import ToolError
+from agentcli.types.grants import Grants
+from agentcli.types.verdicts import TemporaryFiles
 from tests.support.files import refusal, tree
 
 
@@ -303,3 +305,21 @@ def test_hint_names_no_file_that_is_hidden(tmp_path: Path) -> None:
     workspace = Workspace(tmp_path, hides=lambda path: path.name == "secret.txt")
     assert refusal(content, workspace, "secrets.txt") == "No such file: secrets.txt."
     assert refusal(content, workspace, "publik.txt").endswith("Did you mean public.txt?")
+
+
+def test_link_out_of_a_workspace_below_tmp_is_refused(tmp_path: Path, outside: Path) -> None:
+    own, root, added = tmp_path / "t", tmp_path / "ws", tmp_path / "added"
+    for folder in (own, root, added):
+        folder.mkdir()
+    for folder in (root, added):
+        (folder / "out").symlink_to(outside)
+    workspace = Workspace(
+        root,
+        find_temporary=lambda: TemporaryFiles(names=(tmp_path,), at=own, root=own),
+        added=lambda: Grants(writable=(added,)),
+    )
+    for path in ("out/secret.txt", "out/new", "out", str(added / "out/new")):
+        assert refusal(workspace.locate, path) == (
+            f"{path} is outside the workspace. It is a link that leads out."
+        )
+    assert workspace.locate(str(tmp_path / "scratch")).path == own / "scratch"
