@@ -9,6 +9,7 @@ import os
 from pathlib import Path
 
 from agentcli.system.kinds import is_directory, is_file
+from agentcli.system.regular_file import read_regular
 
 _POINTER = b"gitdir: "
 _MOST_BYTES = 64 * 1024
@@ -38,11 +39,9 @@ def find_common_directory(git: Path) -> Path:
 
 def _read(path: Path) -> bytes:
     """Return the path in a small regular file; empty for anything else."""
-    if not is_file(path):
-        return b""
     try:
-        with path.open("rb") as file:
-            # In C a string ends at a NUL. Git looks for line ends before that.
-            return file.read(_MOST_BYTES).rstrip(b"\r\n").partition(b"\0")[0]
+        content = read_regular(path, _MOST_BYTES)
     except OSError:
         return b""
+    # In C a string ends at a NUL. Git looks for line ends before that.
+    return content.rstrip(b"\r\n").partition(b"\0")[0]
