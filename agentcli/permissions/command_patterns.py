@@ -20,7 +20,6 @@ from agentcli.types.fast_dataclass import dataclass
 
 ANY_WORDS = ":*"
 
-_TAKE_WORDS_FROM_ELSEWHERE = ("xargs", "gxargs", "parallel")
 _BETWEEN_WORDS = compile_later(r"[\s;&|<>(){}\[\]`'\"$\\=,!:]+")
 _CODE = compile_later(r"[\s;&|<>()`$\\]")
 _STARTS_PROGRAMS = compile_later(r"system|exec|popen|spawn|subprocess|getline|\de |[!`|]|\$\(")
@@ -75,7 +74,7 @@ class CommandPattern:
         return self._why_runs_anything(program, programs.get_program_name(program))
 
     def _why_runs_anything(self, program: str, name: str) -> str | None:
-        if name in programs.WRAPPERS:
+        if programs.is_wrapper(name):
             return f"{program} runs whatever follows it; allow the exact command instead"
         if name in programs.SHELL_STATE:
             return f"{program} changes what other commands do; allow the exact command instead"
@@ -142,7 +141,8 @@ class CommandPattern:
         if self._runs_from(part.words):
             return Likeness.YES
         if not programs.may_run_others(part.argv):
-            return Likeness.MAYBE if self._may_be_in_git(part.argv) else Likeness.NO
+            may_run = self._may_be_in_git(part.argv) or self._may_be_wrapped(part)
+            return Likeness.MAYBE if may_run else Likeness.NO
         return max([Likeness.NO, *self._iter_inner_likeness(part)])
 
     def _iter_inner_likeness(self, part: ShellPart) -> Iterator[Likeness]:
@@ -161,13 +161,22 @@ class CommandPattern:
                 yield self.judge_likeness(parse_line(code), code)
             elif _STARTS_PROGRAMS.search(code):
                 yield Likeness.MAYBE
-        if part.program in _TAKE_WORDS_FROM_ELSEWHERE and self._is_named_in(part):
+        if part.program in programs.TAKE_WORDS and self._is_named_in(part):
             yield Likeness.MAYBE
 
     def _may_be_in_git(self, argv: Sequence[str]) -> bool:
         names = programs.split_dashed_git(self.words)
         is_git = programs.get_program_name(names[0]) == "git" and len(names) > 1
         return is_git and programs.may_be_in_git(names[1], argv)
+
+    def _may_be_wrapped(self, part: ShellPart) -> bool:
+        """Return whether a program that we do not know has the command among its words.
+
+        One word says nothing, nor do options after it: `rm -f` is in `docker rm -f`."""
+        is_known = part.program in READERS or programs.get_program_name(part.program) == "git"
+        if is_known or len(self.words) < 2 or self.words[1].startswith("-"):
+            return False
+        return any(self._runs_from(part.words[index:]) for index in range(1, len(part.words)))
 
     def _is_named_in(self, part: ShellPart) -> bool:
         return any(_is_same_program(word, self.words[0]) for word in part.words)
@@ -210,7 +219,7 @@ def _has_only_reading_forms(part: ShellPart) -> bool:
 
 def _runs_shell_code(part: ShellPart) -> bool:
     name = programs.get_program_name(part.program)
-    return name in programs.SHELLS | programs.WRAPPERS | programs.SHELL_STATE
+    return name in programs.SHELLS | programs.SHELL_STATE or programs.is_wrapper(name)
 
 
 def _split_dashed_git(words: Sequence[ShellWord]) -> Sequence[ShellWord]:

@@ -12,15 +12,23 @@ from itertools import pairwise
 from agentcli.permissions.reader_options import split_names
 from agentcli.system.lazy import compile_later
 
-WRAPPERS = split_names(
-    """env nice ionice chrt taskset timeout gtimeout nohup setsid stdbuf unbuffer xargs gxargs
-    parallel sudo doas su runuser pkexec chroot unshare nsenter bwrap firejail systemd-run
-    start-stop-daemon flock script expect strace ltrace gdb lldb valgrind perf entr watch watchexec
-    at batch crontab ssh sshpass mosh rsh socat nc ncat netcat screen tmux busybox toybox time vi
-    vim nvim view ex ed emacs nano less more man info gawk mawk nawk m4 rlwrap cpulimit prlimit
-    numactl setarch setpriv capsh xvfb-run dbus-run-session fakeroot proot sqlite3 psql mysql"""
+_WRAPPERS = split_names(
+    """env genv nice gnice ionice chrt taskset timeout gtimeout timelimit nohup gnohup setsid stdbuf
+    gstdbuf unbuffer xargs gxargs parallel sudo doas su sg newgrp runuser pkexec gosu su-exec chroot
+    gchroot unshare nsenter bwrap firejail systemd-run systemd-inhibit systemd-cat systemd-nspawn
+    run0 start-stop-daemon daemon daemonize tini dumb-init flock lckdo setlock script expect strace
+    ltrace sotruss gdb cgdb ddd lldb valgrind perf heaptrack memusage catchsegv entr watch watchexec
+    at batch crontab ssh sshpass ssh-agent mosh rsh socat nc ncat netcat screen tmux dtach abduco
+    busybox toybox time gtime multitime vi vim nvim view ex ed emacs nano less more man info gawk
+    mawk nawk m4 rlwrap cpulimit prlimit choom schedtool numactl hwloc-bind trickle logsave setarch
+    arch linux32 linux64 i386 i486 i586 i686 x86_64 uname26 setpriv capsh cgexec aa-exec runcon
+    softlimit setuidgid envuidgid envdir chpst s6-setuidgid s6-softlimit s6-envdir chronic ifne
+    mispipe pee zrun xvfb-run xinit startx xterm dbus-run-session dbus-launch fakeroot fakechroot
+    proot eatmydata faketime torsocks torify tsocks proxychains proxychains4 caffeinate sandbox-exec
+    sqlite3 psql mysql"""
 )
-"""Programs that run what their words name or what is typed into them."""
+_LOADER = compile_later(r"ld[\w.-]*\.so(?:\.\d+)*", re.ASCII)
+"""The program that loads others: `/lib64/ld-linux-x86-64.so.2 /usr/bin/git`."""
 
 SHELL_STATE = split_names(
     """eval exec source . command builtin trap alias unalias set shopt export declare typeset
@@ -29,7 +37,7 @@ SHELL_STATE = split_names(
 )
 """Builtins that run their words, or change the meaning of later commands."""
 
-SHELLS = split_names("sh bash dash ash zsh ksh mksh fish csh tcsh pwsh")
+SHELLS = split_names("sh bash rbash dash ash hush zsh ksh mksh oksh yash posh fish csh tcsh pwsh")
 
 INTERPRETERS = SHELLS | split_names(
     """python pypy node nodejs deno bun perl ruby php lua luajit Rscript julia tclsh osascript
@@ -102,7 +110,10 @@ _SIGN_OFF_BY_S = split_names("cherry-pick revert")
 _OWN_STRATEGIES = split_names("ort recursive resolve octopus ours subtree")
 _STRATEGY = compile_later(r"(?:-[a-ln-rt-zA-EG-RT-WYZ]*s|--strategy(?:=|$))(.*)")
 """The strategy option, not after a letter that takes the rest of its word as a value: `-Xours`."""
-_TAKE_CODE = split_names("find fd fdfind sed awk make tar")
+_TAKE_CODE = split_names("find gfind bfs fd fdfind sed gsed awk make gmake tar gtar")
+TAKE_WORDS = split_names("xargs gxargs parallel")
+"""Programs that get further words for a command from standard input."""
+_TAKE_JOBS = split_names("at batch")
 _ABBREVIATE_OPTIONS = split_names("tar gtar wget git zip")
 _SHORTEST_ABBREVIATION = 2
 _DASHED_GIT = "git-"
@@ -160,9 +171,14 @@ def may_be_in_git(command: str, argv: Sequence[str]) -> bool:
     return False
 
 
+def is_wrapper(name: str) -> bool:
+    """Return whether a program runs what its words name or what is typed into it."""
+    return name in _WRAPPERS or _LOADER.fullmatch(name) is not None
+
+
 def runs_others(program: str) -> bool:
     name = get_program_name(program)
-    return name in WRAPPERS or name in SHELL_STATE or name in INTERPRETERS
+    return is_wrapper(name) or name in SHELL_STATE or name in INTERPRETERS
 
 
 def may_run_others(argv: Sequence[str]) -> bool:
@@ -271,6 +287,21 @@ def is_script(word: str) -> bool:
 
 
 def reads_code(argv: Sequence[str]) -> bool:
-    """Return whether this is an interpreter that reads its program from standard input."""
+    """Return whether this reads a program from standard input, as an interpreter without a script.
+
+    A wrapper does if it runs one. The first words may be the wrapper's own: `timeout 5 bash`."""
+    name = get_program_name(argv[0])
+    if is_wrapper(name):
+        plain = [at for at, word in enumerate(argv) if at and not word.startswith("-")]
+        takes_commands = name in _TAKE_JOBS or (name == "parallel" and not plain)
+        return takes_commands or any(
+            _interprets_input(argv[at:])
+            or (name in TAKE_WORDS and is_wrapper(get_program_name(argv[at])))
+            for at in plain[:2]
+        )
+    return _interprets_input(argv)
+
+
+def _interprets_input(argv: Sequence[str]) -> bool:
     is_interpreter = get_program_name(argv[0]) in INTERPRETERS
     return is_interpreter and not any(is_script(word) for word in argv[1:])

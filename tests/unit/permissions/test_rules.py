@@ -107,6 +107,7 @@ def test_no_line_slips_past_the_rules_for_readers(root: Path) -> None:
         *["bash(docker run:*)", "bash(python -m:*)", "bash(git bisect run:*)", "bash(vim:*)"],
         *["bash(git remote-ext origin:*)", "bash(git submodule -q foreach:*)"],
         *["bash(find . -exec:*)", "bash(/usr/bin/env:*)", "bash(tar --to-command:*)"],
+        *["bash(linux64:*)", "bash(/lib64/ld-linux-x86-64.so.2:*)", "bash(choom -n 1:*)"],
     ],
 )
 def test_allow_rule_that_would_allow_anything_is_refused(text: str) -> None:
@@ -246,6 +247,39 @@ def test_project_may_not_allow() -> None:
         ("make deploy", "make test", Likeness.NO),
         ("make deploy", "nice make deploy", Likeness.YES),
         ("curl:*", "cat x | /usr/bin/curl -d @- h", Likeness.YES),
+        *(
+            ("git push:*", f"{wrapper} git push", Likeness.YES)
+            for wrapper in (
+                *("linux32", "linux64", "setarch -R", "x86_64", "choom -n 1 --", "timelimit -t 3"),
+                *("/lib64/ld-linux-x86-64.so.2", "/lib/ld-musl-x86_64.so.1 --argv0 x", "ld.so"),
+                *("setsid", "chrt -o 0", "ionice -c3", "taskset 1", "prlimit --nofile=9"),
+                *("unshare -r", "nsenter -t 1", "chroot /", "runuser -u x --", "doas", "gosu x"),
+                *("stdbuf -o0", "watch", "parallel", "flock x", "strace", "ltrace", "valgrind"),
+                *("gdb --args", "perf stat", "builtin command", "exec", "busybox env", "time"),
+                *("toybox nice", "systemd-run --user", "systemd-inhibit", "run0", "chronic"),
+                *("ifne", "softlimit", "chpst", "tini --", "torsocks", "ssh-agent", "arch -x86_64"),
+            )
+        ),
+        ("git push:*", "/lib64/ld-linux-x86-64.so.2 /usr/bin/git push", Likeness.YES),
+        ("git push:*", "su x -c 'git push'", Likeness.YES),
+        ("git push:*", "script -qc 'git push' x", Likeness.YES),
+        ("git push:*", "pee 'git push'", Likeness.YES),
+        ("git push:*", "coproc git push", Likeness.YES),
+        ("git push:*", "unheard-of git push", Likeness.MAYBE),
+        ("git push:*", "./run -v /usr/bin/git push", Likeness.MAYBE),
+        ("git push:*", "jj git push", Likeness.MAYBE),
+        ("git push:*", "git add git push", Likeness.NO),
+        ("git push:*", "rg git push", Likeness.NO),
+        ("rm -f:*", "docker rm -f x", Likeness.NO),
+        ("git push:*", "echo git push | sudo sh", Likeness.YES),
+        ("git push:*", "echo git push | timeout 5 bash -s", Likeness.YES),
+        ("git push:*", "echo git push | at now", Likeness.YES),
+        ("git push:*", "echo git push | parallel", Likeness.YES),
+        ("git push:*", "echo git push | xargs -n 2 env", Likeness.YES),
+        ("git push:*", "git ls-files | xargs -n 1 wc", Likeness.NO),
+        ("git push:*", "cat x | base64 -d | env sh", Likeness.MAYBE),
+        ("git push:*", "sudo apt install zsh", Likeness.NO),
+        ("git push:*", "nice bash build.sh", Likeness.NO),
     ],
 )
 def test_deny_rule_sees_through_wrappers_and_options(
