@@ -48,7 +48,10 @@ class SessionLock:
                 f"the session {directory.name} is in use by another process (pid {holder})",
                 hint=f"work on a copy of it: agentcli fork {directory.name}",
             )
-        _write_pid(self._fd)
+        try:
+            _write_pid(self._fd)
+        except OSError as error:  # a write does not name its file
+            raise OSError(error.errno, error.strerror, str(directory / "lock")) from error
 
     def release(self) -> None:
         os.close(self._fd)

@@ -115,7 +115,19 @@ class _Trial:
             raise _Unusable(unwritable or remedy(str(error))) from error
         if output != PROBE_PASSED:
             sandbox.close()
+            self._require_space()
             raise _Unusable(remedy(output.strip()))
+
+    def _require_space(self) -> None:
+        """Raise SettingsError if the probe could write nothing because its disk is full."""
+        inside = self.survey().temporary / "probe"
+        try:
+            inside.write_bytes(b"\n")
+            inside.unlink()
+        except OSError as error:
+            named = OSError(error.errno, error.strerror, str(inside))  # a write names no file
+            if shortage := explain_shortage(named):
+                raise shortage from error
 
     def _run_probe(self, sandbox: Sandbox) -> str:
         """Return what it printed, or nothing if the files say otherwise."""

@@ -262,6 +262,19 @@ def test_disk_that_is_full_at_any_append_loses_nothing_and_hides_nothing(tmp_pat
             assert audit_log(desk.log).status == "intact", number
 
 
+def test_disk_without_any_space_is_named(desk: Desk) -> None:
+    model = script(desk.home / "s.json", ["Done."])
+    ran = subprocess.run(
+        [*write_script_command(LIMITED), "0", "run", "--model", model, "go"],
+        cwd=desk.workspace,
+        env=environment(desk.home),
+        capture_output=True,
+        text=True,
+    )
+    assert ran.returncode == 3
+    assert f"error: cannot write {desk.sessions}/" in ran.stderr
+
+
 def test_sessions_directory_that_cannot_be_written_is_an_error_with_a_way_out(desk: Desk) -> None:
     desk.sessions.parent.mkdir(parents=True)
     desk.sessions.write_text("")

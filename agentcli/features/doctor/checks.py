@@ -116,7 +116,8 @@ def _check_state() -> HealthCheck:
     try:
         sessions = locate_sessions()
         sessions.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=sessions):
+        with tempfile.TemporaryFile(dir=sessions, buffering=0) as file:
+            file.write(b"\n")
             return HealthCheck(subject="sessions", words=f"stored in {sessions}")
     except (AgentError, OSError) as error:
         fix = "export XDG_STATE_HOME=/a/writable/directory"

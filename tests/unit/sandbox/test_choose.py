@@ -1,5 +1,6 @@
 import errno
 import os
+import resource
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -52,6 +53,25 @@ def test_chosen_layer_is_the_first_that_works(tmp_path: Path) -> None:
     sandbox.close()
     assert sandbox.name == working[0]
     assert list((tmp_path / "ws").iterdir()) == []
+
+
+@linux
+def test_full_disk_is_named_and_no_reason_to_do_without_a_sandbox(tmp_path: Path) -> None:
+    if landlock_rules.read_version() < OLDEST_VERSION:
+        pytest.skip("this kernel has no Landlock")
+    usual = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def run_probe(sandbox: Sandbox, line: str, cwd: Path) -> str:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, usual[1]))
+        return "echo: write error: No space left on device\n"
+
+    try:
+        with pytest.raises(SettingsError) as raised:
+            choose_sandbox(ground(tmp_path), only="landlock", run_probe=run_probe)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, usual)
+    assert str(raised.value).startswith(f"cannot write {tmp_path}/private/")
+    assert raised.value.hint == "free some space, then run it again"
 
 
 @linux
