@@ -2,7 +2,6 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,15 @@ from agentcli.agent.history import build_messages
 from agentcli.log.audit import audit_log
 from agentcli.log.reader import read_log
 from agentcli.types.messages import UserMessage
-from tests.support.program import agentcli, environment, script, session_log
+from tests.support.program import (
+    agentcli,
+    environment,
+    script,
+    session_log,
+    write_script_command,
+)
+
+LIMITED = Path(__file__).parents[1] / "support/limited.py"
 
 
 @pytest.fixture
@@ -113,7 +120,7 @@ def test_conflict_stays_as_the_person_has_it_and_nothing_is_lost(
 def undo_on_full_disk(home: Path, *arguments: str | Path) -> tuple[int, str]:
     """With no space for a file of more than 100 KB. The exit code and what was said."""
     ran = subprocess.run(
-        [sys.executable, "-m", "tests.support.limited", "100000", "undo", *arguments],
+        [*write_script_command(LIMITED), "100000", "undo", *arguments],
         env=environment(home),
         capture_output=True,
         text=True,

@@ -1,6 +1,6 @@
 import errno
 import os
-import resource
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -55,23 +55,39 @@ def test_chosen_layer_is_the_first_that_works(tmp_path: Path) -> None:
     assert list((tmp_path / "ws").iterdir()) == []
 
 
+FULL_DISK = """
+import resource, sys
+from pathlib import Path
+from agentcli.sandbox.choose import SandboxScope, choose_sandbox
+
+def run_probe(sandbox, line, cwd):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    return "echo: write error: No space left on device"
+
+base = Path(sys.argv[1])
+scope = SandboxScope(workspace=base / "ws", private=base / "private")
+try:
+    choose_sandbox(scope, only="landlock", run_probe=run_probe)
+except Exception as error:
+    print(error, error.hint, sep="\\n")
+"""
+"""From the probe on, no file can have a byte."""
+
+
 @linux
 def test_full_disk_is_named_and_no_reason_to_do_without_a_sandbox(tmp_path: Path) -> None:
     if landlock_rules.read_version() < OLDEST_VERSION:
         pytest.skip("this kernel has no Landlock")
-    usual = resource.getrlimit(resource.RLIMIT_FSIZE)
-
-    def run_probe(sandbox: Sandbox, line: str, cwd: Path) -> str:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (0, usual[1]))
-        return "echo: write error: No space left on device\n"
-
-    try:
-        with pytest.raises(SettingsError) as raised:
-            choose_sandbox(ground(tmp_path), only="landlock", run_probe=run_probe)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, usual)
-    assert str(raised.value).startswith(f"cannot write {tmp_path}/private/")
-    assert raised.value.hint == "free some space, then run it again"
+    ground(tmp_path)
+    ran = subprocess.run(
+        [sys.executable, "-B", "-c", FULL_DISK, tmp_path],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    message, hint = ran.stdout.splitlines()
+    assert message.startswith(f"cannot write {tmp_path}/private/")
+    assert hint == "free some space, then run it again"
 
 
 @linux
