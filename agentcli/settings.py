@@ -4,6 +4,7 @@ Flags win over the environment, the environment over the file. This module does 
 pydantic, because settings are read before the first request.
 """
 
+import errno
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -79,19 +80,21 @@ def load_settings(
     add_dir: Sequence[str] = (),
     defaults: RawValues = MappingProxyType({}),
     trust_project: bool = False,
+    command: str = "run",
 ) -> Settings:
     """Load the settings from flags, environment and the user's file.
 
     Raise SettingsError for the file and the environment, UsageError for flags. `network` adds hosts
-    to theirs. `defaults` holds the values of keys that none of them sets."""
+    to theirs. `defaults` holds the values of keys that none of them sets. `command` has the flags;
+    empty for the interactive session."""
     path = get_user_directory() / SETTINGS_FILE
     own = check_values(read_toml(path), f"{path}: ", SettingsError)
     given = {
         **check_values(_read_environment(environ), _ENVIRONMENT, SettingsError),
-        **check_values(flags, "", UsageError),
+        **check_values(flags, "", UsageError, command=command),
     }
     values = {**defaults, **own, **given}
-    added = check_values({"network": [*network]}, "", UsageError)["network"]
+    added = check_values({"network": [*network]}, "", UsageError, command=command)["network"]
     values["network"] = (*values.get("network", ()), *added)
     return Settings(
         workspace=_resolve_workspace(workspace),
@@ -116,9 +119,9 @@ def select_settings(options: RawValues) -> RawValues:
     }
 
 
-def build_settings(flags: RawValues, *, workspace: Path) -> Settings:
+def build_settings(flags: RawValues, *, workspace: Path, command: str = "run") -> Settings:
     """Build the settings from flags alone, without the user's file and the environment."""
-    given = check_values(flags, "", UsageError)
+    given = check_values(flags, "", UsageError, command=command)
     return Settings(
         workspace=_resolve_workspace(workspace), explicit_keys=frozenset(given), **given
     )
@@ -144,9 +147,8 @@ def read_toml(path: Path) -> RawValues:
 
 def build_unreadable_error(path: Path, error: OSError) -> SettingsError:
     """Return the error for one of the user's own files that cannot be read."""
-    is_folder = isinstance(error, IsADirectoryError)
-    look = "chmod u+r" if isinstance(error, PermissionError) else "ls -l"
-    hint = f"{'rmdir' if is_folder else look} {path}"
+    fixes = {errno.EISDIR: "rmdir", errno.EACCES: "chmod u+r", errno.ELOOP: "rm"}
+    hint = f"{fixes.get(error.errno or 0, 'ls -l')} {path}"
     return SettingsError(f"cannot read {path}: {error.strerror}", hint=hint)
 
 
@@ -165,7 +167,11 @@ def _read_environment(environ: Mapping[str, str]) -> RawValues:
 
 
 def check_values(
-    values: RawValues, source: str, error: type[SettingsError] | type[UsageError]
+    values: RawValues,
+    source: str,
+    error: type[SettingsError] | type[UsageError],
+    *,
+    command: str = "run",
 ) -> RawValues:
     """Return every value in its own type. Raise `error`, whose message begins with `source`."""
     found: dict[str, Any] = {}
@@ -180,7 +186,8 @@ def check_values(
         except (ValueError, TypeError) as fault:
             name = f"--{key.replace('_', '-')}" if error is UsageError else key
             raise error(
-                f"{source}{name} must be {fault}, not {value!r}", hint=_suggest_fix(key, source)
+                f"{source}{name} must be {fault}, not {value!r}",
+                hint=_suggest_fix(key, source, command),
             ) from None
     return found
 
@@ -192,10 +199,12 @@ def _suggest_key(key: str) -> str:
     return f"did you mean {' or '.join(near)}?" if near else f"settings: {', '.join(_CHECKS)}"
 
 
-def _suggest_fix(key: str, source: str) -> str:
+def _suggest_fix(key: str, source: str, command: str) -> str:
     if source == _ENVIRONMENT:
         return f"unset AGENTCLI_{key.upper()}"
-    return f"edit {source.removesuffix(': ')}" if source else "agentcli run --help"
+    if source:
+        return f"edit {source.removesuffix(': ')}"
+    return f"agentcli {command} --help" if command else "agentcli --help"
 
 
 _ENVIRONMENT = "environment: "

@@ -185,6 +185,7 @@ def _load_settings(options: InteractiveOptions) -> "tuple[Settings, SessionPaths
         pass_env=options.pass_env,
         mask=options.mask,
         trust_project=options.trust_project,
+        command="",
     )
     _check_theme(settings.theme)
     return settings, past.paths if past else None

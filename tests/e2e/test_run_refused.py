@@ -32,6 +32,30 @@ def test_missing_value_names_the_help_of_the_command(tmp_path: Path) -> None:
     assert "  fix: agentcli run --help\n" in agentcli("run", "x", "--max-cost", home=tmp_path).err
 
 
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("run", ["go", "--max-cost", "0"]),
+        ("batch", ["tasks.jsonl", "--max-cost", "0"]),
+        ("eval", ["basics", "--max-cost", "0"]),
+        ("review", ["--max-cost", "0"]),
+        ("doctor", ["--sandbox", "none"]),
+        ("doctor", ["--project", "--sandbox", "none"]),
+        ("policy explain", ["bash", "--mode", "none"]),
+        ("policy test", ["--mode", "none"]),
+        ("prompt", ["--mode", "none"]),
+        ("mcp serve", ["--mode", "none"]),
+    ],
+)
+def test_wrong_value_names_the_help_of_the_command(
+    command: str, words: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "tasks.jsonl").write_text('{"prompt": "go"}\n')
+    ran = agentcli(*command.split(), *words, home=tmp_path)
+    assert (ran.code, ran.err.count(f"{words[-2]} must be ")) == (2, 1)
+    assert ran.err.endswith(f"  fix: {' '.join(['agentcli', *command.split()])} --help\n")
+
+
 def test_text_has_no_result(tmp_path: Path) -> None:
     assert agentcli("run", "--no-such-option", "go", home=tmp_path).out == ""
 

@@ -1,3 +1,5 @@
+import errno
+import os
 from pathlib import Path
 from typing import Any, get_args
 
@@ -5,7 +7,7 @@ import pytest
 
 import agentcli
 from agentcli.providers.openai.chat_quirks import QUIRKS
-from agentcli.settings import load_settings, select_settings
+from agentcli.settings import build_unreadable_error, load_settings, select_settings
 from agentcli.types.errors import SettingsError, UsageError
 from agentcli.types.settings import CustomProvider, SandboxChoice
 
@@ -72,10 +74,45 @@ def test_wrong_value_is_refused_with_what_would_be_right(home: Path, text: str) 
     assert raised.value.hint.startswith("edit /")
 
 
+@pytest.mark.parametrize(
+    ("code", "hint"),
+    [
+        (errno.EISDIR, "rmdir"),
+        (errno.EACCES, "chmod u+r"),
+        (errno.ELOOP, "rm"),
+        (errno.EIO, "ls -l"),
+    ],
+)
+def test_file_that_cannot_be_read_has_a_hint_for_its_reason(code: int, hint: str) -> None:
+    path = Path("/home/me/settings.toml")
+    told = build_unreadable_error(path, OSError(code, os.strerror(code)))
+    assert told.hint == f"{hint} {path}"
+
+
+def test_link_that_leads_to_itself_is_to_be_removed(home: Path) -> None:
+    write(home, "")
+    (file,) = home.rglob("settings.toml")
+    file.unlink()
+    file.symlink_to(file)
+    with pytest.raises(SettingsError, match="Too many levels of symbolic links") as raised:
+        load_settings({}, workspace=home, environ={})
+    assert raised.value.hint == f"rm {file}"
+
+
 def test_wrong_variable_is_named_by_its_hint(home: Path) -> None:
     with pytest.raises(SettingsError, match="must be") as raised:
         load_settings({}, workspace=home, environ={"AGENTCLI_MODE": "x"})
     assert raised.value.hint == "unset AGENTCLI_MODE"
+
+
+@pytest.mark.parametrize(
+    "flags", [{"mode": "yolo"}, {"max_turns": "0"}, {"max_turns": "x"}, {"model": " "}]
+)
+def test_hint_of_a_wrong_flag_names_its_command(home: Path, flags: dict[str, Any]) -> None:
+    for command, hint in (("batch", "agentcli batch --help"), ("", "agentcli --help")):
+        with pytest.raises(UsageError) as raised:
+            load_settings(flags, workspace=home, environ={}, command=command)
+        assert raised.value.hint == hint
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,7 @@ def acp(
             pass_env=pass_env or (),
             mask=mask or (),
             trust_project=trust_project,
+            command="acp",
         )
 
     return serve(load)

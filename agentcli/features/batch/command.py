@@ -110,7 +110,7 @@ def batch(
     }
     files = {"policy": policy, "mcp-config": mcp_config}
     plan = BatchPlan(
-        workspace=load_settings(checked, workspace=workspace).workspace,
+        workspace=load_settings(checked, workspace=workspace, command="batch").workspace,
         out=(out or tasks.with_suffix(".out")).absolute(),
         options=(
             *_build_options({**checked, **others}),

@@ -55,7 +55,9 @@ def prompt(
     from agentcli.settings import load_settings
 
     flags = {"model": model, "mode": mode}
-    settings = load_settings(flags, workspace=workspace, trust_project=trust_project)
+    settings = load_settings(
+        flags, workspace=workspace, trust_project=trust_project, command="prompt"
+    )
     show_prompt(settings, prompt, as_json=as_json)
 
 

@@ -66,9 +66,9 @@ def run_checks(flags: RawValues, *, workspace: Path) -> Exit:
     """
     fault, failed = None, False
     try:
-        settings = load_settings(flags, workspace=workspace)
+        settings = load_settings(flags, workspace=workspace, command="doctor")
     except SettingsError as error:
-        fault, settings = error, build_settings(flags, workspace=workspace)
+        fault, settings = error, build_settings(flags, workspace=workspace, command="doctor")
     for finding in check_machine(settings, fault=fault):
         failed = failed or finding.status == "FAIL"
         sys.stdout.write(f"{finding.status:<4}  {finding.subject:<9}  {finding.words}\n")

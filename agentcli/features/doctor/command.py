@@ -29,7 +29,10 @@ def doctor(
         from agentcli.settings import load_settings
 
         flags = {"model": model, "sandbox": sandbox}
-        return print_project(load_settings(flags, workspace=workspace, trust_project=trust_project))
+        settings = load_settings(
+            flags, workspace=workspace, trust_project=trust_project, command="doctor"
+        )
+        return print_project(settings)
     from agentcli.features.doctor.checks import run_checks
 
     return run_checks({"model": model, "sandbox": sandbox}, workspace=workspace)

@@ -84,7 +84,8 @@ def eval(
     from agentcli.settings import load_settings
 
     path = find_suite(suite)
-    chosen = load_settings({"model": model, "max_cost": max_cost}, workspace=Path())
+    flags = {"model": model, "max_cost": max_cost}
+    chosen = load_settings(flags, workspace=Path(), command="eval")
     listed = {"allow": allow, "deny": deny, "network": network, "pass-env": pass_env}
     files = {"policy": policy, "mcp-config": mcp_config}
     played = parse_play(play)

@@ -179,5 +179,6 @@ def serve(
         network=network or (),
         policy=policy,
         add_dir=add_dir or (),
+        command="mcp serve",
     )
     return run_server(settings)

@@ -39,4 +39,4 @@ def models(
     from agentcli.features.models.render import show_swap
     from agentcli.settings import load_settings
 
-    show_swap(check, load_settings({"model": model}, workspace=Path()))
+    show_swap(check, load_settings({"model": model}, workspace=Path(), command="models"))

@@ -56,6 +56,7 @@ def explain(
         deny=deny or (),
         network=network or (),
         policy=policy,
+        command="policy explain",
     )
     return show_explanation(settings, query, as_json=output is TextOrJson.JSON)
 
@@ -93,6 +94,7 @@ def test(
         deny=deny or (),
         network=network or (),
         policy=policy,
+        command="policy test",
     )
     return show_replay(
         settings, runs, mode=settings.mode if mode else None, as_json=output is TextOrJson.JSON

@@ -75,5 +75,6 @@ def review(
         on_github=is_github() and not no_annotations,
         output_dir=output_dir,
         reports=tuple(report or ()),
+        command="review",
     )
     return run_once(request)

@@ -145,6 +145,8 @@ class RunRequest:
     last_message: Path | None = None
     output_dir: Path | None = None
     reports: tuple[str, ...] = ()
+    command: str = "run"
+    """The command that has these options."""
 
     @classmethod
     def from_options(cls, values: Mapping[str, Any]) -> "RunRequest":
@@ -218,6 +220,7 @@ class RunRequest:
             mask=self.mask,
             trust_project=self.trust_project,
             defaults={"max_turns": MAX_TURNS} if self.is_ci else {},
+            command=self.command,
         )
 
     def build_task(self, settings: Settings, past: "SessionSummary | None") -> OneShotTask:
