@@ -83,7 +83,8 @@ def test_what_is_mounted_later_is_there_for_the_next_command_alone(place: Confin
     ran = subprocess.run(
         [
             *("unshare", "--mount", sys.executable, "-m", "pytest", "-n", "0"),
-            *("-p", "no:cacheprovider"),
+            # Its own files: it would also remove those of earlier runs, which takes long.
+            *("-p", "no:cacheprovider", "--basetemp", place.outside / "of the check"),
             *("-o", f"python_functions={check_what_is_mounted_later.__name__}", __file__),
         ],
         env=environ,
