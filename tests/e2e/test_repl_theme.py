@@ -27,6 +27,7 @@ def test_session_has_the_colours_for_the_background_it_is_told(
         term.send("go")
         term.wait("Heard.")
         term.wait_gone("esc to interrupt")
+        term.wait_for(lambda: any(code in term.raw() for code in DIM.values()), "dim text is drawn")
         assert {name for name, code in DIM.items() if code in term.raw()} == {theme}
 
 
