@@ -1,8 +1,8 @@
 """JSON Schema for the answers users ask for: a schema is checked once, values against it often.
 
-Nothing is fetched: a reference to something outside the schema does not resolve. A value is checked
-in a process of its own, which is this module as a program: some patterns and references take for
-ever, and no signal reaches Python while it matches a pattern.
+Nothing is fetched: a reference to something outside the schema does not resolve. If the check may
+take for ever, it is made in a process of its own, which is this module as a program: no signal
+reaches Python while it matches a pattern.
 """
 
 import asyncio
@@ -23,6 +23,7 @@ from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012, EMPTY_REGISTRY
 
 from agentcli.system import own_process
+from agentcli.system.schema_cost import is_quick
 from agentcli.types.messages import Json
 
 CHECK_LIMIT_S = 10.0
@@ -49,28 +50,34 @@ def build_validator(
     schema: Json, *, limit_s: float = CHECK_LIMIT_S
 ) -> Callable[[Json], Awaitable[str]]:
     """Return a function that says in one sentence what is wrong with a value; empty if nothing."""
+    is_simple = is_quick(schema)
 
     async def validate(value: Json) -> str:
         try:
             given = json.dumps([schema, value]).encode()
         except RecursionError as fault:
             return _explain_inapplicable(fault)
-        checker = own_process.start(
-            own_process.build_python_command(Path(__file__)),
-            beside=None,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        )
-        try:
-            output, _ = await asyncio.to_thread(checker.communicate, given, limit_s)
-        except subprocess.TimeoutExpired:
-            return f"it could not be checked within {limit_s:g} s; a pattern may be too slow for it"
-        finally:
-            checker.kill()
-            checker.wait()
-        return output.decode() if checker.returncode == 0 else "it could not be checked"
+        return find_problem(schema, value) if is_simple else await _check_apart(given, limit_s)
 
     return validate
+
+
+async def _check_apart(given: bytes, limit_s: float) -> str:
+    """Find the problem in a process of its own. `given` are the schema and the value, as JSON."""
+    checker = own_process.start(
+        own_process.build_python_command(Path(__file__)),
+        beside=None,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    try:
+        output, _ = await asyncio.to_thread(checker.communicate, given, limit_s)
+    except subprocess.TimeoutExpired:
+        return f"it could not be checked within {limit_s:g} s; a pattern may be too slow for it"
+    finally:
+        checker.kill()
+        checker.wait()
+    return output.decode() if checker.returncode == 0 else "it could not be checked"
 
 
 def find_problem(schema: Any, value: Json) -> str:

@@ -79,3 +79,4 @@ def test_nothing_is_added_to_a_pipe_in_place_of_instructions(tmp_path: Path) -> 
         session.term.wait("error: cannot write")
         session.term.send("hi")
         session.term.wait("Hello.")
+        assert (session.project / "AGENTS.md").is_fifo()

@@ -137,12 +137,11 @@ def _measure_depth(value: Json) -> int:
     depth, level = 0, [value]
     while level and depth <= DEPTH:
         depth += 1
-        level = [inner for one in level for inner in list_inner(one)]
+        level = [inner for one in level for inner in _list_inner(one)]
     return depth
 
 
-def list_inner(value: Json) -> Iterable[Json]:
-    """Return the values in an object or a list."""
+def _list_inner(value: Json) -> Iterable[Json]:
     if isinstance(value, dict):
         return value.values()
     return value if isinstance(value, list) else ()

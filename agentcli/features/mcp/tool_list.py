@@ -15,20 +15,14 @@ from mcp_types import METHOD_NOT_FOUND, JSONRPCResponse, Tool
 from mcp_types.methods import validate_server_result
 from pydantic import ValidationError
 
-from agentcli.features.mcp.approvals import READ_RESOURCE, OfferedTool, clean_offer, list_inner
+from agentcli.features.mcp.approvals import READ_RESOURCE, OfferedTool, clean_offer
 from agentcli.features.mcp.faults import summarize_error
 from agentcli.features.mcp.stdio import Incoming
 from agentcli.system.plain_text import show_controls
+from agentcli.system.schema_cost import is_quick
 
 LIST_TOOLS = "tools/list"
 REFS_LIMIT = 8
-_SLOW = frozenset(
-    {
-        *("pattern", "patternProperties", "$ref", "$dynamicRef", "$recursiveRef"),
-        *("uniqueItems", "unevaluatedItems", "unevaluatedProperties"),
-    }
-)
-"""Keywords of a schema whose check may take exponential or quadratic time."""
 SHOWN_CHARS = 80
 
 Page: TypeAlias = dict[str, Any]
@@ -69,7 +63,7 @@ def _fit_tool(tool: Any, page: Page, version: str) -> Page:
             # The library has no tasks: they left the core of the protocol in 2026-07-28.
             raise UnusableTool("it only runs as a task, which is not supported")
     fit = {**tool, "inputSchema": read_object_schema(tool.get("inputSchema"))}
-    if "outputSchema" in fit and not _is_quick(fit["outputSchema"]):
+    if "outputSchema" in fit and not is_quick(fit["outputSchema"]):
         del fit["outputSchema"]
     try:
         validate_server_result(LIST_TOOLS, version, page | {"tools": [fit]})
@@ -89,18 +83,6 @@ def read_object_schema(schema: Any) -> Page:
     if kind != "object" and not (isinstance(kind, list) and "object" in kind):
         raise UnusableTool(f"its input is not an object (type {_display_value(kind)})")
     return {**schema, "type": "object"} if schema else {"type": "object", "properties": {}}
-
-
-def _is_quick(schema: Any) -> bool:
-    """Return whether checking a result against the schema cannot take for ever.
-
-    The library checks results in this process, where nothing could end it."""
-    level = [schema]
-    while level:
-        if any(isinstance(one, dict) and not _SLOW.isdisjoint(one) for one in level):
-            return False
-        level = [inner for one in level for inner in list_inner(one)]
-    return True
 
 
 def _without_ref(schema: Page) -> Page:

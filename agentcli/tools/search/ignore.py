@@ -125,8 +125,6 @@ def _is_there(path: Path) -> bool:
 def _read(path: Path) -> bytes:
     """Read a small file; return nothing if it cannot be read or is not a regular file."""
     try:
-        if not path.is_file():
-            return b""
         return read_regular(path, SIZE_LIMIT_BYTES)
     except OSError:
         return b""
