@@ -27,10 +27,10 @@ def main() -> None:
 
 def _prepare_command(arguments: list[str]) -> None:
     if arguments and arguments[0] in _WITH_RESULT:
-        from agentcli.system.early_signals import hold_signals
+        from agentcli.system.startup import hold_signals
 
         hold_signals()
-    from agentcli.system.garbage import pause_collection
+    from agentcli.system.startup import pause_collection
 
     pause_collection()
 

@@ -16,8 +16,8 @@ from typing import Any, Literal, get_args, get_origin
 
 from platformdirs import user_config_path
 
+from agentcli.system.files import read_regular
 from agentcli.system.lazy import compile_later
-from agentcli.system.regular_file import read_regular
 from agentcli.types.errors import SettingsError, UsageError
 from agentcli.types.settings import (
     HOSTED_TOOLS,

@@ -10,7 +10,7 @@ from typing import Literal
 
 from agentcli.system.lazy import compile_later
 from agentcli.system.plain_text import abbreviate, show_controls
-from agentcli.system.worktree import UncommittedChanges, find_branch
+from agentcli.system.repository import UncommittedChanges, find_branch
 from agentcli.types.answers import AnswerParts
 from agentcli.types.deltas import CallDelta, TextDelta, ThinkingDelta
 from agentcli.types.errors import Ending
@@ -18,6 +18,7 @@ from agentcli.types.events import (
     CallJudged,
     Compacted,
     ContextNote,
+    DirectoryAdded,
     Event,
     Fact,
     ModeChanged,
@@ -31,7 +32,6 @@ from agentcli.types.events import (
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Text
 from agentcli.types.tools import Effect
-from agentcli.types.user_facts import DirectoryAdded
 
 # The environment of a session: noted at its start, and again when it changes.
 

@@ -12,11 +12,11 @@ from agentcli.types.events import (
     Fact,
     TurnStarted,
     Undone,
+    find_last_turn,
 )
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import ToolCall
 from agentcli.types.tools import Command, Diff, ToolResult
-from agentcli.types.turns import find_last_turn
 from agentcli.types.words import pluralize
 
 COMMANDS_SHOWN = 5

@@ -13,9 +13,9 @@ from typing import Any, Protocol, TypeVar
 
 import yaml
 
+from agentcli.system.files import read_regular
 from agentcli.system.lazy import compile_later
 from agentcli.system.plain_text import show_controls
-from agentcli.system.regular_file import read_regular
 from agentcli.types.events import Warned
 
 LIMIT_BYTES = 64_000

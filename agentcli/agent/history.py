@@ -19,6 +19,7 @@ from agentcli.types.events import (
     NoteReason,
     Restored,
     ResultsTrimmed,
+    Rewound,
     TurnStarted,
     TurnWithdrawn,
 )
@@ -26,7 +27,6 @@ from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import AssistantMessage, Text, ToolCall, UserMessage
 from agentcli.types.provider import Message
 from agentcli.types.tools import ErrorKind, ToolMessage, ToolResult
-from agentcli.types.user_facts import Rewound
 
 T = TypeVar("T")
 

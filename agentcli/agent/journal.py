@@ -10,17 +10,19 @@ from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
 from agentcli.agent.history import History
-from agentcli.system import clock
+from agentcli.types import events
 from agentcli.types.answers import AnswerParts
 from agentcli.types.deltas import Delta
 from agentcli.types.events import (
+    NO_PAST,
     Entry,
     Event,
     Fact,
     ModelReplied,
+    PastFacts,
     find_call_id,
+    find_last_turn,
 )
-from agentcli.types.turns import NO_PAST, PastFacts, find_last_turn
 
 Record: TypeAlias = Callable[[Entry], Callable[[], None] | None]
 """Records a fact. Returns what lets it be read from there from now on, if that is possible."""
@@ -91,7 +93,7 @@ class Journal:
     def _build_entry(self, fact: Fact) -> Entry:
         return Entry(
             seq=self._seq + 1,
-            at=clock.read_clock(),
+            at=events.read_clock(),
             session=self.session,
             parent=self._cause_of_call.get(find_call_id(fact), self._cause),
             fact=fact,

@@ -25,6 +25,7 @@ from agentcli.agent.usage_recorder import build_usage_recorder
 from agentcli.types.deltas import AttemptBrokenOff, Delta, RetryDelta, TextDelta
 from agentcli.types.errors import ProviderError, ProviderErrorKind
 from agentcli.types.events import (
+    AsideAnswered,
     Emit,
     ModelFailed,
     ModelReplied,
@@ -40,7 +41,6 @@ from agentcli.types.provider import (
     ToolChoice,
 )
 from agentcli.types.tools import ToolSpec
-from agentcli.types.user_facts import AsideAnswered
 
 STANDARD_TIERS = (None, "auto", "default", "standard", "standard_only")
 """The service tiers at the usual price."""

@@ -15,7 +15,7 @@ from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any
 
-from agentcli.system import garbage
+from agentcli.system import startup
 from agentcli.types.errors import ToolError
 from agentcli.types.own_tools import find_own_tools, to_plain
 from agentcli.types.tools import ErrorKind, Tool, ToolSpec
@@ -66,11 +66,11 @@ def _find_meant(name: str, names: Sequence[str]) -> str | None:
 
 
 def _load(load: Load) -> Tool:
-    garbage.pause_again()
+    startup.pause_again()
     try:
         return load()
     finally:
-        garbage.resume_collection()
+        startup.resume_collection()
 
 
 class Toolset:

@@ -138,7 +138,7 @@ def _apply_yolo(options: InteractiveOptions) -> InteractiveOptions:
             "--yolo already sets the mode (auto) and the sandbox (off)",
             hint="agentcli --yolo",
         )
-    from agentcli.system.container import is_container
+    from agentcli.system.environment import is_container
 
     if hasattr(os, "geteuid") and os.geteuid() == 0 and not is_container():
         raise UsageError(

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from agentcli.log.decode import UnknownType, parse_fact
-from agentcli.log.old_formats import READABLE_VERSIONS
+from agentcli.log.decode import READABLE_VERSIONS, UnknownType, parse_fact
 from agentcli.log.writer import FIRST_PREV, VERSION, read_lines, verify_seal
 from agentcli.types.errors import SettingsError
 from agentcli.types.events import Entry

@@ -1,16 +1,18 @@
 """The stored sessions: finding, listing and summarizing them. Lines are not validated."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from agentcli.log.old_formats import upgrade_fact
-from agentcli.log.paths import LOG, SessionPaths, locate_sessions
-from agentcli.log.writer import read_lines, strip_seal
-from agentcli.system.parsing import parse_object
+from agentcli.log.decode import upgrade_fact
+from agentcli.log.paths import LOG, SessionPaths, create_session_paths, locate_sessions
+from agentcli.log.writer import FIRST_PREV, LogWriter, read_lines, strip_seal, verify_seal
+from agentcli.system.strict_json import parse_object
+from agentcli.types import events
 from agentcli.types.errors import SettingsError, UsageError
+from agentcli.types.events import Entry, Fact, SessionForked
 from agentcli.types.fast_dataclass import dataclass
 
 SHOWN_TITLE_CHARS = 80
@@ -315,3 +317,47 @@ def _cut_excerpt(text: str, at: int) -> str:
     start = max(0, at - EXCERPT_CHARS // 3)
     cut = text[start : start + EXCERPT_CHARS]
     return ("…" if start else "") + " ".join(cut.split())
+
+
+# A new session that begins with a copy of another one's log.
+
+
+def copy_session(
+    origin: SessionPaths, entries: Sequence[Entry], until_seq: int, *, sessions: Path | None = None
+) -> SessionPaths:
+    """Create a session that begins as the origin did. Raise SettingsError if it cannot be made.
+
+    `until_seq` is the last record they share."""
+    paths = create_session_paths(sessions)
+    prev = FIRST_PREV
+    try:
+        with paths.log.open("xb") as copy:
+            for number, line in enumerate(read_lines(origin.log), start=1):
+                if number > until_seq:
+                    break
+                copy.write(line + b"\n")
+                prev = verify_seal(line) or ""
+    except OSError as error:
+        raise SettingsError(
+            f"cannot copy the session {origin.id}: {error.strerror}", hint="free some space"
+        ) from error
+    shared = next((one.session for one in entries if one.seq == until_seq), origin.id)
+    append_facts(
+        paths, until_seq, prev, SessionForked(session=paths.id, origin=shared, at_seq=until_seq)
+    )
+    return paths
+
+
+def append_facts(paths: SessionPaths, seq: int, prev: str, *facts: Fact) -> None:
+    """Add facts to the end of a session's log, after the record `seq` with the hash `prev`."""
+    log = LogWriter(paths.log, prev=prev)
+    try:
+        for number, fact in enumerate(facts, start=seq + 1):
+            parent = number - 1 or None
+            log.append(
+                Entry(
+                    seq=number, at=events.read_clock(), session=paths.id, parent=parent, fact=fact
+                )
+            )
+    finally:
+        log.close()

@@ -14,7 +14,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar, cast
 
-from agentcli.system.private_file import build_unwritable_error
+from agentcli.system.files import build_unwritable_error
 from agentcli.types.errors import RecordError
 from agentcli.types.events import CallFinished, CallJudged, Entry, Fact, SessionEnded, TurnEnded
 from agentcli.types.tools import Effect
@@ -203,7 +203,7 @@ def _list_fields(of: type) -> tuple[tuple[str, Any], ...]:
 
 
 def _put_away(fact: Fact, line: StoredLine) -> None:
-    from agentcli.log.unread import put_away  # not before the first request
+    from agentcli.log.reopen import put_away  # not before the first request
 
     put_away(fact, line)
 

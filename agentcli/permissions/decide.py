@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Literal
 
 from agentcli.permissions.command_patterns import Likeness
-from agentcli.permissions.coverage import LineCoverage, cover_line, unite_grants
 from agentcli.permissions.granting import (
     add_grants,
     compute_given,
@@ -20,16 +19,15 @@ from agentcli.permissions.granting import (
     refuse_request,
 )
 from agentcli.permissions.readonly import ReadProver
-from agentcli.permissions.review import CallReview
+from agentcli.permissions.review import CallReview, LineCoverage, cover_line, unite_grants
 from agentcli.permissions.rules import PermissionRule, RuleDecision
 from agentcli.permissions.shell import OpaqueLine, PlainLine
 from agentcli.permissions.subject import CallSubject, ReachedPath
+from agentcli.system.files import exists
 from agentcli.system.grants import find_missing
 from agentcli.system.home import locate_home as home_of_user
-from agentcli.system.kinds import exists
-from agentcli.system.protected import is_protected
-from agentcli.system.reserved import find_reserved
-from agentcli.system.web_address import name_host
+from agentcli.system.hosts import name_host
+from agentcli.system.reserved import find_reserved, is_protected
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.grants import NO_GRANTS, Grants
 from agentcli.types.own_tools import EDITING

@@ -3,9 +3,9 @@
 import json
 from collections.abc import Callable, Iterator, Mapping
 
-from agentcli.permissions.coverage import LineCoverage
 from agentcli.permissions.decide import PolicyDecider
 from agentcli.permissions.granting import add_grants
+from agentcli.permissions.review import LineCoverage
 from agentcli.permissions.shell import OpaqueLine
 from agentcli.permissions.subject import KNOWN_TOOLS, SHELL, WEB_FETCH, SubjectFactory
 from agentcli.permissions.suggest import find_remedy, suggest_rules

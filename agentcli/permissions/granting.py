@@ -15,12 +15,11 @@ from typing import Literal
 from agentcli.permissions.review import CallReview
 from agentcli.permissions.rules import PermissionRule, make_answer_rule
 from agentcli.permissions.subject import CallSubject
+from agentcli.system.files import is_socket
 from agentcli.system.grants import find_missing, gives_host
 from agentcli.system.home import locate_home
 from agentcli.system.hosts import USUAL_PORTS, HostPattern, join_port, parse_host
-from agentcli.system.kinds import is_socket
-from agentcli.system.protected import is_protected
-from agentcli.system.reserved import find_reserved
+from agentcli.system.reserved import find_reserved, is_protected
 from agentcli.system.temporary import TEMPORARY
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.grants import NO_GRANTS, NO_REQUEST, WITHOUT_SANDBOX, Grants

@@ -21,9 +21,8 @@ from agentcli.permissions.foreign_files import parse_json
 from agentcli.permissions.hook_answer import HookEvent
 from agentcli.permissions.hook_names import check_matcher, tests_our_names
 from agentcli.permissions.hooks import ABOUT_TOOLS, TIMEOUT_S, WITH_MATCHER, Hook
-from agentcli.system.kinds import is_file
+from agentcli.system.files import is_file, read_regular
 from agentcli.system.lazy import compile_later
-from agentcli.system.regular_file import read_regular
 from agentcli.types.errors import SettingsError
 from agentcli.types.fast_dataclass import dataclass
 

@@ -19,8 +19,8 @@ from urllib.parse import urlsplit
 
 from agentcli.permissions.foreign_files import get_servers, parse_json
 from agentcli.system.agent_files import is_inside
+from agentcli.system.files import open_regular, read_regular
 from agentcli.system.lazy import compile_later
-from agentcli.system.regular_file import open_regular, read_regular
 from agentcli.system.text import to_printable
 from agentcli.types.errors import SettingsError
 from agentcli.types.fast_dataclass import dataclass

@@ -28,6 +28,7 @@ from agentcli.permissions.rules import (
 )
 from agentcli.permissions.shell import PlainLine
 from agentcli.permissions.subject import SubjectFactory
+from agentcli.system.files import read_regular
 from agentcli.system.grants import (
     expand_hosts,
     format_grants,
@@ -35,7 +36,6 @@ from agentcli.system.grants import (
     parse_directory,
 )
 from agentcli.system.lazy import compile_later
-from agentcli.system.regular_file import read_regular
 from agentcli.types.errors import SettingsError, UsageError
 from agentcli.types.grants import NO_GRANTS, Grants
 from agentcli.types.tools import Effect

@@ -11,8 +11,8 @@ from pathlib import Path
 from agentcli.system.lazy import compile_later
 from agentcli.types.events import CallFinished, Fact, FileAttached, ModelReplied
 from agentcli.types.grants import NO_GRANTS, Grants
+from agentcli.types.sandbox import TemporaryFiles
 from agentcli.types.tools import Command, FileView, Matches, Output, PreparedCall, WebPage
-from agentcli.types.verdicts import TemporaryFiles
 
 NETWORK = "the network"
 OUTSIDE = "outside the workspace"

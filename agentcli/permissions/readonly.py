@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from agentcli.permissions import git_reads, git_repository
+from agentcli.permissions import git_reads
 from agentcli.permissions.reader_options import Unproven
 from agentcli.permissions.readers import BUILT_IN, READERS
 from agentcli.permissions.shell import OpaqueLine, PlainLine, ShellPart, parse_line
@@ -141,7 +141,7 @@ class ReadProver:
             if not directory.is_relative_to(self._workspace):
                 # A command may see more there than we do: its own /tmp, its own HOME.
                 return "git would run outside the workspace"
-            if reason := git_repository.why_not_inert(directory, home=self._home):
+            if reason := git_reads.why_not_inert(directory, home=self._home):
                 return f"git may run a program here: {reason}"
         return None
 

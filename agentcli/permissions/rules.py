@@ -171,7 +171,7 @@ class PermissionRule:
     def permits_call(self, subject: CallSubject) -> bool:
         """Return whether this rule alone allows the whole call.
 
-        Rules for commands, as `bash(git:*)`, allow single parts of a line: see `coverage`."""
+        Rules for commands, as `bash(git:*)`, allow single parts of a line: see `review`."""
         if self.decision != "allow" or not self.concerns(subject):
             return False
         if self.line is not None:

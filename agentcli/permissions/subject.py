@@ -10,14 +10,14 @@ from typing import Any
 from agentcli.permissions.shell import ShellLine, parse_line
 from agentcli.system.grants import flatten_request, parse_request
 from agentcli.system.home import expand_own_home
+from agentcli.system.hosts import WebAddress
 from agentcli.system.lazy import compile_later
-from agentcli.system.web_address import WebAddress
 from agentcli.types.computer import COMPUTER
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.grants import NO_GRANTS, NO_REQUEST, GrantRequest, Grants
 from agentcli.types.own_tools import EDITING, OWN_TOOLS, READING
+from agentcli.types.sandbox import TemporaryFiles
 from agentcli.types.tools import Effect
-from agentcli.types.verdicts import TemporaryFiles
 
 WEB_FETCH = "web_fetch"
 WEB_SEARCH = "web_search"

@@ -11,15 +11,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from agentcli.permissions import programs
-from agentcli.permissions.coverage import UncoveredPart
 from agentcli.permissions.reader_options import split_names
-from agentcli.permissions.review import CallReview
+from agentcli.permissions.review import CallReview, UncoveredPart
 from agentcli.permissions.rules import RuleError, parse_rule
 from agentcli.permissions.shell import OpaqueLine, ShellPart
 from agentcli.permissions.subject import KNOWN_TOOLS, CallSubject
 from agentcli.system.grants import format_grants
+from agentcli.system.hosts import name_host
 from agentcli.system.lazy import compile_later
-from agentcli.system.web_address import name_host
 from agentcli.types.grants import NO_GRANTS, Grants
 from agentcli.types.own_tools import EDITING
 from agentcli.types.verdicts import RuleSuggestion

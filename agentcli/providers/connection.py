@@ -16,6 +16,7 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from agentcli.providers.catalog import Key, Provider
 from agentcli.providers.dialect import Decoder, Dialect, Model
 from agentcli.providers.failures import (
     AttemptFailure,
@@ -34,9 +35,12 @@ from agentcli.providers.http.sockets import (
 )
 from agentcli.providers.http.sse import Event
 from agentcli.providers.length import count_request_tokens
-from agentcli.providers.normalize import NormalizedHistory, prepare_request, restore_names
-from agentcli.providers.providers import Key, Provider
-from agentcli.providers.request_tools import drop_rejected
+from agentcli.providers.normalize import (
+    NormalizedHistory,
+    drop_rejected,
+    prepare_request,
+    restore_names,
+)
 from agentcli.system.tokens import estimate
 from agentcli.types.deltas import (
     AttemptBrokenOff,

@@ -9,12 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from urllib.parse import quote, urlsplit
 
-from agentcli.providers.catalog import resolve
+from agentcli.providers.catalog import LOCAL, Key, Provider, find_base_url, require_key, resolve
 from agentcli.providers.dialect import Dialect, Model, Price
 from agentcli.providers.failures import FailureExplainer, to_failure
 from agentcli.providers.http.direct import DirectSocket
 from agentcli.providers.http.sockets import ConnectionBroken, HttpError, Timeouts
-from agentcli.providers.providers import LOCAL, Key, Provider, find_base_url, require_key
 from agentcli.types.errors import ProviderError, SettingsError
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Json

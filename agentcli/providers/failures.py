@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 from math import ceil
 
 from agentcli.providers.arguments import replace_unpaired
+from agentcli.providers.catalog import Key, Provider, suggest_login
 from agentcli.providers.dialect import Model
 from agentcli.providers.http.sockets import ATTEMPTS, ConnectionBroken
-from agentcli.providers.providers import Key, Provider, suggest_login
 from agentcli.system.lazy import compile_later
 from agentcli.types.errors import (
     ProviderError,

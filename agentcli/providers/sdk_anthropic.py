@@ -7,6 +7,7 @@ from typing import Any
 import anthropic
 import httpx2
 
+from agentcli.providers.catalog import Key
 from agentcli.providers.failures import summarize_body
 from agentcli.providers.http.route import parse_endpoint
 from agentcli.providers.http.sockets import (
@@ -16,7 +17,6 @@ from agentcli.providers.http.sockets import (
     make_redirect_error,
 )
 from agentcli.providers.http.sse import Event
-from agentcli.providers.providers import Key
 from agentcli.providers.sdk import SdkAnswer, SdkSocket, choose_timeout_s, describe_cause
 from agentcli.system.extras import require
 from agentcli.types.errors import ProviderErrorKind, SettingsError

@@ -5,6 +5,7 @@ from typing import Any
 import httpx2
 import openai
 
+from agentcli.providers.catalog import Key
 from agentcli.providers.http.route import parse_endpoint
 from agentcli.providers.http.sockets import (
     ConnectionBroken,
@@ -13,7 +14,6 @@ from agentcli.providers.http.sockets import (
     make_redirect_error,
 )
 from agentcli.providers.http.sse import Event
-from agentcli.providers.providers import Key
 from agentcli.providers.sdk import SdkAnswer, SdkSocket, choose_timeout_s, describe_cause
 from agentcli.types.errors import ProviderErrorKind, SettingsError
 

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from agentcli.providers.catalog import PROVIDERS, Key, Provider, find_base_url, require_key
 from agentcli.providers.connection import LearnedModel, ProviderConnection, RetryPolicy
 from agentcli.providers.dialect import Dialect, Model
 from agentcli.providers.http.route import check_proxies
 from agentcli.providers.http.sockets import Socket, Timeouts
-from agentcli.providers.providers import PROVIDERS, Key, Provider, find_base_url, require_key
 from agentcli.types.errors import SettingsError
 
 if TYPE_CHECKING:

@@ -26,11 +26,11 @@ from agentcli.sandbox.protect import GrantedProtection, GuardedPath, find_protec
 from agentcli.sandbox.restore import GuardedPaths
 from agentcli.sandbox.supervisor import CommandSupervisor
 from agentcli.system import process
-from agentcli.system.kinds import exists, is_directory
+from agentcli.system.files import exists, is_directory
 from agentcli.system.lazy import Lazy
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.grants import Grants
-from agentcli.types.verdicts import TemporaryFiles
+from agentcli.types.sandbox import TemporaryFiles
 
 _FILTER = seccomp.SyscallFilter(
     families=(seccomp.AF_UNIX, seccomp.AF_INET, seccomp.AF_INET6, seccomp.AF_NETLINK),

@@ -25,15 +25,14 @@ from agentcli.sandbox.limits import kill_tree, lower_own_limits
 from agentcli.sandbox.paths import SandboxPaths, survey_paths
 from agentcli.sandbox.paths import SandboxScope as SandboxScope
 from agentcli.system import own_process
-from agentcli.system.container import has_container_file
-from agentcli.system.environment import add_tag
-from agentcli.system.orphan_reaper import kill_tagged_if_killed
+from agentcli.system.environment import add_tag, has_container_file
 from agentcli.system.process import read_answer
+from agentcli.system.process_table import kill_tagged_if_killed
 from agentcli.system.process_tree import make_tag
 from agentcli.types.errors import SettingsError, explain_shortage
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.grants import Grants
-from agentcli.types.verdicts import PROBE_PASSED, RunProbe, Sandbox
+from agentcli.types.sandbox import PROBE_PASSED, RunProbe, Sandbox
 
 if TYPE_CHECKING:
     from agentcli.sandbox.landlock import LandlockSandbox

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 
+from agentcli.system.files import is_directory
 from agentcli.system.hosts import HostPattern
-from agentcli.system.kinds import is_directory
 
 _DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 

@@ -10,10 +10,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from agentcli.system.git_pointers import find_common_directory, find_git_directory
+from agentcli.system.files import is_directory, is_file, is_link
 from agentcli.system.home import expand_home, locate_config_home, locate_home
-from agentcli.system.kinds import is_directory, is_file, is_link
 from agentcli.system.lazy import compile_later
+from agentcli.system.repository import find_common_directory, find_git_directory
 
 _SMALL_FILE_CHARS = 64 * 1024
 

@@ -27,9 +27,8 @@ from agentcli.sandbox.contents import (
     remove_entry,
     write_entry,
 )
+from agentcli.system.files import exists, is_file, is_link, read_regular
 from agentcli.system.git import list_user_settings
-from agentcli.system.kinds import exists, is_file, is_link
-from agentcli.system.regular_file import read_regular
 from agentcli.types.errors import SettingsError
 from agentcli.types.fast_dataclass import dataclass
 

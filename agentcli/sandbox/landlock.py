@@ -19,7 +19,7 @@ from pathlib import Path
 from subprocess import DEVNULL, STDOUT, Popen
 from threading import Lock
 
-from agentcli.sandbox import kernel, landlock_rules, mode_calls, seccomp, socket_calls
+from agentcli.sandbox import kernel, landlock_rules, seccomp, watched_calls
 from agentcli.sandbox.enclosure import Enclosure, EnclosureAhead, Outsider
 from agentcli.sandbox.limits import CommandLimits
 from agentcli.sandbox.paths import (
@@ -32,14 +32,14 @@ from agentcli.sandbox.paths import (
 )
 from agentcli.sandbox.protect import GrantedProtection, GuardedPath, find_pins, find_protection
 from agentcli.sandbox.restore import GuardedPaths
-from agentcli.sandbox.socket_calls import SocketCalls, SocketReach
 from agentcli.sandbox.supervisor import CommandSupervisor
+from agentcli.sandbox.watched_calls import SocketCalls, SocketReach
 from agentcli.system import process
-from agentcli.system.kinds import exists, is_directory, is_socket
+from agentcli.system.files import exists, is_directory, is_socket
 from agentcli.system.temporary import create_short_directory
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.grants import Grants
-from agentcli.types.verdicts import TemporaryFiles
+from agentcli.types.sandbox import TemporaryFiles
 
 OLDEST_VERSION = landlock_rules.TCP_VERSION
 
@@ -107,7 +107,7 @@ class LandlockSandbox:
             paths, keeper=keeper, granted=self._granted, limits=limits
         )
         self._network = kernel.make_private_network()
-        self._calls = SocketCalls() if socket_calls.is_supported() else None
+        self._calls = SocketCalls() if watched_calls.is_supported() else None
         self._short = create_short_directory(beside=paths.workspace)
         self._temporary = self._short.path if self._short else paths.temporary
         self._is_memory_unused = _is_unused(_SHARED_MEMORY)
@@ -266,10 +266,10 @@ class LandlockSandbox:
                 *(_INTERNET if connects_anywhere else _STREAMS if calls else ()),
                 *((seccomp.AF_UNIX,) if calls else ()),
             )
-            handed_over = socket_calls.CONNECT if connects_anywhere else socket_calls.ALL
+            handed_over = watched_calls.CONNECT if connects_anywhere else watched_calls.ALL
             rules, view = self._build_rules(grants), self._make_view(grants)
             if view is None and self._makes_mode_calls:
-                handed_over += mode_calls.CALLS
+                handed_over += watched_calls.CALLS
             if view is None and self._is_memory_unused and self._shows_shared_memory(grants):
                 rules.append((_SHARED_MEMORY, landlock_rules.SEGMENTS))
             self._domains[grants] = _LandlockDomain(

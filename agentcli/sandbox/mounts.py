@@ -20,7 +20,7 @@ from agentcli.sandbox.paths import (
     list_resolver_files,
 )
 from agentcli.sandbox.protect import GrantedProtection, Protection, find_pins
-from agentcli.system.kinds import is_link
+from agentcli.system.files import is_link
 from agentcli.system.temporary import TEMPORARY
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.grants import Grants

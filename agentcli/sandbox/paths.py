@@ -14,7 +14,7 @@ from typing import Literal
 
 from agentcli.sandbox.homes import copy_git_settings
 from agentcli.sandbox.limits import CommandLimits
-from agentcli.system.kinds import exists, is_directory, is_file
+from agentcli.system.files import exists, is_directory, is_file
 from agentcli.system.reserved import Reserved, find_own_environment
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.grants import Grants

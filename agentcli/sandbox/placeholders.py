@@ -19,7 +19,7 @@ from pathlib import Path
 from threading import Lock
 
 from agentcli.sandbox.protect import GuardedPath
-from agentcli.system.orphan_reaper import run_if_killed
+from agentcli.system.process_table import run_if_killed
 from agentcli.types.fast_dataclass import dataclass
 
 if sys.platform != "win32":

@@ -20,9 +20,9 @@ from agentcli.sandbox.git_paths import (
     search_directories,
 )
 from agentcli.sandbox.paths import FindDenied, find_nothing_denied
-from agentcli.system.git_pointers import find_common_directory, find_git_directory
-from agentcli.system.kinds import exists, is_directory, is_file, is_link, is_socket
+from agentcli.system.files import exists, is_directory, is_file, is_link, is_socket
 from agentcli.system.lazy import compile_later
+from agentcli.system.repository import find_common_directory, find_git_directory
 from agentcli.system.reserved import choose_kind
 from agentcli.types.fast_dataclass import dataclass
 

@@ -19,7 +19,8 @@ from agentcli.sandbox.environment import build_git_variables, build_proxy_variab
 from agentcli.system.lazy import Lazy
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.grants import NO_GRANTS, Grants
-from agentcli.types.verdicts import CommandChannels, Verdict
+from agentcli.types.sandbox import CommandChannels
+from agentcli.types.verdicts import Verdict
 
 if TYPE_CHECKING:
     from agentcli.sandbox.ssh_agent import AgentBrokers

@@ -27,7 +27,7 @@ from agentcli.sandbox.contents import (
 from agentcli.sandbox.git_paths import list_risky_lines
 from agentcli.sandbox.placeholders import Placeholder
 from agentcli.sandbox.protect import GuardedPath
-from agentcli.system.kinds import is_directory
+from agentcli.system.files import is_directory
 from agentcli.types.fast_dataclass import dataclass
 
 Snapshot: TypeAlias = Mapping[GuardedPath, Entry | None]

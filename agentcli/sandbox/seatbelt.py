@@ -15,7 +15,7 @@ from agentcli.sandbox.protect import GrantedProtection, find_pins, find_protecti
 from agentcli.sandbox.restore import GuardedPaths, Snapshot
 from agentcli.system.process import start
 from agentcli.types.grants import Grants
-from agentcli.types.verdicts import TemporaryFiles
+from agentcli.types.sandbox import TemporaryFiles
 
 PROGRAM = Path("/usr/bin/sandbox-exec")
 

@@ -24,7 +24,8 @@ from agentcli.system.temporary import ShortDirectory, create_short_directory
 from agentcli.types.events import Emit, SignatureJudged
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.grants import Grants
-from agentcli.types.verdicts import CommandChannels, JudgeSignature, SignatureRequest, Verdict
+from agentcli.types.sandbox import CommandChannels
+from agentcli.types.verdicts import JudgeSignature, SignatureRequest, Verdict
 
 _MOST_BYTES = 256 * 1024
 """The largest message that OpenSSH accepts."""

@@ -17,9 +17,8 @@ from agentcli.sandbox.mounts import MountCheck
 from agentcli.sandbox.paths import FindDenied, SandboxPaths, list_granted
 from agentcli.sandbox.protect import GrantedProtection, GuardedPath
 from agentcli.sandbox.restore import GuardedPaths, Snapshot
-from agentcli.system.git_pointers import find_git_directory
-from agentcli.system.kinds import is_directory, is_link
-from agentcli.system.regular_file import read_regular
+from agentcli.system.files import is_directory, is_link, read_regular
+from agentcli.system.repository import find_git_directory
 from agentcli.system.temporary import TEMPORARY
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.grants import Grants

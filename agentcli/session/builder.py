@@ -29,7 +29,6 @@ from agentcli.session.model import (
     warn_about_computer,
     warn_about_hosted,
 )
-from agentcli.session.parts import SessionParts, build_dispatcher
 from agentcli.session.permission_gate import CallEvaluator, PermissionGate
 from agentcli.session.preparation import build_preparation
 from agentcli.session.requirements import (
@@ -38,17 +37,23 @@ from agentcli.session.requirements import (
     build_completion,
 )
 from agentcli.session.sandbox_host import SANDBOX_OFF, SandboxHost
-from agentcli.session.secret_masking import build_redactor
-from agentcli.session.session import Session, Steering
+from agentcli.session.secrets import build_redactor
+from agentcli.session.session import Session, SessionParts, Steering, build_dispatcher
 from agentcli.session.start import SessionStart, close_unfinished, open_existing, open_new
 from agentcli.session.tool_catalog import ToolCatalog
-from agentcli.system import garbage
+from agentcli.system import startup
 from agentcli.types.errors import UsageError
-from agentcli.types.events import ContextNote, SessionResumed, SessionStarted, Warned
+from agentcli.types.events import (
+    ContextNote,
+    EffortChanged,
+    SessionResumed,
+    SessionStarted,
+    Warned,
+    is_in_turn,
+    list_effective_facts,
+)
 from agentcli.types.settings import Settings
 from agentcli.types.tools import Tool, ToolSpec
-from agentcli.types.turns import is_in_turn, list_effective_facts
-from agentcli.types.user_facts import EffortChanged
 from agentcli.types.verdicts import INHERITED, AskUser, CurrentMode, Mode
 
 if TYPE_CHECKING:
@@ -127,7 +132,7 @@ def open_session(
     except BaseException:
         start.lock.release()
         raise
-    garbage.resume_collection()
+    startup.resume_collection()
     return session
 
 

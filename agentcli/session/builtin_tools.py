@@ -17,8 +17,7 @@ from agentcli.session.features import load_outliner
 from agentcli.session.model import ModelInUse
 from agentcli.session.permission_gate import PermissionGate
 from agentcli.system.lazy import Lazy
-from agentcli.tools.contracts import INPUT_TOOL, load_spec
-from agentcli.tools.patch.contract import load_patch_spec
+from agentcli.tools.contracts import INPUT_TOOL, load_patch_spec, load_spec
 from agentcli.types.checks import Verified
 from agentcli.types.deltas import CommandEnded
 from agentcli.types.errors import ToolError
@@ -26,6 +25,7 @@ from agentcli.types.events import ContextNote, Emit, Fact, NoteReason
 from agentcli.types.grants import NO_GRANTS, Grants
 from agentcli.types.messages import Image
 from agentcli.types.own_tools import BUILT_IN
+from agentcli.types.sandbox import Sandbox
 from agentcli.types.settings import Settings
 from agentcli.types.tools import (
     Command,
@@ -35,7 +35,6 @@ from agentcli.types.tools import (
     ToolSpec,
     WorkingDirectory,
 )
-from agentcli.types.verdicts import Sandbox
 
 if TYPE_CHECKING:
     from agentcli.session.credentials import UserCredentials

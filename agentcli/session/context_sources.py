@@ -155,7 +155,7 @@ def build_delegate_spec(
 def _has_delegated(past: Sequence[Fact]) -> bool:
     if not past:
         return False
-    from agentcli.log.unread import is_read
+    from agentcli.log.reopen import is_read
 
     results = (one.result for one in past if isinstance(one, CallFinished) and is_read(one))
     return any(result.name == DELEGATE for result in results)

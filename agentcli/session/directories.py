@@ -12,14 +12,12 @@ from agentcli.session.project import get_trust_directory
 from agentcli.settings import get_user_directory
 from agentcli.system.home import expand_home, locate_home
 from agentcli.system.plain_text import show_controls
-from agentcli.system.protected import is_protected
-from agentcli.system.reserved import Reserved
+from agentcli.system.reserved import Reserved, is_protected
 from agentcli.types.errors import UsageError
-from agentcli.types.events import Emit, Fact, SessionForked, Warned
+from agentcli.types.events import DirectoryAdded, Emit, Fact, SessionForked, Warned
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.grants import NO_GRANTS, Grants
 from agentcli.types.settings import Settings
-from agentcli.types.user_facts import DirectoryAdded
 
 READ_ONLY = ":ro"
 _HINT = "--add-dir DIR, or DIR:ro only to read it"

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from agentcli.agent.journal import Listener
     from agentcli.agent.toolset import Load
     from agentcli.session.builtin_tools import BuiltinTools
-    from agentcli.session.parts import SessionParts
     from agentcli.session.project import Project
+    from agentcli.session.session import SessionParts
     from agentcli.tools.read_file import OutlineFile
     from agentcli.types.events import ContextNote, Warned
     from agentcli.types.messages import Image

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from platformdirs import user_cache_path
 
-from agentcli.session.managed import require_permitted_model
+from agentcli.session.configuration import require_permitted_model
 from agentcli.types.errors import AgentError, MissingKeyError, SettingsError
-from agentcli.types.events import Emit, Fact, ModelChanged, Warned
+from agentcli.types.events import EffortChanged, Emit, Fact, ModelChanged, Warned
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Usage
 from agentcli.types.provider import (
@@ -23,12 +23,11 @@ from agentcli.types.provider import (
 )
 from agentcli.types.settings import CustomProvider, Settings
 from agentcli.types.spending import Spending
-from agentcli.types.user_facts import EffortChanged
 
 if TYPE_CHECKING:
-    from agentcli.agent.budget import Budget, Share
+    from agentcli.agent.limits import Budget, Share
+    from agentcli.providers.catalog import Provider
     from agentcli.providers.dialect import Model
-    from agentcli.providers.providers import Provider
 
 
 SCRIPT = "script"
@@ -105,12 +104,11 @@ def _open_script(path: Path) -> ModelInUse:
 
 
 def _open_provider_model(settings: Settings) -> ModelInUse:
-    from agentcli.providers.catalog import compute_cost_usd
+    from agentcli.providers.catalog import compute_cost_usd, find_base_url
     from agentcli.providers.connection import LearnedModel, RetryPolicy
     from agentcli.providers.http.sockets import Timeouts
-    from agentcli.providers.providers import find_base_url
     from agentcli.providers.transport import open_provider
-    from agentcli.session.keys import find_user_key
+    from agentcli.session.secrets import find_user_key
 
     chosen, provider = choose_model(settings)
     model = replace(chosen, effort=None)  # each request says it
@@ -164,14 +162,14 @@ def find_default_model() -> str | None:
 
     if found := choose_default_name(os.environ):
         return found
-    from agentcli.session.keys import list_stored_providers
+    from agentcli.session.secrets import list_stored_providers
 
     return choose_default_name({}, stored=list_stored_providers())
 
 
 def list_providers(settings: Settings) -> "Mapping[str, Provider]":
     """Return the built-in providers and those of the settings, by name."""
-    from agentcli.providers.providers import PROVIDERS
+    from agentcli.providers.catalog import PROVIDERS
 
     return {**PROVIDERS, **{own.name: _build_provider(own) for own in settings.providers}}
 
@@ -204,7 +202,7 @@ def choose_model(settings: Settings) -> "tuple[Model, Provider]":
 
 def _loads_tools(model: "Model", provider: "Provider", settings: Settings) -> bool:
     """Return whether the provider loads tools. A server at another base URL may not be able to."""
-    from agentcli.providers.providers import find_base_url
+    from agentcli.providers.catalog import find_base_url
 
     match settings.tool_search:
         case "own":
@@ -216,7 +214,7 @@ def _loads_tools(model: "Model", provider: "Provider", settings: Settings) -> bo
 
 
 def _build_provider(custom: CustomProvider) -> "Provider":
-    from agentcli.providers.providers import Provider
+    from agentcli.providers.catalog import Provider
 
     return Provider(
         name=custom.name,
@@ -233,7 +231,7 @@ async def fetch_model_info(model: "Model", provider: "Provider") -> "Model":
     """Return the model with the data its provider reports, if it reports any."""
     from agentcli.providers.discovery import ask_provider_about
     from agentcli.providers.transport import find_dialect
-    from agentcli.session.keys import find_user_key
+    from agentcli.session.secrets import find_user_key
 
     return await ask_provider_about(
         model,
@@ -264,7 +262,7 @@ def _build_budget(settings: Settings, *, sum_spent: Callable[[], Spending]) -> "
     `sum_spent` returns what is used of it."""
     if settings.max_cost is None and settings.max_tokens is None:
         return None
-    from agentcli.agent.budget import Budget
+    from agentcli.agent.limits import Budget
 
     return Budget(cost_usd=settings.max_cost, tokens=settings.max_tokens, spent=sum_spent())
 
@@ -376,7 +374,7 @@ class SessionModel:
         if self._settings.agent_max_cost is None:
             return None
         if self._budget is None:
-            from agentcli.agent.budget import Budget
+            from agentcli.agent.limits import Budget
 
             self._budget = Budget()
         return self._budget.open_share(self._settings.agent_max_cost)

@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Literal
 from agentcli.agent.dispatch import Clean
 from agentcli.permissions.masking import EventMasking
 from agentcli.permissions.secrets import Redactor
-from agentcli.session.configuration import WEB_FETCH, Configuration
-from agentcli.session.managed import keeps_sandbox
+from agentcli.session.configuration import WEB_FETCH, Configuration, keeps_sandbox
 from agentcli.session.model import SessionModel
 from agentcli.session.sandbox_host import SandboxHost
 from agentcli.settings import RULES_FILE, get_user_directory
+from agentcli.system.files import build_unwritable_error
 from agentcli.system.hosts import join_port
 from agentcli.system.lazy import Lazy
-from agentcli.system.private_file import build_unwritable_error
 from agentcli.types.computer import COMPUTER
 from agentcli.types.errors import SettingsError
 from agentcli.types.events import Emit, Fact

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 from platformdirs import user_data_path
 
 from agentcli.settings import get_user_directory
+from agentcli.system.files import write_private
 from agentcli.system.lazy import compile_later
-from agentcli.system.private_file import write_private
 from agentcli.types.errors import SettingsError
 from agentcli.types.fast_dataclass import dataclass
 

@@ -44,7 +44,6 @@ FILES = (
     "agentcli.log.checkpoint.keep",
     "agentcli.tools.search.ignore",
     "agentcli.tools.edit_file",
-    "agentcli.system.parse_check",
     "agentcli.sandbox.reading",
     "agentcli.tools.grep",
     "agentcli.tools.write_file",

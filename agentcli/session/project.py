@@ -23,9 +23,13 @@ from agentcli.types.verdicts import MODES
 if TYPE_CHECKING:
     from agentcli.permissions.claude_settings import ClaudeSettings
     from agentcli.permissions.hooks_file import HooksFile
-    from agentcli.permissions.project_files import ProjectFiles
+    from agentcli.permissions.project_files import (
+        ProjectFiles,
+        Standing,
+        TrustedProject,
+        TrustStore,
+    )
     from agentcli.permissions.rules import PermissionRule
-    from agentcli.permissions.trust import Standing, TrustedProject, TrustStore
 
 DIRECTORY = ".agentcli"
 
@@ -155,8 +159,7 @@ def load_project(
     root = find_root(workspace)
     if root is None:
         return None
-    from agentcli.permissions.project_files import read_project
-    from agentcli.permissions.trust import TrustStore
+    from agentcli.permissions.project_files import TrustStore, read_project
 
     try:
         files = read_project(root)
@@ -177,13 +180,13 @@ def load_project(
 
 
 def list_trusted_projects() -> "Sequence[TrustedProject]":
-    from agentcli.permissions.trust import TrustStore
+    from agentcli.permissions.project_files import TrustStore
 
     return TrustStore(get_trust_directory()).list_trusted()
 
 
 def revoke_trust(root: Path) -> None:
-    from agentcli.permissions.trust import TrustStore
+    from agentcli.permissions.project_files import TrustStore
 
     TrustStore(get_trust_directory()).revoke(root)
 

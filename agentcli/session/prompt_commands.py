@@ -9,9 +9,14 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agentcli.agent.custom_commands import CustomCommand, build_skill_command, read_commands
 from agentcli.agent.front_matter import InvalidFile, read_text
-from agentcli.agent.markdown_files import SourceFolder, find_skills
+from agentcli.agent.markdown_files import (
+    CustomCommand,
+    SourceFolder,
+    build_skill_command,
+    find_skills,
+    read_commands,
+)
 from agentcli.session.context_sources import build_source_folders, find_skill_folders
 from agentcli.session.plugins import fill_places, iter_commands, load_plugins
 from agentcli.session.project import Project, load_project

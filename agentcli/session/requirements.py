@@ -14,7 +14,7 @@ from agentcli.agent.journal import Journal
 from agentcli.agent.loop import OnDeny
 from agentcli.agent.toolset import Load, Toolset
 from agentcli.session.builtin_tools import BuiltinTools
-from agentcli.session.parts import SessionParts
+from agentcli.session.session import SessionParts
 from agentcli.types.checks import BaseCheck, Verified, is_file_of_check
 from agentcli.types.errors import SettingsError, UsageError
 from agentcli.types.events import Checkpointed, Fact, SessionResumed, SessionStarted

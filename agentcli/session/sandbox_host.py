@@ -20,16 +20,9 @@ from agentcli.system.lazy import Lazy
 from agentcli.system.own_process import find_own_program
 from agentcli.types.errors import SettingsError
 from agentcli.types.events import Emit, Warned
+from agentcli.types.sandbox import HostLeases, RunProbe, Sandbox, TemporaryFiles
 from agentcli.types.tools import WorkingDirectory
-from agentcli.types.verdicts import (
-    AnswerGit,
-    HostLeases,
-    JudgeHost,
-    JudgeSignature,
-    RunProbe,
-    Sandbox,
-    TemporaryFiles,
-)
+from agentcli.types.verdicts import AnswerGit, JudgeHost, JudgeSignature
 
 if TYPE_CHECKING:
     from agentcli.permissions.decide import CommandTerms

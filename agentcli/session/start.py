@@ -20,18 +20,21 @@ from agentcli.tools.contracts import DELEGATE
 from agentcli.types.agents import AgentEnded, AgentStarted
 from agentcli.types.errors import UNANSWERED, Ending, SettingsError
 from agentcli.types.events import (
+    NO_PAST,
     CallFinished,
     CallJudged,
     ContextNote,
     Fact,
     ModelReplied,
     NoteReason,
+    PastFacts,
     SessionForked,
     SessionResumed,
     SessionStarted,
     TurnEnded,
     TurnStarted,
     TurnWithdrawn,
+    is_in_turn,
 )
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.spending import (
@@ -42,7 +45,6 @@ from agentcli.types.spending import (
     sum_spending,
 )
 from agentcli.types.tools import ChildTurn
-from agentcli.types.turns import NO_PAST, PastFacts, is_in_turn
 
 if TYPE_CHECKING:
     from agentcli.log.reopen import ReopenedLog
@@ -80,8 +82,7 @@ def open_existing(paths: SessionPaths) -> SessionStart:
     """Open a session to continue. Raise InUse if another process has it.
 
     Raise SettingsError if it cannot be continued."""
-    from agentcli.log.reopen import reopen_log
-    from agentcli.log.unread import is_read
+    from agentcli.log.reopen import is_read, reopen_log
 
     lock = SessionLock(paths.directory)
     try:
@@ -142,7 +143,7 @@ def close_unfinished(
     `lost` are child agents that were at work; the results of their calls say what they used.
     `lost_agents` were at work in the background.
     A fork was cut on purpose: its turn stays open, to be continued."""
-    from agentcli.log.order import is_closed
+    from agentcli.log.audit import is_closed
 
     if _is_fresh_fork(journal.facts):
         return ()

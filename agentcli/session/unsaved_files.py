@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from agentcli.system.regular_file import read_regular
+from agentcli.system.files import read_regular
 from agentcli.system.text import choose_majority_ending, set_line_ending
 from agentcli.system.workspace import UnsavedText
 from agentcli.types.errors import ToolError

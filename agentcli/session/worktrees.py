@@ -28,6 +28,7 @@ from agentcli.log.checkpoint.undo import (
 from agentcli.log.paths import is_worktree, locate_sessions, locate_worktrees
 from agentcli.log.rebuild import write_entries
 from agentcli.session.project import load_project, revoke_trust
+from agentcli.system.files import write_private
 from agentcli.system.git import (
     Checkout,
     add_worktree,
@@ -37,7 +38,6 @@ from agentcli.system.git import (
     remove_worktree,
     run_git,
 )
-from agentcli.system.private_file import write_private
 from agentcli.system.text import to_printable
 from agentcli.tools.search.ignore import IgnoreRules
 from agentcli.types.errors import SettingsError, UsageError

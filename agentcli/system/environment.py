@@ -4,9 +4,11 @@ Variables whose name suggests a secret are not passed on, nor any that change ho
 So a command does the same thing whatever shell the agent was started from.
 """
 
+import os
 import shutil
 from collections.abc import Collection, Mapping
 from itertools import pairwise
+from pathlib import Path
 
 from agentcli.system.lazy import compile_later
 
@@ -99,3 +101,20 @@ def build_child_environment(
     columns = max(_COLUMNS_MIN, shutil.get_terminal_size().columns)
     environ = kept | locale | _FIXED | {"COLUMNS": str(columns)} | wanted
     return add_tag(environ, tag) if tag else environ
+
+
+# Whether this is a container, by the files and variables that container programs set.
+#
+# There is no better way to know.
+
+
+_FILES = (Path("/.dockerenv"), Path("/run/.containerenv"))
+_VARIABLES = ("container", "KUBERNETES_SERVICE_HOST")
+
+
+def has_container_file() -> bool:
+    return any(path.exists() for path in _FILES)
+
+
+def is_container() -> bool:
+    return has_container_file() or any(map(os.environ.get, _VARIABLES))

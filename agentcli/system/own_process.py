@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from agentcli.system import kinds
+from agentcli.system import files
 from agentcli.system.environment import is_secret_name
 
 SYSTEM_DIRECTORIES = (
@@ -209,7 +209,7 @@ def find_project(folder: Path) -> Path:
     An earlier session may have had the whole repository as its workspace.
     """
     real = Path(os.path.realpath(folder))
-    above = (parent for parent in (real, *real.parents) if kinds.exists(parent / ".git"))
+    above = (parent for parent in (real, *real.parents) if files.exists(parent / ".git"))
     return next(above, real)
 
 
@@ -229,7 +229,7 @@ def _resolve_argv(
 
 
 def _resolve_usable(program: Path, project: Path | None) -> str | None:
-    if not program.is_absolute() or not os.access(program, os.X_OK) or kinds.is_directory(program):
+    if not program.is_absolute() or not os.access(program, os.X_OK) or files.is_directory(program):
         return None
     # A link in a directory of the system may lead into the project as well.
     real = Path(os.path.realpath(program))
@@ -237,7 +237,7 @@ def _resolve_usable(program: Path, project: Path | None) -> str | None:
 
 
 def _iter_system_directories() -> Iterator[str]:
-    return (directory for directory in SYSTEM_DIRECTORIES if kinds.is_directory(Path(directory)))
+    return (directory for directory in SYSTEM_DIRECTORIES if files.is_directory(Path(directory)))
 
 
 def _filter_path(beside: Path | None, environ: Mapping[str, str]) -> Iterator[str]:
@@ -250,11 +250,11 @@ def _filter_path(beside: Path | None, environ: Mapping[str, str]) -> Iterator[st
 
 def _is_kept(entry: str, project: Path | None) -> bool:
     folder = Path(entry)
-    if not folder.is_absolute() or not kinds.is_directory(folder):
+    if not folder.is_absolute() or not files.is_directory(folder):
         return False
     real = Path(os.path.realpath(folder))
     is_local = (
-        kinds.exists(folder.parent / _VIRTUAL_ENVIRONMENT) or real.parts[-2:] == _NODE_PROGRAMS
+        files.exists(folder.parent / _VIRTUAL_ENVIRONMENT) or real.parts[-2:] == _NODE_PROGRAMS
     )
     return not is_local and not _is_in(project, folder) and not _is_in(project, real)
 

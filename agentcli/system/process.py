@@ -20,7 +20,7 @@ from typing import Any, Protocol, TypeVar
 from agentcli.system import process_tree
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.grants import Grants
-from agentcli.types.verdicts import Sandbox
+from agentcli.types.sandbox import Sandbox
 
 if sys.platform != "win32":
     import fcntl

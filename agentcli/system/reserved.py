@@ -9,12 +9,14 @@ sandbox and to the file tools alike.
 import os
 import stat
 import sys
-from collections.abc import Iterable, Iterator
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
 from agentcli.system.home import locate_home as home_of_user
+from agentcli.system.repository import find_git_directory
 
 
 def _split_names(text: str) -> tuple[str, ...]:
@@ -199,3 +201,35 @@ def _fold_all(paths: Iterable[Path]) -> frozenset[str]:
     return frozenset(
         str(one).casefold() for path in paths for one in (path, os.path.realpath(path))
     )
+
+
+# The paths inside a workspace that tools never write: git's own files and agentcli's settings.
+#
+# Files there would run later with the user's rights (hooks, filters, settings). So a path is
+# protected by its name, at any depth, whether it exists yet or not.
+
+
+_NAMES = frozenset({".git", ".agentcli", "git~1"})
+
+
+def is_protected(root: Path, parts: Sequence[str]) -> bool:
+    if any(_fold(part) in _NAMES for part in parts):
+        return True
+    elsewhere = _locate_git_directory(root)
+    return bool(elsewhere) and tuple(parts[: len(elsewhere)]) == elsewhere
+
+
+def _fold(name: str) -> str:
+    """Return the name as the least exact file systems compare it.
+
+    They ignore case, invisible characters, and dots and blanks at the end of a name.
+    """
+    shown = "".join(char for char in name if unicodedata.category(char) != "Cf")
+    return shown.casefold().rstrip(" .")
+
+
+def _locate_git_directory(root: Path) -> tuple[str, ...]:
+    """Return the parts of where the root's `.git` leads to, if that is in the workspace."""
+    real = find_git_directory(root / ".git")
+    is_elsewhere = real is not None and real != root / ".git" and real.is_relative_to(root)
+    return real.relative_to(root).parts if real and is_elsewhere else ()

@@ -19,17 +19,16 @@ from pathlib import Path, PurePath
 from agentcli.system.folder import Folder, descend
 from agentcli.system.home import expand_own_home
 from agentcli.system.lazy import compile_later
-from agentcli.system.protected import is_protected
 from agentcli.system.replace_file import ReplacedFile, replace_file
-from agentcli.system.reserved import find_reserved
+from agentcli.system.reserved import find_reserved, is_protected
 from agentcli.system.temporary import TEMPORARY
 from agentcli.system.text import to_printable
 from agentcli.types.errors import ToolError
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.grants import NO_GRANTS, Grants
 from agentcli.types.hidden import find_tokens
+from agentcli.types.sandbox import TemporaryFiles
 from agentcli.types.tools import ErrorKind
-from agentcli.types.verdicts import TemporaryFiles
 
 # Suggestions: the closest existing path to a missing one, with bounded work
 

@@ -14,8 +14,8 @@ from agentcli.system.process import run_to_completion
 from agentcli.system.text import NotText, decode
 from agentcli.system.workspace import Workspace
 from agentcli.tools.arguments import BuiltinArguments, TextCheck, declare_argument, parse_arguments
+from agentcli.tools.contracts import load_patch_spec
 from agentcli.tools.hidden import NOTHING_HIDDEN, HiddenValues
-from agentcli.tools.patch.contract import load_patch_spec
 from agentcli.tools.patch.parser import FileChange, Update, parse_patch
 from agentcli.tools.patch.plan import PatchStep, PlannedChange, apply_patch_steps, plan_change
 from agentcli.tools.seen import Seen, carry_over, compute_sha256, list_all_lines

@@ -21,8 +21,8 @@ from agentcli.system.output import (
 from agentcli.system.process import Pipe, ProcessEnd
 from agentcli.system.process_table import ProcessTable
 from agentcli.system.shell import ShellDirectory
-from agentcli.tools.argument_faults import ArgumentFault
 from agentcli.tools.arguments import (
+    ArgumentFault,
     ArrayCheck,
     BuiltinArguments,
     SwitchCheck,

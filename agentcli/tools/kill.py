@@ -14,9 +14,9 @@ from pathlib import Path
 
 from agentcli.system import process_tree
 from agentcli.system.lazy import compile_later
-from agentcli.system.parsing import parse_whole_number
 from agentcli.system.process_table import ProcessTable
 from agentcli.system.shell import REQUEST_FUNCTION
+from agentcli.system.strict_json import parse_whole_number
 from agentcli.types.fast_dataclass import dataclass
 
 _KILL = compile_later(

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, TypeVar
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails, PydanticCustomError
 
-from agentcli.tools.argument_faults import ArgumentFault, apply_aliases, explain_faults
+from agentcli.tools.arguments import ArgumentFault, apply_aliases, explain_faults
 from agentcli.types.messages import Json
 
 

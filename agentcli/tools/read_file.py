@@ -22,15 +22,15 @@ from agentcli.tools.arguments import (
     parse_arguments,
 )
 from agentcli.tools.contracts import load_spec
-from agentcli.tools.hidden import BLOCK_BEGIN, NOTHING_HIDDEN, HiddenValues
-from agentcli.tools.read.bigfile import read_big_excerpt
-from agentcli.tools.read.excerpt import (
+from agentcli.tools.excerpt import (
     LINE_CHARS,
     FileExcerpt,
     compute_first_index,
     name_binary,
+    read_big_excerpt,
     read_excerpt,
 )
+from agentcli.tools.hidden import BLOCK_BEGIN, NOTHING_HIDDEN, HiddenValues
 from agentcli.tools.seen import compute_sha256, join_ranges
 from agentcli.tools.text_file import LIMIT_BYTES
 from agentcli.types.errors import ToolError

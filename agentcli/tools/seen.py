@@ -22,10 +22,10 @@ from agentcli.types.events import (
     Fact,
     ModelReplied,
     ResultsTrimmed,
+    Rewound,
+    list_effective_facts,
 )
 from agentcli.types.tools import Diff, FileView, KnownFile, LineRanges, ToolResult
-from agentcli.types.turns import list_effective_facts
-from agentcli.types.user_facts import Rewound
 
 Knowledge = Literal["unseen", "current", "stale"]
 

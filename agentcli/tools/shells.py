@@ -24,7 +24,7 @@ from agentcli.system.environment import UNATTENDED
 from agentcli.system.shell import ShellHandle, build_shell_argv
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.grants import Grants
-from agentcli.types.verdicts import PROBE_PASSED, CommandChannels, HostLeases, Sandbox
+from agentcli.types.sandbox import PROBE_PASSED, CommandChannels, HostLeases, Sandbox
 
 _AHEAD = 2
 """The number of waiting shells; a fast model is back before one is ready, or wants two commands.

@@ -16,8 +16,8 @@ from agentcli.tools.arguments import (
     parse_arguments,
 )
 from agentcli.tools.contracts import load_spec
+from agentcli.tools.excerpt import LINE_CHARS
 from agentcli.tools.hidden import NOTHING_HIDDEN, HiddenValues
-from agentcli.tools.read.excerpt import LINE_CHARS
 from agentcli.tools.seen import Seen, compute_sha256, count_lines, find_missing, list_all_lines
 from agentcli.tools.text_file import FileRewrite, TextFile, encode_text, load_text
 from agentcli.types.errors import ToolError

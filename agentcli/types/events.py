@@ -2,9 +2,12 @@
 
 The screen, the log, the history sent to a model, replay and triage are all readings of the same
 facts. A fact is in the past tense and never changes. A delta may be dropped without loss.
+
+Facts about what the user does beside the turns, as adding a directory, or going back.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Literal, TypeAlias
 
@@ -15,8 +18,52 @@ from agentcli.types.errors import Ending
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import AssistantMessage, Content, ToolCall, Usage, UserMessage
 from agentcli.types.tools import Effect, ToolResult
-from agentcli.types.user_facts import AsideAnswered, DirectoryAdded, EffortChanged, Rewound
 from agentcli.types.verdicts import Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DirectoryAdded:
+    """The user added a directory to the workspace: tools and commands reach it from here on."""
+
+    path: str
+    writable: bool
+    type: Literal["directory_added"] = "directory_added"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EffortChanged:
+    """The model thinks more, or less, from here on."""
+
+    effort: str | None
+    """None for the model's own default."""
+    type: Literal["effort_changed"] = "effort_changed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AsideAnswered:
+    """The user asked something about the conversation that is no part of it."""
+
+    question: str
+    answer: str
+    usage: Usage = Usage()
+    cost_usd: float | None = None
+    """None if the price is not known."""
+    type: Literal["aside_answered"] = "aside_answered"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rewound:
+    """The conversation goes on from before a turn, or (`redo`) from before the rewind `of`."""
+
+    id: str
+    action: Literal["rewind", "redo"]
+    turn: int
+    """Turns are counted from 1 in the order of their `turn_started`."""
+    undo: str = ""
+    """The id of the undo that restored the files with it; empty if they stayed as they were."""
+    of: str = ""
+    type: Literal["rewound"] = "rewound"
+
 
 PATHS_RECORDED = 50  # the most paths that one fact names; it counts the others
 
@@ -448,3 +495,73 @@ class Entry:
     parent: int | None
     """The entry that caused this one."""
     fact: Fact
+
+
+# Turns among the facts: whether one is open, and which are in effect after rewinds.
+#
+# A rewind removes nothing from the log. It only says where the conversation goes on from.
+
+
+NumberedFact = tuple[int, Fact]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastFacts:
+    """The facts of a session that is resumed, and for each its number and its time."""
+
+    facts: Sequence[Fact] = ()
+    seqs: Sequence[int] = ()
+    times: Sequence[str] = ()
+
+
+NO_PAST = PastFacts()
+
+
+def number_effective_facts(facts: Iterable[Fact]) -> list[NumberedFact]:
+    """Return the facts in effect, with the number of their turn: 0 before the first.
+
+    Turns are counted from 1 over the whole log, those that were rewound included."""
+    effective: list[NumberedFact] = []
+    replaced: dict[str, list[NumberedFact]] = {}
+    turns = turn = 0
+    for fact in facts:
+        match fact:
+            case Rewound(action="rewind"):
+                replaced[fact.id] = effective
+                effective = [one for one in effective if one[0] < fact.turn]
+                turn = effective[-1][0] if effective else 0
+            case Rewound():
+                effective = list(replaced.get(fact.of, effective))
+                turn = effective[-1][0] if effective else 0
+            case TurnStarted():
+                turns += 1
+                turn = turns
+                effective.append((turn, fact))
+            case _:
+                effective.append((turn, fact))
+    return effective
+
+
+def list_effective_facts(facts: Iterable[Fact]) -> list[Fact]:
+    return [fact for _, fact in number_effective_facts(facts)]
+
+
+def find_last_turn(facts: Sequence[Fact]) -> int:
+    """Return the index at which the last turn starts, or 0 if there is none."""
+    backwards = reversed(range(len(facts)))
+    return next((at for at in backwards if isinstance(facts[at], TurnStarted)), 0)
+
+
+def is_in_turn(facts: Sequence[Fact]) -> bool:
+    for fact in reversed(facts):
+        if isinstance(fact, TurnStarted | TurnEnded):
+            return isinstance(fact, TurnStarted)
+    return False
+
+
+# The time, as it is recorded.
+
+
+def read_clock() -> str:
+    """Return the time in UTC, ISO 8601, with milliseconds."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from agentcli.types.agents import AgentEnded
 from agentcli.types.events import (
+    AsideAnswered,
     CallFinished,
     Compacted,
     Event,
@@ -19,7 +20,6 @@ from agentcli.types.events import (
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Usage
 from agentcli.types.tools import ChildTurn
-from agentcli.types.user_facts import AsideAnswered
 from agentcli.types.words import pluralize
 
 

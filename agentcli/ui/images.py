@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import unquote
 
+from agentcli.system.files import read_regular
 from agentcli.system.home import expand_home
 from agentcli.system.images import (
     ENDINGS,
@@ -21,7 +22,6 @@ from agentcli.system.images import (
 )
 from agentcli.system.pdf import READ_BYTES, PdfRefused, read_pdf
 from agentcli.system.plain_text import show_controls
-from agentcli.system.regular_file import read_regular
 from agentcli.types.errors import UsageError
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Attachment, Document

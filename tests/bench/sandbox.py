@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 
 from agentcli.sandbox.choose import SandboxScope, choose_sandbox, describe_layers
 from agentcli.types.grants import Grants
-from agentcli.types.verdicts import Sandbox
+from agentcli.types.sandbox import Sandbox
 from tests.bench.figures import Figure, in_turns, wall_ms
 
 RUNS = 100

@@ -51,7 +51,7 @@ class Way(NamedTuple):
 
 WAYS = {
     "agentcli run to the first byte": Way(
-        "agentcli.__main__.main", "agentcli.providers.http.connect.HttpConnection.send"
+        "agentcli.__main__.main", "agentcli.providers.http.direct.HttpConnection.send"
     ),
     "the first bash call, after a thought": Way(
         "agentcli.agent.dispatch.Dispatcher.prepare",

@@ -9,11 +9,10 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 
-from agentcli.providers.catalog import resolve
+from agentcli.providers.catalog import Key, resolve
 from agentcli.providers.dialect import Model
 from agentcli.providers.http.body import RequestBody
 from agentcli.providers.normalize import NormalizedHistory
-from agentcli.providers.providers import Key
 from agentcli.providers.transport import find_dialect, open_provider
 from agentcli.types.messages import AssistantMessage, Text, ToolCall, UserMessage
 from agentcli.types.provider import Message, Request

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.providers.providers import PROVIDERS
+from agentcli.providers.catalog import PROVIDERS
 from tests.support import anthropic_streams as anthropic
 from tests.support.program import Ran, agentcli
 from tests.support.provider import Provider, Reply, answer, error_of_anthropic

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agentcli.session.managed import (
+from agentcli.session.configuration import (
     apply_managed,
     describe_managed,
     load_managed_hooks,

@@ -14,7 +14,7 @@ from agentcli.log.checkpoint.keep import CheckpointKeeper
 from agentcli.log.checkpoint.store import ObjectStore
 from agentcli.system import own_process
 from agentcli.system.git import run_git
-from agentcli.system.worktree import UncommittedChanges, find_branch
+from agentcli.system.repository import UncommittedChanges, find_branch
 from agentcli.tools.search.ignore import IgnoreRules
 from agentcli.types.errors import AgentError
 from agentcli.ui.repl.commands.inspect import _read_changes

@@ -17,7 +17,7 @@ from agentcli.sandbox.proxy import NO_BROKER, NO_LISTENER, NetworkProxy
 from agentcli.sandbox.proxy_service import ProxyService
 from agentcli.types.events import Event, HostJudged
 from agentcli.types.grants import Grants
-from agentcli.types.verdicts import Sandbox
+from agentcli.types.sandbox import Sandbox
 from tests.support import certificates
 from tests.support.bash import Session, in_session, text
 from tests.support.confined import LAYERS, confined

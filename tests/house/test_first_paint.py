@@ -8,7 +8,7 @@ from tests.support.program import environment
 
 PROBE = """
 import json, sys
-import agentcli.session.keys, agentcli.session.project, agentcli.cli.interactive
+import agentcli.session.secrets, agentcli.session.project, agentcli.cli.interactive
 import agentcli.ui.repl.launch, agentcli.providers.catalog
 print(json.dumps(sorted({name.partition(".")[0] for name in sys.modules})))
 """

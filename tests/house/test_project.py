@@ -22,7 +22,6 @@ TOP_LEVEL = {
     ".gitignore",
     ".gitattributes",
 }
-MAX_LINES = 450
 
 
 def tracked() -> list[Path]:
@@ -89,15 +88,6 @@ def test_tool_is_a_pair_of_files_with_a_test_and_a_snapshot(name: str) -> None:
         f"fixtures/tools/{name}.json",
     ]
     assert [path for path in expected if not (ROOT / path).exists()] == []
-
-
-def test_no_source_file_is_too_long() -> None:
-    long = {
-        str(path): count
-        for path in sources()
-        if (count := len((ROOT / path).read_text().splitlines())) > MAX_LINES
-    }
-    assert long == {}
 
 
 def test_packages_are_empty_but_for_the_version() -> None:

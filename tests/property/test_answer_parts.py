@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentcli.agent.context_notes import PlanTracker
-from agentcli.features.fork.course import summarize_course
+from agentcli.features.fork.engine import summarize_course
 from agentcli.log.checkpoint.store import ObjectStore
 from agentcli.types.answers import AnswerParts
 from agentcli.types.errors import Ending

@@ -14,8 +14,8 @@ from agentcli.permissions.secrets import Redactor
 from agentcli.system.workspace import Workspace
 from agentcli.tools.apply_patch import ApplyPatch
 from agentcli.tools.edit_file import EditFile
+from agentcli.tools.excerpt import LINE_CHARS
 from agentcli.tools.hidden import HiddenValues
-from agentcli.tools.read.excerpt import LINE_CHARS
 from agentcli.tools.read_file import ReadFile
 from agentcli.tools.seen import Seen
 from agentcli.tools.write_file import WriteFile

@@ -13,6 +13,7 @@ from agentcli.types.events import (
     NoteReason,
     Restored,
     ResultsTrimmed,
+    Rewound,
     SessionStarted,
     TrimmedResult,
     TurnEnded,
@@ -29,7 +30,6 @@ from agentcli.types.messages import (
 )
 from agentcli.types.provider import Message
 from agentcli.types.tools import ToolMessage, ToolResult
-from agentcli.types.user_facts import Rewound
 
 IDS = st.sampled_from(["a", "b", "c"])  # few, so that ids come again across and within replies
 STOPS: st.SearchStrategy[Stop] = st.sampled_from(

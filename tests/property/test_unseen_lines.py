@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentcli.tools.read.excerpt import LINE_CHARS
+from agentcli.tools.excerpt import LINE_CHARS
 from agentcli.types.errors import ToolError
 from tests.support.examples import examples
 from tests.support.files import bench, text_of

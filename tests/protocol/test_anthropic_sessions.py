@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from agentcli.providers.catalog import resolve
+from agentcli.providers.catalog import Key, resolve
 from agentcli.providers.connection import ProviderConnection, RetryPolicy
-from agentcli.providers.providers import Key
 from agentcli.providers.transport import open_provider
 from agentcli.types.errors import ProviderError, ProviderErrorKind
 from agentcli.types.messages import AssistantMessage, Text, UserMessage

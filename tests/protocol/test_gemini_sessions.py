@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from agentcli.providers.catalog import Key
 from agentcli.providers.connection import ProviderConnection, RetryPolicy
 from agentcli.providers.dialect import Model
 from agentcli.providers.normalize import encode_name
-from agentcli.providers.providers import Key
 from agentcli.providers.transport import open_provider
 from agentcli.types.deltas import Delta, RetryDelta
 from agentcli.types.messages import AssistantMessage, Text, Thinking, ToolCall

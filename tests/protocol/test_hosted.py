@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agentcli.log.reader import read_log
-from agentcli.providers.anthropic.hosted import find_hosted_calls
+from agentcli.providers.anthropic.provider_tools import find_hosted_calls
 from agentcli.session.builder import open_session
 from agentcli.types.deltas import RetryDelta
 from agentcli.types.errors import Ending

@@ -23,9 +23,10 @@ from agentcli.types.events import (
     TurnStarted,
     Warned,
 )
+from agentcli.types.forms import FormField, ServerForm
 from agentcli.types.messages import Image, Text
 from agentcli.types.tools import ChildTurn, Diff, ErrorKind
-from agentcli.types.verdicts import FormField, Question, ServerForm, Verdict
+from agentcli.types.verdicts import Question, Verdict
 from tests.support.mcp_links import NASTY, describe_asking_server
 from tests.support.program import script
 

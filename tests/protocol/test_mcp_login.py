@@ -22,9 +22,8 @@ from agentcli.features.mcp.login import (
     log_in,
     open_redirect_listener,
 )
-from agentcli.features.mcp.login_store import ServerLoginStore
 from agentcli.features.mcp.server_pool import RemoteServer
-from agentcli.features.mcp.tokens import Login, StoredLogin
+from agentcli.features.mcp.tokens import Login, ServerLoginStore, StoredLogin
 from agentcli.types.errors import SettingsError
 from tests.support.hidden import starred
 from tests.support.mcp_links import MEMBERS, served

@@ -10,9 +10,9 @@ from mcp_types import CreateMessageResult, TextContent
 from agentcli.features.mcp.faults import ServerFault
 from agentcli.features.mcp.host import SampleAnswer, SampleRequest
 from agentcli.types.errors import ToolError
+from agentcli.types.forms import FormAnswer, ServerForm
 from agentcli.types.messages import Image, Json, Text
 from agentcli.types.tools import ErrorKind, Output, Structured
-from agentcli.types.verdicts import FormAnswer, ServerForm
 from tests.support.mcp_links import Nasty
 from tests.support.processes import running, until
 

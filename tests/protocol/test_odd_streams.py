@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from agentcli.providers.catalog import Key
 from agentcli.providers.connection import RetryPolicy
 from agentcli.providers.dialect import Model
-from agentcli.providers.providers import Key
 from agentcli.providers.transport import open_provider
 from agentcli.types.errors import ProviderError, ProviderErrorKind
 from agentcli.types.messages import AssistantMessage, Text, UserMessage

@@ -3,9 +3,9 @@ from dataclasses import replace
 
 import pytest
 
+from agentcli.providers.catalog import Key
 from agentcli.providers.connection import ProviderConnection, RetryPolicy
 from agentcli.providers.dialect import Model
-from agentcli.providers.providers import Key
 from agentcli.providers.transport import open_provider
 from agentcli.types.deltas import Delta
 from agentcli.types.errors import ProviderError, ProviderErrorKind

@@ -15,8 +15,8 @@ from agentcli.tools.terminals import Terminals
 from agentcli.tools.write_stdin import WriteStdin
 from agentcli.types.grants import Grants
 from agentcli.types.messages import Text
+from agentcli.types.sandbox import HostLeases, Sandbox
 from agentcli.types.tools import Command, Output, ToolContext, WorkingDirectory
-from agentcli.types.verdicts import HostLeases, Sandbox
 
 T = TypeVar("T")
 

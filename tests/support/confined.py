@@ -15,7 +15,7 @@ from agentcli.sandbox.environment import build_environment
 from agentcli.sandbox.limits import CommandLimits, kill_tree
 from agentcli.types.errors import SettingsError
 from agentcli.types.grants import Grants
-from agentcli.types.verdicts import Sandbox
+from agentcli.types.sandbox import Sandbox
 from tests.support.layers import LAYERS as LAYERS
 
 LIMIT_S = 60.0

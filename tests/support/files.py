@@ -14,8 +14,8 @@ from agentcli.tools.write_file import WriteFile
 from agentcli.types.errors import ToolError
 from agentcli.types.events import CallFinished, Fact, ModelReplied
 from agentcli.types.messages import AssistantMessage
+from agentcli.types.sandbox import TemporaryFiles
 from agentcli.types.tools import Details, Output, Tool, ToolContext, ToolResult
-from agentcli.types.verdicts import TemporaryFiles
 
 REPLIED = ModelReplied(
     message=AssistantMessage(content=(), stop="end", protocol="test", model="test")

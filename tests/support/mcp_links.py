@@ -20,8 +20,8 @@ from agentcli.features.mcp.stdio import Handles, StartedServer
 from agentcli.features.mcp.tool import ContentStore, ServerTool
 from agentcli.system import process
 from agentcli.system.environment import build_child_environment
+from agentcli.types.forms import FormAnswer, ServerForm
 from agentcli.types.tools import Output, ToolContext
-from agentcli.types.verdicts import FormAnswer, ServerForm
 from tests.support.processes import until
 from tests.support.program import write_script_command
 

@@ -7,11 +7,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from agentcli.agent.budget import Budget
 from agentcli.agent.completion import CompletionChecks
 from agentcli.agent.dispatch import Clean, Dispatcher, ResultHook
 from agentcli.agent.journal import Journal
-from agentcli.agent.limits import CALLS_PER_MINUTE, Breaker, Pace, TurnLimits
+from agentcli.agent.limits import CALLS_PER_MINUTE, Breaker, Budget, Pace, TurnLimits
 from agentcli.agent.loop import Loop, OnDeny
 from agentcli.agent.model_client import ModelClient
 from agentcli.agent.toolset import Toolset

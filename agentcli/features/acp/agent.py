@@ -52,8 +52,7 @@ from agentcli.features.acp.options import (
 from agentcli.features.acp.updates import build_failure, build_invalid_params
 from agentcli.log.paths import SessionPaths
 from agentcli.log.reader import read_valid_part
-from agentcli.log.session_copy import copy_session
-from agentcli.log.sessions import SessionSummary, find_session_by_id, list_sessions
+from agentcli.log.sessions import SessionSummary, copy_session, find_session_by_id, list_sessions
 from agentcli.session.model import open_model
 from agentcli.types.errors import AgentError, UsageError
 from agentcli.types.settings import Settings

@@ -64,19 +64,20 @@ from agentcli.types.errors import (
 )
 from agentcli.types.events import (
     ContextNote,
+    EffortChanged,
     Event,
     ModelChanged,
     ModelFailed,
     ModelReplied,
     TurnEnded,
     Warned,
+    list_effective_facts,
 )
+from agentcli.types.forms import ANSWER_FIELD, ServerForm
 from agentcli.types.own_tools import get_kind
 from agentcli.types.settings import Settings
 from agentcli.types.spending import NO_SPENDING, compute_spending
-from agentcli.types.turns import list_effective_facts
-from agentcli.types.user_facts import EffortChanged
-from agentcli.types.verdicts import ANSWER_FIELD, Question, RuleSuggestion, ServerForm, Verdict
+from agentcli.types.verdicts import Question, RuleSuggestion, Verdict
 from agentcli.ui.streams import write_err
 
 STOPS: dict[Ending, StopReason] = {

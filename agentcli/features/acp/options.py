@@ -23,10 +23,9 @@ from acp.schema import (
 
 from agentcli.agent.context_notes import STEP_CHARS, PlanStep, StepState, parse_steps
 from agentcli.features.acp.updates import build_invalid_params
-from agentcli.providers.catalog import list_model_names, resolve
-from agentcli.providers.providers import PROVIDERS
-from agentcli.session.keys import find_user_key
+from agentcli.providers.catalog import PROVIDERS, list_model_names, resolve
 from agentcli.session.prompt_commands import PromptCommands
+from agentcli.session.secrets import find_user_key
 from agentcli.session.session import Session
 from agentcli.system.plain_text import show_controls
 from agentcli.types.messages import Usage

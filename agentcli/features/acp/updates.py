@@ -38,7 +38,7 @@ from agentcli.types.messages import Image, Text, Thinking, ToolCall
 from agentcli.types.own_tools import get_kind
 from agentcli.types.tools import Command, Details, Diff, FileView, Matches, ToolResult
 from agentcli.types.verdicts import Delegation, Question
-from agentcli.ui.render.patch import DiffLine, read_patch
+from agentcli.ui.render.diff import DiffLine, read_patch
 from agentcli.ui.render.wording import format_child_name, format_child_task, format_target
 
 

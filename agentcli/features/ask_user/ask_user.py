@@ -5,8 +5,8 @@ from dataclasses import field
 from functools import partial
 from typing import ClassVar, TypeAlias
 
-from agentcli.tools.argument_faults import ArgumentFault
 from agentcli.tools.arguments import (
+    ArgumentFault,
     ArrayCheck,
     BuiltinArguments,
     TextCheck,
@@ -17,16 +17,10 @@ from agentcli.tools.arguments import (
 from agentcli.tools.contracts import load_spec
 from agentcli.types.errors import ToolError
 from agentcli.types.fast_dataclass import dataclass
+from agentcli.types.forms import ANSWER_FIELD, FormField, ServerForm
 from agentcli.types.messages import Json, ToolCall
 from agentcli.types.tools import Effect, ErrorKind, Output, Raw, ToolContext, ToolSpec
-from agentcli.types.verdicts import (
-    ANSWER_FIELD,
-    FormField,
-    Question,
-    RuleSuggestion,
-    ServerForm,
-    Verdict,
-)
+from agentcli.types.verdicts import Question, RuleSuggestion, Verdict
 
 Ask: TypeAlias = Callable[[Question], Awaitable[Verdict]]
 

@@ -1,7 +1,7 @@
 """Questions of the model to the user: a tool of sessions that have one."""
 
 from agentcli.session.features import SessionFeature
-from agentcli.session.parts import SessionParts
+from agentcli.session.session import SessionParts
 from agentcli.tools.contracts import load_spec
 from agentcli.types.tools import Tool
 

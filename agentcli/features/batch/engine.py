@@ -13,9 +13,9 @@ from agentcli.features.batch.tasks import Task, TaskLimits
 from agentcli.features.batch.trees import TaskTrees
 from agentcli.log.lock import lock_output
 from agentcli.system.extras import build_extra_command, build_install_command
-from agentcli.system.parsing import parse_object
-from agentcli.system.private_file import write_private_json
+from agentcli.system.files import write_private_json
 from agentcli.system.process import name_death_signal, run_to_completion
+from agentcli.system.strict_json import parse_object
 from agentcli.types.errors import Ending, RunOutcome, SettingsError
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from typing import Any
 
 from agentcli.features.batch.engine import ENGINES, Batch, BatchEngine, BatchPlan, build_engine
 from agentcli.features.batch.tasks import Task, TaskFile
+from agentcli.system.files import write_private
 from agentcli.system.plain_text import show_controls
-from agentcli.system.private_file import write_private
 from agentcli.types.errors import Exit, SettingsError, UsageError
 from agentcli.types.messages import ToolCall
 from agentcli.types.words import pluralize

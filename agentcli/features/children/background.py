@@ -2,15 +2,16 @@
 
 What one may cost is set aside before it starts. Its patch is judged like an edit of its files, and
 merged between turns, one patch at a time. What becomes of each agent is a fact.
+
+One agent beside the session, as it is now or as the facts of the session say.
 """
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from agentcli.agent.children import INTERRUPTED, Child, ChildProgress, Role
-from agentcli.features.children.agent_state import BackgroundAgent, restore_agents
 from agentcli.features.children.patch import (
     NOTHING_MERGED,
     AgentPatch,
@@ -18,7 +19,7 @@ from agentcli.features.children.patch import (
     open_trees,
 )
 from agentcli.session.model import ModelInUse
-from agentcli.session.parts import SessionParts
+from agentcli.session.session import SessionParts
 from agentcli.session.worktrees import Worktree
 from agentcli.system.process import run_to_completion
 from agentcli.types.agents import (
@@ -27,6 +28,7 @@ from agentcli.types.agents import (
     AgentStarted,
     PatchDecided,
     describe_decision,
+    name_agent,
 )
 from agentcli.types.deltas import CallProgress
 from agentcli.types.errors import (
@@ -40,12 +42,14 @@ from agentcli.types.events import (
     PATHS_RECORDED,
     ContextNote,
     Event,
+    Fact,
     NoteReason,
     TurnEnded,
     TurnStarted,
     Warned,
+    is_in_turn,
 )
-from agentcli.types.spending import NO_SPENDING
+from agentcli.types.spending import NO_SPENDING, Spending, compute_child_spending, select_own_facts
 from agentcli.types.tools import (
     ChildTurn,
     ErrorKind,
@@ -53,14 +57,87 @@ from agentcli.types.tools import (
     Raw,
     ToolContext,
 )
-from agentcli.types.turns import is_in_turn
 from agentcli.types.verdicts import Delegation, Verdict
 from agentcli.types.words import pluralize
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from agentcli.agent.budget import Share
+    from agentcli.agent.limits import Share
+
+
+AgentState = Literal["starting", "running", "done", "failed", "waiting", "merged", "refused"]
+"""`waiting` for a decision on its patch."""
+
+
+@dataclass(slots=True, kw_only=True)
+class BackgroundAgent:
+    """One agent: what was recorded of it, and its task while it is at work."""
+
+    number: int
+    role: str
+    task: str
+    state: AgentState = "starting"
+    worktree: str = ""
+    progress: ChildProgress | None = None
+    """None if it worked in an earlier process."""
+    ended: AgentEnded | None = None
+    decided: PatchDecided | None = None
+    running: "asyncio.Task[None] | None" = field(default=None, repr=False)
+    asking: "asyncio.Task[None] | None" = field(default=None, repr=False)
+    """The question about its patch, from its end until the user has answered."""
+
+    @property
+    def name(self) -> str:
+        return name_agent(self.number, self.role)
+
+    @property
+    def is_asked(self) -> bool:
+        """True while the user is asked about its patch, or will be as soon as a turn ends."""
+        return self.asking is not None and not self.asking.done()
+
+    @property
+    def is_active(self) -> bool:
+        return self.state in ("starting", "running")
+
+    @property
+    def spending(self) -> Spending:
+        if self.ended is not None:
+            return compute_child_spending(self.ended.turn)
+        return self.progress.spending if self.progress else NO_SPENDING
+
+    @property
+    def doing(self) -> str:
+        """What it does, or what became of it, in a few words."""
+        if self.ended is None:
+            return self.progress.doing if self.progress else ""
+        return self.ended.message or " ".join(self.ended.answer.split())
+
+
+def restore_agents(facts: Sequence[Fact]) -> list[BackgroundAgent]:
+    """Return the agents of earlier processes of this session, from its facts."""
+    found: dict[int, BackgroundAgent] = {}
+    for fact in select_own_facts(facts):
+        match fact:
+            case AgentStarted():
+                found[fact.agent] = BackgroundAgent(
+                    number=fact.agent, role=fact.role, task=fact.task, worktree=fact.worktree
+                )
+            case AgentEnded() if fact.agent in found:
+                agent = found[fact.agent]
+                agent.ended = fact
+                agent.state = "failed" if fact.message else "done"
+                if fact.state or (fact.was_lost and agent.worktree):
+                    agent.state = "waiting"
+            case PatchDecided() if fact.agent in found:
+                agent = found[fact.agent]
+                agent.decided = fact
+                is_merged = fact.verdict.decision in ("allow", "modify")
+                agent.state = "merged" if is_merged else "refused"
+            case _:
+                pass
+    return list(found.values())
+
 
 ANSWER_CHARS = 2_000
 BROKEN = TurnEnded(ending=Ending.INTERNAL, message="internal error")

@@ -27,7 +27,7 @@ from agentcli.session.context_sources import (
 )
 from agentcli.session.features import SessionFeature
 from agentcli.session.model import ModelInUse
-from agentcli.session.parts import SessionParts, build_dispatcher
+from agentcli.session.session import SessionParts, build_dispatcher
 from agentcli.session.tool_catalog import ToolCatalog
 from agentcli.system.lazy import Lazy
 from agentcli.tools.contracts import INPUT_TOOL

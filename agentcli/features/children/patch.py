@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from agentcli.log.checkpoint.changes import ChangedFile
-from agentcli.session.parts import SessionParts
+from agentcli.session.session import SessionParts
 from agentcli.session.worktrees import Worktree, Worktrees
 from agentcli.system.lazy import Lazy
-from agentcli.tools.patch.contract import load_patch_spec
+from agentcli.tools.contracts import load_patch_spec
 from agentcli.types.errors import ToolError, UsageError
 from agentcli.types.events import Checkpointed
 from agentcli.types.messages import Json, ToolCall

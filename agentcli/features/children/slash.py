@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 
-from agentcli.features.children.agent_state import BackgroundAgent
-from agentcli.features.children.background import BackgroundAgents
+from agentcli.features.children.background import BackgroundAgent, BackgroundAgents
 from agentcli.features.children.engine import ChildAgents
-from agentcli.system.parsing import parse_whole_number
+from agentcli.system.strict_json import parse_whole_number
 from agentcli.types.agents import describe_decision
 from agentcli.types.errors import UsageError
 from agentcli.types.words import pluralize

@@ -31,7 +31,8 @@ from agentcli.types.events import Emit, Event, HostJudged
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.grants import NO_GRANTS, Grants
 from agentcli.types.messages import Json
-from agentcli.types.verdicts import HostLeases, Sandbox, Verdict
+from agentcli.types.sandbox import HostLeases, Sandbox
+from agentcli.types.verdicts import Verdict
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 LINE_BYTES = 8_000_000

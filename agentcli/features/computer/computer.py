@@ -9,8 +9,8 @@ from dataclasses import field
 from typing import Any, ClassVar
 
 from agentcli.features.computer.browser import PageState, SandboxedBrowser
+from agentcli.system.hosts import WebAddress
 from agentcli.system.plain_text import escape_controls
-from agentcli.system.web_address import WebAddress
 from agentcli.tools.arguments import (
     ArrayCheck,
     BuiltinArguments,

@@ -10,7 +10,7 @@ from agentcli.types.tools import Tool
 
 if TYPE_CHECKING:
     from agentcli.features.computer.browser import SandboxedBrowser
-    from agentcli.session.parts import SessionParts
+    from agentcli.session.session import SessionParts
 
 
 def build_session_feature(parts: "SessionParts") -> "ComputerUse":

@@ -19,7 +19,7 @@ from agentcli.system.tokens import estimate
 from agentcli.types.messages import Attachment, Document, Image, Text
 from agentcli.types.settings import Settings
 from agentcli.types.words import pluralize
-from agentcli.ui.oneshot.prompt import read_mentioned_images
+from agentcli.ui.oneshot.request import read_mentioned_images
 from agentcli.ui.report import ReportLine, render_bar, write_report
 
 BAR_COLUMNS = 30

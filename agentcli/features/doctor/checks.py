@@ -21,9 +21,8 @@ from agentcli.sandbox.choose import (
     explain_unwritable_workspace,
 )
 from agentcli.sandbox.homes import find_home, find_homes_directory
-from agentcli.session.configuration import load_configuration, read_user_hooks
+from agentcli.session.configuration import describe_managed, load_configuration, read_user_hooks
 from agentcli.session.features import list_foreign_tools
-from agentcli.session.managed import describe_managed
 from agentcli.session.model import open_model
 from agentcli.session.project import (
     DIRECTORY,

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Literal, NamedTuple
 
-from agentcli.agent.custom_commands import read_commands
 from agentcli.agent.front_matter import InvalidFile, NamedFile, read_text
 from agentcli.agent.instructions import (
     ALL_LIMIT_BYTES,
@@ -26,6 +25,7 @@ from agentcli.agent.markdown_files import (
     inherits_tools,
     list_role_files,
     list_skill_files,
+    read_commands,
     read_role,
     read_skill,
 )

@@ -21,9 +21,9 @@ from typing import Any, Literal
 from agentcli.features.eval.measure import Attempt, FailureClass, TaskScore
 from agentcli.features.eval.suite import FileSet, Suite, SuiteTask, list_files, write_files
 from agentcli.log.lock import lock_output
+from agentcli.system.files import write_private_json
 from agentcli.system.git import add_worktree, run_git
-from agentcli.system.parsing import parse_object
-from agentcli.system.private_file import write_private_json
+from agentcli.system.strict_json import parse_object
 from agentcli.types.errors import SettingsError, UsageError
 
 Play = Literal["solution", "wrong"]

@@ -22,9 +22,9 @@ from agentcli.features.eval.measure import (
     summarize,
 )
 from agentcli.features.eval.suite import Suite
-from agentcli.system import clock
+from agentcli.system.files import build_unwritable_error, write_private
 from agentcli.system.plain_text import show_controls
-from agentcli.system.private_file import build_unwritable_error, write_private
+from agentcli.types import events
 from agentcli.types.errors import Exit, UsageError
 from agentcli.types.words import pluralize
 from agentcli.ui.render.wording import format_duration
@@ -61,7 +61,7 @@ class EvalReport:
         return {
             "v": FORMAT,
             "agentcli": __version__,
-            "at": clock.read_clock(),
+            "at": events.read_clock(),
             "suite": self.suite.name,
             "label": self.label,
             "repeats": self.repeats,

@@ -5,8 +5,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from agentcli.features.fork.course import CourseSummary
 from agentcli.features.fork.engine import (
+    CourseSummary,
     Fork,
     ForkChanges,
     ForkComparison,

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from agentcli.agent.request_size import count_result_tokens
 from agentcli.types.agents import AgentEnded
 from agentcli.types.events import (
+    AsideAnswered,
     CallFinished,
     Compacted,
     Fact,
@@ -20,7 +21,6 @@ from agentcli.types.events import (
 from agentcli.types.messages import Text, Usage
 from agentcli.types.spending import NO_SPENDING, Spending, compute_spending, select_own_facts
 from agentcli.types.tools import ChildTurn
-from agentcli.types.user_facts import AsideAnswered
 from agentcli.types.words import pluralize
 from agentcli.ui.render.wording import format_cost, format_tokens, format_traffic
 

@@ -17,11 +17,14 @@ from agentcli.types.agents import (
 )
 from agentcli.types.checks import GoalChanged, Verified
 from agentcli.types.events import (
+    AsideAnswered,
     CallFinished,
     CallJudged,
     Checkpointed,
     Compacted,
     ContextNote,
+    DirectoryAdded,
+    EffortChanged,
     Entry,
     Fact,
     FileAttached,
@@ -32,6 +35,7 @@ from agentcli.types.events import (
     ModelFailed,
     ModelReplied,
     OutputStored,
+    Rewound,
     ServerAsked,
     SessionEnded,
     SessionForked,
@@ -48,11 +52,10 @@ from agentcli.types.events import (
 from agentcli.types.messages import Text, Thinking, ToolCall
 from agentcli.types.spending import Spending, compute_spending
 from agentcli.types.tools import Command, ToolResult
-from agentcli.types.user_facts import AsideAnswered, DirectoryAdded, EffortChanged, Rewound
 from agentcli.types.words import pluralize
-from agentcli.ui.render.hosted import describe_hosted
 from agentcli.ui.render.wording import (
     describe_decision,
+    describe_hosted,
     format_call,
     format_duration,
     format_target,

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from agentcli import __version__
 from agentcli.session.features import SessionFeature
-from agentcli.session.parts import SessionParts
+from agentcli.session.session import SessionParts
 from agentcli.system.extras import build_extra_command
 from agentcli.types.errors import SettingsError
 from agentcli.types.events import Emit, Warned

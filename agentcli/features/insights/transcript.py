@@ -24,6 +24,7 @@ from agentcli.types.events import (
     Fact,
     ModelFailed,
     ModelReplied,
+    Rewound,
     SessionForked,
     SessionResumed,
     SessionStarted,
@@ -36,10 +37,8 @@ from agentcli.types.events import (
 from agentcli.types.messages import Text, Thinking, ToolCall, UserMessage
 from agentcli.types.spending import NO_SPENDING, Spending, compute_spending
 from agentcli.types.tools import Command, Diff, ToolResult
-from agentcli.types.user_facts import Rewound
 from agentcli.types.verdicts import Verdict
-from agentcli.ui.render.hosted import describe_hosted
-from agentcli.ui.render.wording import describe_decision, format_command_ending
+from agentcli.ui.render.wording import describe_decision, describe_hosted, format_command_ending
 
 
 @dataclass(slots=True)

@@ -29,7 +29,7 @@ from agentcli.log.paths import locate_sessions
 from agentcli.log.reader import read_valid_part
 from agentcli.log.sessions import find_log
 from agentcli.system.browser import open_file
-from agentcli.system.private_file import write_private
+from agentcli.system.files import write_private
 from agentcli.types.errors import SettingsError
 from agentcli.types.words import pluralize
 from agentcli.ui.html_page import (

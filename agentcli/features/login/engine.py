@@ -6,11 +6,11 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 
+from agentcli.providers.catalog import SEARCH_ENGINES, Key, Provider, find_key, require_key
 from agentcli.providers.discovery import check_key
-from agentcli.providers.providers import SEARCH_ENGINES, Key, Provider, find_key, require_key
 from agentcli.providers.transport import find_dialect
-from agentcli.session.keys import drop_key, find_stored_key, store_key
 from agentcli.session.model import list_providers
+from agentcli.session.secrets import drop_key, find_stored_key, store_key
 from agentcli.types.errors import ProviderError, ProviderErrorKind, UsageError
 from agentcli.types.settings import Settings
 

@@ -9,7 +9,7 @@ from agentcli.features.login.engine import (
     list_logins,
     store_tested_key,
 )
-from agentcli.providers.providers import Provider
+from agentcli.providers.catalog import Provider
 from agentcli.types.errors import UsageError
 from agentcli.ui.render.paint import escape
 from agentcli.ui.repl.commands.registry import CommandHost

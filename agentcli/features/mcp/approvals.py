@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from agentcli.features.mcp.entries import ServerEntry
-from agentcli.system import clock
+from agentcli.system.files import remove_private, write_private
 from agentcli.system.plain_text import show_controls
-from agentcli.system.private_file import remove_private, write_private
 from agentcli.system.strict_json import name_nonfinite
+from agentcli.types import events
 from agentcli.types.messages import Json
 from agentcli.types.tools import ToolSpec
 
@@ -220,7 +220,7 @@ class ToolListApprovals:
         record = {
             "v": VERSION,
             "identity": entry.identity,
-            "at": clock.read_clock(),
+            "at": events.read_clock(),
             "tools": [asdict(tool) for tool in tools],
             "instructions": instructions,
         }
@@ -272,7 +272,7 @@ class ServerTrials:
 
     def store(self, entry: ServerEntry, tools: int | None) -> None:
         """Store the result of a trial. Raise SettingsError if that fails."""
-        trial = ServerTrial(at=clock.read_clock(), tools=tools)
+        trial = ServerTrial(at=events.read_clock(), tools=tools)
         record = {"v": TRIAL_VERSION, "identity": entry.identity, **asdict(trial)}
         write_private(self._directory / entry.file_name, json.dumps(record))
 

@@ -21,7 +21,7 @@ from mcp_types import (
 from pydantic import FileUrl
 
 from agentcli.system.plain_text import show_controls
-from agentcli.types.verdicts import FieldKind, FormAnswer, FormField, ServerForm
+from agentcli.types.forms import FieldKind, FormAnswer, FormField, ServerForm
 
 # Time limits for requests to a server, which pause while the server asks the user.
 

@@ -15,16 +15,10 @@ from agentcli.system import diff
 from agentcli.system.browser import is_page, open_page, parse_host
 from agentcli.types.errors import SettingsError
 from agentcli.types.events import Emit, ServerAsked
+from agentcli.types.forms import FormAnswer, FormValues, ServerForm
 from agentcli.types.messages import Json, ToolCall
 from agentcli.types.tools import Details, Diff, Effect
-from agentcli.types.verdicts import (
-    FormAnswer,
-    FormValues,
-    Question,
-    RuleSuggestion,
-    ServerForm,
-    Verdict,
-)
+from agentcli.types.verdicts import Question, RuleSuggestion, Verdict
 
 if TYPE_CHECKING:
     from agentcli.features.mcp.approvals import OfferedTool, ToolListApprovals, ToolListChange

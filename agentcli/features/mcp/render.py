@@ -10,7 +10,6 @@ from agentcli.features.mcp.approvals import OfferedTool, compare_tools
 from agentcli.features.mcp.entries import ServerEntry
 from agentcli.features.mcp.faults import ServerFault
 from agentcli.features.mcp.login import LoginBrowser, LoginError, log_in
-from agentcli.features.mcp.login_store import ServerLoginStore, forget_logins
 from agentcli.features.mcp.render_server import (
     NO_SERVERS,
     describe_terms,
@@ -27,6 +26,7 @@ from agentcli.features.mcp.server_list import (
     remove_server,
 )
 from agentcli.features.mcp.servers import Servers
+from agentcli.features.mcp.tokens import ServerLoginStore, forget_logins
 from agentcli.session.project import Project, load_project
 from agentcli.settings import load_settings
 from agentcli.system.browser import is_page, open_page, parse_host

@@ -9,13 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agentcli.session.managed import apply_managed, keeps_sandbox
+from agentcli.session.configuration import apply_managed, keeps_sandbox
 from agentcli.session.plugins import build_server_table, get_data_directory, load_plugins
 from agentcli.session.project import Project, get_trust_directory
 from agentcli.settings import SERVERS_FILE, get_user_directory
 from agentcli.system.extras import build_extra_command, is_installed
-from agentcli.system.private_file import build_unwritable_error
-from agentcli.system.regular_file import read_regular
+from agentcli.system.files import build_unwritable_error, read_regular
 from agentcli.types.errors import SettingsError
 from agentcli.types.settings import Settings
 from agentcli.types.tools import ToolSpec
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from agentcli.features.mcp.entries import Entries, ServerEntry
     from agentcli.features.mcp.servers import Servers
     from agentcli.permissions.plugin_files import PluginFiles
-    from agentcli.session.parts import SessionParts
+    from agentcli.session.session import SessionParts
 
 
 def open_approvals() -> "ToolListApprovals":
@@ -48,8 +47,8 @@ def build_session_feature(parts: "SessionParts") -> "Servers | None":
     entries = read_entries(parts.settings, configuration.project, plugins=configuration.plugins)
     if entries is None:
         return None
+    from agentcli.features.mcp.sampling import build_sampling
     from agentcli.features.mcp.servers import Servers
-    from agentcli.features.mcp.session_sampling import build_sampling
 
     usable, problems = _leave_out_unusable(entries)
     servers = Servers(

@@ -24,10 +24,9 @@ from agentcli.session.permission_gate import PermissionGate
 from agentcli.session.plugins import load_plugins
 from agentcli.session.project import Project
 from agentcli.session.sandbox_host import SandboxHost
-from agentcli.session.secret_masking import build_redactor
+from agentcli.session.secrets import build_redactor
 from agentcli.settings import SERVERS_FILE, get_user_directory
-from agentcli.system.private_file import write_private
-from agentcli.system.regular_file import read_regular
+from agentcli.system.files import read_regular, write_private
 from agentcli.types.errors import SettingsError, UsageError
 from agentcli.types.events import Event
 from agentcli.types.settings import Settings

@@ -25,7 +25,7 @@ from agentcli.features.mcp.stdio import (
     StartedServer,
     open_stdio_transport,
 )
-from agentcli.features.mcp.tokens import REFUSED, StoredLogin
+from agentcli.features.mcp.tokens import REFUSED, StoredLogin, find_logins
 from agentcli.sandbox.contents import remove_directory
 from agentcli.sandbox.environment import build_environment
 from agentcli.session.permission_gate import PermissionGate
@@ -36,9 +36,10 @@ from agentcli.system.home import locate_home
 from agentcli.system.lazy import Lazy
 from agentcli.system.output import BoundedOutput, FilteredSink, OutputFilter
 from agentcli.system.process import name_death_signal
+from agentcli.types.forms import FormAnswer, ServerForm
 from agentcli.types.grants import Grants
+from agentcli.types.sandbox import HostLeases, Sandbox
 from agentcli.types.settings import Settings
-from agentcli.types.verdicts import FormAnswer, HostLeases, Sandbox, ServerForm
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 
     from agentcli.features.mcp.connection import ServerConnection
     from agentcli.features.mcp.host import Sample
-    from agentcli.features.mcp.session_sampling import ServerSampling
+    from agentcli.features.mcp.sampling import ServerSampling
 
 
 class ServerConnections:
@@ -118,9 +119,6 @@ class ServerConnections:
         )
 
     def _find_login(self, entry: "ServerEntry") -> "StoredLogin | None":
-        from agentcli.features.mcp.login_store import find_logins
-        from agentcli.features.mcp.tokens import StoredLogin
-
         store = find_logins(entry)
         return StoredLogin(store, conceal=self._gate.redactor.learn) if store else None
 

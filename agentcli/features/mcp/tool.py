@@ -33,7 +33,7 @@ from agentcli.features.mcp.faults import ServerFault
 from agentcli.system.images import READ_BYTES, ImageRefused, decode_picture
 from agentcli.system.output import group_digits, store_output
 from agentcli.system.strict_json import replace_nonfinite
-from agentcli.tools.argument_faults import read_object
+from agentcli.tools.arguments import read_object
 from agentcli.types.errors import ToolError
 from agentcli.types.messages import Image, Json, Text
 from agentcli.types.tools import Effect, ErrorKind, Output, Structured, ToolContext, ToolSpec

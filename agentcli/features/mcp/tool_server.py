@@ -23,9 +23,9 @@ from agentcli.session.builder import build_parts, open_session
 from agentcli.session.configuration import load_configuration
 from agentcli.session.hooks import warn_of_hooks
 from agentcli.session.model import ModelInUse, SessionModel
-from agentcli.session.parts import build_dispatcher
 from agentcli.session.sandbox_host import SANDBOX_OFF
-from agentcli.session.secret_masking import build_redactor
+from agentcli.session.secrets import build_redactor
+from agentcli.session.session import build_dispatcher
 from agentcli.session.start import open_new
 from agentcli.types.answers import AnswerParts
 from agentcli.types.deltas import CallProgress

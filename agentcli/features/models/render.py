@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 
 from agentcli.agent.history import build_messages as messages_of
 from agentcli.log.sessions import find_session
-from agentcli.providers.catalog import ALIASES, list_model_names, resolve
+from agentcli.providers.catalog import ALIASES, PROVIDERS, list_model_names, resolve
 from agentcli.providers.dialect import Model
 from agentcli.providers.discovery import find_local_servers
-from agentcli.providers.providers import PROVIDERS
 from agentcli.providers.transport import find_dialect
-from agentcli.session.keys import find_user_key
 from agentcli.session.model import choose_model, fetch_model_info
+from agentcli.session.secrets import find_user_key
 from agentcli.types.provider import Message
 from agentcli.types.settings import Settings
 from agentcli.ui.report import ReportLine, wrap_to_terminal, write_report

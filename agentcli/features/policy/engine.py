@@ -34,6 +34,7 @@ from agentcli.types.errors import SettingsError, UsageError
 from agentcli.types.events import (
     CallFinished,
     CallJudged,
+    DirectoryAdded,
     Entry,
     ModeChanged,
     SessionResumed,
@@ -42,7 +43,6 @@ from agentcli.types.events import (
 from agentcli.types.grants import NO_GRANTS, Grants
 from agentcli.types.settings import Settings
 from agentcli.types.tools import Command
-from agentcli.types.user_facts import DirectoryAdded
 from agentcli.types.verdicts import Mode
 
 _UNITS = {"h": "hours", "d": "days", "w": "weeks"}

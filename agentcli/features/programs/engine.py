@@ -2,7 +2,7 @@
 
 from agentcli.agent.completion import ANSWER_TOOL
 from agentcli.session.features import SessionFeature
-from agentcli.session.parts import SessionParts
+from agentcli.session.session import SessionParts
 from agentcli.tools.contracts import load_spec
 from agentcli.types.errors import ToolError
 from agentcli.types.tools import Tool, ToolSpec

@@ -31,8 +31,8 @@ from agentcli.tools.report import CARD_TAIL_LINES, report_command, report_interr
 from agentcli.types.errors import ToolError
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Json, ToolCall
+from agentcli.types.sandbox import Sandbox
 from agentcli.types.tools import Command, Dispatch, Effect, ErrorKind, Output, ToolContext, ToolSpec
-from agentcli.types.verdicts import Sandbox
 from agentcli.types.words import pluralize
 
 # The session's end of a program: receives its calls one by one, and answers each.

@@ -20,8 +20,8 @@ from agentcli.agent.toolset import Load
 from agentcli.session.features import SessionFeature
 from agentcli.session.project import Project
 from agentcli.settings import get_user_directory
+from agentcli.system.files import open_regular
 from agentcli.system.lazy import compile_later
-from agentcli.system.regular_file import open_regular
 from agentcli.types.errors import ToolError
 from agentcli.types.events import Warned
 from agentcli.types.fast_dataclass import dataclass
@@ -30,7 +30,7 @@ from agentcli.types.settings import Settings
 from agentcli.types.tools import Details, Effect, Output, Tool, ToolContext, ToolSpec
 
 if TYPE_CHECKING:
-    from agentcli.session.parts import SessionParts
+    from agentcli.session.session import SessionParts
 
 GROUP = "agentcli.tools"
 FOLDER = "tools"

@@ -26,21 +26,15 @@ from agentcli.types.events import (
     TurnWithdrawn,
     Warned,
 )
+from agentcli.types.forms import ANSWER_FIELD, FormField, ServerForm
 from agentcli.types.messages import Text, ToolCall
 from agentcli.types.settings import Settings
 from agentcli.types.tools import Diff, Effect, FileView, Tool, ToolSpec
-from agentcli.types.verdicts import (
-    ANSWER_FIELD,
-    FormField,
-    Question,
-    RuleSuggestion,
-    ServerForm,
-    Verdict,
-)
+from agentcli.types.verdicts import Question, RuleSuggestion, Verdict
 
 if TYPE_CHECKING:
     from agentcli.features.recall.store import MemoryEntry, MemoryStore
-    from agentcli.session.parts import SessionParts
+    from agentcli.session.session import SessionParts
 
 RECALL = "recall"
 ASKED_CHARS = 2000

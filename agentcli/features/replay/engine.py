@@ -52,7 +52,7 @@ from agentcli.session.configuration import load_configuration
 from agentcli.session.model import ModelInUse
 from agentcli.session.permission_gate import PermissionGate
 from agentcli.session.sandbox_host import SandboxHost
-from agentcli.session.secret_masking import TokenNote, build_redactor
+from agentcli.session.secrets import TokenNote, build_redactor
 from agentcli.types.checks import AnswerChecked
 from agentcli.types.computer import COMPUTER
 from agentcli.types.errors import SettingsError

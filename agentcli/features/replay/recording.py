@@ -20,6 +20,7 @@ from agentcli.types.events import (
     ModelFailed,
     ModelReplied,
     NoteReason,
+    Rewound,
     SessionForked,
     SessionResumed,
     SessionStarted,
@@ -31,7 +32,6 @@ from agentcli.types.events import (
 from agentcli.types.grants import NO_GRANTS, WITHOUT_SANDBOX
 from agentcli.types.messages import AssistantMessage, ToolCall, UserMessage
 from agentcli.types.tools import Command, ErrorKind, ToolResult
-from agentcli.types.user_facts import Rewound
 from agentcli.types.verdicts import Verdict
 
 _AT_A_LIMIT = LIMIT_ENDINGS | {Ending.TIME_LIMIT}

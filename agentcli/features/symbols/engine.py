@@ -17,7 +17,7 @@ from agentcli.types.tools import Tool, ToolSpec
 if TYPE_CHECKING:
     from agentcli.features.symbols.indexer import Indexer
     from agentcli.session.builtin_tools import BuiltinTools
-    from agentcli.session.parts import SessionParts
+    from agentcli.session.session import SessionParts
     from agentcli.system.workspace import WorkspacePath
     from agentcli.tools.read_file import OutlineFile
 

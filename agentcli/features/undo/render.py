@@ -1,7 +1,7 @@
 """The text of undo: what can be undone, what was, and what was left and why.
 
 `agentcli undo`, `/undo`, `/redo` and `/rewind` print what is rendered here. Only the reasons of
-conflicts are elsewhere, in `merge` and `apply`, where they are found.
+conflicts are elsewhere, in `log/checkpoint`, where they are found.
 """
 
 import sys

@@ -21,15 +21,16 @@ from agentcli.types.events import (
     Fact,
     ModelChanged,
     NoteReason,
+    Rewound,
     SessionForked,
     TurnStarted,
     TurnWithdrawn,
     Undone,
+    is_in_turn,
+    number_effective_facts,
 )
 from agentcli.types.messages import Text
 from agentcli.types.spending import NO_SPENDING, Spending, compute_spending
-from agentcli.types.turns import is_in_turn, number_effective_facts
-from agentcli.types.user_facts import Rewound
 
 RewindScope = Literal["both", "conversation", "files"]
 SCOPES: dict[str, RewindScope] = {

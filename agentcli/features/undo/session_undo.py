@@ -33,9 +33,9 @@ from agentcli.types.events import (
     SessionStarted,
     TurnStarted,
     Undone,
+    is_in_turn,
 )
 from agentcli.types.messages import Text, ToolCall
-from agentcli.types.turns import is_in_turn
 
 # The changes of a session that are in effect, and those undone: a fold over its facts.
 

@@ -19,7 +19,7 @@ from agentcli.features.undo.rewind import (
     rewind,
 )
 from agentcli.features.undo.session_undo import build_undo
-from agentcli.system.parsing import parse_whole_number
+from agentcli.system.strict_json import parse_whole_number
 from agentcli.types.errors import UsageError
 from agentcli.types.words import pluralize
 from agentcli.ui.render.paint import escape

@@ -30,9 +30,8 @@ from agentcli.sandbox.proxy_route import (
     open_link,
     open_link_upstream,
 )
-from agentcli.system.hosts import USUAL_PORTS
+from agentcli.system.hosts import USUAL_PORTS, WebAddress
 from agentcli.system.resolver import resolve as resolve_by_system
-from agentcli.system.web_address import WebAddress
 from agentcli.types.errors import ToolError
 from agentcli.types.events import Emit, HostJudged
 from agentcli.types.fast_dataclass import dataclass

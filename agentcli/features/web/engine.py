@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 from agentcli.agent.toolset import Load
 from agentcli.session.features import SessionFeature
-from agentcli.session.parts import SessionParts
+from agentcli.session.session import SessionParts
 from agentcli.tools.contracts import load_spec
 from agentcli.types.events import Event, ModelReplied, Warned
 from agentcli.types.tools import Tool, ToolSpec
 
 if TYPE_CHECKING:
-    from agentcli.providers.providers import Provider
+    from agentcli.providers.catalog import Provider
 
 
 def build_session_feature(parts: SessionParts) -> "Web":

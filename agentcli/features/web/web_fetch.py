@@ -11,11 +11,11 @@ from typing import ClassVar
 
 from agentcli.features.web.client import FetchedPage, WebClient
 from agentcli.features.web.reader import PageText, read_page
+from agentcli.system.hosts import WebAddress
 from agentcli.system.output import group_digits, store_output
 from agentcli.system.plain_text import escape_controls
-from agentcli.system.web_address import WebAddress
-from agentcli.tools.argument_faults import ArgumentFault
 from agentcli.tools.arguments import (
+    ArgumentFault,
     BuiltinArguments,
     TextCheck,
     WrongValue,

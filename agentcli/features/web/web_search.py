@@ -9,10 +9,10 @@ from dataclasses import field
 from typing import ClassVar
 from urllib.parse import quote
 
+from agentcli.providers.catalog import SEARCH_ENGINES, Provider, find_base_url
 from agentcli.providers.http.direct import DirectSocket
 from agentcli.providers.http.sockets import ConnectionBroken, HttpError, Timeouts
-from agentcli.providers.providers import SEARCH_ENGINES, Provider, find_base_url
-from agentcli.session.keys import find_user_key
+from agentcli.session.secrets import find_user_key
 from agentcli.tools.arguments import BuiltinArguments, TextCheck, declare_argument, parse_arguments
 from agentcli.tools.contracts import load_spec
 from agentcli.types.errors import SettingsError, ToolError

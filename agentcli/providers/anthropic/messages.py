@@ -6,14 +6,14 @@ cache markers move. Thinking is bound to everything before it and would be refus
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from agentcli.providers.anthropic import computer
+from agentcli.providers.anthropic import provider_tools
 from agentcli.providers.anthropic.errors import read_error
-from agentcli.providers.anthropic.hosted import declare_hosted
+from agentcli.providers.anthropic.provider_tools import declare_hosted
 from agentcli.providers.anthropic.reply import PROTOCOL, MessagesDecoder
 from agentcli.providers.arguments import wrap_arguments
 from agentcli.providers.dialect import Exchange, Model
 from agentcli.providers.incremental import encode_part, memoize
-from agentcli.providers.request_tools import RequestTools, find_request_tools
+from agentcli.providers.normalize import RequestTools, find_request_tools
 from agentcli.providers.strict import (
     ANTHROPIC,
     build_strict_schema,
@@ -112,7 +112,7 @@ def _list_tools(declared: RequestTools, model: Model, *, is_long: bool) -> list[
     """Return our tools, and those that the provider runs itself."""
     hosted = declare_hosted(declared.hosted) if declared.hosted else []
     if declared.has_computer:
-        hosted.append(computer.DECLARATION)
+        hosted.append(provider_tools.DECLARATION)
     if not declared.own:
         return hosted
     return [*_declare_tools(declared.own, declared.hidden, model, is_long), *hosted]

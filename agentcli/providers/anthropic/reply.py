@@ -7,9 +7,9 @@ byte for byte. What the neutral form cannot hold is stored in the block's echo.
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 
-from agentcli.providers.anthropic import computer
+from agentcli.providers.anthropic import provider_tools
 from agentcli.providers.anthropic.errors import make_stream_error
-from agentcli.providers.anthropic.hosted import find_hosted_calls, find_sources
+from agentcli.providers.anthropic.provider_tools import find_hosted_calls, find_sources
 from agentcli.providers.arguments import make_sendable, read_arguments, replace_unpaired
 from agentcli.providers.dialect import Model
 from agentcli.providers.failures import make_cut_error
@@ -203,9 +203,9 @@ class MessagesDecoder:
     def _build_call(self, growing: _StreamedBlock) -> ToolCall:
         name, given = growing.text("name"), _read_arguments(growing)
         kept = growing.select_other_fields("type", "id", "name", "input")
-        if computer.is_member(growing.fields):
+        if provider_tools.is_member(growing.fields):
             kept |= {"name": name, "input": given}  # it goes back as it came
-            name, given = computer.read_call(name, given)
+            name, given = provider_tools.read_call(name, given)
         return ToolCall(
             id=growing.text("id"),
             name=name,
@@ -265,7 +265,7 @@ def _extend(growing: _StreamedBlock, delta: Mapping[str, Json]) -> None:
 
 
 def _build_call_delta(growing: _StreamedBlock, piece: str) -> CallDelta:
-    name = COMPUTER if computer.is_member(growing.fields) else growing.text("name")
+    name = COMPUTER if provider_tools.is_member(growing.fields) else growing.text("name")
     return CallDelta(call_id=growing.text("id"), name=name, arguments=replace_unpaired(piece))
 
 

@@ -11,10 +11,10 @@ from urllib.parse import quote
 
 from agentcli.providers.arguments import wrap_arguments
 from agentcli.providers.dialect import Exchange, Model
-from agentcli.providers.gemini import computer
+from agentcli.providers.gemini import provider_tools
 from agentcli.providers.gemini.errors import read_error
 from agentcli.providers.gemini.generate_reply import PROTOCOL, TOKEN, GenerateDecoder
-from agentcli.providers.gemini.hosted import declare_in_generate
+from agentcli.providers.gemini.provider_tools import declare_in_generate
 from agentcli.providers.gemini.values import (
     UNSIGNED,
     as_mapping,
@@ -25,8 +25,7 @@ from agentcli.providers.gemini.values import (
     write_call,
 )
 from agentcli.providers.incremental import encode_part, join_runs, memoize
-from agentcli.providers.normalize import encode_name, is_own
-from agentcli.providers.request_tools import find_request_tools
+from agentcli.providers.normalize import encode_name, find_request_tools, is_own
 from agentcli.providers.strict import find_answer_schema, with_object_root
 from agentcli.types.messages import (
     AssistantMessage,
@@ -93,7 +92,7 @@ def _encode_tools(request: Request, model: Model) -> dict[str, Json]:
     declared = find_request_tools(request, model)
     hosted = declare_in_generate(declared.hosted)
     if declared.has_computer:
-        hosted.append(computer.IN_GENERATE)
+        hosted.append(provider_tools.IN_GENERATE)
     if not declared.own:
         return {"tools": hosted} if hosted else {}
     functions: Json = {"functionDeclarations": [_declare_tool(tool) for tool in declared.own]}
@@ -251,7 +250,7 @@ def _encode_answers(
         outcome = "output" if result.status == "ok" else "error"
         answer["response"] = {
             outcome: "\n".join(texts) or "The image is attached.",
-            **computer.confirm(as_mapping(call.get("args")), result),
+            **provider_tools.confirm(as_mapping(call.get("args")), result),
         }
         if media and is_signing(model):
             answer["parts"] = list(media)

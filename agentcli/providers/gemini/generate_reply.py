@@ -16,7 +16,7 @@ from agentcli.providers.arguments import (
 )
 from agentcli.providers.dialect import Model
 from agentcli.providers.failures import make_cut_error
-from agentcli.providers.gemini import computer
+from agentcli.providers.gemini import provider_tools
 from agentcli.providers.gemini.errors import (
     BLOCKED,
     UNUSABLE,
@@ -24,7 +24,7 @@ from agentcli.providers.gemini.errors import (
     make_finish_error,
     make_stream_error,
 )
-from agentcli.providers.gemini.hosted import find_calls_in_parts, find_grounding
+from agentcli.providers.gemini.provider_tools import find_calls_in_parts, find_grounding
 from agentcli.providers.gemini.values import (
     as_count,
     as_list,
@@ -165,7 +165,7 @@ class GenerateDecoder:
             echo=self._build_echo(make_sendable(part)),
         )
         if self._model.computer:
-            made = computer.translate(made)
+            made = provider_tools.translate(made)
         self._append(made)
         shown = json.dumps(made.input, ensure_ascii=False)
         return [CallDelta(call_id=made.id, name=made.name, arguments=shown)]

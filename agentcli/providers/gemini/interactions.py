@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 
 from agentcli.providers.arguments import wrap_arguments
 from agentcli.providers.dialect import STORED, Exchange, Model
-from agentcli.providers.gemini import computer
+from agentcli.providers.gemini import provider_tools
 from agentcli.providers.gemini.errors import read_error
-from agentcli.providers.gemini.hosted import declare_in_interactions
 from agentcli.providers.gemini.interactions_reply import PROTOCOL, InteractionsDecoder
+from agentcli.providers.gemini.provider_tools import declare_in_interactions
 from agentcli.providers.gemini.values import (
     UNSIGNED,
     as_mapping,
@@ -24,8 +24,7 @@ from agentcli.providers.gemini.values import (
     write_call,
 )
 from agentcli.providers.incremental import encode_part, memoize
-from agentcli.providers.normalize import encode_name, is_own
-from agentcli.providers.request_tools import find_request_tools
+from agentcli.providers.normalize import encode_name, find_request_tools, is_own
 from agentcli.providers.strict import find_answer_schema, with_object_root
 from agentcli.types.messages import (
     AssistantMessage,
@@ -81,7 +80,7 @@ def encode(
     declared = find_request_tools(request, model)
     hosted = declare_in_interactions(declared.hosted)
     if declared.has_computer:
-        hosted.append(computer.IN_INTERACTIONS)
+        hosted.append(provider_tools.IN_INTERACTIONS)
     if request.tools or hosted:
         body["tools"] = [*map(_declare_tool, declared.own), *hosted]
     if generation := _encode_generation(request, model):
@@ -227,7 +226,7 @@ def _encode_answer(result: ToolResult, calls: Mapping[str, Mapping[str, Json]]) 
     call = calls.get(result.call_id, {"id": result.call_id, "name": result.name})
     has_media = not all(isinstance(block, Text) for block in result.content)
     content: list[Json] = [_encode_content(block) for block in result.content]
-    if confirmed := computer.confirm(as_mapping(call.get("arguments")), result):
+    if confirmed := provider_tools.confirm(as_mapping(call.get("arguments")), result):
         content.append({"type": "text", "text": json.dumps(confirmed)})
     texts = [block.text for block in result.content if isinstance(block, Text)]
     answer: dict[str, Json] = {

@@ -15,9 +15,9 @@ from agentcli.providers.arguments import (
 )
 from agentcli.providers.dialect import STORED, Model
 from agentcli.providers.failures import make_cut_error
-from agentcli.providers.gemini import computer
+from agentcli.providers.gemini import provider_tools
 from agentcli.providers.gemini.errors import BLOCKED, describe_reason, make_stream_error
-from agentcli.providers.gemini.hosted import find_annotated, find_calls_in_steps
+from agentcli.providers.gemini.provider_tools import find_annotated, find_calls_in_steps
 from agentcli.providers.gemini.values import (
     as_count,
     as_list,
@@ -330,7 +330,7 @@ class InteractionsDecoder:
             step.build_block(self._model.name) for step in self._steps if self._is_whole(step)
         )
         return tuple(
-            computer.translate(block)
+            provider_tools.translate(block)
             if self._model.computer and isinstance(block, ToolCall)
             else block
             for block in blocks

@@ -11,7 +11,7 @@ from typing import Any
 
 from agentcli.providers.dialect import STORED, Dialect, Model
 from agentcli.providers.http.sockets import Body
-from agentcli.providers.request_tools import find_request_tools
+from agentcli.providers.normalize import find_request_tools
 from agentcli.types.messages import AssistantMessage, Json
 from agentcli.types.provider import Message, Request
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from agentcli.system.lazy import compile_later
-from agentcli.system.parsing import parse_whole_number
+from agentcli.system.strict_json import parse_whole_number
 from agentcli.types.errors import SettingsError
 from agentcli.types.fast_dataclass import dataclass
 

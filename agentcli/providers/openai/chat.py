@@ -10,7 +10,6 @@ from operator import and_
 
 from agentcli.providers.dialect import Exchange, Model
 from agentcli.providers.incremental import encode_part, join_runs, memoize
-from agentcli.providers.openai.chat_calls import ARGUMENTS, EXTRA
 from agentcli.providers.openai.chat_quirks import (
     MAX_COMPLETION_TOKENS,
     MAX_TOKENS,
@@ -23,7 +22,7 @@ from agentcli.providers.openai.chat_quirks import (
     NO_TOOL_CHOICE,
     REASONING_BACK,
 )
-from agentcli.providers.openai.chat_reply import PROTOCOL, ChatDecoder
+from agentcli.providers.openai.chat_reply import ARGUMENTS, EXTRA, PROTOCOL, ChatDecoder
 from agentcli.providers.openai.content import (
     build_answer_format,
     build_data_url,

@@ -11,8 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from agentcli.providers.http.sockets import HttpError
+from agentcli.system.files import write_private
 from agentcli.system.lazy import compile_later
-from agentcli.system.private_file import write_private
 from agentcli.types.errors import SettingsError
 from agentcli.types.messages import Json
 

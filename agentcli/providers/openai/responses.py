@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from agentcli.providers.arguments import wrap_arguments
 from agentcli.providers.dialect import STORED, Exchange, Model
 from agentcli.providers.incremental import encode_part, memoize
-from agentcli.providers.openai import computer
+from agentcli.providers.normalize import RequestTools, find_request_tools
+from agentcli.providers.openai import provider_tools
 from agentcli.providers.openai.content import (
     build_answer_format,
     build_data_url,
@@ -20,7 +21,7 @@ from agentcli.providers.openai.content import (
     encode_service_tier,
 )
 from agentcli.providers.openai.errors import read_error
-from agentcli.providers.openai.hosted import declare_hosted, list_included
+from agentcli.providers.openai.provider_tools import declare_hosted, list_included
 from agentcli.providers.openai.responses_items import (
     PATCH_FIELD,
     PROTOCOL,
@@ -28,7 +29,6 @@ from agentcli.providers.openai.responses_items import (
     SEARCH_TOOL,
 )
 from agentcli.providers.openai.responses_reply import ResponsesDecoder
-from agentcli.providers.request_tools import RequestTools, find_request_tools
 from agentcli.providers.strict import OPENAI, build_strict_schema, with_object_root
 from agentcli.types.computer import COMPUTER
 from agentcli.types.messages import (
@@ -168,7 +168,7 @@ def encode(
         body["instructions"] = request.system
     declared = find_request_tools(request, model)
     hosted = declared.hosted
-    own = computer.DECLARATIONS if declared.has_computer else ()
+    own = provider_tools.DECLARATIONS if declared.has_computer else ()
     if request.tools or hosted or own:
         body["tools"] = [*_declare_tools(declared, model), *declare_hosted(hosted), *own]
         body["tool_choice"] = encode_choice(request.tool_choice, request.tools, model=model)
@@ -253,8 +253,8 @@ def _encode_answers(message: ToolMessage, reply: Message | None, *, model: Model
 
 
 def _list_answers(result: ToolResult, call: Item) -> Sequence[Item]:
-    if call.get("type") == computer.CALL:
-        return computer.make_answers(result, call)
+    if call.get("type") == provider_tools.CALL:
+        return provider_tools.make_answers(result, call)
     if call.get("type") == SEARCH_CALL:
         return [{"type": FOUND, "call_id": result.call_id, "names": [*result.found]}]
     answer: Item = {
@@ -323,7 +323,7 @@ def _make_message(text: str, phase: Json) -> Item:
 
 def _encode_call(call: ToolCall, model: Model) -> Item:
     own = _read_own(call.echo)
-    if own.get("type") in (SEARCH_CALL, computer.CALL) or (call.name == COMPUTER and own):
+    if own.get("type") in (SEARCH_CALL, provider_tools.CALL) or (call.name == COMPUTER and own):
         return {**own, "call_id": call.id}
     if own:
         return {**own, "call_id": call.id, "name": call.name}

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 from agentcli.providers.arguments import make_sendable, parse_arguments, replace_unpaired
 from agentcli.providers.dialect import Model
-from agentcli.providers.openai import computer
+from agentcli.providers.openai import provider_tools
 from agentcli.providers.openai.content import dump_compact, restore_arguments
-from agentcli.providers.openai.hosted import INTERPRETER
+from agentcli.providers.openai.provider_tools import INTERPRETER
 from agentcli.types.computer import COMPUTER
 from agentcli.types.deltas import CallDelta, Delta, TextDelta, ThinkingDelta
 from agentcli.types.messages import Block, Echo, Json, Opaque, Text, Thinking, ToolCall
@@ -44,7 +44,7 @@ class StreamedItem:
 
     @property
     def is_call(self) -> bool:
-        return self.kind in ("function_call", "custom_tool_call", computer.CALL) or (
+        return self.kind in ("function_call", "custom_tool_call", provider_tools.CALL) or (
             # A search that the provider runs itself is not a call to us.
             self.kind == SEARCH_CALL and self.data.get("execution") == "client"
         )
@@ -62,7 +62,10 @@ class StreamedItem:
     @property
     def is_computer(self) -> bool:
         """True for a call of the computer tool, or of our function beside it."""
-        return self.kind == computer.CALL or read_word(self.data, "name") == computer.NAVIGATE
+        return (
+            self.kind == provider_tools.CALL
+            or read_word(self.data, "name") == provider_tools.NAVIGATE
+        )
 
     @property
     def text(self) -> str:
@@ -119,7 +122,7 @@ def _build_tool_call(item: StreamedItem, model: Model) -> ToolCall:
         own["input"] = written
         own.pop("status", None)  # sent with such a call, but rejected when sent back
     if item.is_computer:
-        _, given = computer.read_call(item.data, given)
+        _, given = provider_tools.read_call(item.data, given)
     return ToolCall(
         id=_choose_call_id(item),
         name=item.name,

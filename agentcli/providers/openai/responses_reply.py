@@ -13,7 +13,7 @@ from agentcli.providers.dialect import STORED, Model
 from agentcli.providers.failures import make_cut_error
 from agentcli.providers.openai.content import read_count
 from agentcli.providers.openai.errors import make_stream_error
-from agentcli.providers.openai.hosted import count_searches, find_hosted_calls, find_sources
+from agentcli.providers.openai.provider_tools import count_searches, find_hosted_calls, find_sources
 from agentcli.providers.openai.responses_items import (
     PARAGRAPH,
     PROTOCOL,

@@ -7,7 +7,6 @@ explain the known lines agree on it.
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from agentcli.tools.edit.typography import iterate_plainings, retain_typography, to_plain_typography
 from agentcli.tools.edit.view import Style
 from agentcli.tools.edit.whitespace import (
     BLANK,
@@ -17,6 +16,9 @@ from agentcli.tools.edit.whitespace import (
     get_trail,
     is_blank,
     iter_indent_maps,
+    iterate_plainings,
+    retain_typography,
+    to_plain_typography,
 )
 
 BLOCK_OPENERS = (":", "{", "(", "[")

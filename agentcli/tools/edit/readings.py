@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from agentcli.system.lazy import compile_later
 from agentcli.system.text import to_lf
-from agentcli.tools.edit.typography import to_plain_typography
+from agentcli.tools.edit.whitespace import to_plain_typography
 from agentcli.types.fast_dataclass import dataclass
 
 _NUMBERED = (

@@ -17,15 +17,16 @@ from agentcli.tools.edit.drift import (
     learn_line_map,
     normalize_line,
 )
-from agentcli.tools.edit.typography import find_typography, to_plain_typography
 from agentcli.tools.edit.view import Style
 from agentcli.tools.edit.whitespace import (
     BLANK,
+    find_typography,
     get_indent,
     get_trail,
     is_blank,
     is_kind_of_indent,
     is_twice_or_half,
+    to_plain_typography,
 )
 
 # Evidence from the lines of new_text: it drifted like old_text, or is written like the file.

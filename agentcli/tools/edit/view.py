@@ -10,8 +10,7 @@ from functools import cached_property
 from agentcli.system.diff import find_changes, split_lines
 from agentcli.system.lazy import compile_later
 from agentcli.system.text import Ending, Splice, choose_majority_ending, to_lf
-from agentcli.tools.edit.typography import find_typography
-from agentcli.tools.edit.whitespace import BLANK, is_blank
+from agentcli.tools.edit.whitespace import BLANK, find_typography, is_blank
 from agentcli.types.fast_dataclass import dataclass
 
 _INDENT = compile_later(rf"\n([{BLANK}]+)")

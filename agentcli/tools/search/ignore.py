@@ -11,11 +11,10 @@ from dataclasses import replace
 from itertools import chain, islice, pairwise
 from pathlib import Path
 
-from agentcli.system.git_pointers import find_common_directory, find_git_directory
+from agentcli.system.files import is_pipe, read_regular
 from agentcli.system.home import locate_config_home, locate_home
-from agentcli.system.kinds import is_pipe
 from agentcli.system.lazy import compile_later
-from agentcli.system.regular_file import read_regular
+from agentcli.system.repository import find_common_directory, find_git_directory
 from agentcli.tools.search import globs
 from agentcli.types.fast_dataclass import dataclass
 

@@ -7,7 +7,7 @@ they do not know. The published schema is `docs/reference/stream-json.schema.jso
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
-from agentcli.system import clock
+from agentcli.types import events
 from agentcli.types.agents import AgentEnded, AgentStarted, PatchDecided
 from agentcli.types.checks import Verified
 from agentcli.types.deltas import CallProgress, RetryDelta, ServersAwaited, TextDelta
@@ -135,7 +135,7 @@ class JsonRenderer:
         """Write a line of the stream, after the text that is being collected."""
         self._flush_pieces()
         self._seq += 1
-        head = {"v": VERSION, "seq": self._seq, "ts": clock.read_clock(), "session": self._session}
+        head = {"v": VERSION, "seq": self._seq, "ts": events.read_clock(), "session": self._session}
         write_json({**head, **fields})
 
 

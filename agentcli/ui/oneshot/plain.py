@@ -32,10 +32,10 @@ from agentcli.types.events import (
 from agentcli.types.messages import AssistantMessage, ToolCall
 from agentcli.types.spending import NO_SPENDING
 from agentcli.types.tools import Command, Diff, FileView, Matches
-from agentcli.ui.render.hosted import describe_hosted
 from agentcli.ui.render.wording import (
     describe_check,
     describe_context_note,
+    describe_hosted,
     describe_retry,
     describe_run_changes,
     describe_shortening,

@@ -13,7 +13,7 @@ from agentcli.types.events import CallFinished, CallJudged, Event, ModelReplied
 from agentcli.types.messages import ToolCall
 from agentcli.types.spending import NO_SPENDING
 from agentcli.ui.oneshot.plain import ProgressRenderer, print_error
-from agentcli.ui.render.hosted import describe_hosted
+from agentcli.ui.render.wording import describe_hosted
 from agentcli.ui.streams import write_err
 from agentcli.ui.tally import Tally
 

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from agentcli.session.builder import open_session
 from agentcli.session.session import Session
-from agentcli.system.early_signals import take_signal
 from agentcli.system.plain_text import show_controls
+from agentcli.system.startup import take_signal
 from agentcli.types.errors import (
     AgentError,
     Ending,

@@ -19,7 +19,7 @@ from rich.errors import StyleSyntaxError
 from rich.style import Style
 
 from agentcli.settings import find_theme_file, list_theme_files
-from agentcli.system.regular_file import read_regular
+from agentcli.system.files import read_regular
 from agentcli.types.errors import SettingsError
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.ui.render.theme import (

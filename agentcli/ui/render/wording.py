@@ -2,6 +2,7 @@
 
 import json
 import locale
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ from agentcli.types.checks import Verified
 from agentcli.types.computer import COMPUTER, describe_actions
 from agentcli.types.deltas import RetryDelta, ServersAwaited
 from agentcli.types.events import Compacted, ContextNote, NoteReason, ResultsTrimmed
-from agentcli.types.messages import Json, ToolCall, Usage
+from agentcli.types.messages import AssistantMessage, HostedCall, Json, ToolCall, Usage
 from agentcli.types.spending import Spending
 from agentcli.types.tools import (
     Browsed,
@@ -447,3 +448,24 @@ def _list_spending(tally: Tally, *, ascii: bool, cached: bool = False) -> list[s
 
 def _was_or_were(count: int) -> str:
     return "was" if count == 1 else "were"
+
+
+# Calls that a provider made itself while it wrote a reply, in words for the user.
+
+
+def describe_hosted(message: AssistantMessage) -> Sequence[str]:
+    """Return a line for each call that the provider made itself, and for each cited page."""
+    calls = [
+        f"{call.tool} {_shorten(call.subject)}: {_format_hosted(call)}" for call in message.hosted
+    ]
+    return [*calls, *(f"source: {_shorten(f'{one.title} {one.url}')}" for one in message.sources)]
+
+
+def _format_hosted(call: HostedCall) -> str:
+    if call.error:
+        return show_controls(call.error)
+    return "ok" if call.tool != "web_search" else pluralize(call.results, "result")
+
+
+def _shorten(text: str) -> str:
+    return shorten_middle(show_controls(" ".join(text.split())), TARGET_CHARS)

@@ -12,8 +12,9 @@ from typing import TypeVar, cast
 
 from agentcli.system.plain_text import show_controls
 from agentcli.types.errors import AgentError
+from agentcli.types.forms import ServerForm
 from agentcli.types.messages import Json
-from agentcli.types.verdicts import Question, ServerForm, Verdict
+from agentcli.types.verdicts import Question, Verdict
 from agentcli.ui.repl.answer_table import INSTEAD_ANSWER, AnswerChoice
 from agentcli.ui.repl.approval import (
     EDITABLE,

@@ -12,8 +12,9 @@ from dataclasses import replace
 from typing import TypeVar
 
 from agentcli.types.fast_dataclass import dataclass
+from agentcli.types.forms import ServerForm
 from agentcli.types.messages import Json, ToolCall
-from agentcli.types.verdicts import Mode, Question, RuleSuggestion, ServerForm, Verdict
+from agentcli.types.verdicts import Mode, Question, RuleSuggestion, Verdict
 from agentcli.ui.repl.answer_table import (
     ANSWERS_BY_KEY,
     CALL_ANSWERS,

@@ -10,7 +10,7 @@ from agentcli.providers.discovery import LocalModelServer, find_local_servers
 from agentcli.providers.transport import find_dialect
 from agentcli.session.model import find_default_model
 from agentcli.settings import SETTINGS_FILE, get_user_directory
-from agentcli.system.parsing import parse_whole_number
+from agentcli.system.strict_json import parse_whole_number
 from agentcli.types.errors import AgentError
 from agentcli.types.settings import Settings
 

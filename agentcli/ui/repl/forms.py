@@ -13,17 +13,11 @@ from datetime import date, datetime
 from typing import Any, cast
 from urllib.parse import urlsplit
 
-from agentcli.system.parsing import parse_whole_number
 from agentcli.system.plain_text import show_controls
+from agentcli.system.strict_json import parse_whole_number
+from agentcli.types.forms import ANSWER_FIELD, FieldKind, FormField, FormValues, ServerForm
 from agentcli.types.messages import Json
-from agentcli.types.verdicts import (
-    ANSWER_FIELD,
-    FieldKind,
-    FormField,
-    FormValues,
-    ServerForm,
-    Verdict,
-)
+from agentcli.types.verdicts import Verdict
 from agentcli.ui.render.wording import USER_DENIED
 from agentcli.ui.repl.answer_table import DIGITS
 from agentcli.ui.repl.approval import build_no_answer

@@ -11,7 +11,7 @@ from pathlib import Path
 from platformdirs import user_state_path
 from prompt_toolkit.history import History
 
-from agentcli.system.parsing import parse_whole_number
+from agentcli.system.strict_json import parse_whole_number
 from agentcli.ui.repl.composer import Composer
 from agentcli.ui.repl.state import ReplState
 

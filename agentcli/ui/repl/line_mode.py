@@ -19,7 +19,7 @@ from prompt_toolkit.data_structures import Size
 from agentcli import __version__
 from agentcli.session.builder import open_session
 from agentcli.session.session import Session
-from agentcli.system.parsing import parse_whole_number
+from agentcli.system.strict_json import parse_whole_number
 from agentcli.types.deltas import RetryDelta, ServersAwaited
 from agentcli.types.errors import AgentError, Exit, UsageError
 from agentcli.types.events import CallJudged, Event, NoteReason

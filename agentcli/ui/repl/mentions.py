@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from agentcli.system.clipboard import ClipboardRefused, read_clipboard_image
+from agentcli.system.files import read_regular
 from agentcli.system.home import expand_home
 from agentcli.system.images import detect_image_type
 from agentcli.system.notebook import LIMIT_BYTES as NOTEBOOK_BYTES
 from agentcli.system.notebook import NotNotebook, is_notebook_name, show_notebook
 from agentcli.system.pdf import MAGIC
 from agentcli.system.plain_text import show_controls
-from agentcli.system.regular_file import read_regular
 from agentcli.system.reserved import find_reserved
 from agentcli.types.messages import Image
 from agentcli.ui.images import (

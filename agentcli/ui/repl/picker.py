@@ -18,10 +18,9 @@ from prompt_toolkit.output.color_depth import ColorDepth
 from prompt_toolkit.styles import Style
 
 from agentcli.system.plain_text import show_controls
-from agentcli.ui.repl.keyboard import TerminalInput
 from agentcli.ui.repl.screen import Column
 from agentcli.ui.repl.status import shorten_end
-from agentcli.ui.repl.terminal import Terminal
+from agentcli.ui.repl.terminal import Terminal, TerminalInput
 
 LIST_ROWS = 12
 PREVIEW_ROWS = 5

@@ -9,7 +9,7 @@ from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING
 
-from agentcli.system.worktree import UncommittedChanges, find_branch
+from agentcli.system.repository import UncommittedChanges, find_branch
 from agentcli.types.errors import Exit
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import ToolCall

@@ -1,15 +1,23 @@
 """One inline prompt-toolkit application for a whole session.
 
-Only this module and `keyboard` know its internals.
+Only this module knows its internals.
 
 Committed text is never touched again. A frame erases the live region, writes what has been
 committed since the last frame, and draws the region again below, in one flush. So nothing
 flickers, and nothing that scrolled away is lost. A hundred commits cost no more frames than one.
+
+The keyboard as prompt-toolkit's input: pastes, early keys, and a terminal that was closed.
 """
 
 import asyncio
+import errno
+import fcntl
 import math
 import os
+import re
+import select
+import sys
+import termios
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, TextIO, TypeVar
@@ -18,8 +26,9 @@ from prompt_toolkit.application import Application
 from prompt_toolkit.application.run_in_terminal import in_terminal
 from prompt_toolkit.data_structures import Size
 from prompt_toolkit.input import Input
+from prompt_toolkit.input.posix_utils import PosixStdinReader
 from prompt_toolkit.input.typeahead import store_typeahead
-from prompt_toolkit.input.vt100 import raw_mode
+from prompt_toolkit.input.vt100 import Vt100Input, raw_mode
 from prompt_toolkit.input.vt100_parser import Vt100Parser
 from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.layout.screen import Screen
@@ -29,7 +38,86 @@ from prompt_toolkit.patch_stdout import patch_stdout
 from agentcli.types.errors import AgentError, Exit
 from agentcli.types.settings import Notify
 from agentcli.ui.render.wording import is_ascii
-from agentcli.ui.repl.keyboard import TerminalInput
+
+READ_BYTES = 65536
+PASTE_NEWLINES = 3
+"""The number of line ends in one read that make a paste, if the terminal does not mark pastes."""
+
+_PASTE_BEGIN, _PASTE_END = "\x1b[200~", "\x1b[201~"
+_LATE_REPLY = re.compile(r"\x1b\]1[01];[^\x07\x1b]*(?:\x07|\x1b\\)|\x1b\[\?[0-9;]*c")
+
+
+class Keyboard(PosixStdinReader):
+    """The keyboard. A terminal that was closed is an end of input, not an endless read."""
+
+    def __init__(self, descriptor: int) -> None:
+        super().__init__(descriptor)
+        self._paste: list[str] = []
+        self._early_bytes: int | None = None
+        """The bytes that were typed before the terminal was ours, or None if not counted yet."""
+
+    def read(self, count: int = READ_BYTES) -> str:
+        return self._mark_paste(self._hold_paste(self._read_available()))
+
+    def count_early_bytes(self) -> None:
+        """Count the bytes typed early. Must be called as soon as the terminal is ours."""
+        if self._early_bytes is None:
+            waiting = fcntl.ioctl(self.stdin_fd, termios.FIONREAD, bytes(4))
+            self._early_bytes = int.from_bytes(waiting, sys.byteorder)
+
+    def _hold_paste(self, data: str) -> str:
+        """Hold a paste until its end has come, since the parser reads it again with each piece."""
+        if not self._paste and (data.rfind(_PASTE_BEGIN) <= data.rfind(_PASTE_END)):
+            return _LATE_REPLY.sub("", data)
+        self._paste.append(data)
+        # The end marker may have come in two pieces.
+        if _PASTE_END not in "".join(self._paste[-2:]):
+            return ""
+        data, self._paste = "".join(self._paste), []
+        return data
+
+    def _read_available(self) -> str:
+        if self.closed:
+            return ""
+        try:
+            if not select.select([self.stdin_fd], [], [], 0)[0]:
+                return ""
+            data = os.read(self.stdin_fd, READ_BYTES)
+        except OSError as error:
+            self.closed = error.errno not in (errno.EINTR, errno.EAGAIN)
+            return ""
+        self.closed = not data
+        early = self._early_bytes or 0
+        if early:
+            self._early_bytes = max(0, early - len(data))
+            data = restore_enter_keys(data[:early]) + data[early:]
+        return self._stdin_decoder.decode(data)
+
+    def _mark_paste(self, data: str) -> str:
+        """Mark several lines that come at once as a paste, if the terminal has not done so."""
+        if "\x1b" in data or data.count("\r") < PASTE_NEWLINES:
+            return data
+        return f"{_PASTE_BEGIN}{data}{_PASTE_END}"
+
+
+class TerminalInput(Vt100Input):
+    """The typed input, including what was typed before there was a prompt."""
+
+    def __init__(self, stdin: TextIO) -> None:
+        super().__init__(stdin)
+        self.stdin_reader = self._keyboard = Keyboard(stdin.fileno())
+
+    @contextmanager
+    def raw_mode(self) -> Iterator[None]:
+        with super().raw_mode():
+            self._keyboard.count_early_bytes()
+            yield
+
+
+def restore_enter_keys(data: bytes) -> bytes:
+    """Return the data with Enter keys. Until the terminal is ours, it makes a newline of Enter."""
+    return data.replace(b"\n", b"\r")
+
 
 T = TypeVar("T")
 

@@ -40,14 +40,14 @@ from agentcli.types.events import (
     TurnStarted,
     TurnWithdrawn,
     Warned,
+    list_effective_facts,
 )
 from agentcli.types.messages import Text, ToolCall
-from agentcli.types.turns import list_effective_facts
 from agentcli.ui.render.cards import CHILD_TOOL, CardRenderer
-from agentcli.ui.render.hosted import describe_hosted
 from agentcli.ui.render.paint import Paint, escape
 from agentcli.ui.render.wording import (
     describe_check,
+    describe_hosted,
     describe_shortening,
     format_target,
     render_turn_summary,

@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from agentcli.system import garbage
+from agentcli.system import startup
 from agentcli.types.errors import AgentError, UsageError
 from agentcli.types.events import CallFinished, CallJudged, NoteReason
 from agentcli.types.messages import Text, ToolCall
@@ -151,7 +151,7 @@ class Turns:
 
     def _collect_garbage(self) -> None:
         if not self.is_running:
-            garbage.collect_now()  # each frame leaves some hundred objects in cycles
+            startup.collect_now()  # each frame leaves some hundred objects in cycles
 
     async def _run_with_ticks(self, work: Awaitable[None]) -> None:
         ticks = asyncio.ensure_future(self._tick())

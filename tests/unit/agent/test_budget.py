@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from agentcli.agent.budget import SHORTEST_REPLY_TOKENS, UNKNOWN_OUTPUT_TOKENS, Budget, Share
+from agentcli.agent.limits import SHORTEST_REPLY_TOKENS, UNKNOWN_OUTPUT_TOKENS, Budget, Share
 from agentcli.types.deltas import AttemptBrokenOff
 from agentcli.types.errors import EXIT_OF_ENDING, Ending, Exit, ProviderError, ProviderErrorKind
 from agentcli.types.messages import AssistantMessage, Text, Usage, UserMessage

@@ -1,12 +1,12 @@
 import pytest
 
-from agentcli.agent.custom_commands import (
+from agentcli.agent.front_matter import InvalidFile
+from agentcli.agent.markdown_files import (
     CustomCommand,
     read_command,
     read_commands,
     read_toml_command,
 )
-from agentcli.agent.front_matter import InvalidFile
 from agentcli.types.errors import UsageError
 
 REVIEW = """---

@@ -1,6 +1,6 @@
 import pytest
 
-from agentcli.log.old_formats import upgrade_fact
+from agentcli.log.decode import upgrade_fact
 from agentcli.types.messages import Json
 
 

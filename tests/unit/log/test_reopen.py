@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from agentcli.log.reader import read_valid_part
-from agentcli.log.reopen import ReopenedLog, reopen_log
-from agentcli.log.unread import is_read
+from agentcli.log.reopen import ReopenedLog, is_read, reopen_log
 from agentcli.types.errors import Ending, SettingsError
 from agentcli.types.events import CallFinished, Fact, ModelReplied, TurnEnded
 from agentcli.types.messages import Usage

@@ -14,7 +14,7 @@ import pytest
 
 from agentcli.agent.history import build_messages
 from agentcli.agent.journal import RECENT_FACTS, Journal
-from agentcli.log.unread import Unread, is_read
+from agentcli.log.reopen import Unread, is_read
 from agentcli.log.writer import LogWriter
 from agentcli.types.errors import SettingsError
 from agentcli.types.events import CallFinished, Event, Fact, ModelReplied, TurnStarted

@@ -8,8 +8,9 @@ from agentcli.permissions.rules import parse_rule
 from agentcli.permissions.subject import CallSubject, SubjectFactory
 from agentcli.permissions.suggest import suggest_rules
 from agentcli.types.grants import Grants
+from agentcli.types.sandbox import TemporaryFiles
 from agentcli.types.tools import Effect
-from agentcli.types.verdicts import TemporaryFiles, Verdict
+from agentcli.types.verdicts import Verdict
 
 
 @pytest.fixture

@@ -10,11 +10,11 @@ import pytest
 
 from agentcli.permissions.project_files import (
     ProjectFiles,
+    TrustStore,
     describe_files,
     read_project,
     summarize_files,
 )
-from agentcli.permissions.trust import TrustStore
 from agentcli.types.errors import SettingsError
 
 HOOKS = (
@@ -264,7 +264,7 @@ def test_answers_stored_at_once_are_all_kept(tmp_path: Path, store: TrustStore) 
     code = (
         "import sys; from pathlib import Path;"
         " from agentcli.permissions.project_files import read_project;"
-        " from agentcli.permissions.trust import TrustStore;"
+        " from agentcli.permissions.project_files import TrustStore;"
         " [TrustStore(Path(sys.argv[1])).trust(read_project(Path(sys.argv[2]))) for _ in range(20)]"
     )
     directory = tmp_path / "state/trust"

@@ -3,10 +3,9 @@ from typing import Any
 
 import pytest
 
-from agentcli.providers.catalog import resolve
+from agentcli.providers.catalog import PROVIDERS, Key, resolve
 from agentcli.providers.dialect import Model, Price
 from agentcli.providers.discovery import ask_provider_about
-from agentcli.providers.providers import PROVIDERS, Key
 from agentcli.providers.transport import find_dialect
 from tests.support.provider import Provider, Reply, answer, page
 

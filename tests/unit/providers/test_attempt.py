@@ -4,10 +4,9 @@ from typing import Any
 
 import pytest
 
-from agentcli.providers.catalog import resolve
+from agentcli.providers.catalog import Key, resolve
 from agentcli.providers.connection import ProviderConnection, RetryPolicy
 from agentcli.providers.length import count_request_tokens
-from agentcli.providers.providers import Key
 from agentcli.providers.transport import open_provider
 from agentcli.types.deltas import AttemptBrokenOff, Delta, RequestSent, RetryDelta, TextDelta
 from agentcli.types.errors import ProviderError, ProviderErrorKind

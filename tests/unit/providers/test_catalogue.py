@@ -4,13 +4,14 @@ import pytest
 
 from agentcli.providers.catalog import (
     ALIASES,
+    PROVIDERS,
+    Provider,
     choose_default_name,
     compute_cost_usd,
     list_model_names,
     resolve,
 )
 from agentcli.providers.dialect import Model, Price
-from agentcli.providers.providers import PROVIDERS, Provider
 from agentcli.types.errors import SettingsError
 from agentcli.types.messages import Usage
 

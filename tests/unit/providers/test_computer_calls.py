@@ -7,11 +7,11 @@ import pytest
 from pydantic import TypeAdapter
 
 from agentcli.features.computer.computer import ComputerArgs
-from agentcli.providers.anthropic import computer as anthropic_tool
+from agentcli.providers.anthropic import provider_tools as anthropic_tool
 from agentcli.providers.catalog import resolve
-from agentcli.providers.gemini import computer as gemini_tool
+from agentcli.providers.gemini import provider_tools as gemini_tool
 from agentcli.providers.normalize import normalize
-from agentcli.providers.openai import computer as openai_tool
+from agentcli.providers.openai import provider_tools as openai_tool
 from agentcli.tools.arguments import parse_arguments
 from agentcli.types.messages import AssistantMessage, Echo, Image, Text, ToolCall, UserMessage
 from agentcli.types.tools import ErrorKind, ToolResult

@@ -4,10 +4,10 @@ from dataclasses import replace
 import pytest
 
 from agentcli.providers.anthropic import messages as anthropic
+from agentcli.providers.catalog import LOCAL, PROVIDERS, Key
 from agentcli.providers.discovery import discover, find_local_servers
 from agentcli.providers.gemini import generate as gemini
 from agentcli.providers.openai import chat as openai_chat
-from agentcli.providers.providers import LOCAL, PROVIDERS, Key
 from agentcli.types.errors import ProviderError, ProviderErrorKind
 from tests.support.provider import Provider, answer, page
 

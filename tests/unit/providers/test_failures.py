@@ -2,6 +2,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from agentcli.providers.catalog import Provider
 from agentcli.providers.dialect import Model
 from agentcli.providers.failures import (
     LIMIT_CHARS,
@@ -12,7 +13,6 @@ from agentcli.providers.failures import (
     summarize_body,
     to_failure,
 )
-from agentcli.providers.providers import Provider
 from agentcli.types.errors import ProviderError, ProviderErrorKind
 from agentcli.types.messages import Json
 

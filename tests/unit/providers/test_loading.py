@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from agentcli.providers.catalog import resolve
-from agentcli.providers.request_tools import find_request_tools
+from agentcli.providers.normalize import find_request_tools
 from agentcli.providers.transport import find_dialect
 from agentcli.types.messages import AssistantMessage, Text, ToolCall, UserMessage
 from agentcli.types.provider import Message, Request

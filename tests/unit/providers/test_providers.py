@@ -1,6 +1,6 @@
 import pytest
 
-from agentcli.providers.providers import PROVIDERS, Key, Provider, find_base_url, find_key
+from agentcli.providers.catalog import PROVIDERS, Key, Provider, find_base_url, find_key
 from agentcli.types.errors import SettingsError
 
 

@@ -5,11 +5,10 @@ from typing import Any
 
 import pytest
 
-from agentcli.providers.catalog import resolve
+from agentcli.providers.catalog import Key, resolve
 from agentcli.providers.connection import RetryPolicy
 from agentcli.providers.http.sockets import HttpError
 from agentcli.providers.openai.chat_quirks import QuirkMemory, find_quirk
-from agentcli.providers.providers import Key
 from agentcli.providers.transport import open_provider
 from agentcli.types.deltas import Delta, RetryDelta
 from agentcli.types.errors import ProviderError

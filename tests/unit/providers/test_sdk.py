@@ -13,11 +13,10 @@ from typing import Any
 
 import pytest
 
-from agentcli.providers.catalog import resolve
+from agentcli.providers.catalog import Key, resolve
 from agentcli.providers.connection import RetryPolicy
 from agentcli.providers.http.sockets import ACCEPTED, ConnectionBroken, HttpError, Socket, Timeouts
 from agentcli.providers.http.sse import Event
-from agentcli.providers.providers import Key
 from agentcli.providers.transport import open_provider
 from agentcli.types.deltas import Delta, RequestSent, RetryDelta
 from agentcli.types.errors import ProviderError, ProviderErrorKind, SettingsError

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from agentcli.providers.catalog import resolve
+from agentcli.providers.catalog import Key, resolve
 from agentcli.providers.connection import RetryPolicy
 from agentcli.providers.http.sockets import SILENT_ATTEMPTS, Timeouts
-from agentcli.providers.providers import Key
 from agentcli.providers.transport import SocketKind, open_provider
 from agentcli.types.deltas import Delta, RetryDelta
 from agentcli.types.errors import EXIT_OF_ENDING, Exit, ProviderError, ProviderErrorKind

@@ -4,11 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from agentcli.providers.catalog import resolve
+from agentcli.providers.catalog import Key, resolve
 from agentcli.providers.connection import ProviderConnection, RetryPolicy
 from agentcli.providers.http.sockets import Timeouts
 from agentcli.providers.normalize import encode_name
-from agentcli.providers.providers import Key
 from agentcli.providers.transport import open_provider
 from agentcli.types.deltas import CallDelta, Delta, RequestSent, RetryDelta, TextDelta
 from agentcli.types.errors import Exit, ProviderError, ProviderErrorKind, SettingsError

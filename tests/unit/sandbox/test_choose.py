@@ -22,7 +22,7 @@ from agentcli.sandbox.choose import (
 )
 from agentcli.sandbox.landlock import OLDEST_VERSION
 from agentcli.types.errors import SettingsError
-from agentcli.types.verdicts import PROBE_PASSED, Sandbox
+from agentcli.types.sandbox import PROBE_PASSED, Sandbox
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="these layers are those of Linux")
 

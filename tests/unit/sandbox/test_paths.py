@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.permissions.git_repository import why_not_inert
+from agentcli.permissions.git_reads import why_not_inert
 from agentcli.sandbox.paths import (
     SandboxPaths,
     SandboxScope,

@@ -7,9 +7,8 @@ import pytest
 
 from agentcli.session.directories import Directories
 from agentcli.types.errors import UsageError
-from agentcli.types.events import Event, Fact, SessionForked, Warned
+from agentcli.types.events import DirectoryAdded, Event, Fact, SessionForked, Warned
 from agentcli.types.settings import Settings
-from agentcli.types.user_facts import DirectoryAdded
 
 
 @dataclass

@@ -1,7 +1,8 @@
 import pytest
 
-from agentcli.providers.providers import PROVIDERS
-from agentcli.session.keys import (
+from agentcli.providers.catalog import PROVIDERS
+from agentcli.session.secrets import (
+    build_redactor,
     drop_key,
     find_user_key,
     get_keys_file,
@@ -9,7 +10,6 @@ from agentcli.session.keys import (
     read_stored_values,
     store_key,
 )
-from agentcli.session.secret_masking import build_redactor
 from agentcli.types.errors import SettingsError
 from agentcli.types.settings import Settings
 from tests.support.desk import NOWHERE

@@ -8,8 +8,7 @@ from agentcli.agent.journal import Journal
 from agentcli.log.audit import audit_log
 from agentcli.log.paths import SessionPaths
 from agentcli.log.reader import read_log
-from agentcli.log.reopen import reopen_log
-from agentcli.log.unread import is_read
+from agentcli.log.reopen import is_read, reopen_log
 from agentcli.session.context_sources import build_delegate_spec
 from agentcli.session.start import add_fact, close_unfinished, open_existing
 from agentcli.settings import build_settings
@@ -17,11 +16,11 @@ from agentcli.types.errors import SettingsError
 from agentcli.types.events import (
     CallFinished,
     Fact,
+    PastFacts,
     SessionForked,
     SessionNamed,
     TurnEnded,
 )
-from agentcli.types.turns import PastFacts
 from tests.support.record import SESSION, STARTED, A, judged, rewrite, write
 
 

@@ -7,7 +7,7 @@ import pytest
 from agentcli.features.batch.trees import TaskTrees
 from agentcli.system import own_process
 from agentcli.system.git import PLAIN_DIFF, add_worktree, run_git
-from agentcli.system.worktree import UncommittedChanges
+from agentcli.system.repository import UncommittedChanges
 from agentcli.types.errors import SettingsError
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.system.git_pointers import find_common_directory, find_git_directory
+from agentcli.system.repository import find_common_directory, find_git_directory
 
 NAMES = (
     "zz",

@@ -1,6 +1,6 @@
 import pytest
 
-from agentcli.system.parse_check import LIMIT_BYTES, find_parse_error
+from agentcli.session.edit_checks import LIMIT_BYTES, find_parse_error
 
 BROKEN = {
     "a.py": (b"def f(:\n    pass\n", "line 1: invalid syntax"),

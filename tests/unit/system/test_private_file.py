@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.system.private_file import build_unwritable_error, remove_private, write_private
+from agentcli.system.files import build_unwritable_error, remove_private, write_private
 from agentcli.types.errors import SettingsError
 
 

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.system.regular_file import open_regular, read_regular
+from agentcli.system.files import open_regular, read_regular
 
 
 def test_file_is_read_up_to_the_limit(tmp_path: Path) -> None:

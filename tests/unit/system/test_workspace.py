@@ -11,7 +11,7 @@ from agentcli.system.replace_file import ReplacedFile
 from agentcli.system.workspace import Workspace, WorkspacePath
 from agentcli.types.errors import ToolError
 from agentcli.types.grants import Grants
-from agentcli.types.verdicts import TemporaryFiles
+from agentcli.types.sandbox import TemporaryFiles
 from tests.support.files import refusal, tree
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from agentcli.system.plain_text import NAME_CHARS
-from agentcli.system.worktree import UncommittedChanges, find_branch
+from agentcli.system.repository import UncommittedChanges, find_branch
 from tests.support.terminal import until
 
 

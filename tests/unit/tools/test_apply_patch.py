@@ -16,11 +16,11 @@ from agentcli.system.text import splice
 from agentcli.system.workspace import Workspace
 from agentcli.tools.apply_patch import ApplyPatch, ApplyPatchArgs, Patch
 from agentcli.tools.arguments import build_schema
-from agentcli.tools.edit.typography import to_plain_typography
+from agentcli.tools.contracts import load_patch_spec
 from agentcli.tools.edit.view import LfView
-from agentcli.tools.patch.contract import load_patch_spec
-from agentcli.tools.patch.locate import locate_hunks
+from agentcli.tools.edit.whitespace import to_plain_typography
 from agentcli.tools.patch.parser import Update, parse_patch
+from agentcli.tools.patch.plan import locate_hunks
 from agentcli.tools.seen import Seen, compute_sha256
 from agentcli.types.errors import ToolError
 from agentcli.types.events import CallFinished, Fact

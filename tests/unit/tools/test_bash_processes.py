@@ -11,8 +11,8 @@ from agentcli.system import process, process_tree
 from agentcli.system.output import LOG_LIMIT_BYTES
 from agentcli.tools.bash import TAKEN_DOWN
 from agentcli.types.grants import Grants
+from agentcli.types.sandbox import TemporaryFiles
 from agentcli.types.tools import ErrorKind
-from agentcli.types.verdicts import TemporaryFiles
 from tests.support.bash import Session, details, in_session, names, ran, text
 from tests.support.confined import confined
 from tests.support.processes import running, unique_seconds, until

@@ -12,7 +12,7 @@ from agentcli.sandbox import landlock_rules
 from agentcli.sandbox.choose import SandboxScope, choose_sandbox, describe_layers
 from agentcli.tools import shells
 from agentcli.types.grants import Grants
-from agentcli.types.verdicts import PROBE_PASSED, Sandbox
+from agentcli.types.sandbox import PROBE_PASSED, Sandbox
 from tests.support.bash import Session, details, in_session, text
 from tests.support.processes import running, until
 

@@ -1,7 +1,7 @@
 from mcp_types import ElicitRequestFormParams
 
 from agentcli.features.mcp.host import make_form
-from agentcli.types.verdicts import FormField
+from agentcli.types.forms import FormField
 
 
 def test_form_takes_only_what_can_be_asked_for() -> None:

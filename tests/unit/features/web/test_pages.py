@@ -5,7 +5,7 @@ import pytest
 from agentcli.features.web.client import FetchedPage
 from agentcli.features.web.converter import convert_html
 from agentcli.features.web.reader import PageText, read_page
-from agentcli.system.web_address import WebAddress
+from agentcli.system.hosts import WebAddress
 from tests.support.pdf import make_pdf
 
 ADDRESS = "https://docs.example/guide/"

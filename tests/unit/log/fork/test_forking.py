@@ -3,8 +3,14 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.features.fork.course import diff_trees, summarize_course
-from agentcli.features.fork.engine import append_facts, find_cut, fork, make_user_result
+from agentcli.features.fork.engine import (
+    append_facts,
+    diff_trees,
+    find_cut,
+    fork,
+    make_user_result,
+    summarize_course,
+)
 from agentcli.log.audit import audit_log
 from agentcli.log.checkpoint.store import ObjectStore
 from agentcli.log.paths import SessionPaths

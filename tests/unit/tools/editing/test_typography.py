@@ -1,6 +1,6 @@
 import pytest
 
-from agentcli.tools.edit.typography import (
+from agentcli.tools.edit.whitespace import (
     find_typography,
     iterate_plainings,
     retain_typography,

@@ -1,6 +1,6 @@
 import pytest
 
-from agentcli.tools.search.pattern import Pattern, may_be_meant_literally, translate_pattern
+from agentcli.tools.grep import Pattern, may_be_meant_literally, translate_pattern
 
 
 @pytest.mark.parametrize(

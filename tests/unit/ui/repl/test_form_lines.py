@@ -2,7 +2,8 @@ import asyncio
 
 import pytest
 
-from agentcli.types.verdicts import FormField, FormValues, ServerForm, Verdict
+from agentcli.types.forms import FormField, FormValues, ServerForm
+from agentcli.types.verdicts import Verdict
 from agentcli.ui.repl.forms import ask_form, fill_in
 
 

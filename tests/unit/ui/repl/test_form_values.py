@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from agentcli.types.verdicts import FormField
+from agentcli.types.forms import FormField
 from agentcli.ui.repl.forms import parse_default, parse_value
 
 SEAT = FormField(name="seat", kind="choice", choices=(("a", "Aisle"), ("w", "Window")))

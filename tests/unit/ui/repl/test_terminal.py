@@ -14,8 +14,7 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.renderer import Renderer
 
 from agentcli.types.errors import Exit
-from agentcli.ui.repl.keyboard import Keyboard
-from agentcli.ui.repl.terminal import InlineApplication, SynchronizedOutput, Terminal
+from agentcli.ui.repl.terminal import InlineApplication, Keyboard, SynchronizedOutput, Terminal
 
 
 def test_private_names_of_prompt_toolkit_are_where_they_were() -> None:

@@ -6,18 +6,27 @@ child process can inherit them.
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
-from agentcli.providers.providers import PROVIDERS, Key, Provider, find_key
+from platformdirs import user_state_path
+
+from agentcli.permissions.secrets import Redactor, load_key
+from agentcli.providers.catalog import PROVIDERS, Key, Provider, find_key
 from agentcli.settings import get_user_directory
+from agentcli.system.files import read_regular, write_private
 from agentcli.system.home import shorten_home
-from agentcli.system.private_file import write_private
-from agentcli.system.regular_file import read_regular
-from agentcli.types.errors import SettingsError
+from agentcli.tools.contracts import DELEGATE
+from agentcli.types.errors import SettingsError, ToolError
+from agentcli.types.events import CallFinished, Compacted, Fact, ResultsTrimmed
+from agentcli.types.hidden import BEGIN, NOTE, find_tokens
+from agentcli.types.messages import ToolCall
+from agentcli.types.own_tools import BUILT_IN
+from agentcli.types.settings import Settings
+from agentcli.types.tools import ErrorKind, ToolResult
 
 # The keyring of the system, if the package `keyring` is installed and has a backend.
 
@@ -162,3 +171,58 @@ def _write_keys(stored: dict[str, str]) -> None:
 def _read_keyring(variable: str) -> str:
     ring = open_system_keyring()
     return ring.get(variable) if ring else ""
+
+
+# The masking of secrets: they are removed from all that the model, the user or the log sees.
+
+
+_TAKE_TOKENS = frozenset((*BUILT_IN, DELEGATE, "apply_patch", "search_tools", "answer")) - {"bash"}
+"""Tools that put values back or only read. Any other tool would act on the token itself."""
+
+
+def build_redactor(settings: Settings) -> Redactor:
+    """Return what masks the secrets of the environment, of stored keys and of the settings."""
+    keys = read_stored_values()
+    keys += [os.environ.get(named.key_env, "") for named in settings.providers]
+    return Redactor(environ=os.environ, values=keys, names=settings.mask, key=_load_key)
+
+
+class TokenNote:
+    """A note on what a token is, for the first result that has one; again after it was dropped."""
+
+    def __init__(self, facts: Sequence[Fact]) -> None:
+        """`facts` are the session's, and grow."""
+        self._facts = facts
+
+    def __call__(self, result: ToolResult) -> str:
+        """Return the note, or "" if none is needed."""
+        if not _has_token(result):
+            return ""
+        for fact in reversed(self._facts):
+            if isinstance(fact, CallFinished) and _has_token(fact.result):
+                return ""
+            if isinstance(fact, Compacted | ResultsTrimmed):
+                break
+        return NOTE
+
+
+def refuse_tokens(call: ToolCall) -> None:
+    """Raise ToolError if the call passes a token to a tool that cannot put hidden values back."""
+    if call.name in _TAKE_TOKENS:
+        return
+    text = json.dumps(call.input, ensure_ascii=False)
+    if BEGIN in text and (tokens := find_tokens(text)):
+        raise ToolError(
+            f"Not run: {tokens[0]} stands for a value that is hidden from you, and {call.name} "
+            "would get the token itself. Name the file or variable that holds the value, for "
+            'example "$API_KEY", or search for it with grep.',
+            kind=ErrorKind.INVALID_INPUT,
+        )
+
+
+def _has_token(result: ToolResult) -> bool:
+    return BEGIN in result.text
+
+
+def _load_key() -> bytes:
+    return load_key(user_state_path("agentcli", appauthor=False) / "secret-tokens.key")

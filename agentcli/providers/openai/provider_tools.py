@@ -1,15 +1,96 @@
-"""OpenAI's computer tool in the Responses protocol: declaration, calls, and their screenshots.
+"""Tools that OpenAI runs itself in the Responses protocol: declarations, calls and citations."""
 
-The tool has no action that opens an address, so a function of ours is declared beside it. The
-result of a call is a screenshot and nothing else: what went wrong is told in a message after it.
-"""
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from agentcli.providers.openai.content import build_data_url, build_result_text
 from agentcli.types.computer import COMPUTER, SCREEN_HEIGHT, SCREEN_WIDTH
-from agentcli.types.messages import Image, Json
+from agentcli.types.messages import HostedCall, Image, Json, WebSource
 from agentcli.types.tools import ErrorKind, ToolResult
+
+SEARCH = "web_search_call"
+INTERPRETER = "code_interpreter_call"
+
+_DECLARED: Mapping[str, dict[str, Json]] = {
+    "web_search": {"type": "web_search"},
+    "code_execution": {"type": "code_interpreter", "container": {"type": "auto"}},
+}
+HOSTED = frozenset(_DECLARED)
+_INCLUDED: Mapping[str, str] = {
+    "web_search": "web_search_call.action.sources",
+    "code_execution": "code_interpreter_call.outputs",
+}
+
+
+def declare_hosted(names: Sequence[str]) -> list[Json]:
+    return [_DECLARED[name] for name in names if name in _DECLARED]
+
+
+def list_included(names: Sequence[str]) -> list[Json]:
+    """Return what else to ask for, so that calls come with their results."""
+    return [_INCLUDED[name] for name in names if name in _INCLUDED]
+
+
+def find_hosted_calls(items: Iterable[Mapping[str, Json]]) -> tuple[HostedCall, ...]:
+    """Return the calls that the provider made, each with its outcome."""
+    return tuple(call for item in items if (call := _read_call(item)) is not None)
+
+
+def _read_call(item: Mapping[str, Json]) -> HostedCall | None:
+    error = "failed" if item.get("status") == "failed" else ""
+    match item:
+        case {"type": "web_search_call", "action": dict(action)}:
+            sources = action.get("sources")
+            return HostedCall(
+                tool="web_search" if action.get("type") == "search" else "web_fetch",
+                subject=_read_action(action),
+                results=len(sources) if isinstance(sources, list) else 0,
+                error=error,
+            )
+        case {"type": "code_interpreter_call"}:
+            code, outputs = item.get("code"), item.get("outputs")
+            return HostedCall(
+                tool="code_execution",
+                subject=code if isinstance(code, str) else "",
+                results=len(outputs) if isinstance(outputs, list) else 0,
+                error=error,
+            )
+        case _:
+            return None
+
+
+# OpenAI's computer tool in the Responses protocol: declaration, calls, and their screenshots.
+#
+# The tool has no action that opens an address, so a function of ours is declared beside it. The
+# result of a call is a screenshot and nothing else: what went wrong is told in a message after it.
+
+
+def _read_action(action: Mapping[str, Json]) -> str:
+    queries = action.get("queries")
+    if isinstance(queries, list) and queries:
+        return ", ".join(map(str, queries))
+    found = (action.get(key) for key in ("query", "url"))
+    return str(next((text for text in found if isinstance(text, str)), ""))
+
+
+def count_searches(calls: Iterable[HostedCall]) -> int:
+    return sum(call.tool == "web_search" for call in calls)
+
+
+def find_sources(items: Iterable[Mapping[str, Json]]) -> tuple[WebSource, ...]:
+    """Return the pages that the text cites, each once."""
+    found: dict[str, WebSource] = {}
+    for item in items:
+        content = item.get("content")
+        for part in content if isinstance(content, list) else ():
+            annotations = part.get("annotations") if isinstance(part, dict) else None
+            for one in annotations if isinstance(annotations, list) else ():
+                match one:
+                    case {"type": "url_citation", "url": str(url), "title": str(title)}:
+                        found.setdefault(url, WebSource(url=url, title=title))
+                    case {"type": "url_citation", "url": str(url)}:
+                        found.setdefault(url, WebSource(url=url))
+    return tuple(found.values())
+
 
 CALL = "computer_call"
 NAVIGATE = "open_page"
@@ -47,7 +128,7 @@ def read_call(item: Mapping[str, Json], given: Json) -> tuple[str, Json]:
         return COMPUTER, {"actions": [{"action": "navigate", "url": url}]}
     listed = item.get("actions")
     actions = listed if isinstance(listed, list) else [item.get("action")]
-    read: list[Json] = [_read_action(one) for one in actions if isinstance(one, dict)]
+    read: list[Json] = [_read_browser_action(one) for one in actions if isinstance(one, dict)]
     caution = "; ".join(_read_checks(item.get("pending_safety_checks")))
     return COMPUTER, {"actions": read, **({"caution": caution} if caution else {})}
 
@@ -57,7 +138,7 @@ def _read_checks(checks: Json) -> list[str]:
     return [str(one.get("message") or one.get("code") or "no reason given") for one in found]
 
 
-def _read_action(given: Mapping[str, Json]) -> dict[str, Json]:
+def _read_browser_action(given: Mapping[str, Json]) -> dict[str, Json]:
     keys = given.get("keys")
     chord = "+".join(map(str, keys)) if isinstance(keys, list) else ""
     held: dict[str, Json] = {"keys": chord} if chord else {}

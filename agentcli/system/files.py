@@ -1,0 +1,124 @@
+"""Files by their path: their kind, reading a regular one, and small private ones of the user.
+
+A path that may not be accessed does not exist, where pathlib would raise. A pipe or a device in the
+place of a file is refused, and never waited for. A private file is never half written, and nobody
+else can read it.
+"""
+
+import errno
+import json
+import os
+import secrets
+import stat
+from collections.abc import Mapping
+from contextlib import suppress
+from io import BufferedReader
+from pathlib import Path
+from typing import Any
+
+from agentcli.types.errors import SettingsError
+
+_FLAGS = (
+    os.O_RDONLY
+    | getattr(os, "O_CLOEXEC", 0)
+    | getattr(os, "O_NONBLOCK", 0)  # opening a FIFO must not wait for its other end
+    | getattr(os, "O_NOCTTY", 0)
+    | getattr(os, "O_BINARY", 0)
+)
+
+
+def read_regular(path: Path, limit_bytes: int = -1) -> bytes:
+    """Return the content, up to the limit. Raise OSError for anything but a regular file."""
+    with open_regular(path) as file:
+        return file.read(limit_bytes)
+
+
+def open_regular(path: Path) -> BufferedReader:
+    """Open a file for reading. Raise OSError for anything but a regular file.
+
+    The null device counts as an empty one: links to it stand for files that are turned off."""
+    _require_regular(path, path.stat())  # to open a device may have an effect already
+    handle = os.open(path, _FLAGS)
+    try:
+        _require_regular(path, os.fstat(handle))
+    except OSError:
+        os.close(handle)
+        raise
+    return os.fdopen(handle, "rb")
+
+
+def _require_regular(path: Path, found: os.stat_result) -> None:
+    if stat.S_ISDIR(found.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    is_null = stat.S_ISCHR(found.st_mode) and found.st_rdev == Path(os.devnull).stat().st_rdev
+    if not (stat.S_ISREG(found.st_mode) or is_null):
+        raise OSError(errno.EINVAL, "Not a regular file", str(path))
+
+
+def exists(path: Path) -> bool:
+    return _read_mode(path) != 0
+
+
+def is_directory(path: Path) -> bool:
+    return stat.S_ISDIR(_read_mode(path))
+
+
+def is_file(path: Path) -> bool:
+    return stat.S_ISREG(_read_mode(path))
+
+
+def is_socket(path: Path) -> bool:
+    return stat.S_ISSOCK(_read_mode(path))
+
+
+def is_pipe(path: Path) -> bool:
+    return stat.S_ISFIFO(_read_mode(path))
+
+
+def is_link(path: Path) -> bool:
+    return stat.S_ISLNK(_read_mode(path, follow_symlinks=False))
+
+
+def _read_mode(path: Path, *, follow_symlinks: bool = True) -> int:
+    try:
+        return path.stat(follow_symlinks=follow_symlinks).st_mode
+    except (OSError, ValueError):
+        return 0
+
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write the file, all or nothing. Raise SettingsError."""
+    fresh = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(handle)
+        fresh.replace(path)
+    except OSError as error:
+        with suppress(OSError):  # the first error is the one to report
+            fresh.unlink()
+        raise build_unwritable_error(path, error) from error
+
+
+def write_private_json(path: Path, value: Mapping[str, Any]) -> None:
+    """Write the value to the file, all or nothing. Raise SettingsError."""
+    write_private(path, json.dumps(value, ensure_ascii=False, indent=2) + "\n")
+
+
+def remove_private(path: Path) -> None:
+    """Remove the file, if it is there. Raise SettingsError."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise build_unwritable_error(path, error) from error
+
+
+def build_unwritable_error(path: Path, error: OSError) -> SettingsError:
+    look = "df -h" if error.errno in _FULL else "ls -ld"
+    return SettingsError(f"cannot write {path}: {error.strerror}", hint=f"{look} {path.parent}")
