@@ -1,7 +1,7 @@
-"""The limits of a turn: steps, time, the pace of calls, and repeated calls.
+"""The limits of a session: what it may spend; steps, time, pace and repeated calls of a turn.
 
-To add a limit: a setting (`types/settings`, `RUN_LIMITS`), its field and its check in `TurnLimits`,
-and its ending in `types/errors`.
+To add a limit of a turn: a setting (`types/settings`, `RUN_LIMITS`), its field and its check in
+`TurnLimits`, and its ending in `types/errors`.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Skills and roles of users and projects: Markdown files with front matter."""
+"""Skills, roles and commands of users and projects: Markdown files with front matter."""
 
 import re
 import shlex

@@ -3,10 +3,9 @@
 It proves that no record was changed, dropped, moved or inserted before the given head. Without a
 head kept elsewhere, somebody who rewrites everything to the end leaves no trace.
 
-A check that facts can have happened in the order in which they are recorded.
-
-A turn begins before anything happens in it. A reply's calls are judged before they run and are
-answered once, before the next reply. Nothing happens in a session that has ended.
+Facts must be in an order in which they can have happened. A turn begins before anything happens in
+it. A reply's calls are judged before they run and are answered once, before the next reply. Nothing
+happens in a session that has ended.
 """
 
 import hashlib

@@ -3,10 +3,8 @@
 A resumed session reads its log before its first request, and pydantic takes longer to load than
 most logs take to read. Any other data is left to `validation.py`, which says what is wrong.
 
-Facts of older formats, in today's words. The only place that knows the old ones.
-
-The hash of a line is over its bytes as they were written, so a log is never rewritten: every
-reader of its facts takes them through here.
+Only this module knows the words of older formats. The hash of a line is over its bytes as they were
+written, so a log is never rewritten: every reader of its facts takes them through here.
 """
 
 from collections.abc import Callable, Mapping

@@ -4,12 +4,9 @@ A session that goes on needs few of the fields in its log. A line of this versio
 intact, becomes a fact of its class at once, and is parsed when a field of it is first asked for.
 All other lines are read and validated as everywhere.
 
-Facts that are lines of the log so far, and read when a field of them is first asked for.
-
-A session that goes on needs few of the fields in its log, so a line that is read again becomes an
-ordinary fact only when it is needed. A running session seldom reads what it recorded long ago: such
-a fact is put away, and read from the log whenever a field is asked for. So is its message or
-result. Either stays the same object, which others hold and compare by identity.
+A running session seldom reads what it recorded long ago: such a fact is put away, and read from the
+log whenever a field is asked for. So is its message or result. Either stays the same object, which
+others hold and compare by identity.
 """
 
 import json

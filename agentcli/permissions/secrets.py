@@ -4,10 +4,9 @@ values that are secret by the name beside them. Each is replaced by its token.
 A stream is held back only where it may be in the middle of a secret. Its output is the same as for
 the whole text, wherever it is cut.
 
-Tokens for hidden values: a value has the same token in every process of the user.
-
-A token is a short digest under the user's own key, so a log with tokens reveals nothing about the
-values, however short they are. The key is made when the first value is hidden.
+A value has the same token in every process of the user. A token is a short digest under the user's
+own key, so a log with tokens reveals nothing about the values, however short they are. The key is
+made when the first value is hidden.
 """
 
 import base64

@@ -1,11 +1,8 @@
-"""The catalogue of models: their dialects, limits and prices.
+"""The catalogue: providers with their addresses and keys; models with their limits and prices.
 
 A model that is not in the table can still be used: what is unknown about it is None. Nothing here
-touches the network; `discovery.py` asks providers for their models.
-
-The providers, their addresses, and the sources of their keys.
-
-A lookup here touches no network and no file, only the environment that is passed in.
+touches the network or a file, only the environment that is passed in; `discovery.py` asks providers
+for their models.
 """
 
 import re

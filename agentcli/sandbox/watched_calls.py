@@ -1,18 +1,15 @@
-"""Sockets under Landlock: the calls that lead somewhere are made by us, each within its reach.
+"""Calls of commands that Landlock cannot judge: we make them, each within its reach.
 
-Landlock knows ports, not addresses, and no socket in the file system. So the kernel hands such a
-call over to us (a seccomp notification). We copy its address, take the socket itself out of the
-command, and make the call on it. Nobody reads the command's memory a second time, so it does not
-help to change an address after it was checked.
+Landlock knows ports, not addresses, and no socket in the file system; it has no right for modes and
+owners of files. So the kernel hands such a call over to us (a seccomp notification).
+
+We copy the address of a socket, take the socket itself out of the command, and make the call on it.
+Nobody reads the command's memory a second time, so it does not help to change an address after it
+was checked. Of a file we open the one that is meant, look where it is, and make the call on what we
+opened: a path or a link that is changed meanwhile does not matter.
 
 Without a private network the servers of commands listen on the loopback of the machine. A command
 reaches those, and our proxy, but none that anybody else has started.
-
-Modes and owners of files under Landlock: we change them, within what a command may change.
-
-Landlock has no right for these calls, and a filter sees the address of a path, not the path. So the
-kernel hands them over to us. We open the file that is meant, look where it is, and make the call on
-what we opened: a path or a link that is changed meanwhile does not matter.
 """
 
 import errno

@@ -3,11 +3,9 @@
 The policy of the machine is above the command line, and that is above the user's own files. A
 project can tighten all of it; what it may choose besides needs the user's trust.
 
-The policy of whoever manages this machine: `/etc/agentcli`, above everything else.
-
-It has the files that a user has: `settings.toml`, `rules.toml` and `hooks.json`. Flags, the
-environment, the user's own files and projects cannot loosen it. A file that cannot be read or
-understood stops the program: a refusal could be missing.
+The policy of the machine is in `/etc/agentcli`: the files that a user has, `settings.toml`,
+`rules.toml` and `hooks.json`. Flags, the environment, the user's own files and projects cannot
+loosen it. A file that cannot be read or understood stops the program: a refusal could be missing.
 """
 
 import os

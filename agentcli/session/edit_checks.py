@@ -1,9 +1,8 @@
 """Errors at once: after an edit the model reads what the edit broke.
 
-A file of a known format is parsed, and commands that the user named for it run in the sandbox.
-Only what was not wrong before is reported, in a few lines. An edit never fails by its checks.
-
-Whether a file can be parsed, for the formats that need no other program to tell.
+A file of a format that needs no other program is parsed, and commands that the user named for it
+run in the sandbox. Only what was not wrong before is reported, in a few lines. An edit never fails
+by its checks.
 """
 
 import asyncio

@@ -1,7 +1,8 @@
-"""The keys of providers: in a variable, in the keyring of the system, or in a private file.
+"""The secrets of a session: the keys of providers, and what is hidden in all texts.
 
-A variable that is set wins over a stored key. Stored keys never enter the environment, so that no
-child process can inherit them.
+A key is in a variable, in the keyring of the system, or in a private file. A variable that is set
+wins over a stored key. Stored keys never enter the environment, so that no child process can
+inherit them. All secrets are removed from what the model, the user or the log sees.
 """
 
 import json

@@ -1,7 +1,4 @@
-"""A running session: the interface that front ends use, independent of how it is built.
-
-The parts of a session that its agents and features build on.
-"""
+"""A running session: the parts that agents and features build on, and what front ends use."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence

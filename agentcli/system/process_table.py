@@ -3,10 +3,9 @@
 Everything that a command of the session left behind carries its tag, whether it was noted or not.
 So after `close` nothing of it is running.
 
-Cleanup for a process of ours that was killed and could not do it itself.
-
-One small process outside collects lines of shell. If we end as usual, it gets an empty line as a
-farewell, and ends. If its pipe closes without one, we were killed, and it runs the lines.
+If we are killed and cannot clean up ourselves, the orphan reaper does. It is one small process
+outside, which collects lines of shell. If we end as usual, it gets an empty line as a farewell, and
+ends. If its pipe closes without one, we were killed, and it runs the lines.
 """
 
 import asyncio

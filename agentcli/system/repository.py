@@ -1,4 +1,4 @@
-"""The state of a repository: its branch, read from its files, and its changes, from git.
+"""A repository of git: its branch and its pointers, read from its files, and its changes.
 
 The branch costs a few reads of small files. git runs in the background and is never waited for,
 and nothing that the repository configures for it is run.

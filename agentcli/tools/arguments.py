@@ -1,12 +1,7 @@
 """Arguments of the built-in tools: declared field by field, checked, and explained if wrong.
 
-Values are taken as loosely as pydantic takes them, whose import takes longer than most commands.
-The tests compare the two. Tools of the user's own declare theirs with pydantic
-(`tools/python_arguments`).
-
-The input of a call by the names of a tool's fields, and sentences on what is wrong with it.
-
-Shared by the built-in tools and those of the user, which check values in different ways.
+The sentences on what is wrong with an input are shared with the user's own tools, which check
+values in another way.
 """
 
 import json

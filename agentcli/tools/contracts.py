@@ -1,7 +1,8 @@
 """The built-in tools as declared to a model: shipped data, so that declaring them imports nothing.
 
 `contracts.json` is generated from the argument models and the `.md` file of each tool by
-`python -m tests.support.contracts`; the tests compare the three.
+`python -m tests.support.contracts`; the tests compare the three. apply_patch is shipped as its
+`.md` file and the grammar of patches.
 """
 
 import json

@@ -1,11 +1,10 @@
 r"""grep: search the contents of files, with ripgrep.
 
-The regular expressions of grep, rewritten for any version of ripgrep.
-
-The dialect is Rust's: no look-around, no backreferences. Habits of models that only newer versions
-or other engines support are accepted: `\"`, `(?<name>…)`, `\<word\>`, a `{` that counts nothing.
-Line endings mean the same in files with CRLF: `$` also matches before `\r\n`, and `\n` matches
-either ending. A pattern that names a line ending, or has `(?s)` or `[\s\S]`, matches across lines.
+Its regular expressions are rewritten for any version of ripgrep. The dialect is Rust's: no look-
+around, no backreferences. Habits of models that only newer versions or other engines support are
+accepted: `\"`, `(?<name>…)`, `\<word\>`, a `{` that counts nothing. Line endings mean the same in
+files with CRLF: `$` also matches before `\r\n`, and `\n` matches either ending. A pattern that
+names a line ending, or has `(?s)` or `[\s\S]`, matches across lines.
 """
 
 import asyncio

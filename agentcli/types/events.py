@@ -2,8 +2,6 @@
 
 The screen, the log, the history sent to a model, replay and triage are all readings of the same
 facts. A fact is in the past tense and never changes. A delta may be dropped without loss.
-
-Facts about what the user does beside the turns, as adding a directory, or going back.
 """
 
 from collections.abc import Callable, Iterable, Sequence

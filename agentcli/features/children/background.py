@@ -2,8 +2,6 @@
 
 What one may cost is set aside before it starts. Its patch is judged like an edit of its files, and
 merged between turns, one patch at a time. What becomes of each agent is a fact.
-
-One agent beside the session, as it is now or as the facts of the session say.
 """
 
 import asyncio

@@ -1,7 +1,4 @@
-"""The sources of a request's tokens that the user can influence.
-
-The tools as declared to a model, with source and cost.
-"""
+"""The sources of a request's tokens that the user can influence, its tools among them."""
 
 import sys
 from collections import Counter

@@ -1,9 +1,8 @@
 """Forks: a session's beginning with another continuation, and the two side by side.
 
 The new continuation works in a directory of its own, with the workspace as it was at that point.
-Neither the original session nor the workspace is touched.
-
-The summary of a part of a session: its end, its cost, its calls and changes.
+Neither the original session nor the workspace is touched. Of each side its end, its cost, its calls
+and its changes are summarized.
 """
 
 import os

@@ -2,10 +2,9 @@
 
 Whatever a server does (slow, dying or lying), the result is a `ServerFault` that names the server.
 
-A server's list of tools, made valid: a bad tool affects nothing but itself.
-
-A schema is completed only if that adds no meaning: a tool takes an object, whether its server says
-so or not. A tool that would need a guess is left out, and named.
+A server's list of tools is made valid: a bad tool affects nothing but itself. A schema is completed
+only if that adds no meaning: a tool takes an object, whether its server says so or not. A tool that
+would need a guess is left out, and named.
 """
 
 import asyncio

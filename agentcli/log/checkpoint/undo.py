@@ -3,10 +3,9 @@
 A path that cannot be merged stays as the user has it and is reported as a conflict; its earlier
 state is stored. So are the states on disk before and after: an undo can be undone.
 
-Applying an undo: each path is set to its wanted state at once, and only if still as it was seen.
-
-Every path is opened from the root's handle, and no link is followed. Removals come first, the
-deepest first; a directory that contains anything else stays.
+Each path is set to its wanted state at once, and only if it is still as it was seen. Every path is
+opened from the root's handle, and no link is followed. Removals come first, the deepest first; a
+directory that contains anything else stays.
 """
 
 import errno

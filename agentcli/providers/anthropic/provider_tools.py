@@ -1,6 +1,7 @@
-"""Tools that Anthropic runs itself: how they are declared, and what a reply says of them.
+"""Tools of Anthropic: those that it runs itself, and its browser toolset.
 
-The basic versions are used, which need no other tool. Their blocks go back unchanged.
+The basic versions of hosted tools are used, which need no other tool. Their blocks go back
+unchanged.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""Tools that Gemini runs itself, in both of its protocols: declarations, calls and citations."""
+"""Tools of Gemini, in both of its protocols: those that it runs itself, and computer use."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace

@@ -3,10 +3,9 @@
 A request is silently sent again in one case only: a reused connection turns out to be dead before
 the first byte of an answer. Redirects are reported, not followed.
 
-One TCP connection to a provider, with TLS and through a proxy if the route says so.
-
-Every failure is a `ConnectionBroken` with a clause that names the host. Cancelling at any moment
-closes the connection at once and waits for nothing.
+A connection has TLS, and goes through a proxy, if the route says so. Every failure is a
+`ConnectionBroken` with a clause that names the host. Cancelling at any moment closes the connection
+at once and waits for nothing.
 """
 
 import asyncio

@@ -3,8 +3,6 @@
 The reply is whole when a finish reason has come, or `[DONE]` after the last event, or an event with
 only token usage. Servers leave out any of them; if none comes, the reply was cut off.
 
-The calls of one Chat Completions reply, assembled from whatever pieces a server sends.
-
 By the specification a call has its own index, its id and name come once, and its arguments come in
 pieces. Compatible servers put all calls at one index, leave ids out, or send arguments whole, as an
 object, or twice. Every assembled call has its own id.

@@ -1,4 +1,4 @@
-"""Tools that OpenAI runs itself in the Responses protocol: declarations, calls and citations."""
+"""Tools of OpenAI in the Responses protocol: those that it runs itself, and its computer tool."""
 
 from collections.abc import Iterable, Mapping, Sequence
 

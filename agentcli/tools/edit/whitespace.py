@@ -1,4 +1,4 @@
-"""Whitespace at both ends of a line, and how a model's differs from a file's.
+"""Whitespace and typography of a line, and how a model's differ from a file's.
 
 Indentation drifts by a constant prefix more or less, by another width, or by tabs for spaces. At
 the end of a line, whitespace is added or lost. A map returns None if it cannot decide.

@@ -1,9 +1,7 @@
 """The plan of a patch: every file change, worked out before the first file is touched.
 
-Locating the hunks of a patch in a text, and the resulting splices.
-
-The location must be certain: a hunk belongs where its old lines are, and they must be there only
-once. Whitespace at line ends and typographic characters are ignored if nothing fits otherwise.
+The location of a hunk must be certain: it belongs where its old lines are, and they must be there
+only once. Whitespace at line ends and typographic characters are ignored if nothing fits otherwise.
 Headings tell locations apart. Kept lines stay the file's own.
 """
 

@@ -2,9 +2,8 @@
 
 `runner.run_once` carries it out. A command that reports in another way subclasses it.
 
-The task of a run: a prompt from the command line, a file or a pipe, and piped input.
-
-Nothing here waits for the user, and nothing that cannot be a prompt reaches a model.
+The task is a prompt from the command line, a file or a pipe, and piped input. Nothing here waits
+for the user, and nothing that cannot be a prompt reaches a model.
 """
 
 import os

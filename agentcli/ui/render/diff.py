@@ -1,8 +1,6 @@
 """Diffs for people: numbered, in the colours of their language, with the changed words marked.
 
 Changes that cannot be seen in a line are described in words, and omitted lines are counted.
-
-A unified diff parsed for display: its lines with their numbers, and what no line can show.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,12 +1,10 @@
-"""One inline prompt-toolkit application for a whole session.
+"""One inline prompt-toolkit application for a whole session, and its keyboard.
 
 Only this module knows its internals.
 
 Committed text is never touched again. A frame erases the live region, writes what has been
 committed since the last frame, and draws the region again below, in one flush. So nothing
 flickers, and nothing that scrolled away is lost. A hundred commits cost no more frames than one.
-
-The keyboard as prompt-toolkit's input: pastes, early keys, and a terminal that was closed.
 """
 
 import asyncio
