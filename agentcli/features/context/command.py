@@ -70,6 +70,6 @@ tools_app = typer.Typer(**STYLE)
 @tools_app.command()
 def tools() -> None:
     """List the tools and their token cost."""
-    from agentcli.features.context.engine import show_tools
+    from agentcli.features.context.tools import show_tools
 
     show_tools()

@@ -1,7 +1,8 @@
 """Slash commands about the context: what fills it, and compacting it."""
 
-from agentcli.features.context.engine import list_token_costs, list_tool_rows, measure_context
+from agentcli.features.context.engine import measure_context
 from agentcli.features.context.render import render_chart
+from agentcli.features.context.tools import list_token_costs, list_tool_rows
 from agentcli.types.errors import UsageError
 from agentcli.ui.render.wording import format_tokens
 from agentcli.ui.repl.commands.registry import CommandHost, WrongArguments

@@ -3,10 +3,9 @@
 No model ever sees this tool. Only its server can call it.
 """
 
-import secrets
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from mcp_types import (
     INTERNAL_ERROR,
@@ -17,16 +16,8 @@ from mcp_types import (
     TextContent,
 )
 
-from agentcli.agent.dispatch import Clean, Dispatcher
-from agentcli.agent.limits import Breaker
-from agentcli.agent.toolset import Toolset
-from agentcli.agent.usage_recorder import build_usage_recorder
-from agentcli.session.model import ModelInUse
-from agentcli.session.session import SessionParts, build_dispatcher
 from agentcli.types.errors import AgentError, ToolError
-from agentcli.types.events import Emit
-from agentcli.types.messages import AssistantMessage, Json, Text, ToolCall, UserMessage
-from agentcli.types.provider import Request
+from agentcli.types.messages import AssistantMessage, Json, Text, UserMessage
 from agentcli.types.tools import (
     ChildTurn,
     Effect,
@@ -35,10 +26,6 @@ from agentcli.types.tools import (
     ToolContext,
     ToolSpec,
 )
-
-if TYPE_CHECKING:
-    from agentcli.features.mcp.host import SampleAnswer, SampleRequest
-
 
 METHOD = "sampling/createMessage"
 TEXT_CHARS = 200_000
@@ -172,98 +159,4 @@ def _join_text(message: SamplingMessage) -> str:
     return "\n".join(
         block.text if isinstance(block, TextContent) else f"[{block.type}: not passed on]"
         for block in message.content_as_list
-    )
-
-
-# Requests of servers to the session's model, if the user allows them.
-#
-# They share the session's budget, and go through a dispatcher of their own, which runs nothing
-# else.
-
-
-OUTPUT_TOKENS = 4_096
-"""The limit if the model does not state its own."""
-
-
-class ServerSampling:
-    def __init__(
-        self,
-        *,
-        model: Callable[[], ModelInUse],
-        build_dispatcher: Callable[[Toolset], Dispatcher],
-        clean: Clean,
-        emit: Emit,
-    ) -> None:
-        """`model` returns the model in use at that time."""
-        self._model = model
-        self._build_dispatcher = build_dispatcher
-        self._clean = clean
-        self._emit = emit
-        self._tools: dict[str, tuple[SamplingTool, Dispatcher]] = {}
-
-    async def answer_request(
-        self,
-        server: str,
-        running: Sequence[str],
-        params: "SampleRequest",
-    ) -> "SampleAnswer":
-        """Answer a request to the model. `running` is the calls that the server is working on."""
-
-        if not running:
-            return build_refusal(
-                "a server may ask only during a call of one of its tools", by_person=False
-            )
-        tool, dispatcher = self._find_tool(server)
-        try:
-            shown = make_sampling_input(params)
-        except ToolError as error:
-            return build_refusal(str(error), by_person=False)
-        caller = running[-1]
-        call = ToolCall(
-            id=f"{caller}.sampling-{secrets.token_hex(4)}",
-            name=tool.spec.name,
-            input=shown,
-            caller=caller,
-        )
-        result = await dispatcher.dispatch(call)
-        reply = tool.replies.pop(call.id, None)
-        if reply is None or result.status == "error":
-            return build_refusal(result.text, by_person=result.error is ErrorKind.DENIED)
-        return make_sampling_result(reply, self._clean(reply.text))
-
-    def _find_tool(self, server: str) -> "tuple[SamplingTool, Dispatcher]":
-
-        if server not in self._tools:
-            tool = SamplingTool(server, self._ask_model)
-            dispatcher = self._build_dispatcher(Toolset([(tool.spec, lambda: tool)]))
-            self._tools[server] = (tool, dispatcher)
-        return self._tools[server]
-
-    async def _ask_model(self, request: "SamplingRequest") -> "SamplingReply":
-
-        model = self._model()
-        reply = await model.provider.send(
-            Request(
-                model=model.name,
-                system=request.system,
-                messages=build_conversation(request),
-                output_limit_tokens=min(request.limit_tokens, model.output_tokens or OUTPUT_TOKENS),
-            ),
-            build_usage_recorder(self._emit, model.price),
-        )
-        return SamplingReply(reply=reply, cost_usd=model.price(reply.usage))
-
-
-def build_sampling(parts: SessionParts) -> ServerSampling:
-    return ServerSampling(
-        model=lambda: parts.model.current,
-        build_dispatcher=lambda toolset: build_dispatcher(
-            toolset,
-            settings=parts.settings,
-            gate=parts.gate,
-            journal=parts.journal,
-            breaker=Breaker(),
-        ),
-        clean=parts.gate.redactor.mask,
-        emit=parts.journal.append,
     )

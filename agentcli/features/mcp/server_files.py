@@ -47,8 +47,8 @@ def build_session_feature(parts: "SessionParts") -> "Servers | None":
     entries = read_entries(parts.settings, configuration.project, plugins=configuration.plugins)
     if entries is None:
         return None
-    from agentcli.features.mcp.sampling import build_sampling
     from agentcli.features.mcp.servers import Servers
+    from agentcli.features.mcp.session_sampling import build_sampling
 
     usable, problems = _leave_out_unusable(entries)
     servers = Servers(

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from agentcli.features.mcp.connection import ServerConnection
     from agentcli.features.mcp.host import Sample
-    from agentcli.features.mcp.sampling import ServerSampling
+    from agentcli.features.mcp.session_sampling import ServerSampling
 
 
 class ServerConnections:

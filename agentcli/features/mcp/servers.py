@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from agentcli.features.mcp.approvals import OfferedTool
     from agentcli.features.mcp.connection import ServerConnection
     from agentcli.features.mcp.entries import ServerEntry
-    from agentcli.features.mcp.sampling import ServerSampling
     from agentcli.features.mcp.server_pool import ServerConnections
+    from agentcli.features.mcp.session_sampling import ServerSampling
     from agentcli.features.mcp.tool import ContentStore
     from agentcli.session.tool_catalog import ToolCatalog
 
