@@ -1,13 +1,9 @@
 """Forms: questions of a server or the model to the user, with fields, a page to open or choices."""
 
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Json
-
-if TYPE_CHECKING:
-    pass
-
 
 FieldKind = Literal["text", "number", "integer", "boolean", "choice", "choices"]
 
